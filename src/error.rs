@@ -23,49 +23,79 @@ pub struct Text<const N: usize> {
 }
 
 impl<const N: usize> Text<N> {
+    const EMPTY: Self = Text { bytes: [0; N], len: 0 };
+
     /// Formats into a new text: `Text::new(format_args!("{x}"))`.
+    #[inline(never)]
     pub fn new(args: fmt::Arguments) -> Self {
-        let mut text = Text { bytes: [0; N], len: 0 };
+        let mut text = Self::EMPTY;
         // An error means that the text is full, which its mark shows.
         let _ = text.write_fmt(args);
         text
     }
 
-    /// The text.
-    pub fn as_str(&self) -> &str {
-        std::str::from_utf8(&self.bytes[..self.len]).unwrap_or_default()
+    /// Appends to the text, for `write!`. Fails if the text is full.
+    #[inline]
+    pub fn write_fmt(&mut self, args: fmt::Arguments) -> fmt::Result {
+        self.end().append(args)
     }
-}
 
-impl<const N: usize> Write for Text<N> {
-    fn write_str(&mut self, s: &str) -> fmt::Result {
-        let free = N - self.len;
-        if s.len() <= free {
-            self.bytes[self.len..self.len + s.len()].copy_from_slice(s.as_bytes());
-            self.len += s.len();
-            return Ok(());
-        }
-        const MARK: &str = "...";
-        let mut cut = free;
-        while !s.is_char_boundary(cut) {
-            cut -= 1;
-        }
-        self.bytes[self.len..self.len + cut].copy_from_slice(&s.as_bytes()[..cut]);
-        self.len += cut;
-        // The mark replaces whole characters at the end.
-        let mut end = N.saturating_sub(MARK.len()).min(self.len);
-        while !self.as_str().is_char_boundary(end) {
-            end -= 1;
-        }
-        self.bytes[end..end + MARK.len()].copy_from_slice(MARK.as_bytes());
-        self.len = end + MARK.len();
-        Err(fmt::Error)
+    /// The text.
+    #[inline]
+    pub fn as_str(&self) -> &str {
+        valid(&self.bytes, self.len)
+    }
+
+    fn end(&mut self) -> End<'_> {
+        End { bytes: &mut self.bytes, len: &mut self.len }
     }
 }
 
 impl<const N: usize> fmt::Display for Text<N> {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         f.write_str(self.as_str())
+    }
+}
+
+#[inline(never)]
+fn valid(bytes: &[u8], len: usize) -> &str {
+    bytes.get(..len).and_then(|text| std::str::from_utf8(text).ok()).unwrap_or_default()
+}
+
+/// The end of a text of any size: the machine code of formatting does not depend on the size.
+struct End<'a> {
+    bytes: &'a mut [u8],
+    len: &'a mut usize,
+}
+
+impl End<'_> {
+    #[inline(never)]
+    fn append(mut self, args: fmt::Arguments) -> fmt::Result {
+        fmt::write(&mut self, args)
+    }
+}
+
+impl Write for End<'_> {
+    fn write_str(&mut self, s: &str) -> fmt::Result {
+        const MARK: &str = "...";
+        let used = *self.len;
+        if let Some(to) = self.bytes.get_mut(used..used + s.len()) {
+            to.copy_from_slice(s.as_bytes());
+            *self.len += s.len();
+            return Ok(());
+        }
+        for (to, from) in self.bytes.iter_mut().skip(used).zip(s.bytes()) {
+            *to = from;
+        }
+        // The mark replaces whole characters at the end. All bytes are used here.
+        let last = self.bytes.len().saturating_sub(MARK.len());
+        let begins = |at: usize| self.bytes.get(at).is_some_and(|byte| byte & 0xc0 != 0x80);
+        let end = (0..=last).rev().find(|&at| begins(at)).unwrap_or_default();
+        for (to, from) in self.bytes.iter_mut().skip(end).zip(MARK.bytes()) {
+            *to = from;
+        }
+        *self.len = self.bytes.len().min(end + MARK.len());
+        Err(fmt::Error)
     }
 }
 
@@ -90,29 +120,35 @@ pub struct Details {
 pub type Result<T> = std::result::Result<T, Failure>;
 
 impl Failure {
-    /// Builds a failure: `Failure::new(CAI_ERR_NDIM, format_args!("ndim"), format_args!("-1"),
-    /// format_args!("0 to 64"))`.
+    /// Builds a failure from its three texts, of which each but the last ends in a NUL: `field`,
+    /// `expected` and `found`. [`failure!`] writes them. One format for all three takes the least
+    /// code where a failure is built. Texts of others are escaped where they could have a NUL, or
+    /// are `found`.
     #[cold]
     #[inline(never)]
-    pub fn new(
-        status: cai_status,
-        field: fmt::Arguments,
-        found: fmt::Arguments,
-        expected: fmt::Arguments,
-    ) -> Self {
+    pub fn new(status: cai_status, texts: fmt::Arguments) -> Self {
         let layout = Layout::new::<Details>();
         // SAFETY: `Details` is not zero-sized.
         let memory = unsafe { alloc(layout) }.cast::<Details>();
         if memory.is_null() {
             return Failure(None);
         }
-        let (field, found, expected) = (Text::new(field), Text::new(found), Text::new(expected));
+        let details = Details {
+            status,
+            field: Text::EMPTY,
+            found: Text::EMPTY,
+            expected: Text::EMPTY,
+            driver_code: 0,
+        };
         // SAFETY: `memory` is not NULL (checked above), fresh from the global allocator, and has
         // the layout that a `Box` of this type frees.
-        Failure(Some(unsafe {
-            memory.write(Details { status, field, found, expected, driver_code: 0 });
+        let mut details = unsafe {
+            memory.write(details);
             Box::from_raw(memory)
-        }))
+        };
+        // What writes the texts returns no error, and formatting itself has none.
+        let _ = Texts { details: &mut details, index: 0, is_full: false }.write_fmt(texts);
+        Failure(Some(details))
     }
 
     /// Returns the details, unless there was no memory for them.
@@ -176,73 +212,92 @@ impl Failure {
 
     /// Replaces the field.
     #[cold]
-    pub fn at(mut self, field: impl fmt::Display) -> Self {
+    #[inline(never)]
+    pub fn at(mut self, field: fmt::Arguments) -> Self {
         if let Some(details) = &mut self.0 {
-            details.field = Text::new(format_args!("{field}"));
+            details.field = Text::new(field);
         }
         self
     }
 
     /// A defect of this library.
     #[cold]
+    #[inline(never)]
     pub fn internal() -> Self {
-        Failure::new(
+        failure!(
             abi::CAI_ERR_INTERNAL,
-            format_args!(""),
-            format_args!(""),
-            format_args!("internal error: please report it"),
+            "",
+            found = "",
+            expected = "internal error: please report it"
         )
     }
 
     /// Returns the failure for a required pointer parameter that is NULL.
     #[cold]
+    #[inline(never)]
     pub fn null(parameter: &str) -> Self {
-        Failure::new(
-            abi::CAI_ERR_NULL_ARGUMENT,
-            format_args!("{parameter}"),
-            format_args!("NULL"),
-            format_args!("a pointer"),
-        )
+        failure!(abi::CAI_ERR_NULL_ARGUMENT, "{parameter}", found = "NULL", expected = "a pointer")
     }
 
     /// Returns the failure for an allocation of `bytes` bytes.
     #[cold]
+    #[inline(never)]
     pub fn no_memory(bytes: usize) -> Self {
-        Failure::new(
-            abi::CAI_ERR_NO_MEMORY,
-            format_args!(""),
-            format_args!("no memory"),
-            format_args!("{bytes} bytes"),
-        )
+        failure!(abi::CAI_ERR_NO_MEMORY, "", found = "no memory", expected = "{bytes} bytes")
     }
 
-    /// Replaces the path by one that the caller knows it by.
+    /// Prefixes the path: `within(format_args!("mask."))` for a field of the mask. A message that
+    /// was complete without a path begins with the prefix.
     #[cold]
-    pub fn rename(
-        mut self,
-        name: impl FnOnce(&str) -> Text<{ abi::CAI_ERROR_FIELD_SIZE - 1 }>,
-    ) -> Self {
-        if let Some(details) = &mut self.0 {
-            details.field = name(details.field.as_str());
-        }
-        self
-    }
-
-    /// Prefixes the path: `within("mask.")` for a field of the mask. A message that was complete
-    /// without a path begins with the prefix.
-    #[cold]
-    pub fn within(mut self, prefix: impl fmt::Display) -> Self {
+    #[inline(never)]
+    pub fn within(mut self, prefix: fmt::Arguments) -> Self {
         if let Some(details) = &mut self.0 {
             details.field = Text::new(format_args!("{prefix}{}", details.field));
             if details.found.as_str().is_empty() {
                 // A complete message, which does not begin with the field.
-                let path: Text<{ abi::CAI_ERROR_FIELD_SIZE - 1 }> =
-                    Text::new(format_args!("{prefix}"));
+                let path: Text<{ abi::CAI_ERROR_FIELD_SIZE - 1 }> = Text::new(prefix);
                 let path = path.as_str().trim_end_matches('.');
                 details.expected = Text::new(format_args!("{path}: {}", details.expected));
             }
         }
         self
+    }
+
+    /// Prefixes the path of a mask, with `mask.` as often as masks lie between it and the array.
+    #[cold]
+    #[inline(never)]
+    pub fn in_mask(self, depth: usize) -> Self {
+        (0..depth).fold(self, |failure, _| failure.within(format_args!("mask.")))
+    }
+}
+
+/// Writes the texts of a failure one after another, as [`Failure::new`] describes.
+struct Texts<'a> {
+    details: &'a mut Details,
+    /// The text that is being written, of the three.
+    index: usize,
+    /// It ends in a mark.
+    is_full: bool,
+}
+
+impl Write for Texts<'_> {
+    fn write_str(&mut self, mut s: &str) -> fmt::Result {
+        loop {
+            let (text, rest) = match s.split_once('\0') {
+                Some((text, rest)) if self.index < 2 => (text, Some(rest)),
+                _ => (s, None),
+            };
+            if !self.is_full {
+                let mut to = match self.index {
+                    0 => self.details.field.end(),
+                    1 => self.details.expected.end(),
+                    _ => self.details.found.end(),
+                };
+                self.is_full = to.write_str(text).is_err();
+            }
+            let Some(rest) = rest else { return Ok(()) };
+            (s, self.index, self.is_full) = (rest, self.index + 1, false);
+        }
     }
 }
 
@@ -258,16 +313,28 @@ pub fn terminated<const N: usize>(text: &str) -> [c_char; N] {
 /// Builds an `Err(Failure)`: `fail!(STATUS, FIELD, found = TEXT, expected = TEXT)`. A text is a
 /// format literal, or a format literal with its arguments in parentheses: `("{} items", count)`.
 macro_rules! fail {
-    ($status:ident, $field:tt, found = $found:tt, expected = $expected:tt $(,)?) => {
-        Err($crate::error::Failure::new(
-            $crate::abi::$status,
-            $crate::error::text!($field),
-            $crate::error::text!($found),
-            $crate::error::text!($expected),
-        ))
+    ($status:ident, $($texts:tt)*) => {
+        Err($crate::error::failure!($crate::abi::$status, $($texts)*))
     };
 }
 pub(crate) use fail;
+
+/// Builds a [`Failure`], as [`fail!`] does. The status is an expression.
+macro_rules! failure {
+    ($status:expr, $field:tt, found = $found:tt, expected = $expected:tt $(,)?) => {
+        $crate::error::Failure::new(
+            $status,
+            // The compiler makes one format of all.
+            format_args!(
+                "{}\0{}\0{}",
+                $crate::error::text!($field),
+                $crate::error::text!($expected),
+                $crate::error::text!($found),
+            ),
+        )
+    };
+}
+pub(crate) use failure;
 
 /// Builds format arguments from a literal, or from a literal with arguments in parentheses.
 macro_rules! text {
@@ -304,7 +371,7 @@ mod tests {
     #[test]
     fn a_full_text_is_marked_when_more_comes() {
         let mut text: Text<4> = Text::new(format_args!("abcd"));
-        assert!(text.write_str("e").is_err());
+        assert!(write!(text, "e").is_err());
         assert_eq!(text.as_str(), "a...");
     }
 }

@@ -89,7 +89,7 @@ unsafe fn check(array: &cai_array) -> Result<()> {
     }
     // SAFETY: a mask of a validated array is an array, and there are at most `CAI_MAX_MASKS` of
     // them, so this ends.
-    unsafe { check(&read::array(array.mask)?) }.map_err(|failure| failure.within("mask."))
+    unsafe { check(&read::array(array.mask)?) }.map_err(|failure| failure.in_mask(1))
 }
 
 fn typestr(array: &cai_array) -> &str {

@@ -16,7 +16,7 @@ use crate::abi::{
     self, CAI_TYPESTR_SIZE, cai_array, cai_descr, cai_device, cai_export_options, cai_field,
     cai_import_options,
 };
-use crate::error::{Failure, Result, fail};
+use crate::error::{Failure, Result, fail, failure};
 use crate::flags::{self, Named};
 
 /// Sizes of the first release. A structure of any age is at least that long, so these numbers never
@@ -158,19 +158,21 @@ pub unsafe fn array_size(array: *const cai_array) -> Result<usize> {
     // SAFETY: the first four bytes are readable (this function's contract); no reference to the
     // whole is made.
     let size = unsafe { (&raw const (*array).struct_size).read() } as usize;
-    if is_legal(size, sizes::ARRAY) {
-        Ok(size)
-    } else {
-        fail!(
-            CAI_ERR_STRUCT_SIZE,
-            "struct_size",
-            found = "{size}",
-            expected = (
-                "sizeof(cai_array), {} in this version: initialize it with CAI_ARRAY_INIT",
-                size_of::<cai_array>()
-            )
+    if is_legal(size, sizes::ARRAY) { Ok(size) } else { Err(no_size(size)) }
+}
+
+#[cold]
+#[inline(never)]
+fn no_size(size: usize) -> Failure {
+    failure!(
+        abi::CAI_ERR_STRUCT_SIZE,
+        "struct_size",
+        found = "{size}",
+        expected = (
+            "sizeof(cai_array), {} in this version: initialize it with CAI_ARRAY_INIT",
+            size_of::<cai_array>()
         )
-    }
+    )
 }
 
 /// Copies a caller's array, whatever size it was compiled with.
@@ -207,14 +209,20 @@ pub unsafe fn view(
         scratch.write(unsafe { copy(array, size) })
     };
     if array.flags & !abi::CAI_ARRAY_READONLY != 0 {
-        return fail!(
-            CAI_ERR_FLAGS,
-            "flags",
-            found = ("{}", Named(array.flags, flags::ARRAY)),
-            expected = "CAI_ARRAY_READONLY or 0, the flags that this version knows"
-        );
+        return Err(unknown_flags(array.flags));
     }
     Ok(array)
+}
+
+#[cold]
+#[inline(never)]
+fn unknown_flags(flags: u32) -> Failure {
+    failure!(
+        abi::CAI_ERR_FLAGS,
+        "flags",
+        found = ("{}", Named(flags, flags::ARRAY)),
+        expected = "CAI_ARRAY_READONLY or 0, the flags that this version knows"
+    )
 }
 
 /// Writes an array into a caller's structure of `size` bytes, which keeps that size: as much as the
@@ -261,20 +269,28 @@ pub unsafe fn values<'a, T>(pointer: *const T, length: usize) -> &'a [T] {
 /// `shape` is NULL or points to `ndim` extents that stay unchanged for `'a`.
 #[inline]
 pub unsafe fn shape<'a>(ndim: i32, shape: *const i64) -> Result<&'a [i64]> {
-    if !(0..=abi::CAI_MAX_NDIM).contains(&ndim) {
-        return fail!(
-            CAI_ERR_NDIM,
-            "ndim",
-            found = "{ndim}",
-            expected = ("0 to {}", abi::CAI_MAX_NDIM)
-        );
-    }
-    if ndim > 0 && shape.is_null() {
-        return fail!(CAI_ERR_SHAPE_NULL, "shape", found = "NULL", expected = "{ndim} extents");
+    if !(0..=abi::CAI_MAX_NDIM).contains(&ndim) || ndim > 0 && shape.is_null() {
+        return Err(no_shape(ndim));
     }
     // SAFETY: if `ndim > 0`, the pointer was found not to be NULL above, so it refers to `ndim`
     // extents (this function's contract).
     Ok(unsafe { values(shape, ndim as usize) })
+}
+
+/// The failure for a number of dimensions out of range, or else for a shape that is NULL.
+#[cold]
+#[inline(never)]
+fn no_shape(ndim: i32) -> Failure {
+    if (0..=abi::CAI_MAX_NDIM).contains(&ndim) {
+        failure!(abi::CAI_ERR_SHAPE_NULL, "shape", found = "NULL", expected = "{ndim} extents")
+    } else {
+        failure!(
+            abi::CAI_ERR_NDIM,
+            "ndim",
+            found = "{ndim}",
+            expected = ("0 to {}", abi::CAI_MAX_NDIM)
+        )
+    }
 }
 
 /// Returns shape and strides of an array. The number of dimensions is checked, the values are not.
@@ -525,11 +541,11 @@ fn text<'a>(pointer: *const c_char, field: &str) -> Result<&'a str> {
     // SAFETY: not NULL (checked above), and NUL-terminated by the contract of `Descr::new`.
     let text = unsafe { CStr::from_ptr(pointer) };
     text.to_str().map_err(|_| {
-        Failure::new(
+        failure!(
             abi::CAI_ERR_DESCR_NAME,
-            format_args!("{field}"),
-            format_args!("\"{}\"", text.to_bytes().escape_ascii()),
-            format_args!("UTF-8"),
+            "{field}",
+            found = ("\"{}\"", text.to_bytes().escape_ascii()),
+            expected = "UTF-8"
         )
     })
 }

@@ -12,6 +12,7 @@
 //! Code that calls no foreign function runs in [`catch_local`], which costs nothing where no panic
 //! is possible.
 
+use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::error::{Failure, Result};
@@ -22,11 +23,15 @@ pub struct Panicked;
 /// Runs code that calls no foreign function.
 #[inline]
 pub fn catch_local<R>(body: impl FnOnce() -> R) -> std::result::Result<R, Panicked> {
-    catch_unwind(AssertUnwindSafe(body)).map_err(|payload| {
-        // A payload may itself panic when it is dropped.
-        let _ = catch_unwind(AssertUnwindSafe(|| drop(payload)));
-        Panicked
-    })
+    catch_unwind(AssertUnwindSafe(body)).map_err(panicked)
+}
+
+#[cold]
+#[inline(never)]
+fn panicked(payload: Box<dyn Any + Send>) -> Panicked {
+    // A payload may itself panic when it is dropped.
+    let _ = catch_unwind(AssertUnwindSafe(|| drop(payload)));
+    Panicked
 }
 
 /// Runs code that may call foreign functions. A thread may end in there.

@@ -192,7 +192,7 @@ MUTANTS = [
     ("IPC: long fields", IPC, "    if length > CAI_IPC_FIELDS {", "    if length > CAI_IPC_FIELDS + 1 {"),
     ("IPC: other devices", IPC, "        if !may_be_cuda(array.device.r#type) {", "        if false {"),
     ("IPC: masks", IPC, "            if next.mask.is_null() {", "            if true {"),
-    ("IPC: path of a mask", IPC, "    (0..depth).fold(failure, |failure, _| failure.within(\"mask.\"))", "    (0..depth.min(1)).fold(failure, |failure, _| failure.within(\"mask.\"))"),
+    ("IPC: path of a mask", IPC, "described(allocations, part).map_err(|failure| failure.in_mask(depth))", "described(allocations, part).map_err(|failure| failure.in_mask(depth.min(1)))"),
     ("IPC: addresses of no elements", IPC, "        if !array.data.is_null() {", "        if true {"),
     ("IPC: one allocation twice", IPC, "position(|known| known.base == info.base)", "position(|_| false)"),
     ("IPC: two descriptors", IPC, "        if kind.needs_descriptor() && self.places.all().iter().any(is_other) {", "        if false {"),

@@ -69,6 +69,6 @@ MUTANTS = [
     ("types: an attribute that came later", "src/python/import/mod.rs", "offers::something(py, object.as_ptr())?", "offers::offer(py, object.as_ptr())?", "import_grad"),
     ("own objects: streams of other threads", TABLE, "        && outgoing::is_final(array);", ";", "stream_export"),
     # --- what needs the driver to refuse
-    ("reachable from the current context", "src/validate/device.rs", "        driver::device_pointer(thread, array.data).map_err(|failure| failure.at(\"data\"))?;\n", "", "driver"),
+    ("reachable from the current context", "src/validate/device.rs", "        driver::device_pointer(thread, array.data)\n            .map_err(|failure| failure.at(format_args!(\"data\")))?;\n", "", "driver"),
     ("the limit of 4,096 bytes", "src/environment.rs", "    const SIZE: usize = 4096;", "    const SIZE: usize = 1024;", "driver"),
 ]  # fmt: skip

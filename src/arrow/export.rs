@@ -143,8 +143,7 @@ unsafe fn add_masks(
     let mut next = array.mask;
     // At most `CAI_MAX_MASKS` of them, because the array was validated.
     for depth in 1.. {
-        let inside =
-            |failure: Failure| (0..depth).fold(failure, |failure, _| failure.within("mask."));
+        let inside = |failure: Failure| failure.in_mask(depth);
         // SAFETY: a mask of a validated array, and not NULL by the condition below.
         let mask = unsafe { read::array(next) }.map_err(inside)?;
         // SAFETY: as above.

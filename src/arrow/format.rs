@@ -4,7 +4,6 @@
 //! Unsafe: none.
 
 use std::ffi::{CStr, c_char};
-use std::fmt::Write;
 
 use crate::abi::{self, CAI_TYPESTR_SIZE, cai_dtype};
 use crate::dtype::NATIVE;

@@ -15,7 +15,7 @@ use crate::arrow::abi::{Array, DeviceArray, Schema};
 use crate::arrow::bits::{Bits, Copies};
 use crate::arrow::format::{self, Format};
 use crate::device::Name;
-use crate::error::{Failure, Result, fail};
+use crate::error::{Failure, Result, fail, failure};
 use crate::memory::Memory;
 use crate::owner::description;
 use crate::{read, validate};
@@ -38,18 +38,13 @@ struct Tree {
 
 /// Prefixes the path of the structures at a depth.
 fn inside(failure: Failure, depth: usize) -> Failure {
-    (0..depth).fold(failure, |failure, _| failure.within("children[0]."))
+    (0..depth).fold(failure, |failure, _| failure.within(format_args!("children[0].")))
 }
 
 #[cold]
 #[inline(never)]
 fn malformed(field: &str, found: &dyn fmt::Display, expected: &str) -> Failure {
-    Failure::new(
-        abi::CAI_ERR_ARROW,
-        format_args!("{field}"),
-        format_args!("{found}"),
-        format_args!("{expected}"),
-    )
+    failure!(abi::CAI_ERR_ARROW, "{field}", found = "{found}", expected = "{expected}")
 }
 
 /// The type of one structure of a schema.
@@ -193,8 +188,8 @@ unsafe fn tree(array: &Array, schema: &Schema) -> Result<Tree> {
     // The elements of this level that belong to the array: the first one and their number.
     let (mut begin, mut count, mut extent) = (0, array.length, array.length);
     for depth in 0.. {
-        let of_schema = |failure| inside(failure, depth).within("schema.");
-        let of_array = |failure| inside(failure, depth).within("array.");
+        let of_schema = |failure| inside(failure, depth).within(format_args!("schema."));
+        let of_array = |failure| inside(failure, depth).within(format_args!("array."));
         if schema.release.is_none() {
             return Err(of_schema(malformed(
                 "release",
@@ -258,7 +253,7 @@ unsafe fn tree(array: &Array, schema: &Schema) -> Result<Tree> {
                         ),
                         depth + 1,
                     )
-                    .within("array."));
+                    .within(format_args!("array.")));
                 };
                 ((begin, count), extent) = (next, size);
             }

@@ -123,7 +123,7 @@ impl HostCopy {
         // SAFETY: `new` allocated as many bytes as the plan copies; the rest is this function's
         // contract.
         unsafe { transfer(&plan, from, &work) }.map_err(|failure| match failure.status() {
-            abi::CAI_ERR_CONVERT_DEVICE => failure.at("dl_device"),
+            abi::CAI_ERR_CONVERT_DEVICE => failure.at(format_args!("dl_device")),
             _ => failure,
         })?;
         Ok(())
@@ -224,7 +224,7 @@ unsafe fn transfer_on(
     let stream = work.stream;
     let thread = &CallingThread::new(driver::driver()?);
     let on = Stream::from_current_context(thread, stream)?;
-    let state = on.capture(thread).map_err(|failure| failure.at("stream"))?;
+    let state = on.capture(thread).map_err(|failure| failure.at(format_args!("stream")))?;
     // The driver copies to and from page-locked memory without the host.
     let returns = work.may_return && plan.direct && {
         let (device, _) = driver::location(thread, work.memory.cast())?;

@@ -168,7 +168,7 @@ fn named(failure: Failure) -> Failure {
         Some("typestr") => "dtype",
         _ => return failure,
     };
-    failure.at(name)
+    failure.at(format_args!("{name}"))
 }
 
 /// Describes a tensor without validating the array.

@@ -17,11 +17,11 @@ use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use crate::abi::{CAI_DRIVER_PATH_SIZE, CAI_ERR_NO_DRIVER, cai_driver_info};
+use crate::abi::{self, CAI_DRIVER_PATH_SIZE, cai_driver_info};
 use crate::driver::result;
 use crate::driver::table::{Api, Table};
 use crate::environment::Variable;
-use crate::error::{Failure, Result, fail};
+use crate::error::{Failure, Result, fail, failure};
 use crate::library::{self, Library};
 use crate::observer;
 
@@ -132,7 +132,7 @@ pub fn hip_if_loaded() -> Option<&'static Driver> {
 #[inline]
 fn get(api: Api) -> Result<&'static Driver> {
     if is_forked() {
-        return forked();
+        return Err(forked());
     }
     match loaded(api) {
         Some(driver) => Ok(driver),
@@ -182,9 +182,10 @@ pub fn is_forked() -> bool {
 }
 
 #[cold]
-fn forked<T>() -> Result<T> {
-    fail!(
-        CAI_ERR_FORKED,
+#[inline(never)]
+fn forked() -> Failure {
+    failure!(
+        abi::CAI_ERR_FORKED,
         "driver",
         found = "a child of a process that had started CUDA",
         expected = "a process that starts CUDA itself: CUDA does not survive fork()"
@@ -223,7 +224,7 @@ impl Search {
             // Acquire: what the thread before did comes before what this one does.
             match SEARCHER.compare_exchange(0, process, Ordering::Acquire, Ordering::Relaxed) {
                 Ok(_) => break,
-                Err(searcher) if searcher != process => return forked(),
+                Err(searcher) if searcher != process => return Err(forked()),
                 Err(_) if SEARCHING_THREAD.load(Ordering::Relaxed) == thread => {
                     return fail!(
                         CAI_ERR_NO_DRIVER,
@@ -320,13 +321,13 @@ fn find(api: Api) -> Result<&'static Driver> {
     }
     // Before a fork, other code had started it.
     if started.code == result::NOT_INITIALIZED {
-        return forked();
+        return Err(forked());
     }
-    Err(Failure::new(
-        CAI_ERR_NO_DRIVER,
-        format_args!("driver"),
-        format_args!("{}, which does not start: {started}", Shown(api.file().as_c_str())),
-        format_args!("a {} with a device", api.library()),
+    Err(failure!(
+        abi::CAI_ERR_NO_DRIVER,
+        "driver",
+        found = ("{}, which does not start: {started}", Shown(api.file().as_c_str())),
+        expected = ("a {} with a device", api.library())
     )
     .driver(started.code))
 }
@@ -417,14 +418,21 @@ impl Driver {
     /// Runs `body` with a capture mode in which captures of other threads forbid no call. `body`
     /// must touch no capture itself. [cuThreadExchangeStreamCaptureMode]
     pub fn relaxed<T>(&self, body: impl FnOnce() -> Result<T>) -> Result<T> {
+        let _before = self.relax()?;
+        body()
+    }
+
+    /// Sets that capture mode until the result is dropped.
+    #[inline(never)]
+    fn relax(&self) -> Result<CaptureMode<'_>> {
         let mut mode = RELAXED;
         let exchanged = self.exchange_capture_mode(&raw mut mode);
         // Where the call failed but did its work, the mode from before is known all the same.
-        let _before = CaptureMode { driver: self, before: mode };
+        let before = CaptureMode { driver: self, before: mode };
         if !exchanged.is_missing() {
             exchanged.ok()?;
         }
-        body()
+        Ok(before)
     }
 
     /// Sets that capture mode for the rest of this thread's life. Returns false if it could not be
@@ -443,6 +451,7 @@ struct CaptureMode<'a> {
 }
 
 impl Drop for CaptureMode<'_> {
+    #[inline(never)]
     fn drop(&mut self) {
         if self.before == RELAXED {
             return;

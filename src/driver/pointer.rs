@@ -290,7 +290,7 @@ pub fn is_inside(
 
 /// Returns the address that kernels of the current context use for memory.
 pub fn device_pointer(thread: &CallingThread, address: *const c_void) -> Result<*mut c_void> {
-    thread.some_current().map_err(|failure| failure.at("context"))?;
+    thread.some_current().map_err(|failure| failure.at(format_args!("context")))?;
     let mut out: u64 = 0;
     let call = thread.pointer_attribute(
         ptr::from_mut(&mut out).cast(),

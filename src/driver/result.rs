@@ -11,7 +11,7 @@ use cudarc::driver::sys::CUresult;
 
 use crate::abi::{self, cai_status};
 use crate::driver::table::{Api, Call, Function, MISSING, Table};
-use crate::error::{Failure, Result};
+use crate::error::{Failure, Result, failure};
 
 pub(crate) const SUCCESS: i32 = 0;
 pub(crate) const INVALID_VALUE: i32 = CUresult::CUDA_ERROR_INVALID_VALUE as i32;
@@ -62,11 +62,11 @@ impl Call {
     #[inline(never)]
     pub fn failure(self) -> Failure {
         if self.is_missing() {
-            return Failure::new(
+            return failure!(
                 abi::CAI_ERR_DRIVER_FUNCTION,
-                format_args!("driver"),
-                format_args!("no {}", self.name()),
-                format_args!("a newer {}", self.api.library()),
+                "driver",
+                found = ("no {}", self.name()),
+                expected = ("a newer {}", self.api.library())
             );
         }
         let expected = match self.code {
@@ -78,13 +78,8 @@ impl Call {
             }
             _ => "success",
         };
-        Failure::new(
-            self.status(),
-            format_args!("driver"),
-            format_args!("{self}"),
-            format_args!("{expected}"),
-        )
-        .driver(self.code)
+        failure!(self.status(), "driver", found = "{self}", expected = "{expected}")
+            .driver(self.code)
     }
 
     /// Returns true if the code means that a stream does not exist. HIP, which has no contexts that

@@ -81,7 +81,7 @@ fn checked_field_bits(field: Field, depth: i32, fields_left: &mut u64) -> Result
             );
         }
         Some(nested) => checked_bits(nested, depth.saturating_add(1), fields_left)
-            .map_err(|f| f.within(".nested"))?,
+            .map_err(|f| f.within(format_args!(".nested")))?,
         None => field_dtype(&field)?.bits,
     };
     times(item, field.shape()?)
@@ -110,7 +110,7 @@ pub fn element(field: Field) -> Result<cai_dtype> {
 /// Returns the type of a field that does not consist of fields.
 fn field_dtype(field: &Field) -> Result<cai_dtype> {
     dtype::from_field(&field.raw.typestr, field.raw.dtype_code)
-        .map_err(|failure| failure.within("."))
+        .map_err(|failure| failure.within(format_args!(".")))
 }
 
 /// Multiplies `bits` by all extents. An extent of 0 makes the product 0, whatever the others are.

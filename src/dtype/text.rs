@@ -105,14 +105,14 @@ impl Reader<'_> {
     }
 
     fn list(&mut self, depth: i32) -> Result<List> {
-        let list = self.fields.list(depth).map_err(|failure| failure.at("text"))?;
+        let list = self.fields.list(depth).map_err(|failure| failure.at(format_args!("text")))?;
         if !self.take('[') {
             return self.expected("'[' and a list of fields");
         }
         let mut more = !self.take(']');
         while more {
             let row = self.row(depth)?;
-            self.fields.push(list, row).map_err(|failure| failure.at("text"))?;
+            self.fields.push(list, row).map_err(|failure| failure.at(format_args!("text")))?;
             more = self.more(']')?;
         }
         Ok(list)
@@ -133,7 +133,9 @@ impl Reader<'_> {
             self.fields.nested(&mut row, nested);
         } else {
             let typestr = self.string()?;
-            self.fields.typestr(&mut row, &typestr).map_err(|failure| failure.at("text"))?;
+            self.fields
+                .typestr(&mut row, &typestr)
+                .map_err(|failure| failure.at(format_args!("text")))?;
         }
         if self.more(close)? {
             self.shape(&mut row)?;
@@ -145,7 +147,7 @@ impl Reader<'_> {
     }
 
     fn names(&mut self, row: &mut NewRow) -> Result<()> {
-        let inside = |failure: Failure| failure.at("text");
+        let inside = |failure: Failure| failure.at(format_args!("text"));
         let Some(close) = self.open() else {
             let name = self.string()?;
             return self.fields.name(row, &name).map_err(inside);
@@ -164,7 +166,7 @@ impl Reader<'_> {
     }
 
     fn shape(&mut self, row: &mut NewRow) -> Result<()> {
-        let inside = |failure: Failure| failure.at("text");
+        let inside = |failure: Failure| failure.at(format_args!("text"));
         let Some(close) = self.open() else {
             let extent = self.extent()?;
             return self.fields.extent(row, extent).map_err(inside);

@@ -185,7 +185,7 @@ pub unsafe extern "C-unwind" fn cai_array_is_native(
 /// # Safety
 /// `descr` is not NULL and points to a list of the sizes that it states.
 unsafe fn checked<'a>(descr: *const cai_descr, parameter: &str) -> Result<Descr<'a>> {
-    let inside = |failure: Failure| failure.within(parameter);
+    let inside = |failure: Failure| failure.within(format_args!("{parameter}"));
     // SAFETY: the header requires of the caller what this function requires.
     let fields = unsafe { Descr::new(descr) }.map_err(inside)?;
     descr::bits(fields).map_err(inside)?;
@@ -210,7 +210,7 @@ pub unsafe extern "C-unwind" fn cai_descr_itemsize(
     guard_local(error, || {
         given(descr, "descr")?;
         given(out, "out")?;
-        let inside = |failure: Failure| failure.within("descr");
+        let inside = |failure: Failure| failure.within(format_args!("descr"));
         // SAFETY: not NULL (checked above); the header requires the rest of the caller.
         let bits = descr::bits(unsafe { Descr::new(descr) }.map_err(inside)?).map_err(inside)?;
         if bits % 8 != 0 {
@@ -319,7 +319,7 @@ pub unsafe extern "C-unwind" fn cai_field_dtype(
         given(out, "out")?;
         // SAFETY: not NULL (checked above), and a row as the header requires.
         let dtype = descr::element(unsafe { Field::new(field) })
-            .map_err(|failure| failure.within("field"))?;
+            .map_err(|failure| failure.within(format_args!("field")))?;
         // SAFETY: not NULL (checked above), and writable as the header requires.
         unsafe { out.write(dtype) };
         Ok(())
@@ -346,7 +346,7 @@ pub unsafe extern "C-unwind" fn cai_field_nbytes(
         given(out, "out")?;
         // SAFETY: not NULL (checked above), and a row as the header requires.
         let bits = descr::field_bits(unsafe { Field::new(field) })
-            .map_err(|failure| failure.within("field"))?;
+            .map_err(|failure| failure.within(format_args!("field")))?;
         if bits % 8 != 0 {
             return fail!(
                 CAI_ERR_DESCR_BIT_OFFSET,

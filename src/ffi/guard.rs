@@ -36,13 +36,13 @@ pub fn guard_bool(body: impl FnOnce() -> bool) -> bool {
 pub fn unguarded(error: *mut cai_error, body: impl FnOnce() -> Result<()>) -> cai_status {
     match body() {
         Ok(()) => abi::CAI_OK,
-        Err(failure) => report(error, &failure),
+        Err(failure) => report(error, failure),
     }
 }
 
 #[cold]
 #[inline(never)]
-fn report(error: *mut cai_error, failure: &Failure) -> cai_status {
+fn report(error: *mut cai_error, failure: Failure) -> cai_status {
     let status = failure.status();
     if error.is_null() {
         return status;

@@ -182,9 +182,9 @@ pub unsafe extern "C-unwind" fn cai_array_may_overlap(
         given(a, "a")?;
         given(b, "b")?;
         // SAFETY: the header requires of the caller what this function requires.
-        let a = unsafe { array(a, "a") }.map_err(|failure| failure.within("a."))?;
+        let a = unsafe { array(a, "a") }.map_err(|failure| failure.within(format_args!("a.")))?;
         // SAFETY: the header requires of the caller what this function requires.
-        let b = unsafe { array(b, "b") }.map_err(|failure| failure.within("b."))?;
+        let b = unsafe { array(b, "b") }.map_err(|failure| failure.within(format_args!("b.")))?;
         given(out, "out")?;
         // SAFETY: the header requires of the caller what this function requires.
         let overlap = unsafe { validate::may_overlap(&a, &b) }?;

@@ -40,7 +40,7 @@ use std::ffi::c_char;
 
 use crate::abi::{CAI_IPC_FIELDS, CAI_IPC_SIZE, CAI_MAX_MASKS, CAI_MAX_NDIM, CAI_TYPESTR_SIZE};
 use crate::driver::{Allocation, MemoryKind};
-use crate::error::{Failure, Result, fail};
+use crate::error::{Failure, Result, fail, failure};
 
 const DIMENSIONS: usize = CAI_MAX_NDIM as usize;
 /// Arrays of a message: one, and its masks. There are at most as many allocations.
@@ -322,11 +322,11 @@ impl Message {
 #[cold]
 #[inline(never)]
 fn malformed<T>(field: &str, found: &str) -> Result<T> {
-    Err(Failure::new(
+    Err(failure!(
         crate::abi::CAI_ERR_IPC_BYTES,
-        format_args!("{field}"),
-        format_args!("{found}"),
-        format_args!("the bytes that cai_ipc_export wrote, unchanged"),
+        "{field}",
+        found = "{found}",
+        expected = "the bytes that cai_ipc_export wrote, unchanged"
     ))
 }
 

@@ -22,7 +22,7 @@ use crate::driver::{
     TemporaryStream,
 };
 use crate::dtype::{self, text};
-use crate::error::{Failure, Result, fail};
+use crate::error::{Result, fail};
 use crate::layout::{Layout, Span};
 use crate::owner::{self, description};
 use crate::read::{self, Descr};
@@ -99,13 +99,14 @@ impl<'a> Source<'a> {
         if dtype::has_fields(array) {
             // SAFETY: not NULL (`has_fields`), and validated (this function's contract).
             let fields = unsafe { Descr::new(array.descr) }?;
-            source.text = text_length(fields).map_err(|failure| failure.within("descr"))?;
+            source.text =
+                text_length(fields).map_err(|failure| failure.within(format_args!("descr")))?;
             source.fields = Some(fields);
         }
         let mut next = *array;
         for depth in 0.. {
             // SAFETY: the array was validated with its masks (this function's contract).
-            unsafe { source.add(&next) }.map_err(|failure| of_mask(failure, depth))?;
+            unsafe { source.add(&next) }.map_err(|failure| failure.in_mask(depth))?;
             if next.mask.is_null() {
                 break;
             }
@@ -226,13 +227,6 @@ impl<'a> Source<'a> {
         }
         Ok(Export { descriptor, owner })
     }
-}
-
-/// The path of a failure in the mask of a mask, so many deep.
-#[cold]
-#[inline(never)]
-fn of_mask(failure: Failure, depth: usize) -> Failure {
-    (0..depth).fold(failure, |failure, _| failure.within("mask."))
 }
 
 /// A writer of text.
@@ -362,7 +356,7 @@ pub fn import(bytes: &[u8], descriptor: i32) -> Result<cai_array> {
     let (parts, allocations) = (message.parts.all(), message.allocations.all());
     let mut list = List::new((UNUSED, Span { lower: 0, upper: 0 }));
     for (depth, part) in parts.iter().enumerate() {
-        list.push(described(allocations, part).map_err(|failure| of_mask(failure, depth))?)?;
+        list.push(described(allocations, part).map_err(|failure| failure.in_mask(depth))?)?;
     }
     let arrays = list.all_mut();
     let fields = Fields::parse(text)?;
@@ -433,7 +427,7 @@ impl Fields {
         let Ok(text) = std::str::from_utf8(text) else {
             return mismatch("fields that are not UTF-8");
         };
-        let fields = text::parse(text).map_err(|failure| failure.at("bytes"))?;
+        let fields = text::parse(text).map_err(|failure| failure.at(format_args!("bytes")))?;
         let (descr, owner) = description::new_descr(&fields)?;
         Ok(Some(Fields { descr, owner }))
     }

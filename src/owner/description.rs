@@ -294,7 +294,7 @@ pub unsafe fn new(
                     unsafe { super::release(*owner) };
                 }
                 let of_data = index == 0 && !from.owner.is_null();
-                return Err(if of_data { failure } else { failure.within("mask.") });
+                return Err(if of_data { failure } else { failure.in_mask(1) });
             }
         }
         Ok(array)

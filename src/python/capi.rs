@@ -13,8 +13,8 @@ use std::ops::Range;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-use crate::abi::_object;
-use crate::error::{Result, fail};
+use crate::abi::{self, _object};
+use crate::error::{Failure, Result, fail, failure};
 use crate::library::Library;
 use crate::memory;
 
@@ -430,7 +430,7 @@ fn find() -> Result<&'static Capi> {
     }
     capi.look_at_threads();
     if !capi.is_attached() {
-        return not_attached();
+        return Err(not_attached());
     }
     let mut pending = [ptr::null_mut(); 3];
     let [kind, value, trace] = &mut pending;
@@ -542,12 +542,12 @@ fn copy_word(_: *mut c_void) -> Option<c_ulong> {
     None
 }
 
-/// Fails because the calling thread does not hold the GIL.
+/// The failure for a calling thread that does not hold the GIL.
 #[cold]
 #[inline(never)]
-pub fn not_attached<T>() -> Result<T> {
-    fail!(
-        CAI_ERR_PYTHON_LOCK,
+pub fn not_attached() -> Failure {
+    failure!(
+        abi::CAI_ERR_PYTHON_LOCK,
         "python",
         found = "a thread without the GIL",
         expected = "the GIL to be held (ctypes.PyDLL holds it, ctypes.CDLL releases it)"

@@ -24,8 +24,18 @@ impl Py {
     }
 
     /// Returns an attribute, or `None` after an AttributeError. Other exceptions stay set.
-    #[inline]
+    #[inline(never)]
     pub fn attribute(self, object: *mut Object, name: *mut Object) -> Result<Option<Owned>> {
+        self.attribute_inlined(object, name)
+    }
+
+    /// As [`Py::attribute`], for the path that most imports take.
+    #[inline(always)]
+    pub fn attribute_inlined(
+        self,
+        object: *mut Object,
+        name: *mut Object,
+    ) -> Result<Option<Owned>> {
         let capi = self.capi();
         if let Some(get) = capi.optional_attr.or(capi.optional_attr_before) {
             let mut found = ptr::null_mut();

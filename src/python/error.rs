@@ -8,10 +8,10 @@ use std::ffi::CStr;
 use crate::abi::{self, cai_error, cai_status};
 use crate::error::Failure;
 use crate::python::capi::{Capi, Object};
-use crate::python::interpreter::{Py, raised};
+use crate::python::interpreter::{Py, python_exception};
 
 /// Returns the exception for a status.
-fn exception_of(capi: &Capi, status: cai_status) -> *mut Object {
+fn kind_of(capi: &Capi, status: cai_status) -> *mut Object {
     let place = match status {
         abi::CAI_ERR_KEY => capi.key_error,
         abi::CAI_ERR_TYPE | abi::CAI_ERR_NO_PROTOCOL => capi.type_error,
@@ -45,7 +45,7 @@ pub fn raise(error: &cai_error) {
     }
     // SAFETY: the message is NUL-terminated by the contract of `cai_error`.
     let message = unsafe { CStr::from_ptr(error.message.as_ptr()) };
-    set(py, exception_of(py.capi(), error.code), message.to_bytes());
+    set(py, kind_of(py.capi(), error.code), message.to_bytes());
 }
 
 /// Sets SystemError: an exception was requested without a failure.
@@ -77,8 +77,5 @@ pub fn raise_as(py: Py, exception: *mut Object, failure: &Failure) -> Failure {
     // SAFETY: `to_error` terminates the message.
     let message = unsafe { CStr::from_ptr(error.message.as_ptr()) };
     set(py, exception, message.to_bytes());
-    match raised::<()>() {
-        Err(failure) => failure,
-        Ok(()) => Failure::no_memory(0),
-    }
+    python_exception()
 }

@@ -1,7 +1,7 @@
 //! Per-interpreter state: names, what types offer, and objects that wait for their release.
 //!
-//! May use: `error`, `memory`, `observer`, `python::at_exit`, `python::cache`, `python::capi`,
-//! `python::names`, `python::texts`, `unwind`.
+//! May use: `abi`, `error`, `memory`, `observer`, `python::at_exit`, `python::cache`,
+//! `python::capi`, `python::names`, `python::texts`, `unwind`.
 //! Unsafe: calls CPython with the GIL held, which a [`Py`] proves.
 //!
 //! The state is leaked when the interpreter ends: its objects are gone, and arrays may outlive it.
@@ -12,7 +12,8 @@ use std::ops::Deref;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 
-use crate::error::{Failure, Result, fail};
+use crate::abi;
+use crate::error::{Failure, Result, failure};
 use crate::memory;
 use crate::observer;
 use crate::python::at_exit;
@@ -159,11 +160,11 @@ impl Deref for Py {
 
 impl Py {
     /// Returns the interpreter that this thread is in.
-    #[inline]
+    #[inline(never)]
     pub fn here() -> Result<Py> {
         let capi = capi::capi()?;
         if !capi.is_attached() {
-            return capi::not_attached();
+            return Err(capi::not_attached());
         }
         // SAFETY: the thread is attached, as checked above.
         unsafe { Self::attached(capi) }
@@ -576,10 +577,16 @@ impl Owned {
 }
 
 /// Fails because an exception is set.
-#[cold]
 pub fn raised<T>() -> Result<T> {
-    fail!(
-        CAI_ERR_PYTHON_EXCEPTION,
+    Err(python_exception())
+}
+
+/// The failure of a function of Python that raised an exception, which is set.
+#[cold]
+#[inline(never)]
+pub fn python_exception() -> Failure {
+    failure!(
+        abi::CAI_ERR_PYTHON_EXCEPTION,
         "python",
         found = "an exception, which is set",
         expected = "no exception"

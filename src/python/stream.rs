@@ -6,7 +6,7 @@
 use std::ptr::{self, NonNull};
 
 use crate::abi::{self, _object};
-use crate::error::{Failure, Result, fail};
+use crate::error::{Result, fail, failure};
 use crate::python::convert::{Number, item, number, shown, size};
 use crate::python::interpreter::{Owned, Py};
 
@@ -172,14 +172,12 @@ fn refused(py: Py, object: *mut _object, accepted: Accepted) -> Result<u64> {
         true => abi::CAI_ERR_VALUE,
         false => abi::CAI_ERR_TYPE,
     };
-    Err(Failure::new(
+    Err(failure!(
         status,
-        format_args!("stream"),
-        format_args!("{found}"),
-        format_args!(
-            "{none}1 (legacy default stream), 2 (per-thread default stream), a cudaStream_t or an \
-             object with __cuda_stream__"
-        ),
+        "stream",
+        found = "{found}",
+        expected = "{none}1 (legacy default stream), 2 (per-thread default stream), a \
+                    cudaStream_t or an object with __cuda_stream__"
     ))
 }
 

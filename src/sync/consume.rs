@@ -78,7 +78,7 @@ pub unsafe fn exchange(
     if flags & !CONSUMER != 0 || flags & ACCESS == 0 {
         return Err(bad_flags(flags, "flags", CONSUMER));
     }
-    names_a_stream(consumer, "consumer_stream")?;
+    names_a_stream(consumer, format_args!("consumer_stream"))?;
     writable(local, flags)?;
     one(phase, local, consumer, flags)?;
     if local.mask.is_null() {
@@ -130,16 +130,15 @@ unsafe fn masks(array: &cai_array, body: impl Fn(&cai_array) -> Result<()>) -> R
         if next.is_null() {
             break;
         }
-        let inside =
-            |failure: Failure| (0..=depth).fold(failure, |failure, _| failure.within("mask."));
-        if depth == abi::CAI_MAX_MASKS {
+        let inside = |failure: Failure| failure.in_mask(depth + 1);
+        if depth == abi::CAI_MAX_MASKS as usize {
             return fail!(
                 CAI_ERR_MASK_DEPTH,
                 "mask",
                 found = "a longer chain of masks",
                 expected = ("at most {}", abi::CAI_MAX_MASKS)
             )
-            .map_err(|failure| (0..depth).fold(failure, |failure, _| failure.within("mask.")));
+            .map_err(|failure| failure.in_mask(depth));
         }
         let mut scratch = MaybeUninit::uninit();
         // SAFETY: not NULL by the loop's condition, and readable (this function's contract).

@@ -17,7 +17,7 @@ pub fn identify(array: &mut cai_array) -> Result<()> {
     if array.stream >= abi::CAI_STREAM_UNKNOWN {
         return Ok(());
     }
-    names_a_stream(array.stream, "stream")?;
+    names_a_stream(array.stream, format_args!("stream"))?;
     if array.version < 3 {
         return fail!(
             CAI_ERR_STREAM_VERSION,

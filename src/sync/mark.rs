@@ -89,7 +89,7 @@ pub unsafe fn wait_for_masks(array: &cai_array) -> Result<()> {
             // With the masks of this mask.
             // SAFETY: validated (this function's contract).
             return unsafe { consume::synchronize(&mask, access(&mask)) }
-                .map_err(|failure| failure.within("mask."));
+                .map_err(|failure| failure.in_mask(1));
         }
         next = mask.mask;
     }

@@ -23,7 +23,7 @@ pub mod produce;
 pub mod release_queue;
 
 use crate::abi;
-use crate::error::{Failure, Result, Text, fail};
+use crate::error::{Failure, Result, Text, fail, failure};
 use crate::flags::{self, Named};
 
 /// The failure for flags of which a function takes only `taken`. Bits that no function of this
@@ -46,21 +46,21 @@ fn bad_flags(given: u32, field: &str, taken: u32) -> Failure {
         0 => Text::new(format_args!("neither CAI_ACCESS_READ nor CAI_ACCESS_WRITE")),
         other => Text::new(format_args!("{}", Named(other, flags::SYNC))),
     };
-    Failure::new(
+    failure!(
         if unknown { abi::CAI_ERR_NEWER_CALLER } else { abi::CAI_ERR_ARGUMENT },
-        format_args!("{field}"),
-        format_args!("{found}"),
-        format_args!(
+        "{field}",
+        found = "{found}",
+        expected = (
             "{}only {}",
             if needs_access { access } else { "" },
             Named(taken & !ACCESS, flags::SYNC)
-        ),
+        )
     )
 }
 
 /// Fails for values that name no stream of the driver: 0, NONE and UNKNOWN.
 #[inline]
-fn names_a_stream(value: u64, field: impl std::fmt::Display) -> Result<()> {
+fn names_a_stream(value: u64, field: std::fmt::Arguments) -> Result<()> {
     match value {
         0 => fail!(
             CAI_ERR_STREAM_ZERO,

@@ -5,7 +5,7 @@
 
 use crate::abi::{self, cai_status};
 use crate::driver::{CUevent, CallingThread, Capture, INVALID_CONTEXT, Stream};
-use crate::error::{Failure, Result, fail};
+use crate::error::{Failure, Result, fail, failure};
 use crate::sync::release_queue;
 
 /// `cuStreamWaitEvent`: an event from outside of the capture, waited for at each launch.
@@ -194,12 +194,7 @@ fn order_mode(
 #[cold]
 fn refused((from, to): (Capture, Capture), direction: Direction) -> Failure {
     let failure = |status: cai_status, found: &str, expected: &str| {
-        Failure::new(
-            status,
-            format_args!("stream"),
-            format_args!("{found}"),
-            format_args!("{expected}"),
-        )
+        failure!(status, "stream", found = "{found}", expected = "{expected}")
     };
     if from == Capture::Invalidated || to == Capture::Invalidated {
         return failure(

@@ -38,7 +38,7 @@ pub fn produce(
         names_a_stream(stream, format_args!("streams[{index}]"))?;
     }
     if export == 0 {
-        names_a_stream(export, "export_stream")?;
+        names_a_stream(export, format_args!("export_stream"))?;
     }
     if streams.is_empty() || policy::in_force(flags)? & abi::CAI_SYNC_EXPORT_NONE != 0 {
         array.stream = abi::CAI_STREAM_NONE;
@@ -46,11 +46,12 @@ pub fn produce(
         array.event = ptr::null_mut();
         return Ok(());
     }
-    names_a_stream(export, "export_stream")?;
+    names_a_stream(export, format_args!("export_stream"))?;
     let thread = &CallingThread::new(driver::driver_of(array.device.r#type)?);
     let to = Stream::from_current_context(thread, export)?;
     let _entered = to.enter(thread)?;
-    let mut state = to.capture(thread).map_err(|failure| failure.at("export_stream"))?;
+    let mut state =
+        to.capture(thread).map_err(|failure| failure.at(format_args!("export_stream")))?;
     for (index, &value) in streams.iter().enumerate() {
         // A stream that was joined before adds nothing.
         if value == export || streams[..index].contains(&value) {
@@ -68,7 +69,8 @@ pub fn produce(
         };
         join().map_err(|failure| failure.at(format_args!("streams[{index}]")))?;
     }
-    identify(array, thread, export, &to, state).map_err(|failure| failure.at("export_stream"))
+    identify(array, thread, export, &to, state)
+        .map_err(|failure| failure.at(format_args!("export_stream")))
 }
 
 /// Writes the stream's identity into the array, and records the array's event.

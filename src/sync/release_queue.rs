@@ -184,7 +184,7 @@ pub unsafe fn release_after(owner: *mut cai_owner, device_type: i32, stream: u64
         unsafe { owner::release(owner) };
         return Ok(());
     }
-    names_a_stream(stream, "stream")?;
+    names_a_stream(stream, format_args!("stream"))?;
     let driver = driver::driver_of(device_type)?;
     // The thread needs these functions.
     driver.require(match driver.api() {

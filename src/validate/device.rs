@@ -72,7 +72,8 @@ fn memory_on(thread: &CallingThread, array: &cai_array, span: Span) -> Result<()
         );
     }
     if !thread.current()?.is_null() {
-        driver::device_pointer(thread, array.data).map_err(|failure| failure.at("data"))?;
+        driver::device_pointer(thread, array.data)
+            .map_err(|failure| failure.at(format_args!("data")))?;
     }
     Ok(())
 }

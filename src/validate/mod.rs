@@ -145,10 +145,8 @@ unsafe fn masks(
     let (mut parent, mut shape) = (parent, shape);
     let mut device = parent.device;
     while !parent.mask.is_null() {
-        let inside =
-            |failure: Failure| (0..=length).fold(failure, |failure, _| failure.within("mask."));
-        let outside =
-            |failure: Failure| (0..length).fold(failure, |failure, _| failure.within("mask."));
+        let inside = |failure: Failure| failure.in_mask(length + 1);
+        let outside = |failure: Failure| failure.in_mask(length);
         if parent.version < 1 {
             return fail!(
                 CAI_ERR_MASK_VERSION,
@@ -418,8 +416,10 @@ fn stream(array: &cai_array) -> Result<()> {
 /// `array.descr` is not NULL; as for [`array`].
 unsafe fn fields(array: &cai_array, expected: i64) -> Result<()> {
     // SAFETY: not NULL, and readable (this function's contract).
-    let descr = unsafe { Descr::new(array.descr) }.map_err(|failure| failure.within("descr"))?;
-    let bits = dtype::descr::bits(descr).map_err(|failure| failure.within("descr"))?;
+    let descr = unsafe { Descr::new(array.descr) }
+        .map_err(|failure| failure.within(format_args!("descr")))?;
+    let bits =
+        dtype::descr::bits(descr).map_err(|failure| failure.within(format_args!("descr")))?;
     if bits == expected {
         return Ok(());
     }
@@ -491,8 +491,8 @@ pub unsafe fn may_overlap(a: &cai_array, b: &cai_array) -> Result<bool> {
         // `place` has checked that neither wraps around.
         Ok((start.wrapping_add_signed(span.lower), start.wrapping_add_signed(span.upper)))
     };
-    let (a_start, a_end) = ends(a).map_err(|failure| failure.within("a."))?;
-    let (b_start, b_end) = ends(b).map_err(|failure| failure.within("b."))?;
+    let (a_start, a_end) = ends(a).map_err(|failure| failure.within(format_args!("a.")))?;
+    let (b_start, b_end) = ends(b).map_err(|failure| failure.within(format_args!("b.")))?;
     if a_start == a_end || b_start == b_end {
         return Ok(false);
     }

@@ -60,7 +60,8 @@ pub unsafe extern "C-unwind" fn table_from_object(
 #[inline(always)]
 unsafe fn share(body: *const Body, out: *mut cai_array) -> Result<()> {
     // SAFETY: a structure begins with its size.
-    let size = unsafe { read::array_size(out) }.map_err(|failure| failure.within("out->"))?;
+    let size = unsafe { read::array_size(out) }
+        .map_err(|failure| failure.within(format_args!("out->")))?;
     // SAFETY: the object is alive (this function's contract).
     let Some(reading) = (unsafe { Reading::of(body) }) else {
         return fail!(
@@ -171,13 +172,13 @@ pub unsafe extern "C-unwind" fn dlpack_allocate(
 
 /// Runs the body of a function in DLPack's table: returns 0, or -1 with an exception.
 fn code(body: impl FnOnce(Py) -> Result<()>) -> c_int {
-    let mut done = false;
+    let mut result = -1;
     run_for_python(|py| {
         body(py)?;
-        done = true;
+        result = 0;
         Ok(ptr::null_mut())
     });
-    if done { 0 } else { -1 }
+    result
 }
 
 pub unsafe extern "C-unwind" fn dlpack_from_object(

@@ -5,14 +5,13 @@
 //! Unsafe: calls CPython with the GIL held, and accesses the contents of its objects.
 
 use std::ffi::c_void;
-use std::fmt::Write;
 use std::ops::Deref;
 use std::ptr;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::abi::{self, cai_array};
 use crate::device::{Name, is_opaque};
-use crate::error::{Result, Text, fail};
+use crate::error::{Failure, Result, Text, fail};
 use crate::python::capi::{self, Capi, Object, TP_ALLOC, TP_DEALLOC, TP_FREE};
 use crate::python::error::{self, raise_as};
 use crate::python::interpreter::{Owned, Py};
@@ -176,27 +175,30 @@ pub fn array_of(py: Py, object: *mut Object) -> Result<(Reading, u32)> {
 
 /// Runs the body of a function that CPython calls: failures and panics become exceptions.
 pub fn run_for_python(body: impl FnOnce(Py) -> Result<*mut Object>) -> *mut Object {
-    unwind::guarded(|| Py::here().and_then(body)).unwrap_or_else(|failure| {
-        error::raise_failure(&failure);
-        ptr::null_mut()
-    })
+    unwind::guarded(|| Py::here().and_then(body)).unwrap_or_else(raise)
+}
+
+/// The result of a function of Python that failed.
+#[cold]
+#[inline(never)]
+fn raise(failure: Failure) -> *mut Object {
+    error::raise_failure(&failure);
+    ptr::null_mut()
 }
 
 /// Runs the body of a getter: a failure means that the object has no such attribute.
 pub fn attribute(body: impl FnOnce(Py) -> Result<*mut Object>) -> *mut Object {
-    run_for_python(|py| {
-        body(py).map_err(|failure| {
-            // SAFETY: a variable that CPython keeps an exception in.
-            let attribute_error = unsafe { *py.capi().attribute_error };
-            if failure.status() == abi::CAI_ERR_PYTHON_EXCEPTION
-                || failure.status() == abi::CAI_ERR_NO_MEMORY
-            {
-                failure
-            } else {
-                raise_as(py, attribute_error, &failure)
-            }
-        })
-    })
+    run_for_python(|py| body(py).map_err(|failure| no_attribute(py, failure)))
+}
+
+#[cold]
+#[inline(never)]
+fn no_attribute(py: Py, failure: Failure) -> Failure {
+    match failure.status() {
+        abi::CAI_ERR_PYTHON_EXCEPTION | abi::CAI_ERR_NO_MEMORY => failure,
+        // SAFETY: a variable that CPython keeps an exception in.
+        _ => raise_as(py, unsafe { *py.capi().attribute_error }, &failure),
+    }
 }
 
 /// Unguarded, because nothing in it can panic.

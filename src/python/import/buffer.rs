@@ -15,7 +15,7 @@ use std::ffi::c_int;
 use std::ptr::NonNull;
 
 use crate::abi::{self, cai_device};
-use crate::error::{Failure, Result, Text, fail};
+use crate::error::{Failure, Result, Text, fail, failure};
 use crate::python::capi::Object;
 use crate::python::convert::pair;
 use crate::python::import::dict_keys::Protocol;
@@ -173,11 +173,11 @@ fn no_type(py: Py, dtype: &Owned, is_class: bool) -> Failure {
         Ok(_) => Text::new(format_args!("an object of type {}", py.type_name(dtype.get()))),
         Err(failure) => return failure,
     };
-    Failure::new(
+    failure!(
         abi::CAI_ERR_TYPE,
-        format_args!("{NAME}['dtype']"),
-        format_args!("{found}"),
-        format_args!("an instance, such as numpy.dtype('float32'), or a typestr, such as '<f4'"),
+        "{NAME}['dtype']",
+        found = "{found}",
+        expected = "an instance, such as numpy.dtype('float32'), or a typestr, such as '<f4'"
     )
 }
 
@@ -261,19 +261,18 @@ pub fn import(
 
 /// Renames what the reader of dictionaries reports to what the attributes are called.
 fn as_attribute(failure: Failure) -> Failure {
-    failure.rename(|field| {
-        let rest = |key: &str| field.strip_prefix(NAME).and_then(|rest| rest.strip_prefix(key));
-        let (name, rest) = if let Some(rest) = rest("['typestr']") {
-            ("dtype", rest)
-        } else if let Some(rest) = rest("['descr']") {
-            ("dtype", rest)
-        } else if let Some(rest) = rest("['data']") {
-            ("buffer", rest)
-        } else if let Some(rest) = rest("['byte_offset']") {
-            ("offset", rest)
-        } else {
-            return Text::new(format_args!("{field}"));
-        };
-        Text::new(format_args!("{NAME}['{name}']{rest}"))
-    })
+    const NAMES: [(&str, &str); 4] = [
+        ("['typestr']", "dtype"),
+        ("['descr']", "dtype"),
+        ("['data']", "buffer"),
+        ("['byte_offset']", "offset"),
+    ];
+    let Some(field) = failure.details().map(|details| details.field) else { return failure };
+    let Some(path) = field.as_str().strip_prefix(NAME) else { return failure };
+    for (key, name) in NAMES {
+        if let Some(rest) = path.strip_prefix(key) {
+            return failure.at(format_args!("{NAME}['{name}']{rest}"));
+        }
+    }
+    failure
 }

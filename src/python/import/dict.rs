@@ -56,7 +56,9 @@ pub fn read_cuda(
     to: &mut Description,
 ) -> Result<Found> {
     let name = py.names.cuda_array_interface;
-    let Some(dictionary) = py.attribute(object.as_ptr(), name)? else { return Ok(Found::Nothing) };
+    let Some(dictionary) = py.attribute_inlined(object.as_ptr(), name)? else {
+        return Ok(Found::Nothing);
+    };
     if !dict_fast::is_in_place(py, &dictionary) {
         return read_general(py, &dictionary, None, Protocol::Cuda, options, to);
     }
@@ -212,7 +214,7 @@ fn attach_with_descr(
 ) -> Result<()> {
     let mut fields = Fields::new();
     fields::read(py, descr, options.strict(), &mut fields)
-        .map_err(|failure| failure.within("descr"))?;
+        .map_err(|failure| failure.within(format_args!("descr")))?;
     let given = !fields.is_trivial(&to.array.typestr);
     to.array();
     attach_with_fields(py, &mut to.array, object, more, given.then_some(&fields))

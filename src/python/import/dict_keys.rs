@@ -5,7 +5,7 @@
 
 use std::ptr::NonNull;
 
-use crate::error::{Failure, Text};
+use crate::error::Failure;
 use crate::python::capi::Object;
 use crate::python::interpreter::{Owned, Py};
 use crate::python::names;
@@ -101,9 +101,9 @@ pub type Values = [Option<Owned>; KEYS];
 /// Renames `shape[1]` of the array to `__cuda_array_interface__['shape'][1]`, as producers write
 /// it.
 pub fn in_dictionary(protocol: Protocol, failure: Failure) -> Failure {
-    failure.rename(|field| {
-        let end = field.find(['.', '[']).unwrap_or(field.len());
-        let (key, rest) = field.split_at(end);
-        Text::new(format_args!("{}['{key}']{rest}", protocol.name()))
-    })
+    let Some(field) = failure.details().map(|details| details.field) else { return failure };
+    let field = field.as_str();
+    let end = field.find(['.', '[']).unwrap_or(field.len());
+    let (key, rest) = field.split_at(end);
+    failure.at(format_args!("{}['{key}']{rest}", protocol.name()))
 }

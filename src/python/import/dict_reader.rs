@@ -12,7 +12,7 @@ use std::ptr::{self, NonNull};
 
 use crate::abi::{self, CAI_TYPESTR_SIZE, cai_device};
 use crate::dtype;
-use crate::error::{Failure, Result, Text, fail};
+use crate::error::{Failure, Result, Text, fail, failure};
 use crate::python::capi::Object;
 use crate::python::convert::{Number, is_sequence, item, number, shown, size};
 use crate::python::import::dict_fast::{self, Fast, entries, stays_as_it_is};
@@ -226,12 +226,7 @@ impl Reader<'_> {
         found: &dyn fmt::Display,
         expected: &str,
     ) -> Failure {
-        Failure::new(
-            status,
-            format_args!("{}", self.path(key, index)),
-            format_args!("{found}"),
-            format_args!("{expected}"),
-        )
+        failure!(status, ("{}", self.path(key, index)), found = "{found}", expected = "{expected}")
     }
 
     fn wrong_type(
@@ -354,7 +349,7 @@ impl Reader<'_> {
         };
         match dtype::parse_lenient(text).filter(|_| !self.options.strict()) {
             Some(text) => Ok(text),
-            None => Err(failure.rename(|_| self.path(TYPESTR, None))),
+            None => Err(failure.at(format_args!("{}", self.path(TYPESTR, None)))),
         }
     }
 

@@ -9,12 +9,12 @@ use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 
 use crate::abi::{self, cai_error};
-use crate::error::{Failure, Result, fail};
+use crate::error::{Failure, Result, fail, failure};
 use crate::python::cache::FromObject;
 use crate::python::capi::Object;
 use crate::python::import::options::ImportOptions;
 use crate::python::import::requirements::refuse_mask;
-use crate::python::interpreter::{Py, raised};
+use crate::python::interpreter::{Py, python_exception};
 use crate::python::owner::Description;
 use crate::validate;
 
@@ -80,26 +80,23 @@ pub fn from_table(
 #[cold]
 unsafe fn foreign(py: Py, status: abi::cai_status, error: *const cai_error) -> Failure {
     if py.has_exception() {
-        return match raised::<()>() {
-            Err(failure) => failure,
-            Ok(()) => Failure::no_memory(0),
-        };
+        return python_exception();
     }
     if matches!(status, abi::CAI_ERR_PYTHON_EXCEPTION | abi::CAI_OK) {
-        return Failure::new(
+        return failure!(
             abi::CAI_ERR_EXCHANGE_TABLE,
-            format_args!("__cai_exchange_api__.from_object"),
-            format_args!("CAI_ERR_PYTHON_EXCEPTION without an exception"),
-            format_args!("an exception"),
+            "__cai_exchange_api__.from_object",
+            found = "CAI_ERR_PYTHON_EXCEPTION without an exception",
+            expected = "an exception"
         );
     }
     // SAFETY: `from_table` terminated it before the function was called.
     if unsafe { (&raw const (*error).message).cast::<c_char>().read() } == 0 {
-        return Failure::new(
+        return failure!(
             status,
-            format_args!("__cai_exchange_api__.from_object"),
-            format_args!("a failure without a message"),
-            format_args!("an array"),
+            "__cai_exchange_api__.from_object",
+            found = "a failure without a message",
+            expected = "an array"
         );
     }
     // SAFETY: filled in, with terminated texts (this function's contract).
@@ -109,10 +106,10 @@ unsafe fn foreign(py: Py, status: abi::cai_status, error: *const cai_error) -> F
             CStr::from_ptr((&raw const (*error).message).cast()),
         )
     };
-    Failure::new(
+    failure!(
         status,
-        format_args!("{}", field.to_string_lossy()),
-        format_args!(""),
-        format_args!("{}", message.to_string_lossy()),
+        ("{}", field.to_string_lossy()),
+        found = "",
+        expected = ("{}", message.to_string_lossy())
     )
 }

@@ -13,7 +13,7 @@ use std::{fmt, ptr};
 use crate::abi;
 use crate::dtype;
 use crate::dtype::fields::{Fields, List, NewRow};
-use crate::error::{Failure, Result, fail};
+use crate::error::{Failure, Result, fail, failure};
 use crate::python::capi::Object;
 use crate::python::convert::{Number, exact_integer, is_sequence, item, number, shown, size};
 use crate::python::interpreter::{Owned, Py};
@@ -38,11 +38,11 @@ struct Reader<'a> {
 
 #[cold]
 fn wrong_type(py: Py, field: &str, found: *mut Object, expected: &str) -> Failure {
-    Failure::new(
+    failure!(
         abi::CAI_ERR_TYPE,
-        format_args!("{field}"),
-        format_args!("{}", shown(py, found)),
-        format_args!("{expected}"),
+        "{field}",
+        found = ("{}", shown(py, found)),
+        expected = "{expected}"
     )
 }
 
@@ -144,7 +144,9 @@ impl Reader<'_> {
         if !self.is_list(kind) {
             return Err(wrong_type(py, ".typestr", kind, "a typestr or a list of fields"));
         }
-        let nested = self.list(kind, depth + 1).map_err(|failure| failure.within(".nested"))?;
+        let nested = self
+            .list(kind, depth + 1)
+            .map_err(|failure| failure.within(format_args!(".nested")))?;
         self.fields.nested(new, nested);
         Ok(())
     }

@@ -26,7 +26,7 @@ use std::ptr::{self, NonNull};
 use std::sync::atomic::Ordering;
 
 use crate::abi;
-use crate::error::{Failure, Result, Text, fail};
+use crate::error::{Failure, Result, Text, fail, failure};
 use crate::python::cache::Offer;
 use crate::python::capi::Object;
 use crate::python::export::exchange_table::share_as_is;
@@ -159,11 +159,11 @@ fn instead_of_dictionary(py: Py, object: &Owned) -> Option<Failure> {
     // The attribute only makes a message better. An exception is not the caller's.
     let attribute = py.attribute(object.get(), py.names.cuda_array_interface);
     attribute.unwrap_or_else(|_| (py.clear(), None).1)?;
-    Some(Failure::new(
+    Some(failure!(
         abi::CAI_ERR_TYPE,
-        format_args!("dictionary"),
-        format_args!("an object of type {}", py.type_name(object.get())),
-        format_args!("its dictionary; cai_array_from_python takes the object"),
+        "dictionary",
+        found = ("an object of type {}", py.type_name(object.get())),
+        expected = "its dictionary; cai_array_from_python takes the object"
     ))
 }
 
@@ -251,11 +251,11 @@ fn in_mask(py: Py, mask: NonNull<Object>, protocol: Protocol, failure: Failure) 
     let field = protocol.name();
     if failure.status() == abi::CAI_ERR_NO_PROTOCOL {
         // The message about an object alone names no field.
-        return Failure::new(
+        return failure!(
             abi::CAI_ERR_NO_PROTOCOL,
-            format_args!("{field}['mask']"),
-            format_args!("an object of type {}", py.type_name(mask.as_ptr())),
-            format_args!("an array, or None"),
+            "{field}['mask']",
+            found = ("an object of type {}", py.type_name(mask.as_ptr())),
+            expected = "an array, or None"
         );
     }
     failure.within(format_args!("{field}['mask']."))
@@ -558,7 +558,6 @@ fn not_found(
     }
     let mut list: Text<200> = Text::new(format_args!(""));
     for (index, via) in options.protocols().iter().enumerate() {
-        use std::fmt::Write;
         let name = match *via {
             abi::CAI_PROTOCOL_EXCHANGE => "__cai_exchange_api__",
             abi::CAI_PROTOCOL_DLPACK_EXCHANGE => "__dlpack_c_exchange_api__",

@@ -126,7 +126,7 @@ impl ImportOptions {
         }
         if options.typestr[0] != 0 {
             dtype::from_field(&options.typestr, options.dtype_code)
-                .map_err(|failure| failure.within("options->"))?;
+                .map_err(|failure| failure.within(format_args!("options->")))?;
         }
         Ok(parsed)
     }

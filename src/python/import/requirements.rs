@@ -8,7 +8,7 @@ use std::fmt;
 
 use crate::abi::{self, cai_array};
 use crate::device::{has_streams, is_cuda};
-use crate::error::{Failure, Result, Text, fail};
+use crate::error::{Failure, Result, Text, fail, failure};
 use crate::python::import::options::ImportOptions;
 use crate::python::owner::Description;
 use crate::read::{self, Descr};
@@ -30,7 +30,8 @@ pub fn check_requirements(to: &mut Description, options: &ImportOptions) -> Resu
             (b'V', b'2', 0) => raw.opaque_16bit,
             _ => 0,
         };
-        dtype::from_field(&array.typestr, meant).map_err(|failure| failure.within("options->"))?;
+        dtype::from_field(&array.typestr, meant)
+            .map_err(|failure| failure.within(format_args!("options->")))?;
         array.dtype_code = meant;
     }
     if options.has(abi::CAI_IMPORT_QUERY_DEVICE) && array.device.r#type == abi::CAI_DEVICE_UNKNOWN {
@@ -141,11 +142,11 @@ pub fn check_requirements(to: &mut Description, options: &ImportOptions) -> Resu
 /// The failure for a mask that the caller did not allow, and would ignore.
 #[cold]
 pub fn refuse_mask(field: fmt::Arguments) -> Failure {
-    Failure::new(
+    failure!(
         abi::CAI_ERR_CONVERT_MASK,
-        field,
-        format_args!("a mask"),
-        format_args!("none, because CAI_IMPORT_ALLOW_MASK is not set"),
+        "{field}",
+        found = "a mask",
+        expected = "none, because CAI_IMPORT_ALLOW_MASK is not set"
     )
 }
 
@@ -189,9 +190,7 @@ fn ask_masks(array: &cai_array) -> Result<()> {
             if place.r#type == abi::CAI_DEVICE_UNKNOWN && is_cuda(of.r#type) {
                 (place, _) = driver::locate(mask.data)?;
             }
-            validate::mask_device(place, of).map_err(|failure| {
-                (0..depth).fold(failure, |failure, _| failure.within("mask."))
-            })?;
+            validate::mask_device(place, of).map_err(|failure| failure.in_mask(depth))?;
             if place.r#type != abi::CAI_DEVICE_UNKNOWN {
                 of = place;
             }

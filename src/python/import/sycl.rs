@@ -16,7 +16,7 @@ use std::ffi::{CStr, c_void};
 use std::ptr::{self, NonNull};
 
 use crate::abi::{self, cai_array};
-use crate::error::{Failure, Result, fail};
+use crate::error::{Failure, Result, fail, failure};
 use crate::python::capi::Object;
 use crate::python::capsules::{CONTEXT, QUEUE};
 use crate::python::convert::tuple;
@@ -70,14 +70,12 @@ pub fn bind(
 
 #[cold]
 fn no_syclobj(py: Py, syclobj: &Owned) -> Failure {
-    Failure::new(
+    failure!(
         abi::CAI_ERR_TYPE,
-        format_args!("{FIELD}"),
-        format_args!("an object of type {}", py.type_name(syclobj.get())),
-        format_args!(
-            "a filter string, a context, a queue, a capsule SyclContextRef or SyclQueueRef, or an \
-             object with _get_capsule"
-        ),
+        "{FIELD}",
+        found = ("an object of type {}", py.type_name(syclobj.get())),
+        expected = "a filter string, a context, a queue, a capsule SyclContextRef or \
+                    SyclQueueRef, or an object with _get_capsule"
     )
 }
 
