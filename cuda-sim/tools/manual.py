@@ -1,4 +1,6 @@
-"""Prints the manual page of cuda-sim, which is made of its help: cuda-sim --help | python3 manual.py
+"""Prints the manual page of cuda-sim, which is made of its help:
+
+    cuda-sim --help | python3 manual.py
 
 cuda-sim/cuda-sim.1 is this page. `make header` renews it, and a test compares both.
 """
@@ -18,7 +20,8 @@ def usage(line):
 
 
 def page(help):
-    """Indentation gives the kinds of lines: 4 a command, 8 text or an option, more the text beside an option."""
+    """Indentation gives the kinds of lines: 4 a command, 8 text or an option, more the text beside
+    an option."""
     title, *lines = help.rstrip().splitlines()
     out, synopsis, depth = [], [], 0
     for line in lines:
@@ -48,8 +51,9 @@ def page(help):
         ".SH SYNOPSIS",
         "\n.br\n".join(map(usage, synopsis)),
         ".SH DESCRIPTION",
-        "The simulated driver executes memory, streams, events, copies and graphs on a machine without a GPU. Kernels are",
-        "not executed. The race checker reports every missing wait between two streams.",
+        "The simulated driver executes memory, streams, events, copies and graphs on a machine "
+        "without a GPU. Kernels are\nnot executed. The race checker reports every missing wait "
+        "between two streams.",
         ".SH COMMANDS",
     ]
     return "\n".join([*start, *out]) + "\n"
