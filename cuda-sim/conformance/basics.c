@@ -119,7 +119,7 @@ RULE(devices, unified_addressing, "64-bit Linux has unified addressing and pools
     OBSERVE("CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM", value);
 }
 
-RULE(contexts, one_primary, "A device has one primary context, the same for all who retain it",
+RULE(contexts, one_primary, "A device has one primary context, and each retain returns it",
      "cuDevicePrimaryCtxRetain") {
     CUcontext again;
     OK(cuDevicePrimaryCtxRetain(&again, 0));
@@ -172,7 +172,7 @@ RULE(contexts, primary_is_not_destroyed, "cuCtxDestroy refuses a primary context
     OBSERVE("cuCtxDestroy of a primary context", cuCtxDestroy(ctx));
 }
 
-RULE(contexts, unique_ids, "Each context has an id of its own", "cuCtxGetId") {
+RULE(contexts, unique_ids, "Each context has its own id", "cuCtxGetId") {
     unsigned long long a = 0, b = 0;
     CUcontext other = another_context();
     OK(cuCtxGetId(ctx, &a));
@@ -181,7 +181,7 @@ RULE(contexts, unique_ids, "Each context has an id of its own", "cuCtxGetId") {
     OK(cuCtxDestroy(other));
 }
 
-RULE(contexts, priorities, "Greater priorities are smaller numbers",
+RULE(contexts, priorities, "Smaller numbers are greater priorities",
      "cuCtxGetStreamPriorityRange") {
     int least = 1, greatest = 1;
     OK(cuCtxGetStreamPriorityRange(&least, &greatest));

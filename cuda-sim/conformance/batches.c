@@ -1,7 +1,7 @@
 // Batches of operations, and managed memory: advice and what ranges say of it.
 #include "conformance.h"
 
-RULE(batches, values, "Writes and waits of a batch are in order", "cuStreamBatchMemOp") {
+RULE(batches, values, "Writes and waits of a batch run in order", "cuStreamBatchMemOp") {
     const CUdeviceptr p = device(16);
     CUstream a = stream(CU_STREAM_NON_BLOCKING);
     CUstreamBatchMemOpParams ops[3] = {{.operation = CU_STREAM_MEM_OP_WRITE_VALUE_32},
@@ -26,7 +26,7 @@ RULE(batches, values, "Writes and waits of a batch are in order", "cuStreamBatch
     EXPECT(cuStreamBatchMemOp(a, 257, ops, 0), CUDA_ERROR_INVALID_VALUE);
 }
 
-RULE(batches, copies, "Copies of a batch are each as if alone, and not in the legacy stream",
+RULE(batches, copies, "A batch copies each range, and is refused in the legacy stream",
      "cuMemcpyBatchAsync") {
 #if CUDA_VERSION >= 13000
     CUdeviceptr from[2] = {device(N), device(N)}, to[2] = {device(N), device(N)};

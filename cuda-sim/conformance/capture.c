@@ -19,7 +19,7 @@ static size_t nodes(CUgraph graph) {
     return count;
 }
 
-RULE(capture, states, "A stream captures between begin and end", "cuStreamIsCapturing") {
+RULE(capture, states, "A stream is capturing between begin and end", "cuStreamIsCapturing") {
     CUstream a = stream(CU_STREAM_NON_BLOCKING);
     CUgraph graph = NULL;
     EXPECT(status(a), CU_STREAM_CAPTURE_STATUS_NONE);
@@ -36,7 +36,8 @@ RULE(capture, not_the_legacy_stream, "The legacy stream cannot capture", "cuStre
            CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
 }
 
-RULE(capture, nothing_runs, "What is captured is not done, and done at each launch", "capture") {
+RULE(capture, nothing_runs,
+     "Captured work does not run during the capture, and runs at each launch", "capture") {
     const CUdeviceptr p = device(N);
     char back = 9;
     OK(cuMemsetD8(p, 0, N));
@@ -59,8 +60,8 @@ RULE(capture, nothing_runs, "What is captured is not done, and done at each laun
     OK(cuGraphDestroy(graph));
 }
 
-RULE(capture, synchronizing_breaks_it, "Waiting for a capturing stream is refused and invalidates",
-     "observed") {
+RULE(capture, synchronizing_breaks_it,
+     "Waiting for a capturing stream is refused and invalidates the capture", "observed") {
     CUstream a = capturing(CU_STREAM_CAPTURE_MODE_GLOBAL);
     CUgraph graph = (CUgraph)1;
     EXPECT(cuStreamSynchronize(a), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
@@ -70,21 +71,22 @@ RULE(capture, synchronizing_breaks_it, "Waiting for a capturing stream is refuse
     EXPECT(status(a), CU_STREAM_CAPTURE_STATUS_NONE);
 }
 
-RULE(capture, querying_breaks_it, "So is asking whether it is done", "capture") {
+RULE(capture, querying_breaks_it,
+     "Querying a capturing stream is refused and invalidates the capture", "capture") {
     CUstream a = capturing(CU_STREAM_CAPTURE_MODE_GLOBAL);
     EXPECT(cuStreamQuery(a), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
     EXPECT(status(a), CU_STREAM_CAPTURE_STATUS_INVALIDATED);
 }
 
-RULE(capture, allocating_breaks_a_global_one,
-     "An unsafe call while a global capture is on is refused", "observed") {
+RULE(capture, allocating_breaks_a_global_one, "An unsafe call during a global capture is refused",
+     "observed") {
     CUstream a = capturing(CU_STREAM_CAPTURE_MODE_GLOBAL);
     CUdeviceptr p;
     EXPECT(cuMemAlloc(&p, 16), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
     EXPECT(status(a), CU_STREAM_CAPTURE_STATUS_INVALIDATED);
 }
 
-RULE(capture, allocating_in_a_relaxed_one, "A relaxed capture forbids no unsafe calls",
+RULE(capture, allocating_in_a_relaxed_one, "Unsafe calls are allowed during a relaxed capture",
      "cuStreamBeginCapture") {
     CUstream a = capturing(CU_STREAM_CAPTURE_MODE_RELAXED);
     CUdeviceptr p;
@@ -116,8 +118,8 @@ static void *query_event(void *data) {
     return NULL;
 }
 
-RULE(capture, a_query_in_another_thread, "An event query of another thread breaks a global capture",
-     "observed") {
+RULE(capture, a_query_in_another_thread,
+     "An event query in another thread invalidates a global capture", "observed") {
     pthread_t thread;
     shared_event = event();
     OK(cuEventRecord(shared_event, stream(CU_STREAM_NON_BLOCKING)));
@@ -129,7 +131,7 @@ RULE(capture, a_query_in_another_thread, "An event query of another thread break
 }
 
 RULE(capture, a_query_in_another_thread_when_local,
-     "A thread-local capture does not mind other threads", "cuStreamBeginCapture") {
+     "A thread-local capture is not affected by other threads", "cuStreamBeginCapture") {
     pthread_t thread;
     shared_event = event();
     OK(cuEventRecord(shared_event, stream(CU_STREAM_NON_BLOCKING)));
@@ -149,7 +151,8 @@ static void *synchronize_stream(void *data) {
 }
 
 RULE(capture, a_synchronize_in_another_thread,
-     "Another thread waits for another stream during a global capture", "undocumented") {
+     "The result of waiting for another stream in another thread during a global capture",
+     "undocumented") {
     pthread_t thread;
     shared_stream = stream(CU_STREAM_NON_BLOCKING);
     CUstream a = capturing(CU_STREAM_CAPTURE_MODE_GLOBAL);
@@ -167,8 +170,8 @@ static void *end_elsewhere(void *data) {
     return NULL;
 }
 
-RULE(capture, ended_by_the_wrong_thread, "Only the thread that began may end, unless relaxed",
-     "observed") {
+RULE(capture, ended_by_the_wrong_thread,
+     "Only the thread that began a capture may end it, unless it is relaxed", "observed") {
     pthread_t thread;
     CUgraph graph;
     shared_stream = capturing(CU_STREAM_CAPTURE_MODE_GLOBAL);
@@ -178,7 +181,8 @@ RULE(capture, ended_by_the_wrong_thread, "Only the thread that began may end, un
     EXPECT(cuStreamEndCapture(shared_stream, &graph), CUDA_ERROR_ILLEGAL_STATE);
 }
 
-RULE(capture, fork_and_join, "Waiting for a captured event pulls a stream in; it must join again",
+RULE(capture, fork_and_join,
+     "A stream that waits for a captured event joins the capture, and must be joined again",
      "capture") {
     CUstream a = capturing(CU_STREAM_CAPTURE_MODE_RELAXED), b = stream(CU_STREAM_NON_BLOCKING);
     CUevent fork_event = event(), join_event = event();
@@ -266,7 +270,8 @@ RULE(capture, isolation, "A capture cannot wait for an event from outside", "cap
 }
 
 RULE(capture, never_recorded_inside,
-     "Waiting for an event that was never recorded, while capturing", "undocumented") {
+     "The result of waiting for an event that was never recorded, during a capture",
+     "undocumented") {
     CUstream a = capturing(CU_STREAM_CAPTURE_MODE_RELAXED);
     OBSERVE("the wait", cuStreamWaitEvent(a, event(), 0));
     OBSERVE("the capture", status(a));
@@ -304,7 +309,7 @@ RULE(capture, legacy_while_blocking_captures,
 }
 
 RULE(capture, legacy_while_nonblocking_captures,
-     "A non-blocking stream's capture does not concern the legacy stream", "capture") {
+     "The legacy stream can be used while a non-blocking stream captures", "capture") {
     const CUdeviceptr p = device(N);
     CUstream a = capturing(CU_STREAM_CAPTURE_MODE_RELAXED);
     EXPECT(status(CU_STREAM_LEGACY), CU_STREAM_CAPTURE_STATUS_NONE);
@@ -324,13 +329,13 @@ static void getters(CUstreamCaptureMode mode, const char *name) {
     (void)cuStreamEndCapture(a, &graph);
 }
 
-RULE(capture, getters, "What getters answer while a stream captures", "undocumented") {
+RULE(capture, getters, "The results of queries while a stream captures", "undocumented") {
     getters(CU_STREAM_CAPTURE_MODE_GLOBAL, "global");
     getters(CU_STREAM_CAPTURE_MODE_THREAD_LOCAL, "thread-local");
     getters(CU_STREAM_CAPTURE_MODE_RELAXED, "relaxed");
 }
 
-RULE(capture, external_record_and_wait, "Events become nodes with the external flags",
+RULE(capture, external_record_and_wait, "With the external flags, events become nodes",
      "cuEventRecordWithFlags") {
     CUstream a = capturing(CU_STREAM_CAPTURE_MODE_RELAXED), b = stream(CU_STREAM_NON_BLOCKING);
     CUevent out = event(), in = event();

@@ -66,7 +66,7 @@ static long long attribute(CUdeviceptr p, CUpointer_attribute which) {
     return code == CUDA_SUCCESS ? (long long)value : -(long long)code;
 }
 
-RULE(attributes, device_memory, "cuMemAlloc: device memory of the current context",
+RULE(attributes, device_memory, "cuMemAlloc returns device memory of the current context",
      "cuPointerGetAttribute") {
     const CUdeviceptr p = device(1000);
     EXPECT(attribute(p + 5, CU_POINTER_ATTRIBUTE_MEMORY_TYPE), CU_MEMORYTYPE_DEVICE);
@@ -80,7 +80,7 @@ RULE(attributes, device_memory, "cuMemAlloc: device memory of the current contex
     EXPECT(attribute(p + 5, CU_POINTER_ATTRIBUTE_MAPPED), 1);
 }
 
-RULE(attributes, pinned, "Pinned memory is the host's, with an address on the device",
+RULE(attributes, pinned, "Pinned memory is host memory with an address on the device",
      "cuPointerGetAttribute") {
     void *host;
     OK(cuMemAllocHost(&host, N));
@@ -109,7 +109,7 @@ RULE(attributes, registered, "Registered memory may have another address on the 
     EXPECT(cuMemHostUnregister(memory), CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
 }
 
-RULE(attributes, managed, "Managed memory counts as the device's and has a host address",
+RULE(attributes, managed, "Managed memory counts as device memory and has a host address",
      "cuMemAllocManaged") {
     CUdeviceptr p;
     OK(cuMemAllocManaged(&p, N, CU_MEM_ATTACH_GLOBAL));
@@ -130,7 +130,7 @@ RULE(attributes, pool_memory, "Memory of pools belongs to no context", "observed
     OK(cuMemFreeAsync(p, a));
 }
 
-RULE(attributes, unknown_alone, "An unknown pointer is an invalid value in a single query",
+RULE(attributes, unknown_alone, "A single query of an unknown pointer returns an invalid value",
      "cuPointerGetAttribute") {
     static char memory[16];
     EXPECT(attribute((CUdeviceptr)(uintptr_t)memory, CU_POINTER_ATTRIBUTE_MEMORY_TYPE),
@@ -156,8 +156,8 @@ static void batch(CUdeviceptr p, long long found[6]) {
     }
 }
 
-RULE(attributes, unknown_in_a_batch, "An unknown pointer is no error in a batch: defaults",
-     "observed") {
+RULE(attributes, unknown_in_a_batch,
+     "A batch of queries of an unknown pointer succeeds and returns defaults", "observed") {
     static char memory[16];
     long long found[6];
     const CUdeviceptr p = (CUdeviceptr)(uintptr_t)memory;
@@ -170,7 +170,7 @@ RULE(attributes, unknown_in_a_batch, "An unknown pointer is no error in a batch:
     EXPECT(found[5], -2);
 }
 
-RULE(attributes, freed, "A freed pointer is as unknown as any other", "cuPointerGetAttributes") {
+RULE(attributes, freed, "A freed pointer is an unknown pointer", "cuPointerGetAttributes") {
     long long found[6];
     const CUdeviceptr p = device((size_t)64 << 20);
     OK(cuMemFree(p));
@@ -189,7 +189,7 @@ RULE(attributes, not_in_a_batch, "Some attributes cannot be queried in a batch",
     EXPECT(cuPointerGetAttributes(0, which, data, p), CUDA_ERROR_INVALID_VALUE);
 }
 
-RULE(attributes, buffer_ids, "Each allocation has an id that never comes back",
+RULE(attributes, buffer_ids, "Each allocation has an id that is never reused",
      "CU_POINTER_ATTRIBUTE_BUFFER_ID") {
     const CUdeviceptr p = device(N);
     const long long first = attribute(p, CU_POINTER_ATTRIBUTE_BUFFER_ID);
