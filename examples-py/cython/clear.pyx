@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""A Python extension with Cython: `clear` sets all bytes of a GPU array of any library to zero, on a stream.
+"""A Python extension with Cython: `clear` sets a GPU array of any library to zero.
 
     pip install .                    in this folder
     python
@@ -30,7 +30,8 @@ def clear(obj, stream=None):
     cdef cai_error error
     cdef cai_stream on
     cdef int failed
-    check(cai_stream_from_python(<PyObject *>stream, CAI_STREAM_LEGACY, 0, &on, NULL, &error), &error)
+    check(cai_stream_from_python(<PyObject *>stream, CAI_STREAM_LEGACY, 0, &on, NULL,
+                                 &error), &error)
     options.flags = CAI_IMPORT_REQUIRE_WRITABLE | CAI_IMPORT_REQUIRE_C_CONTIGUOUS
     options.stream = on
     check(cai_array_from_python(<PyObject *>obj, &options, &array, &error), &error)
@@ -38,12 +39,14 @@ def clear(obj, stream=None):
         check(cai_array_layout(&array, &layout, &error), &error)
         check(cai_array_consume_begin(&array, on, CAI_ACCESS_WRITE, &error), &error)
         with nogil:
-            failed = cudaMemsetAsync(array.data, 0, layout.nbytes, <cudaStream_t><size_t>on)
+            failed = cudaMemsetAsync(array.data, 0, layout.nbytes,
+                                     <cudaStream_t><size_t>on)
         check(cai_array_consume_end(&array, on, CAI_ACCESS_WRITE, &error), &error)
         check(cai_array_release_after(&array, on, &error), &error)
     except:
         with nogil:
-            cudaStreamSynchronize(<cudaStream_t><size_t>on)  # nothing else orders the release
+            # nothing else orders the release
+            cudaStreamSynchronize(<cudaStream_t><size_t>on)
         raise
     finally:
         cai_array_release(&array)  # does nothing after cai_array_release_after

@@ -75,7 +75,7 @@ def test_the_program_of_the_page(tmp_path, devices):
     assert (done.returncode, done.stdout) == (0, printed), done.stderr
 
 
-BEGIN = "cai_nccl_begin(&array[d], CAI_NCCL_SUM, cai_inline_stream(reducer[d]), access,"
+BEGIN = "cai_nccl_begin(&array[d], CAI_NCCL_SUM, cai_inline_stream(reducer[d]),\n" + " " * 29 + "access,"
 END = "CHECK(cai_array_consume_end("
 
 

@@ -167,11 +167,7 @@ def test_the_time_lines_are_what_the_tool_draws(tmp_path):
         assert picture.read_text() == (BOOK / picture.name).read_text(), picture.name
 
 
-# Pages that others format, or whose programs are quoted line by line.
-WIDE = {"hops", "nccl", "mpi", "hip", "frameworks", "ipc", "rust", "cython"}
-
-
-@pytest.mark.parametrize("page", [page for page in PAGES if page.stem not in WIDE], ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_programs_fit_a_narrow_window(page):
     for language, text in re.findall(r"^```(\w+)\n(.*?)^```", page.read_text(), re.S | re.M):
         if language != "text":
