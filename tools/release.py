@@ -167,7 +167,7 @@ def publishing(version):
         f"git push origin {branch} v{version}",
         "cargo publish -p libcai-c",
         "cargo publish -p libcai",
-        "python3 -m twine upload dist/*.whl",
+        f"python3 -m twine upload dist/*.whl dist/libcai-{version}.tar.gz",
         f"gh release create v{version} dist/* --verify-tag --notes-file build/release-notes.md"
         + (" --prerelease" if version.startswith("0.") else ""),
         f"python3 packaging/fill.py --url URL-OF-THE-RELEASE --source dist/libcai-{version}.tar.xz"

@@ -31,7 +31,8 @@ for release; do
     if [ ! -f "$base" ]; then
         perl "$folder/tool/root/usr/bin/mmdebstrap" --quiet --mode=root --variant=minbase \
             --include=gcc,g++,libc6-dev,pkg-config,cmake,make --aptopt='Acquire::Check-Valid-Until "false"' \
-            "$release" "$base" "deb [signed-by=$keys] $mirror $release main"
+            "$release" "$folder/unfinished.tar" "deb [signed-by=$keys] $mirror $release main"
+        mv "$folder/unfinished.tar" "$base"
     fi
     root=$folder/$release
     rm -rf "$root"
