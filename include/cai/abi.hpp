@@ -34,7 +34,7 @@
 #include <type_traits>
 #include <utility>
 
-// Version of cai/*.hpp. It grows with every change of a class or of an inline function.
+// Version of cai/*.hpp. It is incremented with every change of a class or of an inline function.
 #define CAI_HPP_VERSION 1
 
 // The inline namespace: v<version of the .hpp files>_<version of abi.h>.
@@ -42,7 +42,7 @@
 #define CAI_PRIVATE_JOIN(a, b) CAI_PRIVATE_JOIN_NOW(a, b)
 #define CAI_PRIVATE_NAMESPACE CAI_PRIVATE_JOIN(CAI_HPP_VERSION, CAI_ABI_H_VERSION)
 
-// Hidden: each shared object has its own copy, which no other one's replaces.
+// Hidden: each shared object has its own copy, which is not replaced by that of another.
 #if defined(__GNUC__) && !defined(_WIN32)
 #define CAI_PRIVATE_HIDDEN __attribute__((visibility("hidden")))
 #define CAI_PRIVATE_VISIBLE __attribute__((visibility("default")))
@@ -58,37 +58,38 @@
 #define CAI_PRIVATE_HOST_DEVICE
 #endif
 
-// Of cai/status.h and cai/dtype.h.
+// Declared in cai/status.h and cai/dtype.h.
 struct cai_error;
 struct cai_dtype;
 struct cai_layout;
 
 namespace cai {
 
-// The exception that every function of these headers throws. Copies without allocating.
+// Exception that every function of these headers throws. Copies without allocating.
 //
-// Its members and functions never change, in any version: an extension catches the errors that
-// another one, compiled with other headers, throws.
+// Its members and functions never change: an extension can catch the errors of another extension
+// that was compiled with headers of another version.
 class CAI_PRIVATE_VISIBLE error : public std::exception {
   public:
-    // An error of the caller's own: what() becomes "field: message". What is too long is cut.
+    // Makes an error of the caller's own. what() returns "field: message". Long texts are cut.
     error(cai_status code, const char *field, const char *message) noexcept : code_(code) {
         std::snprintf(field_, sizeof field_, "%s", field);
         std::snprintf(message_, sizeof message_, "%s: %s", field_, message);
     }
-    // What a function of the library reported. Needs the library.
+    // Makes an error from the one that a function of the library reported. Needs the library.
     explicit error(const cai_error &what) noexcept;
 
-    // One line: the field, the value found and the value expected.
+    // Returns one line: the field, the value found and the value expected.
     const char *what() const noexcept override { return message_; }
+    // Returns the status.
     cai_status code() const noexcept { return code_; }
-    // The path of the field or the name of the parameter that was wrong.
+    // Returns the path of the field or the name of the parameter that was wrong.
     const char *field() const noexcept { return field_; }
-    // The CUDA driver's CUresult where the driver refused, else 0.
+    // Returns the CUDA driver's CUresult if a call of the driver failed, otherwise 0.
     std::int32_t driver_code() const noexcept { return driver_code_; }
-    // The name of the status, as `CAI_ERR_NDIM`. Needs the library.
+    // Returns the name of the status, such as `CAI_ERR_NDIM`. Needs the library.
     const char *name() const noexcept;
-    // The same as a structure of C. Needs the library.
+    // Returns the error as a structure of C. Needs the library.
     cai_error get() const noexcept;
 
   private:
@@ -109,7 +110,7 @@ namespace detail CAI_PRIVATE_HIDDEN {
     throw error(code, field, message);
 }
 
-// Throws what the inline functions of abi.h returned.
+// Throws the status that an inline function of abi.h returned.
 inline void check_reference(cai_status status) {
     switch (status) {
     case CAI_OK: return;
@@ -122,7 +123,7 @@ inline void check_reference(cai_status status) {
     }
 }
 
-// An object behind a cai_owner, with a reference count of its own: one allocation, no library.
+// Object behind a cai_owner, with a reference count of its own: one allocation, no library.
 //
 // Objects that are released while another one is destroyed on the same thread are destroyed after
 // it, in a loop: a chain of any length takes no more stack than two of its objects.
@@ -133,8 +134,8 @@ struct counted : cai_owner {
     counted &operator=(const counted &) = delete;
 
     static void retain(cai_owner *owner) noexcept {
-        // A count that wraps would destroy an object in use. The upper half of the range is left to
-        // threads that are on their way here.
+        // A count that wraps would destroy an object in use. Half of the range is enough for
+        // threads that increment it concurrently.
         if (static_cast<counted *>(owner)->count_.fetch_add(1, std::memory_order_relaxed) >
             SIZE_MAX / 2) {
             std::abort();
@@ -177,7 +178,7 @@ template <class T> struct owned final : counted {
 
 } // namespace detail CAI_PRIVATE_HIDDEN
 
-// Owns one reference to a cai_owner.
+// Owner of one reference to a cai_owner. Moves; share() adds a second reference.
 class owner {
   public:
     owner() noexcept = default;
@@ -192,13 +193,13 @@ class owner {
         cai_inline_release(&array);
     }
 
-    // Takes over a reference that the caller holds.
+    // Takes over a reference that the caller holds. NULL makes an object without a reference.
     [[nodiscard]] static owner adopt(cai_owner *reference) noexcept {
         owner made;
         made.owner_ = reference;
         return made;
     }
-    // Returns one more reference to the same owner; none of none.
+    // Returns one more reference to the same owner, or none if this object has none.
     // Throws CAI_ERR_OWNER_OPS for an incomplete table of operations.
     [[nodiscard]] owner share() const {
         if (owner_ != nullptr) {
@@ -208,8 +209,9 @@ class owner {
         }
         return adopt(owner_);
     }
-    // Gives the reference to the caller.
+    // Transfers the reference to the caller.
     [[nodiscard]] cai_owner *release() noexcept { return std::exchange(owner_, nullptr); }
+    // Returns the owner without a reference of its own; NULL if there is none.
     cai_owner *get() const noexcept { return owner_; }
     explicit operator bool() const noexcept { return owner_ != nullptr; }
     void swap(owner &other) noexcept { std::swap(owner_, other.owner_); }
@@ -218,22 +220,22 @@ class owner {
     cai_owner *owner_ = nullptr;
 };
 
-// Returns an owner that keeps `object` alive: a std::shared_ptr, a std::vector, a buffer class of
-// the caller's. The object is destroyed with the last reference, on the thread that releases it;
-// where that happens while another such object is destroyed, directly after that one.
+// Returns an owner that keeps `object` alive: a std::shared_ptr, a std::vector, or a buffer class
+// of the caller's. The last release destroys the object, on the thread that releases. If that
+// happens while another such object is being destroyed, it is destroyed directly afterwards.
 // Throws what T's move constructor and operator new throw. Allocates one block.
 template <class T> [[nodiscard]] CAI_PRIVATE_HIDDEN owner make_owner(T object) {
     static_assert(std::is_nothrow_destructible_v<T>, "a destructor must not throw into C");
     return owner::adopt(new detail::owned<T>(std::move(object)));
 }
 
-// Numbers, one for each dimension: a range that refers to memory of others. A shape may be passed
-// as `{rows, columns}`, as a std::vector or as a std::array of std::int64_t.
+// Range of numbers, one for each dimension. It refers to memory that it does not own. Pass a shape
+// as `{rows, columns}`, or as a std::vector or std::array of std::int64_t.
 class extents {
   public:
     extents() noexcept = default;
     extents(const std::int64_t *first, std::size_t count) noexcept : first_(first), count_(count) {}
-    // For arguments: the list is gone after the full expression.
+    // For arguments only: the list is destroyed at the end of the full expression.
     extents(std::initializer_list<std::int64_t> list) noexcept : count_(list.size()) {
         first_ = list.begin();
     }
@@ -254,8 +256,8 @@ class extents {
     std::size_t count_ = 0;
 };
 
-// Strides in bytes, one for each dimension: a range that holds them, for a C-contiguous array
-// without strides too. Needs the library.
+// Range of strides in bytes, one for each dimension. It contains copies, and computes the strides
+// of an array that has none because it is C-contiguous. Needs the library.
 class strides {
   public:
     // Throws what cai_array_strides returns.
@@ -276,8 +278,8 @@ class strides {
 
 class description;
 
-// Owns one reference to an array. Moves; share() makes a second reference. A default or moved-from
-// array holds none.
+// Owner of one reference to an array. Moves; share() adds a second reference. A default-constructed
+// or moved-from array holds none.
 class array {
   public:
     array() noexcept : raw_(cai_array(CAI_ARRAY_INIT)) {}
@@ -288,9 +290,9 @@ class array {
     }
     ~array() { cai_inline_release(&raw_); }
 
-    // Takes over the reference that `source` holds, and clears `source`, a structure of any
-    // version. Without an owner, nothing is taken over and nothing changes.
-    // Throws what from_unchecked throws; then nothing has changed.
+    // Takes over the reference that `source` holds, and clears `source`, which may be a structure
+    // of any version. Without an owner, nothing changes, and the result holds no reference. Throws
+    // what from_unchecked throws; then nothing has changed.
     [[nodiscard]] static array adopt(cai_array &source) {
         array made;
         if (source.owner != nullptr && source.struct_size == sizeof source) {
@@ -314,85 +316,89 @@ class array {
     // Throws what cai_array_validate and from_unchecked report. Needs the library.
     [[nodiscard]] static array from(const cai_array &source);
 
-    // Makes an array of memory that `data_owner` keeps alive. The description is checked and
-    // copied.
+    // Makes an array over memory that `data_owner` keeps alive. Checks and copies the description.
     //
     // `stream`: the stream on which work on the data is pending, or CAI_STREAM_NONE. It must
-    // outlive the array, or be kept alive by attach().
+    // outlive the array: attach() keeps it alive.
     // Throws what cai_array_create returns. Allocates one block. Needs the library.
     template <class T>
     [[nodiscard]] static array make(T *data, const extents &shape, cai_stream stream,
                                     cai_device device, owner data_owner);
     [[nodiscard]] static array make(const description &what, cai_stream stream, cai_device device,
                                     owner data_owner);
-    // The same of a description in C, whose own owner is not looked at.
+    // Makes an array from a description in C, whose own `owner` is ignored.
     [[nodiscard]] static array make(cai_array description, owner data_owner);
 
     // Returns one more reference to the same array.
     // Throws CAI_ERR_BORROWED for an array that holds none, or CAI_ERR_OWNER_OPS.
     [[nodiscard]] array share() const { return from_unchecked(raw_); }
-    // Gives structure and reference to the caller, who is responsible for releasing it.
+    // Transfers the structure and its reference to the caller, who must release it.
     [[nodiscard]] cai_array release() noexcept {
         const cai_array released = raw_;
         raw_ = cai_array(CAI_ARRAY_INIT);
         return released;
     }
-    // Uses no template of the standard library on cai_array, here and above: files of other ages
-    // have a function of the same name for a structure of another size.
+    // Uses no template of the standard library on cai_array, here and above: files that use other
+    // versions have a function of the same name for a structure of another size.
     void swap(array &other) noexcept {
         const cai_array mine = raw_;
         raw_ = other.raw_;
         other.raw_ = mine;
     }
 
+    // Returns the structure, which stays this object's.
     const cai_array &get() const noexcept { return raw_; }
     const cai_array *operator->() const noexcept { return &raw_; }
+    // Returns whether this object holds a reference.
     explicit operator bool() const noexcept { return raw_.owner != nullptr; }
 
+    // Members of the structure. Pointers and ranges are valid as long as this array.
     void *data() const noexcept { return raw_.data; }
     std::size_t ndim() const noexcept { return static_cast<std::size_t>(raw_.ndim); }
-    // Refers to this array.
     extents shape() const noexcept { return {raw_.shape, ndim()}; }
     bool readonly() const noexcept { return (raw_.flags & CAI_ARRAY_READONLY) != 0; }
     cai_stream stream() const noexcept { return raw_.stream; }
     cai_device device() const noexcept { return raw_.device; }
-    // NULL where the array has none; kept alive by this array.
+    // Returns the mask, or NULL if there is none. This array keeps it alive.
     const cai_array *mask() const noexcept { return raw_.mask; }
 
-    // --- Needs the library, from here on. Each throws what the function of C returns.
+    // --- The functions below need the library. Each throws what the C function returns.
 
-    // cai_array_validate.
+    // Calls cai_array_validate.
     void validate(std::uint32_t checks) const;
+    // Returns the element type.
     cai_dtype dtype() const;
+    // Returns whether the elements have the byte order of this machine.
     bool is_native() const;
     cai::strides strides() const;
-    // Number of elements and bytes, the bytes around `data` that are covered, contiguity.
+    // Returns the number of elements and bytes, the range of bytes around `data`, and contiguity.
     cai_layout layout() const;
-    // cai_array_produce: before an export, joins the streams with pending work into the exported
-    // one. Without streams, nothing is pending.
+    // Calls cai_array_produce before an export: joins `streams`, which have pending work, into the
+    // exported stream. Without streams, no work is pending.
     void produce(std::initializer_list<cai_stream> streams,
                  cai_stream export_stream = CAI_STREAM_NONE, std::uint32_t flags = 0);
-    // cai_array_attach: keeps another object alive, until after the data is released: the stream
-    // that the array is exported with.
+    // Calls cai_array_attach: keeps another object alive, such as the exported stream, until after
+    // the data has been released.
     template <class T> CAI_PRIVATE_HIDDEN void attach(T object);
-    // cai_array_synchronize: blocks until the producer's pending work is done. `access` is
+    // Calls cai_array_synchronize: blocks until the producer's pending work is done. `access` is
     // CAI_ACCESS_READ, CAI_ACCESS_WRITE or both.
     void synchronize(std::uint32_t access) const;
-    // cai_array_release_after: gives up the reference once the work enqueued on `stream` so far is
-    // done, without blocking.
+    // Calls cai_array_release_after: releases the reference after the work that is now enqueued on
+    // `stream`, without blocking.
     void release_after(cai_stream stream);
 
   private:
     cai_array raw_;
 };
 
-// Memory of a CUDA device.
+// Returns the location of memory of a CUDA device.
 constexpr cai_device cuda_device(std::int32_t id) noexcept { return {CAI_DEVICE_CUDA, id}; }
-// Memory of the host.
+// Returns the location of host memory.
 constexpr cai_device host_device() noexcept { return {CAI_DEVICE_CPU, 0}; }
 
-// Converts a CUstream or cudaStream_t. NULL is the default stream that the options of this file's
-// compiler choose, so the function has internal linkage: it differs between files of one program.
+// Converts a CUstream, cudaStream_t or hipStream_t. NULL becomes the default stream that the
+// compiler options of this file choose. The function has internal linkage, because files of one
+// program may be compiled with different options.
 static inline cai_stream stream_of(const void *cuda_stream) noexcept {
     return cai_inline_stream(cuda_stream);
 }

@@ -1,10 +1,11 @@
-// arguments.hpp: what <cai/pybind11.hpp> and <cai/nanobind.hpp> have in common. Include one of
-// those.
+// arguments.hpp: the common part of <cai/pybind11.hpp> and <cai/nanobind.hpp>. Include one of those
+// instead.
 //
 //   cai::stream        a CUDA stream that a bound function takes as an argument
 //   cai::masked_array  an array argument that may have a mask
 //
-// Everything here runs with the interpreter's lock held, unless its comment specifies otherwise.
+// Thread safety: functions run with the interpreter's lock held, unless their comment states
+// otherwise.
 // Only Python's limited API is used.
 //
 // SPDX-License-Identifier: MIT OR Apache-2.0
@@ -26,22 +27,22 @@
 #error "cai/cai.hpp of another version was included before cai/arguments.hpp"
 #endif
 
-// What CUstream and cudaStream_t point to.
+// Type that CUstream and cudaStream_t point to.
 struct CUstream_st;
 
 namespace cai {
 inline namespace CAI_PRIVATE_NAMESPACE {
 
-// A stream that a bound function takes: from Python an integer
-// (`torch.cuda.current_stream().cuda_stream`), any object that `cai_stream_from_python` takes
+// Stream argument of a bound function. Python callers pass an integer
+// (`torch.cuda.current_stream().cuda_stream`), an object that `cai_stream_from_python` accepts
 // (cuda.core, PyTorch, CuPy, Numba), or None for the default stream that the compiler's options
-// choose. Converts to a cudaStream_t and to a cai_stream.
+// choose. Converts to a cudaStream_t and to a cai_stream. It does not own the stream.
 //
-// The views among the arguments of the same function are ordered on it. In Python, 0 is the legacy
-// default stream, whatever the options: the function receives cudaStreamLegacy.
+// The views among the arguments of the same function are ordered on this stream. A Python caller's
+// 0 is always the legacy default stream: the function receives cudaStreamLegacy.
 //
-// It has no default constructor, because that would differ between files that are compiled for
-// different default streams: write `cai::stream(cai::stream_of(nullptr))`.
+// It has no default constructor, because files may be compiled for different default streams: write
+// `cai::stream(cai::stream_of(nullptr))`.
 class stream {
   public:
     explicit stream(cai_stream value) noexcept : value_(value) {}
@@ -55,8 +56,8 @@ class stream {
     cai_stream value_;
 };
 
-// An array argument that may have a mask: the function is responsible for reading mask(). As a
-// cai::array, such an object is refused with CAI_ERR_CONVERT_MASK.
+// Array argument that may have a mask. The function is responsible for reading mask(). An argument
+// of type cai::array rejects such an object with CAI_ERR_CONVERT_MASK.
 class masked_array : public array {
   public:
     masked_array() noexcept = default;
@@ -67,9 +68,9 @@ namespace detail CAI_PRIVATE_HIDDEN {
 
 // --- the default stream
 //
-// The code below is shared by all files of an extension, which the compiler's options may have
-// given different default streams. So every file adds its own to this set when the extension is
-// loaded, and a call that needs the default stream is refused if there are two.
+// All files of an extension share the code below, but compiler options may give them different
+// default streams. Every file adds its own default stream to this set when the extension is loaded.
+// If the set has two elements, a call that needs the default stream fails.
 inline std::uint32_t default_streams = 0;
 
 } // namespace detail CAI_PRIVATE_HIDDEN
@@ -101,19 +102,19 @@ inline cai_stream default_stream() {
 
 // --- which stream a call's views are ordered on
 //
-// Arguments are loaded one after another, and the stream may come last. So views are ordered only
-// when the function is about to be called with them: after everything was loaded, and after every
-// other overload was ruled out. They find the stream through the thread, and must not take that of
-// another call for theirs:
+// Arguments are loaded one after another, and the stream may come last. Views are therefore ordered
+// just before the function is called: after all arguments were loaded, and after every other
+// overload was ruled out. They find the stream through the thread. These are not streams of the
+// call:
 //
-//   - a call made while an argument is being read (a producer's property may be a bound function):
-//     the stream is hidden for that time (`pause`);
-//   - a call made by the function's body: its arguments are loaded after the stream was handed
-//   over.
+//   - the stream of a call that is made while an argument is being read, because a producer's
+//     property may be a bound function: the outer stream is hidden for that time (`pause`);
+//   - the stream of a call that the function's body makes: its arguments are loaded after the outer
+//     stream was passed to the function.
 
 class call_stream;
 
-// Which argument is being loaded, for messages: set by `cai::def`, which knows it.
+// Argument that is being loaded, for messages. Only `cai::def` sets it.
 struct argument_place {
     std::size_t number; // counted from 1, without `self`
     const char *name;   // or NULL
@@ -123,7 +124,7 @@ struct thread_state {
     call_stream *innermost = nullptr;
     const argument_place *argument = nullptr;
     std::uint64_t clock = 0;
-    // What the first pass over overloads refused: see `first_pass`.
+    // Objects that the first pass over overloads refused: see `first_pass`.
     struct refusal {
         const void *object;
         const void *kind;
@@ -133,7 +134,7 @@ struct thread_state {
 
 inline thread_local thread_state this_thread;
 
-// A call's stream, from when it is loaded until the call is over.
+// Stream of a call, from loading it until the end of the call.
 class call_stream {
   public:
     call_stream() = default;
@@ -152,13 +153,12 @@ class call_stream {
             active_ = true;
         }
     }
-    // Called when the function gets it. What is loaded later belongs to other calls.
+    // Called when the function receives the stream. Later arguments belong to other calls.
     stream &hand_over() noexcept {
         handed_over_ = ++this_thread.clock;
         return value_;
     }
-    // The stream of the call to which an argument belongs that was loaded at `time`; 0 if that call
-    // has none.
+    // Returns the stream of the call whose argument was loaded at `time`; 0 if that call has none.
     static cai_stream at(std::uint64_t time) noexcept {
         const call_stream *found = this_thread.innermost;
         const bool same =
@@ -173,7 +173,7 @@ class call_stream {
     bool active_ = false;
 };
 
-// Exists while a foreign object is read: calls that the object makes have streams of their own.
+// Hides the call's stream while a foreign object is read: calls of the object have other streams.
 class pause {
   public:
     pause() noexcept : innermost_(this_thread.innermost), argument_(this_thread.argument) {
@@ -194,19 +194,20 @@ class pause {
 
 // --- refusals
 //
-// A function without overloads reports precisely what is wrong with an argument. Where there are
-// overloads, the next one must be tried, and at the end the binding library lists them all. Neither
-// library reports whether there are any, but both try overloads in two passes, the first without
-// conversions: an argument that was refused in the first pass is refused silently in the second.
-// A function of `cai::def` knows its own refusals; of other functions, what one call leaves behind
-// may be taken for a refusal of the next, which then raises the signature instead of the reason.
+// For a function without overloads, the message says what is wrong with an argument. With
+// overloads, the next one must be tried, and the binding library lists all of them at the end.
+// Neither library reports whether there are overloads, but both try them in two passes, the first
+// without conversions. An argument that was refused in the first pass is therefore refused without
+// a message in the second. Functions of `cai::def` distinguish their own refusals. For other
+// functions, the refusal of an earlier call may be taken for one of this call, whose exception then
+// has the signature instead of the reason.
 struct first_pass {
     static void refused(const void *object, const void *kind) noexcept {
         thread_state &state = this_thread;
         state.refused[state.next++ % (sizeof state.refused / sizeof state.refused[0])] = {object,
                                                                                           kind};
     }
-    // Whether it was; forgets it.
+    // Returns whether the object was refused, and removes the record.
     static bool take(const void *object, const void *kind) noexcept {
         for (auto &slot : this_thread.refused) {
             if (slot.object == object && slot.kind == kind) {
@@ -216,7 +217,7 @@ struct first_pass {
         }
         return false;
     }
-    // An overload was found.
+    // Called when an overload was found.
     static void over() noexcept {
         if (this_thread.next == 0) {
             return;
@@ -228,14 +229,14 @@ struct first_pass {
     }
 };
 
-// What became of an argument.
+// Result of loading an argument.
 enum class outcome {
     taken,
     declined, // another overload may take it
     raised    // a Python exception is set
 };
 
-// Begins a message with the argument: its number and name where they are known, otherwise its type
+// Prefixes a message with the argument: its number and name if they are known, otherwise its type
 // as in the signature. Neither binding library passes the position to the caster.
 inline void name_argument(cai_error &why, const char *type) noexcept {
     char prefix[160];
@@ -253,7 +254,7 @@ inline void name_argument(cai_error &why, const char *type) noexcept {
     why.message[sizeof why.message - 1] = 0;
 }
 
-// Decides what a refusal of this library's becomes. `type` is the argument's in signatures.
+// Converts a refusal of this library to a result. `type`: the argument's type in signatures.
 inline outcome refuse_argument(PyObject *object, bool convert, const void *kind, const char *type,
                                cai_error why) noexcept {
     if (this_thread.argument != nullptr) {
@@ -274,8 +275,8 @@ inline outcome refuse_argument(PyObject *object, bool convert, const void *kind,
 
 // --- arrays and views
 
-// Describes an object in `out`. `convert` is the binding library's, `kind` an address that stands
-// for the caster's type, `type` its name.
+// Imports an object to `out`. `convert`: the binding library's flag. `kind`: an address that
+// identifies the caster's type. `type`: the name of that type.
 inline outcome load_array(PyObject *object, bool convert, cai_import_options options,
                           const void *kind, const char *type, array &out) noexcept {
     // Exceptions are set here, where it is known whether the caller will see them.
@@ -286,7 +287,7 @@ inline outcome load_array(PyObject *object, bool convert, cai_import_options opt
     cai_status status;
     {
         const pause paused;
-        // A producer that orders its work needs a stream to order it on.
+        // A producer that orders its work needs a stream for that.
         if (options.stream == 0 && !find_default_stream(options.stream)) {
             options.stream = CAI_STREAM_LEGACY; // begin() refuses the call
         }
@@ -307,7 +308,7 @@ inline outcome load_array(PyObject *object, bool convert, cai_import_options opt
     return refuse_argument(object, convert, kind, type, why);
 }
 
-// What a view requires of the object that it is made of.
+// Returns the requirements of a view on the object that it is made of.
 template <class T> cai_import_options element_options() noexcept {
     using value_type = std::remove_cv_t<T>;
     cai_import_options options = CAI_IMPORT_OPTIONS_INIT;
@@ -319,7 +320,7 @@ template <class T> cai_import_options element_options() noexcept {
         write_typestr<value_type>(options.typestr);
         constexpr std::uint16_t code = code_of<value_type>::value;
         options.dtype_code = code;
-        // Dictionaries have no name for such types: the function defines what the bytes mean.
+        // Dictionaries have no name for such types: the function determines the type of the bytes.
         if constexpr (code != CAI_DTYPE_NONE && sizeof(T) == 1) {
             options.opaque_8bit = code;
         } else if constexpr (code == CAI_DTYPE_BFLOAT16) {
@@ -354,8 +355,8 @@ template <class T, int N> struct view_traits<contiguous_view<T, N>> {
     }
 };
 
-// A view among the arguments of a call: keeps its array alive, and is ordered from when the
-// function gets it until the call is over.
+// View among the arguments of a call. It keeps its array alive, and orders streams from the moment
+// at which the function receives it until the end of the call.
 template <class View> class view_argument {
   public:
     view_argument() = default;
@@ -411,8 +412,8 @@ template <class View> class view_argument {
                                                 : CAI_ACCESS_READ | CAI_ACCESS_WRITE;
     static constexpr char kind = 0;
 
-    // The producer could not be made to wait, and no caller is left who could be notified: so the
-    // host waits.
+    // Waits on the host, if the producer could not be made to wait: there is no caller left to
+    // which an error could be reported.
     void wait_on_host() const noexcept {
         cai_array mine = array_.get();
         mine.version = CAI_INTERFACE_VERSION;
@@ -473,7 +474,7 @@ template <class> inline constexpr bool never = false;
 
 // --- results
 
-// A new reference, or NULL with an exception set.
+// Returns a new reference to an object, or NULL with an exception set.
 inline PyObject *export_array(const array &result) noexcept {
     PyObject *made = nullptr;
     cai_error why;
@@ -485,8 +486,8 @@ inline PyObject *export_array(const array &result) noexcept {
 
 // --- producers
 
-// The body of a callback that makes an array of an object, for an exchange table. Nothing is
-// thrown into C.
+// Fills an array with the result of `make`, in a callback of an exchange table. Throws nothing,
+// because C calls it.
 template <class Make> cai_status fill(cai_array *out, cai_error *why, Make make) noexcept {
     try {
         array made = make();

@@ -3,9 +3,9 @@
 //   cai::array           owns a reference to an array; moves, and is shared by share()
 //   cai::owner           owns a reference to an owner; cai::make_owner keeps any C++ object alive
 //   cai::describe        describes memory of a C++ type: typestr, dtype_code, shape and strides
-//   cai::consumer        orders a consumer's stream and the producer's, for its own lifetime
+//   cai::consumer        orders the streams of consumer and producer while it exists
 //   cai::view            elements of device memory, with a checked type and number of dimensions
-//   cai::host_view       the same of host memory
+//   cai::host_view       the same for host memory
 //   cai::contiguous_view, cai::host_contiguous_view
 //                        elements in C order without gaps, of any number of dimensions or of one
 //   cai::error           the exception that all functions throw
@@ -14,7 +14,8 @@
 // cai/view.hpp, which this header includes.
 //
 // Only make_owner, array::make, array::attach and failing calls allocate. Callbacks are noexcept:
-// no exception passes into C. Thread safety: as the containers of the standard library.
+// no exception passes into C. Thread safety: several threads may read one object; a change of an
+// object needs exclusive access to it, as with the containers of the standard library.
 //
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #ifndef CAI_HPP
@@ -57,7 +58,7 @@ inline cai_error error::get() const noexcept {
 
 inline namespace CAI_PRIVATE_NAMESPACE {
 
-// Throws what a function of cai.h reported:
+// Throws cai::error with `why` if `status` is not CAI_OK:
 // `cai::check(cai_array_validate(&array, CAI_CHECK_LAYOUT, &why), why)`.
 inline void check(cai_status status, const cai_error &why) {
     if (status != CAI_OK) {
@@ -77,8 +78,9 @@ void call(cai_status (*function)(Parameters...), Arguments &&...arguments) {
 
 } // namespace detail CAI_PRIVATE_HIDDEN
 
-// The element type that a C++ type stands for. Specialize it for a type of your own, with static
-// constexpr members `kind` (of the typestr) and, for opaque types, `code` (CAI_DTYPE_...):
+// Element type of an array whose elements are of the C++ type T. Specialize it for a type of your
+// own, with static constexpr members `kind` (of the typestr) and, for opaque types, `code`
+// (CAI_DTYPE_...):
 //
 //   template <> struct cai::element<my_float8> {
 //       static constexpr char kind = 'V';
@@ -98,7 +100,7 @@ template <class T> struct element<T, std::enable_if_t<std::is_floating_point_v<T
 template <class T> struct element<std::complex<T>> {
     static constexpr char kind = 'c';
 };
-// std::byte stands for the bytes of any type whose elements are one byte.
+// std::byte matches every type whose elements are one byte.
 template <> struct element<std::byte> {
     static constexpr char kind = 0;
 };
@@ -146,11 +148,11 @@ template <class T> void write_typestr(char (&out)[CAI_TYPESTR_SIZE]) noexcept {
 
 } // namespace detail CAI_PRIVATE_HIDDEN
 
-// Memory of a C++ type, described: what array::make copies. Holds its shape and strides itself;
-// refers to the data.
+// Description of memory for array::make, which copies it. Contains shape and strides, and refers to
+// the data, which it does not own.
 class description {
   public:
-    // A structure that points into this object, without an owner, a stream or a device.
+    // Returns a structure without an owner, a stream or a device. It points into this object.
     cai_array get() const & noexcept {
         cai_array made = fields_;
         made.shape = made.ndim > 0 ? shape_.data() : nullptr;
@@ -201,8 +203,9 @@ class description {
     bool strided_ = false;
 };
 
-// Describes elements of type T in C order without gaps; read-only where T is const.
-// Throws CAI_ERR_NDIM for more than CAI_MAX_NDIM extents. Without elements, data becomes NULL.
+// Describes elements of type T in C order without gaps. The description is read-only if T is const;
+// its data is NULL if there are no elements.
+// Throws CAI_ERR_NDIM for more than CAI_MAX_NDIM extents.
 template <class T> description describe(T *data, const extents &shape) {
     using value_type = std::remove_cv_t<T>;
     char typestr[CAI_TYPESTR_SIZE];
@@ -210,7 +213,7 @@ template <class T> description describe(T *data, const extents &shape) {
     constexpr std::uint16_t code = detail::code_of<value_type>::value;
     return description(data, typestr, code, std::is_const_v<T>, shape, nullptr);
 }
-// The same with strides in bytes, one for each dimension.
+// Describes elements of type T with strides in bytes, one for each dimension. Otherwise as above.
 // Throws CAI_ERR_NDIM, or CAI_ERR_ARGUMENT for another number of strides.
 template <class T> description describe(T *data, const extents &shape, const extents &strides) {
     using value_type = std::remove_cv_t<T>;
@@ -297,7 +300,7 @@ inline void array::release_after(cai_stream stream) {
 //   }
 //
 // `access` is CAI_ACCESS_READ, CAI_ACCESS_WRITE or both, and may have the other bits that
-// cai_array_consume_begin takes. The array must outlive the consumer.
+// cai_array_consume_begin accepts. It holds no reference: the array must outlive the consumer.
 class consumer {
   public:
     // Makes `stream` wait for the producer's work. Throws what cai_array_consume_begin returns.
@@ -313,14 +316,15 @@ class consumer {
         : array_(std::exchange(other.array_, nullptr)), stream_(other.stream_),
           access_(other.access_) {}
     consumer &operator=(consumer &&) = delete;
-    // Ends the work, and ignores a failure: call end() to notice it.
+    // Ends the work and ignores a failure. Call end() to get the exception.
     ~consumer() {
         if (array_ != nullptr) {
             (void)cai_array_consume_end(array_, stream_, access_, nullptr);
         }
     }
     // Makes the producer's next work wait for this work. Later calls do nothing.
-    // Throws what cai_array_consume_end returns; then synchronize `stream` before going on.
+    // Throws what cai_array_consume_end returns. Then synchronize `stream` before you release the
+    // array: the producer does not wait for it.
     void end() {
         if (const cai_array *array = std::exchange(array_, nullptr)) {
             detail::call(cai_array_consume_end, array, stream_, access_);

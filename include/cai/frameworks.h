@@ -1,6 +1,6 @@
 /*
- * cai/frameworks.h: what cai/torch.h, cai/xla_ffi.h and cai/tvm_ffi.h have in common. Include one
- * of those instead. C99 and C++; link the library as for cai.h.
+ * cai/frameworks.h: the common part of cai/torch.h, cai/xla_ffi.h and cai/tvm_ffi.h. Include one of
+ * those instead. C99 and C++; link the library as for cai.h. It declares nothing public.
  *
  * SPDX-License-Identifier: MIT OR Apache-2.0
  */
@@ -27,7 +27,7 @@ static inline cai_status cai_private_refuse_number(cai_error *error, cai_status 
     return cai_private_refuse(error, status, field, text, expected);
 }
 
-/* An element type as a framework and as an array have it. A list of them ends with the kind 0. */
+/* Element type in a framework and in an array. A list of types ends with the kind 0. */
 typedef struct cai_private_type {
     int32_t number; /* the framework's */
     char kind;
@@ -121,10 +121,10 @@ static inline cai_status cai_private_lend(const cai_array *made, cai_array *out,
     return CAI_OK;
 }
 
-/* What every framework requires of an array: valid, no mask, the byte order of this machine, a type
-   of the list (any, if that is NULL), and memory of the host or of the GPUs `gpu` (CAI_DEVICE_CUDA
-   or CAI_DEVICE_ROCM; 0: both). Finds the type, and the location, which is one of these three.
-   `out`: where the caller will write its result. */
+/* Checks what every framework requires of an array: valid, no mask, the byte order of this machine,
+   a type of the list (any type if it is NULL), and memory of the host or of the GPUs `gpu`
+   (CAI_DEVICE_CUDA or CAI_DEVICE_ROCM; 0: both). Writes the type, and the location, which is one of
+   these three. `out`: where the caller will write its result; must not be NULL. */
 static inline cai_status cai_private_require(const cai_array *array, const void *out,
                                              const cai_private_type *types,
                                              const cai_private_type **type, int32_t gpu,
@@ -175,7 +175,7 @@ static inline cai_status cai_private_require(const cai_array *array, const void 
     return CAI_OK;
 }
 
-/* Releases what cai_private_keep has made, on any thread. */
+/* Releases the result of cai_private_keep, on any thread. */
 static inline void cai_private_release_kept(void *kept) {
     cai_array_release_in_order(CAI_PRIVATE_CAST(cai_array *, kept));
     free(kept);
@@ -203,15 +203,15 @@ static inline cai_status cai_private_keep(const cai_array *array, cai_device loc
     return CAI_OK;
 }
 
-/* Makes `stream` wait for the work on an array; on the host, where it is CAI_STREAM_NONE, checks
-   `access` alone. `kept`: of cai_private_keep, or NULL. */
+/* Makes `stream` wait for the work on an array. In host memory, where `stream` is CAI_STREAM_NONE,
+   checks `access` only. `kept`: a result of cai_private_keep, or NULL. */
 static inline cai_status cai_private_begin(const cai_array *array, cai_stream stream,
                                            uint32_t access, cai_array *kept, cai_error *error) {
     const cai_stream consumer = stream == CAI_STREAM_NONE ? CAI_STREAM_LEGACY : stream;
     cai_status status = cai_array_consume_begin(array, consumer, access, error);
     if (status != CAI_OK || kept == NULL) return status;
     kept->stream = stream;
-    /* Other threads have another stream of this number. */
+    /* In another thread, this number is another stream. */
     return stream == CAI_STREAM_PER_THREAD ? cai_array_identify(kept, error) : CAI_OK;
 }
 

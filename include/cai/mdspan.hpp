@@ -9,9 +9,11 @@
 //
 //   auto made = cai::array::make(cai::describe(span), stream, cai::cuda_device(0), owner);
 //
-// An mdspan owns nothing and orders nothing: the array must outlive it, and cai::consumer orders
-// streams. Layouts: layout_stride, and every one whose mapping is made of its extents alone, as
-// layout_right and layout_left.
+// An mdspan owns nothing, so the array must outlive it. It does not order streams: use
+// cai::consumer. Supported layouts are layout_stride, and layouts whose mapping is constructed from
+// the extents only, such as layout_right and layout_left.
+//
+// Thread safety: any thread; the array is only read.
 //
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #ifndef CAI_MDSPAN_HPP
@@ -46,7 +48,7 @@ inline void check_strides(const cai_array &array, std::int64_t size, std::int64_
         }
         steps[d] = used ? steps[d] / size : 1;
     }
-    // From the smallest stride on, each one passes over all that the ones before it reach.
+    // In ascending order, each stride must reach beyond the elements of the smaller strides.
     bool done[CAI_MAX_NDIM] = {};
     std::int64_t reach = 1;
     for (std::size_t count = 0; array.data != nullptr && count < ndim; ++count) {
@@ -143,16 +145,19 @@ description describe_mdspan(const Mdspan &span, std::index_sequence<D...>) {
 
 } // namespace detail CAI_PRIVATE_HIDDEN
 
-// Returns the elements of device memory as an mdspan. Checks what cai::view checks, and that the
-// strides are those of the layout. Throws what cai::view throws, CAI_ERR_CONVERT_CONTIGUOUS for
-// other strides than the layout's, CAI_ERR_CONVERT_STRIDES for strides that layout_stride cannot
-// have (negative, 0, no multiple of the element, overlapping), CAI_ERR_ARGUMENT for an extent other
-// than a static one, CAI_ERR_SIZE_OVERFLOW for one that index_type cannot express.
+// Returns an mdspan over the elements of an array in device memory, which must outlive it. Checks
+// the array as cai::view does, and that the layout can express the strides.
+//
+// Throws what cai::view throws, CAI_ERR_CONVERT_CONTIGUOUS for strides that are not the layout's,
+// CAI_ERR_CONVERT_STRIDES for strides that layout_stride cannot have (negative, 0, not a multiple
+// of the element's size, overlapping), CAI_ERR_ARGUMENT for an extent that is not the static one,
+// and CAI_ERR_SIZE_OVERFLOW for an extent that index_type cannot express.
 template <class Mdspan> Mdspan to_mdspan(const cai_array &array, allow allowed = allow::nothing) {
     return detail::make_mdspan<Mdspan>(array, allowed, false,
                                        std::make_index_sequence<Mdspan::rank()>());
 }
-// The same of memory that the host can reach. Call array::synchronize before the first access.
+// Returns an mdspan over the elements of an array in memory that the host can reach. Checks and
+// exceptions: as to_mdspan, with cai::host_view. Call array::synchronize before the first access.
 template <class Mdspan>
 Mdspan to_host_mdspan(const cai_array &array, allow allowed = allow::nothing) {
     return detail::make_mdspan<Mdspan>(array, allowed, true,
@@ -169,9 +174,11 @@ Mdspan to_host_mdspan(const cai::array &array, allow allowed = allow::nothing) {
 template <class Mdspan> Mdspan to_mdspan(const cai::array &&, allow = allow::nothing) = delete;
 template <class Mdspan> Mdspan to_host_mdspan(const cai::array &&, allow = allow::nothing) = delete;
 
-// Describes the elements of an mdspan, for array::make; read-only where they are const. Throws
-// CAI_ERR_CONVERT_STRIDES for a mapping without strides. An mdspan whose accessor computes its
-// elements (std::linalg::scaled) does not compile.
+// Describes the elements of an mdspan for array::make. The description is read-only if they are
+// const; it refers to their memory and owns nothing. An mdspan whose accessor computes its elements
+// (std::linalg::scaled) does not compile.
+//
+// Throws CAI_ERR_CONVERT_STRIDES for a mapping without strides.
 template <class Mdspan, class = typename Mdspan::mapping_type>
 description describe(const Mdspan &span) {
     return detail::describe_mdspan(span, std::make_index_sequence<Mdspan::rank()>());

@@ -1,6 +1,6 @@
 /*
- * cai/messages.h: what cai/mpi.h and cai/nccl.h have in common. Include one of those instead. C99
- * and C++11; link the library as for cai.h.
+ * cai/messages.h: the common part of cai/mpi.h and cai/nccl.h. Include one of those instead. C99
+ * and C++11; link the library as for cai.h. It declares nothing public.
  *
  * SPDX-License-Identifier: MIT OR Apache-2.0
  */
@@ -10,7 +10,7 @@
 #include "array.h"
 #include "dtype.h"
 
-/* Whether a field, at any depth, consists of Python objects. The fields were validated. */
+/* Returns whether a field, at any depth, consists of Python objects. The fields were validated. */
 static inline int cai_private_has_objects(const cai_descr *descr) {
     const cai_field *field;
     cai_dtype dtype;
@@ -25,8 +25,8 @@ static inline int cai_private_has_objects(const cai_descr *descr) {
     return 0;
 }
 
-/* Validates an array, and requires elements that mean the same in another process: no mask, the
- * byte order of this machine, no Python objects. */
+/* Validates an array, and requires elements that have the same meaning in another process: no mask,
+ * the byte order of this machine, no Python objects. */
 static inline cai_status cai_private_message(const cai_array *array, cai_layout *layout,
                                              cai_dtype *dtype, cai_error *error) {
     bool native = true;

@@ -1,7 +1,7 @@
 /*
- * cai/mpi.h: MPI messages from and to arrays. It is not part of cai/cai.h: include it where you
- * include <mpi.h>. It adds nothing to the library; its functions are compiled into your program,
- * which links the library and MPI (3.0 or later). C99 and C++11.
+ * cai/mpi.h: MPI messages from and to arrays. Include it yourself: cai/cai.h does not. The library
+ * does not use MPI: these functions are compiled into your program, which links the library and MPI
+ * (3.0 or later). C99 and C++11.
  *
  *     #include <cai/mpi.h>
  *
@@ -10,7 +10,7 @@
  *         return cai_mpi_send(array, to, 0, MPI_COMM_WORLD, 0, error);
  *     }
  *
- *     // Any other function of MPI, here in place.
+ *     // Any other function of MPI: here a reduction in place.
  *     static cai_status sum(const cai_array *array, cai_error *error) {
  *         cai_mpi_buffer it = CAI_MPI_BUFFER_INIT;
  *         const uint32_t flags = CAI_ACCESS_READ | CAI_ACCESS_WRITE | CAI_MPI_PLAIN;
@@ -25,23 +25,24 @@
  *     }
  *
  * What a message contains: the elements in C order, whatever the strides are, of the MPI type that
- * `cai_mpi_type` returns. Arrays without gaps use that type itself; the strides of others,
- * negative ones included, become a derived datatype. Counts above INT_MAX become one as well.
+ * `cai_mpi_type` returns. Arrays without gaps use that type itself; other strides, also negative
+ * ones, become a derived datatype. So do counts above INT_MAX.
  *
- * Order: MPI knows no CUDA streams, whether it accepts device memory or not. The functions block
- * the host until the array's pending work is done, before MPI reads or writes. When MPI has
- * completed, everything that is enqueued later comes after it. For `CAI_STREAM_UNKNOWN` only the
- * array's event is waited for: use `CAI_SYNC_CONSERVATIVE` if work may be pending.
+ * Order: MPI does not know CUDA streams. Before MPI reads or writes, the functions block the host
+ * until the array's pending work is done. When MPI has completed, no work of MPI is pending. For
+ * `CAI_STREAM_UNKNOWN` the functions wait for the array's event only: use `CAI_SYNC_CONSERVATIVE`
+ * if other work may be pending.
  *
- * Memory: host memory is passed to MPI as it is. So is device memory if MPI reports that it accepts
- * it (`cai_mpi_is_cuda_aware`) or with `CAI_MPI_DIRECT`; otherwise it is copied through the host.
+ * Memory: MPI gets the address of host memory. It gets the address of device memory if it reports
+ * that it accepts it (`cai_mpi_is_cuda_aware`) or with `CAI_MPI_DIRECT`; otherwise the data is
+ * copied through the host.
  *
- * Cost: nothing is allocated for an array without gaps that MPI takes as it is. Gaps cost one
- * derived datatype for each message. A copy through the host costs pageable memory of its size and
- * a copy that blocks, on a stream of its own, for each message.
+ * Cost: no allocation for an array without gaps that MPI accepts. Gaps cost one derived datatype
+ * for each message. A copy through the host costs pageable memory of its size and a blocking copy,
+ * on a stream of its own, for each message.
  *
- * Threads: any, if MPI was started with `MPI_THREAD_MULTIPLE`, but one at a time for one buffer or
- * request. Otherwise as MPI's own functions.
+ * Thread safety of all functions: any thread if MPI was initialized with `MPI_THREAD_MULTIPLE`, but
+ * one thread at a time for one buffer or request. Otherwise as MPI's own functions.
  *
  * SPDX-License-Identifier: MIT OR Apache-2.0
  */
@@ -83,7 +84,7 @@
 
 #define CAI_PRIVATE_MPI_SYNC (CAI_SYNC_IGNORE | CAI_SYNC_CONSERVATIVE | CAI_SYNC_THIS_CALL)
 
-/** The elements of an array as MPI takes them, from `cai_mpi_begin` to `cai_mpi_end`. */
+/** Elements of an array as MPI accepts them, from `cai_mpi_begin` to `cai_mpi_end`. */
 typedef struct {
     /** Address of the element at index zero, or of the copy. NULL if there are no elements. */
     void *address;
@@ -108,7 +109,7 @@ typedef struct {
 
 /** A message in transit, from `cai_mpi_isend` or `cai_mpi_irecv` to `cai_mpi_wait`. */
 typedef struct {
-    /** MPI's request, for `MPI_Test` and the like; when it is done, call `cai_mpi_finish`. */
+    /** MPI's request, for `MPI_Test` and others. When it is done, call `cai_mpi_finish`. */
     MPI_Request request;
     /** The array's elements. */
     cai_mpi_buffer buffer;
@@ -118,9 +119,9 @@ typedef struct {
 #define CAI_MPI_REQUEST_INIT {MPI_REQUEST_NULL, CAI_MPI_BUFFER_INIT}
 
 /**
- * Returns CAI_OK for `MPI_SUCCESS`; otherwise `CAI_ERR_MPI`, with MPI's text for `code` in the
- * error. MPI returns codes if the communicator has the handler `MPI_ERRORS_RETURN`; with the
- * handler that MPI starts with, a failure ends the program inside of MPI.
+ * Converts a code of MPI to a status: `CAI_OK` for `MPI_SUCCESS`, otherwise `CAI_ERR_MPI` with
+ * MPI's text in the error. MPI returns codes if the communicator has the error handler
+ * `MPI_ERRORS_RETURN`; with MPI's default handler, a failure ends the program.
  *
  * `function`: name of the function that returned `code`, for `error->field`.
  */
@@ -134,8 +135,8 @@ static inline cai_status cai_mpi_failure(int code, const char *function, cai_err
 }
 
 /**
- * Returns whether MPI accepts device memory, as far as it can be asked: `MPIX_Query_cuda_support`
- * of Open MPI, MPICH and what derives from them. 0 for all others: use `CAI_MPI_DIRECT`.
+ * Returns whether MPI reports that it accepts device memory, with `MPIX_Query_cuda_support` of Open
+ * MPI, MPICH and MPIs that derive from them. Returns 0 for others: use `CAI_MPI_DIRECT`.
  */
 static inline int cai_mpi_is_cuda_aware(void) {
 #if defined(OMPI_HAVE_MPI_EXT_CUDA) || (defined(MPICH_NUMVERSION) && MPICH_NUMVERSION >= 40000000)
@@ -145,7 +146,7 @@ static inline int cai_mpi_is_cuda_aware(void) {
 #endif
 }
 
-/** Returns whether MPI accepts memory of ROCm devices, as far as it can be asked. */
+/** Returns whether MPI reports that it accepts memory of ROCm devices. */
 static inline int cai_mpi_is_rocm_aware(void) {
 #if defined(OMPI_HAVE_MPI_EXT_ROCM)
     return MPIX_Query_rocm_support();
@@ -231,8 +232,8 @@ static inline cai_status cai_private_mpi_direct(const cai_array *array, uint32_t
 }
 
 /**
- * Frees what `cai_mpi_begin` made, and releases its reference, without writing a copy back. Call it
- * if MPI failed. Does nothing for NULL and for a buffer that is not in use. Cannot fail.
+ * Frees what `cai_mpi_begin` allocated and releases its reference, without writing a copy back.
+ * Call it if MPI failed. Does nothing for NULL and for a buffer that is not in use. Cannot fail.
  */
 static inline void cai_mpi_discard(cai_mpi_buffer *it) {
     if (it == NULL) return;
@@ -315,7 +316,7 @@ static inline cai_status cai_private_mpi_prepare(cai_mpi_buffer *it, cai_error *
  * device memory to the host if MPI does not accept it.
  *
  * `array`: if it has an owner, the buffer holds a reference until `cai_mpi_end` or
- * `cai_mpi_discard`, and the caller may release its own before. A borrowed array must live until
+ * `cai_mpi_discard`, and the caller may release its own earlier. A borrowed array must live until
  * then, with its shape and strides.
  * `flags`: `CAI_ACCESS_READ` if MPI sends, `CAI_ACCESS_WRITE` if it receives all elements, both
  * otherwise; `CAI_MPI_` bits; any of `CAI_SYNC_IGNORE`, `CAI_SYNC_CONSERVATIVE`,
@@ -386,7 +387,7 @@ static inline cai_status cai_private_mpi_end(cai_mpi_buffer *it, int64_t receive
 }
 
 /**
- * Writes a copy back to an array that MPI has written, frees what `cai_mpi_begin` made, and
+ * Writes a copy back to an array that MPI has written, frees what `cai_mpi_begin` allocated, and
  * releases its reference. Call it when MPI has completed. Does nothing for a buffer that is not in
  * use.
  *
@@ -421,15 +422,15 @@ static inline cai_status cai_private_mpi_received(const cai_mpi_buffer *it,
 }
 
 /**
- * Completes a message whose MPI request has completed successfully, by `MPI_Waitany` or `MPI_Test`
- * for example: writes a copy back, and frees what the message needed. If the message is shorter
- * than the array, the other elements stay as they are. For a request that failed, call
+ * Completes a message whose MPI request has completed successfully, for example with `MPI_Waitany`
+ * or `MPI_Test`: writes a copy back, and frees what the message needed. If the message is shorter
+ * than the array, the other elements do not change. For a request that failed, call
  * `cai_mpi_discard(&it->buffer)` instead.
  *
  * `status`: what MPI reported about the request. NULL or `MPI_STATUS_IGNORE` only if it is a send.
  *
- * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, before anything else is done, `CAI_ERR_MPI` or a
- * status of `cai_mpi_end`. Everything is freed otherwise.
+ * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, after which nothing has changed, `CAI_ERR_MPI` or a
+ * status of `cai_mpi_end`. In all other cases, everything is freed.
  */
 static inline cai_status cai_mpi_finish(cai_mpi_request *it, const MPI_Status *status,
                                         cai_error *error) {
@@ -451,8 +452,8 @@ static inline cai_status cai_mpi_finish(cai_mpi_request *it, const MPI_Status *s
 }
 
 /**
- * Waits for a message, and completes it as `cai_mpi_finish`. Does nothing for a request that is not
- * in use.
+ * Waits for a message, and completes it as `cai_mpi_finish` does. Does nothing for a request that
+ * is not in use.
  *
  * `out_status`: gets MPI's status; may be NULL or `MPI_STATUS_IGNORE`.
  *
@@ -475,7 +476,7 @@ static inline cai_status cai_mpi_wait(cai_mpi_request *it, MPI_Status *out_statu
 /**
  * Waits for `count` messages, one after the other.
  *
- * Returns the first failure, after all of them were waited for, or `CAI_OK`.
+ * Returns the first failure, after it has waited for all messages, or `CAI_OK`.
  */
 static inline cai_status cai_mpi_wait_all(int count, cai_mpi_request *requests, cai_error *error) {
     cai_status first = CAI_OK;
@@ -557,7 +558,7 @@ static inline cai_status cai_mpi_irecv(const cai_array *array, int source, int t
 }
 
 /**
- * Sends an array, as `MPI_Send`. `flags`: as in `cai_mpi_isend`.
+ * Sends an array, as `MPI_Send`, and blocks until that is done. `flags`: as in `cai_mpi_isend`.
  *
  * Returns a status of `cai_mpi_isend` or `cai_mpi_wait`.
  */
@@ -570,8 +571,8 @@ static inline cai_status cai_mpi_send(const cai_array *array, int destination, i
 }
 
 /**
- * Receives into an array, as `MPI_Recv`. `flags`: as in `cai_mpi_isend`. `out_status`: as in
- * `cai_mpi_wait`.
+ * Receives into an array, as `MPI_Recv`, and blocks until that is done. `flags`: as in
+ * `cai_mpi_isend`. `out_status`: as in `cai_mpi_wait`.
  *
  * Returns a status of `cai_mpi_irecv` or `cai_mpi_wait`.
  */

@@ -1,6 +1,6 @@
 /*
- * cai/mpi_types.h: the MPI types of elements, and of elements with strides. A part of cai/mpi.h:
- * include that instead.
+ * cai/mpi_types.h: MPI types of elements, and of elements with strides. A part of cai/mpi.h:
+ * include that header instead.
  *
  * SPDX-License-Identifier: MIT OR Apache-2.0
  */
@@ -13,9 +13,11 @@
 #include <mpi.h>
 
 /**
- * Returns the MPI type of a type: the integer, float, complex or boolean type of that size;
- * `MPI_INT64_T` for times. `MPI_BYTE` for what MPI has no type for, which is passed as bytes:
- * 2-byte floats, bfloat16, 8-bit floats, text, structures, bit fields.
+ * Returns the MPI type of an element type: the integer, float, complex or boolean type of the same
+ * size, `MPI_INT64_T` for times, and `MPI_BYTE` for types that MPI does not have: 2-byte floats,
+ * bfloat16, 8-bit floats, text, structures, bit fields. Do not free it.
+ *
+ * Thread safety: any thread.
  */
 static inline MPI_Datatype cai_mpi_type(const cai_dtype *dtype) {
     const MPI_Datatype integers[4] = {MPI_INT8_T, MPI_INT16_T, MPI_INT32_T, MPI_INT64_T};
@@ -55,8 +57,8 @@ static inline int cai_private_mpi_hvector(int count, int block, int64_t stride, 
     return code;
 }
 
-/* The same for any counts: more than 2^30 blocks become types of 2^30 blocks, and one of the
- * rest. `type` is replaced by the result, and freed if `*made`. */
+/* The same for any count: more than 2^30 blocks become types of 2^30 blocks, and one of the rest.
+ * Replaces `type` by the result, and frees the former type if `*made`. */
 static inline int cai_private_mpi_vector(int64_t count, int64_t block, int64_t stride,
                                          int64_t itemsize, MPI_Datatype *type, int *made) {
     const int64_t most = CAI_PRIVATE_CAST(int64_t, 1) << 30;
@@ -93,8 +95,8 @@ static inline int cai_private_mpi_vector(int64_t count, int64_t block, int64_t s
     return MPI_SUCCESS;
 }
 
-/* The dimensions that matter: extents above 1, those that continue each other merged. Returns their
- * number; outermost first. */
+/* Writes the dimensions with extents above 1, outermost first, and merges dimensions that continue
+ * each other. Returns their number. */
 static inline int cai_private_mpi_axes(const cai_array *array, const int64_t *strides,
                                        int64_t *extents, int64_t *steps) {
     int used = 0, i;
@@ -112,7 +114,7 @@ static inline int cai_private_mpi_axes(const cai_array *array, const int64_t *st
     return used;
 }
 
-/* Whether two elements share bytes for certain, as with a stride of 0. */
+/* Returns whether some elements certainly share bytes, as with a stride of 0. */
 static inline int cai_private_mpi_repeats(int used, const int64_t *extents, const int64_t *steps,
                                           int64_t itemsize) {
     int64_t pitch[CAI_MAX_NDIM], extent[CAI_MAX_NDIM], row = itemsize;

@@ -1,9 +1,8 @@
-// named.hpp: names of arguments: in signatures, and in the messages of functions bound with
-// `cai::def`; part of cai/pybind11.hpp and cai/nanobind.hpp, which include it.
+// named.hpp: names of arguments in signatures, and in the messages of functions that `cai::def`
+// binds. A part of cai/pybind11.hpp and cai/nanobind.hpp, which include it.
 //
-// Neither binding library passes the position of an argument to its caster. `cai::def` binds a
-// function whose parameters are of types of its own, one for each position, so their casters know
-// it.
+// Neither binding library passes the position of an argument to its caster. `cai::def` therefore
+// binds a function that has a separate parameter type for each position.
 //
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #ifndef CAI_NAMED_HPP
@@ -26,7 +25,7 @@ namespace detail CAI_PRIVATE_HIDDEN {
 // --- names
 
 // Name of a view in the signatures of docstrings: `Array[float32, 2]` or
-// `Array[float32, 2, contiguous]`, with `, writable` where T is not const.
+// `Array[float32, 2, contiguous]`, with `, writable` if T is not const.
 template <std::size_t Length> struct name_text {
     char value[Length + 1];
 };
@@ -90,7 +89,7 @@ template <class View> inline constexpr auto view_name = make_name<View>();
 
 // --- functions
 
-// The types whose casters name the argument.
+// Types whose casters name the argument.
 template <class T> struct is_named : std::false_type {};
 template <> struct is_named<array> : std::true_type {};
 template <> struct is_named<masked_array> : std::true_type {};
@@ -102,9 +101,9 @@ template <class Allocator> struct is_named<std::vector<array, Allocator>> : std:
 template <class Allocator>
 struct is_named<std::vector<masked_array, Allocator>> : std::true_type {};
 
-// The places of a function's arguments, which `cai::def` fills in. `Function` is a type that no
-// other function has. A function that is bound several times has them once: what differs is left
-// out, because a caster does not know which one is called.
+// Positions and names of a function's arguments, which `cai::def` sets. `Function` is a different
+// type for each function. A function that is bound several times has one table, without the entries
+// that differ, because a caster does not know which binding is called.
 template <class Function, std::size_t Count> struct argument_places {
     static inline std::array<argument_place, Count> places = {};
     static inline std::array<std::string, Count> names = {};
@@ -132,12 +131,12 @@ template <class Function, std::size_t Count> struct argument_places {
     }
 };
 
-// A parameter: what the caster of A loaded, at a position.
+// Parameter at a position: refers to the caster that loaded it.
 template <class Function, std::size_t Index, std::size_t Count, class A> struct placed {
     void *caster = nullptr;
 };
 
-// Exists while an argument is loaded.
+// Records the argument that is being loaded, while it exists.
 template <class Function, std::size_t Index, std::size_t Count> class loading {
   public:
     loading() noexcept : before_(this_thread.argument) {
@@ -156,8 +155,8 @@ template <class Function, std::size_t Index, std::size_t Count, class A>
 using parameter = std::conditional_t<is_named<std::remove_cv_t<std::remove_reference_t<A>>>::value,
                                      placed<Function, Index, Count, A> &, A>;
 
-// What is bound: calls the function with what the casters loaded. `Cast` is the binding library's
-// way to get that from a caster.
+// Bound function: calls the function with the values that the casters loaded. `Cast` gets the value
+// from a caster of the binding library.
 template <class Function, class Cast, class R, class Indices, class... A> class named_function;
 template <class Function, class Cast, class R, std::size_t... Index, class... A>
 class named_function<Function, Cast, R, std::index_sequence<Index...>, A...> {
@@ -182,8 +181,9 @@ class named_function<Function, Cast, R, std::index_sequence<Index...>, A...> {
     mutable Function function_;
 };
 
-// Result and parameters of a callable type; those of a member function begin with the object, which
-// is a `T`, the class that it is bound for, where that is derived from the function's own class.
+// Result and parameters of a callable type. The parameters of a member function begin with the
+// object. Its type is `T`, the class for which the function is bound, if `T` is derived from the
+// function's own class.
 template <class R, class... A> struct parameters {
     template <class Function, class Cast>
     using bound = named_function<Function, Cast, R, std::index_sequence_for<A...>, A...>;
@@ -220,7 +220,7 @@ struct signature<R (C::*)(A...) & noexcept, T> : member_signature<R, C, T, A...>
 template <class R, class C, class T, class... A>
 struct signature<R (C::*)(A...) const & noexcept, T> : member_signature<R, const C, T, A...> {};
 
-// A function as a type of its own.
+// Type that calls one function.
 template <auto Pointer> struct constant {
     template <class... A> decltype(auto) operator()(A &&...given) const {
         return std::invoke(Pointer, std::forward<A>(given)...);

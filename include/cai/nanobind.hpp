@@ -7,12 +7,12 @@
 //
 //   NB_MODULE(mine, m) { m.def("scale", &scale); }
 //
-// Which arguments and results there are, which exceptions they raise and how streams are ordered is
-// described at the beginning of <cai/pybind11.hpp>.
+// The first comment of <cai/pybind11.hpp> describes the arguments and results, their exceptions,
+// the order of streams and thread safety.
 //
-// nanobind's casters cannot throw. An argument that must raise counts as loaded, and raises when
-// the function is about to be called with it; so where a second argument is wrong too, nanobind
-// reports that one.
+// nanobind's casters cannot throw. An argument that must raise an exception counts as loaded, and
+// raises it just before the function is called. If a later argument is wrong as well, nanobind
+// reports that one instead.
 //
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #ifndef CAI_NANOBIND_HPP
@@ -49,7 +49,7 @@ inline void nanobind_translate() noexcept {
     (void)once;
 }
 
-// An exception that is thrown later, when that is allowed.
+// Exception that is thrown later, when that is allowed.
 class nanobind_raise {
   public:
     bool after(outcome loaded) noexcept {
@@ -149,7 +149,7 @@ struct type_caster<cai::view<T, N>> : cai_view_caster<cai::view<T, N>> {};
 template <class T, int N>
 struct type_caster<cai::contiguous_view<T, N>> : cai_view_caster<cai::contiguous_view<T, N>> {};
 
-// That of <nanobind/stl/optional.h> would release the view's array before the call.
+// The caster of <nanobind/stl/optional.h> would release the view's array before the call.
 template <class View> struct cai_optional_view_caster {
     using Value = std::optional<View>;
     static constexpr auto Name = optional_name(type_caster<View>::Name);
@@ -219,7 +219,7 @@ template <> struct type_caster<cai::stream> {
     cai::detail::nanobind_raise raise_;
 };
 
-// With that of <nanobind/stl/optional.h> the views would not find the stream.
+// With the caster of <nanobind/stl/optional.h>, the views would not find the stream.
 template <> struct type_caster<std::optional<cai::stream>> {
     using Value = std::optional<cai::stream>;
     static constexpr auto Name = optional_name(type_caster<cai::stream>::Name);
@@ -293,7 +293,7 @@ struct nanobind_cast {
     }
 };
 
-// The name of an annotation, and whether it is that of an argument.
+// Returns the name of an annotation, and whether the annotation is an argument.
 struct nanobind_name_of {
     template <class Extra>
     std::pair<const char *, bool> operator()(const Extra &extra) const noexcept {
@@ -311,7 +311,7 @@ struct nanobind_name_of {
     }
 };
 
-// The C++ class of a bound class; void for a module.
+// C++ class of a bound class; void for a module.
 template <class Target, class = void> struct nanobind_class {
     using type = void;
 };
@@ -346,12 +346,13 @@ template <class T, auto Describe> struct nanobind_producer {
 
 } // namespace detail CAI_PRIVATE_HIDDEN
 
-// As `target.def(name, function, extra...)`, and messages name the argument: `argument 2 ("to"):
-// typestr: found <f8, expected <f4`. Its name is that of the `nanobind::arg` among the annotations.
+// Binds a function, as `target.def(name, function, extra...)` does. Messages then name the
+// argument, with the name of its `nanobind::arg`: `argument 2 ("to"): typestr: found <f8, expected
+// <f4`. Throws what `target.def` throws.
 //
-//   cai::def<&scale>(m, "scale", nanobind::arg("data"), nanobind::arg("factor"),
-//   nanobind::arg("stream")); cai::def(m, "size", [](cai::view<const float, 1> v) { return
-//   v.size(); }, nanobind::arg("v"));
+//   using nanobind::arg;
+//   cai::def<&scale>(m, "scale", arg("data"), arg("factor"), arg("stream"));
+//   cai::def(m, "size", [](cai::view<const float, 1> v) { return v.size(); }, arg("v"));
 template <auto Function, class Target, class... Extra>
 CAI_PRIVATE_HIDDEN void def(Target &&target, const char *name, const Extra &...extra) {
     using made = detail::constant<Function>;
@@ -374,9 +375,9 @@ CAI_PRIVATE_HIDDEN void def(Target &&target, const char *name, Function function
                    detail::nanobind_name_of{}, extra...);
 }
 
-// Makes a bound class a producer: `Describe` is called with a `const T &` and returns a cai::array,
-// whose owner keeps the data alive (a std::shared_ptr to it, for example: cai::make_owner).
-// Consumers that use libcai read its objects without calling Python, all others through
+// Makes a bound class a producer. Each export calls `Describe` with a `const T &`. It returns a
+// cai::array, whose owner keeps the data alive (for example cai::make_owner of a std::shared_ptr).
+// Consumers that use libcai read the objects without calling Python; others read them through
 // `__cuda_array_interface__` and DLPack. Throws nanobind::python_error.
 //
 //   cai::publish<&describe>(nanobind::class_<Buffer>(m, "Buffer"));

@@ -1,10 +1,10 @@
 /*
- * cai/nccl.h: NCCL's collectives and messages on arrays, in stream order. It is not part of
- * cai/cai.h, and adds nothing to the library; its functions are compiled into your program. C99 and
- * C++11.
+ * cai/nccl.h: NCCL's collectives and messages on arrays, in stream order. Include it yourself:
+ * cai/cai.h does not. The library does not use NCCL: these functions are compiled into your
+ * program. C99 and C++11.
  *
- * If <nccl.h> (2.7 or later) is included first, there are functions that call NCCL. Without it, for
- * programs that load NCCL at run time, there are NCCL's integer codes and the checks:
+ * To get the functions that call NCCL, include <nccl.h> (2.7 or later) first. Programs that load
+ * NCCL at run time use the checks and NCCL's integer codes, which do not need <nccl.h>:
  *
  *     #include <cai/nccl.h>
  *
@@ -19,16 +19,18 @@
  *         return cai_array_consume_end(array, stream, access, error);
  *     }
  *
- * Order: `stream` waits for the work that is pending on the array, NCCL enqueues its own there, and
- * the array's stream then waits for it. The host does not wait for the work. For
- * `CAI_STREAM_UNKNOWN`, `stream` waits for the array's event alone.
+ * Order: `stream` waits for the work that is pending on the array, NCCL enqueues its work on
+ * `stream`, and the array's stream then waits for that work. The host does not wait. For
+ * `CAI_STREAM_UNKNOWN`, `stream` waits for the array's event only.
  *
- * Lifetime: no reference is held. If you release the array before NCCL's work is done, call
+ * Ownership: the functions hold no reference. To release an array before NCCL's work is done, call
  * `cai_array_release_after` with the same `stream`.
  *
- * Cost: nothing is allocated. Beside NCCL's own, an array whose stream is `stream`, or
- * `CAI_STREAM_NONE`, costs no driver call; another one those of `cai_array_consume_begin` and
- * `cai_array_consume_end`. Threads: any, as far as NCCL allows it for one communicator.
+ * Cost: nothing is allocated. If the array's stream is `stream` or `CAI_STREAM_NONE`, there is no
+ * driver call besides NCCL's own; otherwise there are those of `cai_array_consume_begin` and
+ * `cai_array_consume_end`.
+ *
+ * Thread safety of all functions: any thread that NCCL allows for the communicator.
  *
  * Streams: pass a `cudaStream_t` as `cai_inline_stream(stream)`, also for 0.
  *
@@ -56,7 +58,7 @@
 #define CAI_NCCL_FLOAT8_E4M3 10 /**< `CAI_DTYPE_FLOAT8_E4M3FN`; NCCL 2.24. */
 #define CAI_NCCL_FLOAT8_E5M2 11 /**< `CAI_DTYPE_FLOAT8_E5M2`; NCCL 2.24. */
 
-/* Codes of ncclRedOp_t, and of no reduction. */
+/* Codes of ncclRedOp_t, and a code for no reduction. */
 #define CAI_NCCL_MOVE (-1) /**< No reduction: messages, broadcasts, gathers. */
 #define CAI_NCCL_SUM 0     /**< Sum. */
 #define CAI_NCCL_PROD 1    /**< Product. */
@@ -67,7 +69,7 @@
 /** A function of NCCL failed: `error->field` names it, and `error->message` has NCCL's text. */
 #define CAI_ERR_NCCL (CAI_STATUS_THIRD_PARTY + 0x4e43)
 
-/** The elements of an array as NCCL takes them. */
+/** Elements of an array as NCCL accepts them. */
 typedef struct {
     /** Address of the first element; NULL if there are none. */
     void *address;
@@ -117,8 +119,8 @@ static inline int cai_nccl_type(const cai_dtype *dtype) {
  *
  * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_ARGUMENT` for an `operation` below
  * `CAI_NCCL_MOVE`, a status of `cai_array_layout`, `CAI_ERR_CONVERT_MASK`, `CAI_ERR_CONVERT_DEVICE`
- * for memory that no CUDA device can access, `CAI_ERR_CONVERT_CONTIGUOUS` for another order than
- * C's, `CAI_ERR_CONVERT_BYTE_ORDER` or `CAI_ERR_CONVERT_TYPE`.
+ * for memory that no CUDA device can access, `CAI_ERR_CONVERT_CONTIGUOUS` for an array with gaps or
+ * not in C order, `CAI_ERR_CONVERT_BYTE_ORDER` or `CAI_ERR_CONVERT_TYPE`.
  */
 static inline cai_status cai_nccl_elements(const cai_array *array, int operation,
                                            cai_nccl_buffer *out, cai_error *error) {
@@ -166,13 +168,15 @@ static inline cai_status cai_nccl_elements(const cai_array *array, int operation
 }
 
 /**
- * Checks an array as `cai_nccl_elements`, and makes `stream` wait for the work that is pending on
- * it. Call NCCL with the result, `ncclGroupEnd` if there is a group, and then
- * `cai_array_consume_end` with the same `stream` and `flags`, also if NCCL failed.
+ * Checks an array as `cai_nccl_elements` does, and makes `stream` wait for the work that is pending
+ * on it. Then call NCCL with the result, `ncclGroupEnd` if there is a group, and
+ * `cai_array_consume_end` with the same `stream` and `flags`, even if NCCL failed.
  *
- * `stream`, `flags`: as in `cai_array_consume_begin`: `CAI_ACCESS_READ` for what is sent,
- * `CAI_ACCESS_WRITE` for what is received, both for what is reduced in place. The memory must be of
- * the communicator's device, which is not checked here.
+ * `array`: its memory must belong to the communicator's device; this is not checked. No reference
+ * is held.
+ * `stream`, `flags`: as in `cai_array_consume_begin`, with `CAI_ACCESS_READ` to send,
+ * `CAI_ACCESS_WRITE` to receive, and both to reduce in place.
+ * `out`: needs no initialization; written on success only.
  *
  * Returns a status of `cai_nccl_elements` or `cai_array_consume_begin`.
  */
@@ -326,8 +330,8 @@ static inline cai_status cai_nccl_recv(const cai_array *array, int from, ncclCom
 }
 
 /**
- * Reduces the arrays of all ranks in place, as `ncclAllReduce`. Do not call it inside a group: use
- * `cai_nccl_begin` there.
+ * Reduces the arrays of all ranks in place, as `ncclAllReduce`. Inside a group, use
+ * `cai_nccl_begin` instead.
  *
  * `operation`: `CAI_NCCL_SUM` and so on; `CAI_ERR_ARGUMENT` for `CAI_NCCL_MOVE`.
  * `stream`: as in `cai_nccl_exchange`.

@@ -8,27 +8,30 @@
 //   PYBIND11_MODULE(mine, m) { m.def("scale", &scale); }
 //
 //   cai::view<T, N>          accepts any GPU array of that type and number of dimensions: of CuPy,
-//                            PyTorch, Numba, JAX... While the function runs, its array is kept
-//                            alive, and the producer's stream and the call's are in order. The
-//                            call's stream is that of the cai::stream among the arguments, else the
-//                            default stream that the compiler's options choose. T is const where
-//                            the function only reads.
+//                            PyTorch, Numba, JAX and others. While the function runs, the array is
+//                            kept alive, and the call's stream is ordered with the producer's
+//                            stream. The call's stream is the cai::stream among the arguments, or
+//                            else the default stream that the compiler's options choose. Make T
+//                            const if the function only reads.
 //   cai::contiguous_view<T>  the same for C-contiguous arrays, with any number of dimensions, or
 //                            with N (cai::contiguous_view<T, N>).
-//   cai::array               accepts any GPU array without a mask, and may be kept. Nothing is
-//                            ordered: see cai::consumer. As a result, an object that all those
-//                            libraries accept.
+//   cai::array               accepts any GPU array without a mask. The function may keep it, and
+//                            must order streams itself: see cai::consumer. As a result, it becomes
+//                            an object that all those libraries accept.
 //   cai::masked_array        a cai::array that may have a mask.
 //   cai::stream              a CUDA stream.
 //   cai::publish             makes a bound class of yours a producer.
 //   cai::def                 binds a function whose messages name the argument.
 //
-// std::optional of each accepts None, too; a cai::stream accepts it as the default stream. An
-// argument that does not fit raises what cai_array_from_python raises, with its type, what was
-// found and what was expected; of overloaded functions pybind11 lists the signatures. A cai::error
-// that leaves a bound function becomes the Python exception of its status.
+// std::optional of each accepts None as well. A cai::stream accepts None as the default stream. An
+// argument that does not match raises the exception of cai_array_from_python, whose message has the
+// argument's type, the value found and the value expected; for overloaded functions, pybind11 lists
+// the signatures. A cai::error that leaves a bound function becomes the Python exception of its
+// status.
 //
-// Link the library as for cai.h; nothing needs to be installed for Python.
+// Link the library as for cai.h; nothing needs to be installed for Python. Thread safety: all
+// conversions run with the interpreter's lock held, as pybind11 calls them. A function may release
+// it (pybind11::call_guard<pybind11::gil_scoped_release>).
 //
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #ifndef CAI_PYBIND11_HPP
@@ -139,7 +142,7 @@ struct type_caster<cai::view<T, N>> : cai_view_caster<cai::view<T, N>> {};
 template <class T, int N>
 struct type_caster<cai::contiguous_view<T, N>> : cai_view_caster<cai::contiguous_view<T, N>> {};
 
-// That of <pybind11/stl.h> would release the view's array before the call.
+// The caster of <pybind11/stl.h> would release the view's array before the call.
 template <class View> struct cai_optional_view_caster {
     static constexpr auto name =
         const_name(cai::detail::view_name<View>.value) + const_name(" | None");
@@ -204,7 +207,7 @@ template <> struct type_caster<cai::stream> {
     cai::detail::call_stream argument_;
 };
 
-// With that of <pybind11/stl.h> the views would not find the stream.
+// With the caster of <pybind11/stl.h>, the views would not find the stream.
 template <> struct type_caster<std::optional<cai::stream>> {
     static constexpr auto name = const_name("Stream | None");
     template <class T> using cast_op_type = std::optional<cai::stream> &;
@@ -261,7 +264,7 @@ struct pybind11_cast {
     }
 };
 
-// The name of an annotation, and whether it is that of an argument.
+// Returns the name of an annotation, and whether the annotation is an argument.
 struct pybind11_name_of {
     template <class Extra>
     std::pair<const char *, bool> operator()(const Extra &extra) const noexcept {
@@ -273,7 +276,7 @@ struct pybind11_name_of {
     }
 };
 
-// The C++ class of a bound class; void for a module.
+// C++ class of a bound class; void for a module.
 template <class Target, class = void> struct pybind11_class {
     using type = void;
 };
@@ -304,12 +307,13 @@ template <class T, auto Describe> struct pybind11_producer {
 
 } // namespace detail CAI_PRIVATE_HIDDEN
 
-// As `target.def(name, function, extra...)`, and messages name the argument: `argument 2 ("to"):
-// typestr: found <f8, expected <f4`. Its name is that of the `pybind11::arg` among the annotations.
+// Binds a function, as `target.def(name, function, extra...)` does. Messages then name the
+// argument, with the name of its `pybind11::arg`: `argument 2 ("to"): typestr: found <f8, expected
+// <f4`. Throws what `target.def` throws.
 //
-//   cai::def<&scale>(m, "scale", pybind11::arg("data"), pybind11::arg("factor"),
-//   pybind11::arg("stream")); cai::def(m, "size", [](cai::view<const float, 1> v) { return
-//   v.size(); }, pybind11::arg("v"));
+//   using pybind11::arg;
+//   cai::def<&scale>(m, "scale", arg("data"), arg("factor"), arg("stream"));
+//   cai::def(m, "size", [](cai::view<const float, 1> v) { return v.size(); }, arg("v"));
 template <auto Function, class Target, class... Extra>
 CAI_PRIVATE_HIDDEN void def(Target &&target, const char *name, const Extra &...extra) {
     using made = detail::constant<Function>;
@@ -332,9 +336,9 @@ CAI_PRIVATE_HIDDEN void def(Target &&target, const char *name, Function function
                    detail::pybind11_name_of{}, extra...);
 }
 
-// Makes a bound class a producer: `Describe` is called with a `const T &` and returns a cai::array,
-// whose owner keeps the data alive (a std::shared_ptr to it, for example: cai::make_owner).
-// Consumers that use libcai read its objects without calling Python, all others through
+// Makes a bound class a producer. Each export calls `Describe` with a `const T &`. It returns a
+// cai::array, whose owner keeps the data alive (for example cai::make_owner of a std::shared_ptr).
+// Consumers that use libcai read the objects without calling Python; others read them through
 // `__cuda_array_interface__` and DLPack. Throws pybind11::error_already_set.
 //
 //   cai::publish<&describe>(pybind11::class_<Buffer>(m, "Buffer"));

@@ -1,8 +1,8 @@
 /*
- * cai/torch.h: PyTorch's tensors to arrays and back, through the stable C interface of libtorch, so
- * that one build works with several releases of PyTorch. Header-only; C++17. Link libtorch_cpu and
- * libcai. PyTorch 2.11 or newer; before 2.13, define USE_CUDA and link libtorch_cuda for tensors in
- * CUDA's memory. For a build of PyTorch for ROCm, define USE_ROCM.
+ * cai/torch.h: PyTorch's tensors to arrays and back. It uses the stable C interface of libtorch, so
+ * one build works with several releases of PyTorch. Header-only; C++17. Link libtorch_cpu and
+ * libcai. PyTorch 2.11 or later. Below 2.13, define USE_CUDA and link libtorch_cuda for tensors in
+ * CUDA memory. If PyTorch was built for ROCm, define USE_ROCM.
  *
  *     #include <cai/torch.h>
  *     #include <torch/csrc/stable/library.h>
@@ -17,10 +17,10 @@
  *         STD_TORCH_CHECK(status == CAI_OK, error.message);
  *     }
  *
- * A tensor has no stream: its work is on PyTorch's current stream of its device in the calling
- * thread, which becomes `array.stream`. Work that is enqueued there needs no further ordering; work
- * on another stream needs cai_array_consume_begin and cai_array_consume_end. The conversion does
- * not change the current device, and ignores requires_grad, as operators do.
+ * A tensor has no stream. `array.stream` is PyTorch's current stream of the tensor's device in the
+ * calling thread. Work that you enqueue there is in order. Work on another stream needs
+ * `cai_array_consume_begin` and `cai_array_consume_end`. The conversion does not change the current
+ * device, and ignores requires_grad, as operators do.
  *
  * SPDX-License-Identifier: MIT OR Apache-2.0
  */
@@ -36,7 +36,7 @@
 #error "cai/torch.h requires PyTorch 2.11: TORCH_TARGET_VERSION or the headers are older"
 #endif
 
-/* What PyTorch calls a CUDA device, which is one of ROCm in its builds for that. */
+/* The device type of PyTorch's CUDA devices, which are ROCm devices if it was built for ROCm. */
 #if defined(USE_ROCM)
 #define CAI_PRIVATE_TORCH_DEVICE CAI_DEVICE_ROCM
 #else
@@ -55,7 +55,7 @@ static inline cai_status cai_private_torch_failed(cai_error *error, const char *
 #define CAI_PRIVATE_TORCH(function, ...) \
     if (function(__VA_ARGS__) != TORCH_SUCCESS) return cai_private_torch_failed(error, #function)
 
-/* PyTorch's types. Their numbers are functions, so that they may change. */
+/* PyTorch's types. Functions return their numbers, which may differ between releases. */
 static inline const cai_private_type *cai_private_torch_types() {
     // clang-format off
     static const cai_private_type types[] = {
@@ -79,8 +79,16 @@ static inline const cai_private_type *cai_private_torch_types() {
     return types;
 }
 
-/* Reports PyTorch's current stream of a CUDA device in the calling thread. Returns CAI_OK or
-   CAI_ERR_ARGUMENT with PyTorch's message. */
+/**
+ * Reports PyTorch's current stream of a CUDA device in the calling thread.
+ *
+ * `device`: index of the device.
+ * `out`: the stream, which belongs to PyTorch. Written on success only.
+ *
+ * Returns `CAI_OK`, `CAI_ERR_ARGUMENT` with PyTorch's message, or `CAI_ERR_CONVERT_DEVICE` if the
+ * program is built for a release below 2.13 without USE_CUDA.
+ * Thread safety: any thread; each thread has its own current stream.
+ */
 static inline cai_status cai_torch_stream(int32_t device, cai_stream *out, cai_error *error) {
     void *native = NULL;
 #if TORCH_FEATURE_VERSION >= TORCH_VERSION_2_13_0
@@ -98,7 +106,7 @@ static inline cai_status cai_torch_stream(int32_t device, cai_stream *out, cai_e
     return CAI_OK;
 }
 
-/* Refuses a view whose memory has other values, for which an operator returns true. */
+/* Rejects a view whose memory contains other values: the operator `name` returns true for it. */
 static inline cai_status cai_private_torch_refuse(const char *name, AtenTensorHandle tensor,
                                                   cai_error *error) {
     AtenTensorHandle argument = NULL; /* taken over by the call */
@@ -114,13 +122,22 @@ static inline void cai_private_torch_release(void *tensor) {
     (void)aoti_torch_delete_tensor_object(static_cast<AtenTensorHandle>(tensor));
 }
 
-/* Makes an array of a tensor, to which it holds a reference. `tensor` stays the caller's. Do not
-   resize the tensor while the array exists.
-   Returns CAI_OK, CAI_ERR_NULL_ARGUMENT, CAI_ERR_ARGUMENT with PyTorch's message,
-   CAI_ERR_CONVERT_STRIDES for a tensor that is not strided, CAI_ERR_CONVERT_DEVICE for another
-   device than the host's or CUDA's, CAI_ERR_CONVERT_TYPE for a type that only PyTorch has, and for
-   conjugate and negative views, whose memory has other values, or a status of cai_array_create.
-   Allocates one block, and what PyTorch allocates for a reference. */
+/**
+ * Creates an array from a tensor, with a reference of its own to the tensor. No data is copied.
+ *
+ * `tensor`: stays the caller's. Do not resize it while the array exists.
+ * `out`: must be initialized (`CAI_ARRAY_INIT`) and hold no reference, which would be lost.
+ * `stream` is PyTorch's current stream of the device, or `CAI_STREAM_NONE` in host memory. Written
+ * on success only; release it with `cai_array_release`.
+ *
+ * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_ARGUMENT` with PyTorch's message,
+ * `CAI_ERR_CONVERT_STRIDES` for a tensor that is not strided, `CAI_ERR_CONVERT_DEVICE` for memory
+ * of neither the host nor CUDA, `CAI_ERR_CONVERT_TYPE` for a type that only PyTorch has and for
+ * conjugated and negated views, whose memory contains other values, or a status of
+ * `cai_array_create`.
+ * Thread safety: any thread that may use the tensor. Allocates one block, and what PyTorch
+ * allocates for a reference.
+ */
 static inline cai_status cai_array_from_torch(AtenTensorHandle tensor, cai_array *out,
                                               cai_error *error) {
     cai_array made = CAI_ARRAY_INIT;
@@ -165,18 +182,27 @@ static inline cai_status cai_array_from_torch(AtenTensorHandle tensor, cai_array
 
 static inline void cai_private_torch_deleter(void *, void *kept) { cai_private_release_kept(kept); }
 
-/* Makes a tensor of an array, with a reference to its owner, and makes PyTorch's current stream of
-   the device wait for the array's work. The reference is released, on any thread, after the work
-   that is on that stream when the last tensor of the memory is released; at once without elements.
-   Call cai_array_consume_end with the same stream (cai_torch_stream) and `access` after the work on
-   the tensor has been enqueued. If PyTorch's current stream is the default one, the array's device
-   must be the current device (torch::stable::accelerator::DeviceGuard), also for that call.
-   `access`: as in cai_array_consume_begin. PyTorch has no read-only tensors: for one that is only
-   read, pass CAI_ACCESS_READ. Returns CAI_OK, CAI_ERR_NULL_ARGUMENT, CAI_ERR_CONVERT_TYPE,
-   CAI_ERR_CONVERT_MASK, CAI_ERR_STREAM_DEVICE if that device is not current,
-   CAI_ERR_CONVERT_BYTE_ORDER, CAI_ERR_CONVERT_DEVICE, CAI_ERR_CONVERT_STRIDES for negative strides
-   too, CAI_ERR_BORROWED, CAI_ERR_ARGUMENT with PyTorch's message, CAI_ERR_NO_MEMORY, or a status of
-   cai_array_consume_begin. */
+/**
+ * Creates a tensor over the memory of an array, and makes PyTorch's current stream of the device
+ * wait for the array's pending work. After you have enqueued the work on the tensor, call
+ * `cai_array_consume_end` with the same stream (`cai_torch_stream`) and `access`.
+ *
+ * `array`: must have an owner. The tensor holds a reference of its own. The last release of the
+ * tensor's memory releases it, on any thread, after the work that is then on that stream; without
+ * elements, this function releases it at once. If PyTorch's current stream is the default stream,
+ * the array's device must be the current device (torch::stable::accelerator::DeviceGuard), also
+ * during `cai_array_consume_end`.
+ * `access`: as in `cai_array_consume_begin`. PyTorch has no read-only tensors: pass
+ * `CAI_ACCESS_READ` for a read-only array, and do not write to the tensor.
+ * `out`: the tensor, which the caller must delete. Written on success only.
+ *
+ * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_CONVERT_TYPE`, `CAI_ERR_CONVERT_MASK`,
+ * `CAI_ERR_STREAM_DEVICE` if the array's device must be current and is not,
+ * `CAI_ERR_CONVERT_BYTE_ORDER`, `CAI_ERR_CONVERT_DEVICE`, `CAI_ERR_CONVERT_STRIDES` for strides
+ * that are negative or not a whole number of elements, `CAI_ERR_BORROWED`, `CAI_ERR_ARGUMENT` with
+ * PyTorch's message, `CAI_ERR_NO_MEMORY`, or a status of `cai_array_consume_begin`.
+ * Thread safety: any thread.
+ */
 static inline cai_status cai_array_to_torch(const cai_array *array, uint32_t access,
                                             AtenTensorHandle *out, cai_error *error) {
     cai_device location = {0, 0};

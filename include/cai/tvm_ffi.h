@@ -1,6 +1,6 @@
 /*
- * cai/tvm_ffi.h: tensors of Apache TVM FFI to arrays and back. Header-only; C++11 (the headers of
- * TVM FFI need C++ for tensors). Link libtvm_ffi and libcai.
+ * cai/tvm_ffi.h: tensors of Apache TVM FFI to arrays and back. Header-only; C++11. Link libtvm_ffi
+ * and libcai.
  *
  *     #include <cai/tvm_ffi.h>
  *
@@ -16,9 +16,10 @@
  *         return 0;
  *     }
  *
- * A tensor has no stream: its work is on the stream that TVM FFI's environment has for its device
- * (TVMFFIEnvGetStream) in the calling thread, which Python callers set to their current one. In
- * C++, a tvm::ffi::Tensor or TensorView becomes an argument by AnyView(tensor).CopyToTVMFFIAny().
+ * A tensor has no stream. `array.stream` is the stream of TVM FFI's environment for the tensor's
+ * device in the calling thread (TVMFFIEnvGetStream). Python callers set it to their current stream.
+ * In C++, `tvm::ffi::AnyView(tensor).CopyToTVMFFIAny()` makes an argument of a Tensor or
+ * TensorView.
  *
  * SPDX-License-Identifier: MIT OR Apache-2.0
  */
@@ -30,7 +31,12 @@
 #include <tvm/ffi/c_api.h>
 #include <tvm/ffi/extra/c_env_api.h>
 
-/* Returns the stream of TVM FFI's environment for a GPU; CAI_STREAM_NONE for the host. */
+/**
+ * Returns the stream of TVM FFI's environment for a GPU, or `CAI_STREAM_NONE` for the host. The
+ * stream stays the environment's.
+ *
+ * Thread safety: any thread; each thread has its own environment.
+ */
 static inline cai_stream cai_tvm_ffi_stream(cai_device device) {
     if (device.type == CAI_DEVICE_CPU) return CAI_STREAM_NONE;
     const int32_t type = device.type == CAI_DEVICE_ROCM ? kDLROCM : kDLCUDA;
@@ -38,13 +44,18 @@ static inline cai_stream cai_tvm_ffi_stream(cai_device device) {
     return stream == NULL ? CAI_STREAM_LEGACY : reinterpret_cast<cai_stream>(stream);
 }
 
-/* Raises a cai_error as TVM FFI's ValueError, and returns what a function of its C ABI returns. */
+/**
+ * Raises a cai_error as TVM FFI's ValueError. Returns -1, which a function of TVM FFI's C ABI must
+ * return after a failure.
+ *
+ * Thread safety: any thread.
+ */
 static inline int cai_tvm_ffi_raise(const cai_error *error) {
     TVMFFIErrorSetRaisedFromCStr("ValueError", error->message);
     return -1;
 }
 
-/* Finds the type of a tensor. Types below 8 bits and vectors are refused. */
+/* Finds the type of a tensor. Rejects types below 8 bits and vectors. */
 static inline cai_status cai_private_tvm_type(DLDataType type, cai_private_type *out,
                                               cai_error *error) {
     static const char kinds[] = {'i', 'u', 'f', 0, 'V', 'c', 'b'}; /* numbers of DLPack */
@@ -65,13 +76,22 @@ static inline cai_status cai_private_tvm_type(DLDataType type, cai_private_type 
 
 static inline void cai_private_tvm_release(void *tensor) { TVMFFIObjectDecRef(tensor); }
 
-/* Makes an array of an argument: of a Tensor object, to which the array holds a reference, or of a
-   borrowed DLTensor, whose array is borrowed too and refers to the shape of the DLTensor.
-   `strides`: memory for the strides of a borrowed array, one for each dimension; CAI_MAX_NDIM
-   suffice. It may be NULL for a Tensor object, and for a DLTensor without strides. Returns CAI_OK,
-   CAI_ERR_NULL_ARGUMENT, CAI_ERR_ARGUMENT for another argument, CAI_ERR_CONVERT_TYPE,
-   CAI_ERR_CONVERT_DEVICE for memory of neither CUDA nor the host, or a status of cai_array_create.
-   A tensor does not say whether it is read-only. Allocates one block for a Tensor object. */
+/**
+ * Creates an array from an argument. The array of a Tensor object holds a reference to it. The
+ * array of a DLTensor is borrowed, as the DLTensor is: it refers to the shape of the DLTensor. No
+ * data is copied.
+ *
+ * `strides`: memory for the strides of a borrowed array, one for each dimension; `CAI_MAX_NDIM`
+ * suffice. May be NULL for a Tensor object, and for a DLTensor without strides.
+ * `out`: must be initialized (`CAI_ARRAY_INIT`) and hold no reference, which would be lost. Never
+ * read-only, because a tensor does not state whether it is. Written on success only; release it
+ * with `cai_array_release`.
+ *
+ * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_ARGUMENT` for an argument that is not a
+ * tensor, `CAI_ERR_CONVERT_TYPE`, `CAI_ERR_CONVERT_DEVICE` for memory of neither a GPU nor the
+ * host, or a status of `cai_array_create`.
+ * Thread safety: any thread. Allocates one block for a Tensor object.
+ */
 static inline cai_status cai_array_from_tvm_ffi(const TVMFFIAny *argument, int64_t *strides,
                                                 cai_array *out, cai_error *error) {
     if (argument == NULL)
@@ -115,14 +135,22 @@ static inline cai_status cai_array_from_tvm_ffi(const TVMFFIAny *argument, int64
     return status;
 }
 
-/* Makes a Tensor object of an array, with a reference to its owner, and makes the environment's
-   stream wait for the array's work. The reference is released, on any thread, after the work that
-   is on that stream when the last reference to the tensor is released. Call cai_array_consume_end
-   with the same stream (cai_tvm_ffi_stream) and `access` after the work on the tensor has been
-   enqueued. If it is a default stream, the array's device must be current in both calls: this is
-   not checked. `access`: as in cai_array_consume_begin. TVM FFI has no read-only tensors: for one
-   that is only read, pass CAI_ACCESS_READ. Returns CAI_OK, a status of cai_array_to_dlpack or of
-   cai_array_consume_begin, or CAI_ERR_CONVERT_DEVICE. */
+/**
+ * Creates a Tensor object over the memory of an array, and makes the environment's stream wait for
+ * the array's pending work. After you have enqueued the work on the tensor, call
+ * `cai_array_consume_end` with the same stream (`cai_tvm_ffi_stream`) and `access`.
+ *
+ * `array`: must have an owner. The tensor holds a reference of its own. The last release of the
+ * tensor releases it, on any thread, after the work that is then on that stream. If the stream is a
+ * default stream, the array's device must be the current device in both calls; this is not checked.
+ * `access`: as in `cai_array_consume_begin`. TVM FFI has no read-only tensors: pass
+ * `CAI_ACCESS_READ` for a read-only array, and do not write to the tensor.
+ * `out`: a reference to the tensor, which the caller must release. Written on success only.
+ *
+ * Returns `CAI_OK`, `CAI_ERR_CONVERT_DEVICE`, `CAI_ERR_NO_MEMORY`, or a status of
+ * `cai_array_to_dlpack` or `cai_array_consume_begin`.
+ * Thread safety: any thread.
+ */
 static inline cai_status cai_array_to_tvm_ffi(const cai_array *array, uint32_t access,
                                               TVMFFIObjectHandle *out, cai_error *error) {
     cai_device location = {0, 0};

@@ -3,8 +3,7 @@
 //   cai::view, cai::contiguous_view             elements of device memory, accessible in kernels
 //   cai::host_view, cai::host_contiguous_view   elements of memory that the host can reach
 //
-// A view checks once, when it is constructed, all that access to elements relies on. It owns
-// nothing and allocates nothing.
+// A view checks the array once, when it is constructed. It owns nothing and allocates nothing.
 //
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #ifndef CAI_VIEW_HPP
@@ -28,13 +27,13 @@
 namespace cai {
 inline namespace CAI_PRIVATE_NAMESPACE {
 
-// What a view accepts beyond the default. Combine with |.
+// Arrays that a view accepts in addition. Combine with |.
 enum class allow : std::uint32_t {
     nothing = 0,
-    // An array with a mask. The caller is responsible for reading the mask.
+    // Arrays with a mask. The caller is responsible for reading the mask.
     mask = 1,
-    // Memory of any kind. The caller is responsible for accessing elements only where they can be
-    // reached.
+    // Memory of any kind. The caller is responsible for accessing elements only in code that can
+    // reach them.
     any_device = 2,
 };
 constexpr allow operator|(allow a, allow b) noexcept {
@@ -47,7 +46,7 @@ constexpr bool has(allow all, allow one) noexcept {
     return (static_cast<std::uint32_t>(all) & static_cast<std::uint32_t>(one)) != 0;
 }
 
-// What a view requires of its array.
+// Requirements of a view on its array.
 struct requirements {
     bool host;
     allow allowed;
@@ -139,7 +138,7 @@ inline void require(const cai_array &array, const requirements &wanted) {
         refuse(CAI_ERR_CONVERT_BYTE_ORDER, array.descr != nullptr ? "descr" : "typestr", found,
                "the byte order of this machine");
     }
-    // A code names the elements, whatever kind carries them.
+    // If there is a code, it alone determines the type.
     const bool same_kind =
         wanted.kind == 0 ||
         (dtype.code == wanted.code && (wanted.code != CAI_DTYPE_NONE || dtype.kind == wanted.kind));
@@ -177,17 +176,18 @@ inline void require(const cai_array &array, const requirements &wanted) {
 
 } // namespace detail CAI_PRIVATE_HIDDEN
 
-// Bases of the views. Not hidden, so that a class of the caller's may have a view as a member.
+// Base classes of the views. They are not hidden, so that a class of yours may have a view as a
+// member.
 namespace parts {
 
-// What both views of N dimensions have in common.
+// Common base of view and host_view.
 template <class T, std::size_t N> class strided {
   public:
     using element_type = T;
     using value_type = std::remove_cv_t<T>;
     static constexpr std::size_t rank() noexcept { return N; }
 
-    // The element whose indices are all zero; NULL where there are no elements.
+    // Returns the address of the element whose indices are all zero; NULL if there are no elements.
     CAI_PRIVATE_HOST_DEVICE T *data() const noexcept { return data_; }
     CAI_PRIVATE_HOST_DEVICE std::int64_t extent(std::size_t dimension) const noexcept {
         return shape_[dimension];
@@ -195,7 +195,7 @@ template <class T, std::size_t N> class strided {
     CAI_PRIVATE_HOST_DEVICE std::int64_t stride_bytes(std::size_t dimension) const noexcept {
         return strides_[dimension];
     }
-    // Number of elements.
+    // Returns the number of elements.
     CAI_PRIVATE_HOST_DEVICE std::int64_t size() const noexcept {
         if (data_ == nullptr) {
             return 0; // the extents need not have a product
@@ -207,7 +207,7 @@ template <class T, std::size_t N> class strided {
         return product;
     }
     CAI_PRIVATE_HOST_DEVICE bool empty() const noexcept { return data_ == nullptr; }
-    // Whether the elements lie in C order without gaps. A view without elements does.
+    // Returns whether the elements are in C order without gaps. True if there are no elements.
     CAI_PRIVATE_HOST_DEVICE bool is_contiguous() const noexcept {
         std::int64_t step = sizeof(T);
         for (std::size_t d = N; data_ != nullptr && d-- > 0;) {
@@ -255,18 +255,18 @@ template <class T, std::size_t N> class strided {
     std::int64_t strides_[N + 1] = {};
 };
 
-// What both contiguous views have in common.
+// Common base of contiguous_view and host_contiguous_view.
 template <class T> class dense {
   public:
     using element_type = T;
     using value_type = std::remove_cv_t<T>;
 
     CAI_PRIVATE_HOST_DEVICE T *data() const noexcept { return data_; }
-    // Number of elements.
+    // Returns the number of elements.
     CAI_PRIVATE_HOST_DEVICE std::int64_t size() const noexcept { return size_; }
     CAI_PRIVATE_HOST_DEVICE bool empty() const noexcept { return size_ == 0; }
     CAI_PRIVATE_HOST_DEVICE std::size_t ndim() const noexcept { return ndim_; }
-    // The array's own extents, in host memory.
+    // Returns the array's own extents, which are in host memory and must outlive the result.
     extents shape() const noexcept { return {shape_, ndim_}; }
 
   protected:
@@ -297,7 +297,7 @@ namespace detail CAI_PRIVATE_HIDDEN {
 template <class T, class U>
 using if_const_of = std::enable_if_t<!std::is_same_v<T, U> && std::is_same_v<T, const U>>;
 
-// Steps to the next dimension.
+// Checks an index, and steps to the next dimension.
 inline void check_index(std::size_t &dimension, std::int64_t index, std::int64_t extent) {
     if (index < 0 || index >= extent) {
         char field[32], found[32], expected[48];
@@ -311,14 +311,14 @@ inline void check_index(std::size_t &dimension, std::int64_t index, std::int64_t
 
 } // namespace detail CAI_PRIVATE_HIDDEN
 
-// Elements of device memory with a checked type and number of dimensions, through strides in bytes.
-// Pass it to kernels by value. Owns nothing: the array must outlive it, and orders nothing: that is
-// done by cai::consumer.
+// Elements of device memory with a checked type and number of dimensions, and strides in bytes.
+// Pass it to kernels by value. It owns nothing, so the array must outlive it. It does not order
+// streams: use cai::consumer.
 //
-// Construction checks all that access to elements relies on. It throws what cai_array_validate
-// returns, or for an array that does not fit: CAI_ERR_HOST_MEMORY, CAI_ERR_CONVERT_DEVICE (data is
-// a handle), CAI_ERR_READONLY (unless T is const), CAI_ERR_CONVERT_MASK, CAI_ERR_CONVERT_NDIM,
-// CAI_ERR_CONVERT_BYTE_ORDER, CAI_ERR_CONVERT_TYPE, CAI_ERR_ALIGNMENT.
+// The constructor throws what cai_array_validate returns, or for an array that does not match:
+// CAI_ERR_HOST_MEMORY, CAI_ERR_CONVERT_DEVICE (data is a handle), CAI_ERR_READONLY (unless T is
+// const), CAI_ERR_CONVERT_MASK, CAI_ERR_CONVERT_NDIM, CAI_ERR_CONVERT_BYTE_ORDER,
+// CAI_ERR_CONVERT_TYPE, CAI_ERR_ALIGNMENT.
 //
 // Elements are accessible in device code only. On the host, use cai::host_view.
 template <class T, std::size_t N> class view : public parts::strided<T, N> {
@@ -334,7 +334,7 @@ template <class T, std::size_t N> class view : public parts::strided<T, N> {
     template <class U, class = detail::if_const_of<T, U>>
     view(const view<U, N> &other) noexcept : base(other, 0) {}
 
-    // The element at these indices, which are not checked.
+    // Returns the element at these indices, which are not checked.
 #if defined(__CUDACC__) || defined(__HIPCC__)
     template <class... Index> __device__ T &operator()(Index... index) const noexcept {
         return base::element_at(index...);
@@ -344,8 +344,8 @@ template <class T, std::size_t N> class view : public parts::strided<T, N> {
 #endif
 };
 
-// Elements of memory that the host can reach: of the host, page-locked or managed. Otherwise as
-// cai::view. Memory of another device, or of one that is not known, is refused with
+// Elements of memory that the host can reach: host memory, page-locked or managed memory. Otherwise
+// as cai::view. For memory of another device or of an unknown one, the constructor throws
 // CAI_ERR_CONVERT_DEVICE. Call array::synchronize before the first access.
 template <class T, std::size_t N> class host_view : public parts::strided<T, N> {
     using base = parts::strided<T, N>;
@@ -359,11 +359,11 @@ template <class T, std::size_t N> class host_view : public parts::strided<T, N> 
     template <class U, class = detail::if_const_of<T, U>>
     host_view(const host_view<U, N> &other) noexcept : base(other, 0) {}
 
-    // The element at these indices, which are not checked.
+    // Returns the element at these indices, which are not checked.
     template <class... Index> T &operator()(Index... index) const noexcept {
         return base::element_at(index...);
     }
-    // The element at these indices. Throws CAI_ERR_ARGUMENT where one is out of range.
+    // Returns the element at these indices. Throws CAI_ERR_ARGUMENT if one is out of range.
     template <class... Index> T &at(Index... index) const {
         static_assert(sizeof...(Index) == N, "one index for each dimension");
         [[maybe_unused]] std::size_t d = 0;
@@ -372,8 +372,9 @@ template <class T, std::size_t N> class host_view : public parts::strided<T, N> 
     }
 
 #if defined(__cpp_lib_mdspan)
-    // The same elements as a std::mdspan. Throws CAI_ERR_CONVERT_STRIDES for strides that it cannot
-    // express: negative, zero over more than one element, or no multiple of the element.
+    // Returns the elements as a std::mdspan. Throws CAI_ERR_CONVERT_STRIDES for strides that it
+    // cannot express: negative, zero over more than one element, or not a multiple of the element's
+    // size.
     using mdspan_type = std::mdspan<T, std::dextents<std::int64_t, N>, std::layout_stride>;
     mdspan_type mdspan() const {
         std::array<std::int64_t, N> shape{}, steps{};
@@ -399,12 +400,12 @@ template <class T, std::size_t N> class host_view : public parts::strided<T, N> 
 #endif
 };
 
-// The rank of a contiguous view that accepts any number of dimensions.
+// Rank of a contiguous view that accepts any number of dimensions.
 inline constexpr int any_rank = -1;
 
-// Elements of device memory in C order without gaps: a pointer, a count and a shape, with a checked
-// number of dimensions N or with any (as `nb::ndarray<float, nb::c_contig>`). Otherwise as
-// cai::view; an array with other strides is refused with CAI_ERR_CONVERT_CONTIGUOUS.
+// Elements of device memory in C order without gaps: a pointer, a count and a shape. It accepts any
+// number of dimensions, or only N. Otherwise as cai::view. For an array with other strides, the
+// constructor throws CAI_ERR_CONVERT_CONTIGUOUS.
 template <class T, int N = any_rank> class contiguous_view : public parts::dense<T> {
     using base = parts::dense<T>;
 
@@ -417,7 +418,7 @@ template <class T, int N = any_rank> class contiguous_view : public parts::dense
     template <class U, class = detail::if_const_of<T, U>>
     contiguous_view(const contiguous_view<U, N> &other) noexcept : base(other, 0) {}
 
-    // The element at this place in C order, which is not checked.
+    // Returns the element at this position in C order, which is not checked.
 #if defined(__CUDACC__) || defined(__HIPCC__)
     __device__ T &operator[](std::int64_t place) const noexcept { return base::data()[place]; }
 #else
@@ -425,7 +426,7 @@ template <class T, int N = any_rank> class contiguous_view : public parts::dense
 #endif
 };
 
-// The same of memory that the host can reach, as cai::host_view. A range.
+// Elements in C order without gaps of memory that the host can reach, as cai::host_view. A range.
 template <class T, int N = any_rank> class host_contiguous_view : public parts::dense<T> {
     using base = parts::dense<T>;
 

@@ -1,6 +1,6 @@
 /*
  * cai/xla_ffi.h: buffers of XLA's foreign functions (jax.ffi) to arrays and back. Header-only; C99
- * and C++17. Needs the headers of jaxlib (`jax.ffi.include_dir()`), and links only libcai.
+ * and C++17. Needs the headers of jaxlib (`jax.ffi.include_dir()`). Link libcai.
  *
  *     #include <cai/xla_ffi.h>
  *
@@ -19,10 +19,12 @@
  *         return status == CAI_OK ? NULL : cai_xla_error(frame->api, &error);
  *     }
  *
- * Arrays of buffers are borrowed: XLA owns the memory, and lends it for the duration of the call.
- * They are in C order. Work that is enqueued on `stream` needs no further ordering; work on another
- * stream needs cai_array_consume_begin and cai_array_consume_end. A handler must check
- * `frame->args.size` and `frame->rets.size` if callers can pass another number of buffers.
+ * Arrays of buffers are borrowed: XLA owns the memory, which is valid during the call only. They
+ * are in C order. Work that you enqueue on `stream` is in order. Work on another stream needs
+ * `cai_array_consume_begin` and `cai_array_consume_end`. A handler must check `frame->args.size`
+ * and `frame->rets.size` if callers can pass another number of buffers.
+ *
+ * Thread safety of all functions: any thread, during the call of the handler.
  *
  * SPDX-License-Identifier: MIT OR Apache-2.0
  */
@@ -56,9 +58,13 @@ static const cai_private_type cai_private_xla_types[] = {
 };
 /* clang-format on */
 
-/* Writes the version of XLA's interface if the call requests it. XLA calls each handler so when it
-   is registered, without buffers: if the function returns true, the handler must return NULL.
-   Handlers that are bound with XLA's macros for C++ do not need it. */
+/**
+ * Writes the version of XLA's interface if the call requests it. XLA makes such a call, without
+ * buffers, when a handler is registered. Handlers that are bound with XLA's C++ macros do not need
+ * this function.
+ *
+ * Returns true if the call requested the version: the handler must then return NULL.
+ */
 static inline bool cai_xla_metadata(const XLA_FFI_CallFrame *frame) {
     XLA_FFI_Extension_Base *base = frame->extension_start;
     XLA_FFI_Metadata_Extension *extension;
@@ -71,7 +77,9 @@ static inline bool cai_xla_metadata(const XLA_FFI_CallFrame *frame) {
     return true;
 }
 
-/* Makes an XLA error of a cai_error, for a handler to return. */
+/**
+ * Creates an XLA error from a cai_error. The handler returns it, which passes its ownership to XLA.
+ */
 static inline XLA_FFI_Error *cai_xla_error(const XLA_FFI_Api *api, const cai_error *error) {
     XLA_FFI_Error_Create_Args args;
     memset(&args, 0, sizeof(args));
@@ -82,9 +90,16 @@ static inline XLA_FFI_Error *cai_xla_error(const XLA_FFI_Api *api, const cai_err
     return api->XLA_FFI_Error_Create(&args);
 }
 
-/* Reports the stream and the device of a call. `device_type` is that of the platform which the
-   handler was registered for: CAI_DEVICE_CPU, which has no stream, CAI_DEVICE_CUDA, ...
-   Returns CAI_OK or CAI_ERR_CONVERT_DEVICE with XLA's message. */
+/**
+ * Reports the stream and the device of a call.
+ *
+ * `device_type`: the device type of the platform for which the handler was registered, such as
+ * `CAI_DEVICE_CUDA`, or `CAI_DEVICE_CPU`, which has no stream.
+ * `stream`: XLA's stream, which stays XLA's, or `CAI_STREAM_NONE`. Both outputs are written on
+ * success only.
+ *
+ * Returns `CAI_OK`, or `CAI_ERR_CONVERT_DEVICE` with XLA's message.
+ */
 static inline cai_status cai_xla_stream(const XLA_FFI_CallFrame *frame, int32_t device_type,
                                         cai_stream *stream, cai_device *device, cai_error *error) {
     XLA_FFI_Stream_Get_Args get;
@@ -120,10 +135,19 @@ static inline cai_status cai_xla_stream(const XLA_FFI_CallFrame *frame, int32_t 
     return CAI_OK;
 }
 
-/* Describes a buffer of XLA as a borrowed array. `flags` is CAI_ARRAY_READONLY for arguments, 0 for
-   results. Allocates nothing. Returns CAI_OK, CAI_ERR_NULL_ARGUMENT, CAI_ERR_STRUCT_SIZE,
-   CAI_ERR_CONVERT_TYPE for tokens and types below 8 bits, CAI_ERR_NDIM, CAI_ERR_SHAPE_NULL, or a
-   status of cai_array_validate. */
+/**
+ * Describes a buffer of XLA as a borrowed array, which refers to the buffer's memory and shape.
+ * Allocates nothing.
+ *
+ * `stream`, `device`: of `cai_xla_stream`.
+ * `flags`: `CAI_ARRAY_READONLY` for arguments, 0 for results.
+ * `out`: must be initialized (`CAI_ARRAY_INIT`). Valid during the call only. Written on success
+ * only.
+ *
+ * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_STRUCT_SIZE`, `CAI_ERR_CONVERT_TYPE` for
+ * tokens and types below 8 bits, `CAI_ERR_NDIM`, `CAI_ERR_SHAPE_NULL`, or a status of
+ * `cai_array_validate`.
+ */
 static inline cai_status cai_array_from_xla(const XLA_FFI_Buffer *buffer, cai_stream stream,
                                             cai_device device, uint32_t flags, cai_array *out,
                                             cai_error *error) {
@@ -145,12 +169,20 @@ static inline cai_status cai_array_from_xla(const XLA_FFI_Buffer *buffer, cai_st
     return status == CAI_OK ? cai_private_lend(&made, out, error) : status;
 }
 
-/* Describes an array as a buffer, to call a handler with it on `stream`, which is made to wait for
-   the array's work; CAI_STREAM_NONE on the host. Call cai_array_consume_end after the handler.
-   The buffer refers to the array and its shape. `access`: as in cai_array_consume_begin. Returns
-   CAI_OK, CAI_ERR_NULL_ARGUMENT, CAI_ERR_CONVERT_TYPE, CAI_ERR_CONVERT_CONTIGUOUS,
-   CAI_ERR_CONVERT_MASK, CAI_ERR_CONVERT_BYTE_ORDER, CAI_ERR_CONVERT_DEVICE, or a status of
-   cai_array_validate or cai_array_consume_begin. A default stream is that of the current device. */
+/**
+ * Describes an array as a buffer for a call of a handler, and makes `stream` wait for the array's
+ * pending work. Call `cai_array_consume_end` after the handler.
+ *
+ * `array`: must outlive the buffer, which refers to its data and shape. No reference is held.
+ * `stream`: the stream of the call; `CAI_STREAM_NONE` for host memory. A default stream is that of
+ * the current device.
+ * `access`: as in `cai_array_consume_begin`.
+ * `out`: written on success only.
+ *
+ * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_CONVERT_TYPE`, `CAI_ERR_CONVERT_CONTIGUOUS`,
+ * `CAI_ERR_CONVERT_MASK`, `CAI_ERR_CONVERT_BYTE_ORDER`, `CAI_ERR_CONVERT_DEVICE`, or a status of
+ * `cai_array_validate` or `cai_array_consume_begin`.
+ */
 static inline cai_status cai_array_to_xla(const cai_array *array, cai_stream stream,
                                           uint32_t access, XLA_FFI_Buffer *out, cai_error *error) {
     const cai_private_type *type = NULL;
@@ -180,7 +212,10 @@ static inline cai_status cai_array_to_xla(const cai_array *array, cai_stream str
 }
 
 #if defined(__cplusplus)
-/* Returns the buffer of C that an xla::ffi::AnyBuffer or Buffer of ffi.h stands for. */
+/**
+ * Converts an xla::ffi::AnyBuffer or Buffer to the buffer of XLA's C interface. The result refers
+ * to the shape of `buffer`.
+ */
 template <class Buffer> XLA_FFI_Buffer cai_xla_buffer(const Buffer &buffer) {
     XLA_FFI_Buffer made = {};
     made.struct_size = XLA_FFI_Buffer_STRUCT_SIZE;
