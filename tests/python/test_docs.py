@@ -119,6 +119,12 @@ def test_the_tests_of_the_specification_exist():
     assert cases > 5
 
 
+def test_every_fuzz_target_has_a_row():
+    page = (BOOK / "testing.md").read_text()
+    targets = {path.stem for path in (ROOT / "fuzz/fuzz_targets").glob("*.rs")}
+    assert targets == set(re.findall(r"^\| `(\w+)` \| .* \| [\d,]+ \|$", page, re.M))
+
+
 def test_the_figures_are_of_this_bench():
     page = (BOOK / "performance.md").read_text()
     for bench in ("exchange.c", "streams.c"):
