@@ -99,7 +99,7 @@ class Site:
         """Writes a page for each header; returns their table and the navigation."""
         folder = pathlib.Path("c")
         (self.folder / folder).mkdir(exist_ok=True)
-        table, names = "\n| header | |\n|---|---|\n", ""
+        table, names = "\n| Header | Content |\n|---|---|\n", ""
         for header in [*sorted((ROOT / "include/cai").glob("*.h")), SIM / "include/cudasim.h"]:
             page = folder / f"{header.stem}.md"
             text = header.read_text()

@@ -191,19 +191,19 @@ void consumer_print(void) {
     static const char *const results[] = {"array", "type", "valid",  "least",
                                           "mean",  "most", "remark", NULL};
     int i;
-    printf("What the consumer was handed, checked, and keeps:\n\n");
+    printf("The arrays that the consumer accepted:\n\n");
     table_begin(description, "<<<<<<><");
     for (i = 0; i < kept_count; i++) {
         describe(kept[i].name, &kept[i].array);
     }
     table_print();
-    printf("\nWhat it reads, now that the producer has closed:\n\n");
+    printf("\nWhat it computed after the producer had closed:\n\n");
     table_begin(results, "<<>>>><");
     for (i = 0; i < kept_count; i++) {
         compute(kept[i].name, &kept[i].array);
     }
     table_print();
-    printf("\nWhat it refused:\n\n");
+    printf("\nThe arrays that it refused:\n\n");
     for (i = 0; i < refused_count; i++) {
         printf(" ✗  %-22s %s, at %s\n", refused[i].name, cai_status_name(refused[i].why.code),
                refused[i].why.field);

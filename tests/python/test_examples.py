@@ -143,13 +143,13 @@ def table(output, title):
 
 
 def handed(output):
-    return {row["array"]: row for row in table(output, "What the consumer was handed")}
+    return {row["array"]: row for row in table(output, "The arrays that the consumer accepted")}
 
 
 def results(output):
     """(array, field) -> row; the field of an array's own row is ""."""
     found, array = {}, ""
-    for row in table(output, "What it reads"):
+    for row in table(output, "What it computed"):
         name = row["array"]
         if name == "...":
             continue
