@@ -3,8 +3,9 @@
 #
 # Parts: x86_64-linux-gnu (in Debian 11, with glibc 2.31, the oldest that Debian's archive still has, and in Debian 13),
 # aarch64-linux-gnu and x86_64-windows-gnu (in Debian 13 with qemu-user and Wine), x86_64-linux-musl (with Zig's
-# compiler and Debian's musl), source, debs and formats (scripts beside this one), and same, which builds everything
-# once more in another folder and compares. Needs what `make dist` and tools/targets need, and 3 GB more.
+# compiler and Debian's musl), source, debs and formats (scripts beside this one), and same, which builds the platforms
+# in $SAME, or all, once more in another folder and compares. Needs what `make dist` and tools/targets need, and 3 GB
+# more.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/targets.sh"
