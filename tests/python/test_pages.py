@@ -26,6 +26,12 @@ PAGES = {
     "first_exchange": "first_exchange",
     "consumer": "first_exchange",
     "producer": "first_exchange",
+    "arrow": "first_exchange",
+    "copies": "first_exchange",
+    "cpp": "first_exchange",
+    "dlpack": "first_exchange",
+    "ipc": "first_exchange",
+    "json": "first_exchange",
     "streams": "first_exchange",
     "../../cuda-sim/docs/using": "first_exchange",
     "extensions": "extensions",
@@ -68,7 +74,8 @@ def pasted(page):
 
 
 def clean(text):
-    return [re.sub(r"\S*/(?=\w)", "", re.sub(r"0x[0-9a-f]+", "0x", line)) for line in text.splitlines()]
+    lines = (re.sub(r"0x[0-9a-f]+|(?<=\[)\d{5,}", "0x", line) for line in text.splitlines())
+    return [re.sub(r"\S*/(?=\w)", "", line) for line in lines]
 
 
 def as_reader(home):
