@@ -85,7 +85,7 @@ def counted(tmp_path_factory):
 
 def test_the_page_states_them(counted):
     page = (ROOT / "docs/src/streams.md").read_text()
-    table = page.split("## Calls of the driver")[1].split("\n## ")[0]
+    table = page.split("## Driver calls")[1].split("\n## ")[0]
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines() if line.startswith("|")]
     stated = {row[0]: [int(cell) for cell in row[1:] if cell.isdigit()] for row in rows[2:]}
     assert stated == counted
