@@ -243,6 +243,15 @@ static void many_names(void) {
     ASSERT(size == 1000);
     rows[999].name = "f0";
     refuses(CAI_ERR_DESCR_NAME, "descr[999].name", &descr, "found \"f0\"");
+    /* The first mistake is reported, whether it is a name, a title, or a text that is not UTF-8. */
+    rows[700].title = "f700";
+    refuses(CAI_ERR_DESCR_NAME, "descr[700].name", &descr, "found \"f700\"");
+    rows[600].name = "\xff";
+    refuses(CAI_ERR_DESCR_NAME, "descr[600].name", &descr, "expected UTF-8");
+    rows[500].title = "f499";
+    refuses(CAI_ERR_DESCR_NAME, "descr[500].name", &descr, "found \"f499\"");
+    rows[500].name = "f498";
+    refuses(CAI_ERR_DESCR_NAME, "descr[500].name", &descr, "found \"f498\"");
 }
 
 static void parses(const char *text, const char *again, int64_t size) {

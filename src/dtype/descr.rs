@@ -6,15 +6,14 @@
 //! Fields follow each other in the order of the rows: NumPy writes padding as rows of its own, so
 //! offsets are sums. Sizes are counted in bits, because of bit fields.
 
-use std::collections::HashSet;
 use std::ffi::c_char;
 
 use crate::abi::{self, cai_dtype};
 use crate::dtype;
-use crate::error::{Failure, Result, fail};
+use crate::error::{Failure, Result, fail, failure};
 use crate::read::{Descr, Field};
 
-/// Up to this many names are compared pair by pair. More are put into a set, on the heap.
+/// Up to this many names are compared pair by pair. More are sorted, on the heap.
 const FEW_NAMES: u64 = 32;
 
 /// Returns the size of one element in bits, after checking every rule about fields.
@@ -134,36 +133,66 @@ fn too_large<T>(field: &str) -> Result<T> {
 
 /// Fails if a name or title is used twice, as in NumPy. Padding rows share the empty name.
 fn names_are_unique(descr: Descr) -> Result<()> {
-    let duplicate = |index: usize, name: &str| {
-        fail!(
-            CAI_ERR_DESCR_NAME,
-            "[{index}].name",
-            found = "\"{name}\", which another field has",
-            expected = "a unique name"
-        )
-    };
-    let mut set = HashSet::new();
-    let most = (descr.count as usize).saturating_mul(2);
-    if descr.count > FEW_NAMES && set.try_reserve(most).is_err() {
-        return Err(Failure::no_memory(most.saturating_mul(size_of::<&str>())));
+    if descr.count > FEW_NAMES {
+        return many_names_are_unique(descr);
     }
     for (index, field) in descr.fields().enumerate() {
         let at = |failure: Failure| failure.within(format_args!("[{index}]"));
         let name = field.name().map_err(at)?;
         let title = field.title().map_err(at)?;
         for name in [Some(name), title].into_iter().flatten().filter(|name| !name.is_empty()) {
-            let taken = if descr.count <= FEW_NAMES {
-                earlier_has(descr, index, name)?
-                    || (title == Some(name) && field.name().map_err(at)? == name)
-            } else {
-                !set.insert(name)
-            };
+            let taken = earlier_has(descr, index, name)?
+                || (title == Some(name) && field.name().map_err(at)? == name);
             if taken {
-                return duplicate(index, name);
+                return Err(duplicate(index, name));
             }
         }
     }
     Ok(())
+}
+
+/// The same for more names than can be compared with each other. Sorted, all uses of a name are
+/// next to each other.
+fn many_names_are_unique(descr: Descr) -> Result<()> {
+    let mut names: Vec<(&str, usize)> = Vec::new();
+    let most = (descr.count as usize).saturating_mul(2);
+    if names.try_reserve(most).is_err() {
+        return Err(Failure::no_memory(most.saturating_mul(size_of::<(&str, usize)>())));
+    }
+    // The first mistake is reported: this one, unless a name before it is used twice.
+    let mut unreadable = Ok(());
+    for (index, field) in descr.fields().enumerate() {
+        match field.name().and_then(|name| Ok((name, field.title()?.unwrap_or_default()))) {
+            Ok((name, title)) => {
+                let both = [(name, 2 * index), (title, 2 * index + 1)];
+                names.extend(both.into_iter().filter(|(name, _)| !name.is_empty()));
+            }
+            Err(failure) => {
+                unreadable = Err(failure.within(format_args!("[{index}]")));
+                break;
+            }
+        }
+    }
+    names.sort_unstable();
+    let again = names.windows(2).filter_map(|two| match *two {
+        [(one, _), (other, position)] if one == other => Some((position, other)),
+        _ => None,
+    });
+    match again.min() {
+        Some((position, name)) => Err(duplicate(position / 2, name)),
+        None => unreadable,
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn duplicate(index: usize, name: &str) -> Failure {
+    failure!(
+        abi::CAI_ERR_DESCR_NAME,
+        "[{index}].name",
+        found = "\"{name}\", which another field has",
+        expected = "a unique name"
+    )
 }
 
 /// Returns true if a row before `index` has this name or title.

@@ -1,6 +1,6 @@
 //! Structured types as text: the list of tuples that NumPy prints as `dtype.descr`.
 //!
-//! May use: `dtype::fields`, `error`, `read`.
+//! May use: `abi`, `dtype::fields`, `error`, `read`.
 //! Unsafe: none.
 //!
 //! Reads the literals of Python and of JSON: `[('x', '<f4'), ('m', '<i4', (2, 3))]` and `[["x",
@@ -12,8 +12,9 @@
 
 use std::fmt::{self, Write};
 
+use crate::abi;
 use crate::dtype::fields::{Fields, List, NewRow};
-use crate::error::{Failure, Result, fail};
+use crate::error::{Failure, Result, failure};
 use crate::read::Descr;
 
 /// Appends a value, or fails if there is no memory.
@@ -72,12 +73,18 @@ impl Reader<'_> {
     }
 
     fn expected<T>(&self, what: &str) -> Result<T> {
+        Err(self.unexpected(what))
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn unexpected(&self, what: &str) -> Failure {
         let found = match self.peek() {
             Some(c) => crate::error::Text::<16>::new(format_args!("'{c}'")),
             None => crate::error::Text::new(format_args!("the end")),
         };
-        fail!(
-            CAI_ERR_DESCR_SYNTAX,
+        failure!(
+            abi::CAI_ERR_DESCR_SYNTAX,
             "text",
             found = ("{found} at byte {}", self.at),
             expected = "{what}"
