@@ -5,7 +5,7 @@
 //! Unsafe: follows a caller's pointers, whose contract the C documentation states.
 
 use std::ffi::c_void;
-use std::mem::{offset_of, size_of};
+use std::mem::{MaybeUninit, offset_of, size_of};
 use std::ptr::null_mut;
 
 use super::guard::{guard, unguarded};
@@ -116,8 +116,10 @@ pub unsafe extern "C-unwind" fn cai_array_share(
         unsafe { read::array_size(array) }?;
         // SAFETY: the header requires of the caller what this function requires.
         let size = unsafe { output_size(out, "out") }?;
-        // SAFETY: the header requires of the caller what this function requires.
-        let local = unsafe { self::array(array, "array") }?;
+        let mut scratch = MaybeUninit::uninit();
+        // SAFETY: not NULL (checked above); the header requires the rest of the caller. Copied,
+        // because `out` may be the same structure.
+        let local = *unsafe { read::view(array, &mut scratch) }?;
         not_borrowed(local.owner)?;
         // SAFETY: not NULL (checked above), and alive as the header requires.
         unsafe { owner::retain(local.owner) }?;

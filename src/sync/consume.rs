@@ -107,7 +107,7 @@ fn writable(array: &cai_array, flags: u32) -> Result<()> {
 }
 
 /// Returns true if there is nothing to do, whatever the driver's state.
-#[inline]
+#[inline(always)]
 fn is_settled(array: &cai_array, consumer: u64) -> bool {
     if array.stream == abi::CAI_STREAM_NONE {
         return true;

@@ -21,7 +21,7 @@ static POLICY: AtomicU32 = AtomicU32::new(UNREAD);
 const UNREAD: u32 = u32::MAX;
 
 /// Returns the policy for a call with these flags.
-#[inline]
+#[inline(always)]
 pub fn in_force(flags: u32) -> Result<u32> {
     if flags & abi::CAI_SYNC_THIS_CALL != 0 {
         return Ok(flags & BITS);
@@ -30,7 +30,7 @@ pub fn in_force(flags: u32) -> Result<u32> {
 }
 
 /// Returns the policy of the process.
-#[inline]
+#[inline(always)]
 pub fn process() -> Result<u32> {
     // Relaxed: the bits publish no other memory.
     match POLICY.load(Ordering::Relaxed) {
@@ -49,6 +49,7 @@ pub fn set(bits: u32) -> Result<()> {
 }
 
 #[cold]
+#[inline(never)]
 fn read() -> Result<u32> {
     let mut bits = 0;
     let text = std::env::var_os(VARIABLE).unwrap_or_default();
