@@ -36,8 +36,8 @@ EOF
 root=$folder/lintian/root
 if [ ! -x "$root/usr/bin/lintian" ]; then
     # Beside what it names as needed: what every Debian has.
-    tools/debian/unpack.sh "$folder/lintian" trixie lintian bash coreutils dash diffutils findutils grep gzip mawk \
-        sed tar util-linux xz-utils
+    tools/debian/unpack.sh "$folder/lintian" trixie lintian bash coreutils dash diffutils findutils grep gzip libc-bin \
+        mawk sed tar util-linux xz-utils
     mkdir -p "$root/proc" "$root/dev" "$root/tmp" "$root/debs"
     : >"$root/dev/null"
     cp /etc/passwd /etc/group "$root/etc/"
