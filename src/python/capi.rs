@@ -365,7 +365,7 @@ const LAST_TYPE_LOOKUP: u32 = 0x030d;
 static CAPI: AtomicPtr<Capi> = AtomicPtr::new(ptr::null_mut());
 
 /// Returns CPython's functions if they were found before.
-#[inline]
+#[inline(always)]
 pub fn found() -> Option<&'static Capi> {
     // SAFETY: NULL or a leaked box. Acquire pairs with the Release in `find`.
     unsafe { CAPI.load(Ordering::Acquire).as_ref() }
@@ -557,7 +557,7 @@ pub fn not_attached() -> Failure {
 impl Capi {
     /// Returns true if the calling thread holds the GIL, or is attached in a free-threaded build.
     /// May be called by any thread.
-    #[inline]
+    #[inline(always)]
     pub fn is_attached(&self) -> bool {
         // SAFETY: these may be called from any thread at any time.
         unsafe {

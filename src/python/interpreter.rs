@@ -172,7 +172,7 @@ impl Py {
 
     /// Returns the interpreter that this thread is in, if it was used before and nothing waits for
     /// its release: no code of Python runs then.
-    #[inline]
+    #[inline(always)]
     pub fn ready() -> Option<Py> {
         let capi = capi::found()?;
         if !capi.is_attached() {
@@ -189,7 +189,7 @@ impl Py {
 
     /// The same if objects were exported before. Then the next export runs no code of Python
     /// either: it allocates an object that the garbage collector does not know.
-    #[inline]
+    #[inline(always)]
     pub fn ready_to_export() -> Option<Py> {
         Self::ready().filter(|py| !py.exports.load(Ordering::Relaxed).is_null())
     }
@@ -330,7 +330,7 @@ unsafe extern "C-unwind" fn at_interpreter_exit(_: *mut Object, _: *mut Object) 
 ///
 /// # Safety
 /// The calling thread is attached.
-#[inline]
+#[inline(always)]
 pub unsafe fn current(capi: &Capi) -> Option<&'static Interpreter> {
     // SAFETY: the thread is attached (this function's contract).
     let state = unsafe { (capi.interpreter)() };
