@@ -13,6 +13,6 @@ archive=$1
 output=$2
 shift 2
 "$@" -shared -fPIC -o "$output.$$" -Wl,--whole-archive "$archive" -Wl,--no-whole-archive \
-    -Wl,--gc-sections ${CAI_LINK_STRIP--Wl,--strip-all} -Wl,-O1 -Wl,--as-needed -Wl,-z,relro,-z,now,-z,nodelete \
+    -Wl,--gc-sections ${CAI_LINK_STRIP--Wl,--strip-all} -Wl,-O1 -Wl,--as-needed -Wl,--hash-style=gnu -Wl,-z,relro,-z,now,-z,nodelete \
     -Wl,-soname,"libcai.so.$major" -Wl,--version-script="$here/cai.map" -lgcc_s -lpthread -ldl -lm
 mv -f "$output.$$" "$output"

@@ -13,6 +13,13 @@ export RUSTC_BOOTSTRAP=1 CARGO_TARGET_DIR="/libcai/$1" CARGO_PROFILE_RELEASE_OPT
 crates=$(cargo metadata --quiet --locked --format-version 1 --filter-platform "$rust" |
     grep -o '"/[^"]*/libc-[0-9.]*/Cargo.toml"' | head -n 1 | sed 's/^"//; s|/libc-.*||')
 flags="--remap-path-prefix=/usr/lib/rustlib/src/rust=rust --remap-path-prefix=$crates=crates"
+# Also for the size:
+# - Fewer functions are copied into their callers: those that are about as short as a call, or have #[inline(always)].
+#   opt-level=z does more of that, but then cai_array_share takes twice as long, because arrays are copied bytewise.
+# - With frame pointers, the unwind tables need no row for each change of the stack pointer.
+# - Messages about defects name no line of the sources.
+flags="$flags -Cllvm-args=-inline-threshold=30 -Cllvm-args=-inlinehint-threshold=150 -Cforce-frame-pointers=yes"
+flags="$flags -Zlocation-detail=none"
 kinds=staticlib options=
 case $rust in
 *-musl) flags="$flags -Ctarget-feature=-crt-static" ;; # A static library that goes into a shared one as well.
