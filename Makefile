@@ -228,6 +228,7 @@ interop: target-link $(INTEROP)/ready $(INTEROP_HOST)/ready lib sim interop-brow
 	        -p no:cacheprovider --confcutdir=interop/host $$tests || exit 1; \
 	done
 	timeout 1200 $(INTEROP_HOST)/bin/python interop/ports/run.py build/interop-ports
+	timeout 400 $(PY) -m pytest -q -p no:cacheprovider tests/python/test_find_races.py
 
 # Everything that needs a real driver, into one report: build/gpu/gpu.md. Where there is cargo, the programs are built
 # first; a machine with a GPU needs build/gpu, the sources and Python.
