@@ -242,9 +242,10 @@ static void tasks_before_a_barrier(bool racy) {
         if (omp_get_thread_num() == 0) {
 #pragma omp task
             work();
-        } else if (racy) {
-            work();
         }
+        // In both threads: if only the second one worked here, it might run the task as well, and
+        // everything would be in order.
+        if (racy) work();
 #pragma omp barrier
         if (omp_get_thread_num() == 1) work();
     }
