@@ -164,7 +164,8 @@ fn many_names_are_unique(descr: Descr) -> Result<()> {
     for (index, field) in descr.fields().enumerate() {
         match field.name().and_then(|name| Ok((name, field.title()?.unwrap_or_default()))) {
             Ok((name, title)) => {
-                let both = [(name, 2 * index), (title, 2 * index + 1)];
+                let position = index.saturating_mul(2);
+                let both = [(name, position), (title, position.saturating_add(1))];
                 names.extend(both.into_iter().filter(|(name, _)| !name.is_empty()));
             }
             Err(failure) => {

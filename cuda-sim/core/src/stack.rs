@@ -246,12 +246,8 @@ fn walk(pointer: usize) -> (Vec<usize>, Option<Vec<(usize, usize)>>) {
 
 /// Libraries between the program and the driver, or between a thread and its function: the
 /// preloaded ones, and CUDA's runtime library.
-const BETWEEN: [&[u8]; 4] = [
-    b"libcudasim_threads.so",
-    b"libcudasim_redirect.so",
-    b"libcudart.so.12",
-    b"libcudart.so.13",
-];
+const BETWEEN: [&[u8]; 4] =
+    [b"libcudasim_threads.so", b"libcudasim_redirect.so", b"libcudart.so.12", b"libcudart.so.13"];
 
 /// Returns the address ranges of this library's code and of the libraries `BETWEEN`, whose frames
 /// do not help users. All of them stay loaded. A runtime library that is loaded after the first
