@@ -185,7 +185,8 @@ def release(version, skip):
         for part in PARTS_BEFORE:
             if part not in skip:
                 run(part)
-        git("commit", "--all", "--message", f"release: {version}")
+        text = f"release: {version}\n\nCHANGELOG.md lists what is new, and how to move from the version before."
+        git("commit", "--all", "--message", text)
         for part in PARTS_AFTER:
             if part not in skip:
                 run(part)
