@@ -3,7 +3,7 @@
 import ctypes as c
 import functools
 
-from . import _abi, _paths
+from . import _abi, _paths, _view
 
 
 @functools.cache
@@ -28,7 +28,4 @@ def export(obj, path=None):
         library.cai_array_to_python(array, None, made, None)
     finally:
         library.cai_array_release(array)
-    result = made.value
-    # ctypes adds a reference; that of the library is given up.
-    c.pythonapi.Py_DecRef(c.py_object(result))
-    return result
+    return _view.taken(made)

@@ -11,7 +11,12 @@ def function(path=None):
     make.argtypes, make.restype = [c.POINTER(c.py_object), c.c_void_p], c.c_int
     made = c.py_object()
     make(c.byref(made), None)  # raises the exception that the library sets
-    view = made.value
-    # ctypes adds a reference; that of the library is given up.
-    c.pythonapi.Py_DecRef(c.py_object(view))
-    return view
+    return taken(made)
+
+
+def taken(made):
+    """Returns the object in a `py_object` that the library wrote, with the library's reference to it."""
+    result = made.value
+    # ctypes added a reference of its own.
+    c.pythonapi.Py_DecRef(c.py_object(result))
+    return result
