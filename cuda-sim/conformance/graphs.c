@@ -180,6 +180,24 @@ static CUgraphNode add_alloc(CUgraph graph, CUdeviceptr *p) {
     return node;
 }
 
+RULE(graphs, instantiate_flags, "A graph for launches by the device cannot free memory by itself",
+     "cuGraphInstantiate: CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH") {
+    CUgraph graph = new_graph();
+    CUgraphExec exec = NULL;
+    const unsigned both =
+        CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH | CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH;
+    EXPECT(cuGraphInstantiate(&exec, graph, both), CUDA_ERROR_INVALID_VALUE);
+    EXPECT(cuGraphInstantiate(&exec, graph, 1u << 20), CUDA_ERROR_INVALID_VALUE);
+    CUDA_GRAPH_INSTANTIATE_PARAMS params = {.flags = both};
+    EXPECT(cuGraphInstantiateWithParams(&exec, graph, &params), CUDA_ERROR_INVALID_VALUE);
+    EXPECT(params.result_out, CUDA_GRAPH_INSTANTIATE_ERROR);
+    params.flags = 1u << 20;
+    EXPECT(cuGraphInstantiateWithParams(&exec, graph, &params), CUDA_ERROR_INVALID_VALUE);
+    params.flags = CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH;
+    OK(cuGraphInstantiateWithParams(&exec, graph, &params));
+    EXPECT(params.result_out, CUDA_GRAPH_INSTANTIATE_SUCCESS);
+}
+
 RULE(graphs, allocation, "Memory of a graph has one address in all launches, and must be freed",
      "cuGraphAddMemAllocNode") {
     CUgraph graph = new_graph();

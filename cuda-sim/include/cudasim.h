@@ -33,6 +33,7 @@
 #include <dlfcn.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -75,9 +76,10 @@ typedef struct cudasim_grid {
  * - `name`: the name for cuModuleGetFunction; the mangled name of a C++ kernel.
  * - `run`: performs the work of the whole grid. `args[i]` points to the i-th argument, as in
  *   cuLaunchKernel. Runs on a thread of the simulator, later than the launch; must not call the
- *   driver.
+ *   driver. NULL: the launch changes no memory, and its accesses are checked.
  * - `accesses`: declares the accesses of a launch with these arguments: fills up to `capacity`
- *   elements of `out` and returns the number of accesses. NULL: none. Runs during the launch.
+ *   elements of `out` and returns the number of accesses. NULL: none. Runs during the launch; calls
+ *   of the driver fail there with CUDA_ERROR_NOT_PERMITTED, which is reported on stderr.
  * - `nargs`, `arg_sizes`: the number of arguments and the size of each in bytes, to copy them at
  *   the launch.
  */
@@ -184,9 +186,20 @@ static inline int cudasim_present(void) {
     return sim != NULL && sim->simulated();
 }
 
-/* Registers kernels by name. The array is copied; what its elements point to must remain valid. */
+/*
+ * Registers kernels by name. The array is copied; what its elements point to must remain valid. A
+ * kernel without a name is reported on stderr, and ignored.
+ *
+ * May be called before the driver is loaded if the program runs under `cuda-sim run`, which states
+ * a schedule in the environment: this function loads the driver then. Without it, nothing is
+ * registered before the driver is loaded.
+ */
 static inline void cudasim_register(const cudasim_kernel *kernels, size_t count) {
     const cudasim_api *sim = cudasim_find();
+    if (sim == NULL && getenv("CUDASIM_SCHEDULE") != NULL &&
+        dlopen("libcuda.so.1", RTLD_LAZY) != NULL) {
+        sim = cudasim_find();
+    }
     if (sim != NULL) {
         sim->register_kernels(kernels, count);
     }

@@ -2,8 +2,8 @@
 
     python3 tools/entry_points.py CUDA_INCLUDE [CUDA_INCLUDE ...] > entry_points.txt
 
-Each CUDA_INCLUDE is a folder with NVIDIA's cuda.h and cudaTypedefs.h; functions of several releases
-add up.
+Each CUDA_INCLUDE is a folder with NVIDIA's cuda.h, cudaTypedefs.h, and those of graphics libraries;
+functions of several releases add up.
 """
 
 import pathlib
@@ -16,17 +16,21 @@ def main():
     twins = {}  # name -> (suffix, set of versions)
     declared = set()
     for folder in map(pathlib.Path, sys.argv[1:]):
-        typedefs = (folder / "cudaTypedefs.h").read_text()
+        parts = ["cuda", "cudaGL", "cudaEGL", "cudaVDPAU"]
+        typedefs = "".join((folder / f"{part}Typedefs.h").read_text() for part in parts)
         pointer = r"\*PFN_(cu\w+?)_v(\d+)(?:_(pt[ds][sz]))?\)\("
         for name, version, suffix in re.findall(pointer, typedefs):
             if suffix:
                 twins.setdefault(name, (suffix, set()))[1].add(int(version))
             else:
                 versions.setdefault(name, set()).add(int(version))
-        header = re.sub(r"/\*.*?\*/", "", (folder / "cuda.h").read_text(), flags=re.S)
+        headers = "".join((folder / f"{part}.h").read_text() for part in parts)
+        header = re.sub(r"/\*.*?\*/", "", headers, flags=re.S)
         declared |= set(re.findall(r"CUDAAPI\s+(cu\w+)\(", header))
         declared |= set(re.findall(r"#\s*define\s+cu\w+\s+(?:__CUDA_API_\w+\()?(cu\w+)", header))
-    # Of a header of their own.
+    # Windows only.
+    del versions["cuWGLGetDevice"]
+    # Of a header without typedefs in older releases.
     versions.update({f"cuProfiler{name}": {4000} for name in ["Initialize", "Start", "Stop"]})
     # The name was given to another function in 12.0; its typedef was not.
     versions["cuGraphInstantiate"].add(12000)

@@ -300,6 +300,90 @@ def test_kernels(driver, tmp_path, schedule):
     assert done.returncode == 0, f"{done.returncode} {done.stdout}{done.stderr}"
 
 
+DECLARED = r"""
+#include <cudasim.h>
+#include <dlfcn.h>
+#include <stdio.h>
+#include <cuda.h>
+#define OK(call) do { int r = (int)(call); if (r) { printf("%s = %d\\n", #call, r); return 3; } } while (0)
+
+static CUresult inside;
+static size_t bad_accesses(const cudasim_grid *grid, void **args, cudasim_access *out, size_t capacity) {
+    size_t free_bytes, total;
+    (void)grid; (void)capacity;
+    inside = cuMemGetInfo(&free_bytes, &total);
+    cudasim_host_write(args, 1);
+    cudasim_hb_before(args);
+    cudasim_register(NULL, 0);
+    out[0] = (cudasim_access){.address = *(uint64_t *)args[0], .nbytes = 4, .mode = CUDASIM_WRITE};
+    return cudasim_races() == 0;
+}
+static const size_t sizes[] = {8};
+static const cudasim_kernel kernels[] = {{"declared", NULL, bad_accesses, 1, sizes}, {NULL, NULL, bad_accesses, 1, sizes}};
+
+/* Before anything of the program runs. */
+__attribute__((constructor)) static void first(void) { cudasim_register(kernels, 2); }
+
+int main(int argc, char **argv) {
+    CUcontext context; CUmodule module; CUfunction declared; CUstream a; CUdeviceptr p; unsigned word = 1;
+    (void)argv;
+    OK(cuInit(0)); OK(cuDevicePrimaryCtxRetain(&context, 0)); OK(cuCtxSetCurrent(context));
+    OK(cuModuleLoadData(&module, "any image"));
+    OK(cuModuleGetFunction(&declared, module, "declared"));
+    OK(cuStreamCreate(&a, CU_STREAM_NON_BLOCKING)); OK(cuMemAlloc(&p, 4)); OK(cuMemsetD32(p, 5, 1)); OK(cuCtxSynchronize());
+    void *args[] = {&p};
+    OK(cuLaunchKernel(declared, 1, 1, 1, 1, 1, 1, 0, a, args, NULL));
+    if (inside != CUDA_ERROR_NOT_PERMITTED) return 4;
+    if (argc > 1) OK(cuStreamSynchronize(a));
+    OK(cuMemcpyDtoH(&word, p, 4));
+    return word == 5 ? 0 : 5;
+}
+"""
+
+
+def test_kernels_that_declare_only(driver, tmp_path):
+    """No function to run, calls where none is permitted, and a registration before the driver is loaded."""
+    (tmp_path / "declared.c").write_text(DECLARED)
+    program = compile_program(driver, tmp_path / "declared", [tmp_path / "declared.c"])
+    for ordered in ([], ["ordered"]):
+        done = sim("--", program, *ordered, check=False)
+        assert done.returncode == (0 if ordered else 66), done.stdout + done.stderr
+        assert "cuMemGetInfo_v2 is refused in a function that declares the accesses of a kernel" in done.stderr
+        assert "cudasim_host_write is refused in a function" in done.stderr
+        assert "a kernel without a name is ignored" in done.stderr
+        assert ("by declared," in done.stderr) == (not ordered)
+
+
+EARLY = r"""
+#include <cudasim.h>
+#include <dlfcn.h>
+static size_t none(const cudasim_grid *grid, void **args, cudasim_access *out, size_t capacity) {
+    (void)grid; (void)args; (void)out; (void)capacity;
+    return 0;
+}
+int main(void) {
+    static const cudasim_kernel kernel = {"early", NULL, none, 0, NULL};
+    void *context, *module, *function;
+    cudasim_register(&kernel, 1);
+    void *driver = dlopen("libcuda.so.1", RTLD_NOW);
+    if (driver == NULL) return 2;
+#define CALL(name, types, ...) if (((int (*)types)dlsym(driver, #name))(__VA_ARGS__) != 0) return 3
+    CALL(cuInit, (unsigned), 0);
+    CALL(cuDevicePrimaryCtxRetain, (void **, int), &context, 0);
+    CALL(cuCtxSetCurrent, (void *), context);
+    CALL(cuModuleLoadData, (void **, const void *), &module, "any image");
+    CALL(cuModuleGetFunction, (void **, void *, const char *), &function, module, "early");
+    return 0;
+}
+"""
+
+
+def test_registration_before_the_driver_is_loaded(tmp_path):
+    (tmp_path / "early.c").write_text(EARLY)
+    run("gcc", "-std=gnu11", "-I", SIM / "include", tmp_path / "early.c", "-ldl", "-o", tmp_path / "early")
+    assert sim("--", tmp_path / "early", check=False).returncode == 0
+
+
 RUNTIME = r"""
 #include <cuda_runtime_api.h>
 #include <stdio.h>
@@ -703,7 +787,8 @@ def test_exported_names():
     assert entries <= names
     # All that NVIDIA's headers declare.
     for folder in HEADERS.values():
-        declared = re.findall(r"CUDAAPI\s+(cu\w+)\(", (pathlib.Path(folder) / "cuda.h").read_text())
+        headers = "".join((pathlib.Path(folder) / name).read_text() for name in ("cuda.h", "cudaGL.h", "cudaEGL.h", "cudaVDPAU.h"))
+        declared = set(re.findall(r"CUDAAPI\s+(cu\w+)\(", headers)) - {"cuWGLGetDevice"}
         pointers = re.findall(r"PFN_(cuProfiler\w+?)_v\d+\)", (pathlib.Path(folder) / "cudaProfilerTypedefs.h").read_text())
         assert len(declared) > 400 and len(pointers) >= 2
         assert set(declared) | set(pointers) <= names

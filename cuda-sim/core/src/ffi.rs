@@ -54,6 +54,12 @@ pub fn enter(
         let stub = STUB.load(Ordering::Relaxed);
         return if stub { Code::STUB_LIBRARY.0 } else { Code::NOT_INITIALIZED.0 };
     }
+    if sim::is_locked_here() {
+        report_once(symbol, |symbol| {
+            format!("{symbol} is refused in a function that declares the accesses of a kernel")
+        });
+        return Code::NOT_PERMITTED.0;
+    }
     if INSIDE.get() {
         report_ignored(symbol);
         return Code::NOT_PERMITTED.0;
@@ -79,22 +85,28 @@ pub fn enter(
 /// Reports a function of cudasim.h that a host function or a kernel called, once for each. The
 /// program does not notice by itself: these functions have no result that says so.
 fn report_ignored(symbol: &'static str) {
-    static REPORTED: Mutex<Vec<&str>> = Mutex::new(Vec::new());
     if !symbol.starts_with("cudasim_") {
         return;
     }
-    let mut reported = REPORTED.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-    if reported.contains(&symbol) {
-        return;
-    }
-    reported.push(symbol);
     let instead = match symbol {
         "cudasim_host_read" | "cudasim_host_write" | "cudasim_accesses" => {
             "declare the accesses with cudasim_accesses, before or after it is enqueued"
         }
         _ => "call it in another thread",
     };
-    print(&format!("cuda-sim: {symbol} does nothing in a host function or a kernel: {instead}\n"));
+    report_once(symbol, |symbol| {
+        format!("{symbol} does nothing in a host function or a kernel: {instead}")
+    });
+}
+
+/// Prints a message about a function, once for each function.
+fn report_once(symbol: &'static str, message: impl FnOnce(&str) -> String) {
+    static REPORTED: Mutex<Vec<&str>> = Mutex::new(Vec::new());
+    let mut reported = REPORTED.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    if !reported.contains(&symbol) {
+        reported.push(symbol);
+        print(&format!("cuda-sim: {}\n", message(symbol)));
+    }
 }
 
 /// Enters an event that a library reports. It is not a call of the driver: it may come from host

@@ -57,6 +57,8 @@ pub struct Fill {
 pub enum Function {
     /// From `cudasim_register`.
     Named(unsafe extern "C" fn(*const Grid, *mut *mut c_void)),
+    /// From `cudasim_register`, without a function that runs.
+    Nothing,
     /// From `cudasim_launch`.
     Direct(unsafe extern "C" fn(*mut c_void)),
     /// Of either kind, on a device that cannot access the memory of its arguments.
@@ -292,7 +294,7 @@ impl Launch {
         // lives until the call returns.
         unsafe {
             match self.function {
-                Function::Faulting => {}
+                Function::Faulting | Function::Nothing => {}
                 Function::Direct(function) => function(arguments.as_mut_ptr().cast()),
                 Function::Named(function) => {
                     let base = arguments.as_mut_ptr();

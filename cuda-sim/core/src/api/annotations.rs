@@ -1,7 +1,7 @@
 //! The functions of cudasim.h: kernels, host accesses, order between threads, allocators, names.
 //!
-//! May use: `access`, `capture`, `conditions`, `config`, `cudasim`, `ffi`, `follow`, `real_driver`,
-//! `results`, `rules`, `sim`, `site`, `work`. Unsafe: reads text and structures of
+//! May use: `access`, `capture`, `conditions`, `config`, `console`, `cudasim`, `ffi`, `follow`,
+//! `real_driver`, `results`, `rules`, `sim`, `site`, `work`. Unsafe: reads text and structures of
 //! callers, and finds the preloaded library.
 
 use crate::access::{Access, READ, WRITE};
@@ -73,9 +73,14 @@ extern "C" fn register_kernels(kernels: *const Kernel, count: usize) {
     let Ok(kernels) = slice(kernels, count) else { return };
     let mut early = early();
     for kernel in kernels {
-        let (Some(name), Some(run)) = (text(kernel.name), kernel.run) else { continue };
-        let registered =
-            Registered { run, accesses: kernel.accesses, nargs: kernel.nargs, sizes: kernel.sizes };
+        let Some(name) = text(kernel.name) else {
+            crate::console::print(
+                "cuda-sim: cudasim_register: a kernel without a name is ignored\n",
+            );
+            continue;
+        };
+        let Kernel { run, accesses, nargs, sizes, .. } = *kernel;
+        let registered = Registered { run, accesses, nargs, sizes };
         early.push((name.as_bytes().to_vec(), registered));
     }
     if let Some(mut sim) = lock() {

@@ -30,8 +30,16 @@ pub fn add(
     put(to, node)
 }
 
+/// `CUDA_GRAPH_INSTANTIATE_FLAG_...`
+const AUTO_FREE_ON_LAUNCH: u64 = 1;
+const UPLOAD: u64 = 2;
+const DEVICE_LAUNCH: u64 = 4;
+const USE_NODE_PRIORITY: u64 = 8;
+
 fn instantiate(sim: &mut Locked, to: *mut u64, graph: u64, flags: u64) -> Result {
-    if to.is_null() {
+    const KNOWN: u64 = AUTO_FREE_ON_LAUNCH | UPLOAD | DEVICE_LAUNCH | USE_NODE_PRIORITY;
+    let exclusive = AUTO_FREE_ON_LAUNCH | DEVICE_LAUNCH;
+    if to.is_null() || flags & !KNOWN != 0 || flags & exclusive == exclusive {
         return Err(Code::INVALID_VALUE);
     }
     let exec = graph::instantiate(sim, graph, flags)?;
@@ -372,7 +380,8 @@ api! {
         instantiate(sim, to, graph, 0)
     }
     fn cuGraphInstantiateWithFlags(to: *mut u64, graph: u64, flags: u64) |sim| {
-        if flags & !15 != 0 {
+        // Only cuGraphInstantiateWithParams has a stream to upload on.
+        if flags & UPLOAD != 0 {
             return Err(Code::INVALID_VALUE);
         }
         instantiate(sim, to, graph, flags)
@@ -384,11 +393,12 @@ api! {
     ) |sim, default| {
         let _ = default;
         let mut params_now = get(params)?;
-        instantiate(sim, to, graph, params_now[0])?;
-        // No node failed; the result is success.
+        let result = instantiate(sim, to, graph, params_now[0]);
+        // No node failed. CUDA_GRAPH_INSTANTIATE_ERROR is 1.
         params_now[2] = 0;
-        params_now[3] = 0;
-        put(params, params_now)
+        params_now[3] = result.is_err().into();
+        put(params, params_now)?;
+        result
     }
     fn cuGraphUpload / cuGraphUpload_ptsz(exec: u64, stream: u64) |sim, default| {
         sim.stream(stream, default)?;

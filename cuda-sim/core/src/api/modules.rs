@@ -152,7 +152,7 @@ fn prepare(
     }
     let launch = Launch {
         handle,
-        function: Function::Named(kernel.run),
+        function: kernel.run.map_or(Function::Nothing, Function::Named),
         grid,
         arguments: arguments.bytes,
         offsets: arguments.offsets,

@@ -162,7 +162,8 @@ pub struct Thread {
 
 #[derive(Clone, Copy)]
 pub struct Registered {
-    pub run: unsafe extern "C" fn(*const Grid, *mut *mut c_void),
+    /// NULL: the kernel has accesses, but changes nothing.
+    pub run: Option<unsafe extern "C" fn(*const Grid, *mut *mut c_void)>,
     pub accesses:
         Option<unsafe extern "C" fn(*const Grid, *mut *mut c_void, *mut Access, usize) -> usize>,
     pub nargs: usize,

@@ -195,9 +195,13 @@ pub(super) fn end_of_thread() -> usize {
 
 // --- the lock ---
 
-/// Locks and returns the state; `None` before cuInit.
+/// Locks and returns the state; `None` before cuInit, and if this thread has it locked: it runs a
+/// function of the program then, which declares the accesses of a launch.
 pub fn lock() -> Option<Locked> {
     let mutex = SIM.get()?;
+    if is_locked_here() {
+        return None;
+    }
     thread_id();
     Some(Locked { guard: Some(guard(mutex)) })
 }
