@@ -848,3 +848,22 @@ def test_a_library_that_starts_threads_while_it_is_loaded(driver, tmp_path):
     program = compile_program(driver, tmp_path / "program", [tmp_path / "program.c"])
     for schedule in SCHEDULES * 5:
         sim(f"--schedule={schedule}", "--", program, *plugins, timeout=30)
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("cuda-sim-$$", ["run", "--without=cuMemAllocAsync", "--", "true"]),
+        ("cuda-sim-missing-$$", ["--missing", "--", "true"]),
+        ("cuda-sim-report-$$", ["run", "--report=report.json", "--", "true"]),
+    ],
+)
+def test_links_of_others_are_not_followed(tmp_path, name, arguments):
+    """A link that someone prepared in the folder for temporary files leads nowhere."""
+    for folder in ("shared", "victim"):
+        (tmp_path / folder).mkdir()
+    prepare = f'ln -s "$PWD/victim" "$TMPDIR/{name}"; exec "$@"'
+    done = run("sh", "-c", prepare, "sh", BUILT / "cuda-sim", *arguments, cwd=tmp_path, env={"TMPDIR": str(tmp_path / "shared")})
+    assert done.returncode == 0
+    assert list((tmp_path / "victim").iterdir()) == []
+    assert (tmp_path / "victim").is_dir() and len(list((tmp_path / "shared").iterdir())) == 1

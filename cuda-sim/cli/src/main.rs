@@ -2,12 +2,14 @@
 //! found.
 
 mod child;
+mod folder;
 mod html;
 mod junit;
 mod report;
 mod sarif;
 mod shadow;
 
+use folder::PrivateFolder;
 use report::Reports;
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -372,7 +374,7 @@ fn prepend(variable: &str, path: &Path) -> OsString {
 }
 
 /// Creates a driver without some functions: a copy of the library in which their names are changed.
-fn library_without(folder: &Path, names: &[String]) -> Result<PathBuf, String> {
+fn library_without(folder: &Path, names: &[String]) -> Result<PrivateFolder, String> {
     let fail = |error: std::io::Error| error.to_string();
     let mut bytes = std::fs::read(folder.join("libcuda.so.1")).map_err(fail)?;
     for name in names {
@@ -384,13 +386,16 @@ fn library_without(folder: &Path, names: &[String]) -> Result<PathBuf, String> {
             .ok_or(format!("the driver has no function {name}"))?;
         bytes[found + 1] = b'-';
     }
-    let own = std::env::temp_dir().join(format!("cuda-sim-{}", std::process::id()));
-    std::fs::create_dir_all(&own).map_err(fail)?;
-    std::fs::write(own.join("libcuda.so.1"), bytes).map_err(fail)?;
+    let own = PrivateFolder::new()?;
+    std::fs::write(own.path().join("libcuda.so.1"), bytes).map_err(fail)?;
     Ok(own)
 }
 
-fn command(options: &Options, program: &[OsString]) -> Result<(Command, Option<PathBuf>), String> {
+/// Returns the command, and the folder of its driver if that is a copy.
+fn command(
+    options: &Options,
+    program: &[OsString],
+) -> Result<(Command, Option<PrivateFolder>), String> {
     let (name, arguments) = program.split_first().ok_or("expected a program")?;
     let variables = variables(options)?;
     let mut folders = match options.shadow {
@@ -412,8 +417,8 @@ fn command(options: &Options, program: &[OsString]) -> Result<(Command, Option<P
     hidden.dedup();
     if !hidden.is_empty() {
         let own = library_without(&folders[0], &hidden)?;
-        temporary = Some(own.clone());
-        folders.insert(0, own);
+        folders.insert(0, own.path().to_owned());
+        temporary = Some(own);
     }
     let path =
         folders.iter().map(|folder| folder.as_os_str()).collect::<Vec<_>>().join(OsStr::new(":"));
@@ -481,9 +486,7 @@ fn run_program(arguments: &[OsString]) -> Result<ExitCode, String> {
     let (command, temporary) = command(&options, program)?;
     let status = child::run(command)
         .map_err(|error| format!("{}: {error}", Path::new(&program[0]).display()));
-    if let Some(folder) = temporary {
-        let _ = std::fs::remove_dir_all(folder);
-    }
+    drop(temporary);
     let status = status?;
     if let Err(message) = reports.map_or(Ok(()), |reports| reports.write()) {
         eprintln!("cuda-sim: {message}");
@@ -510,7 +513,8 @@ fn exit_code(status: std::process::ExitStatus) -> ExitCode {
 /// Lists the functions that are not simulated, or only in part, by what a program does with them.
 fn list_missing(arguments: &[OsString]) -> Result<ExitCode, String> {
     let program = arguments.strip_prefix([OsString::from("--")].as_slice()).unwrap_or(arguments);
-    let log = std::env::temp_dir().join(format!("cuda-sim-missing-{}", std::process::id()));
+    let folder = PrivateFolder::new()?;
+    let log = folder.path().join("missing");
     let mut options = options(&[])?.0;
     options.variables.push(("CUDASIM_RACES", "off".to_owned()));
     options.variables.push(("CUDASIM_SCHEDULE", "eager".to_owned()));
@@ -520,7 +524,7 @@ fn list_missing(arguments: &[OsString]) -> Result<ExitCode, String> {
     let status = child::run(command)
         .map_err(|error| format!("{}: {error}", Path::new(&program[0]).display()))?;
     let text = std::fs::read_to_string(&log).unwrap_or_default();
-    let _ = std::fs::remove_file(&log);
+    drop(folder);
     let lines: BTreeSet<(&str, &str)> =
         text.lines().filter_map(|line| line.split_once(' ')).collect();
     let of = |what| -> Vec<&str> {

@@ -1,6 +1,7 @@
 //! The option `--report`: collects what the processes of a program found, and writes it in the
 //! formats that the names of the files end with.
 
+use super::folder::PrivateFolder;
 use super::{html, junit, sarif};
 use serde_json::Value;
 use std::collections::HashMap;
@@ -28,7 +29,7 @@ impl Format {
 /// The reports of a run, before they are written.
 pub struct Reports {
     /// Where each process writes its results, and test runners the names of their tests.
-    folder: PathBuf,
+    folder: PrivateFolder,
     files: Vec<PathBuf>,
 }
 
@@ -50,10 +51,8 @@ impl Reports {
         if files.is_empty() && !runner {
             return Ok(None);
         }
-        let folder = std::env::temp_dir().join(format!("cuda-sim-report-{}", std::process::id()));
-        std::fs::create_dir_all(&folder)
-            .map_err(|error| format!("{}: {error}", folder.display()))?;
-        let reports = Reports { folder, files: files.iter().map(PathBuf::from).collect() };
+        let files = files.iter().map(PathBuf::from).collect();
+        let reports = Reports { folder: PrivateFolder::new()?, files };
         for path in &reports.files {
             std::fs::write(path, "").map_err(|error| format!("{}: {error}", path.display()))?;
         }
@@ -64,8 +63,8 @@ impl Reports {
     pub fn variables(&self) -> Vec<(&'static str, String)> {
         let text = |path: &Path| path.to_string_lossy().into_owned();
         let mut variables = vec![
-            ("CUDASIM_REPORT", text(&self.folder.join("main.json"))),
-            ("CUDASIM_REPORT_FOLDER", text(&self.folder)),
+            ("CUDASIM_REPORT", text(&self.folder.path().join("main.json"))),
+            ("CUDASIM_REPORT_FOLDER", text(self.folder.path())),
         ];
         if self.files.iter().any(|path| Format::of(path) == Format::Html) {
             variables.push(("CUDASIM_TIMELINE", "1".to_owned()));
@@ -133,7 +132,7 @@ impl Reports {
 
     /// Returns the files of the folder whose names end so, with their texts.
     fn read(&self, end: &str) -> Vec<(String, String)> {
-        let entries = std::fs::read_dir(&self.folder).into_iter().flatten().flatten();
+        let entries = std::fs::read_dir(self.folder.path()).into_iter().flatten().flatten();
         let mut paths: Vec<PathBuf> = entries
             .map(|entry| entry.path())
             .filter(|path| path.extension().is_some_and(|found| found == end))
@@ -144,12 +143,6 @@ impl Reports {
             Some((name, String::from_utf8_lossy(&std::fs::read(&path).ok()?).into_owned()))
         };
         paths.into_iter().filter_map(read).collect()
-    }
-}
-
-impl Drop for Reports {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.folder);
     }
 }
 
