@@ -150,6 +150,11 @@ def test_nvidias_static_library(tmp_path, major):
     done = explain(build(tmp_path / "real", tmp_path / "real.c", major, libraries=[static, "-lrt"]))
     assert done.stdout == f"0 {major} 5\n" and "functions redirected" in done.stderr, done.stderr
     assert "missing in the replacement" not in done.stderr
+    # Without its symbols it cannot be redirected: the user learns why without an option.
+    run("strip", tmp_path / "real")
+    done = run(BUILT / "cuda-sim", "run", "--", tmp_path / "real")
+    assert "`cuda-sim run --explain` names the module" in done.stderr
+    assert "without a symbol table" in explain(tmp_path / "real").stderr
 
 
 def damaged(path, number):

@@ -19,11 +19,15 @@ pub fn count(symbol: &'static str) -> u64 {
     *count
 }
 
-/// Returns what a function that is not simulated returns.
+/// Returns what a function that is not simulated returns, and what that means if it is known.
 pub fn result(symbol: &str) -> &'static str {
     match symbol {
         // A program that finds no private table may have another way.
-        "cuGetExportTable" => "CUDA_ERROR_NOT_FOUND",
+        "cuGetExportTable" => {
+            "CUDA_ERROR_NOT_FOUND. NVIDIA's own libraries, the CUDA runtime among them, do not \
+             start without it; `cuda-sim run --explain` names the module that contains the \
+             runtime, and the remedy"
+        }
         _ => "CUDA_ERROR_NOT_SUPPORTED",
     }
 }
