@@ -131,7 +131,7 @@ mod system {
     use std::ffi::{CStr, c_void};
     use std::ptr::null_mut;
 
-    use libloading::os::windows::Library;
+    use libloading::os::windows::{LOAD_LIBRARY_SEARCH_SYSTEM32, Library};
 
     use crate::error::Text;
     use crate::library::OpenError;
@@ -142,9 +142,14 @@ mod system {
         name.to_str().unwrap_or_default()
     }
 
+    /// A name without a folder is looked up in the system folder alone, where drivers are installed:
+    /// the default search would prefer a file that someone put beside the program or into the
+    /// current folder. [Dynamic-Link Library Security]
     pub unsafe fn open(file: &CStr) -> Result<Handle, OpenError> {
+        let has_folder = file.to_bytes().iter().any(|byte| matches!(byte, b'/' | b'\\' | b':'));
+        let flags = if has_folder { 0 } else { LOAD_LIBRARY_SEARCH_SYSTEM32 };
         // SAFETY: the caller vouches for what is loaded.
-        match unsafe { Library::new(text(file)) } {
+        match unsafe { Library::load_with_flags(text(file), flags) } {
             Ok(library) => Ok(Handle::new(library)),
             Err(error) => {
                 Err(OpenError { message: Text::new(format_args!("{error}")), is_no_memory: false })
