@@ -82,7 +82,11 @@ def fuzz(target, seconds):
     done = subprocess.run([*map(str, command), *leaks], env=environment(target), capture_output=True, text=True, errors="replace")
     tried = re.search(r"number_of_executed_units: (\d+)", done.stderr)
     known = re.findall(r"corp: (\d+)/", done.stderr)
-    return int(tried[1]) if tried else 0, int(known[-1]) if known else 0, done.stderr if done.returncode else ""
+    tried, known = int(tried[1]) if tried else 0, int(known[-1]) if known else 0
+    checked_in = len(list(seeds.iterdir()))
+    if done.returncode == 0 and (checked_in == 0 or tried <= checked_in):
+        return tried, known, f"ERROR: {checked_in} inputs are checked in, and nothing new was tried\n{done.stderr}"
+    return tried, known, done.stderr if done.returncode else ""
 
 
 def unpack(target):
@@ -151,6 +155,8 @@ def main():
     if libpython() is None:
         print(f"this Python has no shared library: left out are {', '.join(WITH_PYTHON)}")
         targets = [target for target in targets if target not in WITH_PYTHON]
+        if os.environ.get("CI") or not targets:
+            return 1
     WORK.mkdir(parents=True, exist_ok=True)
     build()
     if options.again:

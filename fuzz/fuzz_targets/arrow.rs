@@ -170,7 +170,8 @@ fn make(input: &Input) -> (DeviceArray, Schema) {
         let bytes = ((offset + length + 7) / 8) as usize;
         // Many levels of large lists: the memory stays small.
         let is_small = bytes < 1 << 16;
-        needed = (offset + length).saturating_mul(size.clamp(0, 6));
+        // At most what the next level can still add to without an overflow.
+        needed = (offset + length).saturating_mul(size.clamp(0, 6)).min(i64::MAX / 8);
         let mut buffers = [null(); 3];
         if let Some(bits) = level.bitmap.filter(|_| is_small) {
             one.blocks.push(bits.iter().copied().cycle().take(bytes).collect());
