@@ -296,8 +296,11 @@ int main(void) {
 def test_kernels(driver, tmp_path, schedule):
     (tmp_path / "kernels.c").write_text(KERNELS)
     program = compile_program(driver, tmp_path / "kernels", [tmp_path / "kernels.c"])
-    done = sim(f"--schedule={schedule}", "--", program, check=False)
+    done = sim(f"--schedule={schedule}", "--undeclared=warn", "--", program, check=False)
     assert done.returncode == 0, f"{done.returncode} {done.stdout}{done.stderr}"
+    assert "kernel none is not declared with cudasim_register" in done.stderr
+    # By default it is no success.
+    assert sim(f"--schedule={schedule}", "--", program, check=False).returncode == 67
 
 
 DECLARED = r"""
@@ -628,7 +631,7 @@ def test_report_of_several_processes(race, tmp_path):
     report = tmp_path / "report.json"
     report.write_text("of an earlier run\n")
     done = sim(f"--report={report}", "--", "sh", "-c", '"$1" & "$1" wait; "$1"; wait', "sh", race, check=False)
-    assert done.returncode == 0
+    assert done.returncode == 66
     lines = [json.loads(line) for line in report.read_text().splitlines()]
     assert sorted(line["count"] for line in lines) == [0, 1, 1] and len({line["process"] for line in lines}) == 3
 
@@ -867,3 +870,76 @@ def test_links_of_others_are_not_followed(tmp_path, name, arguments):
     assert done.returncode == 0
     assert list((tmp_path / "victim").iterdir()) == []
     assert (tmp_path / "victim").is_dir() and len(list((tmp_path / "shared").iterdir())) == 1
+
+
+ENDS = r"""
+#define _GNU_SOURCE
+#include <cuda.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#define CHECK(call) do { if ((call) != 0) exit(3); } while (0)
+
+static void race(void) {
+    CUcontext context; CUstream a, b; CUdeviceptr p;
+    CHECK(cuInit(0)); CHECK(cuDevicePrimaryCtxRetain(&context, 0)); CHECK(cuCtxSetCurrent(context));
+    CHECK(cuStreamCreate(&a, CU_STREAM_NON_BLOCKING)); CHECK(cuStreamCreate(&b, CU_STREAM_NON_BLOCKING));
+    CHECK(cuMemAlloc(&p, 100));
+    CHECK(cuMemsetD8Async(p, 1, 100, a)); CHECK(cuMemsetD8Async(p, 2, 100, b));
+}
+
+int main(int argc, char **argv) {
+    const char *how = argc > 1 ? argv[1] : "";
+    if (strcmp(how, "worker") == 0 || strcmp(how, "ignored") == 0) {
+        const pid_t child = fork();
+        if (child == 0) {
+            if (strcmp(how, "ignored") == 0) execl(argv[0], argv[0], NULL);
+            race();
+            _exit(0);
+        }
+        waitpid(child, NULL, 0);
+        return 0;
+    }
+    race();
+    if (strcmp(how, "_exit") == 0) _exit(0);
+    if (strcmp(how, "quick_exit") == 0) quick_exit(0);
+    if (strcmp(how, "exec") == 0) execl("/bin/true", "true", NULL);
+    if (strcmp(how, "status") == 0) _exit(5);
+    if (strcmp(how, "kill") == 0) raise(SIGKILL);
+    if (strcmp(how, "abort") == 0) abort();
+    return 0;
+}
+"""
+
+
+@pytest.mark.parametrize("schedule", ["lazy", "threads"])
+def test_findings_outlive_their_process(driver, tmp_path, schedule):
+    (tmp_path / "ends.c").write_text(ENDS)
+    program = compile_program(driver, tmp_path / "ends", [tmp_path / "ends.c"])
+    ends = {"": 66, "_exit": 66, "quick_exit": 66, "exec": 66, "worker": 66, "ignored": 66, "status": 5, "kill": 137, "abort": 134}
+    for how, status in ends.items():
+        report = tmp_path / f"{how}.json"
+        for option in ("--print=now", "--print=exit"):
+            done = sim(f"--schedule={schedule}", option, f"--report={report}", "--", program, *([how] if how else []), check=False)
+            assert done.returncode == status, (how, done.stderr)
+            found = [json.loads(line) for line in report.read_text().splitlines()]
+            assert [line["count"] for line in found] == [1], how
+            assert found[0].get("ended_early", False) == (how not in ("", "ignored")), how
+        warned = sim("--races=warn", "--", program, *([how] if how else []), check=False)
+        assert warned.returncode == (0 if status == 66 else status), how
+
+
+def test_python_workers(driver, tmp_path):
+    """Workers end by os._exit, and their parent sees no status."""
+    (tmp_path / "ends.c").write_text(ENDS.replace("static void race", "void race"))
+    library = compile_program(driver, tmp_path / "ends.so", [tmp_path / "ends.c"], flags=("-shared", "-fPIC"))
+    (tmp_path / "pool.py").write_text(
+        "import ctypes, multiprocessing, sys\n"
+        f"def work(_): ctypes.CDLL({str(library)!r}).race()\n"
+        "if __name__ == '__main__':\n"
+        "    with multiprocessing.get_context(sys.argv[1]).Pool(1) as pool: pool.map(work, [1])\n"
+    )
+    for method in ("fork", "spawn"):
+        assert sim("--", sys.executable, tmp_path / "pool.py", method, check=False).returncode == 66, method

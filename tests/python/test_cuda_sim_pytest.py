@@ -275,4 +275,4 @@ def test_options_are_those_of_the_command():
         sys.path.remove(str(PLUGIN))
     usage = subprocess.run([ROOT / "target/release/cuda-sim", "--help"], capture_output=True, text=True).stdout
     words = set(re.findall(r"^        --([a-z-]+)", usage, re.M))
-    assert words - {"races", "print", "stub", "explain"} == set(OPTIONS)
+    assert words - {"races", "print", "stub", "explain", "undeclared"} == set(OPTIONS)

@@ -168,10 +168,7 @@ fn race(race: &Value, part: &Part) -> String {
 }
 
 pub fn text(parts: &[Part]) -> String {
-    let count: usize = parts
-        .iter()
-        .map(|part| part.races.iter().filter(|race| race["remark"] != true).count())
-        .sum();
+    let count: usize = parts.iter().map(Part::count).sum();
     let found = match count {
         0 => "no races".to_owned(),
         1 => "1 race".to_owned(),
@@ -193,6 +190,14 @@ pub fn text(parts: &[Part]) -> String {
         for (name, calls) in missing {
             body += &format!("<li>{}: called {calls} times</li>\n", escaped(name));
         }
+        body += "</ul>\n</section>\n";
+    }
+    let mut kernels: Vec<&String> = parts.iter().flat_map(|part| &part.kernels).collect();
+    kernels.sort();
+    kernels.dedup();
+    if !kernels.is_empty() {
+        body += "<section>\n<h2>Kernels that are not declared, and were not launched</h2>\n<ul>\n";
+        body.extend(kernels.iter().map(|name| format!("<li>{}</li>\n", escaped(name))));
         body += "</ul>\n</section>\n";
     }
     format!(

@@ -25,11 +25,12 @@ pub fn text(parts: &[Part]) -> String {
     for part in parts {
         let owner = part.test.clone().unwrap_or_else(|| format!("process {}", part.process));
         let owner = escaped(&owner);
-        let missing: String = part
+        let missing = part
             .missing
             .iter()
-            .map(|(name, calls)| format!("{name} is not simulated and was called {calls} times\n"))
-            .collect();
+            .map(|(name, calls)| format!("{name} is not simulated and was called {calls} times\n"));
+        let kernels = part.kernels.iter().map(|name| format!("kernel {name} is not declared\n"));
+        let missing: String = missing.chain(kernels).collect();
         let output = if missing.is_empty() {
             String::new()
         } else {

@@ -22,7 +22,8 @@ cuda-sim: a simulated CUDA driver that finds races
 
     cuda-sim run [options] [--] program [arguments]
         Runs a program with the simulated libcuda.so.1 as the driver. Exit status: 66 if races were
-        found, otherwise the program's own.
+        found, in this process or in one that it started; 67 if the program ended with 0, but had
+        looked for kernels that are not declared; otherwise the program's own.
 
         --races=error|warn|off    how races are treated; error: also as exit status (default: error)
         --schedule=KIND           when the device runs its work (default: lazy):
@@ -47,6 +48,7 @@ cuda-sim: a simulated CUDA driver that finds races
         --runtime=12|13           and load one of them first: for programs that bundle their own
         --explain                 print which CUDA runtime library each module has, and whether it
                                   can be used here
+        --undeclared=warn         kernels that are not declared do not change the exit status
         --rules=strict            also report refused, illegal and needlessly slow calls, and
                                   print a summary of exchanged arrays
         --exchanges=hidden        do not observe the arrays that libraries exchange
@@ -218,6 +220,8 @@ struct Options {
     preload: Vec<String>,
     threads_seen: bool,
     explain: bool,
+    /// Whether kernels without a declaration change the exit status.
+    undeclared_fails: bool,
     /// Whether to run beside a real driver, and its path.
     shadow: Option<Option<String>>,
 }
@@ -233,6 +237,7 @@ fn options(arguments: &[OsString]) -> Result<(Options, &[OsString]), String> {
         preload: Vec::new(),
         threads_seen: true,
         explain: false,
+        undeclared_fails: true,
         shadow: None,
     };
     let mut at = 0;
@@ -336,6 +341,11 @@ fn options(arguments: &[OsString]) -> Result<(Options, &[OsString]), String> {
             "rules" => ("CUDASIM_RULES", one_of(&["strict", "races"])?),
             "exchanges" => ("CUDASIM_EXCHANGES", one_of(&["seen", "hidden"])?),
             "print" => ("CUDASIM_PRINT", one_of(&["now", "exit"])?),
+            "undeclared" => {
+                options.undeclared_fails = one_of(&["error", "warn"])? == "error";
+                at += 1;
+                continue;
+            }
             "report" => {
                 let path = wanted()?;
                 if path.is_empty() {
@@ -488,13 +498,19 @@ fn run_program(arguments: &[OsString]) -> Result<ExitCode, String> {
         .map_err(|error| format!("{}: {error}", Path::new(&program[0]).display()));
     drop(temporary);
     let status = status?;
-    if let Err(message) = reports.map_or(Ok(()), |reports| reports.write()) {
+    let Some(reports) = reports else { return Ok(exit_code(status)) };
+    let written = reports.write();
+    if let Err(message) = &written {
         eprintln!("cuda-sim: {message}");
-        if status.success() {
-            return Ok(ExitCode::from(2));
-        }
     }
-    Ok(exit_code(status))
+    if !status.success() {
+        return Ok(exit_code(status));
+    }
+    if let Some((message, status)) = reports.failure(options.undeclared_fails) {
+        eprintln!("cuda-sim: {message}");
+        return Ok(ExitCode::from(status));
+    }
+    Ok(if written.is_ok() { ExitCode::SUCCESS } else { ExitCode::from(2) })
 }
 
 fn exit_code(status: std::process::ExitStatus) -> ExitCode {
@@ -532,6 +548,7 @@ fn list_missing(arguments: &[OsString]) -> Result<ExitCode, String> {
     };
     let called = of("called");
     list("not simulated, and called", &called);
+    list("kernels that are not declared with cudasim_register", &of("kernel"));
     list("simulated, and refused with CUDA_ERROR_NOT_SUPPORTED", &of("refused"));
     let mut looked_up = of("looked-up");
     looked_up.retain(|name| !called.contains(name));

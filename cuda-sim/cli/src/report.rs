@@ -1,10 +1,10 @@
-//! The option `--report`: collects what the processes of a program found, and writes it in the
-//! formats that the names of the files end with.
+//! Collects what the processes of a program found, from their journals: for the exit status, and
+//! for the option `--report`, in the formats that the names of the files end with.
 
 use super::folder::PrivateFolder;
 use super::{html, junit, sarif};
-use serde_json::Value;
-use std::collections::HashMap;
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
 #[derive(Clone, Copy, PartialEq)]
@@ -33,22 +33,61 @@ pub struct Reports {
     files: Vec<PathBuf>,
 }
 
+/// The journal that processes write unless they are those of a test.
+const MAIN: &str = "main.json";
+
 /// What one process found, or one test in it.
+#[derive(Default)]
 pub struct Part {
     pub process: u64,
     pub test: Option<String>,
     pub races: Vec<Value>,
     pub missing: Vec<(String, u64)>,
-    line: Value,
+    /// The kernels that the process looked for, and did not declare.
+    pub kernels: Vec<String>,
+    /// Whether the process treats races as errors.
+    fails: bool,
+    /// Whether the process ended without its exit handlers: more may have been missing.
+    ended_early: bool,
 }
 
+impl Part {
+    /// Returns the number of findings that are faults.
+    pub fn count(&self) -> usize {
+        self.races.iter().filter(|race| race["remark"] != true).count()
+    }
+
+    fn line(&self) -> Value {
+        let missing: serde_json::Map<String, Value> =
+            self.missing.iter().map(|(name, count)| (name.clone(), (*count).into())).collect();
+        let mut line = json!({
+            "process": self.process, "count": self.count(), "races": self.races,
+            "missing": missing,
+        });
+        if !self.kernels.is_empty() {
+            line["kernels"] = self.kernels.clone().into();
+        }
+        if let Some(test) = &self.test {
+            line["test"] = test.as_str().into();
+        }
+        if self.ended_early {
+            line["ended_early"] = true.into();
+        }
+        line
+    }
+}
+
+/// The exit status if a program ended with 0 and had looked for kernels that it did not declare.
+const UNDECLARED_EXIT_CODE: u8 = 67;
+
 impl Reports {
-    /// Prepares the reports. Fails if one of the files cannot be written.
+    /// Prepares the reports, and the journals of a run. Fails if a file cannot be written.
     pub fn new(files: &[String]) -> Result<Option<Reports>, String> {
-        // A test runner that this command started inside of another one uses the outer folder.
-        let runner = std::env::var_os("CUDASIM_PYTEST").is_some()
-            && std::env::var_os("CUDASIM_REPORT_FOLDER").is_none();
-        if files.is_empty() && !runner {
+        // A test runner inside of another one, or a command that its test starts, adds to the outer
+        // one's.
+        let is_inner = std::env::var_os("CUDASIM_PYTEST").is_some()
+            && std::env::var_os("CUDASIM_REPORT_FOLDER").is_some();
+        if files.is_empty() && is_inner {
             return Ok(None);
         }
         let files = files.iter().map(PathBuf::from).collect();
@@ -63,7 +102,7 @@ impl Reports {
     pub fn variables(&self) -> Vec<(&'static str, String)> {
         let text = |path: &Path| path.to_string_lossy().into_owned();
         let mut variables = vec![
-            ("CUDASIM_REPORT", text(&self.folder.path().join("main.json"))),
+            ("CUDASIM_REPORT", text(&self.folder.path().join(MAIN))),
             ("CUDASIM_REPORT_FOLDER", text(self.folder.path())),
         ];
         if self.files.iter().any(|path| Format::of(path) == Format::Html) {
@@ -77,7 +116,7 @@ impl Reports {
         let parts = self.parts();
         for path in &self.files {
             let text = match Format::of(path) {
-                Format::Json => parts.iter().map(|part| format!("{}\n", part.line)).collect(),
+                Format::Json => parts.iter().map(|part| format!("{}\n", part.line())).collect(),
                 Format::Junit => junit::text(&parts),
                 Format::Sarif => sarif::text(&parts),
                 Format::Html => html::text(&parts),
@@ -87,31 +126,46 @@ impl Reports {
         Ok(())
     }
 
+    /// Returns why the run failed although the program ended with status 0, and the exit status.
+    /// That of the program says nothing of processes that ended without their exit handlers, or
+    /// whose status was ignored. The plug-in for pytest decides about the files of tests.
+    pub fn failure(&self, undeclared_fails: bool) -> Option<(String, u8)> {
+        let text = std::fs::read(self.folder.path().join(MAIN)).unwrap_or_default();
+        let parts = merged(&String::from_utf8_lossy(&text));
+        let counts = parts.iter().filter(|part| part.fails).map(Part::count);
+        let (races, processes) = counts.fold((0, 0), |(races, processes), count| {
+            (races + count, processes + usize::from(count > 0))
+        });
+        if races > 0 {
+            let text = format!(
+                "races: {races}, in {processes} processes; the program ended with status 0"
+            );
+            return Some((text, cudasim_core::sim::RACES_EXIT_CODE as u8));
+        }
+        let mut kernels: Vec<String> = parts.into_iter().flat_map(|part| part.kernels).collect();
+        kernels.sort();
+        kernels.dedup();
+        (undeclared_fails && !kernels.is_empty()).then(|| {
+            let text = format!(
+                "the program ended with status 0, but these kernels are not declared, and were \
+                 not launched: {}; declare them with cudasim_register, or use --undeclared=warn",
+                kernels.join(", ")
+            );
+            (text, UNDECLARED_EXIT_CODE)
+        })
+    }
+
     fn parts(&self) -> Vec<Part> {
         let tests = self.tests();
         let mut parts = Vec::new();
         for (name, text) in self.read("json") {
-            // A process that was killed may have left a part of a line.
-            let lines = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-            for mut line in lines {
-                let process = line["process"].as_u64().unwrap_or(0);
+            for mut part in merged(&text) {
                 // The runner's own process has tests in its own lines.
-                let started_by = tests.get(&name).filter(|(runner, _)| *runner != process);
-                if let (true, Some((_, test))) = (line["test"].is_null(), started_by) {
-                    line["test"] = test.as_str().into();
+                let started_by = tests.get(&name).filter(|(runner, _)| *runner != part.process);
+                if let (None, Some((_, test))) = (&part.test, started_by) {
+                    part.test = Some(test.clone());
                 }
-                parts.push(Part {
-                    process,
-                    test: line["test"].as_str().map(str::to_owned),
-                    races: line["races"].as_array().cloned().unwrap_or_default(),
-                    missing: line["missing"].as_object().map_or_else(Vec::new, |missing| {
-                        let count = |(name, count): (&String, &Value)| {
-                            (name.clone(), count.as_u64().unwrap_or(0))
-                        };
-                        missing.iter().map(count).collect()
-                    }),
-                    line,
-                });
+                parts.push(part);
             }
         }
         parts
@@ -144,6 +198,49 @@ impl Reports {
         };
         paths.into_iter().filter_map(read).collect()
     }
+}
+
+/// Reads a journal: a part for each process, and one for each line that a test runner wrote.
+fn merged(text: &str) -> Vec<Part> {
+    let mut parts: Vec<Part> = Vec::new();
+    let mut of_process: HashMap<u64, (usize, BTreeMap<u64, Value>)> = HashMap::new();
+    // A process that was killed may have left a part of a line.
+    for line in text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()) {
+        let process = line["process"].as_u64().unwrap_or(0);
+        if let Some(races) = line["races"].as_array() {
+            let test = line["test"].as_str().map(str::to_owned);
+            parts.push(Part { process, test, races: races.clone(), ..Part::default() });
+            continue;
+        }
+        let (at, races) = of_process.entry(process).or_insert_with(|| {
+            parts.push(Part { process, ended_early: true, ..Part::default() });
+            (parts.len() - 1, BTreeMap::new())
+        });
+        let part = &mut parts[*at];
+        part.fails = line["mode"] == "error";
+        if let (Some(id), Some(race)) = (line["id"].as_u64(), line.get("race")) {
+            races.insert(id, race.clone());
+        }
+        for id in line["withdrawn"].as_array().into_iter().flatten() {
+            id.as_u64().map(|id| races.remove(&id));
+        }
+        if let Some(last) = line["taken"].as_u64() {
+            races.retain(|id, _| *id > last);
+        }
+        if let Some(kernel) = line["kernel"].as_str() {
+            part.kernels.push(kernel.to_owned());
+        }
+        if line["end"] == true {
+            part.ended_early = false;
+            let missing = line["missing"].as_object().into_iter().flatten();
+            part.missing =
+                missing.map(|(name, count)| (name.clone(), count.as_u64().unwrap_or(0))).collect();
+        }
+    }
+    for (at, races) in of_process.into_values() {
+        parts[at].races = races.into_values().collect();
+    }
+    parts
 }
 
 /// Returns the place that a label of the program states: `load at pipeline.py:9 (cuMemcpyAsync)`.

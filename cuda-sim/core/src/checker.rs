@@ -1,6 +1,6 @@
 //! The race checker: which accesses are ordered, and how a report describes a missing order.
 //!
-//! May use: `access`, `actor`, `advice`, `clock`, `config`, `foreign`, `open_waits`,
+//! May use: `access`, `actor`, `advice`, `clock`, `config`, `foreign`, `journal`, `open_waits`,
 //! `processes`, `race`, `rules`, `shadow`, `site`, `stack`, `timeline`, `waits`. Unsafe: none.
 //!
 //! The order of stream work is fixed by the calls that the host makes, not by when the device runs
@@ -13,6 +13,7 @@ use crate::advice;
 use crate::clock::{Clock, Epoch, Knowledge};
 use crate::config::Races;
 use crate::foreign::Foreign;
+use crate::journal::Journal;
 use crate::open_waits::{Ended, OpenWaits};
 use crate::processes::{Count, Entry};
 use crate::race::Race;
@@ -72,6 +73,9 @@ pub struct Checker {
     time: u64,
     reported: HashSet<(StackId, StackId, u32)>,
     printed: usize,
+    journaled: usize,
+    /// The id of the newest finding.
+    newest: u64,
     timeline: Option<Timeline>,
 }
 
@@ -104,6 +108,8 @@ impl Checker {
             races: Vec::new(),
             reported: HashSet::new(),
             printed: 0,
+            journaled: 0,
+            newest: 0,
             timeline: None,
         }
     }
@@ -411,7 +417,9 @@ impl Checker {
         if !self.reported.insert((earlier, second.stack, kind)) {
             return;
         }
+        self.newest += 1;
         let race = Race {
+            id: self.newest,
             rule: Some(rule),
             missing_call: None,
             first: first.map(|(site, mode)| advice::side(site, mode)),
@@ -501,7 +509,9 @@ impl Checker {
             advice::missing_call(what, &first.site, &second.site) + &advice
         });
         let wait = self.waits.between(first.epoch, &moment.clock).map(advice::calls);
+        self.newest += 1;
         let race = Race {
+            id: self.newest,
             wait,
             rule,
             missing_call,
@@ -554,6 +564,21 @@ impl Checker {
         self.races[fresh].iter().map(|race| race.text(&self.stacks)).collect()
     }
 
+    /// Writes what the journal does not have yet.
+    pub fn write(&mut self, journal: &mut Journal) {
+        for race in &self.races[self.journaled..] {
+            journal.race(race.id, race.json(&self.stacks));
+        }
+        self.journaled = self.races.len();
+        if journal.has_open() || self.open.held().next().is_some() {
+            let held = self.open.held().map(|race| race.id).collect();
+            journal.withdraw_all_but(&held);
+            for race in self.open.held() {
+                journal.open_race(race.id, || race.json(&self.stacks));
+            }
+        }
+    }
+
     pub fn json(&self) -> Vec<serde_json::Value> {
         self.races.iter().map(|race| race.json(&self.stacks)).collect()
     }
@@ -584,12 +609,18 @@ impl Checker {
 
     /// Clears the races found so far, so that they are reported once more if they occur again.
     /// Returns their number.
-    pub fn take(&mut self) -> usize {
+    pub fn take(&mut self, journal: Option<&mut Journal>) -> usize {
         self.end_open_waits();
         let count = self.found();
+        if let Some(journal) = journal {
+            self.write(journal);
+            if !self.races.is_empty() {
+                journal.taken(self.newest);
+            }
+        }
         self.races.clear();
         self.reported.clear();
-        self.printed = 0;
+        (self.printed, self.journaled) = (0, 0);
         count
     }
 }

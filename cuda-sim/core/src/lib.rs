@@ -21,6 +21,7 @@ pub mod config;
 pub mod console;
 pub mod handles;
 mod missing;
+mod journal;
 pub mod resources;
 mod stack;
 mod shadow;

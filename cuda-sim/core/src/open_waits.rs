@@ -153,6 +153,11 @@ impl<K> OpenWaits<K> {
         ended
     }
 
+    /// Returns the races that a write may still rule out.
+    pub fn held(&self) -> impl Iterator<Item = &Race> {
+        self.held.iter().map(|held| &held.race)
+    }
+
     /// Returns the races that no write has ruled out.
     pub fn rest(&mut self) -> impl Iterator<Item = Race> {
         std::mem::take(&mut self.held).into_iter().map(|held| held.race)

@@ -10,6 +10,8 @@ use crate::timeline::Row;
 
 /// A race, or a broken rule of exchange.
 pub struct Race {
+    /// Counts the findings of the process, from 1.
+    pub id: u64,
     /// The broken rule, if one is known.
     pub rule: Option<&'static str>,
     /// The call that is missing or came at the wrong place.

@@ -1,7 +1,7 @@
 """Collects the races of tests: of this process, and of processes that a test started.
 
-Each process writes its races into the file that CUDASIM_REPORT names when it ends. Each test has a
-file of its own, so that they are known to be the test's. The command `cuda-sim run` makes one
+Each process writes its races into the file that CUDASIM_REPORT names when it finds them. Each test
+has a file of its own, so that they are known to be the test's. The command `cuda-sim run` makes one
 report of all of them.
 """
 
@@ -76,11 +76,33 @@ class Collector:
         # A line without its end is still being written.
         text = text[: text.rfind(b"\n") + 1]
         self.read += len(text)
-        found = [race for line in text.splitlines() for race in json.loads(line)["races"]]
+        found = self._races(text)
         if found and not keep:
-            self.file.unlink()
+            # Processes of the test may have it open.
+            os.truncate(self.file, 0)
             self.read = 0
         return found
+
+    def _races(self, text):
+        """Returns the races of other processes."""
+        races = {}
+        for line in text.splitlines():
+            try:
+                record = json.loads(line)
+            except ValueError:  # empty, or left by a process that was killed
+                continue
+            process = record["process"]
+            if process == os.getpid():
+                continue
+            # What a later write may rule out is written again if none does.
+            if "race" in record and not record.get("open"):
+                races[process, record["id"]] = record["race"]
+            if "taken" in record:
+                taken = (process, record["taken"])
+                races = {
+                    key: race for key, race in races.items() if key[0] != process or key > taken
+                }
+        return list(races.values())
 
     def close(self):
         for name, value in self.before.items():

@@ -317,10 +317,11 @@ extern "C" fn host_address(address: u64) -> u64 {
 
 extern "C" fn take_report(out: *mut u8, capacity: usize) -> usize {
     let Some(mut sim) = lock() else { return 0 };
-    let Some(checker) = &mut sim.checker else { return 0 };
+    let Sim { checker, journal, .. } = &mut *sim;
+    let Some(checker) = checker else { return 0 };
     checker.end_open_waits();
     let text = checker.texts();
-    let count = checker.take();
+    let count = checker.take(journal.as_mut());
     if !out.is_null() && capacity > 0 {
         let length = text.len().min(capacity - 1);
         // SAFETY: `out` is not NULL and has the number of bytes that the caller passed; `length` is
@@ -340,7 +341,8 @@ extern "C" fn take_json(out: *mut u8, capacity: usize) -> usize {
         return 0;
     }
     let Some(mut sim) = lock() else { return 0 };
-    let Some(checker) = &mut sim.checker else { return 0 };
+    let Sim { checker, journal, .. } = &mut *sim;
+    let Some(checker) = checker else { return 0 };
     let races = checker.json();
     if races.is_empty() {
         return 0;
@@ -353,7 +355,7 @@ extern "C" fn take_json(out: *mut u8, capacity: usize) -> usize {
             std::ptr::copy_nonoverlapping(text.as_ptr(), out, text.len());
             out.add(text.len()).write(0);
         }
-        checker.take();
+        checker.take(journal.as_mut());
     }
     text.len() + 1
 }

@@ -33,6 +33,7 @@ fn function(sim: &mut Locked, to: *mut u64, module: u64, name: *const c_char) ->
         return Err(Code::INVALID_VALUE);
     }
     if !sim.kernels.contains_key(name.as_bytes()) {
+        sim.undeclared_kernel(&name.to_string_lossy());
         return Err(Code::NOT_FOUND);
     }
     let known = sim

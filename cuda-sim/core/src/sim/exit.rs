@@ -1,13 +1,14 @@
 //! The end of the process: the driver is gone, and the results are reported.
 //!
-//! May use: `config`, `console`, `missing`, `real_driver`, `sim::state`. Unsafe: flushes the output
-//! and ends the process.
+//! May use: `checker`, `config`, `console`, `missing`, `real_driver`, `sim::state`, `stack`.
+//! Unsafe: flushes the output and ends the process.
 
+use crate::checker::Checker;
 use crate::config::Races;
 use crate::console::print;
 use crate::missing;
-use crate::sim::state::{CHANGED, EXITED, PROCESS, try_lock_for};
-use std::io::Write;
+use crate::sim::state::{CHANGED, EXITED, PROCESS, Sim, try_lock_for};
+use crate::stack::StackId;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -37,31 +38,21 @@ pub extern "C" fn at_exit() {
             )
         });
     }
-    let report = sim.config.report.clone();
-    let (mut found, mut mode, mut races) = (0, Races::Off, Vec::new());
+    let (mut found, mut mode) = (0, Races::Off);
     if let Some(checker) = &mut sim.checker {
         checker.end_open_waits();
         (found, mode) = (checker.found(), checker.mode);
         checker.print().iter().for_each(|text| print(text));
         checker.summary().iter().for_each(|text| print(text));
-        races = if report.is_some() { checker.json() } else { races };
     }
+    sim.report_undeclared();
     if found > 0 {
         print(&format!("cuda-sim: {found} race{} found\n", if found == 1 { "" } else { "s" }));
     }
-    if let Some(path) = report {
-        let missing: serde_json::Map<String, serde_json::Value> =
-            missing.into_iter().map(|(name, count)| (name.to_owned(), count.into())).collect();
-        let process = std::process::id();
-        let line = serde_json::json!({
-            "process": process, "count": found, "races": races, "missing": missing,
-        });
-        // One write for each process: several may end at the same time.
-        let file = std::fs::OpenOptions::new().create(true).append(true).open(&path);
-        if let Err(error) = file.and_then(|mut file| file.write_all(format!("{line}\n").as_bytes()))
-        {
-            print(&format!("cuda-sim: {path}: {error}\n"));
-        }
+    let Sim { checker, journal, .. } = &mut *sim;
+    if let Some(journal) = journal {
+        checker.iter_mut().for_each(|checker| checker.write(journal));
+        journal.end(missing.into_iter().map(|(name, count)| (name.to_owned(), count)).collect());
     }
     if found > 0 && mode == Races::Error {
         // SAFETY: `fflush` accepts NULL, and `_exit` may be called at any time. No code of the
@@ -75,3 +66,42 @@ pub extern "C" fn at_exit() {
 
 /// The exit status of a program in which races were found.
 pub const RACES_EXIT_CODE: i32 = 66;
+
+impl Sim {
+    /// Records that the program looked for a kernel that it did not declare. A driver finds it, so
+    /// this is the reason why the program does something else here.
+    pub fn undeclared_kernel(&mut self, name: &str) {
+        if crate::real_driver::is_present() {
+            return;
+        }
+        if let Some((count, _)) = self.undeclared.get_mut(name) {
+            *count += 1;
+            return;
+        }
+        let stack = self.checker.as_mut().map(|checker| checker.stacks.here());
+        if let Some(journal) = &mut self.journal {
+            let lines = lines_of(self.checker.as_ref(), stack);
+            journal.kernel(name, &lines);
+        }
+        missing::log("kernel", name);
+        self.undeclared.insert(name.to_owned(), (1, stack));
+    }
+
+    /// Prints the kernels that were looked for and not declared.
+    fn report_undeclared(&self) {
+        for (name, (count, stack)) in &self.undeclared {
+            print(&format!(
+                "cuda-sim: kernel {name} is not declared with cudasim_register: it was not found \
+                 {count} times, and was not launched\n"
+            ));
+            for line in lines_of(self.checker.as_ref(), *stack) {
+                print(&format!("      {line}\n"));
+            }
+        }
+    }
+}
+
+fn lines_of(checker: Option<&Checker>, stack: Option<StackId>) -> Vec<String> {
+    let (Some(checker), Some(stack)) = (checker, stack) else { return Vec::new() };
+    checker.stacks.describe(stack).iter().map(ToString::to_string).collect()
+}

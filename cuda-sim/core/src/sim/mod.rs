@@ -30,7 +30,7 @@ mod sharing;
 mod user_objects;
 
 pub use contexts::{end_context, new_context};
-pub use exit::at_exit;
+pub use exit::{RACES_EXIT_CODE, at_exit};
 pub use graph_memory::{give_back_graph_memory, release_graph_memory};
 pub use graphs::{
     Capture, Exec, Graph, GraphMemory, GraphMemoryUse, Lane, MemOp, MemOps, Node, Step, Task,

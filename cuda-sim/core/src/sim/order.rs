@@ -269,8 +269,12 @@ impl Sim {
         }
     }
 
-    /// Prints the races that were found since the last call on stderr.
+    /// Writes the races that were found since the last call to the journal, and prints them on
+    /// stderr.
     pub fn report_now(&mut self) {
+        if let (Some(checker), Some(journal)) = (&mut self.checker, &mut self.journal) {
+            checker.write(journal);
+        }
         if let Some(checker) = self.checker.as_mut().filter(|_| !self.config.print_at_exit) {
             for text in checker.print() {
                 print(&text);

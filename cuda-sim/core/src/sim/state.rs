@@ -1,13 +1,14 @@
 //! The whole state of the simulated driver, behind one lock, and the thread that holds it.
 //!
-//! May use: `actor`, `checker`, `clock`, `config`, `handles`, `memory`, `resources`, `sim::graphs`,
-//! `sim::objects`, `sim::shared`, `stack`, `threads`, `vmm`, `work`. Unsafe: none.
+//! May use: `actor`, `checker`, `clock`, `config`, `handles`, `journal`, `memory`, `resources`,
+//! `sim::graphs`, `sim::objects`, `sim::shared`, `stack`, `threads`, `vmm`, `work`. Unsafe: none.
 
 use crate::actor::Actor;
 use crate::checker::Checker;
 use crate::clock::Clock;
 use crate::config::{Config, Races, Schedule};
 use crate::handles::{Kind, Table};
+use crate::journal::Journal;
 use crate::memory::Memory;
 use crate::resources::Sms;
 use crate::sim::graphs::{Capture, Exec, Graph, GraphMemory, GraphMemoryUse, Node, UserObject};
@@ -16,6 +17,7 @@ use crate::sim::objects::{
     Thread,
 };
 use crate::sim::shared::Shared;
+use crate::stack::StackId;
 use crate::threads::at_end;
 use crate::vmm::{Mappings, Physical};
 use crate::work::{CoreRef, HostCall};
@@ -127,6 +129,9 @@ pub struct Sim {
     /// By the number of the stream and a number of its own.
     pub freed: BTreeMap<(u64, u64), Freed>,
     pub checker: Option<Checker>,
+    pub journal: Option<Journal>,
+    /// The kernels that were looked for, and were not declared, with the place of the first time.
+    pub undeclared: BTreeMap<String, (u64, Option<StackId>)>,
     /// Memory that is shared with other processes.
     pub shared: Shared,
     pub threads: HashMap<u32, Thread>,
@@ -296,6 +301,8 @@ impl Sim {
             memory: Memory::default(),
             freed: BTreeMap::new(),
             checker,
+            journal: config.report.as_deref().map(|path| Journal::new(path, config.races)),
+            undeclared: BTreeMap::new(),
             shared: Shared::default(),
             threads: HashMap::new(),
             one_host: None,

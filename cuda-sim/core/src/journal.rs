@@ -1,0 +1,99 @@
+//! The journal: what a process finds, written at once, so that it outlives a process that ends
+//! without its exit handlers: by `_exit`, `exec` or a signal.
+//!
+//! May use: `config`, `console`. Unsafe: none.
+//!
+//! One JSON object a line, in the order of the events: `race` with an `id`, which is `open` while a
+//! later write may still rule it out; `withdrawn`, the ids that one ruled out; `taken`, the last id
+//! that the program took over; `kernel`, a kernel without a declaration; and at the end of the
+//! process `end` with what was `missing`. `mode` is what this process treats races as. The command
+//! `cuda-sim run` and the plug-in for pytest read it.
+
+use crate::config::Races;
+use crate::console::print;
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+
+pub struct Journal {
+    path: String,
+    /// `None` if it cannot be written.
+    file: Option<File>,
+    mode: &'static str,
+    /// Races that were written as open.
+    open: BTreeSet<u64>,
+}
+
+impl Journal {
+    /// Opens the journal, which several processes may write to.
+    pub fn new(path: &str, mode: Races) -> Journal {
+        let mode = match mode {
+            Races::Off => "off",
+            Races::Warn => "warn",
+            Races::Error => "error",
+        };
+        let opened = OpenOptions::new().create(true).append(true).open(path);
+        let mut journal =
+            Journal { path: path.to_owned(), file: None, mode, open: BTreeSet::new() };
+        match opened {
+            Ok(file) => journal.file = Some(file),
+            Err(error) => journal.give_up(&error),
+        }
+        journal
+    }
+
+    /// Says once that findings are lost.
+    fn give_up(&mut self, error: &std::io::Error) {
+        self.file = None;
+        print(&format!("cuda-sim: {}: {error}\n", self.path));
+    }
+
+    fn write(&mut self, mut record: Value) {
+        let Some(file) = &mut self.file else { return };
+        record["process"] = std::process::id().into();
+        record["mode"] = self.mode.into();
+        // One write for each record: several processes append. A record that another process left
+        // torn ends at the first newline.
+        if let Err(error) = file.write_all(format!("\n{record}\n").as_bytes()) {
+            self.give_up(&error);
+        }
+    }
+
+    pub fn race(&mut self, id: u64, race: Value) {
+        self.open.remove(&id);
+        self.write(json!({"id": id, "race": race}));
+    }
+
+    /// Writes a race that a later write may rule out, once.
+    pub fn open_race(&mut self, id: u64, race: impl FnOnce() -> Value) {
+        if self.open.insert(id) {
+            self.write(json!({"id": id, "race": race(), "open": true}));
+        }
+    }
+
+    /// Withdraws the open races that are no longer held.
+    pub fn withdraw_all_but(&mut self, held: &BTreeSet<u64>) {
+        let gone: Vec<u64> = self.open.difference(held).copied().collect();
+        if !gone.is_empty() {
+            self.open.retain(|id| held.contains(id));
+            self.write(json!({"withdrawn": gone}));
+        }
+    }
+
+    pub fn has_open(&self) -> bool {
+        !self.open.is_empty()
+    }
+
+    pub fn taken(&mut self, last: u64) {
+        self.write(json!({"taken": last}));
+    }
+
+    pub fn kernel(&mut self, name: &str, stack: &[String]) {
+        self.write(json!({"kernel": name, "stack": stack}));
+    }
+
+    pub fn end(&mut self, missing: Value) {
+        self.write(json!({"end": true, "missing": missing}));
+    }
+}
