@@ -67,6 +67,33 @@ CASE(default_streams) {
     }
 }
 
+/* Without a context, those of the memory's context or of the current one: the event is after both.
+ */
+CASE(default_streams_in_either_context) {
+    const CUcontext working = working_context();
+    const CUstream reader = new_stream();
+    const CUdeviceptr buffer = new_buffer(), out = new_buffer(), half = buffer + BYTES / 2;
+    if (devices > 1) {
+        CU(cuCtxSetCurrent(working));
+        CU(cuCtxEnablePeerAccess(context[0], 0));
+        CU(cuCtxSetCurrent(context[0]));
+    }
+    for (cai_stream stream = CAI_STREAM_LEGACY; stream <= CAI_STREAM_PER_THREAD; ++stream) {
+        cai_array array = produced(buffer, as_stream(stream), (int)stream);
+        struct ArrowDeviceArray values;
+        CU(cuCtxSynchronize());
+        CU(cuMemsetD32Async(buffer, 7, N / 2, as_stream(stream)));
+        CU(cuCtxSetCurrent(working));
+        CU(cuMemsetD32Async(half, 7, N / 2, as_stream(stream)));
+        values = exported(&array);
+        CU(cuCtxSetCurrent(context[0]));
+        CU(cuStreamWaitEvent(reader, event_of(&values), 0));
+        copy(out, buffer, reader);
+        ASSERT(holds(out, 7, reader));
+        end(&array, &values);
+    }
+}
+
 /* The event lives as long as any part of the structure, and not longer than all of them. */
 CASE(the_event_lives_as_long_as_a_child) {
     static const int64_t shape[2] = {N / 4, 4};

@@ -250,6 +250,73 @@ CASE(around_a_launch) {
     CU(cuStreamSynchronize(producer));
 }
 
+/* Without a context, a default stream is that of the memory's context or of the current one. */
+CASE(capture_in_one_of_two_contexts) {
+    static const uint32_t flags[] = {0, CAI_CAPTURE_JOIN, CAI_CAPTURE_EXTERNAL};
+    const CUstream mine = CU_STREAM_PER_THREAD;
+    const CUcontext working = working_context();
+    const cai_array array = array_of(new_buffer(), CAI_STREAM_PER_THREAD);
+    const cai_array legacy = array_of(new_buffer(), CAI_STREAM_LEGACY);
+    CUstream consumer, blocking;
+    CUdeviceptr buffer;
+    for (int captured = 0; captured < 2; ++captured) {
+        CU(cuCtxSetCurrent(captured == 0 ? context[0] : working));
+        consumer = new_stream(), blocking = blocking_stream(), buffer = new_buffer();
+        begin_capture(mine);
+        CU(cuCtxSetCurrent(working));
+        for (int i = 0; i < 3; ++i) {
+            const uint32_t reads = CAI_ACCESS_READ | flags[i];
+            REFUSED(CAI_ERR_CAPTURE_PRODUCER, "stream",
+                    cai_array_consume_begin(&array, as_value(consumer), reads, error));
+            REFUSED(CAI_ERR_CAPTURE_PRODUCER, "stream",
+                    cai_array_consume_end(&array, as_value(consumer), reads, error));
+        }
+        REFUSED(CAI_ERR_CAPTURE_PRODUCER, "stream",
+                cai_array_synchronize(&array, CAI_ACCESS_READ, error));
+        CU(cuCtxSetCurrent(captured == 0 ? context[0] : working));
+        capture_alone_is_fine(mine, buffer);
+        begin_capture(blocking);
+        CU(cuCtxSetCurrent(working));
+        REFUSED(CAI_ERR_CAPTURE_LEGACY, "driver",
+                cai_array_consume_begin(&legacy, as_value(consumer), CAI_ACCESS_READ, error));
+        capture_alone_is_fine(blocking, buffer);
+    }
+}
+
+CASE(capture_of_both_contexts) {
+    const CUstream mine = CU_STREAM_PER_THREAD;
+    const CUcontext working = working_context();
+    const CUdeviceptr buffer = new_buffer(), half = buffer + BYTES / 2, out = new_buffer();
+    const CUevent joined = new_event();
+    const uint32_t reads = CAI_ACCESS_READ | CAI_CAPTURE_JOIN;
+    const cai_array array = array_of(buffer, CAI_STREAM_PER_THREAD);
+    CUgraphExec executable;
+    CUstream consumer;
+    CUevent forked;
+    CU(cuCtxSetCurrent(working));
+    if (devices > 1) CU(cuCtxEnablePeerAccess(context[0], 0));
+    consumer = new_stream(), forked = new_event();
+    begin_capture(mine);
+    CU(cuEventRecord(forked, mine));
+    CU(cuMemsetD32Async(half, 7, N / 2, mine));
+    CU(cuCtxSetCurrent(context[0]));
+    CU(cuStreamWaitEvent(mine, forked, 0));
+    CU(cuMemsetD32Async(buffer, 7, N / 2, mine));
+    CU(cuCtxSetCurrent(working));
+    OK(cai_array_consume_begin(&array, as_value(consumer), reads, error));
+    copy(out, buffer, consumer);
+    OK(cai_array_consume_end(&array, as_value(consumer), reads, error));
+    CU(cuCtxSetCurrent(context[0]));
+    CU(cuMemsetD32Async(buffer, 8, N / 2, mine));
+    CU(cuEventRecord(joined, mine));
+    CU(cuCtxSetCurrent(working));
+    CU(cuStreamWaitEvent(mine, joined, 0));
+    CU(cuMemsetD32Async(half, 8, N / 2, mine));
+    executable = end_capture(mine);
+    CU(cuGraphLaunch(executable, mine));
+    ASSERT(holds(out, 7, mine));
+}
+
 CASE(producers_in_a_capture) {
     CUstream one = new_stream(), two = new_stream(), live = new_stream();
     CUdeviceptr buffer = new_buffer();

@@ -97,6 +97,27 @@ CASE(page_locked_memory_on_a_stream) {
     CU(cuStreamSynchronize(producer));
 }
 
+/* The producer's stream is that of the memory's context or of the current one; the copy is on one
+ * of the memory's. */
+CASE(page_locked_memory_and_a_producer_in_either_context) {
+    const CUcontext working = working_context();
+    int *host = page_locked();
+    CUdeviceptr buffer = new_buffer();
+    CUstream stream = new_stream();
+    const cai_array array = array_of(buffer, CAI_STREAM_LEGACY);
+    cai_array copy = CAI_ARRAY_INIT;
+    count_up(buffer, stream);
+    CU(cuStreamSynchronize(stream));
+    CU(cuCtxSetCurrent(working));
+    if (devices > 1) CU(cuCtxEnablePeerAccess(context[0], 0));
+    OK(cai_array_copy_to_host(&array, as_value(stream), 0, host, BYTES, &copy, error));
+    fill(buffer, 7, CU_STREAM_LEGACY);
+    OK(cai_array_synchronize(&copy, CAI_ACCESS_READ, error));
+    ASSERT(counts_up(&copy, 1));
+    cai_array_release(&copy);
+    CU(cuStreamSynchronize(CU_STREAM_LEGACY));
+}
+
 CASE(rows_with_gaps_on_a_default_stream) {
     static const int64_t shape[1] = {N / 2}, strides[1] = {8};
     int *host = page_locked();

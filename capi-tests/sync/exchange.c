@@ -70,16 +70,6 @@ CASE(two_devices) {
     exchange_between(producer, consumer, &array, context[0], second);
 }
 
-static CUcontext second_context(void) {
-    CUcontext other;
-#if CUDA_VERSION >= 13000
-    CU(cuCtxCreate(&other, NULL, 0, device[0]));
-#else
-    CU(cuCtxCreate(&other, 0, device[0]));
-#endif
-    return other;
-}
-
 CASE(two_contexts) {
     CUcontext other = second_context();
     CUstream consumer = new_stream(), producer;
@@ -252,6 +242,287 @@ CASE(legacy_of_two_devices) {
     exchange_between(CU_STREAM_LEGACY, CU_STREAM_LEGACY, &array, context[0], context[devices - 1]);
     array.context = NULL;
     exchange_between(CU_STREAM_LEGACY, CU_STREAM_LEGACY, &array, context[0], context[devices - 1]);
+}
+
+/* --- default streams of a context that the array does not state */
+
+/* The memory belongs to the first context, or to the first device. */
+static CUdeviceptr device_memory(CUcontext user) {
+    CUdeviceptr buffer = new_buffer();
+    CUresult enabled;
+    CU(cuCtxSetCurrent(user));
+    enabled = cuCtxEnablePeerAccess(context[0], 0);
+    ASSERT(enabled == CUDA_SUCCESS || devices == 1);
+    CU(cuCtxSetCurrent(context[0]));
+    return buffer;
+}
+static CUdeviceptr managed_memory(CUcontext user) {
+    CUdeviceptr buffer;
+    (void)user;
+    CU(cuMemAllocManaged(&buffer, BYTES, CU_MEM_ATTACH_GLOBAL));
+    return buffer;
+}
+static CUdeviceptr page_locked_memory(CUcontext user) {
+    void *buffer;
+    (void)user;
+    CU(cuMemHostAlloc(&buffer, BYTES, CU_MEMHOSTALLOC_PORTABLE));
+    return (CUdeviceptr)(uintptr_t)buffer;
+}
+/* It belongs to no context: its device's primary one is meant. */
+static CUdeviceptr pool_memory(CUcontext user) {
+    CUmemAccessDesc access;
+    CUmemoryPool pool;
+    CUdeviceptr buffer;
+    (void)user;
+    CU(cuDeviceGetMemPool(&pool, device[0]));
+    access.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+    access.location.id = device[devices - 1];
+    access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+    if (devices > 1) CU(cuMemPoolSetAccess(pool, &access, 1));
+    CU(cuMemAllocAsync(&buffer, BYTES, CU_STREAM_LEGACY));
+    CU(cuCtxSynchronize());
+    return buffer;
+}
+static CUdeviceptr mapped_memory(CUcontext user) {
+    CUmemAllocationProp wanted;
+    CUmemAccessDesc access[2];
+    CUmemGenericAllocationHandle memory;
+    CUdeviceptr buffer;
+    size_t size;
+    (void)user;
+    memset(&wanted, 0, sizeof wanted);
+    wanted.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+    wanted.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+    wanted.location.id = device[0];
+    CU(cuMemGetAllocationGranularity(&size, &wanted, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
+    size = (BYTES + size - 1) / size * size;
+    CU(cuMemCreate(&memory, size, &wanted, 0));
+    CU(cuMemAddressReserve(&buffer, size, 0, 0, 0));
+    CU(cuMemMap(buffer, size, 0, memory, 0));
+    for (int i = 0; i < devices; ++i) {
+        access[i].location = wanted.location;
+        access[i].location.id = device[i];
+        access[i].flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+    }
+    CU(cuMemSetAccess(buffer, size, access, (size_t)devices));
+    return buffer;
+}
+
+typedef CUdeviceptr memory_maker(CUcontext user);
+
+/* The first half is written in the memory's context, the other half in the working one. */
+static void fill_halves(CUdeviceptr buffer, int value, CUstream stream, CUcontext working) {
+    CU(cuCtxSetCurrent(context[0]));
+    for (int i = 0; i < 8; ++i) {
+        CU(cuMemsetD32Async(buffer, i < 7 ? 0xbad : (unsigned)value, N / 2, stream));
+    }
+    CU(cuCtxSetCurrent(working));
+    for (int i = 0; i < 8; ++i) {
+        CU(cuMemsetD32Async(buffer + BYTES / 2, i < 7 ? 0xbad : (unsigned)value, N / 2, stream));
+    }
+}
+
+/*
+ * The producer's stream is the default one of either context. `seen` is what the consumer and the
+ * host are given: the array, or one whose mask it is. The working context is current throughout.
+ */
+static void exchange_in_either(CUdeviceptr buffer, const cai_array *seen, CUstream producer,
+                               CUstream consumer, CUcontext working) {
+    const CUdeviceptr first = new_buffer(), second = new_buffer();
+    const CUstream reader = new_stream();
+    const cai_stream stream = as_value(consumer);
+    fill_halves(buffer, 1, producer, working);
+    OK(cai_array_consume_begin(seen, stream, CAI_ACCESS_READ, error));
+    copy(first, buffer, consumer);
+    OK(cai_array_consume_end(seen, stream, CAI_ACCESS_READ, error));
+    fill_halves(buffer, 2, producer, working);
+    OK(cai_array_consume_begin(seen, stream, CAI_ACCESS_WRITE, error));
+    fill(buffer, 3, consumer);
+    OK(cai_array_consume_end(seen, stream, CAI_ACCESS_WRITE, error));
+    fill_halves(buffer, 4, producer, working);
+    OK(cai_array_synchronize(seen, CAI_ACCESS_READ, error));
+    copy(second, buffer, reader);
+    ASSERT(holds(second, 4, reader));
+    ASSERT(holds(first, 1, consumer));
+}
+
+static void in_either(memory_maker *make, CUstream producer, int is_mask) {
+    const CUcontext working = working_context();
+    const CUdeviceptr buffer = make(working);
+    cai_array array, around;
+    CUstream consumer;
+    CU(cuCtxSetCurrent(working));
+    consumer = new_stream();
+    array = array_of(buffer, as_value(producer));
+    around = array_of(new_buffer(), CAI_STREAM_NONE);
+    around.mask = &array;
+    exchange_in_either(buffer, is_mask ? &around : &array, producer, consumer, working);
+    /* The consumer's own stream may be one of the two. */
+    exchange_in_either(buffer, is_mask ? &around : &array, producer, producer, working);
+}
+
+#define IN_EITHER_CONTEXT(name, stream, is_mask)                                 \
+    CASE(name##_device_memory) { in_either(device_memory, stream, is_mask); }    \
+    CASE(name##_managed) { in_either(managed_memory, stream, is_mask); }         \
+    CASE(name##_page_locked) { in_either(page_locked_memory, stream, is_mask); } \
+    CASE(name##_pool) { in_either(pool_memory, stream, is_mask); }               \
+    CASE(name##_mapped) { in_either(mapped_memory, stream, is_mask); }
+
+IN_EITHER_CONTEXT(legacy_in_either, CU_STREAM_LEGACY, 0)
+IN_EITHER_CONTEXT(legacy_mask_in_either, CU_STREAM_LEGACY, 1)
+IN_EITHER_CONTEXT(per_thread_in_either, CU_STREAM_PER_THREAD, 0)
+IN_EITHER_CONTEXT(per_thread_mask_in_either, CU_STREAM_PER_THREAD, 1)
+
+/* Where a context is stated, it alone counts. */
+CASE(stated_context_of_a_default_stream) {
+    const CUcontext working = working_context();
+    const CUdeviceptr buffer = device_memory(working);
+    cai_array array = array_of(buffer, CAI_STREAM_LEGACY);
+    CUstream consumer;
+    CU(cuCtxSetCurrent(working));
+    consumer = new_stream();
+    array.context = context[0];
+    exchange_between(CU_STREAM_LEGACY, consumer, &array, context[0], working);
+    the_shim.reset();
+    CU(cuCtxSetCurrent(working));
+    OK(cai_array_consume_begin(&array, as_value(consumer), CAI_ACCESS_READ, error));
+    ASSERT(COUNTED(the_shim.count("cuEventRecord") == 1));
+}
+
+CASE(default_stream_of_a_green_context) {
+    CUgreenCtx green = green_context();
+    CUstream consumer = new_stream();
+    CUdeviceptr buffer = new_buffer();
+    cai_array array = array_of(buffer, CAI_STREAM_LEGACY);
+    CUcontext working;
+    if (green == NULL) return;
+    CU(cuCtxFromGreenCtx(&working, green));
+    exchange_in_either(buffer, &array, CU_STREAM_LEGACY, consumer, working);
+    /* It has no per-thread default stream, so the memory's context is meant. */
+    array.stream = CAI_STREAM_PER_THREAD;
+    CU(cuCtxSetCurrent(context[0]));
+    exchange_between(CU_STREAM_PER_THREAD, consumer, &array, context[0], working);
+}
+
+/* Nothing but the memory says which context is meant. */
+static void *legacy_without_context(void *pair) {
+    cai_array *array = pair;
+    CUstream consumer = (CUstream)array->context;
+    cai_array plain = *array;
+    CUcontext current = (CUcontext)1;
+    plain.context = NULL;
+    OK(cai_array_consume_begin(&plain, as_value(consumer), CAI_ACCESS_READ, error));
+    OK(cai_array_consume_end(&plain, as_value(consumer), CAI_ACCESS_READ, error));
+    OK(cai_array_synchronize(&plain, CAI_ACCESS_READ, error));
+    CU(cuCtxGetCurrent(&current));
+    ASSERT(current == NULL);
+    return NULL;
+}
+
+CASE(legacy_producer_without_a_current_context) {
+    CUdeviceptr buffers[2] = {new_buffer(), pool_memory(context[0])}, out = new_buffer();
+    CUstream consumer = new_stream();
+    for (int i = 0; i < 2; ++i) {
+        cai_array array = array_of(buffers[i], CAI_STREAM_LEGACY);
+        pthread_t thread;
+        array.context = consumer;
+        fill(buffers[i], 1, CU_STREAM_LEGACY);
+        ASSERT(pthread_create(&thread, NULL, legacy_without_context, &array) == 0);
+        ASSERT(pthread_join(thread, NULL) == 0);
+        copy(out, buffers[i], consumer);
+        ASSERT(holds(out, 1, consumer));
+    }
+}
+
+/* The array and its mask are of different contexts, and neither is of the current one. */
+CASE(array_and_mask_of_two_contexts) {
+    const CUcontext other = second_context(), working = working_context();
+    const CUstream legacy = CU_STREAM_LEGACY;
+    CUdeviceptr buffer, bits, first, second;
+    cai_array array, mask;
+    CUstream consumer;
+    CU(cuCtxSetCurrent(other));
+    bits = new_buffer();
+    CU(cuCtxSetCurrent(context[0]));
+    buffer = device_memory(working);
+    CU(cuCtxSetCurrent(working));
+    consumer = new_stream(), first = new_buffer(), second = new_buffer();
+    array = array_of(buffer, CAI_STREAM_LEGACY), mask = array_of(bits, CAI_STREAM_LEGACY);
+    array.mask = &mask;
+    for (int round = 1; round <= 3; ++round) {
+        CU(cuCtxSetCurrent(other));
+        fill(bits, -round, legacy);
+        fill_halves(buffer, round, legacy, working);
+        OK(cai_array_consume_begin(&array, as_value(consumer), CAI_ACCESS_READ, error));
+        copy(first, buffer, consumer);
+        copy(second, bits, consumer);
+        OK(cai_array_consume_end(&array, as_value(consumer), CAI_ACCESS_READ, error));
+    }
+    ASSERT(holds(first, 3, consumer));
+    ASSERT(holds(second, -3, consumer));
+}
+
+/* Nothing is known of the stream, so the context of the memory and the current one count. */
+CASE(conservative_in_either_context) {
+    const uint32_t reads = CAI_ACCESS_READ | CAI_SYNC_CONSERVATIVE;
+    const CUcontext working = working_context();
+    const CUdeviceptr one = device_memory(working), first = new_buffer(), second = new_buffer();
+    const CUstream in_memorys = new_stream();
+    CUstream in_working, consumer, reader;
+    CUdeviceptr two;
+    cai_array array = array_of(one, CAI_STREAM_UNKNOWN);
+    array.version = 2;
+    CU(cuCtxSetCurrent(working));
+    two = new_buffer();
+    in_working = new_stream(), consumer = new_stream(), reader = new_stream();
+    fill(one, 1, in_memorys);
+    fill(two, 1, in_working);
+    OK(cai_array_consume_begin(&array, as_value(consumer), reads, error));
+    copy(first, one, consumer);
+    copy(second, two, consumer);
+    OK(cai_array_consume_end(&array, as_value(consumer), reads, error));
+    fill(one, 2, in_memorys);
+    fill(two, 2, in_working);
+    ASSERT(holds(first, 1, consumer));
+    ASSERT(holds(second, 1, consumer));
+    OK(cai_array_synchronize(&array, reads, error));
+    copy(first, one, reader);
+    copy(second, two, reader);
+    ASSERT(holds(first, 2, reader));
+    ASSERT(holds(second, 2, reader));
+}
+
+static void *identified_elsewhere(void *argument) {
+    CU(cuCtxSetCurrent(working_context()));
+    REFUSED(CAI_ERR_STREAM_THREAD, "stream",
+            cai_array_consume_begin(argument, CAI_STREAM_LEGACY, CAI_ACCESS_READ, error));
+    return NULL;
+}
+
+/* Which context is meant stays open; which thread is meant does not. */
+CASE(identity_in_either_context) {
+    const CUcontext working = working_context();
+    const CUdeviceptr buffer = device_memory(working);
+    cai_array array = array_of(buffer, CAI_STREAM_PER_THREAD), own;
+    pthread_t thread;
+    CU(cuCtxSetCurrent(working));
+    OK(cai_array_identify(&array, error));
+    ASSERT(array.stream_id != 0 && array.context == NULL);
+    OK(cai_array_validate(&array, CAI_CHECK_STREAM, error));
+    exchange_in_either(buffer, &array, CU_STREAM_PER_THREAD, new_stream(), working);
+    ASSERT(pthread_create(&thread, NULL, identified_elsewhere, &array) == 0);
+    ASSERT(pthread_join(thread, NULL) == 0);
+    /* An id of the current context shows that this one is meant. */
+    own = array_of(buffer, CAI_STREAM_PER_THREAD);
+    own.context = working;
+    OK(cai_array_identify(&own, error));
+    ASSERT(own.context == working && own.stream_id != array.stream_id);
+    own.context = NULL;
+    OK(cai_array_validate(&own, CAI_CHECK_STREAM, error));
+    CU(cuCtxSetCurrent(working));
+    the_shim.reset();
+    OK(cai_array_consume_begin(&own, as_value(new_stream()), CAI_ACCESS_READ, error));
+    ASSERT(COUNTED(the_shim.count("cuEventRecord") == 1));
 }
 
 CASE(legacy_consumer) {

@@ -142,6 +142,43 @@ CASE(page_locked_memory) {
     exchange_of(&array, CAI_STREAM_LEGACY, other, consumer, 0);
 }
 
+/* The producer uses memory of the first device on both, and states neither. */
+static void exchange_in_either(int type, int id, cai_stream producer) {
+    const int working = devices - 1;
+    const CUdeviceptr buffer = buffer_on(0);
+    const CUdeviceptr out = buffer_on(working), last = buffer_on(working);
+    const cai_stream consumer = stream_on(working), reader = stream_on(working);
+    cai_array array = rocm_array(buffer, id, producer);
+    set_up_hip();
+    if (type == CAI_DEVICE_ROCM_HOST) {
+        CU(cuCtxSetCurrent(context[0]));
+        CU(cuMemAllocHost(&array.data, BYTES));
+    } else if (devices > 1) {
+        CU(cuCtxSetCurrent(context[1]));
+        CU(cuCtxEnablePeerAccess(context[0], 0));
+    }
+    array.device.type = type;
+    for (int round = 1; round <= 3; ++round) {
+        for (int on = 0; on < 2; ++on) {
+            const size_t start = (size_t)on * BYTES / 2;
+            use(on * working);
+            CU(cuMemsetD32Async(address_of(&array) + start, (unsigned)round, N / 2,
+                                as_stream(producer)));
+        }
+        if (round < 3) read_into(out, &array, as_stream(consumer));
+    }
+    OK(cai_array_synchronize(&array, CAI_ACCESS_READ, error));
+    copy(last, address_of(&array), as_stream(reader));
+    ASSERT(holds(last, 3, as_stream(reader)));
+    ASSERT(holds(out, 2, as_stream(consumer)));
+    ASSERT(current_device() == working && current_context() == context[working]);
+}
+
+CASE(legacy_in_either) { exchange_in_either(CAI_DEVICE_ROCM, 0, CAI_STREAM_LEGACY); }
+CASE(legacy_in_either_by_memory) { exchange_in_either(CAI_DEVICE_ROCM, -1, CAI_STREAM_LEGACY); }
+CASE(per_thread_in_either) { exchange_in_either(CAI_DEVICE_ROCM, 0, CAI_STREAM_PER_THREAD); }
+CASE(page_locked_in_either) { exchange_in_either(CAI_DEVICE_ROCM_HOST, 0, CAI_STREAM_LEGACY); }
+
 /* The same stream needs no wait, and a handle not even a call. */
 CASE(the_same_stream) {
     const cai_stream stream = stream_on(0);
@@ -190,7 +227,9 @@ CASE(streams_are_joined_and_identified) {
     ASSERT(array.context == (void *)(uintptr_t)(other + 1) && array.stream_id == 0);
     array.stream = CAI_STREAM_LEGACY, array.context = NULL;
     OK(cai_array_identify(&array, error));
-    ASSERT(array.context == (void *)(uintptr_t)(other + 1) && array.stream == CAI_STREAM_LEGACY);
+    /* That of the memory's device or of the current one. */
+    ASSERT(array.context == (void *)(uintptr_t)(other == 0 ? 1 : 0));
+    ASSERT(array.stream == CAI_STREAM_LEGACY);
     ASSERT(current_device() == 0);
 }
 

@@ -117,6 +117,14 @@ CASE(legacy_stream) {
     exporter_is_read(array_of(buffer, CAI_STREAM_LEGACY), 'e');
 }
 
+/* Of the memory's context or of the current one, in which the work is. */
+CASE(legacy_stream_in_either_context) {
+    CUdeviceptr buffer = new_buffer();
+    second_context();
+    fill(buffer, 1, CU_STREAM_LEGACY);
+    exporter_is_read(array_of(buffer, CAI_STREAM_LEGACY), 'e');
+}
+
 CASE(unknown_stream_with_an_event) {
     CUdeviceptr buffer = new_buffer();
     CUstream stream = new_stream();

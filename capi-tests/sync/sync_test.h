@@ -160,6 +160,24 @@ static inline void set_up(void) {
     }
 }
 
+/* Another context of the first device, which is current afterwards. */
+static inline CUcontext second_context(void) {
+    CUcontext other;
+#if CUDA_VERSION >= 13000
+    CU(cuCtxCreate(&other, NULL, 0, device[0]));
+#else
+    CU(cuCtxCreate(&other, 0, device[0]));
+#endif
+    return other;
+}
+
+/* The context in which a producer works on memory of the first one. */
+static inline CUcontext working_context(void) {
+    CUcontext other = devices > 1 ? context[1] : second_context();
+    CU(cuCtxSetCurrent(context[0]));
+    return other;
+}
+
 static inline CUstream new_stream(void) {
     CUstream stream;
     CU(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));

@@ -73,10 +73,11 @@ extern "C" {
  * are each a `hipStream_t`, and the corresponding functions of HIP are called. The default streams
  * are those of HIP's current device.
  *
- * The context of an array's default stream is its `context`; if that is NULL, the context that owns
- * the memory, else the primary context of its device, else the current context. The function
- * detects per-thread streams of other threads by `stream_id`. It makes no call on a capturing
- * stream that could invalidate the capture.
+ * An array's default stream is that of its `context`. If that is NULL, it is that of the context
+ * that owns the memory (else of the primary context of its device) or of the current one: if these
+ * differ, either may be meant, and both are ordered; if only one of them is capturing, the function
+ * returns `CAI_ERR_CAPTURE_PRODUCER`. It detects per-thread streams of other threads by
+ * `stream_id`. It makes no call on a capturing stream that could invalidate the capture.
  *
  * `CAI_SYNC_CONSERVATIVE` makes the whole context wait, which invalidates a capture in it; on
  * drivers without `cuCtxRecordEvent` it blocks the host. `CAI_CAPTURE_EXTERNAL` makes each launch
@@ -108,7 +109,8 @@ CAI_API cai_status cai_array_consume_begin(
  * and `CAI_SYNC_CONSERVATIVE` is not set, or if the array has no elements. Keep the array until the
  * work is done, or release it with `cai_array_release_after`.
  *
- * `consumer_stream`, `flags`: the same as in `cai_array_consume_begin`.
+ * `consumer_stream`, `flags`: the same as in `cai_array_consume_begin`. Call it with the same
+ * context current, in which default streams have the same meaning.
  *
  * Returns a status of `cai_array_consume_begin`. On failure the producer does not wait: synchronize
  * `consumer_stream` before you return to it.
@@ -125,7 +127,8 @@ CAI_API cai_status cai_array_consume_end(
  * Release an interpreter's lock before the call: the pending work may need it.
  *
  * For `CAI_STREAM_UNKNOWN` it waits only for the array's `event`, if there is one. With
- * `CAI_SYNC_CONSERVATIVE` it waits for every stream of the array's context instead.
+ * `CAI_SYNC_CONSERVATIVE` it waits for every stream of the array's context instead. Contexts and
+ * default streams are those of `cai_array_consume_begin`.
  *
  * `flags`: as in `cai_array_consume_begin`, without `CAI_CAPTURE_` bits.
  *
@@ -183,9 +186,10 @@ CAI_API cai_status cai_array_produce(
  * its stream is `CAI_STREAM_NONE` or `CAI_STREAM_UNKNOWN`. Masks are not changed.
  *
  * Streams 1 and 2 are default streams of `context`. If that is NULL, they are those of the context
- * that owns the memory, else of the primary context of its device, else of the current context.
- * Stream 2 is that of the calling thread. Without `cuStreamGetId` (drivers before CUDA 12.0),
- * `stream_id` stays 0.
+ * that owns the memory, else of the primary context of its device, else of the current context. If
+ * the memory's context is not the current one, either may be meant (`cai_array_consume_begin`):
+ * then `context` stays NULL, and `stream_id` is that in the memory's context. Stream 2 is that of
+ * the calling thread. Without `cuStreamGetId` (drivers before CUDA 12.0), `stream_id` stays 0.
  *
  * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_STRUCT_SIZE`, `CAI_ERR_FLAGS`,
  * `CAI_ERR_STREAM_ZERO`, `CAI_ERR_STREAM_VERSION`, `CAI_ERR_STREAM_DEVICE`,

@@ -192,7 +192,7 @@ unsafe fn transfer(plan: &Plan, array: &cai_array, work: &Work) -> Result<Option
                 Ok(())
             })
         }
-        _ if on_device => consume::in_context(array, |driver| {
+        _ if on_device => consume::Inside::of(array)?.run(|driver| {
             let copies = Copies::begin(driver)?;
             enqueue(plan, lowest, &copies, work.to, stage.start)?;
             copies.finish()
@@ -243,19 +243,23 @@ unsafe fn transfer_on(
     // SAFETY: the memory has `plan.bytes` bytes (this function's contract).
     let stage = unsafe { Stage::new(plan, work) }?;
     let pending = thread.relaxed(|| {
-        let _entered = thread.enter(on.context(thread)?)?;
-        let (context, id) = on.identity(thread, state)?;
         // A wait would invalidate a capture, in which nothing is pending.
         let copies = Copies::on(thread.driver(), stream, state == Capture::None);
-        enqueue(plan, lowest, &copies, work.to, stage.start)?;
-        if !returns {
-            copies.finish()?;
-            return Ok(None);
-        }
+        let identity = {
+            let _entered = thread.enter(on.context(thread)?)?;
+            let identity = on.identity(thread, state)?;
+            enqueue(plan, lowest, &copies, work.to, stage.start)?;
+            if !returns {
+                copies.finish()?;
+                return Ok(None);
+            }
+            identity
+        };
+        // In the caller's context again, which a default stream of the array may be of.
         // SAFETY: as above.
         unsafe { consume::exchange(Phase::End, array, stream, flags) }?;
         copies.leave();
-        Ok(Some((context, id)))
+        Ok(Some(identity))
     })?;
     // SAFETY: every byte of the stage was copied above if there is one: then the copies are done.
     unsafe { stage.gather(plan, work) };

@@ -3,7 +3,7 @@
 //! HIP's contexts are deprecated, and there is one for each device. There, the number of a device
 //! plus one stands for a context, so that none is NULL.
 //!
-//! May use: `driver::load`, `driver::table`, `error`.
+//! May use: `abi`, `driver::load`, `driver::table`, `error`.
 //! Unsafe: none.
 
 use std::cell::Cell;
@@ -12,6 +12,7 @@ use std::ptr;
 
 use cudarc::driver::sys::{CUcontext, CUstream};
 
+use crate::abi::CAI_STREAM_LEGACY;
 use crate::driver::load::Driver;
 use crate::driver::table::Call;
 use crate::error::{Result, fail};
@@ -138,6 +139,18 @@ impl CallingThread {
         }
         self.current.set(Some(context));
         Ok(entered)
+    }
+
+    /// Returns true if the current context is that of a green context. [cuStreamGetCtx]
+    #[cold]
+    pub fn is_green(&self) -> Result<bool> {
+        let (mut context, mut green) = (ptr::null_mut(), ptr::null_mut());
+        let legacy = CAI_STREAM_LEGACY as CUstream;
+        let found = self.stream_contexts(legacy, &raw mut context, &raw mut green);
+        if !found.is_missing() {
+            found.ok()?;
+        }
+        Ok(!green.is_null())
     }
 
     /// Returns the context that a stream's events must be created in. For streams of green contexts

@@ -31,5 +31,5 @@ pub use pointer::{
 pub(crate) use result::{DEINITIALIZED, INVALID_CONTEXT, INVALID_HANDLE};
 pub use share::{Allocation, Descriptor, MemoryKind, SharedEvent, SharedMemory, TemporaryStream};
 pub use share::{device_of, export_memory, uuid_of};
-pub use stream::{Capture, Stream};
+pub use stream::{Capture, Stream, is_default};
 pub use table::{Api, Call, Function};

@@ -135,6 +135,20 @@ impl Stream {
         Ok((id, graph))
     }
 
+    /// Fails unless its capture is that of another stream. Both must be active.
+    pub fn check_same_capture(&self, thread: &CallingThread, other: &Stream) -> Result<()> {
+        let (own, other) = (self.graph(thread)?.0, other.graph(thread)?.0);
+        if own == other {
+            return Ok(());
+        }
+        fail!(
+            CAI_ERR_CAPTURE_MERGE,
+            "stream",
+            found = "two captures ({own} and {other})",
+            expected = "both streams in one capture"
+        )
+    }
+
     /// Returns the driver's id of it, or 0 if the driver has none. Not allowed during its capture.
     pub fn id(&self, thread: &CallingThread) -> Result<u64> {
         let _context = self.enter(thread)?;

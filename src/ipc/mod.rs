@@ -330,16 +330,15 @@ unsafe fn record(
     is_conservative: bool,
 ) -> Result<SharedEvent> {
     let unknown = if is_conservative { abi::CAI_SYNC_CONSERVATIVE } else { 0 };
-    consume::in_context(first, |driver| {
-        let event = SharedEvent::new(driver)?;
-        // The array's stream may be one that this context cannot record events on.
-        let stream = TemporaryStream::new(driver)?;
-        let flags = abi::CAI_ACCESS_READ | unknown;
-        // SAFETY: the array was validated (this function's contract).
-        unsafe { consume::exchange(Phase::Begin, array, stream.value(), flags) }?;
-        stream.record(&event)?;
-        Ok(event)
-    })
+    let inside = consume::Inside::of(first)?;
+    // The array's stream may be one that this context cannot record events on.
+    let (event, stream) =
+        inside.run(|driver| Ok((SharedEvent::new(driver)?, TemporaryStream::new(driver)?)))?;
+    let flags = abi::CAI_ACCESS_READ | unknown;
+    // In the caller's context, which a default stream of the array may be of.
+    // SAFETY: the array was validated (this function's contract).
+    unsafe { consume::exchange(Phase::Begin, array, stream.value(), flags) }?;
+    inside.run(move |_| stream.record(&event).map(|()| event))
 }
 
 unsafe extern "C-unwind" fn destroy_event(event: *mut c_void) {

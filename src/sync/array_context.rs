@@ -1,13 +1,16 @@
-//! The context of an array's default stream.
+//! The contexts that an array's default stream may be of.
+//!
+//! 1 and 2 mean a stream only together with a context. If the array states none, its producer may
+//! have meant the context that the memory belongs to, or the one that was current when it enqueued
+//! its work: memory that is managed, page-locked or open to peers is used in other contexts than
+//! its own. Which one is meant cannot be known, so both count.
 //!
 //! May use: `abi`, `driver`, `error`.
 //! Unsafe: none.
 
-use std::ptr;
-
 use crate::abi::{self, cai_array};
-use crate::driver::{self, CUcontext, CallingThread, Driver, Stream};
-use crate::error::Result;
+use crate::driver::{self, CUcontext, CallingThread, Capture, Driver, Stream};
+use crate::error::{Result, fail};
 
 /// The context of an array, with a reference to it if it is a primary one.
 pub struct ArrayContext {
@@ -68,16 +71,120 @@ impl ArrayContext {
     }
 }
 
-/// Calls `body` with the stream of an array, in its context.
+/// The contexts that a default stream of an array may be of: one, or two.
+pub struct ArrayContexts {
+    pub first: ArrayContext,
+    /// The calling thread's current one, if the array states none and the memory belongs to
+    /// another one.
+    pub current: Option<CUcontext>,
+}
+
+impl ArrayContexts {
+    /// Returns the context that the array states, or else that of the memory, as
+    /// [`ArrayContext::of`] finds it, and the current one if it is another one. No other context
+    /// may have been made current for this operation.
+    #[inline]
+    pub fn of(thread: &CallingThread, array: &cai_array) -> Result<ArrayContexts> {
+        ArrayContext::of(thread, array)?.or_current(thread, array)
+    }
+
+    /// Calls `body` with each of the contexts.
+    pub fn each(&self, mut body: impl FnMut(CUcontext) -> Result<()>) -> Result<()> {
+        body(self.first.context)?;
+        self.current.map_or(Ok(()), body)
+    }
+}
+
+impl ArrayContext {
+    /// Adds the current context if the array may mean that one instead.
+    #[inline]
+    pub fn or_current(self, thread: &CallingThread, array: &cai_array) -> Result<ArrayContexts> {
+        let first = self;
+        // To order a stream, its context is made current, for which this query is needed anyway.
+        let current = if array.context.is_null() { thread.current()? } else { first.context };
+        let is_other = !current.is_null() && current != first.context;
+        Ok(ArrayContexts { first, current: is_other.then_some(current) })
+    }
+}
+
+/// Calls `body` with the stream of an array, where the context of a default stream is the first of
+/// those that it may be of.
 #[inline]
 pub fn with_stream<T>(
     thread: &CallingThread,
     array: &cai_array,
     body: impl FnOnce(Stream) -> Result<T>,
 ) -> Result<T> {
-    if array.stream > abi::CAI_STREAM_PER_THREAD {
-        return body(Stream::from_array(thread, array.stream, ptr::null_mut(), array.stream_id));
+    if !driver::is_default(array.stream) {
+        return body(Stream::from_handle(array.stream, array.stream_id));
     }
     let context = ArrayContext::of(thread, array)?;
     body(Stream::from_array(thread, array.stream, context.context, array.stream_id))
+}
+
+/// Calls `body` with the stream of an array, or with each of the two streams that a default stream
+/// without a context may mean.
+#[inline]
+pub fn with_streams(
+    thread: &CallingThread,
+    array: &cai_array,
+    mut body: impl FnMut(Stream) -> Result<()>,
+) -> Result<()> {
+    if !driver::is_default(array.stream) {
+        return body(Stream::from_handle(array.stream, array.stream_id));
+    }
+    let contexts = ArrayContexts::of(thread, array)?;
+    let first = Stream::from_array(thread, array.stream, contexts.first.context, array.stream_id);
+    match contexts.current {
+        None => body(first),
+        Some(current) => {
+            both(thread, array, first, current)?.into_iter().flatten().try_for_each(body)
+        }
+    }
+}
+
+/// Returns the streams of two contexts, of which `first` is in that of the memory. An id without a
+/// context is that of the stream in either; in that of the memory it identifies only the thread.
+///
+/// Fails if one of them is in a capture in which the other is not: to order a third stream with
+/// both would change that capture.
+#[cold]
+#[inline(never)]
+fn both(
+    thread: &CallingThread,
+    array: &cai_array,
+    first: Stream,
+    current: CUcontext,
+) -> Result<[Option<Stream>; 2]> {
+    let in_current = |id| Stream::from_array(thread, array.stream, current, id);
+    let second = in_current(0);
+    let states = match second.capture(thread) {
+        // Green contexts have no per-thread default stream. [cuStreamGetCtx]
+        Err(_) if array.stream == abi::CAI_STREAM_PER_THREAD && thread.is_green()? => {
+            return Ok([Some(first), None]);
+        }
+        state => (first.capture(thread)?, state?),
+    };
+    match states {
+        (Capture::None, Capture::None)
+            if array.stream_id != 0 && second.id(thread)? == array.stream_id =>
+        {
+            return Ok([Some(in_current(array.stream_id)), None]);
+        }
+        (Capture::Active, Capture::Active) => first.check_same_capture(thread, &second)?,
+        (Capture::Active, _) | (_, Capture::Active) => {
+            return fail!(
+                CAI_ERR_CAPTURE_PRODUCER,
+                "stream",
+                found = (
+                    "{}, which is being captured in one of two contexts that may be meant",
+                    array.stream
+                ),
+                expected = "the context of the stream in the array, which states none"
+            );
+        }
+        // A capture that was invalidated is refused when the stream is used.
+        _ => {}
+    }
+    Ok([Some(first), Some(second)])
 }

@@ -8,10 +8,10 @@ use std::mem::MaybeUninit;
 
 use crate::abi::{self, cai_array, cai_owner};
 use crate::device;
-use crate::driver::{self, CallingThread, Capture, Driver, Stream};
+use crate::driver::{self, CUcontext, CallingThread, Capture, Driver, Stream};
 use crate::error::{Failure, Result, fail};
 use crate::read;
-use crate::sync::array_context::{ArrayContext, with_stream};
+use crate::sync::array_context::{ArrayContext, ArrayContexts, with_stream, with_streams};
 use crate::sync::order::{Direction, order, wait_for};
 use crate::sync::{bad_flags, names_a_stream, policy, release_queue};
 use crate::{owner, unwind};
@@ -249,15 +249,26 @@ pub unsafe fn release_in_order(owner: *mut cai_owner, array: &cai_array) {
     }
 }
 
-/// Runs `body` with the context of an array current. Captures of other threads forbid it no call.
-pub fn in_context<T>(
-    array: &cai_array,
-    body: impl FnOnce(&'static Driver) -> Result<T>,
-) -> Result<T> {
-    let thread = CallingThread::new(driver::driver_of(array.device.r#type)?);
-    let context = ArrayContext::of(&thread, array)?;
-    let _entered = thread.enter(context.context)?;
-    thread.relaxed(|| body(thread.driver()))
+/// The context of an array, for work that needs it to be current.
+pub struct Inside {
+    thread: CallingThread,
+    context: ArrayContext,
+}
+
+impl Inside {
+    /// Finds the context.
+    pub fn of(array: &cai_array) -> Result<Inside> {
+        let thread = CallingThread::new(driver::driver_of(array.device.r#type)?);
+        let context = ArrayContext::of(&thread, array)?;
+        Ok(Inside { thread, context })
+    }
+
+    /// Runs `body` with the context current. Captures of other threads forbid it no call. `body`
+    /// orders no stream of an array, which may be of the context that is current outside.
+    pub fn run<T>(&self, body: impl FnOnce(&'static Driver) -> Result<T>) -> Result<T> {
+        let _entered = self.thread.enter(self.context.context)?;
+        self.thread.relaxed(|| body(self.thread.driver()))
+    }
 }
 
 /// Orders the stream of one array.
@@ -281,7 +292,8 @@ fn one(phase: Phase, array: &cai_array, consumer: u64, flags: u32) -> Result<()>
     }
 }
 
-/// Orders two streams of which one at least is a default stream.
+/// Orders two streams of which one at least is a default stream. One of the array may be either of
+/// two streams: then the consumer's is ordered with both.
 #[inline(never)]
 fn with_default(
     thread: &CallingThread,
@@ -291,7 +303,7 @@ fn with_default(
     flags: u32,
 ) -> Result<()> {
     let consumer = Stream::from_current_context(thread, consumer)?;
-    with_stream(thread, array, |producer| half(thread, phase, array, &producer, &consumer, flags))
+    with_streams(thread, array, |producer| half(thread, phase, array, &producer, &consumer, flags))
 }
 
 #[inline(always)]
@@ -378,15 +390,25 @@ fn unknown(phase: Phase, array: &cai_array, consumer: u64, flags: u32) -> Result
     if !conservative {
         return Ok(());
     }
-    let context = ArrayContext::of(thread, array)?;
+    let contexts = ArrayContexts::of(thread, array)?;
+    contexts.each(|context| whole_context(thread, phase, context, &consumer))
+}
+
+/// Orders a stream and all streams of a context.
+fn whole_context(
+    thread: &CallingThread,
+    phase: Phase,
+    context: CUcontext,
+    consumer: &Stream,
+) -> Result<()> {
     // Fails if a blocking stream of the context is being captured, which is all that can be queried
     // here.
-    Stream::from_array(thread, abi::CAI_STREAM_LEGACY, context.context, 0).capture(thread)?;
+    Stream::from_array(thread, abi::CAI_STREAM_LEGACY, context, 0).capture(thread)?;
     match phase {
         Phase::Begin => {
-            let entered = thread.enter(context.context)?;
-            let event = thread.event(context.context)?;
-            let recorded = thread.context_record(context.context, event.handle());
+            let entered = thread.enter(context)?;
+            let event = thread.event(context)?;
+            let recorded = thread.context_record(context, event.handle());
             if recorded.is_missing() {
                 return thread.relaxed(|| thread.context_synchronize().ok());
             }
@@ -400,7 +422,7 @@ fn unknown(phase: Phase, array: &cai_array, consumer: u64, flags: u32) -> Result
             let entered = thread.enter(own)?;
             let event = thread.event(own)?;
             consumer.record(thread, event.handle())?;
-            let waits = thread.context_wait(context.context, event.handle());
+            let waits = thread.context_wait(context, event.handle());
             drop(entered);
             if waits.is_missing() {
                 return consumer.synchronize(thread);
@@ -442,15 +464,15 @@ fn synchronize_one(array: &cai_array, flags: u32) -> Result<()> {
             if by_event || policy::in_force(flags)? & abi::CAI_SYNC_CONSERVATIVE == 0 {
                 return Ok(());
             }
-            let context = ArrayContext::of(thread, array)?;
-            Stream::from_array(thread, abi::CAI_STREAM_LEGACY, context.context, 0)
-                .capture(thread)?;
-            let _entered = thread.enter(context.context)?;
-            thread.relaxed(|| thread.context_synchronize().ok())
+            ArrayContexts::of(thread, array)?.each(|context| {
+                Stream::from_array(thread, abi::CAI_STREAM_LEGACY, context, 0).capture(thread)?;
+                let _entered = thread.enter(context)?;
+                thread.relaxed(|| thread.context_synchronize().ok())
+            })
         }
         Pending::Stream => {
             let thread = &CallingThread::new(driver::driver_of(array.device.r#type)?);
-            with_stream(thread, array, |producer| {
+            with_streams(thread, array, |producer| {
                 match producer.capture(thread)? {
                     Capture::None => {}
                     Capture::Active => {

@@ -4,11 +4,13 @@
 //! May use: `abi`, `device`, `driver`, `error`, `sync`, `sync::array_context`.
 //! Unsafe: none.
 
+use std::ffi::c_void;
+
 use crate::abi::{self, cai_array};
 use crate::device;
-use crate::driver::{self, CUcontext, CallingThread, Stream};
+use crate::driver::{self, CallingThread, Stream};
 use crate::error::{Result, fail};
-use crate::sync::array_context::{ArrayContext, with_stream};
+use crate::sync::array_context::{ArrayContext, ArrayContexts};
 use crate::sync::names_a_stream;
 
 /// Writes the identity of the array's stream into `context` and `stream_id`. One that the array
@@ -38,19 +40,33 @@ pub fn identify(array: &mut cai_array) -> Result<()> {
         );
     }
     let thread = &CallingThread::new(driver::driver_of(array.device.r#type)?);
-    let found = with_stream(thread, array, |stream| query(thread, &stream))?;
-    write(array, found);
+    if driver::is_default(array.stream) {
+        let contexts = ArrayContexts::of(thread, array)?;
+        return identify_default(thread, &contexts, array);
+    }
+    (array.context, array.stream_id) = query(thread, &Stream::from_handle(array.stream, 0))?;
     Ok(())
 }
 
-fn query(thread: &CallingThread, stream: &Stream) -> Result<(CUcontext, u64)> {
-    let state = stream.capture(thread)?;
-    stream.identity(thread, state)
+/// Writes the identity of a default stream. If it may be of either of two contexts, none is
+/// written: the id, which is that in the memory's, then identifies the thread.
+fn identify_default(
+    thread: &CallingThread,
+    contexts: &ArrayContexts,
+    array: &mut cai_array,
+) -> Result<()> {
+    let stream = Stream::from_array(thread, array.stream, contexts.first.context, 0);
+    let (context, id) = query(thread, &stream)?;
+    if contexts.current.is_none() {
+        array.context = context;
+    }
+    array.stream_id = id;
+    Ok(())
 }
 
-fn write(array: &mut cai_array, (context, id): (CUcontext, u64)) {
-    array.context = context.cast();
-    array.stream_id = id;
+fn query(thread: &CallingThread, stream: &Stream) -> Result<(*mut c_void, u64)> {
+    let state = stream.capture(thread)?;
+    stream.identity(thread, state).map(|(context, id)| (context.cast(), id))
 }
 
 /// Writes the identity of the stream 2 of an array that was imported, as far as the driver knows
@@ -68,15 +84,11 @@ pub fn identify_per_thread(array: &mut cai_array) {
     let _ = || -> Result<()> {
         let thread = &CallingThread::new(driver::driver()?);
         // Only a context that exists: an import creates none.
-        let memory = match array.context.is_null() {
+        let first = match array.context.is_null() {
             true => ArrayContext::of_memory(thread, array)?,
-            false => None,
+            false => Some(ArrayContext::of(thread, array)?),
         };
-        let context = memory.as_ref().map_or(array.context.cast(), |memory| memory.context);
-        if !context.is_null() {
-            let stream = Stream::from_array(thread, array.stream, context, 0);
-            write(array, query(thread, &stream)?);
-        }
-        Ok(())
+        let Some(first) = first else { return Ok(()) };
+        identify_default(thread, &first.or_current(thread, array)?, array)
     }();
 }

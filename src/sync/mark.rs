@@ -12,7 +12,7 @@ use crate::device::{self, Name};
 use crate::driver::{self, CUevent, CallingThread, Capture, Driver, Event};
 use crate::error::{Result, fail};
 use crate::read;
-use crate::sync::array_context::with_stream;
+use crate::sync::array_context::with_streams;
 use crate::sync::consume;
 use crate::sync::outgoing;
 
@@ -125,7 +125,10 @@ fn one(array: &cai_array) -> Result<Mark> {
         return Ok(Mark::Given(array.event));
     }
     let thread = &CallingThread::new(driver::driver_of(r#type)?);
-    with_stream(thread, array, |stream| {
+    // Only the producer writes to a read-only array, and it recorded the event.
+    let is_recorded = !array.event.is_null() && array.flags & abi::CAI_ARRAY_READONLY != 0;
+    let mut recorded: Option<Event> = None;
+    with_streams(thread, array, |stream| {
         match stream.capture(thread)? {
             Capture::None => {}
             Capture::Active => {
@@ -145,11 +148,16 @@ fn one(array: &cai_array) -> Result<Mark> {
                 );
             }
         }
-        // Only the producer writes to a read-only array, and it recorded the event.
-        if !array.event.is_null() && array.flags & abi::CAI_ARRAY_READONLY != 0 {
-            return Ok(Mark::Given(array.event));
+        if is_recorded {
+            return Ok(());
         }
-        let id = stream.checked_id(thread)?;
-        thread.record(&stream, id).map(Mark::Recorded)
-    })
+        // One of two streams that may be meant waits for the other.
+        if let Some(before) = recorded.take() {
+            stream.wait(thread, before.handle(), 0)?;
+            before.keep();
+        }
+        recorded = Some(thread.record(&stream, stream.checked_id(thread)?)?);
+        Ok(())
+    })?;
+    Ok(recorded.map_or(Mark::Given(array.event), Mark::Recorded))
 }

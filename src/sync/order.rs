@@ -5,7 +5,7 @@
 
 use crate::abi::{self, cai_status};
 use crate::driver::{CUevent, CallingThread, Capture, INVALID_CONTEXT, Stream};
-use crate::error::{Failure, Result, fail, failure};
+use crate::error::{Failure, Result, failure};
 use crate::sync::release_queue;
 
 /// `cuStreamWaitEvent`: an event from outside of the capture, waited for at each launch.
@@ -170,16 +170,7 @@ fn order_mode(
     match states {
         (Capture::None, Capture::None) => Ok(OrderMode::Event),
         (Capture::Active, Capture::Active) => {
-            let (one, other) = (from.graph(thread)?.0, to.graph(thread)?.0);
-            if one == other {
-                return Ok(OrderMode::Event);
-            }
-            fail!(
-                CAI_ERR_CAPTURE_MERGE,
-                "stream",
-                found = "two captures ({one} and {other})",
-                expected = "both streams in one capture"
-            )
+            from.check_same_capture(thread, to).map(|()| OrderMode::Event)
         }
         (Capture::Active, Capture::None) if flags & abi::CAI_CAPTURE_JOIN != 0 => {
             Ok(OrderMode::Event)

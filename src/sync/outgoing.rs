@@ -17,7 +17,7 @@ use crate::abi::{self, CAI_STREAM_LEGACY, CAI_STREAM_NONE, CAI_STREAM_PER_THREAD
 use crate::device;
 use crate::driver::{self, CallingThread, Driver, Stream};
 use crate::error::{Result, fail};
-use crate::sync::array_context::ArrayContext;
+use crate::sync::array_context::{ArrayContext, ArrayContexts};
 use crate::sync::policy;
 
 /// Returns true if consumers may see the array as it is, which [`replaced`] would confirm.
@@ -66,23 +66,32 @@ fn driver_of(array: &cai_array) -> Result<Option<&'static Driver>> {
 fn per_thread(array: &cai_array) -> Result<Option<cai_array>> {
     let Some(driver) = driver_of(array)? else { return Ok(None) };
     let thread = &CallingThread::new(driver);
-    let context = ArrayContext::of(thread, array)?;
-    let _entered = thread.enter(context.context)?;
+    let contexts = ArrayContexts::of(thread, array)?;
     if array.stream_id != 0 {
-        let own = Stream::from_array(thread, CAI_STREAM_PER_THREAD, context.context, 0);
+        let first = contexts.first.context;
+        let own = Stream::from_array(thread, CAI_STREAM_PER_THREAD, first, 0);
+        let _entered = own.enter(thread)?;
         let state = own.capture(thread)?;
         if own.identity(thread, state)?.1 == array.stream_id {
             return Ok(None);
         }
     }
-    let legacy = Stream::from_array(thread, CAI_STREAM_LEGACY, context.context, 0);
-    // Fails if a blocking stream of the context is being captured.
-    let state = legacy.capture(thread)?;
-    // The record waits for all blocking streams of the context, those of other threads included.
-    thread.record(&legacy, 0)?.keep();
-    let (context, stream_id) = legacy.identity(thread, state)?;
-    let (stream, context) = (CAI_STREAM_LEGACY, context.cast());
-    Ok(Some(cai_array { stream, stream_id, context, ..*array }))
+    let mut joined = cai_array { stream: CAI_STREAM_LEGACY, stream_id: 0, ..*array };
+    contexts.each(|context| {
+        let legacy = Stream::from_array(thread, CAI_STREAM_LEGACY, context, 0);
+        let _entered = legacy.enter(thread)?;
+        // Fails if a blocking stream of the context is being captured.
+        let state = legacy.capture(thread)?;
+        // The record waits for all blocking streams of the context, those of other threads too.
+        thread.record(&legacy, 0)?.keep();
+        // Where two contexts may be meant, neither is stated, so that consumers wait for both.
+        if contexts.current.is_none() {
+            let (context, stream_id) = legacy.identity(thread, state)?;
+            (joined.context, joined.stream_id) = (context.cast(), stream_id);
+        }
+        Ok(())
+    })?;
+    Ok(Some(joined))
 }
 
 /// Returns the stream for a dictionary, which states neither a context nor a thread.

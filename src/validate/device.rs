@@ -5,7 +5,7 @@
 
 use crate::abi::{self, cai_array};
 use crate::device::{Name, may_be_cuda};
-use crate::driver::{self, CallingThread, Capture, Stream};
+use crate::driver::{self, CUcontext, CallingThread, Capture, Stream};
 use crate::error::{Result, fail};
 use crate::layout::Span;
 
@@ -87,10 +87,19 @@ pub fn stream(array: &cai_array) -> Result<()> {
     if array.stream <= abi::CAI_STREAM_PER_THREAD {
         let context =
             if array.context.is_null() { thread.some_current()? } else { array.context.cast() };
-        let stream = Stream::from_array(thread, array.stream, context, array.stream_id);
-        return match stream.capture(thread)? {
-            Capture::None => stream.check_id(thread),
-            _ => Ok(()),
+        let check = |context| {
+            let stream = Stream::from_array(thread, array.stream, context, array.stream_id);
+            match stream.capture(thread)? {
+                Capture::None => stream.check_id(thread),
+                _ => Ok(()),
+            }
+        };
+        return match check(context) {
+            // An id without a context may also be that of the stream in the memory's context.
+            Err(failure) if array.context.is_null() && array.stream_id != 0 => {
+                in_context_of_memory(thread, array, check).unwrap_or(Err(failure))
+            }
+            checked => checked,
         };
     }
     let stream = Stream::from_array(thread, array.stream, std::ptr::null_mut(), array.stream_id);
@@ -110,4 +119,22 @@ pub fn stream(array: &cai_array) -> Result<()> {
         );
     }
     Ok(())
+}
+
+/// Calls `check` with the context that the memory belongs to. `None` if it is not known.
+fn in_context_of_memory(
+    thread: &CallingThread,
+    array: &cai_array,
+    check: impl FnOnce(CUcontext) -> Result<()>,
+) -> Option<Result<()>> {
+    let found = thread.relaxed(|| driver::owner_context(thread, array.data as u64));
+    let (context, device) = found.ok()?;
+    if !context.is_null() {
+        return Some(check(context));
+    }
+    let device = device?;
+    let primary = thread.relaxed(|| thread.primary(device)).ok()?;
+    let checked = check(primary);
+    thread.release_primary(device);
+    Some(checked)
 }
