@@ -371,7 +371,8 @@ def test_imports_state_whose_stream_2_is(built):  # noqa: F811
 
 
 def test_imports_state_whose_stream_1_is_when_asked(built):  # noqa: F811
-    """The context of the memory, whichever is current. The driver is asked once, and not by each begin and end."""
+    """The context of the memory, unless another one is current, which may be meant as well. The driver is asked once,
+    and not by each begin and end."""
     python(
         built,
         f"""
@@ -380,10 +381,16 @@ def test_imports_state_whose_stream_1_is_when_asked(built):  # noqa: F811
         obj = Exporter({DICTIONARY.format(stream=1)})
         plain, calls = counted(lambda: take(obj))
         assert calls == 0 and plain.array.stream_id == 0 and plain.context is None
-        # A begin finds the context of the memory by itself.
-        assert begin(plain, consumer) == 0
+        # A begin finds the contexts by itself.
+        assert counted(lambda: begin(plain, consumer))[0] == 0 and count("cuEventRecord") == 2
+        for stream in (1, 2):
+            either = take(Exporter({DICTIONARY.format(stream="stream")}), identify_stream=True)
+            assert either.context is None and either.array.stream_id != 0
+            assert counted(lambda: begin(either, consumer))[0] == 0 and count("cuEventRecord") == 2
+        use(0)
         taken = take(obj, identify_stream=True)
         assert taken.context == contexts[0] and taken.array.stream_id != 0
+        use(1)
         counted(lambda: begin(taken, consumer))
         assert count("cuPointerGetAttributes") == 0
         ok(cuda.cuCtxPopCurrent_v2(c.byref(c.c_void_p())))
