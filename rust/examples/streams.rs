@@ -23,15 +23,14 @@ fn produce(stream: &Arc<CudaStream>) -> Result<Array, Box<dyn Error>> {
 /// The second library reads the array on its own stream. The array is released after the copy.
 fn read(array: Array, stream: &Arc<CudaStream>) -> Result<Vec<f32>, Box<dyn Error>> {
     let imported = Imported::<f32>::read(array, stream)?;
-    Ok(stream.clone_dtoh(&imported.as_view())?)
+    Ok(stream.clone_dtoh(&imported.view(stream)?)?)
 }
 
 /// It writes the array as well.
 fn write(array: Array, stream: &Arc<CudaStream>) -> Result<(), Box<dyn Error>> {
     // SAFETY: nothing else accesses the data, except on streams that are ordered with the array's.
     let mut imported = unsafe { Imported::<f32>::write(array, stream) }?;
-    let mut view = imported.as_view_mut().ok_or("taken for reading")?;
-    stream.memcpy_htod(&[9.0f32; 3], &mut view)?;
+    stream.memcpy_htod(&[9.0f32; 3], &mut imported.view_mut(stream)?)?;
     Ok(())
 }
 

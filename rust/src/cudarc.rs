@@ -1,4 +1,5 @@
-//! Slices of [cudarc](https://docs.rs/cudarc): `CudaSlice` to arrays, and arrays to `CudaView`.
+//! Slices of [cudarc](https://docs.rs/cudarc): `CudaSlice` to arrays, and arrays to views that
+//! cudarc's functions take.
 //!
 //! A slice becomes an array by `Array::try_from`, which takes it over. Its stream is that of the
 //! slice, which waits for the work that cudarc has on others.
@@ -11,17 +12,22 @@
 //! let array = Array::try_from(stream.clone_htod(&[1.0f32, 2.0, 3.0])?)?;
 //! // Pass the array on; or use one that came from elsewhere, on a stream of cudarc.
 //! let imported = Imported::<f32>::read(array, &stream)?;
-//! assert_eq!(stream.clone_dtoh(&imported.as_view())?, [1.0, 2.0, 3.0]);
+//! assert_eq!(stream.clone_dtoh(&imported.view(&stream)?)?, [1.0, 2.0, 3.0]);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
 //! May use: `array`, `builder`, `device`, `element`, `error`, `stream`, `sys`, `view`.
-//! Unsafe: makes slices of addresses.
+//! Unsafe: releases what a value holds when it is dropped, and makes arguments of addresses.
 
+use std::marker::PhantomData;
 use std::mem::{ManuallyDrop, MaybeUninit};
-use std::sync::Arc;
+use std::ops::{Bound, RangeBounds};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use ::cudarc::driver::{CudaSlice, CudaStream, CudaView, CudaViewMut, DevicePtrMut, DeviceRepr};
+use ::cudarc::driver::{
+    CudaSlice, CudaStream, DevicePtr, DevicePtrMut, DeviceRepr, DeviceSlice, DriverError,
+    LaunchArgs, PushKernelArg, SyncOnDrop,
+};
 
 use crate::array::{Array, ArrayRef};
 use crate::builder::{Builder, check_count};
@@ -96,12 +102,44 @@ pub fn array_of<T: Element + DeviceRepr>(slice: CudaSlice<T>, shape: &[i64]) -> 
         .context(context.cu_ctx().cast());
     // SAFETY: the slice has as many elements as the shape, and owns its memory and its stream.
     // Nothing else has them from now on.
-    unsafe { builder.build(slice) }
+    let built = unsafe {
+        match is_per_thread(&from) {
+            true => builder.build(PerThread(ManuallyDrop::new(slice))),
+            false => builder.build(slice),
+        }
+    };
+    let mut array = built?;
+    if is_per_thread(&from) {
+        // So that other threads do not take their own stream for it.
+        let raw = array.as_mut_ptr();
+        // SAFETY: the array is valid, and nothing else has it yet.
+        call(|error| unsafe { sys::cai_array_identify(raw, error) })?;
+    }
+    Ok(array)
 }
 
-/// An array as a slice of cudarc, for work on one stream. That stream waits for the producer's work
-/// when it is made, and the producer's for that stream when it is dropped; then the array is
-/// released after the work on the stream.
+/// A slice on the per-thread default stream, which may be dropped by another thread, whose stream
+/// it is freed on then.
+struct PerThread<T>(ManuallyDrop<CudaSlice<T>>);
+
+impl<T> Drop for PerThread<T> {
+    fn drop(&mut self) {
+        let stream = self.0.stream();
+        // The legacy stream waits for the per-thread streams of all threads.
+        let all = stream.context().default_stream();
+        if stream.join(&all).is_ok() || all.synchronize().is_ok() {
+            // SAFETY: dropped once, here.
+            unsafe { ManuallyDrop::drop(&mut self.0) };
+        }
+    }
+}
+
+/// An array for work with cudarc. Its stream waits for the producer's work when it is made, and the
+/// producer's for it when it is dropped; then the array is released after the work.
+///
+/// The data is used through a [`View`] or a [`ViewMut`], each of which is made for one stream, of
+/// any that belong to the same context. That stream then waits for what it must come after: for the
+/// producer, and for the work on other streams that writes the data. The host does not block.
 ///
 /// ```no_run
 /// use cudarc::driver::CudaContext;
@@ -114,29 +152,121 @@ pub fn array_of<T: Element + DeviceRepr>(slice: CudaSlice<T>, shape: &[i64]) -> 
 /// unsafe fn clear(array: Array) -> Result<(), Box<dyn std::error::Error>> {
 ///     let stream = CudaContext::new(array.device().id as usize)?.new_stream()?;
 ///     let mut imported = unsafe { Imported::<f32>::write(array, &stream) }?;
-///     stream.memset_zeros(&mut imported.as_view_mut().expect("taken for writing"))?;
+///     stream.memset_zeros(&mut imported.view_mut(&stream)?)?;
 ///     Ok(())
 /// }
 /// ```
+///
+/// A view without a stream would not be ordered, so there is none:
+///
+/// ```compile_fail,E0061
+/// # use std::sync::Arc;
+/// # use cudarc::driver::CudaStream;
+/// # use libcai::{Array, cudarc::Imported};
+/// fn f(array: Array, stream: &Arc<CudaStream>) {
+///     let imported = Imported::<f32>::read(array, stream).unwrap();
+///     let view = imported.view();
+/// }
+/// ```
+///
+/// The data stays as long as a view of it:
+///
+/// ```compile_fail,E0505
+/// # use std::sync::Arc;
+/// # use cudarc::driver::CudaStream;
+/// # use libcai::{Array, cudarc::Imported};
+/// fn f(array: Array, stream: &Arc<CudaStream>) {
+///     let imported = Imported::<f32>::read(array, stream).unwrap();
+///     let view = imported.view(stream).unwrap();
+///     drop(imported);
+///     stream.clone_dtoh(&view).unwrap();
+/// }
+/// ```
+///
+/// While one view may write, there is no other, on any stream:
+///
+/// ```compile_fail,E0502
+/// # use std::sync::Arc;
+/// # use cudarc::driver::CudaStream;
+/// # use libcai::{Array, cudarc::Imported};
+/// fn f(array: Array, stream: &Arc<CudaStream>, other: &Arc<CudaStream>) {
+///     let mut imported = unsafe { Imported::<f32>::write(array, stream) }.unwrap();
+///     let view = imported.view(other).unwrap();
+///     stream.memset_zeros(&mut imported.view_mut(stream).unwrap()).unwrap();
+///     other.clone_dtoh(&view).unwrap();
+/// }
+/// ```
+///
+/// ```compile_fail,E0499
+/// # use std::sync::Arc;
+/// # use cudarc::driver::CudaStream;
+/// # use libcai::{Array, cudarc::Imported};
+/// fn f(array: Array, stream: &Arc<CudaStream>, other: &Arc<CudaStream>) {
+///     let mut imported = unsafe { Imported::<f32>::write(array, stream) }.unwrap();
+///     let mut first = imported.view_mut(stream).unwrap();
+///     other.memset_zeros(&mut imported.view_mut(other).unwrap()).unwrap();
+///     stream.memset_zeros(&mut first).unwrap();
+/// }
+/// ```
+///
+/// A view for reading cannot be written:
+///
+/// ```compile_fail,E0277
+/// # use std::sync::Arc;
+/// # use cudarc::driver::CudaStream;
+/// # use libcai::{Array, cudarc::Imported};
+/// fn f(array: Array, stream: &Arc<CudaStream>) {
+///     let imported = Imported::<f32>::read(array, stream).unwrap();
+///     stream.memset_zeros(&mut imported.view(stream).unwrap()).unwrap();
+/// }
+/// ```
+///
+/// Whether something else accesses the data is not known to the compiler:
+///
+/// ```compile_fail,E0133
+/// # use std::sync::Arc;
+/// # use cudarc::driver::CudaStream;
+/// # use libcai::{Array, cudarc::Imported};
+/// fn f(array: Array, stream: &Arc<CudaStream>) {
+///     Imported::<f32>::write(array, stream).unwrap();
+/// }
+/// ```
 pub struct Imported<T> {
-    slice: ManuallyDrop<CudaSlice<T>>,
     array: ManuallyDrop<Array>,
+    /// The consumer's stream, after which all others are ordered. Its value means one stream in
+    /// every thread.
     stream: Arc<CudaStream>,
     access: Access,
+    /// The other streams that views were made for since the last view for writing.
+    others: Mutex<Vec<Other>>,
+    elements: PhantomData<T>,
+}
+
+/// A stream that a view was made for, other than the consumer's. It waits for the consumer's.
+struct Other {
+    stream: Arc<CudaStream>,
+    writes: bool,
 }
 
 impl<T: Element + DeviceRepr> Imported<T> {
     /// Takes an array that the work only reads.
     ///
+    /// `stream` waits for the producer. If it is cudarc's per-thread default stream, whose value
+    /// means another stream in every thread, a new stream takes its place.
+    ///
     /// Fails with `CAI_ERR_CONVERT_DEVICE` for memory of another device than the stream's,
     /// `CAI_ERR_CONVERT_MASK`, `CAI_ERR_CONVERT_CONTIGUOUS`, `CAI_ERR_ALIGNMENT`,
-    /// `CAI_ERR_CONVERT_TYPE` or `CAI_ERR_CONVERT_BYTE_ORDER`, or with a status of
-    /// `cai_array_consume_begin`. If the array does not state its device, the driver is asked.
+    /// `CAI_ERR_CONVERT_TYPE` or `CAI_ERR_CONVERT_BYTE_ORDER`, with `CAI_ERR_DRIVER`, or with a
+    /// status of `cai_array_consume_begin`. If the array does not state its device, the driver is
+    /// asked.
     pub fn read(array: Array, stream: &Arc<CudaStream>) -> Result<Self> {
         Imported::new(array, stream, Access::Read)
     }
 
     /// Takes an array that the work reads and writes.
+    ///
+    /// If the array states no stream (`CAI_STREAM_NONE` or `CAI_STREAM_UNKNOWN`), nothing can wait
+    /// for this work later, so dropping the result blocks until it is done.
     ///
     /// Fails as [`Imported::read`], and with `CAI_ERR_READONLY`.
     ///
@@ -158,18 +288,15 @@ impl<T: Element + DeviceRepr> Imported<T> {
                 "a context that can be made current",
             )
         })?;
-        let begun = Consumer::begin(&array, stream(on), access)?;
-        // cudarc panics if it cannot make an event: then the consumer ends.
-        // SAFETY: as many elements are at the address, and stay there as long as the array; the
-        // slice is never dropped, which would free them.
-        let slice = unsafe { on.upgrade_device_ptr::<T>(array.data() as u64, array.len()) };
-        // The end is that of this value, which may move.
-        std::mem::forget(begun);
+        let on = if is_per_thread(on) { context.new_stream().map_err(driver)? } else { on.clone() };
+        // The end is that of the result, which may move.
+        std::mem::forget(Consumer::begin(&array, stream(&on), access)?);
         Ok(Imported {
-            slice: ManuallyDrop::new(slice),
             array: ManuallyDrop::new(array),
-            stream: on.clone(),
+            stream: on,
             access,
+            others: Mutex::new(Vec::new()),
+            elements: PhantomData,
         })
     }
 }
@@ -181,17 +308,245 @@ impl<T> Imported<T> {
         &self.array
     }
 
-    /// Returns the elements in C order.
-    #[must_use]
-    pub fn as_view(&self) -> CudaView<'_, T> {
-        self.slice.as_view()
+    /// Returns the elements in C order, for reading on a stream.
+    ///
+    /// Several views may be in use at once: on different streams, they are read in parallel. On
+    /// cudarc's per-thread default stream, the host blocks until the work before the view is done.
+    ///
+    /// Fails with `CAI_ERR_CONVERT_DEVICE` for a stream of another context, and with
+    /// `CAI_ERR_DRIVER`.
+    pub fn view(&self, stream: &Arc<CudaStream>) -> Result<View<'_, T>> {
+        self.enter(stream, false)?;
+        Ok(View(self.elements(stream)))
     }
 
-    /// Returns the elements for writing, or `None` if the array was taken for reading only.
-    #[must_use]
-    pub fn as_view_mut(&mut self) -> Option<CudaViewMut<'_, T>> {
-        (self.access != Access::Read).then(|| self.slice.as_view_mut())
+    /// Returns the elements in C order, for reading and writing on a stream.
+    ///
+    /// Fails as [`Imported::view`], and with `CAI_ERR_READONLY` if the array was taken for reading
+    /// only.
+    pub fn view_mut(&mut self, stream: &Arc<CudaStream>) -> Result<ViewMut<'_, T>> {
+        if self.access == Access::Read {
+            return Err(Error::new(
+                sys::CAI_ERR_READONLY,
+                "array",
+                "an array that was taken for reading",
+                "one of Imported::write",
+            ));
+        }
+        self.enter(stream, true)?;
+        Ok(ViewMut(self.elements(stream)))
     }
+
+    fn elements(&self, stream: &Arc<CudaStream>) -> Elements<'_, T> {
+        let (address, length) = (self.array.data() as u64, self.array.len());
+        Elements { address, length, stream: stream.clone(), data: PhantomData }
+    }
+
+    fn others(&self) -> MutexGuard<'_, Vec<Other>> {
+        self.others.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Makes a stream wait for the work that a view on it must come after. A view for writing is
+    /// made while there is no other, so all work through views is enqueued already; one for reading
+    /// while there is none for writing.
+    fn enter(&self, stream: &Arc<CudaStream>, writes: bool) -> Result<()> {
+        if stream.context() != self.stream.context() {
+            return Err(Error::new(
+                sys::CAI_ERR_CONVERT_DEVICE,
+                "stream",
+                format_args!(
+                    "a stream of another context, on device {}",
+                    stream.context().ordinal()
+                ),
+                format_args!("one of the context of device {}", self.stream.context().ordinal()),
+            ));
+        }
+        let mut others = self.others();
+        while let Some(index) = others.iter().position(|other| writes || other.writes) {
+            self.stream.join(&others[index].stream).map_err(driver)?;
+            others.swap_remove(index);
+        }
+        if is_per_thread(stream) {
+            // The view may be used by another thread, whose stream it is then.
+            return self.stream.synchronize().map_err(driver);
+        }
+        let has_waited = |other: &Other| *other.stream == **stream;
+        if **stream == *self.stream || others.iter().any(has_waited) {
+            return Ok(());
+        }
+        stream.join(&self.stream).map_err(driver)?;
+        others.push(Other { stream: stream.clone(), writes });
+        Ok(())
+    }
+}
+
+impl<T> Drop for Imported<T> {
+    /// Ends the work. If the driver does not say whether it is done, the array is never released.
+    fn drop(&mut self) {
+        // SAFETY: taken once, here.
+        let array = unsafe { ManuallyDrop::take(&mut self.array) };
+        let others = std::mem::take(&mut *self.others());
+        // Default streams are those of the current context.
+        let is_bound = self.stream.context().bind_to_thread().is_ok();
+        let follows = |other: &Other| {
+            self.stream.join(&other.stream).is_ok() || other.stream.synchronize().is_ok()
+        };
+        if !(is_bound && others.iter().all(follows)) {
+            std::mem::forget(array);
+            return;
+        }
+        let on = stream(&self.stream);
+        drop(Consumer::resume(&array, on, self.access));
+        let is_stated = !matches!(array.stream(), Stream::NONE | Stream::UNKNOWN);
+        if self.access != Access::Read && !is_stated && self.stream.synchronize().is_err() {
+            std::mem::forget(array);
+            return;
+        }
+        if let Err((array, _)) = array.release_after(on) {
+            match self.stream.synchronize() {
+                Ok(()) => drop(array),
+                Err(_) => std::mem::forget(array),
+            }
+        }
+    }
+}
+
+/// The elements of an [`Imported`] for reading on the stream that the view was made for, in place
+/// of a `CudaView`: cudarc's functions take it, and kernels as an argument.
+///
+/// On another stream, a function of cudarc blocks the host until the work on both is done. A kernel
+/// must be launched on the view's own stream; on cudarc's per-thread default stream, it must be done
+/// when the view is dropped.
+#[derive(Debug)]
+pub struct View<'a, T>(Elements<'a, T>);
+
+/// The elements of an [`Imported`] for reading and writing, in place of a `CudaViewMut`. Otherwise
+/// as [`View`].
+#[derive(Debug)]
+pub struct ViewMut<'a, T>(Elements<'a, T>);
+
+#[derive(Debug)]
+struct Elements<'a, T> {
+    address: u64,
+    length: usize,
+    stream: Arc<CudaStream>,
+    data: PhantomData<&'a [T]>,
+}
+
+impl<T> Elements<'_, T> {
+    /// Returns the address for work on a stream, which is enqueued before the result is dropped.
+    fn on<'b>(&'b self, stream: &'b CudaStream) -> (u64, SyncOnDrop<'b>) {
+        if is_per_thread(stream) || *stream != *self.stream {
+            if !is_per_thread(&self.stream) {
+                // What is before the view is before its stream.
+                self.stream.synchronize().expect("the stream that a view was made for");
+            }
+            return (self.address, SyncOnDrop::sync_stream(stream));
+        }
+        (self.address, SyncOnDrop::Record(None))
+    }
+
+    fn slice(&self, range: impl RangeBounds<usize>) -> Elements<'_, T> {
+        let start = match range.start_bound() {
+            Bound::Included(&first) => first,
+            Bound::Excluded(&before) => before + 1,
+            Bound::Unbounded => 0,
+        };
+        let end = match range.end_bound() {
+            Bound::Included(&last) => last + 1,
+            Bound::Excluded(&end) => end,
+            Bound::Unbounded => self.length,
+        };
+        assert!(start <= end && end <= self.length, "elements {start} to {end} of {}", self.length);
+        Elements {
+            address: self.address + (start * size_of::<T>()) as u64,
+            length: end - start,
+            stream: self.stream.clone(),
+            data: PhantomData,
+        }
+    }
+}
+
+macro_rules! views {
+    ($($name:ident),*) => {$(
+        impl<T> $name<'_, T> {
+            /// Returns the number of elements.
+            #[must_use]
+            pub fn len(&self) -> usize {
+                self.0.length
+            }
+
+            /// Returns true if there are no elements.
+            #[must_use]
+            pub fn is_empty(&self) -> bool {
+                self.len() == 0
+            }
+
+            /// Returns some of the elements, for reading. Panics if there are not as many.
+            #[must_use]
+            pub fn slice(&self, range: impl RangeBounds<usize>) -> View<'_, T> {
+                View(self.0.slice(range))
+            }
+        }
+
+        impl<T> DeviceSlice<T> for $name<'_, T> {
+            fn len(&self) -> usize {
+                self.0.length
+            }
+
+            fn stream(&self) -> &Arc<CudaStream> {
+                &self.0.stream
+            }
+        }
+
+        impl<T> DevicePtr<T> for $name<'_, T> {
+            fn device_ptr<'a>(&'a self, stream: &'a CudaStream) -> (u64, SyncOnDrop<'a>) {
+                self.0.on(stream)
+            }
+        }
+    )*};
+}
+
+views!(View, ViewMut);
+
+impl<T> ViewMut<'_, T> {
+    /// Returns some of the elements, for writing. Panics if there are not as many.
+    #[must_use]
+    pub fn slice_mut(&mut self, range: impl RangeBounds<usize>) -> ViewMut<'_, T> {
+        ViewMut(self.0.slice(range))
+    }
+}
+
+impl<T> DevicePtrMut<T> for ViewMut<'_, T> {
+    fn device_ptr_mut<'a>(&'a mut self, stream: &'a CudaStream) -> (u64, SyncOnDrop<'a>) {
+        self.0.on(stream)
+    }
+}
+
+// SAFETY: the argument of the kernel is the address, which the view holds as long as the launch
+// borrows it. Whoever launches the kernel states that its stream is that of the view.
+unsafe impl<'a, 'b: 'a, 'c: 'b, T> PushKernelArg<&'b View<'c, T>> for LaunchArgs<'a> {
+    #[inline(always)]
+    fn arg(&mut self, view: &'b View<'c, T>) -> &mut Self {
+        PushKernelArg::<&'b u64>::arg(self, &view.0.address)
+    }
+}
+
+// SAFETY: as above.
+unsafe impl<'a, 'b: 'a, 'c: 'b, T> PushKernelArg<&'b mut ViewMut<'c, T>> for LaunchArgs<'a> {
+    #[inline(always)]
+    fn arg(&mut self, view: &'b mut ViewMut<'c, T>) -> &mut Self {
+        PushKernelArg::<&'b u64>::arg(self, &view.0.address)
+    }
+}
+
+/// Returns true if the stream's value means another stream in every thread.
+fn is_per_thread(stream: &CudaStream) -> bool {
+    stream.cu_stream() as u64 == sys::CAI_STREAM_PER_THREAD
+}
+
+fn driver(refused: DriverError) -> Error {
+    Error::new(sys::CAI_ERR_DRIVER, "driver", refused, "success")
 }
 
 /// Returns the device of an array, which the driver knows if the producer did not state it: a
@@ -235,23 +590,4 @@ fn check<T: Element>(array: &ArrayRef, stream: &CudaStream) -> Result<()> {
         return Err(Error::new(sys::CAI_ERR_ALIGNMENT, "data", found, expected));
     }
     view::check_type::<T>(array.as_raw())
-}
-
-impl<T> Drop for Imported<T> {
-    fn drop(&mut self) {
-        // SAFETY: taken once, here. The slice must not free memory that is not its own; its stream
-        // waits for what cudarc has enqueued on others.
-        let (slice, array) =
-            unsafe { (ManuallyDrop::take(&mut self.slice), ManuallyDrop::take(&mut self.array)) };
-        slice.leak();
-        // Default streams are those of the current context. If it cannot be made current, there is
-        // no work to wait for any more.
-        let _ = self.stream.context().bind_to_thread();
-        let on = stream(&self.stream);
-        drop(Consumer::resume(&array, on, self.access));
-        if let Err((array, _)) = array.release_after(on) {
-            let _ = self.stream.synchronize();
-            drop(array);
-        }
-    }
 }

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use cudarc::driver::result::memset_d8_async;
 use cudarc::driver::{CudaContext, CudaSlice, CudaStream, DevicePtr};
 use libcai::cudarc::{Imported, array_of};
 use libcai::{Access, Array, Bool, Builder, Consumer, Device, Error, Producer, Stream, sys};
@@ -87,13 +88,14 @@ fn an_array_that_does_not_state_its_device_is_taken() {
     let unknown = |builder: Builder<'static>| builder.device(Device::UNKNOWN);
     let array = other(&slice, unknown, Counted(count.clone()));
     let imported = Imported::<f32>::read(array, &mine).unwrap();
-    assert_eq!(mine.clone_dtoh(&imported.as_view()).unwrap(), [1.0, 2.0, 3.0]);
+    let view = imported.view(&mine).unwrap();
+    assert_eq!(mine.clone_dtoh(&view).unwrap(), [1.0, 2.0, 3.0]);
     drop(imported);
     mine.synchronize().unwrap();
     let empty = Builder::new(std::ptr::null_mut::<f32>(), &[0, 3]).stream(Stream::NONE);
     // SAFETY: there is no data.
     let empty = unsafe { empty.build(()) }.unwrap();
-    assert_eq!(Imported::<f32>::read(empty, &mine).unwrap().as_view().len(), 0);
+    assert_eq!(Imported::<f32>::read(empty, &mine).unwrap().view(&mine).unwrap().len(), 0);
     let host = Box::new([1.0f32; 3]);
     let lost = Builder::new(host.as_ptr().cast_mut(), &[3]).stream(Stream::NONE);
     // SAFETY: three floats are there.
@@ -113,6 +115,168 @@ fn slices_and_shapes() {
     // SAFETY: nothing else accesses the data.
     unsafe { array.copy_from_slice(&[1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0]) }.unwrap();
     assert_eq!(array.to_vec::<f32>().unwrap(), [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
+}
+
+const N: usize = 4096;
+
+/// The streams of one context that a test takes for each part: two handles, the legacy default
+/// stream and the per-thread one.
+fn streams() -> Vec<Arc<CudaStream>> {
+    let context = CudaContext::new(0).unwrap();
+    let handle = || context.new_stream().unwrap();
+    vec![handle(), handle(), context.default_stream(), context.per_thread_stream()]
+}
+
+/// Every combination of the streams of the producer, of the import, of a view, and of another one.
+fn each_combination(body: impl Fn([&Arc<CudaStream>; 4])) {
+    let streams = streams();
+    for index in 0..streams.len().pow(4) {
+        let at = |place: u32| &streams[index / streams.len().pow(place) % streams.len()];
+        body([at(0), at(1), at(2), at(3)]);
+    }
+}
+
+/// An array of a producer that has just written it, on its stream.
+fn written(value: f32, on: &Arc<CudaStream>) -> Array {
+    // SAFETY: written next.
+    let mut slice = unsafe { on.alloc::<f32>(N) }.unwrap();
+    on.memset_zeros(&mut slice).unwrap();
+    on.memcpy_htod(&[value; N], &mut slice).unwrap();
+    Array::try_from(slice).unwrap()
+}
+
+fn filled(value: f32, imported: &mut Imported<f32>, on: &Arc<CudaStream>) {
+    let source = on.clone_htod(&[value; N]).unwrap();
+    on.memcpy_dtod(&source, &mut imported.view_mut(on).unwrap()).unwrap();
+}
+
+fn is_full(value: f32, slice: &CudaSlice<f32>) -> bool {
+    slice.stream().clone_dtoh(slice).unwrap().iter().all(|element| *element == value)
+}
+
+/// Readers on every stream wait for the producer; the producer's next work, and the end of the
+/// memory, wait for them.
+#[test]
+fn readers_are_ordered_on_every_stream() {
+    each_combination(|[producer, own, one, other]| {
+        let array = written(1.0, producer);
+        let imported = Imported::<f32>::read(array.clone(), own).unwrap();
+        let copied = |on: &Arc<CudaStream>| on.clone_dtod(&imported.view(on).unwrap()).unwrap();
+        let there = || copied(other);
+        let there = std::thread::scope(|scope| scope.spawn(there).join().unwrap());
+        let copies = [copied(one), there];
+        drop(imported);
+        // SAFETY: nothing else accesses the data.
+        let mut again = unsafe { Imported::<f32>::write(array, producer) }.unwrap();
+        filled(2.0, &mut again, producer);
+        drop(again);
+        // The memory of the array, which may be the next one's.
+        let next = written(3.0, producer);
+        assert!(copies.iter().all(|copy| is_full(1.0, copy)));
+        drop(next);
+    });
+}
+
+/// What is written on one stream is read and written on the others, and by the producer.
+#[test]
+fn writers_are_ordered_on_every_stream() {
+    each_combination(|[producer, own, one, other]| {
+        let array = written(1.0, producer);
+        // SAFETY: nothing else accesses the data.
+        let mut imported = unsafe { Imported::<f32>::write(array.clone(), own) }.unwrap();
+        filled(2.0, &mut imported, one);
+        let copy = other.clone_dtod(&imported.view(other).unwrap()).unwrap();
+        filled(3.0, &mut imported, other);
+        drop(imported);
+        let read = Imported::<f32>::read(array, producer).unwrap();
+        let last = producer.clone_dtod(&read.view(producer).unwrap()).unwrap();
+        assert!(is_full(2.0, &copy) && is_full(3.0, &last));
+    });
+}
+
+/// An array that states no stream cannot make anything wait later.
+#[test]
+fn a_writer_without_a_stream_to_make_wait() {
+    let streams = streams();
+    for own in &streams {
+        for one in &streams {
+            let slice = own.clone_htod(&[1.0f32; N]).unwrap();
+            own.synchronize().unwrap();
+            let address = slice.device_ptr(own).0 as *mut f32;
+            let builder = Builder::new(address, &[N as i64]).device(Device::cuda(0));
+            // SAFETY: the array keeps the slice.
+            let array = unsafe { builder.stream(Stream::NONE).build(slice) }.unwrap();
+            // SAFETY: nothing else accesses the data.
+            let mut imported = unsafe { Imported::<f32>::write(array.clone(), own) }.unwrap();
+            filled(2.0, &mut imported, one);
+            drop(imported);
+            for reader in &streams {
+                let read = Imported::<f32>::read(array.clone(), reader).unwrap();
+                assert!(is_full(2.0, &reader.clone_dtod(&read.view(reader).unwrap()).unwrap()));
+            }
+        }
+    }
+}
+
+/// A view on another stream than its own, and one that is used and dropped by another thread.
+#[test]
+fn a_view_on_another_stream_and_thread() {
+    each_combination(|[producer, own, one, other]| {
+        let array = written(1.0, producer);
+        // SAFETY: nothing else accesses the data.
+        let mut imported = unsafe { Imported::<f32>::write(array, own) }.unwrap();
+        let mut view = imported.view_mut(one).unwrap();
+        std::thread::scope(|scope| {
+            let work = || {
+                let source = other.clone_htod(&[2.0f32; N]).unwrap();
+                other.memcpy_dtod(&source, &mut view).unwrap();
+                let half = source.slice(..N / 2);
+                one.memcpy_dtod(&half, &mut view.slice_mut(N / 2..)).unwrap();
+                other.synchronize().unwrap();
+            };
+            scope.spawn(work).join().unwrap();
+        });
+        let view = imported.view(own).unwrap();
+        let copy = own.clone_dtod(&view.slice(..N / 2)).unwrap();
+        std::thread::scope(|scope| scope.spawn(|| drop(imported)).join().unwrap());
+        assert!(is_full(2.0, &copy));
+    });
+}
+
+/// The value of the per-thread stream means another one in each thread: its memory is freed after
+/// the work on that of the thread which made it, and no other thread reads on its own.
+#[test]
+fn a_per_thread_stream_of_another_thread() {
+    let context = CudaContext::new(0).unwrap();
+    let array = written(1.0, &context.per_thread_stream());
+    let on = context.new_stream().unwrap();
+    let work = Consumer::begin(&array, libcai::cudarc::stream(&on), Access::Write).unwrap();
+    // SAFETY: the array has as many bytes, and nothing else accesses them.
+    unsafe { memset_d8_async(array.data() as u64, 7, N, on.cu_stream()) }.unwrap();
+    work.end().unwrap();
+    std::thread::spawn(move || drop(array)).join().unwrap();
+    on.synchronize().unwrap();
+    let array = written(1.0, &context.per_thread_stream());
+    let read =
+        move || refused(Imported::read(array, &stream()), sys::CAI_ERR_STREAM_THREAD, "stream");
+    std::thread::spawn(read).join().unwrap();
+}
+
+#[test]
+fn views_that_are_refused() {
+    let (mine, theirs) = (stream(), stream());
+    let mut imported = Imported::<f32>::read(written(1.0, &theirs), &mine).unwrap();
+    let error = imported.view_mut(&mine).err().unwrap();
+    assert_eq!((error.status(), error.field()), (sys::CAI_ERR_READONLY, "array"));
+    if CudaContext::device_count().unwrap() > 1 {
+        let far = CudaContext::new(1).unwrap().new_stream().unwrap();
+        let error = imported.view(&far).err().unwrap();
+        assert_eq!((error.status(), error.field()), (sys::CAI_ERR_CONVERT_DEVICE, "stream"));
+    }
+    let view = imported.view(&mine).unwrap();
+    assert_eq!((view.len(), view.is_empty(), view.slice(1..=2).len()), (N, false, 2));
+    let out = std::panic::AssertUnwindSafe(|| view.slice(N..=N).len());
+    assert!(std::panic::catch_unwind(out).is_err());
 }
 
 /// Streams that live shorter than the program: borrowed for work, promised for an export.

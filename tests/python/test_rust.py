@@ -135,13 +135,22 @@ def test_slices_of_cudarc(schedule):
     ]
 
 
-@pytest.mark.parametrize("schedule", ["lazy", "threads"])
+@pytest.mark.parametrize("schedule", ["eager", "lazy", "random:7", "threads"])
 def test_what_slices_of_cudarc_need(schedule):
     """The tests that need a driver, on the simulated one."""
     build = [CARGO, "test", "-p", "libcai", "--features", "cudarc", "--test", "slices", "--no-run"]
     messages = map(json.loads, run(*build, "--message-format=json", cwd=ROOT).stdout.splitlines())
     [program] = [message["executable"] for message in messages if message.get("executable")]
-    run(ROOT / "target/release/cuda-sim", "run", f"--schedule={schedule}", "--", program)
+    # One test at a time: all of them use the default streams of one context.
+    run(ROOT / "target/release/cuda-sim", "run", f"--schedule={schedule}", "--", program, "--test-threads=1")
+
+
+def test_what_must_not_compile():
+    """The samples of the module for cudarc. Only a compiler that takes unstable options compares the codes of errors."""
+    command = [CARGO, "test", "-q", "-p", "libcai", "--features", "cudarc", "--doc", "cudarc"]
+    out = run(*command, cwd=ROOT, env={"RUSTC_BOOTSTRAP": "1"}).stdout
+    codes = re.findall(r"^/// ```compile_fail,(E\d+)$", (ROOT / "rust/src/cudarc.rs").read_text(), re.M)
+    assert len(codes) == len(set(codes)) == 6 and "running 6 tests" in out
 
 
 @pytest.mark.parametrize("package, folder, names", [

@@ -58,7 +58,7 @@ fn device_copy(array: Array) -> Result<Array> {
     let context = CudaContext::new(array.device().id as usize).map_err(fail)?;
     let stream = context.new_stream().map_err(fail)?;
     let imported = Imported::<f32>::read(array, &stream)?;
-    let copy = stream.clone_dtod(&imported.as_view()).map_err(fail)?;
+    let copy = stream.clone_dtod(&imported.view(&stream)?).map_err(fail)?;
     array_of(copy, &shape)
 }
 
