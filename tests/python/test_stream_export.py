@@ -252,6 +252,83 @@ def test_default_streams_of_another_context(built, own):  # noqa: F811
     )
 
 
+IN_EITHER_CONTEXT = """
+    data = buffer()
+    use(1)
+    ok(cuda.cuCtxEnablePeerAccess(c.c_void_p(contexts[0]), 0))
+    out, consumer = buffer(), stream()
+
+    def fill_halves(value):
+        # The first half in the memory's context.
+        for number in range(2):
+            use(number)
+            for byte in [9] * 7 + [value]:
+                ok(cuda.cuMemsetD8Async(c.c_uint64(data + number * SIZE // 2), c.c_ubyte(byte), c.c_size_t(SIZE // 2),
+                                        c.c_void_p({own})))
+"""
+
+
+@pytest.mark.parametrize("own", [1, 2])
+def test_default_streams_in_either_context(built, own):  # noqa: F811
+    """A dictionary does not state which one: that of the memory, or the one that is current. Both are ordered."""
+    python(
+        built,
+        IN_EITHER_CONTEXT.format(own=own)
+        + f"""
+    fill_halves(1)
+    taken = take(Exporter(dict(shape=(SIZE,), typestr="|u1", data=(data, False), version=3, stream={own})))
+    read(taken, out, consumer)
+    fill_halves(2)
+    assert bytes_of(out, consumer) == {{1}}
+    taken.release()
+    # What passes it on states neither. A dictionary may have readers that look in one of them only.
+    for protocols in ([P.EXCHANGE], [P.DLPACK]):
+        obj = give(make((SIZE,), "|u1", data, stream={own}))
+        fill_halves(3)
+        assert "current" in reason(obj)
+        taken = take(obj, protocols=protocols, stream=consumer)
+        read(taken, out, consumer)
+        assert bytes_of(out, consumer) == {{3}}
+        taken.release()
+    """,
+    )
+
+
+@pytest.mark.parametrize("protocols", ["[P.EXCHANGE]", "[P.DLPACK]"], ids=["table", "dlpack"])
+def test_per_thread_stream_of_another_thread_in_either_context(built, protocols):  # noqa: F811
+    python(
+        built,
+        IN_EITHER_CONTEXT.format(own=2)
+        + f"""
+    Thread()(lambda: fill_halves(1))
+    obj = give(make((SIZE,), "|u1", data, stream=2))
+    taken = take(obj, protocols={protocols}, stream=consumer)
+    read(taken, out, consumer)
+    assert bytes_of(out, consumer) == {{1}}
+    """,
+    )
+
+
+def test_a_tensor_of_another_threads_stream_is_released_after_it(built):  # noqa: F811
+    python(
+        built,
+        """
+        array = make((SIZE,), "|u1", buffer())
+        def consume():
+            use(0)
+            taken = take(give(array), protocols=[P.DLPACK], stream=2)
+            fill(taken.data, 1, 2)
+            return taken
+        thread = Thread()
+        taken, counted = thread(consume), array.counted
+        array.release()
+        taken.release()
+        assert P.soon(lambda: counted.gone)
+        assert thread(lambda: cuda.cuStreamQuery(c.c_void_p(2))) == 0
+        """,
+    )
+
+
 def test_beside_a_capture(built):  # noqa: F811
     """The legacy stream cannot be used beside a capture of a blocking stream: a reason, and the capture goes on."""
     python(

@@ -279,8 +279,11 @@ pub fn from_dlpack(
     unsafe { dlpack::describe(inside, flags, stream, strides, array) }.map_err(of(NAME))?;
     tensor.attach(py, array)?;
     if stream < abi::CAI_STREAM_UNKNOWN {
-        // A handle is identified, so that its reuse for another stream is noticed.
-        if stream > abi::CAI_STREAM_PER_THREAD && driver::is_present() {
+        // Identified before the release refers to it, so that the reuse of a handle for another
+        // stream is noticed, and a release by another thread.
+        if stream == abi::CAI_STREAM_PER_THREAD {
+            identity::identify_per_thread(array);
+        } else if stream > abi::CAI_STREAM_PER_THREAD && driver::is_present() {
             // Without an identity, the release does not notice it.
             let _ = identity::identify(array);
         }
