@@ -22,8 +22,11 @@
 use std::marker::PhantomData;
 use std::mem::{ManuallyDrop, MaybeUninit};
 use std::ops::{Bound, RangeBounds};
+use std::ptr::null_mut;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use ::cudarc::driver::result::ctx;
+use ::cudarc::driver::sys::CUcontext;
 use ::cudarc::driver::{
     CudaSlice, CudaStream, DevicePtr, DevicePtrMut, DeviceRepr, DeviceSlice, DriverError,
     LaunchArgs, PushKernelArg, SyncOnDrop,
@@ -236,6 +239,9 @@ pub struct Imported<T> {
     /// The consumer's stream, after which all others are ordered. Its value means one stream in
     /// every thread.
     stream: Arc<CudaStream>,
+    /// The context that was current when the work was begun, in which default streams have the same
+    /// meaning at its end.
+    current: usize,
     access: Access,
     /// The other streams that views were made for since the last view for writing.
     others: Mutex<Vec<Other>>,
@@ -279,21 +285,28 @@ impl<T: Element + DeviceRepr> Imported<T> {
 
     fn new(array: Array, on: &Arc<CudaStream>, access: Access) -> Result<Self> {
         check::<T>(&array, on)?;
-        let context = on.context();
-        context.bind_to_thread().map_err(|refused| {
-            Error::new(
-                sys::CAI_ERR_NO_CONTEXT,
-                "stream",
-                refused,
-                "a context that can be made current",
-            )
+        let caller = Current::now()?;
+        let own = on.context().cu_ctx();
+        let raw = array.as_raw();
+        // The array's default stream may be that of the caller's context.
+        let is_open = raw.stream <= sys::CAI_STREAM_PER_THREAD && raw.context.is_null();
+        let counts = is_open && !caller.0.is_null() && caller.0 != own;
+        let is_default = on.cu_stream() as u64 <= sys::CAI_STREAM_PER_THREAD;
+        let on = match is_per_thread(on) || (is_default && counts) {
+            true => on.context().new_stream().map_err(driver)?,
+            false => on.clone(),
+        };
+        let current = if counts { caller.0 } else { own };
+        Current::set(current).map_err(|refused| {
+            let expected = "a context that can be made current";
+            Error::new(sys::CAI_ERR_NO_CONTEXT, "stream", refused, expected)
         })?;
-        let on = if is_per_thread(on) { context.new_stream().map_err(driver)? } else { on.clone() };
         // The end is that of the result, which may move.
         std::mem::forget(Consumer::begin(&array, stream(&on), access)?);
         Ok(Imported {
             array: ManuallyDrop::new(array),
             stream: on,
+            current: current as usize,
             access,
             others: Mutex::new(Vec::new()),
             elements: PhantomData,
@@ -386,12 +399,14 @@ impl<T> Drop for Imported<T> {
         // SAFETY: taken once, here.
         let array = unsafe { ManuallyDrop::take(&mut self.array) };
         let others = std::mem::take(&mut *self.others());
-        // Default streams are those of the current context.
-        let is_bound = self.stream.context().bind_to_thread().is_ok();
+        let caller = Current::now();
         let follows = |other: &Other| {
             self.stream.join(&other.stream).is_ok() || other.stream.synchronize().is_ok()
         };
-        if !(is_bound && others.iter().all(follows)) {
+        let is_ready = caller.is_ok()
+            && others.iter().all(follows)
+            && Current::set(self.current as CUcontext).is_ok();
+        if !is_ready {
             std::mem::forget(array);
             return;
         }
@@ -537,6 +552,27 @@ unsafe impl<'a, 'b: 'a, 'c: 'b, T> PushKernelArg<&'b mut ViewMut<'c, T>> for Lau
     #[inline(always)]
     fn arg(&mut self, view: &'b mut ViewMut<'c, T>) -> &mut Self {
         PushKernelArg::<&'b u64>::arg(self, &view.0.address)
+    }
+}
+
+/// The calling thread's current context, or NULL. Dropping it makes it current again.
+struct Current(CUcontext);
+
+impl Current {
+    fn now() -> Result<Current> {
+        ctx::get_current().map(|found| Current(found.unwrap_or(null_mut()))).map_err(driver)
+    }
+
+    fn set(context: CUcontext) -> std::result::Result<(), DriverError> {
+        // SAFETY: NULL, or a context that was current before; if it was destroyed, the driver fails.
+        unsafe { ctx::set_current(context) }
+    }
+}
+
+impl Drop for Current {
+    fn drop(&mut self) {
+        // If that fails, the context was destroyed.
+        let _ = Current::set(self.0);
     }
 }
 

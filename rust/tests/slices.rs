@@ -4,7 +4,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use cudarc::driver::result::memset_d8_async;
+use cudarc::driver::result::{malloc_managed, memset_d8_async};
+use cudarc::driver::sys::{CUmemAttach_flags, CUstream};
 use cudarc::driver::{CudaContext, CudaSlice, CudaStream, DevicePtr};
 use libcai::cudarc::{Imported, array_of};
 use libcai::{Access, Array, Bool, Builder, Consumer, Device, Error, Producer, Stream, sys};
@@ -260,6 +261,38 @@ fn a_per_thread_stream_of_another_thread() {
     let read =
         move || refused(Imported::read(array, &stream()), sys::CAI_ERR_STREAM_THREAD, "stream");
     std::thread::spawn(read).join().unwrap();
+}
+
+/// The producer works on the second device with memory of the first, and states neither.
+#[test]
+fn a_default_stream_of_the_callers_context() {
+    if CudaContext::device_count().unwrap() < 2 {
+        return;
+    }
+    let (own, callers) = (CudaContext::new(0).unwrap(), CudaContext::new(1).unwrap());
+    let legacy = 1 as CUstream;
+    for on in [own.new_stream().unwrap(), own.default_stream(), own.per_thread_stream()] {
+        own.bind_to_thread().unwrap();
+        // SAFETY: the memory is never freed; nothing else accesses it.
+        let memory = unsafe { malloc_managed(N, CUmemAttach_flags::CU_MEM_ATTACH_GLOBAL) }.unwrap();
+        callers.bind_to_thread().unwrap();
+        let filled = |value| {
+            callers.bind_to_thread().unwrap();
+            // SAFETY: as many bytes are there.
+            unsafe { memset_d8_async(memory, value, N, legacy) }.unwrap();
+        };
+        filled(7);
+        let device = Device { kind: sys::CAI_DEVICE_CUDA_MANAGED, id: 0 };
+        let builder = Builder::new(memory as *mut u8, &[N as i64]).device(device);
+        // SAFETY: as above.
+        let array = unsafe { builder.stream(Stream::LEGACY).build(()) }.unwrap();
+        let imported = Imported::<u8>::read(array, &on).unwrap();
+        let copy = on.clone_dtod(&imported.view(&on).unwrap()).unwrap();
+        drop(imported);
+        filled(8);
+        let found = on.clone_dtoh(&copy).unwrap();
+        assert!(found.iter().all(|byte| *byte == 7), "{found:?}");
+    }
 }
 
 #[test]

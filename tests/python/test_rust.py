@@ -142,7 +142,7 @@ def test_what_slices_of_cudarc_need(schedule):
     messages = map(json.loads, run(*build, "--message-format=json", cwd=ROOT).stdout.splitlines())
     [program] = [message["executable"] for message in messages if message.get("executable")]
     # One test at a time: all of them use the default streams of one context.
-    run(ROOT / "target/release/cuda-sim", "run", f"--schedule={schedule}", "--", program, "--test-threads=1")
+    run(ROOT / "target/release/cuda-sim", "run", f"--schedule={schedule}", "--devices=2", "--", program, "--test-threads=1")
 
 
 def test_what_must_not_compile():
