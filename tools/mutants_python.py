@@ -65,8 +65,10 @@ MUTANTS = [
     ("own objects: no reference", TABLE, "if !as_is || owner::retain(array.owner).is_err() {", "if !as_is {", "import_objects"),
     ("own objects: masks", TABLE, "        && array.mask.is_null()\n", "", "import_types"),
     ("own objects: host memory", TABLE, "        && array.device.r#type != abi::CAI_DEVICE_CPU\n", "", "import_objects"),
-    ("types: an address that another type had", "src/python/cache.rs", "        self.nothing[place].r#type.store(0, Ordering::Relaxed);\n        // Fails", "        // Fails", "import_grad"),
-    ("types: an attribute that came later", "src/python/import/mod.rs", "offers::something(py, object.as_ptr())?", "offers::offer(py, object.as_ptr())?", "import_grad"),
+    ("types: an address that another type had", "src/python/cache.rs", "            && nothing.number.load(Ordering::Relaxed) == version.number", "", "import_grad"),
+    ("types: a table that another version had", "src/python/cache.rs", "            || self.number.load(Ordering::Relaxed) != version.number\n", "", "import_grad"),
+    ("types: an answer of a descriptor", OFFERS, "        is_lasting.set(false);\n", "", "import_grad"),
+    ("types: objects that look attributes up", OFFERS, "    if own.map(|own| own.get()) != usual.map(|usual| usual.get()) {\n        return Ok(None);\n    }\n", "", "import_grad"),
     ("own objects: streams of other threads", TABLE, "        && outgoing::is_final(array);", ";", "stream_export"),
     # --- what needs the driver to refuse
     ("reachable from the current context", "src/validate/device.rs", "        driver::device_pointer(thread, array.data)\n            .map_err(|failure| failure.at(format_args!(\"data\")))?;\n", "", "driver"),

@@ -1,21 +1,18 @@
-//! What types offer to compiled code, remembered by the address of the type.
+//! What types offer to compiled code, remembered by the type and its version.
 //!
-//! May use: `abi`, `dlpack::exchange_table`, `memory`, `python::capi`.
-//! Unsafe: reads entries that are leaked.
+//! May use: `abi`, `dlpack::exchange_table`, `python::capi`.
+//! Unsafe: restores pointers from the words that they are stored in.
 //!
-//! Most types offer nothing. That is remembered without keeping them alive: the caller provides a
-//! weak reference, whose callback calls [`Types::forget_nothing`] before another type can get the
-//! address. Every 256th time the type is asked again, for it may have got an attribute. A type that
-//! offers a table is kept alive by the caller, so that its address stays its own; there are places
-//! for 64.
+//! CPython gives a type a version, and another one after each change of the type or of a base
+//! (`tp_version_tag`). No two types of an interpreter have the same version, at any time: what is
+//! remembered ends with the type and with its next change, and keeps nothing alive.
 
 use std::ffi::c_void;
 use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering, fence};
 
 use crate::abi::{cai_array, cai_error, cai_status};
 use crate::dlpack::exchange_table::ExchangeTable;
-use crate::memory;
 use crate::python::capi::Object;
 
 /// `cai_exchange_api.from_object`.
@@ -25,15 +22,13 @@ pub type FromObject =
 /// The function of an attribute that is implemented in C.
 pub type Getter = unsafe extern "C-unwind" fn(*mut Object, *mut c_void) -> *mut Object;
 
-/// How objects of a type are asked whether they require grad, as PyTorch's tensors may.
-#[derive(Clone, Copy)]
-pub enum Grad {
-    /// Not at all: the type has no attribute `requires_grad`.
-    Never,
-    /// By the attribute.
-    Attribute,
-    /// By the function of the attribute, with this argument.
-    Getter(Getter, *mut c_void),
+/// A type as it is until its next change.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Version {
+    /// The type, borrowed.
+    pub r#type: *mut Object,
+    /// The number that CPython gave it; 0 if it has none, or none that is known.
+    pub number: u32,
 }
 
 /// What a type offers.
@@ -43,8 +38,9 @@ pub struct Offer {
     pub exchange: Option<FromObject>,
     /// DLPack's table.
     pub dlpack: Option<&'static ExchangeTable>,
-    /// How to ask whether an object requires grad.
-    pub grad: Grad,
+    /// Its objects may require grad, as PyTorch's tensors: the type has an attribute
+    /// `requires_grad`.
+    pub may_require_grad: bool,
     /// The values of its objects may be the conjugates of those in memory, as PyTorch's: the type
     /// has an attribute `is_conj`.
     pub may_be_conjugate: bool,
@@ -53,43 +49,76 @@ pub struct Offer {
 impl Offer {
     /// No table.
     pub const NOTHING: Offer =
-        Offer { exchange: None, dlpack: None, grad: Grad::Never, may_be_conjugate: false };
+        Offer { exchange: None, dlpack: None, may_require_grad: false, may_be_conjugate: false };
 
     /// Returns true if the type offers no table, and its objects are never asked about grad or
     /// conjugates.
     pub fn is_nothing(&self) -> bool {
         self.exchange.is_none()
             && self.dlpack.is_none()
-            && matches!(self.grad, Grad::Never)
+            && !self.may_require_grad
             && !self.may_be_conjugate
     }
 }
 
-struct Known {
-    r#type: *mut Object,
-    offer: Offer,
-}
+/// The function of the attribute `requires_grad`, if it is implemented in C, and its argument.
+pub type GradGetter = Option<(Getter, *mut c_void)>;
 
 const NOTHINGS: usize = 256;
 
 const OFFERS: usize = 64;
 
-/// A type that offers nothing is asked again after this many objects.
-const ASK_AGAIN: u32 = 256;
+/// An offer is in one of this many places.
+const WAYS: usize = 4;
 
+/// A type that offers nothing.
 struct Nothing {
-    r#type: AtomicUsize,
-    uses: AtomicU32,
+    r#type: AtomicPtr<Object>,
+    number: AtomicU32,
 }
 
-/// A hash table for types that offer nothing, and one for those that offer a table.
+/// A type that offers something. Threads of free-threaded builds read it while another one writes
+/// it: `sequence` is odd meanwhile, and another one afterwards.
+#[repr(align(64))]
+struct Known {
+    sequence: AtomicU32,
+    number: AtomicU32,
+    r#type: AtomicPtr<Object>,
+    exchange: AtomicPtr<c_void>,
+    dlpack: AtomicPtr<ExchangeTable>,
+    getter: AtomicPtr<c_void>,
+    closure: AtomicPtr<c_void>,
+    /// `GRAD` and `CONJUGATE`.
+    flags: AtomicU32,
+}
+
+impl Known {
+    /// Returns the values that `read` finds, if they are those of this type.
+    #[inline(always)]
+    fn read<T>(&self, version: Version, read: impl Fn(&Known) -> T) -> Option<T> {
+        // Acquire: pairs with the Release that ends `Types::add`.
+        let sequence = self.sequence.load(Ordering::Acquire);
+        if self.r#type.load(Ordering::Relaxed) != version.r#type
+            || self.number.load(Ordering::Relaxed) != version.number
+        {
+            return None;
+        }
+        let found = read(self);
+        // The loads above come before the next one: pairs with the fence in `Types::add`.
+        fence(Ordering::Acquire);
+        let is_whole = sequence % 2 == 0 && self.sequence.load(Ordering::Relaxed) == sequence;
+        is_whole.then_some(found)
+    }
+}
+
+const GRAD: u32 = 1;
+
+const CONJUGATE: u32 = 2;
+
+/// A hash table for types that offer nothing, and one for those that offer something.
 pub struct Types {
     nothing: [Nothing; NOTHINGS],
-    /// For each place of `nothing` the weak reference to its type, or NULL.
-    references: [AtomicPtr<Object>; NOTHINGS],
-    /// A thread changes `nothing` and `references`; in free-threaded builds, another may want to.
-    is_changing: AtomicBool,
-    offers: [AtomicPtr<Known>; OFFERS],
+    offers: [Known; OFFERS],
 }
 
 /// Types are aligned to 16 bytes.
@@ -102,115 +131,128 @@ impl Types {
     /// An empty cache.
     pub fn new() -> Self {
         Types {
-            nothing: [const { Nothing { r#type: AtomicUsize::new(0), uses: AtomicU32::new(0) } };
-                NOTHINGS],
-            references: [const { AtomicPtr::new(ptr::null_mut()) }; NOTHINGS],
-            is_changing: AtomicBool::new(false),
-            offers: [const { AtomicPtr::new(ptr::null_mut()) }; OFFERS],
+            nothing: [const {
+                Nothing { r#type: AtomicPtr::new(ptr::null_mut()), number: AtomicU32::new(0) }
+            }; NOTHINGS],
+            offers: [const {
+                Known {
+                    sequence: AtomicU32::new(0),
+                    number: AtomicU32::new(0),
+                    r#type: AtomicPtr::new(ptr::null_mut()),
+                    exchange: AtomicPtr::new(ptr::null_mut()),
+                    dlpack: AtomicPtr::new(ptr::null_mut()),
+                    getter: AtomicPtr::new(ptr::null_mut()),
+                    closure: AtomicPtr::new(ptr::null_mut()),
+                    flags: AtomicU32::new(0),
+                }
+            }; OFFERS],
         }
     }
 
-    /// Returns true if a type is known to offer nothing.
+    /// Returns true if a type is known to offer nothing. False for every type without a version.
     #[inline(always)]
-    pub fn offers_nothing(&self, r#type: *mut Object) -> bool {
-        let nothing = &self.nothing[hash(r#type) % NOTHINGS];
-        if nothing.r#type.load(Ordering::Relaxed) != r#type as usize {
-            return false;
-        }
-        let uses = nothing.uses.load(Ordering::Relaxed).wrapping_add(1);
-        nothing.uses.store(uses, Ordering::Relaxed);
-        uses % ASK_AGAIN != 0
+    pub fn offers_nothing(&self, version: Version) -> bool {
+        let nothing = &self.nothing[hash(version.r#type) % NOTHINGS];
+        // Where another thread writes the place, the two may belong to different types: then no
+        // type has both.
+        nothing.r#type.load(Ordering::Relaxed) == version.r#type
+            && nothing.number.load(Ordering::Relaxed) == version.number
+    }
+
+    /// Reads the place of a type, if it has one. The first place is the fast one; nearly always it
+    /// is that of the type.
+    #[inline(always)]
+    fn read<T>(&self, version: Version, read: impl Fn(&Known) -> T) -> Option<T> {
+        let first = hash(version.r#type) % OFFERS;
+        self.offers[first].read(version, &read).or_else(|| self.read_others(version, first, read))
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn read_others<T>(
+        &self,
+        version: Version,
+        first: usize,
+        read: impl Fn(&Known) -> T,
+    ) -> Option<T> {
+        (1..WAYS).find_map(|way| self.offers[first ^ way].read(version, &read))
     }
 
     /// Returns what a type is known to offer, if it offers something; `None` if it has to be asked.
+    #[inline(always)]
+    pub fn get(&self, version: Version) -> Option<Offer> {
+        let (exchange, dlpack, flags) = self.read(version, |known| {
+            (
+                known.exchange.load(Ordering::Relaxed),
+                known.dlpack.load(Ordering::Relaxed),
+                known.flags.load(Ordering::Relaxed),
+            )
+        })?;
+        // SAFETY: `add` stored a function of this type or NULL, and a reference or NULL.
+        let (exchange, dlpack) = unsafe {
+            (std::mem::transmute::<*mut c_void, Option<FromObject>>(exchange), dlpack.as_ref())
+        };
+        let (may_require_grad, may_be_conjugate) = (flags & GRAD != 0, flags & CONJUGATE != 0);
+        Some(Offer { exchange, dlpack, may_require_grad, may_be_conjugate })
+    }
+
+    /// Returns the function of a type's attribute `requires_grad`, if it is known.
     #[inline]
-    pub fn get(&self, r#type: *mut Object) -> Option<&'static Offer> {
-        let hash = hash(r#type);
-        // SAFETY: NULL or a leaked box. Acquire pairs with the Release in `add`.
-        let known: &'static Known =
-            unsafe { self.offers[hash % OFFERS].load(Ordering::Acquire).as_ref() }?;
-        (known.r#type == r#type).then_some(&known.offer)
+    pub fn grad_getter(&self, version: Version) -> GradGetter {
+        let (getter, closure) = self.read(version, |known| {
+            (known.getter.load(Ordering::Relaxed), known.closure.load(Ordering::Relaxed))
+        })?;
+        // SAFETY: `add` stored a function of this type or NULL.
+        let getter = unsafe { std::mem::transmute::<*mut c_void, Option<Getter>>(getter) };
+        getter.map(|getter| (getter, closure))
     }
 
-    /// Returns what a type is known to offer, if it offers a table, wherever it is stored.
-    pub fn find(&self, r#type: *mut Object) -> Option<Offer> {
-        let hash = hash(r#type);
-        for place in 0..OFFERS {
-            // SAFETY: NULL or a leaked box, as in `get`.
-            let known =
-                unsafe { self.offers[(hash + place) % OFFERS].load(Ordering::Acquire).as_ref() }?;
-            if known.r#type == r#type {
-                return Some(known.offer);
-            }
+    /// Remembers what a type offers, in place of another type if there is no space. A type without
+    /// a version is asked each time.
+    pub fn add(&self, version: Version, offer: &Offer, getter: GradGetter) {
+        if version.number == 0 {
+            return;
         }
-        None
-    }
-
-    /// Returns true if a type is remembered to offer nothing, also when it is time to ask it again.
-    pub fn has_nothing(&self, r#type: *mut Object) -> bool {
-        self.nothing[hash(r#type) % NOTHINGS].r#type.load(Ordering::Relaxed) == r#type as usize
-    }
-
-    /// Remembers that a type offers nothing. Takes a weak reference to the type, and returns one
-    /// that the caller must release: that of the type whose place this was, or NULL.
-    pub fn add_nothing(&self, r#type: *mut Object, reference: *mut Object) -> *mut Object {
-        if self.is_changing.swap(true, Ordering::Acquire) {
-            // The type is asked each time until its turn comes.
-            return reference;
+        if offer.is_nothing() {
+            let nothing = &self.nothing[hash(version.r#type) % NOTHINGS];
+            nothing.r#type.store(version.r#type, Ordering::Relaxed);
+            nothing.number.store(version.number, Ordering::Relaxed);
+            return;
         }
-        let place = hash(r#type) % NOTHINGS;
-        // The old type may end in another thread, which no longer finds the reference then: nothing
-        // is left of the type by that time.
-        self.nothing[place].r#type.store(0, Ordering::Relaxed);
-        let old = self.references[place].swap(reference, Ordering::AcqRel);
-        self.nothing[place].r#type.store(r#type as usize, Ordering::Relaxed);
-        self.is_changing.store(false, Ordering::Release);
-        old
-    }
-
-    /// Forgets the type of a weak reference. Returns true if the caller must release the reference.
-    pub fn forget_nothing(&self, reference: *mut Object) -> bool {
-        let place = self.references.iter().position(|at| at.load(Ordering::Acquire) == reference);
-        let Some(place) = place else { return false };
-        self.nothing[place].r#type.store(0, Ordering::Relaxed);
-        // Fails if another thread uses the place by now, and releases the reference.
-        self.references[place]
-            .compare_exchange(reference, ptr::null_mut(), Ordering::AcqRel, Ordering::Acquire)
-            .is_ok()
-    }
-
-    /// Remembers a type that offers something. Returns true if the caller must keep the type alive
-    /// for good, so that its address stays its own.
-    pub fn add(&self, r#type: *mut Object, offer: Offer) -> bool {
-        let hash = hash(r#type);
-        if self.has_nothing(r#type) {
-            // It got an attribute since.
-            self.nothing[hash % NOTHINGS].r#type.store(0, Ordering::Relaxed);
+        let first = hash(version.r#type) % OFFERS;
+        let is_free = |&way: &usize| {
+            let r#type = self.offers[first ^ way].r#type.load(Ordering::Relaxed);
+            r#type.is_null() || r#type == version.r#type
+        };
+        let way = (0..WAYS).find(is_free).unwrap_or(version.number as usize % WAYS);
+        let known = &self.offers[first ^ way];
+        let sequence = known.sequence.load(Ordering::Relaxed);
+        let writing = sequence.wrapping_add(1);
+        // Acquire: pairs with the Release of the call that wrote the place before.
+        if sequence % 2 != 0
+            || known
+                .sequence
+                .compare_exchange(sequence, writing, Ordering::Acquire, Ordering::Relaxed)
+                .is_err()
+        {
+            // Another thread writes the place: the type is asked again.
+            return;
         }
-        // Without memory for it, such a type is asked each time.
-        let Ok(known) = memory::boxed(Known { r#type, offer }) else { return false };
-        let known = Box::into_raw(known);
-        for place in 0..OFFERS {
-            let slot = &self.offers[(hash + place) % OFFERS];
-            let empty = ptr::null_mut();
-            if slot.compare_exchange(empty, known, Ordering::AcqRel, Ordering::Acquire).is_ok() {
-                return true;
-            }
-        }
-        // The table is full: such a type is asked each time.
-        // SAFETY: made above, and published nowhere.
-        drop(unsafe { Box::from_raw(known) });
-        false
-    }
-
-    /// Forgets everything. Entries of types that offer a table are leaked, with a reference each:
-    /// another thread may be reading them.
-    pub fn forget(&self) {
-        for nothing in &self.nothing {
-            nothing.r#type.store(0, Ordering::Relaxed);
-        }
-        for offer in &self.offers {
-            offer.store(ptr::null_mut(), Ordering::Release);
-        }
+        // The store above comes before those below.
+        fence(Ordering::Release);
+        let (getter, closure) = getter
+            .map_or((ptr::null_mut(), ptr::null_mut()), |found| (found.0 as *mut c_void, found.1));
+        let exchange = offer.exchange.map_or(ptr::null_mut(), |function| function as *mut c_void);
+        let dlpack = offer.dlpack.map_or(ptr::null_mut(), |table| ptr::from_ref(table).cast_mut());
+        let grad = if offer.may_require_grad { GRAD } else { 0 };
+        let conjugate = if offer.may_be_conjugate { CONJUGATE } else { 0 };
+        known.number.store(version.number, Ordering::Relaxed);
+        known.r#type.store(version.r#type, Ordering::Relaxed);
+        known.exchange.store(exchange, Ordering::Relaxed);
+        known.dlpack.store(dlpack, Ordering::Relaxed);
+        known.getter.store(getter, Ordering::Relaxed);
+        known.closure.store(closure, Ordering::Relaxed);
+        known.flags.store(grad | conjugate, Ordering::Relaxed);
+        known.sequence.store(writing.wrapping_add(1), Ordering::Release);
     }
 }

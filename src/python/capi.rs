@@ -11,7 +11,7 @@ use std::ffi::{CStr, c_char, c_int, c_longlong, c_ulong, c_ulonglong, c_void};
 use std::mem::{MaybeUninit, offset_of};
 use std::ops::Range;
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
 use crate::abi::{self, _object};
 use crate::error::{Failure, Result, fail, failure};
@@ -87,7 +87,6 @@ pub(super) const METH_VARARGS_KEYWORDS: c_int = 1 | 2;
 pub(super) const METH_VARARGS: c_int = 1;
 pub(super) const METH_FASTCALL_KEYWORDS: c_int = 0x80 | 2;
 pub(super) const METH_NOARGS: c_int = 4;
-pub(super) const METH_O: c_int = 8;
 /// `T_PYSSIZET` / `Py_T_PYSSIZET`
 pub(super) const T_PYSSIZET: c_int = 19;
 pub(super) const READONLY: c_int = 1;
@@ -181,6 +180,7 @@ table! {
         capsule_rename = "PyCapsule_SetName" (*mut Object, *const c_char) -> c_int;
         type_from_spec = "PyType_FromSpec" (*mut TypeSpec) -> *mut Object;
         type_slot = "PyType_GetSlot" (*mut Object, c_int) -> *mut c_void;
+        type_flags = "PyType_GetFlags" (*mut Object) -> c_ulong;
         import = "PyImport_ImportModule" (*const c_char) -> *mut Object;
         function_new = "PyCFunction_NewEx" (*const MethodDef, *mut Object, *mut Object)
             -> *mut Object;
@@ -206,6 +206,12 @@ table! {
         // Looks an attribute up in the types that a type derives from; borrowed, and without an
         // exception if there is none. Used up to 3.13 only.
         type_lookup = "_PyType_Lookup" (*mut Object, *mut Object) -> *mut Object;
+        // The same with a new reference, as free-threaded code needs: 3.13.
+        type_lookup_ref = "_PyType_LookupRef" (*mut Object, *mut Object) -> *mut Object;
+        // The dictionary of a type itself: 3.12.
+        type_dict = "PyType_GetDict" (*mut Object) -> *mut Object;
+        // Gives a type a version if it has none: 3.12. Looking an attribute up does so as well.
+        assign_version = "PyUnstable_Type_AssignVersionTag" (*mut Object) -> c_int;
         // 3.13: returns a new reference, as free-threaded code needs.
         dict_get_ref = "PyDict_GetItemRef" (*mut Object, *mut Object, *mut *mut Object) -> c_int;
     }
@@ -268,6 +274,10 @@ pub struct Facts {
     pub thread_offset: usize,
     /// Bytes of the head that every object begins with; 0 if not known.
     pub head: usize,
+    /// Bytes from the start of a type to its version (`tp_version_tag`); 0 if not known.
+    pub type_version: usize,
+    /// A type keeps the number of its last version until it gets the next one: 3.9.
+    pub keeps_versions: bool,
     /// A free-threaded build: several threads run Python at once.
     pub free_threaded: bool,
     /// The version, as in 0x030d: 3.13.
@@ -359,6 +369,9 @@ impl Capi {
     }
 }
 
+/// `Py_TPFLAGS_VALID_VERSION_TAG`: of importance in 3.9 only, later versions set the number to 0.
+const VALID_VERSION_TAG: c_ulong = 1 << 19;
+
 /// The last version whose `_PyType_Lookup` is known: it is private.
 const LAST_TYPE_LOOKUP: u32 = 0x030d;
 
@@ -419,6 +432,7 @@ fn find() -> Result<&'static Capi> {
     capi.facts.free_threaded = text.contains("free-threading");
     if capi.facts.version > LAST_TYPE_LOOKUP {
         capi.type_lookup = None;
+        capi.type_lookup_ref = None;
     }
     if capi.facts.version < 0x0309 {
         return fail!(
@@ -662,6 +676,7 @@ impl Capi {
             self.look_at_integers();
             self.look_at_dictionaries();
             self.look_at_lists();
+            self.look_at_types();
             let facts = &self.facts;
             let places = [facts.type_offset, facts.tuple_size, facts.head, facts.dict_used];
             self.facts.is_standard = places
@@ -782,6 +797,160 @@ impl Capi {
             }
         });
         self.facts.list_items = if agrees { self.facts.head + size_of::<usize>() } else { 0 };
+    }
+
+    /// Probes where types store their version, with one whose base changes. `tp_version_tag` is the
+    /// word after the next to `tp_weaklist`, whose place `type` publishes.
+    ///
+    /// # Safety
+    /// The GIL is held.
+    unsafe fn look_at_types(&mut self) {
+        // SAFETY: the GIL is held. Every object that is made here is released, or leaked where
+        // there is no memory for the next one.
+        unsafe {
+            let size = |name: &CStr| {
+                let name = (self.str_intern)(name.as_ptr());
+                if name.is_null() {
+                    return 0;
+                }
+                let value = (self.get_attr)(self.type_type, name);
+                (self.decref)(name);
+                if value.is_null() {
+                    return 0;
+                }
+                let mut overflow = 0;
+                let size = (self.long_as_signed)(value, &raw mut overflow);
+                (self.decref)(value);
+                usize::try_from(size).unwrap_or(0)
+            };
+            let (weak, whole) = (size(c"__weakrefoffset__"), size(c"__basicsize__"));
+            let offset = weak + 2 * size_of::<usize>();
+            if weak == 0 || weak % size_of::<usize>() != 0 || offset + size_of::<u64>() > whole {
+                return;
+            }
+            let (base, name) = (self.new_type(ptr::null_mut()), (self.str_intern)(c"x".as_ptr()));
+            if base.is_null() || name.is_null() {
+                return;
+            }
+            let derived = self.new_type(base);
+            if !derived.is_null() {
+                if let Some(keeps) = self.probe_versions(base, derived, name, offset) {
+                    (self.facts.type_version, self.facts.keeps_versions) = (offset, keeps);
+                }
+                (self.decref)(derived);
+            }
+            (self.decref)(name);
+            (self.decref)(base);
+        }
+    }
+
+    /// Returns a new type with this base, or with `object`; NULL on failure.
+    ///
+    /// # Safety
+    /// The GIL is held; `base` is NULL or a type.
+    unsafe fn new_type(&self, base: *mut Object) -> *mut Object {
+        // SAFETY: the GIL is held. A tuple takes over the references to its items.
+        unsafe {
+            let (arguments, bases) =
+                ((self.tuple_new)(3), (self.tuple_new)(isize::from(!base.is_null())));
+            let (name, members) = ((self.str_intern)(c"libcai_probe".as_ptr()), (self.dict_new)());
+            if [arguments, bases, name, members].contains(&ptr::null_mut()) {
+                return ptr::null_mut();
+            }
+            if !base.is_null() {
+                (self.incref)(base);
+                (self.tuple_set)(bases, 0, base);
+            }
+            for (index, item) in [name, bases, members].into_iter().enumerate() {
+                (self.tuple_set)(arguments, index as isize, item);
+            }
+            let made = (self.call)(self.type_type, arguments, ptr::null_mut());
+            (self.decref)(arguments);
+            made
+        }
+    }
+
+    /// Returns whether types keep the number of their last version, if the number is at `offset`.
+    ///
+    /// # Safety
+    /// The GIL is held; two types that nothing else uses, of which one derives from the other.
+    unsafe fn probe_versions(
+        &self,
+        base: *mut Object,
+        derived: *mut Object,
+        name: *mut Object,
+        offset: usize,
+    ) -> Option<bool> {
+        // SAFETY: the GIL is held. `offset` is inside of a type, as `__basicsize__` states, and
+        // every bit pattern is a valid integer.
+        unsafe {
+            let number = |of: *mut Object| of.cast::<u8>().add(offset).cast::<u32>().read();
+            let has_version = || (self.type_flags)(derived) & VALID_VERSION_TAG != 0;
+            // Gives the base an attribute, and reads it from the type that derives from it.
+            let set = |value| (self.set_attr)(base, name, value) == 0;
+            let look_up = |value: *mut Object| {
+                let found = (self.get_attr)(derived, name);
+                if !found.is_null() {
+                    (self.decref)(found);
+                }
+                found == value
+            };
+            if !set(self.none) || !look_up(self.none) {
+                return None;
+            }
+            let (first, of_base, had_version) = (number(derived), number(base), has_version());
+            if first == 0 || of_base == 0 || first == of_base || !look_up(self.none) {
+                return None;
+            }
+            if number(derived) != first || !set(self.r#true) {
+                return None;
+            }
+            let keeps = match number(derived) {
+                0 => false,
+                kept => {
+                    if kept != first || !had_version || has_version() {
+                        return None;
+                    }
+                    true
+                }
+            };
+            if !look_up(self.r#true) {
+                return None;
+            }
+            let second = number(derived);
+            (second != 0 && second != first && (!keeps || has_version())).then_some(keeps)
+        }
+    }
+
+    /// Returns the number of a type's version: another one after each change of the type or of a
+    /// base. 0 if it has none, or if that is not known.
+    ///
+    /// # Safety
+    /// The GIL is held; a live type.
+    #[inline(always)]
+    pub unsafe fn type_version(&self, r#type: *mut Object) -> u32 {
+        // SAFETY: `look_at_types` found the number there, and the type is alive (this function's
+        // contract). Other threads of a free-threaded build change it atomically.
+        unsafe {
+            match self.facts.type_version {
+                0 => 0,
+                _ if self.facts.keeps_versions && !self.has_version(r#type) => 0,
+                offset => {
+                    let number = r#type.cast::<u8>().add(offset).cast::<u32>();
+                    AtomicU32::from_ptr(number).load(Ordering::Acquire)
+                }
+            }
+        }
+    }
+
+    /// Asks CPython whether the number of a type's version counts.
+    ///
+    /// # Safety
+    /// As for [`Capi::type_version`].
+    #[inline(never)]
+    unsafe fn has_version(&self, r#type: *mut Object) -> bool {
+        // SAFETY: the GIL is held and the type is alive (this function's contract).
+        unsafe { (self.type_flags)(r#type) & VALID_VERSION_TAG != 0 }
     }
 
     /// Returns the value of an exact integer if it has one digit, or two and is positive.

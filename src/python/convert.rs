@@ -1,12 +1,13 @@
 //! Conversions between Python objects and native values.
 //!
-//! May use: `error`, `python::capi`, `python::interpreter`.
+//! May use: `error`, `python::cache`, `python::capi`, `python::interpreter`.
 //! Unsafe: calls CPython with the GIL held.
 
 use std::ffi::c_char;
 use std::ptr::{self, NonNull};
 
 use crate::error::{Result, Text, fail};
+use crate::python::cache::Version;
 use crate::python::capi::Object;
 use crate::python::interpreter::{Owned, Py, raised};
 
@@ -89,6 +90,93 @@ impl Py {
     pub fn type_of(self, object: *mut Object) -> *mut Object {
         // SAFETY: the GIL is held; the object is alive.
         unsafe { self.capi().type_of(object) }
+    }
+
+    /// Returns an object's type and the version that it has now.
+    #[inline(always)]
+    pub fn version_of(self, object: *mut Object) -> Version {
+        let r#type = self.type_of(object);
+        // SAFETY: the GIL is held; the object keeps its type alive.
+        Version { r#type, number: unsafe { self.capi().type_version(r#type) } }
+    }
+
+    /// Returns a type with its version, which it gets if it has none. CPython may deny it one.
+    pub fn assign_version(self, r#type: *mut Object) -> Result<Version> {
+        let capi = self.capi();
+        match capi.assign_version {
+            // SAFETY: the GIL is held; a live type.
+            Some(assign) => drop(unsafe { assign(r#type) }),
+            // Looking any attribute up does it.
+            None => drop(self.own_attribute(r#type, self.names.requires_grad)?),
+        }
+        // SAFETY: the GIL is held; a live type.
+        Ok(Version { r#type, number: unsafe { capi.type_version(r#type) } })
+    }
+
+    /// Looks an attribute up as Python looks up special methods: in a type and its bases, without
+    /// calling a descriptor. Returns as well whether the version of the type covers the result:
+    /// where CPython has no function for it, the attribute of the type is read instead, in which
+    /// the metaclass has a part.
+    pub fn own_attribute(
+        self,
+        r#type: *mut Object,
+        name: *mut Object,
+    ) -> Result<(Option<Owned>, bool)> {
+        let capi = self.capi();
+        if let Some(lookup) = capi.type_lookup_ref {
+            // SAFETY: the GIL is held; both objects are alive.
+            let found = NonNull::new(unsafe { lookup(r#type, name) });
+            return Ok((found.map(|object| Owned { object, py: self }), true));
+        }
+        if let Some(lookup) = capi.type_lookup {
+            // SAFETY: the GIL is held; both objects are alive. The result belongs to the type.
+            let found = NonNull::new(unsafe { lookup(r#type, name) });
+            return Ok((found.map(|object| Owned::share(self, object)), true));
+        }
+        match (capi.type_dict, capi.dict_get_ref) {
+            (Some(dict), Some(get)) => {
+                let bases = self.bases(r#type)?;
+                // SAFETY: the GIL is held; a tuple, and positions below its size.
+                for index in 0..unsafe { (capi.tuple_size)(bases.get()) } {
+                    // SAFETY: as above; the tuple holds types.
+                    let base = unsafe { (capi.tuple_get)(bases.get(), index) };
+                    // SAFETY: the GIL is held; a live type.
+                    let members = Owned::new(self, unsafe { dict(base) })?;
+                    let mut found = ptr::null_mut();
+                    // SAFETY: the GIL is held; a dictionary, a string and a place for the result.
+                    if unsafe { get(members.get(), name, &raw mut found) } < 0 {
+                        return raised();
+                    }
+                    if let Some(object) = NonNull::new(found) {
+                        return Ok((Some(Owned { object, py: self }), true));
+                    }
+                }
+                Ok((None, true))
+            }
+            _ => Ok((self.attribute(r#type, name)?, false)),
+        }
+    }
+
+    /// Returns a type and its bases in the order of look-ups. A metaclass may have another idea of
+    /// `__mro__`, so the descriptor of `type` is called.
+    fn bases(self, r#type: *mut Object) -> Result<Owned> {
+        let capi = self.capi();
+        if self.type_of(r#type) == capi.type_type {
+            // SAFETY: the GIL is held; a live type, which has the attribute.
+            return Owned::new(self, unsafe { (capi.get_attr)(r#type, self.names.mro) });
+        }
+        let Some(dict) = capi.type_dict else { return raised() };
+        // SAFETY: the GIL is held throughout; `type` always has the attribute, and a tuple takes
+        // over the reference to its item.
+        unsafe {
+            let members = Owned::new(self, dict(capi.type_type))?;
+            let descriptor = Owned::new(self, (capi.get_item)(members.get(), self.names.mro))?;
+            let get = Owned::new(self, (capi.get_attr)(descriptor.get(), self.names.get))?;
+            let arguments = Owned::new(self, (capi.tuple_new)(1))?;
+            (capi.incref)(r#type);
+            (capi.tuple_set)(arguments.get(), 0, r#type);
+            Owned::new(self, (capi.call)(get.get(), arguments.get(), ptr::null_mut()))
+        }
     }
 
     /// Clears the exception that is set.

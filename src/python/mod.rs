@@ -65,6 +65,5 @@ pub unsafe fn publish(r#type: *mut _object, table: *const cai_exchange_api) -> R
             return raised();
         }
     }
-    py.types.forget();
     Ok(())
 }

@@ -85,6 +85,9 @@ names! {
     get_device_id = c"get_device_id";
     requires_grad = c"requires_grad";
     basicsize = c"__basicsize__";
+    get_attribute = c"__getattribute__";
+    mro = c"__mro__";
+    get = c"__get__";
     is_conj = c"is_conj";
     is_neg = c"is_neg";
     cuda_stream = c"__cuda_stream__";

@@ -2,118 +2,113 @@
 //!
 //! May use: `abi`, `dlpack::exchange_table`, `error`, `python::cache`, `python::capi`,
 //! `python::capsules`, `python::interpreter`, `read`.
-//! Unsafe: reads tables that types publish, and is called by CPython when a type ends.
+//! Unsafe: reads tables that types publish.
+//!
+//! The attributes are looked up as Python looks up special methods: in the type and its bases,
+//! neither in the object nor in the metaclass. So the version of the type covers them.
 
+use std::cell::Cell;
 use std::ffi::{CStr, c_void};
 use std::ptr::{self, NonNull};
+use std::sync::atomic::{Ordering, fence};
 
 use crate::abi::{self, cai_exchange_api};
 use crate::dlpack::exchange_table::{ExchangeTable, MAJOR};
 use crate::error::{Result, fail};
-use crate::python::cache::{FromObject, Getter, Grad, Offer};
-use crate::python::capi::{self, GetSetDef, METH_O, MethodDef, Object};
+use crate::python::cache::{FromObject, GradGetter, Offer, Version};
+use crate::python::capi::{GetSetDef, Object};
 use crate::python::capsules::{DLPACK_CAPSULE, EXCHANGE_CAPSULE};
-use crate::python::interpreter::{self, Owned, Py};
+use crate::python::interpreter::{Owned, Py};
 use crate::read::sizes;
 
 /// Returns what an object's type offers.
 #[inline]
 pub fn offer(py: Py, object: *mut Object) -> Result<Offer> {
-    if py.types.offers_nothing(py.type_of(object)) {
+    let version = py.version_of(object);
+    if py.types.offers_nothing(version) {
         return Ok(Offer::NOTHING);
     }
-    something(py, object)
+    something(py, object, version)
 }
 
 /// Returns what an object's type offers, after [`crate::python::cache::Types::offers_nothing`] has
-/// denied: a type that it is time to ask again is asked.
+/// denied.
 #[inline]
-pub fn something(py: Py, object: *mut Object) -> Result<Offer> {
-    let r#type = py.type_of(object);
-    match py.types.get(r#type) {
-        Some(offer) => Ok(*offer),
-        None => ask(py, r#type),
+pub fn something(py: Py, object: *mut Object, version: Version) -> Result<Offer> {
+    match py.types.get(version) {
+        Some(offer) => Ok(offer),
+        None => ask(py, object),
     }
 }
 
-/// Returns what an object's type offers. A type that is not known to offer a table is asked again.
-pub fn offer_anew(py: Py, object: *mut Object) -> Result<Offer> {
-    ask(py, py.type_of(object))
-}
+/// A type is asked this often if it changes meanwhile.
+const ATTEMPTS: usize = 8;
 
 #[cold]
 #[inline(never)]
-fn ask(py: Py, r#type: *mut Object) -> Result<Offer> {
-    if let Some(offer) = py.types.find(r#type) {
-        return Ok(offer);
-    }
-    // Code that looks up an attribute may give the object another type, so a reference to this one
-    // is held meanwhile.
-    let kept = NonNull::new(r#type).map(|r#type| Owned::share(py, r#type));
-    let descriptor = py.attribute(r#type, py.names.requires_grad)?;
-    let grad = match &descriptor {
-        None => Grad::Never,
-        Some(descriptor) => getter(py, r#type, descriptor)?
-            .map_or(Grad::Attribute, |(get, closure)| Grad::Getter(get, closure)),
-    };
-    let offer = Offer {
-        exchange: exchange(py, r#type)?,
-        dlpack: dlpack(py, r#type)?,
-        grad,
-        may_be_conjugate: py.attribute(r#type, py.names.is_conj)?.is_some(),
-    };
-    if offer.is_nothing() {
-        remember_nothing(py, r#type);
-    } else if py.types.add(r#type, offer) {
-        // The references are never released.
-        std::mem::forget((kept, descriptor));
-    }
-    Ok(offer)
-}
-
-/// Remembers that a type offers nothing, for as long as it lives: another type that gets its
-/// address may have the attribute `requires_grad`, and would not be asked.
-fn remember_nothing(py: Py, r#type: *mut Object) {
-    if py.types.has_nothing(r#type) {
-        return;
-    }
-    let capi = py.capi();
-    // SAFETY: the GIL is held; the definition is constant.
-    let function = unsafe { (capi.function_new)(&FORGET, ptr::null_mut(), ptr::null_mut()) };
-    let mut reference = ptr::null_mut();
-    if !function.is_null() {
-        // SAFETY: the GIL is held; the caller keeps the type alive.
-        reference = unsafe { (capi.weakref_new)(r#type, function) };
-        py.release(function);
-    }
-    if reference.is_null() {
-        // Without memory for it, the type is asked each time.
-        // SAFETY: the GIL is held.
-        unsafe { (capi.error_clear)() };
-        return;
-    }
-    py.release(py.types.add_nothing(r#type, reference));
-}
-
-/// What CPython calls before the memory of a type is free.
-static FORGET: MethodDef = MethodDef {
-    name: c"libcai_forget_type".as_ptr(),
-    function: forget as *const c_void,
-    flags: METH_O,
-    doc: ptr::null(),
-};
-
-unsafe extern "C-unwind" fn forget(_: *mut Object, reference: *mut Object) -> *mut Object {
-    let Some(capi) = capi::found() else { return ptr::null_mut() };
-    // SAFETY: CPython calls this with the GIL held, and holds a reference to the argument.
-    unsafe {
-        let known = interpreter::current(capi);
-        if known.is_some_and(|interpreter| interpreter.types.forget_nothing(reference)) {
-            (capi.decref)(reference);
+fn ask(py: Py, object: *mut Object) -> Result<Offer> {
+    for _ in 0..ATTEMPTS {
+        let Some(r#type) = NonNull::new(py.type_of(object)) else { break };
+        // Code that looks up an attribute may give the object another type, so a reference to this
+        // one is held meanwhile.
+        let r#type = Owned::share(py, r#type);
+        let version = py.assign_version(r#type.get())?;
+        let (offer, getter, is_lasting) = look(py, version.r#type)?;
+        // The answers come before this look at the version.
+        fence(Ordering::Acquire);
+        if py.version_of(object) == version {
+            if is_lasting {
+                py.types.add(version, &offer, getter);
+            }
+            return Ok(offer);
         }
-        (capi.incref)(capi.none);
     }
-    capi.none
+    fail!(
+        CAI_ERR_TYPE,
+        "object",
+        found = "an object whose type changes while it is read",
+        expected = "a type that stays the same during a call"
+    )
+}
+
+/// Returns what a type offers, and whether only a change of the type can change that.
+fn look(py: Py, r#type: *mut Object) -> Result<(Offer, GradGetter, bool)> {
+    let is_lasting = Cell::new(true);
+    let raw = |name| -> Result<Option<Owned>> {
+        let (found, is_known) = py.own_attribute(r#type, name)?;
+        is_lasting.set(is_lasting.get() && is_known);
+        Ok(found)
+    };
+    let grad = raw(py.names.requires_grad)?;
+    let getter = match &grad {
+        Some(descriptor) => getter(py, r#type, descriptor)?,
+        None => None,
+    };
+    let may_be_conjugate = raw(py.names.is_conj)?.is_some();
+    let value = |name| -> Result<Option<Owned>> {
+        let Some(found) = raw(name)? else { return Ok(None) };
+        let capi = py.capi();
+        // SAFETY: the GIL is held; `capsule_is` accepts any object.
+        let is_plain = py.type_of(found.get()) == capi.tuple_type
+            || found.get() == capi.none
+            || [EXCHANGE_CAPSULE, DLPACK_CAPSULE]
+                .iter()
+                .any(|name| unsafe { (capi.capsule_is)(found.get(), name.as_ptr()) } != 0);
+        if is_plain {
+            return Ok(Some(found));
+        }
+        // A descriptor may return something else each time.
+        is_lasting.set(false);
+        py.attribute(r#type, name)
+    };
+    let (ours, dlpacks) = (value(py.names.exchange)?, value(py.names.dlpack_exchange)?);
+    let offer = Offer {
+        exchange: exchange(py, ours)?,
+        dlpack: dlpack(py, dlpacks)?,
+        may_require_grad: grad.is_some(),
+        may_be_conjugate,
+    };
+    Ok((offer, getter, is_lasting.get()))
 }
 
 /// `PyGetSetDescrObject` behind its head: an attribute that is implemented in C.
@@ -127,13 +122,15 @@ struct GetSetDescriptor {
 
 /// Returns the function of the attribute `requires_grad` and its argument, if the attribute is
 /// implemented in C. It is called directly then, which takes a third of the time.
-fn getter(
-    py: Py,
-    r#type: *mut Object,
-    descriptor: &Owned,
-) -> Result<Option<(Getter, *mut c_void)>> {
+fn getter(py: Py, r#type: *mut Object, descriptor: &Owned) -> Result<GradGetter> {
     let (capi, name) = (py.capi(), py.names.requires_grad);
     if py.type_of(descriptor.get()) != capi.getset_type {
+        return Ok(None);
+    }
+    // Objects may look their attributes up in another way.
+    let look_up = |of| py.own_attribute(of, py.names.get_attribute);
+    let (own, usual) = (look_up(r#type)?.0, look_up(capi.object_type_object)?.0);
+    if own.map(|own| own.get()) != usual.map(|usual| usual.get()) {
         return Ok(None);
     }
     // The layout is CPython's own: it is used if the size and the name confirm it.
@@ -160,16 +157,10 @@ fn getter(
     Ok(definition.get.filter(|_| is_of_type).map(|get| (get, definition.closure)))
 }
 
-/// Returns the pointer in a capsule of this name in an attribute of the type. The attribute may
-/// also hold a tuple of capsules: a type that serves two data ABIs has one for each. Other values
-/// are ignored.
-fn capsule(
-    py: Py,
-    r#type: *mut Object,
-    attribute: *mut Object,
-    name: &CStr,
-) -> Result<*const c_void> {
-    let Some(value) = py.attribute(r#type, attribute)? else { return Ok(ptr::null()) };
+/// Returns the pointer in a capsule of this name, or in the first one of a tuple: a type that
+/// serves two data ABIs has one for each. Other values are ignored.
+fn capsule(py: Py, value: Option<Owned>, name: &CStr) -> *const c_void {
+    let Some(value) = value else { return ptr::null() };
     let capi = py.capi();
     let pointer = |object: *mut Object| {
         // SAFETY: the GIL is held; `capsule_is` accepts any object.
@@ -181,20 +172,19 @@ fn capsule(
         }
     };
     if !py.is(value.get(), capi.tuple_type) {
-        return Ok(pointer(value.get()));
+        return pointer(value.get());
     }
     // SAFETY: the GIL is held; a tuple, and positions below its size.
     let mut capsules = unsafe {
         (0..(capi.tuple_size)(value.get())).map(|index| (capi.tuple_get)(value.get(), index))
     };
-    Ok(capsules
+    capsules
         .find_map(|object| NonNull::new(pointer(object)))
-        .map_or(ptr::null(), |found| found.as_ptr()))
+        .map_or(ptr::null(), |found| found.as_ptr())
 }
 
-fn exchange(py: Py, r#type: *mut Object) -> Result<Option<FromObject>> {
-    let table =
-        capsule(py, r#type, py.names.exchange, EXCHANGE_CAPSULE)?.cast::<cai_exchange_api>();
+fn exchange(py: Py, value: Option<Owned>) -> Result<Option<FromObject>> {
+    let table = capsule(py, value, EXCHANGE_CAPSULE).cast::<cai_exchange_api>();
     if table.is_null() {
         return Ok(None);
     }
@@ -244,9 +234,8 @@ pub unsafe fn check_table(table: *const cai_exchange_api) -> Result<FromObject> 
     }
 }
 
-fn dlpack(py: Py, r#type: *mut Object) -> Result<Option<&'static ExchangeTable>> {
-    let mut table =
-        capsule(py, r#type, py.names.dlpack_exchange, DLPACK_CAPSULE)?.cast::<ExchangeTable>();
+fn dlpack(py: Py, value: Option<Owned>) -> Result<Option<&'static ExchangeTable>> {
+    let mut table = capsule(py, value, DLPACK_CAPSULE).cast::<ExchangeTable>();
     // Newer tables refer to their predecessors.
     for _ in 0..8 {
         // SAFETY: DLPack requires that a table lives as long as the process and that every version

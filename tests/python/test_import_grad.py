@@ -208,19 +208,142 @@ def test_a_type_at_the_address_of_another():
     assert again or sysconfig.get_config_var("Py_GIL_DISABLED")
 
 
-def test_a_type_that_gets_the_attribute():
-    """That is noticed late, and then for good."""
+def change(kind, name, value):
+    """Sets an attribute of a type, or deletes it."""
+    delattr(kind, name) if value is None else setattr(kind, name, value)
+
+
+def own(kind):
+    return kind
+
+
+def base(kind):
+    return kind.__mro__[1]
+
+
+@pytest.mark.parametrize("where", [own, base])
+@pytest.mark.parametrize("make_table", [False, True])
+def test_a_type_that_changes(make_table, where):
+    """What is remembered of a type ends with its next change, or with that of a base."""
+    source = make((5,))
+
+    class Base(P.Exporter):
+        pass
+
+    class Late(Base):
+        pass
+
+    def describe(_, out, error):
+        return P.held.cai_array_share(c.byref(source.array), out, error)
+
+    if make_table:
+        assert publish(Base, describe)[0] == 0
+    obj = Late(interface())
+    for answer in (True, property(lambda _: True), FromC(True).type.requires_grad):
+        for _ in range(3):
+            take(obj).release()
+        change(where(Late), "requires_grad", answer)
+        with pytest.raises(TypeError if type(answer) not in (bool, property) else BufferError):
+            take(obj)
+        change(where(Late), "requires_grad", None)
+    take(obj).release()
+
+
+def test_a_type_whose_table_changes():
+    """A table counts from the moment at which the type has it, until it has it no more."""
+    tables = {}
+    for extent in (5, 6):
+
+        class Donor:
+            pass
+
+        source = make((extent,))
+        SHARED.append(source)
+
+        def describe(_, out, error, source=source):
+            return P.held.cai_array_share(c.byref(source.array), out, error)
+
+        assert publish(Donor, describe)[0] == 0
+        tables[extent] = Donor.__cai_exchange_api__
+
+    class Base(P.Exporter):
+        pass
+
+    class Late(Base):
+        pass
+
+    def extents():
+        shapes = []
+        for obj in (Late(interface()), Base(interface())):
+            with take(obj) as taken:
+                shapes.append(taken.shape)
+        return shapes
+
+    for _ in range(3):
+        assert extents() == [(3, 4)] * 2
+        Base.__cai_exchange_api__ = tables[5]
+        assert extents() == [(5,)] * 2
+        Late.__cai_exchange_api__ = tables[6]
+        assert extents() == [(6,), (5,)]
+        del Late.__cai_exchange_api__
+        assert extents() == [(5,)] * 2
+        Base.__cai_exchange_api__ = tables[6]
+        assert extents() == [(6,)] * 2
+        del Base.__cai_exchange_api__
+    # By other bases, by another class of the object, and by a descriptor that returns what it likes.
+    assert extents() == [(3, 4)] * 2
+
+    class Other(P.Exporter):
+        __cai_exchange_api__ = tables[5]
+
+    Late.__bases__ = (Other,)
+    assert extents() == [(5,), (3, 4)]
+    obj = Late(interface())
+    obj.__class__ = Base
+    with take(obj) as taken:
+        assert taken.shape == (3, 4)
+
+    class Choice:
+        extent = None
+
+        def __get__(self, obj, kind):
+            return tables.get(self.extent)
+
+    Base.__cai_exchange_api__ = Choice()
+    for extent in (None, 5, 6, None, 6, 5):
+        Choice.extent = extent
+        assert extents() == [(5,), (extent,) if extent else (3, 4)]
+
+
+def test_a_type_that_changes_often():
+    """CPython gives a type so many versions and then no more: it is asked each time then."""
 
     class Late(P.Exporter):
         pass
 
-    take(Late(interface())).release()
-    Late.requires_grad = True
-    for _ in range(300):
-        try:
-            take(Late(interface())).release()
-        except BufferError:
-            break
-    for _ in range(300):
+    obj = Late(interface())
+    for _ in range(1500):
+        take(obj).release()
+        Late.requires_grad = True
         with pytest.raises(BufferError, match="requires_grad"):
-            take(Late(interface()))
+            take(obj)
+        del Late.requires_grad
+
+
+def test_an_attribute_in_c_that_is_overtaken():
+    """A type that looks its attributes up in its own way has them looked up in that way."""
+    native = FromC(False)
+
+    class Late(native.type):
+        pass
+
+    obj = Late(interface())
+    take(obj).release()
+
+    def look(self, name):
+        return True if name == "requires_grad" else object.__getattribute__(self, name)
+
+    Late.__getattribute__ = look
+    refused(obj, BufferError, "requires_grad", "CONVERT_GRAD")
+    del Late.__getattribute__
+    take(obj).release()

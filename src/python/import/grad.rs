@@ -10,10 +10,10 @@
 use std::ptr::NonNull;
 
 use crate::error::{Result, fail};
-use crate::python::cache::{Grad, Offer};
+use crate::python::cache::Offer;
 use crate::python::capi::Object;
 use crate::python::import::options::ImportOptions;
-use crate::python::interpreter::{Owned, Py};
+use crate::python::interpreter::{Owned, Py, raised};
 use crate::python::offers;
 
 /// Fails for a tensor that requires grad, unless the options allow it. Whether objects of a type
@@ -25,36 +25,45 @@ pub fn check(
     options: &ImportOptions,
     offer: &Offer,
 ) -> Result<()> {
-    if matches!(offer.grad, Grad::Never) || options.grad() {
+    if !offer.may_require_grad || options.grad() {
         return Ok(());
     }
-    ask(py, object, offer.grad)
+    read(py, object)
 }
 
-/// The same for a type of which `offer` is known, or nothing yet.
-pub fn check_any(
-    py: Py,
-    object: NonNull<Object>,
-    options: &ImportOptions,
-    offer: Option<Offer>,
-) -> Result<()> {
-    let offer = match offer {
-        Some(offer) => offer,
-        None => offers::offer(py, object.as_ptr())?,
-    };
-    check(py, object, options, &offer)
+/// The same for a type of which nothing is known, or nothing any more: code of the producer ran.
+#[inline(never)]
+pub fn check_anew(py: Py, object: NonNull<Object>, options: &ImportOptions) -> Result<()> {
+    if options.grad() {
+        return Ok(());
+    }
+    check(py, object, options, &offers::offer(py, object.as_ptr())?)
 }
 
 #[inline(never)]
-fn ask(py: Py, object: NonNull<Object>, grad: Grad) -> Result<()> {
-    let value = match grad {
-        Grad::Never => return Ok(()),
+fn read(py: Py, object: NonNull<Object>) -> Result<()> {
+    // Of the type as it is now: code of the producer may have changed it since the offer was found.
+    let by_function = match py.types.grad_getter(py.version_of(object.as_ptr())) {
         // SAFETY: the GIL is held; the function belongs to the object's type.
-        Grad::Getter(get, closure) => Owned::new(py, unsafe { get(object.as_ptr(), closure) })?,
-        Grad::Attribute => match py.attribute(object.as_ptr(), py.names.requires_grad)? {
-            Some(value) => value,
-            None => return Ok(()),
-        },
+        Some((get, closure)) => NonNull::new(unsafe { get(object.as_ptr(), closure) }),
+        None => None,
+    };
+    let value = match by_function {
+        Some(object) => Owned { object, py },
+        None => {
+            // The function may have raised AttributeError: then the type may have another answer.
+            if py.has_exception() {
+                // SAFETY: the GIL is held, and an exception is set.
+                if unsafe { (py.capi().error_matches)(*py.capi().attribute_error) } == 0 {
+                    return raised();
+                }
+                py.clear();
+            }
+            match py.attribute(object.as_ptr(), py.names.requires_grad)? {
+                Some(value) => value,
+                None => return Ok(()),
+            }
+        }
     };
     if value.get() != py.capi().r#true {
         return Ok(());

@@ -275,15 +275,18 @@ pub fn find(
         return try_all(py, object, options, depth, Begun::default(), to);
     }
     // The most common cases, each the first protocol of the default order for its objects.
-    let r#type = py.type_of(object.as_ptr());
-    let is_known = py.types.offers_nothing(r#type);
+    let version = py.version_of(object.as_ptr());
+    let is_known = py.types.offers_nothing(version);
     if !is_known {
-        if let Some(offer @ Offer { exchange: None, dlpack: Some(_), .. }) = py.types.get(r#type) {
-            return from_tensor(py, object, offer, options, depth, to);
+        if let Some(offer @ Offer { exchange: None, dlpack: Some(_), .. }) = py.types.get(version) {
+            return from_tensor(py, object, &offer, options, depth, to);
         }
     }
-    let offer = if is_known { Offer::NOTHING } else { offers::something(py, object.as_ptr())? };
-    let mut begun = Begun { offer: Some(offer), ..Begun::default() };
+    let offer = match is_known {
+        true => Offer::NOTHING,
+        false => offers::something(py, object.as_ptr(), version)?,
+    };
+    let mut begun = Begun::default();
     if is_known || offer.is_nothing() {
         from_cuda(py, object, false, options, depth, to)?;
         if to.has_owner() {
@@ -323,14 +326,13 @@ fn from_tensor(
     }
     to.reset();
     let tried = abi::CAI_PROTOCOL_DLPACK_EXCHANGE;
-    let begun = Begun { offer: Some(*offer), tried, host_only, refused: None };
+    let begun = Begun { tried, host_only, refused: None };
     try_all(py, object, options, depth, begun, to)
 }
 
 /// What [`find`] found out before it tries all protocols.
 #[derive(Default)]
 struct Begun {
-    offer: Option<Offer>,
     /// The protocol that was tried, or 0.
     tried: u8,
     /// The table refused the object.
@@ -354,42 +356,13 @@ fn try_all(
     begun: Begun,
     to: &mut Description,
 ) -> Result<()> {
-    let Begun { mut offer, tried, refused, mut host_only } = begun;
+    let Begun { tried, refused, mut host_only } = begun;
     let mut declined = match refused {
         Some(failure) => Some(Declined::status(py, failure)?),
         None => None,
     };
-    if try_protocols(
-        py,
-        object,
-        options,
-        depth,
-        &mut offer,
-        tried,
-        &mut host_only,
-        &mut declined,
-        to,
-    )? {
-        return grad::check_any(py, object, options, offer);
-    }
-    // The cache may describe an earlier type with the same address.
-    if offer.is_some_and(|offer| offer.is_nothing()) {
-        let mut anew = Some(offers::offer_anew(py, object.as_ptr())?);
-        if anew.is_some_and(|anew| !anew.is_nothing())
-            && try_protocols(
-                py,
-                object,
-                options,
-                depth,
-                &mut anew,
-                tried,
-                &mut host_only,
-                &mut declined,
-                to,
-            )?
-        {
-            return grad::check_any(py, object, options, anew);
-        }
+    if try_protocols(py, object, options, depth, tried, &mut host_only, &mut declined, to)? {
+        return grad::check_anew(py, object, options);
     }
     if let Some(declined) = declined {
         return declined.again();
@@ -458,7 +431,6 @@ fn try_protocols(
     object: NonNull<Object>,
     options: &ImportOptions,
     depth: i32,
-    offer: &mut Option<Offer>,
     tried: u8,
     host_only: &mut bool,
     declined: &mut Option<Declined>,
@@ -466,12 +438,8 @@ fn try_protocols(
 ) -> Result<bool> {
     let default_order = options.raw.protocols[0] == 0;
     for &via in options.protocols() {
-        let mut offered = || -> Result<Offer> {
-            match offer {
-                Some(offer) => Ok(*offer),
-                None => Ok(*offer.insert(offers::offer(py, object.as_ptr())?)),
-            }
-        };
+        // Each time: the other protocols run code that may change the type.
+        let offered = || offers::offer(py, object.as_ptr());
         let found = match via {
             _ if via == tried => false,
             abi::CAI_PROTOCOL_EXCHANGE => match offered()?.exchange {
