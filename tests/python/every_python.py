@@ -46,6 +46,46 @@ def imports():
         assert "x" in taken.descr
 
 
+def refused(obj):
+    try:
+        P.take(obj).release()
+    except Exception as error:
+        return type(error)
+
+
+def types_that_change():
+    """Under the metaclass `type` and under one that has something to say about each look-up."""
+    own = P.give(P.make((7,)))
+    P.take(own).release()
+    tables = type(own).__cai_exchange_api__
+
+    class Meta(type):
+        def __getattribute__(cls, name):
+            return type.__getattribute__(cls, name)
+
+        def mro(cls):
+            return type.mro(cls)
+
+        __mro__ = property(lambda cls: 5 / 0)
+
+    for meta in (type, Meta):
+        base = meta("Base", (P.Exporter,), {})
+        obj = meta("Late", (base,), {})(interface())
+        # More often than newer versions of CPython give a type another version.
+        for _ in range(600):
+            P.take(obj).release()
+            base.requires_grad = True
+            assert refused(obj) is BufferError
+            base.requires_grad = False
+            P.take(obj).release()
+            del base.requires_grad
+        base.__cai_exchange_api__ = tables
+        with P.take(obj) as taken:  # this library's table refuses objects of other types
+            assert taken.shape == (2, 3)
+        del base.__cai_exchange_api__
+        P.take(obj).release()
+
+
 def failures():
     class Raises:
         @property
@@ -274,7 +314,7 @@ def cases():
 
 
 def main():
-    for check in (imports, failures, exports, views, releases, the_lock, sub_interpreters, the_end, nothing_is_left, cases):
+    for check in (imports, types_that_change, failures, exports, views, releases, the_lock, sub_interpreters, the_end, nothing_is_left, cases):
         skipped = check()
         if skipped:
             print(f"{check.__name__}: {skipped}")
