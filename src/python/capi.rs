@@ -81,6 +81,10 @@ pub(super) const TP_METHODS: c_int = 64;
 pub(super) const TP_REPR: c_int = 66;
 pub(super) const TP_ALLOC: c_int = 47;
 pub(super) const TP_FREE: c_int = 74;
+/// `Py_mp_length`
+pub(super) const MP_LENGTH: c_int = 4;
+/// `Py_nb_bool`
+pub(super) const NB_BOOL: c_int = 9;
 pub(super) const TPFLAGS_DEFAULT: u32 = 1 << 18;
 pub(super) const TPFLAGS_DISALLOW_INSTANTIATION: u32 = 1 << 7;
 pub(super) const METH_VARARGS_KEYWORDS: c_int = 1 | 2;

@@ -1,12 +1,19 @@
 """`shape`, `strides`, `dtype` and `device` of exported arrays, and what NumPy makes of them."""
 
+import operator
 import subprocess
 import sys
+from collections import abc
 
 import cai_python as P
 import pytest
 from cai_python import ROOT, give, make
 from producers import ADDRESS
+
+sys.path.insert(0, str(ROOT / "python"))
+from libcai import _view  # noqa: E402
+
+view = _view.function(str(P.LIBRARY))
 
 
 def test_shape_and_strides():
@@ -22,6 +29,37 @@ def test_shape_and_strides():
             assert type(obj.shape) is type(obj.strides) is tuple
     with make((16,), "|t1") as array:
         assert give(array).shape == (16,) and give(array).strides is None
+
+
+def lengths(make_object):
+    """`len` is the first extent; it makes the object neither a sequence nor false."""
+    for shape in ((3, 4), (1,), (0, 4), (2**40, 0)):
+        obj = make_object(shape)
+        assert len(obj) == shape[0] and operator.length_hint(obj) == shape[0]
+        assert obj and not hasattr(obj, "__iter__") and not hasattr(obj, "__getitem__")
+        assert not isinstance(obj, (abc.Sequence, abc.Iterable, abc.Mapping)) and isinstance(obj, abc.Sized)
+        for refused in (iter, list, reversed, lambda obj: obj[0], lambda obj: 0 in obj, lambda obj: [*obj]):
+            with pytest.raises(TypeError):
+                refused(obj)
+    with pytest.raises(TypeError, match="shape: found no dimensions"):
+        len(make_object(()))
+    assert make_object(())
+
+
+def test_length():
+    def exported(shape):
+        with make(shape, device=(P.CUDA, 0)) as array:
+            return give(array)
+
+    lengths(exported)
+    lengths(lambda shape: view(exported(shape), -1))
+    with make((16,), "|t1") as array:
+        assert len(give(array)) == 16
+    with view(exported((3,)), -1) as seen:
+        pass
+    with pytest.raises(ValueError, match="released"):
+        len(seen)
+    assert seen
 
 
 def test_device():

@@ -4,7 +4,7 @@
 //! `python::interpreter`, `read`, `unwind`, `validate`.
 //! Unsafe: calls CPython with the GIL held, and accesses the contents of its objects.
 
-use std::ffi::c_void;
+use std::ffi::{c_int, c_void};
 use std::ops::Deref;
 use std::ptr;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -176,6 +176,37 @@ pub fn array_of(py: Py, object: *mut Object) -> Result<(Reading, u32)> {
 /// Runs the body of a function that CPython calls: failures and panics become exceptions.
 pub fn run_for_python(body: impl FnOnce(Py) -> Result<*mut Object>) -> *mut Object {
     unwind::guarded(|| Py::here().and_then(body)).unwrap_or_else(raise)
+}
+
+/// The length of an array for Python: the first extent. Returns -1 if an exception is set.
+pub fn length(array: impl FnOnce(Py) -> Result<Reading>) -> isize {
+    let body = |py| {
+        let array = array(py)?;
+        // SAFETY: the array was validated when the object was made.
+        match unsafe { read::shape_and_strides(&array) }?.0.first() {
+            Some(&extent) => Ok(extent as isize),
+            None => fail!(
+                CAI_ERR_TYPE,
+                "shape",
+                found = "no dimensions",
+                expected = "at least one for len()"
+            ),
+        }
+    };
+    unwind::guarded(|| Py::here().and_then(body)).unwrap_or_else(|failure| {
+        error::raise_failure(&failure);
+        -1
+    })
+}
+
+pub unsafe extern "C-unwind" fn get_length(object: *mut Object) -> isize {
+    length(|py| array_of(py, object).map(|(array, _)| array))
+}
+
+/// The object itself is true: that does not depend on values, which Python cannot read, and an array
+/// without elements is an array.
+pub unsafe extern "C-unwind" fn get_bool(_: *mut Object) -> c_int {
+    1
 }
 
 /// The result of a function of Python that failed.

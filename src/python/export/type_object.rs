@@ -17,9 +17,9 @@ use crate::dlpack::exchange_table::{ExchangeTable, MAJOR, MINOR};
 use crate::error::Result;
 use crate::memory;
 use crate::python::capi::{
-    GetSetDef, METH_NOARGS, METH_VARARGS_KEYWORDS, MemberDef, MethodDef, Object, READONLY,
-    T_PYSSIZET, TP_DEALLOC, TP_DOC, TP_GETSET, TP_MEMBERS, TP_METHODS, TP_REPR, TPFLAGS_DEFAULT,
-    TPFLAGS_DISALLOW_INSTANTIATION, TypeSlot, TypeSpec,
+    GetSetDef, METH_NOARGS, METH_VARARGS_KEYWORDS, MP_LENGTH, MemberDef, MethodDef, NB_BOOL,
+    Object, READONLY, T_PYSSIZET, TP_DEALLOC, TP_DOC, TP_GETSET, TP_MEMBERS, TP_METHODS, TP_REPR,
+    TPFLAGS_DEFAULT, TPFLAGS_DISALLOW_INSTANTIATION, TypeSlot, TypeSpec,
 };
 use crate::python::capsules::{DLPACK_CAPSULE, EXCHANGE_CAPSULE};
 use crate::python::export::array_interface::get_host;
@@ -30,7 +30,7 @@ use crate::python::export::buffer::{get_buffer, get_int_ptr, get_offset, get_ptr
 use crate::python::export::cai_dict::get_cuda;
 use crate::python::export::dlpack::{dlpack_device_method, dlpack_method};
 use crate::python::export::exchange_table;
-use crate::python::export::object::{Body, checked_head, dealloc, repr};
+use crate::python::export::object::{Body, checked_head, dealloc, get_bool, get_length, repr};
 use crate::python::export::sycl::get_sycl;
 use crate::python::interpreter::{Owned, Py, raised};
 
@@ -135,6 +135,8 @@ fn make_type(py: Py) -> Result<*mut Object> {
     let mut slots = [
         TypeSlot { slot: TP_DEALLOC, function: dealloc as *mut c_void },
         TypeSlot { slot: TP_REPR, function: repr as *mut c_void },
+        TypeSlot { slot: MP_LENGTH, function: get_length as *mut c_void },
+        TypeSlot { slot: NB_BOOL, function: get_bool as *mut c_void },
         TypeSlot { slot: TP_DOC, function: DOC.as_ptr().cast_mut().cast() },
         TypeSlot { slot: TP_GETSET, function: members.getters.as_mut_ptr().cast() },
         TypeSlot { slot: TP_METHODS, function: members.methods.as_mut_ptr().cast() },

@@ -171,6 +171,13 @@ pub unsafe extern "C-unwind" fn repr(object: *mut Object) -> *mut Object {
     })
 }
 
+pub unsafe extern "C-unwind" fn get_length(object: *mut Object) -> isize {
+    object::length(|py| {
+        // SAFETY: CPython keeps the object alive during the call.
+        unsafe { Reading::of(&(*contents(py, object)).body) }.map_or_else(released, Ok)
+    })
+}
+
 /// Fails for a view that was released.
 #[cold]
 pub fn released<T>() -> Result<T> {

@@ -11,14 +11,14 @@ use std::ptr;
 use crate::error::Result;
 use crate::memory;
 use crate::python::capi::{
-    GetSetDef, METH_NOARGS, METH_VARARGS, MemberDef, MethodDef, READONLY, T_PYSSIZET, TP_DEALLOC,
-    TP_DOC, TP_GETSET, TP_MEMBERS, TP_METHODS, TP_REPR, TPFLAGS_DEFAULT,
+    GetSetDef, METH_NOARGS, METH_VARARGS, MP_LENGTH, MemberDef, MethodDef, NB_BOOL, READONLY,
+    T_PYSSIZET, TP_DEALLOC, TP_DOC, TP_GETSET, TP_MEMBERS, TP_METHODS, TP_REPR, TPFLAGS_DEFAULT,
     TPFLAGS_DISALLOW_INSTANTIATION, TypeSlot, TypeSpec,
 };
-use crate::python::export::object::{Body, checked_head};
+use crate::python::export::object::{Body, checked_head, get_bool};
 use crate::python::interpreter::{Owned, Py};
 use crate::python::view::attributes::{Attribute, get};
-use crate::python::view::object::{View, dealloc, enter_method, release_method, repr};
+use crate::python::view::object::{View, dealloc, enter_method, get_length, release_method, repr};
 
 const DOC: &CStr = c"A view of an array of another object, made by libcai.view.";
 
@@ -115,6 +115,8 @@ pub fn make_type(py: Py) -> Result<Owned> {
     let mut slots = [
         TypeSlot { slot: TP_DEALLOC, function: dealloc as *mut c_void },
         TypeSlot { slot: TP_REPR, function: repr as *mut c_void },
+        TypeSlot { slot: MP_LENGTH, function: get_length as *mut c_void },
+        TypeSlot { slot: NB_BOOL, function: get_bool as *mut c_void },
         TypeSlot { slot: TP_DOC, function: DOC.as_ptr().cast_mut().cast() },
         TypeSlot { slot: TP_GETSET, function: members.getters.as_mut_ptr().cast() },
         TypeSlot { slot: TP_METHODS, function: members.methods.as_mut_ptr().cast() },
