@@ -57,11 +57,14 @@ def inspect(obj, library=None):
 def export(obj):
     """Returns an object that offers the array of `obj.__cuda_array_interface__` through every protocol.
 
-    A class whose objects have that attribute gets DLPack with it: its `__dlpack__` returns
-    `libcai.export(self).__dlpack__(**options)`. The result keeps `obj` alive. Other attributes of `obj` are not read, so
-    `obj` may call this function in any of them.
+    An array in host memory, such as one of NumPy, has `obj.__array_interface__` instead, which is read if the first is
+    absent. For an object with the buffer protocol alone, pass `numpy.asarray(memoryview(obj))`.
 
-    Raises TypeError if `obj` has no such attribute, otherwise what is wrong with its value: ValueError, KeyError or
+    A class whose objects have one of these attributes gets DLPack with it: its `__dlpack__` returns
+    `libcai.export(self).__dlpack__(**options)`. The result keeps `obj` alive. No other attributes that offer arrays are
+    read, so `obj` may call this function in any of them.
+
+    Raises TypeError if `obj` has neither attribute, otherwise what is wrong with its value: ValueError, KeyError or
     BufferError, as `cai_array_from_python` does. Any thread may call it.
     """
     from . import _export

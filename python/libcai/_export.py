@@ -1,4 +1,4 @@
-"""`libcai.export`: every protocol, from the dictionary of an object."""
+"""`libcai.export`: every protocol, from a dictionary of an object."""
 
 import ctypes as c
 import functools
@@ -16,10 +16,12 @@ def export(obj, path=None):
     """As `libcai.export`, through the shared library `path`, by default that of this package."""
     library = _loaded(path or _paths.library())
     options = _abi.cai_import_options(
-        struct_size=c.sizeof(_abi.cai_import_options), flags=_abi.CAI_IMPORT_ALLOW_MASK,
+        struct_size=c.sizeof(_abi.cai_import_options),
+        flags=_abi.CAI_IMPORT_ALLOW_MASK | _abi.CAI_IMPORT_ALLOW_HOST,
         stream=_abi.CAI_STREAM_UNKNOWN)  # fmt: skip
-    # Only the dictionary: `__dlpack__` of `obj` may be what calls this function.
+    # Only the dictionaries: `__dlpack__` of `obj` may be what calls this function.
     options.protocols[0] = _abi.CAI_PROTOCOL_CUDA_ARRAY_INTERFACE
+    options.protocols[1] = _abi.CAI_PROTOCOL_ARRAY_INTERFACE
     array = _abi.cai_array(struct_size=c.sizeof(_abi.cai_array), version=_abi.CAI_INTERFACE_VERSION)
     made = c.py_object()
     # Both raise the exception that the library sets.

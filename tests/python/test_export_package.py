@@ -41,6 +41,37 @@ def test_what_the_result_offers():
     assert callable(made.__dlpack__) and callable(made.__dlpack_device__)
 
 
+class Host:
+    """An array of NumPy, by its dictionary alone."""
+
+    def __init__(self, array):
+        self.array = array
+
+    @property
+    def __array_interface__(self):
+        return self.array.__array_interface__
+
+
+@pytest.mark.parametrize("wrap", [lambda array: array, Host])
+def test_host_memory(wrap):
+    numpy = pytest.importorskip("numpy")
+    array = numpy.arange(12, dtype="f4").reshape(3, 4)[:, ::-2]
+    made = export(wrap(array))
+    assert made.device == "cpu" and made.shape == (3, 2) and not hasattr(made, "__cuda_array_interface__")
+    del wrap
+    for back in (numpy.asarray(made), numpy.from_dlpack(made)):
+        assert (back == array).all() and numpy.shares_memory(back, array)
+    array.flags.writeable = False
+    assert not numpy.asarray(export(array)).flags.writeable
+    # The CUDA dictionary comes first.
+    both = Array()
+    both.__array_interface__ = array.__array_interface__
+    assert export(both).__cuda_array_interface__["data"] == (ADDRESS, False)
+    for found in (object(), b"bytes", [1, 2]):
+        with pytest.raises(TypeError, match="none of __cuda_array_interface__, __array_interface__"):
+            export(found)
+
+
 def test_it_keeps_the_object_alive_and_no_longer():
     array = Array()
     alive = weakref.ref(array)

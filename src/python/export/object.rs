@@ -203,8 +203,8 @@ pub unsafe extern "C-unwind" fn get_length(object: *mut Object) -> isize {
     length(|py| array_of(py, object).map(|(array, _)| array))
 }
 
-/// The object itself is true: that does not depend on values, which Python cannot read, and an array
-/// without elements is an array.
+/// The object itself is true: that does not depend on values, which Python cannot read, and an
+/// array without elements is an array.
 pub unsafe extern "C-unwind" fn get_bool(_: *mut Object) -> c_int {
     1
 }
