@@ -193,8 +193,11 @@ int main(void) {
     refuses(CAI_ERR_TYPESTR_SIZE, "<i3", "1, 2, 4, 8 or 16");
     refuses(CAI_ERR_TYPESTR_SIZE, "<i04", "1, 2, 4, 8 or 16");
     refuses(CAI_ERR_TYPESTR_SIZE, "<i-4", "1, 2, 4, 8 or 16");
-    refuses(CAI_ERR_TYPESTR_SIZE, "<i4 ", "1, 2, 4, 8 or 16");
-    refuses(CAI_ERR_TYPESTR_SIZE, "<i4,<i4", "1, 2, 4, 8 or 16");
+    refuses(CAI_ERR_TYPESTR_SIZE, "<i4 ", "nothing after \"<i4\"");
+    refuses(CAI_ERR_TYPESTR_SIZE, "<i4,<i4", "nothing after \"<i4\"");
+    refuses(CAI_ERR_TYPESTR_SIZE, "<f4x", "nothing after \"<f4\"");
+    refuses(CAI_ERR_TYPESTR_SIZE, "|S5z", "nothing after \"|S5\"");
+    refuses(CAI_ERR_TYPESTR_SIZE, "<f3x", "12 or 16");
     refuses(CAI_ERR_TYPESTR_SIZE, "|b2", "1 byte");
     refuses(CAI_ERR_TYPESTR_SIZE, "<f3", "12 or 16");
     refuses(CAI_ERR_TYPESTR_SIZE, "<c2", "24 or 32");

@@ -86,6 +86,17 @@ def test_no_memory(way):
             take(tensor, host=True, protocols=WAYS[way])
 
 
+def test_a_fake_tensor():
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    with FakeTensorMode():
+        tensors = [torch.empty(3), torch.empty(3, device="cuda")]
+    for tensor in tensors:
+        for host in (False, True):
+            with pytest.raises(ValueError, match="NULL.*FakeTensor"):
+                take(tensor, host=host)
+
+
 # --- on the device --------------------------------------------------------------------------------------------------
 
 

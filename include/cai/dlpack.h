@@ -69,8 +69,11 @@ CAI_API cai_status cai_array_from_dlpack(
     struct DLManagedTensorVersioned *tensor, cai_stream stream, cai_array *out, cai_error *error);
 
 /**
- * Creates an array from a tensor of DLPack's older structure, which has no version and is never
- * read-only. Because it does not specify whether elements of less than a byte are packed, these are
+ * Creates an array from a tensor of DLPack's older structure, which has no version and cannot
+ * express that it is read-only. The array is writable: DLPack requires that producers refuse to
+ * export read-only memory in this structure. (`numpy.from_dlpack` returns a read-only array
+ * instead.) If you know that the memory is read-only, set `CAI_ARRAY_READONLY` in the flags of the
+ * array. Because it does not specify whether elements of less than a byte are packed, these are
  * refused with `CAI_ERR_CONVERT_TYPE`, bits included.
  *
  * Parameters, statuses and thread safety: as `cai_array_from_dlpack`, without

@@ -137,7 +137,7 @@ def read_dictionary(value, flavour, add, masks=()):
     _version(entries, flavour, array, add)
     _shape(entries, array, add)
     _typestr(entries, flavour, array, add)
-    _descr(entries, array, add)
+    _descr(entries, flavour, array, add)
     _strides(entries, flavour, array, add)
     _data(entries, flavour, array, add)
     if flavour is CUDA:
@@ -263,16 +263,21 @@ def _typestr(entries, flavour, array, add):
             f"typestr is {typestr!r}: which of the 8-bit floats remains open, and NumPy knows none of them",
         )
     if parsed.kind == "O":
-        add(
-            "error" if flavour is not NUMPY else "note",
-            "typestr-object",
-            "the elements are Python objects: nothing but Python can use them",
-        )
+        _objects("the elements", flavour, add)
     if flavour is SYCL and parsed.kind not in "biufc":
         add("error", "typestr", f"typestr is {typestr!r}: this interface has only b, i, u, f and c")
 
 
-def _descr(entries, array, add):
+def _objects(what, flavour, add):
+    add(
+        "warning" if flavour is not NUMPY else "note",
+        "typestr-object",
+        f"{what} are Python objects: nothing but Python can use them; libcai imports the bytes unless"
+        " CAI_IMPORT_REFUSE_OBJECTS is set",
+    )
+
+
+def _descr(entries, flavour, array, add):
     descr = entries.get("descr")
     if descr is None:
         return
@@ -286,7 +291,10 @@ def _descr(entries, array, add):
             "descr",
             f"descr is {show(descr)}, expected a list of (name, type) or (name, type, shape)",
         )
-    elif size is not None and array.itemsize is not None and size != array.itemsize:
+        return
+    if ask(_types.has_objects, descr)[0]:
+        _objects("fields", flavour, add)
+    if size is not None and array.itemsize is not None and size != array.itemsize:
         add(
             "error",
             "descr-size",

@@ -100,7 +100,7 @@ def _dlpack_call(method, device, add):
     # -1: nothing shall be ordered; nothing is going to touch the data.
     stream = {"stream": -1 if device and device.partition(":")[0] in streams else None}
     version = {"max_version": NEWEST}
-    refusal = None
+    refusals = []
     for number, keywords in enumerate(({**stream, **version}, stream, version, {})):
         capsule, error = ask(method, **keywords)
         if error is None:
@@ -112,12 +112,15 @@ def _dlpack_call(method, device, add):
                     f"it takes {given} of 'stream' and 'max_version': newer keywords are refused",
                 )
             return capsule, None
+        refusals.append(error)
         if not isinstance(error, (BufferError, TypeError)):
-            return None, refusal or error
-        # A BufferError is a reason; a TypeError may only mean that a keyword is not known.
-        if refusal is None or (isinstance(refusal, TypeError) and isinstance(error, BufferError)):
-            refusal = error
-    return None, refusal
+            break
+    return None, min(refusals, key=_is_about_the_call)
+
+
+def _is_about_the_call(error):
+    """Sorts exceptions: a TypeError may only mean that a keyword is not known, in Python's words."""
+    return isinstance(error, TypeError) + (isinstance(error, TypeError) and "argument" in describe(error))
 
 
 def _dlpack_versioned(managed, add):

@@ -4,7 +4,7 @@ import re
 import sys
 
 NATIVE = "<" if sys.byteorder == "little" else ">"
-_TYPESTR = re.compile(r"([<>|])([biufcmMOSUVt])(\d{1,18})(\[\w+\])?\Z")
+_TYPESTR = re.compile(r"([<>|])([biufcmMOSUVt])(\d{1,18}|(?<=O))(\[\w+\])?\Z")
 _SIZES = {"b": (1,), "i": (1, 2, 4, 8, 16), "u": (1, 2, 4, 8, 16), "f": (1, 2, 4, 8, 12, 16), "c": (4, 8, 16, 24, 32),
           "m": (8,), "M": (8,), "O": (8,)}  # fmt: skip
 # Format characters of Python's struct module, which some producers write instead.
@@ -40,7 +40,8 @@ def parse(typestr):
     """The type, and what is wrong with the text; either may be None."""
     found = _TYPESTR.match(typestr)
     if found:
-        order, kind, size, unit = found[1], found[2], int(found[3]), found[4] or ""
+        # NumPy writes the type of Python objects without a size.
+        order, kind, size, unit = found[1], found[2], int(found[3] or 8), found[4] or ""
         if kind in _SIZES and size not in _SIZES[kind]:
             return None, f"there is no type {kind!r} of {size} bytes"
         return Type(order, kind, size, unit), None
@@ -52,8 +53,15 @@ def parse(typestr):
         )
     found = _TYPESTR.match("|" + bare)
     if found and typestr[:1] in ("", "=", *"biufcmMOSUVt"):
-        return Type(NATIVE, found[2], int(found[3]), found[4] or ""), "the byte order is missing"
+        return Type(NATIVE, found[2], int(found[3] or 8), found[4] or ""), "the byte order is missing"
     return None, "expected byte order, kind and size, as in '<f4'"
+
+
+def has_objects(descr):
+    """Whether a field with these rows, or one inside it, is of Python objects. May raise what `descr` raises."""
+    return any(
+        row[1][1:2] == "O" if isinstance(row[1], str) else has_objects(row[1]) for row in descr
+    )
 
 
 def descr_size(descr):

@@ -97,9 +97,8 @@ fn parse_exact(text: &[u8]) -> Result<cai_dtype> {
         (_, []) => (abi::CAI_UNIT_GENERIC, 1),
         (b'm' | b'M', [b'[', inner @ .., b']']) => time_unit(text, inner)?,
         (b'm' | b'M', _) => return bad_unit(text),
-        // Characters other than a unit follow the digits, so the size is malformed.
         (_, [b'[', ..]) => return bad_unit(text),
-        _ => return bad_size(text, kind),
+        (_, rest) => return bad_end(text, rest),
     };
     Ok(cai_dtype {
         kind: kind as c_char,
@@ -267,6 +266,18 @@ fn bad_size<T>(text: &[u8], kind: u8) -> Result<T> {
         "typestr",
         found = ("\"{}\"", text.escape_ascii()),
         expected = ("for kind '{}': {expected}", kind as char)
+    )
+}
+
+/// The type is complete before `rest`.
+#[cold]
+fn bad_end<T>(text: &[u8], rest: &[u8]) -> Result<T> {
+    let complete = text.strip_suffix(rest).unwrap_or(text);
+    fail!(
+        CAI_ERR_TYPESTR_SIZE,
+        "typestr",
+        found = ("\"{}\"", text.escape_ascii()),
+        expected = ("nothing after \"{}\"", complete.escape_ascii())
     )
 }
 

@@ -40,12 +40,12 @@ class Tensors:
         self.deleted += 1
         self.threads.append(threading.get_ident())
 
-    def new(self, shape=(2, 3), device=1, lanes=1, flags=0, code=2, bits=32):
+    def new(self, shape=(2, 3), device=1, lanes=1, flags=0, code=2, bits=32, has_memory=True):
         managed = D.ManagedVersioned()
         managed.version.major, managed.version.minor, managed.flags = 1, 1, flags
         extents, memory = (c.c_int64 * len(shape))(*shape), (c.c_float * 64)()
         tensor = managed.tensor
-        tensor.data, tensor.device.type, tensor.ndim = c.addressof(memory), device, len(shape)
+        tensor.data, tensor.device.type, tensor.ndim = c.addressof(memory) if has_memory else None, device, len(shape)
         tensor.code, tensor.bits, tensor.lanes = code, bits, lanes
         tensor.shape = c.cast(extents, c.POINTER(c.c_int64))
         managed.deleter = c.cast(self._deleter, c.c_void_p).value
@@ -156,6 +156,25 @@ def test_a_table_that_is_refused_lets_the_tensor_go():
     with pytest.raises(BufferError, match="lanes"):
         take(table_type(tensors, lanes=3)(), host=True)
     assert tensors.deleted == 2
+
+
+@pytest.mark.parametrize("way", ["capsule", "table"])
+@pytest.mark.parametrize("host", [False, True])
+@pytest.mark.parametrize("device", [1, 2])
+def test_a_tensor_without_memory(way, host, device):
+    """As those of PyTorch's FakeTensorMode: it is neither in host memory nor somewhere else."""
+    tensors = Tensors()
+    others = dict(device=device, has_memory=False)
+    for _ in range(2):
+        by_capsule = way == "capsule" and (host or device == 2)
+        obj = Producer(tensors.capsule(**others), (device, 0)) if by_capsule else table_type(tensors, **others)()
+        with pytest.raises(ValueError, match=".data: found NULL.*FakeTensor"):
+            take(obj, host=host)
+    assert tensors.deleted == 2
+    # Without elements there is nothing to miss.
+    tensors = Tensors()
+    with take(table_type(tensors, shape=(0, 3), **others)(), host=True) as taken:
+        assert taken.shape == (0, 3)
 
 
 def test_streams_of_a_table():

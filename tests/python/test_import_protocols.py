@@ -102,6 +102,17 @@ def test_both_protocols():
     refused(exporter(), TypeError, status="NO_PROTOCOL", protocols=[P.DLPACK, P.SYCL_USM, P.BUFFER])
 
 
+@pytest.mark.parametrize("kind", ["M8[s]", "U3", "S3", "m8", "O", [("a", "i4")]])
+def test_types_that_array_struct_cannot_name(kind):
+    numpy = pytest.importorskip("numpy")
+    array = numpy.zeros(3, kind)
+    words = refused(array, BufferError, "__array_struct__.typekind", "CONVERT_TYPE", host=True, protocols=[P.ARRAY_STRUCT])
+    assert f"'{array.dtype.kind}'" in words and "__array_interface__" in words
+    for protocols in ([], [P.ARRAY_STRUCT, P.ARRAY_INTERFACE]):
+        with take(array, host=True, protocols=protocols) as taken:
+            assert taken.typestr == array.dtype.str
+
+
 @pytest.mark.parametrize("stream, asked", [(P.STREAM_UNKNOWN, 1), (1, 1), (2, 2), (STREAM, STREAM)])
 def test_dlpack_receives_the_stream(stream, asked):
     obj = Dlpack(make((5,)))

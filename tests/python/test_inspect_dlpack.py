@@ -109,6 +109,15 @@ def test_fewer_arguments():
 
     assert "dlpack-arguments" in rules(look(Bare()))
 
+    # The exception of the call that its arguments fit is the one that counts.
+    for error, later in ((RuntimeError("mine"), None), (TypeError("mine"), None), (RuntimeError("mine"), BufferError("too"))):
+
+        class OlderRefuses(Tensor):
+            def __dlpack__(self, *, stream=None):
+                raise error if stream == -1 else later or error
+
+        assert "mine" in look(OlderRefuses())["__dlpack__"].message
+
     class Wary(Tensor):
         def __dlpack__(self, stream=None, max_version=None):
             if max_version:

@@ -1,7 +1,7 @@
 //! `__array_struct__`: NumPy's structure for arrays in host memory.
 //!
-//! May use: `abi`, `dtype`, `error`, `python::capi`, `python::interpreter`, `python::owner`,
-//! `validate`.
+//! May use: `abi`, `dtype`, `error`, `python::capi`, `python::import::exchange_table`,
+//! `python::interpreter`, `python::owner`, `validate`.
 //! Unsafe: reads the structure in a capsule.
 
 use std::ffi::{c_char, c_int, c_void};
@@ -9,8 +9,9 @@ use std::ptr::{self, NonNull};
 
 use crate::abi::{self, cai_device};
 use crate::dtype::NATIVE;
-use crate::error::{Result, Text, fail};
+use crate::error::{Result, Text, fail, failure};
 use crate::python::capi::Object;
+use crate::python::import::exchange_table::Answer;
 use crate::python::interpreter::{Owned, Py};
 use crate::python::owner::{Description, attach};
 use crate::validate;
@@ -33,13 +34,13 @@ const NOT_SWAPPED: c_int = 0x200;
 
 const WRITEABLE: c_int = 0x400;
 
-/// Imports an array of numbers or booleans. Types that the structure cannot name completely (texts,
-/// times, records) are left to the dictionary.
-pub fn import(py: Py, object: NonNull<Object>, to: &mut Description) -> Result<bool> {
+/// Imports an array of numbers or booleans. `None` if the object does not offer the structure.
+/// Types that it cannot name completely (texts, times, records) are left to the dictionary.
+pub fn import(py: Py, object: NonNull<Object>, to: &mut Description) -> Result<Option<Answer>> {
     const NAME: &str = "__array_struct__";
     let capi = py.capi();
     let Some(capsule) = py.attribute(object.as_ptr(), py.names.array_struct)? else {
-        return Ok(false);
+        return Ok(None);
     };
     // SAFETY: the GIL is held; `capsule_is` accepts any object.
     let is_capsule = unsafe { (capi.capsule_is)(capsule.get(), ptr::null()) } != 0;
@@ -63,7 +64,13 @@ pub fn import(py: Py, object: NonNull<Object>, to: &mut Description) -> Result<b
     };
     let kind = interface.typekind as u8;
     if !matches!(kind, b'b' | b'i' | b'u' | b'f' | b'c') {
-        return Ok(false);
+        return Ok(Some(Answer::Refused(failure!(
+            abi::CAI_ERR_CONVERT_TYPE,
+            "{NAME}.typekind",
+            found = ("'{}'", [kind].escape_ascii()),
+            expected = "b, i, u, f or c: the structure does not describe other types completely, \
+                        __array_interface__ does (CAI_PROTOCOL_ARRAY_INTERFACE)"
+        ))));
     }
     if !(0..=abi::CAI_MAX_NDIM).contains(&interface.nd) {
         return fail!(
@@ -109,5 +116,5 @@ pub fn import(py: Py, object: NonNull<Object>, to: &mut Description) -> Result<b
         .map_err(|failure| failure.within(format_args!("{NAME}.")))?;
     // The capsule keeps the array alive.
     attach(py, &mut to.array, Owned::share(py, object), Some(capsule))?;
-    Ok(true)
+    Ok(Some(Answer::Array))
 }

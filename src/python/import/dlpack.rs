@@ -26,6 +26,17 @@ pub fn of(name: &'static str) -> impl Fn(Failure) -> Failure {
     move |failure| failure.within(format_args!("{name}."))
 }
 
+/// Explains a tensor that has elements, but no memory.
+#[cold]
+fn without_memory(failure: Failure) -> Failure {
+    if failure.status() != abi::CAI_ERR_DATA_NULL {
+        return failure;
+    }
+    failure.hint(format_args!(
+        ": a tensor without memory, such as a FakeTensor of PyTorch, has no values"
+    ))
+}
+
 const TABLE: &str = "__dlpack_c_exchange_api__";
 
 /// Imports through DLPack's table, if the object's type offers one: then `to` has an owner, unless
@@ -51,7 +62,15 @@ pub fn from_dlpack_table(
     // SAFETY: the table gave the tensor to this function.
     let (inside, flags) = unsafe { dlpack::inside_versioned(managed) }.map_err(of(TABLE))?;
     // SAFETY: the table gave the tensor to this function.
-    let device = unsafe { (*inside).device() };
+    let (device, has_data) = unsafe { ((*inside).device(), (*inside).has_data()) };
+    if !has_data {
+        // Checked before the device, which means nothing if there is no memory.
+        let Description { array, strides, .. } = &mut *to;
+        // SAFETY: as above.
+        unsafe { dlpack::describe(inside, Some(flags), abi::CAI_STREAM_NONE, strides, array) }
+            .map_err(without_memory)
+            .map_err(of(TABLE))?;
+    }
     if device.0 == abi::CAI_DEVICE_CPU && !options.host() {
         *host_only = true;
         return Ok(());
@@ -276,7 +295,9 @@ pub fn from_dlpack(
     let (inside, flags) = unsafe { tensor.inside() }.map_err(of(NAME))?;
     let Description { array, strides, .. } = to;
     // SAFETY: the tensor is alive until it is attached or deleted.
-    unsafe { dlpack::describe(inside, flags, stream, strides, array) }.map_err(of(NAME))?;
+    unsafe { dlpack::describe(inside, flags, stream, strides, array) }
+        .map_err(without_memory)
+        .map_err(of(NAME))?;
     tensor.attach(py, array)?;
     if stream < abi::CAI_STREAM_UNKNOWN {
         // Identified before the release refers to it, so that the reuse of a handle for another

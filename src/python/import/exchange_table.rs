@@ -20,7 +20,7 @@ use crate::validate;
 
 const NAME: &str = "__cai_exchange_api__";
 
-/// What a table did with an object.
+/// What a table, or a structure, did with an object.
 pub enum Answer {
     /// Described it.
     Array,

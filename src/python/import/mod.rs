@@ -484,7 +484,16 @@ fn try_protocols(
             }
             abi::CAI_PROTOCOL_SYCL_USM => from_sycl(py, object, options, depth, to)?,
             abi::CAI_PROTOCOL_BUFFER => buffer::import(py, object, options, to)?,
-            abi::CAI_PROTOCOL_ARRAY_STRUCT => array_struct::import(py, object, to)?,
+            abi::CAI_PROTOCOL_ARRAY_STRUCT => match array_struct::import(py, object, to)? {
+                Some(Answer::Array) => true,
+                Some(Answer::Refused(failure)) => {
+                    // The first refusal is reported.
+                    let refusal = Declined::status(py, failure)?;
+                    declined.get_or_insert(refusal);
+                    false
+                }
+                None => false,
+            },
             _ => from_dictionary(
                 py,
                 object,
