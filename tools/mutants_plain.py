@@ -264,7 +264,6 @@ MUTANTS = [
     ("Arrow: events of the host", AR_IMPORT, "    if r#type == abi::CAI_DEVICE_CPU {", "    if false {"),
     ("Arrow: NULL events", AR_IMPORT, "    if event.is_null() {", "    if false {"),
     ("Arrow: events without a stream", AR_IMPORT, "Ok((at, abi::CAI_STREAM_UNKNOWN, event))", "Ok((at, abi::CAI_STREAM_LEGACY, event))"),
-    ("Arrow: members to come", AR_IMPORT, "    if device.reserved != [0; 3] {", "    if false {"),
     ("Arrow: writable", AR_IMPORT, "flags: abi::CAI_ARRAY_READONLY,", "flags: 0,"),
     ("Arrow: nulls of no elements", AR_IMPORT, "        tree.null_levels = 0;\n", ""),
     ("Arrow: addresses of values", AR_IMPORT, "    } else if tree.data.is_null() {", "    } else if false {"),

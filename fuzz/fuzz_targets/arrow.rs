@@ -75,7 +75,7 @@ struct Input {
     levels: Vec<Level>,
     device: (u8, i8),
     event: Option<Option<u64>>,
-    reserved: Option<i64>,
+    reserved: i64,
     flags: Option<u32>,
 }
 
@@ -241,7 +241,7 @@ fn make(input: &Input) -> (DeviceArray, Schema) {
     let (mut array, mut schema) = (one.arrays[0], other.schemas[0]);
     array.private = Box::into_raw(one).cast();
     schema.private = Box::into_raw(other).cast();
-    let reserved = [0, 0, input.reserved.unwrap_or(0)];
+    let reserved = [0, 0, input.reserved];
     (
         DeviceArray { array, device_id: input.device.1.into(), device_type: device, sync_event, reserved },
         schema,

@@ -69,15 +69,16 @@ extern "C" {
  *
  * Nothing is copied, except booleans and bitmaps in host memory that begin inside a byte.
  *
- * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_STRUCT_SIZE`, `CAI_ERR_NEWER_CALLER` if
- * `reserved` is not zero, `CAI_ERR_ARROW` for a structure that was released, is malformed or does
- * not match its schema, `CAI_ERR_CONVERT_TYPE` for other types than numbers, booleans, dates,
- * times, timestamps, durations, `fixed_size_binary` and lists of a fixed size,
- * `CAI_ERR_CONVERT_DEVICE` for memory that is neither the host's nor of CUDA or ROCm,
- * `CAI_ERR_CONVERT_BIT_OFFSET` for bits on a device that begin inside a byte, `CAI_ERR_MASK_DEPTH`
- * for nulls in more than `CAI_MAX_MASKS` levels, `CAI_ERR_EVENT`, `CAI_ERR_NO_MEMORY`, or a status
- * of `cai_array_validate` with `CAI_CHECK_LAYOUT`. `error->field` is a member of the structure
- * (`array.children[0].length`) or of the schema (`schema.format`).
+ * `reserved` is not read: producers leave it uninitialized, as pyarrow does.
+ *
+ * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_STRUCT_SIZE`, `CAI_ERR_ARROW` for a structure
+ * that was released, is malformed or does not match its schema, `CAI_ERR_CONVERT_TYPE` for other
+ * types than numbers, booleans, dates, times, timestamps, durations, `fixed_size_binary` and lists
+ * of a fixed size, `CAI_ERR_CONVERT_DEVICE` for memory that is neither the host's nor of CUDA or
+ * ROCm, `CAI_ERR_CONVERT_BIT_OFFSET` for bits on a device that begin inside a byte,
+ * `CAI_ERR_MASK_DEPTH` for nulls in more than `CAI_MAX_MASKS` levels, `CAI_ERR_EVENT`,
+ * `CAI_ERR_NO_MEMORY`, or a status of `cai_array_validate` with `CAI_CHECK_LAYOUT`. `error->field`
+ * is a member of the structure (`array.children[0].length`) or of the schema (`schema.format`).
  * Thread safety: any thread; allocates two blocks. Source: Arrow, "The Arrow C Device data
  * interface".
  */

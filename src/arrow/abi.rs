@@ -4,7 +4,7 @@
 //! Unsafe: types of functions only.
 
 use std::ffi::{c_char, c_void};
-use std::mem::{offset_of, size_of};
+use std::mem::{MaybeUninit, offset_of, size_of};
 
 /// A release callback, which takes the structure that it is a member of.
 pub type Release<T> = Option<unsafe extern "C-unwind" fn(*mut T)>;
@@ -53,7 +53,8 @@ pub struct DeviceArray {
     pub device_type: i32,
     /// NULL, or the address of an event (`CUevent *`).
     pub sync_event: *mut c_void,
-    pub reserved: [i64; 3],
+    /// Producers may leave it uninitialized, and nothing reads it.
+    pub reserved: [MaybeUninit<i64>; 3],
 }
 
 const _: () = assert!(size_of::<Schema>() == 72);

@@ -9,7 +9,7 @@
 
 use std::alloc::{Layout as MemoryLayout, dealloc};
 use std::ffi::{c_char, c_void};
-use std::mem::{align_of, size_of};
+use std::mem::{MaybeUninit, align_of, size_of};
 use std::ptr;
 
 use crate::abi::{self, CAI_MAX_NDIM, cai_array, cai_owner};
@@ -482,7 +482,7 @@ pub unsafe fn to_arrow(
             device_id,
             device_type,
             sync_event: sync_event.cast(),
-            reserved: [0; 3],
+            reserved: [MaybeUninit::new(0); 3],
         });
         if let Some((memory, size)) = of_schema {
             schema.write(schema_of(&export, memory, size));

@@ -386,14 +386,6 @@ unsafe fn place(device: &DeviceArray) -> Result<(cai_device, u64, *mut c_void)> 
 pub unsafe fn from_arrow(given: *mut DeviceArray, schema: *const Schema) -> Result<cai_array> {
     // SAFETY: live (this function's contract).
     let (device, schema) = unsafe { (given.read(), schema.read()) };
-    if device.reserved != [0; 3] {
-        return fail!(
-            CAI_ERR_NEWER_CALLER,
-            "reserved",
-            found = ("{:?}", device.reserved),
-            expected = "zeros"
-        );
-    }
     if device.array.release.is_none() {
         return Err(malformed(
             "array.release",
