@@ -72,7 +72,9 @@ def test_requires_grad():
 def test_values_that_are_computed_later(way):
     """The memory of a conjugated or negated view has other values than the view."""
     tensor = torch.zeros(3, dtype=torch.complex64)
-    for view in (tensor.conj(), tensor.conj().imag):
+    imaginary = tensor.conj().imag
+    negated = [torch._neg_view(torch.zeros(3, dtype=dtype)) for dtype in (torch.bfloat16, torch.float32, torch.int32)]
+    for view in (tensor.conj(), imaginary, imaginary.as_strided((2,), (3,)), imaginary.as_strided((3,), (1,)), *negated):
         with pytest.raises(BufferError):
             take(view, host=True, protocols=WAYS[way])
         take(view.resolve_conj().resolve_neg(), host=True, protocols=WAYS[way]).release()

@@ -163,6 +163,8 @@ def test_tensors_that_are_refused(library):
     tensor = torch.zeros(3, dtype=torch.complex64)
     assert refused(library.look, tensor.conj()) == ("CONVERT_TYPE", "tensor")
     assert refused(library.look, tensor.conj().imag) == ("CONVERT_TYPE", "tensor")
+    for dtype in (torch.bfloat16, torch.int32):
+        assert refused(library.look, torch._neg_view(torch.zeros(3, dtype=dtype))) == ("CONVERT_TYPE", "tensor")
     library.look(tensor.conj().resolve_conj()).release()
     library.look(tensor.imag).release()
     for function in (library.c.undefined, library.c.none):

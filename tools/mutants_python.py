@@ -57,7 +57,7 @@ MUTANTS = [
     ("tables without an owner", EXCHANGE, "    if to.array.owner.is_null() {", "    if false {", "import_protocols import_options bridge_edges leaks"),
     ("arrays of tables not checked", EXCHANGE, "    to.array.stream = 0;\n", "", "import_protocols import_options bridge_edges leaks"),
     ("tensors of tables not deleted", DLPACK, "                Tensor::Versioned(tensor) => dlpack::delete_versioned(tensor),", "                Tensor::Versioned(tensor) => drop(tensor),", "dlpack import_protocols bridge_edges"),
-    ("conjugates through tables", DLPACK, "    if offer.may_be_conjugate {", "    if false {", "bridge_edges"),
+    ("conjugates through tables", "src/python/import/grad.rs", "    if offer.may_be_conjugate {", "    if false {", "bridge_edges"),
     # --- out
     ("out: strides of dense arrays", CAI_DICT, "if flags & abi::CAI_EXPORT_STRIDES == 0 && strides.is_none() {", "if strides.is_none() {", "export_dictionary"),
     ("out: no reference", TABLE, "        owner::retain(array.owner)?;\n", "", "import_objects"),

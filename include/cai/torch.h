@@ -162,13 +162,11 @@ static inline cai_status cai_array_from_torch(AtenTensorHandle tensor, cai_array
     CAI_PRIVATE_TORCH(aoti_torch_get_strides, tensor, &steps);
     CAI_PRIVATE_TORCH(aoti_torch_get_data_ptr, tensor, &made.data);
     cai_status status = cai_private_set_type(&made, cai_private_torch_types(), dtype, &type, error);
-    /* No public function of PyTorch makes such views of other types. */
+    /* Only complex numbers have other conjugates; any tensor can be the negative of its memory. */
     if (status == CAI_OK && type->kind == 'c') {
         status = cai_private_torch_refuse("aten::is_conj", tensor, error);
     }
-    if (status == CAI_OK && (type->kind == 'c' || type->kind == 'f')) {
-        status = cai_private_torch_refuse("aten::is_neg", tensor, error);
-    }
+    if (status == CAI_OK) status = cai_private_torch_refuse("aten::is_neg", tensor, error);
     if (status == CAI_OK) status = cai_private_shape(&made, type, ndim, sizes, steps, bytes, error);
     made.stream = CAI_STREAM_NONE;
     if (status == CAI_OK && !host) status = cai_torch_stream(made.device.id, &made.stream, error);

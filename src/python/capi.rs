@@ -193,6 +193,9 @@ table! {
         type_is_subtype = "PyType_IsSubtype" (*mut Object, *mut Object) -> c_int;
     }
     optional {
+        // 3.9. Looks a method up and calls it, without an object for the bound method.
+        call_method = "PyObject_VectorcallMethod" (*mut Object, *const *mut Object, usize,
+            *mut Object) -> *mut Object;
         // 3.13; before that under the private name. The state of the calling thread from 3.12 on,
         // earlier that of the thread that holds the GIL. Needs no GIL.
         thread_state = "PyThreadState_GetUnchecked" () -> *mut c_void;

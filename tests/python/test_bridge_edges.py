@@ -234,12 +234,21 @@ def test_values_that_are_computed_later(more):
 
 
 def test_the_imaginary_part_of_a_conjugate():
-    for more in [{"shape": (1,)}, {"shape": (1,), "strides": (8,)}, {"shape": ()}, {"shape": (5,), "strides": (8,)}]:
+    """PyTorch negates views of any type lazily, and other strides than even ones come from slices and `as_strided`."""
+    for more in [
+        {"shape": (1,)}, {"shape": (1,), "strides": (8,)}, {"shape": ()}, {"shape": (5,), "strides": (8,)}, {"shape": (5,)},
+        {"shape": (2,), "strides": (12,)}, {"shape": (5,), "typestr": "<V2"}, {"shape": (5,), "typestr": "<i4"},
+        {"shape": (5,), "typestr": "|b1"},
+    ]:  # fmt: skip
         with pytest.raises(BufferError, match="negative"):
             take(Lazy(False, True, **more))
+        take(Lazy(False, False, **more)).release()
 
 
-@pytest.mark.parametrize("kind", [dict(code=5, bits=64), dict(shape=(1,))], ids=["complex", "one element"])
+@pytest.mark.parametrize(
+    "kind", [dict(code=5, bits=64), dict(shape=(1,)), dict(shape=(4,)), dict(code=4, bits=16)],
+    ids=["complex", "one element", "C order", "bfloat16"],
+)  # fmt: skip
 def test_a_table_does_not_express_values_that_are_computed_later(kind):
     tensors = Tensors()
     cls = table_type(tensors, device=2, **kind)

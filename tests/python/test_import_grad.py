@@ -98,6 +98,26 @@ def test_a_mask_that_requires_grad():
     take(masked(False), allow_mask=True).release()
 
 
+@pytest.mark.parametrize("make_tensor", WAYS)
+def test_values_that_are_computed_later(make_tensor):
+    """No door hands out memory whose values have another sign."""
+    tensor = make_tensor(False)
+
+    class Later(type(tensor)):
+        is_negative = True
+
+        def is_conj(self):
+            return False
+
+        def is_neg(self):
+            return self.is_negative
+
+    tensor.__class__ = Later
+    refused(tensor, BufferError, "is_neg", "CONVERT_TYPE")
+    tensor.is_negative = False
+    take(tensor).release()
+
+
 class FromC:
     """A type whose attribute is implemented in C, as that of PyTorch's tensors."""
 

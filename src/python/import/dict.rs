@@ -3,7 +3,7 @@
 //! May use: `abi`, `dtype`, `dtype::fields`, `error`, `owner::description`, `python::capi`,
 //! `python::import::dict_fast`, `python::import::dict_keys`, `python::import::dict_reader`,
 //! `python::import::fields`, `python::import::options`, `python::import::sycl`,
-//! `python::interpreter`, `python::owner`, `read`, `validate`.
+//! `python::interpreter`, `python::owner`, `validate`.
 //! Unsafe: calls CPython with the GIL held, and reads validated arrays.
 
 use std::ffi::c_char;
@@ -11,14 +11,14 @@ use std::ptr::{self, NonNull};
 
 use crate::abi::{self, cai_array};
 use crate::dtype::fields::Fields;
-use crate::error::{Result, fail};
+use crate::error::Result;
 use crate::owner::description;
 use crate::python::capi::Object;
 use crate::python::import::dict_fast::Fast;
 use crate::python::import::dict_keys::{Extras, KEYS, Protocol, in_dictionary};
 use crate::python::import::options::ImportOptions;
 use crate::python::import::{dict_fast, dict_reader, fields, sycl};
-use crate::python::interpreter::{Owned, Py, raised};
+use crate::python::interpreter::{Owned, Py};
 use crate::python::owner::{Description, attach, attach_with_fields};
 use crate::{dtype, validate};
 
@@ -45,13 +45,11 @@ pub fn read(
     read_general(py, &dictionary, None, protocol, options, to)
 }
 
-/// Reads the dictionary of CUDA's protocol into `to`. `may_be_conjugate`: [`resolved`] has to be
-/// asked, because the object's type is not known to offer nothing.
+/// Reads the dictionary of CUDA's protocol into `to`.
 #[inline(always)]
 pub fn read_cuda(
     py: Py,
     object: NonNull<Object>,
-    may_be_conjugate: bool,
     options: &ImportOptions,
     to: &mut Description,
 ) -> Result<Found> {
@@ -82,9 +80,6 @@ pub fn read_cuda(
         not_sound(to)?;
     }
     attach(py, &mut to.array, Owned::share(py, object), None)?;
-    if may_be_conjugate && may_be_unresolved(to) {
-        resolved(py, object, &to.array, Protocol::Cuda.name())?;
-    }
     Ok(Found::Array)
 }
 
@@ -108,17 +103,6 @@ fn not_sound(to: &mut Description) -> Result<()> {
         .map_err(|failure| in_dictionary(Protocol::Cuda, failure))
 }
 
-/// Returns false for arrays of which [`resolved`] is true without asking: those of other kinds, and
-/// floats in C order of at least two elements.
-#[inline(always)]
-fn may_be_unresolved(to: &Description) -> bool {
-    match to.array.typestr[1] as u8 {
-        b'c' => true,
-        b'f' => to.has_strides || !to.extents().iter().any(|&extent| extent > 1),
-        _ => false,
-    }
-}
-
 #[inline(never)]
 fn read_general(
     py: Py,
@@ -133,73 +117,6 @@ fn read_general(
         None => dict_reader::read(py, dictionary, protocol, options, to),
     }
     .map(Found::Parts)
-}
-
-/// Fails for tensors of PyTorch whose values are the conjugates, or the negatives, of those in
-/// memory: views that compute that later. No protocol can express it, and most of PyTorch's exports
-/// do not check. It is checked here for complex tensors, and for tensors that may be the imaginary
-/// part of one, whose strides are even.
-#[inline(always)]
-pub fn resolved(
-    py: Py,
-    object: NonNull<Object>,
-    array: &cai_array,
-    name: &'static str,
-) -> Result<()> {
-    let [_, kind, size, ..] = array.typestr.map(|byte| byte as u8);
-    let every_other = || {
-        // SAFETY: the array was validated, so shape and strides refer to `ndim` values.
-        let Ok((shape, strides)) = (unsafe { crate::read::shape_and_strides(array) }) else {
-            return true;
-        };
-        // The size of two elements, less one. The size is a power of two if it has one digit;
-        // tensors of other sizes may be asked as well.
-        let within = 2 * i64::from(size.wrapping_sub(b'0')) - 1;
-        match strides {
-            None => shape.iter().all(|&extent| extent < 2),
-            // The last dimension decides nearly always.
-            Some(strides) => {
-                let mut dimensions = shape.iter().zip(strides).rev();
-                dimensions.all(|(&extent, &stride)| extent < 2 || stride & within == 0)
-            }
-        }
-    };
-    if kind == b'c' || (kind == b'f' && every_other()) {
-        ask_resolved(py, object, name)
-    } else {
-        Ok(())
-    }
-}
-
-#[cold]
-#[inline(never)]
-fn ask_resolved(py: Py, object: NonNull<Object>, name: &'static str) -> Result<()> {
-    let capi = py.capi();
-    // Only tensors have both methods.
-    for (method, bit) in [(py.names.is_conj, "conjugate"), (py.names.is_neg, "negative")] {
-        if !py.type_has(object.as_ptr(), method)? {
-            return Ok(());
-        }
-        let Some(method) = py.attribute(object.as_ptr(), method)? else { return Ok(()) };
-        // SAFETY: the GIL is held.
-        let set = unsafe {
-            let nothing = Owned::new(py, (capi.tuple_new)(0))?;
-            let answer = Owned::new(py, (capi.call)(method.get(), nothing.get(), ptr::null_mut()))?;
-            (capi.is_true)(answer.get())
-        };
-        if set < 0 {
-            return raised();
-        }
-        if set > 0 {
-            return fail!(
-                CAI_ERR_CONVERT_TYPE,
-                "{name}",
-                found = "a tensor with the {bit} bit: its values are not those in memory",
-                expected = "a tensor without it: call resolve_conj() or resolve_neg() first"
-            );
-        }
-    }
-    Ok(())
 }
 
 /// Attaches an owner that also holds the fields.
@@ -257,7 +174,6 @@ pub fn finish(
         to.array.descr = ptr::null();
     }
     sound.map_err(in_dictionary)?;
-    resolved(py, object, &to.array, protocol.name())?;
     if mask_found.is_null() {
         return Ok(());
     }

@@ -1,8 +1,8 @@
 //! Import through `__dlpack__` and through DLPack's exchange table.
 //!
 //! May use: `abi`, `device`, `dlpack`, `driver`, `error`, `owner`, `python::cache`, `python::capi`,
-//! `python::convert`, `python::import::dict`, `python::import::options`,
-//! `python::interpreter`, `python::owner`, `sync::consume`, `sync::identity`.
+//! `python::convert`, `python::import::options`, `python::interpreter`, `python::owner`,
+//! `sync::consume`, `sync::identity`.
 //! Unsafe: calls CPython with the GIL held, and functions of tensors.
 
 use std::alloc::{Layout, alloc};
@@ -14,7 +14,6 @@ use crate::error::{Failure, Result, fail};
 use crate::python::cache::Offer;
 use crate::python::capi::Object;
 use crate::python::convert::{pair, two_integers};
-use crate::python::import::dict::resolved;
 use crate::python::import::options::ImportOptions;
 use crate::python::interpreter::{Owned, Py, raised};
 use crate::python::owner::{Description, attach_tensor};
@@ -90,9 +89,6 @@ pub fn from_dlpack_table(
     // SAFETY: the tensor is alive until it is attached or deleted.
     unsafe { dlpack::describe(inside, Some(flags), stream, strides, array) }.map_err(of(TABLE))?;
     tensor.attach(py, array)?;
-    if offer.may_be_conjugate {
-        resolved(py, object, &to.array, TABLE)?;
-    }
     Ok(())
 }
 
@@ -310,7 +306,6 @@ pub fn from_dlpack(
         }
         defer_release(array)?;
     }
-    resolved(py, object, &to.array, NAME)?;
     Ok(Method::Array)
 }
 

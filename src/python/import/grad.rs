@@ -1,14 +1,19 @@
-//! Tensors that require grad.
+//! Tensors whose memory is not all that there is to know: they require grad, or their values are
+//! the conjugates or the negatives of those in memory.
 //!
-//! May use: `error`, `python::cache`, `python::capi`, `python::import::options`,
+//! May use: `abi`, `error`, `python::cache`, `python::capi`, `python::import::options`,
 //! `python::interpreter`, `python::offers`.
 //! Unsafe: calls the function of an attribute with the GIL held.
 //!
 //! PyTorch's own dictionary and `__dlpack__` refuse such a tensor, its exchange table does not.
 //! What is written to it then changes the results of automatic differentiation without a trace.
+//!
+//! PyTorch computes conjugates and negatives lazily, of views of any type and with any strides. No
+//! protocol can express it, and most of PyTorch's exports do not check it.
 
-use std::ptr::NonNull;
+use std::ptr::{self, NonNull};
 
+use crate::abi::cai_array;
 use crate::error::{Result, fail};
 use crate::python::cache::Offer;
 use crate::python::capi::Object;
@@ -16,15 +21,20 @@ use crate::python::import::options::ImportOptions;
 use crate::python::interpreter::{Owned, Py, raised};
 use crate::python::offers;
 
-/// Fails for a tensor that requires grad, unless the options allow it. Whether objects of a type
-/// may require grad is remembered with the type; `offer` is what is known of it.
+/// Fails for a tensor that requires grad, unless the options allow it, and for one whose values are
+/// not those in memory. Whether objects of a type may be such tensors is remembered with the type;
+/// `offer` is what is known of it. `array` is the one that was imported.
 #[inline(always)]
 pub fn check(
     py: Py,
     object: NonNull<Object>,
     options: &ImportOptions,
     offer: &Offer,
+    array: &cai_array,
 ) -> Result<()> {
+    if offer.may_be_conjugate {
+        check_values(py, object, array)?;
+    }
     if !offer.may_require_grad || options.grad() {
         return Ok(());
     }
@@ -33,11 +43,13 @@ pub fn check(
 
 /// The same for a type of which nothing is known, or nothing any more: code of the producer ran.
 #[inline(never)]
-pub fn check_anew(py: Py, object: NonNull<Object>, options: &ImportOptions) -> Result<()> {
-    if options.grad() {
-        return Ok(());
-    }
-    check(py, object, options, &offers::offer(py, object.as_ptr())?)
+pub fn check_anew(
+    py: Py,
+    object: NonNull<Object>,
+    options: &ImportOptions,
+    array: &cai_array,
+) -> Result<()> {
+    check(py, object, options, &offers::offer(py, object.as_ptr())?, array)
 }
 
 #[inline(never)]
@@ -78,5 +90,61 @@ fn refuse() -> Result<()> {
         "requires_grad",
         found = "a tensor that requires grad",
         expected = "one that does not: pass tensor.detach(), or set CAI_IMPORT_ALLOW_GRAD"
+    )
+}
+
+/// Fails for a tensor whose values are the conjugates or the negatives of those in memory. The
+/// conjugate of a real number is that number, so only the other question is asked of it.
+#[inline(never)]
+pub fn check_values(py: Py, object: NonNull<Object>, array: &cai_array) -> Result<()> {
+    let names = &py.names;
+    // Only tensors have both methods.
+    if !py.type_has(object.as_ptr(), names.is_conj)?
+        || !py.type_has(object.as_ptr(), names.is_neg)?
+    {
+        return Ok(());
+    }
+    let is_real = matches!(array.typestr[1] as u8, b'f' | b'i' | b'u' | b'b');
+    if !is_real && answers_true(py, object, names.is_conj)? {
+        return refuse_values("is_conj", "conjugate");
+    }
+    if answers_true(py, object, names.is_neg)? {
+        return refuse_values("is_neg", "negative");
+    }
+    Ok(())
+}
+
+/// Calls a method without arguments. Returns whether its result is true.
+fn answers_true(py: Py, object: NonNull<Object>, method: *mut Object) -> Result<bool> {
+    let capi = py.capi();
+    // SAFETY: the GIL is held; the arguments are one object, which is alive.
+    let answer = unsafe {
+        match capi.call_method {
+            Some(call) => Owned::new(py, call(method, &object.as_ptr(), 1, ptr::null_mut()))?,
+            None => {
+                let method = Owned::new(py, (capi.get_attr)(object.as_ptr(), method))?;
+                let nothing = Owned::new(py, (capi.tuple_new)(0))?;
+                Owned::new(py, (capi.call)(method.get(), nothing.get(), ptr::null_mut()))?
+            }
+        }
+    };
+    if answer.get() == capi.r#false {
+        return Ok(false);
+    }
+    // SAFETY: the GIL is held; the object is alive.
+    match unsafe { (capi.is_true)(answer.get()) } {
+        0 => Ok(false),
+        1.. => Ok(true),
+        _ => raised(),
+    }
+}
+
+#[cold]
+fn refuse_values(method: &str, bit: &str) -> Result<()> {
+    fail!(
+        CAI_ERR_CONVERT_TYPE,
+        "{method}",
+        found = "a tensor with the {bit} bit: its values are not those in memory",
+        expected = "a tensor without it: call resolve_conj() or resolve_neg() first"
     )
 }

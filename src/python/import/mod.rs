@@ -139,6 +139,7 @@ pub unsafe fn import_dictionary(
     if let Found::Parts(extras) = found {
         from_parts(py, owner, protocol, options, 0, extras, to)?;
     }
+    grad::check_values(py, owner, &to.array)?;
     identify(to);
     if options.are_none() {
         return Ok(());
@@ -173,12 +174,11 @@ fn instead_of_dictionary(py: Py, object: &Owned) -> Option<Failure> {
 fn from_cuda(
     py: Py,
     object: NonNull<Object>,
-    may_be_conjugate: bool,
     options: &ImportOptions,
     depth: i32,
     to: &mut Description,
 ) -> Result<()> {
-    match dict::read_cuda(py, object, may_be_conjugate, options, to)? {
+    match dict::read_cuda(py, object, options, to)? {
         Found::Nothing | Found::Array => Ok(()),
         Found::Parts(extras) => from_parts(py, object, Protocol::Cuda, options, depth, extras, to),
     }
@@ -288,7 +288,7 @@ pub fn find(
     };
     let mut begun = Begun::default();
     if is_known || offer.is_nothing() {
-        from_cuda(py, object, false, options, depth, to)?;
+        from_cuda(py, object, options, depth, to)?;
         if to.has_owner() {
             return Ok(());
         }
@@ -296,7 +296,7 @@ pub fn find(
     } else if let Some(table) = offer.exchange {
         match from_table(py, object, table, options, to)? {
             Answer::Array if is_allowed(to, options) => {
-                return grad::check(py, object, options, &offer);
+                return grad::check(py, object, options, &offer, &to.array);
             }
             Answer::Array => begun.host_only = true,
             Answer::Refused(failure) => begun.refused = Some(failure),
@@ -322,7 +322,7 @@ fn from_tensor(
     let mut host_only = false;
     from_dlpack_table(py, object, offer, options, &mut host_only, to)?;
     if to.has_owner() {
-        return grad::check(py, object, options, offer);
+        return grad::check(py, object, options, offer, &to.array);
     }
     to.reset();
     let tried = abi::CAI_PROTOCOL_DLPACK_EXCHANGE;
@@ -362,7 +362,7 @@ fn try_all(
         None => None,
     };
     if try_protocols(py, object, options, depth, tried, &mut host_only, &mut declined, to)? {
-        return grad::check_anew(py, object, options);
+        return grad::check_anew(py, object, options, &to.array);
     }
     if let Some(declined) = declined {
         return declined.again();
@@ -458,7 +458,7 @@ fn try_protocols(
                 to.has_owner()
             }
             abi::CAI_PROTOCOL_CUDA_ARRAY_INTERFACE => {
-                from_cuda(py, object, true, options, depth, to)?;
+                from_cuda(py, object, options, depth, to)?;
                 to.has_owner()
             }
             abi::CAI_PROTOCOL_DLPACK => {
