@@ -99,13 +99,23 @@ static void masks(void) {
              ", true], \"shape\": [12], \"strides\": null, \"typestr\": \"|t1\", \"version\": 3}}",
              (uintptr_t)mask.data);
     is(&a, at(&a, rest));
-    /* In device memory, the stream is the array's alone. */
+    /* In device memory, a mask has the stream of the array. */
     a.device.type = mask.device.type = CAI_DEVICE_CUDA;
     a.stream = mask.stream = 140123;
     snprintf(rest, sizeof rest,
              "false], \"shape\": [12], \"strides\": null, \"typestr\": \"<f4\", \"version\": 3, "
              "\"stream\": 140123, \"mask\": {\"data\": [%" PRIuPTR
-             ", true], \"shape\": [12], \"strides\": null, \"typestr\": \"|t1\", \"version\": 3}}",
+             ", true], \"shape\": [12], \"strides\": null, \"typestr\": \"|t1\", \"version\": 3, "
+             "\"stream\": 140123}}",
+             (uintptr_t)mask.data);
+    is(&a, at(&a, rest));
+    /* An unknown stream is that of version 2: version 3 without one means that nothing is
+     * pending. */
+    a.stream = mask.stream = CAI_STREAM_UNKNOWN;
+    snprintf(rest, sizeof rest,
+             "false], \"shape\": [12], \"strides\": null, \"typestr\": \"<f4\", \"version\": 2, "
+             "\"mask\": {\"data\": [%" PRIuPTR
+             ", true], \"shape\": [12], \"strides\": null, \"typestr\": \"|t1\", \"version\": 2}}",
              (uintptr_t)mask.data);
     is(&a, at(&a, rest));
     set_typestr(&mask, ">i4");

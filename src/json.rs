@@ -49,7 +49,7 @@ impl Text {
     /// Writes the text.
     pub fn write(&self, out: &mut dyn Write) -> Result<()> {
         // SAFETY: the contract of `new`, which also checked the array.
-        unsafe { object(out, &self.array, self.stream) }
+        unsafe { object(out, &self.array, self.stream, &self.array) }
     }
 }
 
@@ -96,11 +96,17 @@ fn typestr(array: &cai_array) -> &str {
     std::str::from_utf8(read::typestr(&array.typestr).unwrap_or_default()).unwrap_or_default()
 }
 
-/// Writes one object, with the object of its mask inside.
+/// Writes one object, with the object of its mask inside. `stream` is that of `outermost`, the
+/// array whose mask, or mask of a mask, this is.
 ///
 /// # Safety
 /// The array was validated.
-unsafe fn object(out: &mut dyn Write, array: &cai_array, stream: Option<u64>) -> Result<()> {
+unsafe fn object(
+    out: &mut dyn Write,
+    array: &cai_array,
+    stream: Option<u64>,
+    outermost: &cai_array,
+) -> Result<()> {
     // SAFETY: this function's contract.
     let layout = unsafe { validate::describe(array) }?.layout;
     let readonly = array.flags & abi::CAI_ARRAY_READONLY != 0;
@@ -125,8 +131,14 @@ unsafe fn object(out: &mut dyn Write, array: &cai_array, stream: Option<u64>) ->
     }
     if !array.mask.is_null() {
         text(out.write_str(", \"mask\": "))?;
-        // SAFETY: a mask of a validated array is an array, and so few are nested that this ends.
-        unsafe { object(out, &read::array(array.mask)?, None) }?;
+        // SAFETY: a mask of a validated array is an array.
+        let mask = unsafe { read::array(array.mask) }?;
+        // Nothing is pending on other masks, because they were waited for.
+        let stream = stream.filter(|&stream| {
+            stream != abi::CAI_STREAM_NONE && mark::has_work_of(&mask, outermost)
+        });
+        // SAFETY: the mask was validated with its array, and so few are nested that this ends.
+        unsafe { object(out, &mask, stream, outermost) }?;
     }
     text(out.write_char('}'))
 }

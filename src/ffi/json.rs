@@ -21,8 +21,8 @@ use crate::json::Text;
 /// `CAI_STREAM_UNKNOWN` the text has no `stream`, and `version` is 2. For host memory it has no
 /// `stream` either, because XGBoost assumes device memory if there is one. What the members mean,
 /// and which streams are replaced or refused, is as for `__cuda_array_interface__`. A mask becomes
-/// an object in `mask`, which states no stream: if work is pending on it on another stream than the
-/// array's, the call blocks until that is done.
+/// an object in `mask`, which states the stream of the array: if work is pending on it on another
+/// stream, the call blocks until that is done, and the mask states none.
 ///
 /// `array`: a borrowed one is accepted, too.
 /// `buffer`, `size`: gets the NUL-terminated text; 256 characters suffice for 4 dimensions without
@@ -34,11 +34,12 @@ use crate::json::Text;
 /// memory of neither CUDA nor the host, `CAI_ERR_CONVERT_TYPE` for fields or a `dtype_code`, which
 /// the text cannot express, `CAI_ERR_CONVERT_BYTE_ORDER` for a type that is not in the machine's
 /// order, which XGBoost reads as if it were, `CAI_ERR_STREAM_CONTEXT` for a default stream of
-/// another context than readers assume, a status of `cai_array_validate` with `CAI_CHECK_LAYOUT`,
-/// for a per-thread default stream of another thread, one of `cai_array_produce`, or, for a mask,
-/// one of `cai_array_synchronize`.
+/// another context than readers assume, `CAI_ERR_STREAM_STALE` or `CAI_ERR_STREAM_HANDLE` for a
+/// stream that was destroyed (if `stream_id` is set), a status of `cai_array_validate` with
+/// `CAI_CHECK_LAYOUT`, for a per-thread default stream of another thread, one of
+/// `cai_array_produce`, or, for a mask, one of `cai_array_synchronize`.
 /// Thread safety: any thread; allocates nothing. Calls the CUDA driver only for default streams,
-/// and for masks with another stream than the array.
+/// for streams with a `stream_id`, and for masks with another stream than the array.
 /// Source: CAI version 3; XGBoost, `c_api.h`.
 #[cfg_attr(feature = "exports", unsafe(no_mangle))]
 pub unsafe extern "C-unwind" fn cai_array_to_json(

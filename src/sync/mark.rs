@@ -83,9 +83,7 @@ pub unsafe fn wait_for_masks(array: &cai_array) -> Result<()> {
     while !next.is_null() {
         // SAFETY: not NULL, and validated with the array (this function's contract).
         let mask = unsafe { read::array(next) }?;
-        // Work on the same stream or before the same event is done when the array's is.
-        let state = |of: &cai_array| (of.stream, of.stream_id, of.context, of.event);
-        if state(&mask) != state(array) {
+        if !has_work_of(&mask, array) {
             // With the masks of this mask.
             // SAFETY: validated (this function's contract).
             return unsafe { consume::synchronize(&mask, access(&mask)) }
@@ -94,6 +92,13 @@ pub unsafe fn wait_for_masks(array: &cai_array) -> Result<()> {
         next = mask.mask;
     }
     Ok(())
+}
+
+/// Returns true if the work on a mask is done when the work on its array is: it is on the same
+/// stream, or before the same event. [`wait_for_masks`] waits for that of other masks.
+pub fn has_work_of(mask: &cai_array, array: &cai_array) -> bool {
+    let state = |of: &cai_array| (of.stream, of.stream_id, of.context, of.event);
+    state(mask) == state(array)
 }
 
 /// Work of an unknown stream may be on every stream of the context. Host memory has none.
