@@ -133,7 +133,8 @@ CAI_API cai_status cai_array_from_python_dict(
  * array is C-contiguous, and `stream` if one is known. An array with `CAI_STREAM_UNKNOWN` is
  * exported as version 2, which has no stream. The per-thread stream of another thread is exported
  * as the legacy stream of its context, which waits for it. If readers of the dictionary would
- * assume another context for a default stream, the dictionary is not offered. With
+ * assume another context for a default stream, or if `stream_id` shows that the stream was
+ * destroyed, the dictionary is not offered, and `__dlpack__` fails in the latter case. With
  * `CAI_SYNC_EXPORT_NONE` no stream is exported. A protocol that cannot represent the array is not
  * offered: `hasattr` returns False, and the AttributeError gives the reason; `__dlpack__` raises
  * BufferError. A read-only array is exported as read-only.

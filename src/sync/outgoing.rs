@@ -15,7 +15,7 @@ use std::ptr;
 
 use crate::abi::{self, CAI_STREAM_LEGACY, CAI_STREAM_NONE, CAI_STREAM_PER_THREAD, cai_array};
 use crate::device;
-use crate::driver::{self, CallingThread, Driver, Stream};
+use crate::driver::{self, CallingThread, Capture, Driver, Stream};
 use crate::error::{Result, fail};
 use crate::sync::array_context::{ArrayContext, ArrayContexts};
 use crate::sync::policy;
@@ -97,21 +97,44 @@ fn per_thread(array: &cai_array) -> Result<Option<cai_array>> {
 /// Returns the stream for a dictionary, which states neither a context nor a thread.
 #[inline]
 pub fn for_dictionary(array: &cai_array) -> Result<u64> {
-    if is_final(array) && array.stream != CAI_STREAM_LEGACY {
+    if is_final(array) && array.stream != CAI_STREAM_LEGACY && array.stream_id == 0 {
         return Ok(array.stream);
     }
-    default_stream(array)
+    checked(array)
 }
 
 #[cold]
 #[inline(never)]
-fn default_stream(array: &cai_array) -> Result<u64> {
+fn checked(array: &cai_array) -> Result<u64> {
     let replaced = replaced(array)?;
     let array = replaced.as_ref().unwrap_or(array);
-    if matches!(array.stream, CAI_STREAM_LEGACY | CAI_STREAM_PER_THREAD) {
+    if array.stream <= CAI_STREAM_PER_THREAD {
         means_the_same(array)?;
+    } else {
+        is_alive(array)?;
     }
     Ok(array.stream)
+}
+
+/// Fails if the stream was destroyed since the array got its identity: readers would wait for
+/// whichever stream has its handle now, or use a handle that names none.
+#[inline]
+pub fn is_alive(array: &cai_array) -> Result<()> {
+    let is_known = array.stream_id != 0 && array.stream > CAI_STREAM_PER_THREAD;
+    if is_known { ask_alive(array) } else { Ok(()) }
+}
+
+#[cold]
+#[inline(never)]
+fn ask_alive(array: &cai_array) -> Result<()> {
+    let Some(driver) = driver_of(array)? else { return Ok(()) };
+    let thread = &CallingThread::new(driver);
+    let stream = Stream::from_handle(array.stream, array.stream_id);
+    // During its capture, a stream may not be asked for its id.
+    match stream.capture(thread)? {
+        Capture::None => stream.check_id(thread),
+        _ => Ok(()),
+    }
 }
 
 /// Fails unless readers take 1 or 2 for the array's stream. They look for it in the context that

@@ -189,7 +189,9 @@ def test_streams_of_this_thread_and_context_go_out_as_they_are(built):  # noqa: 
             assert obj.__cuda_array_interface__["stream"] == own
             read(take(obj, protocols=DICT), out, consumer)
             assert bytes_of(out, consumer) == {own % 64}
-        # A handle needs no query.
+        # A handle needs no query, unless the array also states whose handle it was.
+        assert counted(lambda: obj.__cuda_array_interface__)[1] == count("cuStreamIsCapturing") + count("cuStreamGetId") == 2
+        obj = give(make((SIZE,), "|u1", data, stream=consumer))
         assert counted(lambda: obj.__cuda_array_interface__)[1] == 0
         """,
     )
@@ -504,6 +506,46 @@ def test_imports_state_handles_when_asked(built):  # noqa: F811
             assert "INVALID_HANDLE" in str(why), why
         else:
             assert False
+        """,
+        CUDASIM_EXCHANGES="hidden",  # the checker would report the destroyed stream, too
+    )
+
+
+def test_a_destroyed_stream_is_not_exported(built):  # noqa: F811
+    """Its handle may be that of another stream by now, for which readers would wait in vain."""
+    python(
+        built,
+        """
+        data, consumer, producer = buffer(), stream(), stream()
+        array = produced(data, producer)
+        masked = make((SIZE,), "|u1", data, mask=array)
+        obj, over_mask = give(array), give(masked)
+
+        def to_json(of):
+            return cai.cai_array_to_json(c.byref(of.array), None, 0, None, c.byref(error))
+
+        assert obj.__cuda_array_interface__["stream"] == producer
+        obj.__dlpack__(stream=consumer, max_version=(1, 0))
+        assert to_json(array) == to_json(masked) == 0
+        ok(cuda.cuStreamDestroy_v2(c.c_void_p(producer)))
+        for status in ("STREAM_HANDLE", "STREAM_STALE"):
+            if status == "STREAM_STALE":
+                assert stream() == producer  # which gives the handle to another stream
+            alive = "alive" if status == "STREAM_HANDLE" else "the stream was destroyed"
+            assert alive in reason(obj)
+            assert alive in reason(over_mask.__cuda_array_interface__["mask"])
+            for asked in (consumer, producer, None, 1):
+                try:
+                    obj.__dlpack__(stream=asked, max_version=(1, 0))
+                except RuntimeError as why:
+                    assert alive in str(why) or "INVALID_HANDLE" in str(why), why
+                else:
+                    raise AssertionError(f"{status}: ordered after a destroyed stream, for {asked}")
+            obj.__dlpack__(stream=-1, max_version=(1, 0))  # its consumer orders nothing
+            for of in (array, masked):
+                assert to_json(of) == ERRORS[status], (error.code, error.message)
+            # Without a stream there is nothing to wait for in vain.
+            assert "stream" not in give(array, version_2=True).__cuda_array_interface__
         """,
         CUDASIM_EXCHANGES="hidden",  # the checker would report the destroyed stream, too
     )

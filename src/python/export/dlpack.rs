@@ -267,6 +267,10 @@ impl DlpackRequest {
         let array = &located;
         let replaced = outgoing::replaced(array)?;
         let array = replaced.as_ref().unwrap_or(array);
+        // On one stream nothing is ordered, and so nothing looks whether it is the same stream.
+        if stream == array.stream {
+            outgoing::is_alive(array)?;
+        }
         // What consumers may ignore, a producer orders all the same.
         let flags = access | unknown | abi::CAI_SYNC_THIS_CALL;
         // SAFETY: the array was validated when the object was made.
