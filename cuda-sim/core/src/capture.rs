@@ -133,7 +133,7 @@ pub fn submit(
     }
     sim.forbid_legacy(core)?;
     sim.prepare(core);
-    sim.check(core, &accesses, label);
+    sim.check(core, &accesses, label, work.content(&accesses));
     let actor = sim.core_mut(core).actor;
     let work = with_knowledge(sim, actor, sim.or_fault(core, work, &accesses));
     Ok(Some(Sim::enqueue(sim, core, work)))

@@ -14,18 +14,20 @@ use crate::clock::{Clock, Epoch, Knowledge};
 use crate::config::Races;
 use crate::foreign::Foreign;
 use crate::journal::Journal;
-use crate::open_waits::{Ended, OpenWaits};
+use crate::open_waits::OpenWaits;
 use crate::processes::{Count, Entry};
 use crate::race::Race;
 use crate::rules::{MissingCall, RULES, Rules};
 use crate::shadow::{Mark, Shadow};
-use crate::site::{Moment, Place, Site};
+use crate::site::{Content, Moment, Place, Site};
 use crate::stack::{StackId, Stacks};
 use crate::timeline::Timeline;
 use crate::waits::Waits;
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Weak};
+
+mod numbers;
 
 struct ActorState {
     clock: Clock,
@@ -235,7 +237,9 @@ impl Checker {
         let epoch = Epoch { actor: life.actor(), n };
         let (label, stack) = (Cow::Owned(old.label.clone()), self.stacks.unknown());
         let thread = moment.mark.site.thread;
-        let site = Site { actor: life.clone(), stream: life, time: 0, label, stack, thread };
+        let content = Content::Any;
+        let site =
+            Site { actor: life.clone(), stream: life, time: 0, label, stack, thread, content };
         let first = Mark { epoch, site: Arc::new(site) };
         self.race(&first, old.access.mode, moment, mode, place, from, to);
     }
@@ -288,7 +292,7 @@ impl Checker {
 
     /// Returns the moment of the next operation of a stream.
     pub fn step(&mut self, actor: Actor, label: Cow<'static, str>, thread: u64) -> Moment {
-        self.step_of(actor, actor, label, thread)
+        self.step_of(actor, actor, label, thread, Content::Any)
     }
 
     /// Does the same for a branch of a graph, launched on a stream.
@@ -298,9 +302,10 @@ impl Checker {
         stream: Actor,
         label: Cow<'static, str>,
         thread: u64,
+        content: Content,
     ) -> Moment {
         self.state(branch).clock.step();
-        self.moment(branch, stream, label, thread)
+        self.moment(branch, stream, label, thread, content)
     }
 
     /// Returns the moment of an access by a host thread itself.
@@ -310,7 +315,7 @@ impl Checker {
             state.published = false;
             state.clock.step();
         }
-        self.moment(actor, actor, label, thread)
+        self.moment(actor, actor, label, thread, Content::Any)
     }
 
     fn moment(
@@ -319,6 +324,7 @@ impl Checker {
         stream: Actor,
         label: Cow<'static, str>,
         thread: u64,
+        content: Content,
     ) -> Moment {
         let stack = self.stacks.here();
         self.time += 1;
@@ -327,7 +333,7 @@ impl Checker {
         let ActorState { clock, life, .. } = self.state(actor);
         let (clock, actor) = (clock.clone(), life.clone());
         let epoch: Epoch = clock.now();
-        let site = Arc::new(Site { actor, stream, time, label, stack, thread });
+        let site = Arc::new(Site { actor, stream, time, label, stack, thread, content });
         if let Some(timeline) = &mut self.timeline {
             timeline.operation(&site);
         }
@@ -455,7 +461,7 @@ impl Checker {
         let (time, stack) = (self.time, self.stacks.here());
         let stream = self.state(stream).life.clone();
         let actor = self.state(actor).life.clone();
-        Arc::new(Site { actor, stream, time, label, stack, thread })
+        Arc::new(Site { actor, stream, time, label, stack, thread, content: Content::Any })
     }
 
     pub fn is_strict(&self) -> bool {
@@ -489,6 +495,9 @@ impl Checker {
     ) {
         let (kinds, second) = (mode << 4 | other, &moment.mark);
         let key = (first.site.stack, second.site.stack, kinds);
+        if self.open.orders(first.epoch, &moment.clock) {
+            return;
+        }
         if !self.reported.insert(key) {
             return;
         }
@@ -535,22 +544,6 @@ impl Checker {
     }
 
     // --- reports ---
-
-    /// Enters what a write of `clock` ends.
-    pub fn end_waits(&mut self, ended: Ended<(StackId, StackId, u32)>, clock: &Clock) {
-        for waiter in ended.waiters {
-            self.actors[waiter].state.iter_mut().for_each(|state| state.clock.join(clock));
-        }
-        ended.dropped.iter().for_each(|key| {
-            self.reported.remove(key);
-        });
-        self.races.extend(ended.races);
-    }
-
-    /// Reports the races that no write has ruled out.
-    pub fn end_open_waits(&mut self) {
-        self.races.extend(self.open.rest());
-    }
 
     /// Returns the number of races and broken rules that were found and not taken.
     pub fn found(&self) -> usize {

@@ -138,6 +138,10 @@ impl Knowledge {
         Knowledge { newest: Vec::new(), seen }
     }
 
+    pub fn knows(&self, epoch: Epoch) -> bool {
+        self.seen.of(epoch.actor) >= epoch.n || self.newest.iter().any(|clock| clock.knows(epoch))
+    }
+
     pub fn include(&mut self, clock: Clock) {
         self.newest.retain(|other| !clock.includes(other));
         if self.newest.len() == NEWEST {

@@ -1,7 +1,7 @@
 //! Graphs: nodes, instantiation and launch.
 //!
-//! May use: `access`, `actor`, `clock`, `conditions`, `queue`, `real_driver`, `results`, `sim`,
-//! `work`. Unsafe: none.
+//! May use: `access`, `actor`, `clock`, `conditions`, `open_waits`, `queue`, `real_driver`,
+//! `results`, `sim`, `work`. Unsafe: none.
 //!
 //! A graph is expanded when it is launched: its nodes become operations of the stream, in an order
 //! that respects every dependency. For the checker, nodes without a dependency between them are
@@ -12,6 +12,7 @@ use crate::actor::Actor;
 use crate::actor::Who;
 use crate::clock::Clock;
 use crate::conditions::Condition;
+use crate::open_waits::Wanted;
 use crate::queue::{record_now, wait_only, with_knowledge};
 use crate::results::{Code, Result};
 use crate::sim::{
@@ -383,6 +384,12 @@ pub fn launch(sim: &mut Locked, handle: u64, core: CoreRef) -> Result {
             sim.graph_memory_ends(base)?;
         }
     }
+    let steps = sim.execs.get(handle).ok_or(Code::INVALID_VALUE)?.steps.clone();
+    for step in steps.iter() {
+        if let Task::Work { work, .. } = &step.task {
+            sim.track_number(work);
+        }
+    }
     sim.prepare(core);
     let stream = sim.core_mut(core).id;
     let actor = sim.core_mut(core).actor;
@@ -396,7 +403,7 @@ pub fn launch(sim: &mut Locked, handle: u64, core: CoreRef) -> Result {
             checker.learn(actor, clock);
         }
     }
-    let (steps, actors, last) = (exec.steps.clone(), exec.actors.clone(), exec.last);
+    let (actors, last) = (exec.actors.clone(), exec.last);
     let conditions: Vec<Arc<Condition>> = steps.iter().flat_map(conditions_of).collect();
     if let Some((other, position)) = last {
         if other != core && !sim.is_done(other, position) {
@@ -449,11 +456,18 @@ fn run_step(sim: &mut Locked, core: CoreRef, branch: Option<Actor>, task: &Task)
                 let label = sim.label(label);
                 let thread = u64::from(thread_id());
                 let stream = sim.core_mut(core).actor.unwrap_or(branch);
+                let content = work.content(accesses);
                 let checker = sim.checker.as_mut();
                 if let Some(moment) =
-                    checker.map(|checker| checker.step_of(branch, stream, label, thread))
+                    checker.map(|checker| checker.step_of(branch, stream, label, thread, content))
                 {
                     sim.check_at(&moment, accesses);
+                }
+                if let Work::WaitValue { address, value, wide, flags } = *work {
+                    let word = sim.word_at(address, wide);
+                    sim.checker.iter_mut().for_each(|checker| {
+                        checker.wait_for(branch, Wanted { word, value, flags })
+                    });
                 }
             }
             let work = sim.or_fault(core, work.clone(), accesses);

@@ -1,35 +1,106 @@
-//! Waits for values in memory whose write is enqueued later.
+//! Waits for numbers in memory: which write may end one.
 //!
-//! May use: `access`, `actor`, `clock`, `race`, `work`. Unsafe: none.
+//! May use: `access`, `actor`, `clock`, `race`, `site`, `work`. Unsafe: none.
 //!
-//! Work after such a wait comes after the write, and after what happens before that, although it
-//! was enqueued first. So a race with work after the wait is held back until the write is known. It
-//! is dropped if the write orders the two accesses, and reported if it does not, or if no write
-//! comes until the end.
+//! A wait ends when the number satisfies it, so it comes after one of the writes of such a number
+//! that the stream does not know to be overwritten. Which of them it is depends on the device: only
+//! what happens before all of them happens before the work after the wait.
+//!
+//! If there is none yet, the write is enqueued later. Work after the wait comes after it, and after
+//! what happens before that, although it was enqueued first. So a race with work after the wait is
+//! held back until the write is known. It is dropped if the write orders the two accesses, and
+//! reported if it does not, or if no write comes until the end.
+//!
+//! A write that comes later and is not ordered with the others may end the wait as well; it races
+//! with them, which is reported.
 
 use crate::access::{Access, WRITE};
 use crate::actor::Actor;
-use crate::clock::{Clock, Epoch};
+use crate::clock::{Clock, Epoch, Knowledge};
 use crate::race::Race;
+use crate::site::{Content, Moment, Site};
 use crate::work::satisfies;
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
 
-/// A wait of a stream for a value.
+/// A wait for a number.
+#[derive(Clone, Copy)]
 pub struct Wanted {
-    /// Where the number is for the host, and for the device.
-    pub host: u64,
-    pub device: u64,
+    pub word: Word,
     pub value: u64,
-    pub wide: bool,
     pub flags: u32,
+}
+
+/// The place of a number for the device.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Word {
+    pub address: u64,
+    pub wide: bool,
+}
+
+impl Word {
+    pub fn end(self) -> u64 {
+        self.address + if self.wide { 8 } else { 4 }
+    }
+
+    /// Returns its part of what an operation wrote; `None` if that is not known.
+    fn of(self, access: &Access, content: Content) -> Option<u64> {
+        let mut is_whole = false;
+        access.for_each_range(|from, to| is_whole |= from <= self.address && self.end() <= to);
+        content.number_at(self.address).filter(|_| is_whole).map(|found| self.cut(found))
+    }
+
+    fn cut(self, found: u64) -> u64 {
+        if self.wide { found } else { found & 0xffff_ffff }
+    }
+
+    /// Returns its part of another number.
+    fn part_of(self, other: Word, value: u64) -> Option<u64> {
+        let inside = other.address <= self.address && self.end() <= other.end();
+        inside.then(|| self.cut(value >> ((self.address - other.address) * 8)))
+    }
+}
+
+/// A write of a number, or of memory that contains it.
+#[derive(Clone)]
+struct Write {
+    epoch: Epoch,
+    /// What happens before it; `None` if that is not known any more.
+    clock: Option<Clock>,
+    /// Whether the number was found and not written: the write itself is not known, nor what
+    /// happens before it.
+    found: bool,
+    /// `None`: any number.
+    value: Option<u64>,
+    /// Keeps the number of its actor, if `clock` does not.
+    _site: Option<Arc<Site>>,
+}
+
+/// Stands for all writes before those that are known.
+const BEFORE: Epoch = Epoch { actor: Actor::MAX, n: 1 };
+
+impl Write {
+    fn comes_after(&self, epoch: Epoch) -> bool {
+        epoch == BEFORE || self.clock.as_ref().is_some_and(|clock| clock.knows(epoch))
+    }
+
+    /// Returns how much of an actor's work happens before its end.
+    fn known_of(&self, actor: Actor) -> u64 {
+        match &self.clock {
+            _ if self.found => 0,
+            Some(clock) => clock.of(actor),
+            None if actor == self.epoch.actor => self.epoch.n,
+            None => 0,
+        }
+    }
 }
 
 struct Open {
     id: u64,
     wanted: Wanted,
     since: Epoch,
-    /// What work after the wait wrote there, which comes after the write that ends the wait.
-    then: Option<Option<u64>>,
+    /// What its stream knew.
+    known: Clock,
 }
 
 /// A race that a write may rule out: for each open wait, what the write has to come after.
@@ -39,44 +110,190 @@ struct Held<K> {
     needs: Vec<(u64, Epoch)>,
 }
 
+/// A wait that ended after work behind it was enqueued: what happens before that work.
+pub struct Over {
+    id: u64,
+    pub since: Epoch,
+    pub known: Knowledge,
+}
+
 /// Maximum number of waits, and of races, that are held. The oldest ones are given up.
 const MOST: usize = 1024;
+/// Maximum number of writes of one number that are kept. The oldest become one of any number.
+const MOST_WRITES: usize = 128;
 
 /// `K`: what names a race that was reported.
 pub struct OpenWaits<K> {
     open: Vec<Open>,
     held: Vec<Held<K>>,
-    /// The value that was written last, by the address; `None` if it is not known.
-    last: HashMap<u64, Option<u64>>,
+    over: VecDeque<Arc<Over>>,
+    /// The writes of each number that a stream waits for or writes.
+    words: HashMap<Word, Vec<Write>>,
     next: u64,
 }
 
 impl<K> Default for OpenWaits<K> {
     fn default() -> Self {
-        OpenWaits { open: Vec::new(), held: Vec::new(), last: HashMap::new(), next: 0 }
+        OpenWaits {
+            open: Vec::new(),
+            held: Vec::new(),
+            over: VecDeque::new(),
+            words: HashMap::new(),
+            next: 0,
+        }
     }
 }
 
-/// What follows from a write: the streams whose waits it ends, races that it does not rule out, and
-/// the names of those that it does.
+/// What follows from a write: the waits that it ends, races that it does not rule out, and the
+/// names of those that it does.
 pub struct Ended<K> {
-    pub waiters: Vec<Actor>,
+    pub over: Vec<Arc<Over>>,
     pub races: Vec<Race>,
     pub dropped: Vec<K>,
 }
 
+/// Returns what happens before the end of each of these writes.
+fn common(writes: &[&Write]) -> Knowledge {
+    let Some((first, others)) = writes.split_first() else { return Knowledge::default() };
+    let least = |(actor, n): (Actor, u64)| {
+        (actor, others.iter().map(|write| write.known_of(actor)).fold(n, u64::min))
+    };
+    let counts: Vec<(Actor, u64)> = match &first.clock {
+        _ if first.found => Vec::new(),
+        Some(clock) => clock.counts().collect(),
+        None => vec![(first.epoch.actor, first.epoch.n)],
+    };
+    Knowledge::of(counts.into_iter().map(least).filter(|(_, n)| *n > 0))
+}
+
 impl<K> OpenWaits<K> {
-    /// Enters a wait, unless the value that was written last ends it.
-    pub fn wait(&mut self, wanted: Wanted, since: Epoch) {
-        let last = *self.last.entry(wanted.host).or_default();
-        if last.is_some_and(|found| satisfies(found, wanted.value, wanted.wide, wanted.flags)) {
-            return;
+    pub fn is_tracked(&self, word: Word) -> bool {
+        self.words.contains_key(&word)
+    }
+
+    /// Returns whether a clock knows of all writes of a number.
+    pub fn all_known(&self, word: Word, clock: &Clock) -> bool {
+        let mut writes = self.words.get(&word).into_iter().flatten();
+        writes.all(|write| write.epoch == BEFORE || clock.knows(write.epoch))
+    }
+
+    /// Returns the number that was written last, if it is known.
+    pub fn last(&self, word: Word) -> Option<u64> {
+        self.words.get(&word)?.last()?.value
+    }
+
+    /// Begins to track a number. `before`: the accesses that wrote it, as far as they are known.
+    pub fn track(&mut self, word: Word, before: &[(Epoch, Arc<Site>)]) {
+        let overlaps = |other: &Word| other.end() > word.address && word.end() > other.address;
+        let mut writes: Vec<Write> = Vec::new();
+        if let Some(other) = self.words.keys().copied().find(overlaps) {
+            let part = |write: &Write| Write {
+                value: write.value.and_then(|value| word.part_of(other, value)),
+                ..write.clone()
+            };
+            writes.extend(self.words[&other].iter().map(part));
+        } else if !before.is_empty() {
+            let whole = Access::range(word.address, word.end() - word.address, WRITE);
+            let first = Write { epoch: BEFORE, clock: None, found: true, value: None, _site: None };
+            let write = |(epoch, site): &(Epoch, Arc<Site>)| Write {
+                epoch: *epoch,
+                clock: None,
+                found: false,
+                value: word.of(&whole, site.content).filter(|_| before.len() == 1),
+                _site: Some(site.clone()),
+            };
+            writes.push(first);
+            writes.extend(before.iter().map(write));
         }
+        self.words.insert(word, writes);
+    }
+
+    /// Enters what a host thread found, which knows of all writes.
+    pub fn found(&mut self, word: Word, value: u64, moment: &Moment) {
+        let writes = self.words.entry(word).or_default();
+        Self::push(writes, moment, Some(value), true);
+    }
+
+    /// Ends the memory between two addresses.
+    pub fn forget(&mut self, from: u64, to: u64) {
+        if !self.words.is_empty() {
+            self.words.retain(|word, _| word.end() <= from || to <= word.address);
+        }
+    }
+
+    fn push(writes: &mut Vec<Write>, moment: &Moment, value: Option<u64>, found: bool) {
+        if writes.len() == MOST_WRITES {
+            let oldest = writes.remove(0);
+            let next = &mut writes[0];
+            next.clock = oldest.clock.filter(|_| next.comes_after(oldest.epoch));
+            (next.value, next.found) = (None, next.found || oldest.found);
+        }
+        writes.push(Write {
+            epoch: moment.mark.epoch,
+            clock: Some(moment.clock.clone()),
+            found,
+            value,
+            _site: None,
+        });
+    }
+
+    /// Returns the writes that may end a wait of one that knows of this, which `is_own` does not
+    /// tell to come after it.
+    fn candidates(
+        &self,
+        wanted: &Wanted,
+        known: &dyn Fn(Epoch) -> bool,
+        is_own: &dyn Fn(&Write) -> bool,
+    ) -> Vec<&Write> {
+        let Some(writes) = self.words.get(&wanted.word) else { return Vec::new() };
+        // The newest writes that are known, which overwrote others.
+        let mut newest: Vec<&Write> = Vec::new();
+        for write in writes.iter().rev().filter(|write| known(write.epoch) && !is_own(write)) {
+            if !newest.iter().any(|newer| newer.comes_after(write.epoch)) {
+                newest.push(write);
+            }
+        }
+        let may_end = |write: &&Write| {
+            let Wanted { word, value, flags } = *wanted;
+            !is_own(write)
+                && write.value.is_none_or(|found| satisfies(found, value, word.wide, flags))
+                && !newest
+                    .iter()
+                    .any(|newer| newer.epoch != write.epoch && newer.comes_after(write.epoch))
+        };
+        writes.iter().filter(may_end).collect()
+    }
+
+    /// Returns what happens before the end of a wait, if a write may end it. A write behind another
+    /// open wait for this number does not count: what ends that one may end this one too.
+    fn end_of(&self, wanted: &Wanted, clock: &Clock, since: Option<Epoch>) -> Option<Knowledge> {
+        let is_own = |write: &Write| since.is_some_and(|since| write.comes_after(since));
+        let found = self.candidates(wanted, &|epoch| clock.knows(epoch), &is_own);
+        let is_behind = |open: &Open| {
+            open.wanted.word == wanted.word
+                && Some(open.since) != since
+                && found.iter().any(|write| write.comes_after(open.since))
+        };
+        if found.is_empty() || self.open.iter().any(is_behind) {
+            None
+        } else {
+            Some(common(&found))
+        }
+    }
+
+    /// Returns what happens before the end of a wait of one with this knowledge; `None` if no write
+    /// is known to end it.
+    pub fn seen(&self, wanted: &Wanted, clock: &Clock) -> Option<Knowledge> {
+        self.end_of(wanted, clock, None)
+    }
+
+    /// Enters a wait that no known write ends.
+    pub fn wait(&mut self, wanted: Wanted, known: Clock) {
         if self.open.len() == MOST {
             self.open.remove(0);
         }
         self.next += 1;
-        self.open.push(Open { id: self.next, wanted, since, then: None });
+        self.open.push(Open { id: self.next, wanted, since: known.now(), known });
     }
 
     /// Returns the waits whose writes may order two accesses, and what a write has to come after.
@@ -92,64 +309,84 @@ impl<K> OpenWaits<K> {
         self.open.iter().filter_map(need).collect()
     }
 
+    /// Returns whether waits that ended later order an access before one of this knowledge.
+    pub fn orders(&self, first: Epoch, second: &Clock) -> bool {
+        let mut left: Vec<&Arc<Over>> = self.over.iter().collect();
+        let (mut reached, later): (Vec<_>, Vec<_>) =
+            left.drain(..).partition(|over| second.knows(over.since));
+        let mut left = later;
+        while let Some(over) = reached.pop() {
+            if over.known.knows(first) {
+                return true;
+            }
+            let (more, later): (Vec<_>, Vec<_>) =
+                left.into_iter().partition(|other| over.known.knows(other.since));
+            reached.extend(more);
+            left = later;
+        }
+        false
+    }
+
     pub fn hold(&mut self, race: Race, key: K, needs: Vec<(u64, Epoch)>) {
         self.held.push(Held { race, key, needs });
     }
 
-    /// Enters the write of a value after what `clock` knows.
-    pub fn written(&mut self, host: u64, value: u64, clock: &Clock) -> Ended<K> {
-        self.last.insert(host, Some(value));
-        let after = |open: &&mut Open| open.wanted.host == host && clock.knows(open.since);
-        self.open.iter_mut().filter(after).for_each(|open| open.then = Some(Some(value)));
-        self.end(clock, |wanted| {
-            wanted.host == host && satisfies(value, wanted.value, wanted.wide, wanted.flags)
-        })
-    }
-
-    /// Enters an access that may write any value.
-    pub fn touched(&mut self, access: &Access, clock: &Clock) -> Option<Ended<K>> {
-        if self.last.is_empty() || access.mode & WRITE == 0 {
+    /// Enters an access.
+    pub fn touched(
+        &mut self,
+        access: &Access,
+        content: Content,
+        moment: &Moment,
+    ) -> Option<Ended<K>> {
+        if self.words.is_empty() || access.mode & WRITE == 0 {
             return None;
         }
-        let (from, to) = access.hull();
-        for (address, last) in &mut self.last {
-            if (from..to).contains(address) {
-                *last = None;
+        let mut any = false;
+        for (word, writes) in &mut self.words {
+            if access.touches(word.address, word.end()) {
+                Self::push(writes, moment, word.of(access, content), false);
+                any = true;
             }
         }
-        let touches = |wanted: &Wanted| access.touches(wanted.device, wanted.device + 1);
-        let after = |open: &&mut Open| touches(&open.wanted) && clock.knows(open.since);
-        self.open.iter_mut().filter(after).for_each(|open| open.then = Some(None));
-        self.open.iter().any(|open| touches(&open.wanted)).then(|| self.end(clock, touches))
+        if !any || self.open.is_empty() {
+            return None;
+        }
+        let mut over = Vec::new();
+        while let Some((at, known)) = self.open.iter().enumerate().find_map(|(at, open)| {
+            Some((at, self.end_of(&open.wanted, &open.known, Some(open.since))?))
+        }) {
+            let Open { id, since, .. } = self.open.remove(at);
+            // Writes and waits behind the wait come after what ends it.
+            let writes = self.words.values_mut().flatten().filter_map(|write| write.clock.as_mut());
+            let waits = self.open.iter_mut().map(|open| &mut open.known);
+            for clock in writes.chain(waits).filter(|clock| clock.knows(since)) {
+                let own = clock.own;
+                clock.join_all(&known);
+                clock.own = own;
+            }
+            over.push(Arc::new(Over { id, since, known }));
+        }
+        (!over.is_empty()).then(|| self.end(over))
     }
 
-    fn end(&mut self, clock: &Clock, ends: impl Fn(&Wanted) -> bool) -> Ended<K> {
-        // Work after a wait does not end it.
-        let is_end = |open: &Open| !clock.knows(open.since) && ends(&open.wanted);
-        let (over, open): (Vec<Open>, Vec<Open>) =
-            std::mem::take(&mut self.open).into_iter().partition(is_end);
-        self.open = open;
-        for open in &over {
-            open.then.map(|value| self.last.insert(open.wanted.host, value));
-        }
-        let is_over = |id: u64| over.iter().any(|open| open.id == id);
-        let mut ended = Ended {
-            waiters: over.iter().map(|open| open.since.actor).collect(),
-            races: Vec::new(),
-            dropped: Vec::new(),
-        };
+    fn end(&mut self, over: Vec<Arc<Over>>) -> Ended<K> {
+        let mut ended = Ended { over, races: Vec::new(), dropped: Vec::new() };
         for mut held in std::mem::take(&mut self.held) {
-            if held.needs.iter().any(|(id, need)| is_over(*id) && clock.knows(*need)) {
+            let of = |id: u64| ended.over.iter().find(|over| over.id == id);
+            if held.needs.iter().any(|(id, need)| of(*id).is_some_and(|o| o.known.knows(*need))) {
                 ended.dropped.push(held.key);
                 continue;
             }
-            held.needs.retain(|(id, _)| !is_over(*id));
+            held.needs.retain(|(id, _)| of(*id).is_none());
             if held.needs.is_empty() || self.held.len() == MOST {
                 ended.races.push(held.race);
             } else {
                 self.held.push(held);
             }
         }
+        self.over.extend(ended.over.iter().cloned());
+        let surplus = self.over.len().saturating_sub(MOST);
+        self.over.drain(..surplus);
         ended
     }
 

@@ -162,6 +162,16 @@ impl<S> Shadow<S> {
         }
     }
 
+    /// Returns the last writes of some bytes.
+    pub fn written(&self, start: u64, end: u64) -> Vec<&Mark<S>> {
+        let before = self.segments.range(..start).next_back();
+        let parts = before.into_iter().chain(self.segments.range(start..end.max(start)));
+        parts
+            .filter(|(_, segment)| segment.end > start)
+            .filter_map(|(_, segment)| segment.write.as_ref())
+            .collect()
+    }
+
     /// Calls `each` with the bytes and the mode of every access that is kept.
     pub fn for_each(&self, mut each: impl FnMut(&Mark<S>, u32, u64, u64)) {
         for (&from, segment) in &self.segments {

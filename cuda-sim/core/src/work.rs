@@ -1,11 +1,13 @@
 //! The operations of a stream, and how they are performed.
 //!
-//! May use: `clock`, `conditions`, `cudasim`, `ipc`, `results`. Unsafe: copies and fills memory and
-//! calls functions that programs registered.
+//! May use: `access`, `clock`, `conditions`, `cudasim`, `ipc`, `results`, `site`. Unsafe: copies
+//! and fills memory and calls functions that programs registered.
 
+use crate::access::Access;
 use crate::conditions::Condition;
 use crate::cudasim::Grid;
 use crate::results::Code;
+use crate::site::Content;
 use std::cell::Cell;
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -153,17 +155,21 @@ thread_local! {
     pub static INSIDE: Cell<bool> = const { Cell::new(false) };
 }
 
-pub fn is_ready(address: u64, value: u64, wide: bool, flags: u32) -> bool {
-    // SAFETY: `value_address` in `api::streams` checked, when the wait was enqueued, that the
-    // aligned number is in an allocation. Pages of allocations stay mapped.
-    let found = unsafe {
+/// Returns the number at an address.
+pub fn number_at(address: u64, wide: bool) -> u64 {
+    // SAFETY: `value_address` in `api::streams` checked, before the write or the wait was enqueued,
+    // that the aligned number is in an allocation. Pages of allocations stay mapped.
+    unsafe {
         if wide {
             (*(address as *const AtomicU64)).load(Ordering::Acquire)
         } else {
             u64::from((*(address as *const std::sync::atomic::AtomicU32)).load(Ordering::Acquire))
         }
-    };
-    satisfies(found, value, wide, flags)
+    }
+}
+
+pub fn is_ready(address: u64, value: u64, wide: bool, flags: u32) -> bool {
+    satisfies(number_at(address, wide), value, wide, flags)
 }
 
 /// Returns whether a number ends a wait for a value.
@@ -208,6 +214,21 @@ impl Work {
             _ => {}
         }
         Ok(())
+    }
+
+    /// Returns what it writes with its accesses, as far as waits for numbers need to know.
+    pub fn content(&self, accesses: &[Access]) -> Content {
+        let at = accesses.last().map_or(0, |access| access.address);
+        match self {
+            Work::Store { value, .. } => Content::Number { at, value: *value },
+            Work::Fill(Fill { value, element, .. }) => {
+                Content::Repeated { value: *value, element: *element }
+            }
+            Work::Copy(Copy { staged: Some(bytes), extent, .. }) if extent.rows == 1 => {
+                Content::of(at, bytes)
+            }
+            _ => Content::Any,
+        }
     }
 
     /// Returns whether the real driver performs it, beside one.

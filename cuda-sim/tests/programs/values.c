@@ -164,6 +164,224 @@ static void written_by_the_host_too_early(void) {
     __atomic_store_n(f, 1, __ATOMIC_RELEASE);
 }
 
+// Not every write ends the wait: the first one that may does.
+static void ended_by_an_earlier_value(void) {
+    CUstream a = make_nonblocking(), b = make_nonblocking();
+    CUdeviceptr p = alloc(N), f = flag();
+    CHECK(cuStreamWriteValue32(a, f, 1, CU_STREAM_WRITE_VALUE_DEFAULT));
+    writes(a, p, N);
+    CHECK(cuStreamWriteValue32(a, f, 2, CU_STREAM_WRITE_VALUE_DEFAULT));
+    CHECK(cuStreamWaitValue32(b, f, 1, CU_STREAM_WAIT_VALUE_GEQ));
+    reads(b, p, N);
+}
+
+static void work_before_the_earlier_value(void) {
+    CUstream a = make_nonblocking(), b = make_nonblocking();
+    CUdeviceptr p = alloc(N), q = alloc(N), f = flag();
+    writes(a, p, N);
+    CHECK(cuStreamWriteValue32(a, f, 1, CU_STREAM_WRITE_VALUE_DEFAULT));
+    writes(a, q, N);
+    CHECK(cuStreamWriteValue32(a, f, 2, CU_STREAM_WRITE_VALUE_DEFAULT));
+    CHECK(cuStreamWaitValue32(b, f, 1, CU_STREAM_WAIT_VALUE_GEQ));
+    reads(b, p, N);
+    CHECK(cuStreamWaitValue32(b, f, 2, CU_STREAM_WAIT_VALUE_GEQ));
+    reads(b, q, N);
+}
+
+static void left_from_the_last_round(void) {
+    CUstream a = make_nonblocking(), b = make_nonblocking();
+    CUdeviceptr p = alloc(N), f = flag();
+    for (int i = 0; i < 2; ++i) {
+        writes(a, p, N);
+        CHECK(cuStreamWriteValue32(a, f, 1, CU_STREAM_WRITE_VALUE_DEFAULT));
+        CHECK(cuStreamWaitValue32(b, f, 1, CU_STREAM_WAIT_VALUE_EQ));
+        reads(b, p, N);
+        order(b, a);
+    }
+}
+
+static void reset_between_rounds(void) {
+    CUstream a = make_nonblocking(), b = make_nonblocking();
+    CUdeviceptr p = alloc(N), f = flag();
+    for (int i = 0; i < 3; ++i) {
+        writes(a, p, N);
+        CHECK(cuStreamWriteValue32(a, f, 1, CU_STREAM_WRITE_VALUE_DEFAULT));
+        CHECK(cuStreamWaitValue32(b, f, 1, CU_STREAM_WAIT_VALUE_EQ));
+        reads(b, p, N);
+        CHECK(cuMemsetD32Async(f, 0, 1, b));
+        order(b, a);
+    }
+}
+
+static void reset_after_the_wait_may_start(void) {
+    CUstream a = make_nonblocking(), b = make_nonblocking();
+    CUdeviceptr p = alloc(N), f = flag();
+    CHECK(cuMemsetD32(f, 1, 1));
+    CHECK(cuCtxSynchronize());
+    CHECK(cuMemsetD32Async(f, 0, 1, a));
+    writes(a, p, N);
+    CHECK(cuStreamWriteValue32(a, f, 1, CU_STREAM_WRITE_VALUE_DEFAULT));
+    CHECK(cuStreamWaitValue32(b, f, 1, CU_STREAM_WAIT_VALUE_EQ));
+    reads(b, p, N);
+}
+
+static void reset_before_the_wait_starts(void) {
+    CUstream a = make_nonblocking(), b = make_nonblocking();
+    CUdeviceptr p = alloc(N), f = flag();
+    CHECK(cuMemsetD32(f, 1, 1));
+    CHECK(cuCtxSynchronize());
+    CHECK(cuMemsetD32Async(f, 0, 1, a));
+    order(a, b);
+    writes(a, p, N);
+    CHECK(cuStreamWriteValue32(a, f, 1, CU_STREAM_WRITE_VALUE_DEFAULT));
+    CHECK(cuStreamWaitValue32(b, f, 1, CU_STREAM_WAIT_VALUE_EQ));
+    reads(b, p, N);
+}
+
+static void another_bit(void) {
+    CUstream a = make_nonblocking(), b = make_nonblocking();
+    CUdeviceptr p = alloc(N), f = flag();
+    CHECK(cuStreamWriteValue32(a, f, 1, CU_STREAM_WRITE_VALUE_DEFAULT));
+    writes(a, p, N);
+    CHECK(cuStreamWriteValue32(a, f, 3, CU_STREAM_WRITE_VALUE_DEFAULT));
+    CHECK(cuStreamWaitValue32(b, f, 1, CU_STREAM_WAIT_VALUE_AND));
+    reads(b, p, N);
+}
+
+static void the_awaited_bit(void) {
+    CUstream a = make_nonblocking(), b = make_nonblocking();
+    CUdeviceptr p = alloc(N), f = flag();
+    CHECK(cuStreamWriteValue32(a, f, 1, CU_STREAM_WRITE_VALUE_DEFAULT));
+    writes(a, p, N);
+    CHECK(cuStreamWriteValue32(a, f, 3, CU_STREAM_WRITE_VALUE_DEFAULT));
+    CHECK(cuStreamWaitValue32(b, f, 2, CU_STREAM_WAIT_VALUE_AND));
+    reads(b, p, N);
+}
+
+// NOR ends when a bit is neither in the number nor in the value: 0 ends it at once here.
+static void nor_of_the_first_number(void) {
+    CUstream a = make_nonblocking(), b = make_nonblocking();
+    CUdeviceptr p = alloc(N), f = flag();
+    writes(a, p, N);
+    CHECK(cuStreamWriteValue32(a, f, 1, CU_STREAM_WRITE_VALUE_DEFAULT));
+    CHECK(cuStreamWaitValue32(b, f, 1, CU_STREAM_WAIT_VALUE_NOR));
+    reads(b, p, N);
+}
+
+static void nor_of_a_later_number(void) {
+    CUstream a = make_nonblocking(), b = make_nonblocking();
+    CUdeviceptr p = alloc(N), f = flag();
+    CHECK(cuMemsetD32(f, 0xffffffff, 1));
+    CHECK(cuCtxSynchronize());
+    writes(a, p, N);
+    CHECK(cuStreamWriteValue32(a, f, 0xfffffffe, CU_STREAM_WRITE_VALUE_DEFAULT));
+    CHECK(cuStreamWaitValue32(b, f, 0xfffffff0, CU_STREAM_WAIT_VALUE_NOR));
+    reads(b, p, N);
+}
+
+// A 32-bit wait for one half of a 64-bit number.
+static void half_of_a_number(void) {
+    CUstream a = make_nonblocking(), b = make_nonblocking();
+    CUdeviceptr p = alloc(N), f = flag();
+    writes(a, p, N);
+    CHECK(cuStreamWriteValue64(a, f, 1ull << 32, CU_STREAM_WRITE_VALUE_DEFAULT));
+    CHECK(cuStreamWaitValue32(b, f + 4, 1, CU_STREAM_WAIT_VALUE_EQ));
+    reads(b, p, N);
+}
+
+// What a third stream learned from the waiting one before the write is known counts too.
+static void waited_for_first_and_passed_on(void) {
+    CUstream a = make_nonblocking(), b = make_nonblocking(), c = make_nonblocking();
+    CUdeviceptr p = alloc(N), f = flag();
+    CHECK(cuStreamWaitValue32(b, f, 1, CU_STREAM_WAIT_VALUE_GEQ));
+    order(b, c);
+    writes(a, p, N);
+    CHECK(cuStreamWriteValue32(a, f, 1, CU_STREAM_WRITE_VALUE_DEFAULT));
+    reads(c, p, N);
+}
+
+static void reset_by_the_host(void) {
+    CUstream a = make_nonblocking(), b = make_nonblocking();
+    CUdeviceptr p = alloc(N);
+    volatile uint32_t *f = alloc_pinned(4);
+    for (int i = 0; i < 3; ++i) {
+        *f = 0;
+        writes(a, p, N);
+        CHECK(cuStreamWriteValue32(a, at_device((void *)f), 1, CU_STREAM_WRITE_VALUE_DEFAULT));
+        CHECK(cuStreamWaitValue32(b, at_device((void *)f), 1, CU_STREAM_WAIT_VALUE_EQ));
+        reads(b, p, N);
+        CHECK(cuCtxSynchronize());
+    }
+}
+
+static void operations_of_a_batch(CUstream stream, CUdeviceptr at, unsigned operation,
+                                  cuuint32_t value) {
+    CUstreamBatchMemOpParams op;
+    memset(&op, 0, sizeof op);
+    op.operation = (CUstreamBatchMemOpType)operation;
+    op.waitValue.address = at;
+    op.waitValue.value = value;
+    CHECK(cuStreamBatchMemOp(stream, 1, &op, 0));
+}
+
+static void ordered_by_batches(void) {
+    CUstream a = make_nonblocking(), b = make_nonblocking();
+    CUdeviceptr p = alloc(N), f = flag();
+    writes(a, p, N);
+    operations_of_a_batch(a, f, CU_STREAM_MEM_OP_WRITE_VALUE_32, 1);
+    operations_of_a_batch(b, f, CU_STREAM_MEM_OP_WAIT_VALUE_32, 1);
+    reads(b, p, N);
+}
+
+static void batch_writes_the_awaited_number_first(void) {
+    CUstream a = make_nonblocking(), b = make_nonblocking();
+    CUdeviceptr p = alloc(N), f = flag();
+    operations_of_a_batch(a, f, CU_STREAM_MEM_OP_WRITE_VALUE_32, 1);
+    writes(a, p, N);
+    operations_of_a_batch(b, f, CU_STREAM_MEM_OP_WAIT_VALUE_32, 1);
+    reads(b, p, N);
+}
+
+static void batch_write_races(void) {
+    CUstream a = make_nonblocking(), b = make_nonblocking();
+    CUdeviceptr f = flag();
+    operations_of_a_batch(a, f, CU_STREAM_MEM_OP_WRITE_VALUE_32, 1);
+    reads(b, f, 4);
+}
+
+// Values in a graph order as those in a stream do.
+static void value_graph(CUstream a, CUstream b, CUdeviceptr p, CUdeviceptr f, int early) {
+    CUgraph graph;
+    CUgraphExec exec;
+    CHECK(cuStreamBeginCapture(a, CU_STREAM_CAPTURE_MODE_RELAXED));
+    if (early) {
+        CHECK(cuStreamWriteValue32(a, f, 1, CU_STREAM_WRITE_VALUE_DEFAULT));
+    }
+    writes(a, p, N);
+    if (!early) {
+        CHECK(cuStreamWriteValue32(a, f, 1, CU_STREAM_WRITE_VALUE_DEFAULT));
+    }
+    CHECK(cuStreamEndCapture(a, &graph));
+    CHECK(cuGraphInstantiate(&exec, graph, 0));
+    CHECK(cuGraphLaunch(exec, a));
+    CHECK(cuStreamBeginCapture(b, CU_STREAM_CAPTURE_MODE_RELAXED));
+    CHECK(cuStreamWaitValue32(b, f, 1, CU_STREAM_WAIT_VALUE_GEQ));
+    reads(b, p, N);
+    CHECK(cuStreamEndCapture(b, &graph));
+    CHECK(cuGraphInstantiate(&exec, graph, 0));
+    CHECK(cuGraphLaunch(exec, b));
+}
+
+static void ordered_by_graphs(void) {
+    CUstream a = make_nonblocking(), b = make_nonblocking();
+    value_graph(a, b, alloc(N), flag(), 0);
+}
+
+static void not_ordered_by_graphs(void) {
+    CUstream a = make_nonblocking(), b = make_nonblocking();
+    value_graph(a, b, alloc(N), flag(), 1);
+}
+
 const struct race_program programs_values[] = {
     CORRECT(written_and_waited_for),
     RACY(written_too_early),
@@ -180,5 +398,23 @@ const struct race_program programs_values[] = {
     CORRECT(written_by_a_kernel),
     CORRECT(written_by_the_host),
     RACY(written_by_the_host_too_early),
+    RACY(ended_by_an_earlier_value),
+    CORRECT(work_before_the_earlier_value),
+    RACY(left_from_the_last_round),
+    CORRECT(reset_between_rounds),
+    RACY(reset_after_the_wait_may_start),
+    CORRECT(reset_before_the_wait_starts),
+    RACY(another_bit),
+    CORRECT(the_awaited_bit),
+    RACY(nor_of_the_first_number),
+    CORRECT(nor_of_a_later_number),
+    CORRECT(half_of_a_number),
+    CORRECT(waited_for_first_and_passed_on),
+    CORRECT(reset_by_the_host),
+    CORRECT(ordered_by_batches),
+    RACY(batch_writes_the_awaited_number_first),
+    RACY(batch_write_races),
+    CORRECT(ordered_by_graphs),
+    RACY(not_ordered_by_graphs),
     END_OF_PROGRAMS,
 };

@@ -151,20 +151,12 @@ pub fn write_value(
     let access = Access::range(address, if wide { 8 } else { 4 }, WRITE);
     let label = if wide { "cuStreamWriteValue64" } else { "cuStreamWriteValue32" };
     let work = Work::Store { address: host, value, wide };
-    let position = capture::submit(sim, core, work, vec![access], label)?;
-    let actor = sim.core_mut(core).actor;
-    if let (Some(_), Some(actor), Some(checker)) = (position, actor, &mut sim.checker) {
-        checker.hb_before(actor, host as usize);
-        let clock = checker.snapshot(actor);
-        let ended = checker.open.written(host, value, &clock);
-        checker.end_waits(ended, &clock);
-    }
+    sim.track_number(&work);
+    capture::submit(sim, core, work, vec![access], label)?;
     Ok(())
 }
 
-/// Waits for a value in stream order. Work before the write happens before work after a wait for
-/// the value, also if the wait is enqueued first. Writes by kernels and those that the host
-/// declares end only a wait that was enqueued before.
+/// Waits for a value in stream order. See `open_waits` for what that orders.
 pub fn wait_value(
     sim: &mut Locked,
     core: CoreRef,
@@ -176,12 +168,11 @@ pub fn wait_value(
     let host = value_address(sim, address, wide)?;
     let label = if wide { "cuStreamWaitValue64" } else { "cuStreamWaitValue32" };
     let work = Work::WaitValue { address: host, value, wide, flags };
+    sim.track_number(&work);
     let position = capture::submit(sim, core, work, Vec::new(), label)?;
-    let actor = sim.core_mut(core).actor;
+    let (actor, word) = (sim.core_mut(core).actor, sim.word_at(host, wide));
     if let (Some(_), Some(actor), Some(checker)) = (position, actor, &mut sim.checker) {
-        checker.hb_after(actor, host as usize);
-        let since = checker.mark(actor);
-        checker.open.wait(Wanted { host, device: address, value, wide, flags }, since);
+        checker.wait_for(actor, Wanted { word, value, flags });
     }
     Ok(())
 }

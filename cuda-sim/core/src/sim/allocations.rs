@@ -84,6 +84,11 @@ impl Sim {
             }
         }
         self.end_history(base);
+        if let (Some(checker), Some(found)) =
+            (&mut self.checker, self.memory.allocations.get(&base))
+        {
+            checker.open.forget(base, found.end());
+        }
         if let (Some(checker), Some(allocation)) =
             (&mut self.checker, self.memory.allocations.get(&base))
         {

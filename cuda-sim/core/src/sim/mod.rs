@@ -5,9 +5,9 @@
 //!
 //! `objects` and `graphs` are the data, `state` holds them behind one lock. `contexts`, `streams`,
 //! `allocations` and `user_objects` create and end objects, `pools` and `graph_memory` have theirs;
-//! `order` determines what happens before what, `engine` runs streams, `callbacks` calls functions
-//! of the program, `green` has green contexts, `exchange` checks the rules of array exchange, and
-//! `exit` reports at the end of the process.
+//! `order` determines what happens before what, `numbers` has waits for numbers in memory, `engine`
+//! runs streams, `callbacks` calls functions of the program, `green` has green contexts, `exchange`
+//! checks the rules of array exchange, and `exit` reports at the end of the process.
 
 pub mod graphs;
 pub mod objects;
@@ -23,6 +23,7 @@ mod exit;
 mod graph_memory;
 mod green;
 mod order;
+mod numbers;
 mod pools;
 mod streams;
 mod records;

@@ -11,7 +11,7 @@ use crate::config::Schedule;
 use crate::console::print;
 use crate::sim::objects::CoreKind;
 use crate::sim::state::{Sim, end_of_thread, has_ended, thread_id};
-use crate::site::{Moment, Place};
+use crate::site::{Content, Moment, Place};
 use crate::work::{CoreRef, Work};
 use std::borrow::Cow;
 
@@ -183,14 +183,21 @@ impl Sim {
     }
 
     /// Checks the accesses of an operation on a stream.
-    pub fn check(&mut self, core: CoreRef, accesses: &[Access], label: &'static str) {
+    pub fn check(
+        &mut self,
+        core: CoreRef,
+        accesses: &[Access],
+        label: &'static str,
+        content: Content,
+    ) {
         if self.checker.is_none() || accesses.is_empty() {
             return;
         }
         let label = self.label(label);
         let Some(actor) = self.core_mut(core).actor else { return };
         let Some(checker) = &mut self.checker else { return };
-        let moment = checker.step(actor, label, u64::from(thread_id()));
+        let thread = u64::from(thread_id());
+        let moment = checker.step_of(actor, actor, label, thread, content);
         self.check_at(&moment, accesses);
     }
 
@@ -224,36 +231,39 @@ impl Sim {
 
     pub fn check_at(&mut self, moment: &Moment, accesses: &[Access]) {
         for access in accesses {
+            let given = access.address;
             let access = self.memory.on_device(access);
-            let Some(checker) = &mut self.checker else { return };
-            // What cuStreamWriteValue writes is known: see `write_value` in `api::streams`.
-            if !moment.mark.site.label.contains("cuStreamWriteValue") {
-                if let Some(ended) = checker.open.touched(&access, &moment.clock) {
-                    checker.end_waits(ended, &moment.clock);
-                }
+            self.check_one(moment, &access);
+            // Races with work behind a wait are held until it is known whether this ends the wait.
+            if let Some(checker) = &mut self.checker {
+                let content = moment.mark.site.content.moved(access.address.wrapping_sub(given));
+                checker.touched(&access, content, moment);
             }
-            let Some(allocation) = self.memory.find_mut(access.address) else {
-                if let Some((base, size, site)) = self.memory.was_freed(access.address) {
-                    let place = Place { base, size, device: -1, kind: "memory that was freed," };
-                    checker.use_after_free(site.clone(), &place, &access, moment);
-                }
-                continue;
-            };
-            let place = allocation.place();
-            checker.access(&mut allocation.shadow, &place, &access, moment);
-            self.shared.check(checker, &place, &access, moment);
-            // Adjacent mappings are one range for the program.
-            let (from, to) = access.hull();
-            if from < place.base || to > place.base + place.size {
-                for other in
-                    self.memory.inside(from, to).into_iter().filter(|base| *base != place.base)
-                {
-                    let Some(allocation) = self.memory.allocations.get_mut(&other) else {
-                        continue;
-                    };
-                    let place = allocation.place();
-                    checker.access(&mut allocation.shadow, &place, &access, moment);
-                }
+        }
+    }
+
+    fn check_one(&mut self, moment: &Moment, access: &Access) {
+        let Some(checker) = &mut self.checker else { return };
+        let Some(allocation) = self.memory.find_mut(access.address) else {
+            if let Some((base, size, site)) = self.memory.was_freed(access.address) {
+                let place = Place { base, size, device: -1, kind: "memory that was freed," };
+                checker.use_after_free(site.clone(), &place, access, moment);
+            }
+            return;
+        };
+        let place = allocation.place();
+        checker.access(&mut allocation.shadow, &place, access, moment);
+        self.shared.check(checker, &place, access, moment);
+        // Adjacent mappings are one range for the program.
+        let (from, to) = access.hull();
+        if from < place.base || to > place.base + place.size {
+            for other in self.memory.inside(from, to).into_iter().filter(|base| *base != place.base)
+            {
+                let Some(allocation) = self.memory.allocations.get_mut(&other) else {
+                    continue;
+                };
+                let place = allocation.place();
+                checker.access(&mut allocation.shadow, &place, access, moment);
             }
         }
     }

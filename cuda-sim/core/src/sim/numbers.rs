@@ -1,0 +1,95 @@
+//! Numbers in memory that streams write and wait for.
+//!
+//! May use: `access`, `clock`, `memory`, `open_waits`, `real_driver`, `sim::state`, `site`, `work`.
+//! Unsafe: none.
+
+use crate::access::{Access, READ};
+use crate::clock::{Clock, Epoch};
+use crate::memory::Kind;
+use crate::open_waits::{Wanted, Word};
+use crate::sim::state::{Sim, thread_id};
+use crate::site::Site;
+use crate::work::{Work, number_at};
+use std::sync::Arc;
+
+impl Sim {
+    /// Returns the number at the address of its bytes.
+    pub fn word_at(&self, host: u64, wide: bool) -> Word {
+        Word { address: self.memory.on_device(&Access::range(host, 4, READ)).address, wide }
+    }
+
+    /// Tracks the number that an operation writes or waits for, before it is enqueued. If the
+    /// calling thread knows of everything that wrote it, the number is read: the host may have
+    /// changed it without a call.
+    pub fn track_number(&mut self, work: &Work) {
+        if let (Work::Store { address, wide, .. } | Work::WaitValue { address, wide, .. }, true) =
+            (work, self.checker.is_some())
+        {
+            let word = self.word_at(*address, *wide);
+            self.track(word, Some(*address));
+        }
+    }
+
+    /// `host`: where its bytes are, if they may be read.
+    fn track(&mut self, word: Word, host: Option<u64>) {
+        let actor = self.host_actor();
+        let Some(checker) = &mut self.checker else { return };
+        let known = checker.snapshot(actor);
+        let all_known = if checker.open.is_tracked(word) {
+            checker.open.all_known(word, &known)
+        } else {
+            let (before, all_known) = self.written(word, &known);
+            let Some(checker) = &mut self.checker else { return };
+            checker.open.track(word, &before);
+            all_known
+        };
+        let number = host.filter(|_| all_known).and_then(|host| self.peek(word, host));
+        let Some(checker) = &mut self.checker else { return };
+        if let Some(number) = number.filter(|number| checker.open.last(word) != Some(*number)) {
+            checker.mark(actor);
+            let label = "a number that the host found".into();
+            let moment = checker.host(actor, label, u64::from(thread_id()));
+            checker.open.found(word, number, &moment);
+        }
+    }
+
+    /// Returns the last writes of a number, and whether a clock knows of all of them. The beginning
+    /// of an allocation leaves no number that a program may wait for.
+    fn written(&self, word: Word, known: &Clock) -> (Vec<(Epoch, Arc<Site>)>, bool) {
+        let Some(allocation) = self.memory.find(word.address) else { return (Vec::new(), false) };
+        let writes = allocation.shadow.written(word.address, word.end());
+        let all_known = writes.iter().all(|mark| known.knows(mark.epoch));
+        let begins = ["Alloc", "Register", "Map", "Import", "Open", "a sub-allocation"];
+        let is_use = |site: &Site| !begins.iter().any(|word| site.label.contains(word));
+        let uses = writes.into_iter().filter(|mark| is_use(&mark.site));
+        (uses.map(|mark| (mark.epoch, mark.site.clone())).collect(), all_known)
+    }
+
+    /// Reads a number, if the host may.
+    fn peek(&mut self, word: Word, host: u64) -> Option<u64> {
+        let found = self.memory.find(word.address)?;
+        let (kind, base) = (found.kind, found.base);
+        let mapping = self.mappings.mapped.get(&base);
+        let is_closed = kind == Kind::Virtual
+            && mapping.is_none_or(|mapping| mapping.access.values().all(|access| *access == 0));
+        if is_closed || (crate::real_driver::is_present() && !kind.is_host()) {
+            return None;
+        }
+        Some(self.unguarded(|_| number_at(host, word.wide)))
+    }
+
+    /// Records that the calling thread found a number that satisfies a wait.
+    pub fn host_has_seen(&mut self, address: u64, wide: bool, value: u64, flags: u32) {
+        let word = self.word_at(address, wide);
+        if self.memory.find(word.address).is_none() {
+            return;
+        }
+        let host = self.host_actor();
+        if self.checker.as_ref().is_some_and(|checker| !checker.open.is_tracked(word)) {
+            self.track(word, None);
+        }
+        if let Some(checker) = &mut self.checker {
+            checker.has_seen(host, &Wanted { word, value, flags });
+        }
+    }
+}
