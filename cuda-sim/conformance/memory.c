@@ -400,6 +400,13 @@ RULE(ipc, two_processes, "Another process sees the memory, ordered by a shared e
         EXPECT(back[N - 1], 42);
         OK(cuMemsetD8(p, 43, N));
         OK(cuCtxSynchronize());
+        // A handle that is open gives the same address again, until it is closed as often.
+        CUdeviceptr again = 0;
+        OK(cuIpcOpenMemHandle(&again, message.memory, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS));
+        EXPECT(again == p, 1);
+        OK(cuIpcCloseMemHandle(again));
+        OK(cuMemsetD8(p, 43, N));
+        OK(cuCtxSynchronize());
         OK(cuIpcCloseMemHandle(p));
         return;
     }

@@ -128,6 +128,36 @@ RULE(peers, copies, "Copies between devices need no access", "cuMemcpyPeer") {
     EXPECT(bytes[N - 1], 7);
 }
 
+RULE(peers, serialized,
+     "A copy between devices comes after the work of all streams of both, and "
+     "before their later work; the host does not wait",
+     "cuMemcpyPeer") {
+    CUcontext other = other_device();
+    const CUdeviceptr here = device(N), there = memory_of(other);
+    OK(cuCtxSetCurrent(other));
+    CUstream b = stream(CU_STREAM_NON_BLOCKING);
+    OK(cuCtxSetCurrent(ctx));
+    CUstream a = stream(CU_STREAM_NON_BLOCKING);
+    OK(cuMemsetD8(here, 1, N));
+    OK(cuCtxSynchronize());
+    close_gate(a);
+    OK(cuMemsetD8Async(here, 7, N, a));
+    OK(cuMemcpyPeer(there, other, here, ctx, N));
+    OK(cuMemsetD8Async(here, 2, N, a));
+    OK(cuCtxSetCurrent(other));
+    char back = 0;
+    CUevent done;
+    OK(cuEventCreate(&done, CU_EVENT_DISABLE_TIMING));
+    OK(cuEventRecord(done, b));
+    OBSERVE("cuEventQuery behind the copy", cuEventQuery(done));
+    open_gate();
+    OK(cuStreamSynchronize(b));
+    OK(cuMemcpyDtoHAsync(&back, there, 1, b));
+    OK(cuStreamSynchronize(b));
+    EXPECT(back, 7);
+    OK(cuCtxSetCurrent(ctx));
+}
+
 RULE(peers, pools, "A pool's memory is in reach of its device, and of others by its access",
      "cuMemPoolSetAccess") {
     CUcontext other = capable_peer();

@@ -32,6 +32,8 @@ static CUevent shared_event(void) {
     return event;
 }
 
+static CUipcMemHandle handle;
+
 static void send_handles(void) {
     struct message message;
     CHECK(cuIpcGetMemHandle(&message.memory, p));
@@ -43,7 +45,8 @@ static void send_handles(void) {
 static void receive_handles(void) {
     struct message message;
     CHECK(read(input, &message, sizeof message) != sizeof message);
-    CHECK(cuIpcOpenMemHandle(&p, message.memory, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS));
+    handle = message.memory;
+    CHECK(cuIpcOpenMemHandle(&p, handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS));
     CHECK(cuIpcOpenEventHandle(&written, message.written));
     CHECK(cuIpcOpenEventHandle(&has_read, message.read));
 }
@@ -181,6 +184,29 @@ static void freed_while_the_other_reads(int synchronize) {
 static void freed_too_early(void) { freed_while_the_other_reads(0); }
 static void freed_afterwards(void) { freed_while_the_other_reads(1); }
 
+// A handle that is open gives the same address again, until it is closed as often.
+static void opened_again(int ordered) {
+    begin(0);
+    if (!second) {
+        await();
+        return;
+    }
+    CUdeviceptr q;
+    CUstream b = make_nonblocking();
+    CHECK(cuIpcOpenMemHandle(&q, handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS));
+    CHECK(q != p);
+    writes(a, p, N);
+    if (ordered) CHECK(cuStreamSynchronize(a));
+    reads(b, q, N);
+    CHECK(cuIpcCloseMemHandle(q));
+    CHECK(cuStreamSynchronize(b));
+    CHECK(cuIpcCloseMemHandle(p));
+    tell();
+}
+
+static void opened_twice(void) { opened_again(0); }
+static void opened_twice_in_order(void) { opened_again(1); }
+
 // Nothing runs any more when the second process has ended.
 static void after_its_end(void) {
     begin(0);
@@ -213,6 +239,8 @@ static const struct {
     {"host_waits_for_the_event_of_the_other", host_waits_for_the_event_of_the_other, 0},
     {"freed_too_early", freed_too_early, 1},
     {"freed_afterwards", freed_afterwards, 0},
+    {"opened_twice", opened_twice, 1},
+    {"opened_twice_in_order", opened_twice_in_order, 0},
     {"after_its_end", after_its_end, 0},
 };
 // clang-format on

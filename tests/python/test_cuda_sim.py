@@ -148,7 +148,8 @@ def test_two_processes(processes, schedule):
     with concurrent.futures.ThreadPoolExecutor(WORKERS) as pool:
         for expected, case, done in pool.map(lambda job: one(*job), cases):
             assert done.returncode == (66 if expected == "racy" else 0), f"{case}: {done.returncode}\n{done.stderr}"
-            if expected == "racy":
+            # Both accesses are of one process there.
+            if expected == "racy" and case != "opened_twice":
                 assert re.search(r"first: (read|write|read and write) by .* of process \d+", done.stderr), f"{case}: {done.stderr}"
 
 

@@ -12,6 +12,9 @@ from test_cuda_sim import BUILT, HEADERS, KERNELS, NULLS, RUNTIME, SIM, WORKERS,
 
 SCHEDULES = ["lazy", "threads"]
 
+# Beside a driver, which memory a descriptor names is not known.
+SIMULATED_ONLY = ["mappings/imported_again"]
+
 
 def shadow(real, *arguments, schedule="lazy", **more):
     """Runs a program under the checker on a driver. The variables are for that driver, if it is the simulated one."""
@@ -53,7 +56,7 @@ def test_expected_results(simulated, programs, schedule):
         return one, shadow(simulated, *strict, "--", programs, "run", one[1], schedule=schedule, check=False)
 
     with concurrent.futures.ThreadPoolExecutor(2 * WORKERS) as pool:
-        for one, done in pool.map(result, list_programs(programs)):
+        for one, done in pool.map(result, [one for one in list_programs(programs) if one[1] not in SIMULATED_ONLY]):
             assert done.returncode == 0, f"{one}: {done.stdout[-2000:]}\n{done.stderr[-2000:]}"
             assert "does not follow" not in done.stderr, one
 

@@ -140,6 +140,12 @@ impl Checker {
         actor
     }
 
+    /// Creates an actor that knows what another knows, and is described as `alias` is.
+    pub fn like(&mut self, known: Actor, alias: Actor) -> Actor {
+        let who = self.state(alias).life.who.clone();
+        self.actor(Some(known), who)
+    }
+
     /// Returns the number of an ended actor of which all work is known to the creator of a new one:
     /// then all work of the new actor is ordered after it anyway, and accesses of both may have the
     /// number.

@@ -70,6 +70,10 @@ pub struct Allocation {
     pub flags: u32,
     pub sync_memops: bool,
     pub shadow: Shadow<Site>,
+    /// The physical memory, if it may be at several addresses; otherwise 0.
+    pub physical: u64,
+    /// How often its handle of another process was opened.
+    pub opened: u32,
     /// The arena and the size of its block there, returned when it is freed.
     pub block: Option<(usize, u64)>,
 }
@@ -245,14 +249,23 @@ pub fn map_shared(size: u64) -> Result<(u64, RawFd)> {
     map_named(size, c"cuda-sim")
 }
 
-/// Returns the bytes of a file, of any kind.
-pub fn size_of_file(fd: RawFd) -> Option<u64> {
+fn stat(fd: RawFd) -> Option<libc::stat> {
     // SAFETY: the call checks the descriptor, zeros are a valid `stat`, and it is read only after
     // `fstat` filled it.
     unsafe {
         let mut stat = std::mem::zeroed::<libc::stat>();
-        (libc::fstat(fd, &mut stat) == 0).then_some(stat.st_size as u64)
+        (libc::fstat(fd, &mut stat) == 0).then_some(stat)
     }
+}
+
+/// Returns the bytes of a file, of any kind.
+pub fn size_of_file(fd: RawFd) -> Option<u64> {
+    stat(fd).map(|stat| stat.st_size as u64)
+}
+
+/// Returns the number of a file of shared memory, which all its descriptors have; 0 for none.
+pub fn file_number(fd: RawFd) -> u64 {
+    stat(fd).map_or(0, |stat| stat.st_ino)
 }
 
 /// The same with a name, which other processes can read.
@@ -322,6 +335,8 @@ pub struct Memory {
     /// Freed and not reused memory: base to size and the place of the free.
     freed: BTreeMap<u64, (u64, Arc<Site>)>,
     next_buffer: u64,
+    /// The addresses of physical memory, of which some may have ended.
+    mappings: HashMap<u64, Vec<u64>>,
 }
 
 impl Memory {
@@ -351,6 +366,51 @@ impl Memory {
             }
             self.freed.remove(&start);
         }
+    }
+
+    /// Records that the memory of an allocation may be at other addresses too.
+    pub fn is_at(&mut self, base: u64, physical: u64) {
+        if let Some(found) = self.allocations.get_mut(&base) {
+            found.physical = physical;
+            let ended =
+                |other: &u64| self.allocations.get(other).is_none_or(|o| o.physical != physical);
+            let bases = self.mappings.entry(physical).or_default();
+            bases.retain(|other| *other != base && !ended(other));
+            bases.push(base);
+        }
+    }
+
+    /// Returns the memory of another process that is open in a context.
+    pub fn opened(&mut self, physical: u64, context: u64) -> Option<&mut Allocation> {
+        let bases = self.mappings.get(&physical)?;
+        let is_it = |found: &Allocation| {
+            found.physical == physical && found.context == context && found.pool == 0
+        };
+        let base = bases.iter().find(|base| self.allocations.get(base).is_some_and(is_it))?;
+        self.allocations.get_mut(base)
+    }
+
+    /// Records that memory of another process is closed once. Returns whether it was opened more
+    /// often.
+    pub fn is_still_open(&mut self, base: u64) -> bool {
+        let Some(found) = self.allocations.get_mut(&base) else { return false };
+        found.opened = found.opened.saturating_sub(1);
+        found.opened > 0
+    }
+
+    pub fn has_mappings(&self) -> bool {
+        !self.mappings.is_empty()
+    }
+
+    /// Returns the other addresses of the memory of an allocation.
+    pub fn other_bases(&self, base: u64) -> Vec<u64> {
+        let of = |base: u64| self.allocations.get(&base).map_or(0, |found| found.physical);
+        let physical = of(base);
+        if physical == 0 {
+            return Vec::new();
+        }
+        let all = self.mappings.get(&physical).into_iter().flatten().copied();
+        all.filter(|other| *other != base && of(*other) == physical).collect()
     }
 
     /// Returns the base addresses of the allocations in a range.

@@ -183,10 +183,13 @@ impl<K> OpenWaits<K> {
     }
 
     /// Begins to track a number. `before`: the accesses that wrote it, as far as they are known.
-    pub fn track(&mut self, word: Word, before: &[(Epoch, Arc<Site>)]) {
+    /// `others`: the number at other addresses.
+    pub fn track(&mut self, word: Word, others: &[Word], before: &[(Epoch, Arc<Site>)]) {
         let overlaps = |other: &Word| other.end() > word.address && word.end() > other.address;
         let mut writes: Vec<Write> = Vec::new();
-        if let Some(other) = self.words.keys().copied().find(overlaps) {
+        if let Some(same) = others.iter().find_map(|other| self.words.get(other)) {
+            writes = same.clone();
+        } else if let Some(other) = self.words.keys().copied().find(overlaps) {
             let part = |write: &Write| Write {
                 value: write.value.and_then(|value| word.part_of(other, value)),
                 ..write.clone()

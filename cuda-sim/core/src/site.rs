@@ -77,6 +77,14 @@ pub struct Site {
     pub content: Content,
 }
 
+impl Site {
+    /// Returns whether an allocation begins here, which leaves no bytes that a program may read.
+    pub fn begins_memory(&self) -> bool {
+        let calls = ["Alloc", "Register", "Map", "Import", "Open", "a sub-allocation"];
+        calls.iter().any(|call| self.label.contains(call))
+    }
+}
+
 /// The moment and the origin of an operation, which its accesses share.
 pub struct Moment {
     pub clock: Clock,

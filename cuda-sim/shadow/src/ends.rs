@@ -102,7 +102,12 @@ passed_on! {
             1,
             at(address),
             || real(address),
-            |sim, _| memory::end(sim, address, "cuIpcCloseMemHandle"),
+            |sim, _| {
+                if sim.memory.is_still_open(address) {
+                    return Ok(());
+                }
+                memory::end(sim, address, "cuIpcCloseMemHandle")
+            },
         )
     }
     fn cuStreamDestroy_v2(stream: u64) |real| {

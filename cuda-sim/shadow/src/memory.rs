@@ -1,39 +1,21 @@
-//! Allocations, batches of copies and batches of values that the simulated driver does not have.
+//! Allocations that the simulated driver does not have.
 //!
-//! May use: `cudasim_core::access`, `cudasim_core::api::memory`, `cudasim_core::api::streams`,
-//! `cudasim_core::capture`, `cudasim_core::ffi`, `cudasim_core::follow`, `cudasim_core::handles`,
-//! `cudasim_core::memory`, `cudasim_core::results`, `cudasim_core::sim`, `cudasim_core::work`,
-//! `passed_on`, `real`. Unsafe: none.
+//! May use: `cudasim_core::api::memory`, `cudasim_core::ffi`, `cudasim_core::follow`,
+//! `cudasim_core::handles`, `cudasim_core::memory`, `cudasim_core::sim`, `passed_on`, `real`.
+//! Unsafe: none.
 
 use crate::passed_on::passed_on;
-use cudasim_core::access::{Access, READ, WRITE};
 use cudasim_core::api::memory::{New, allocate, enter, register};
-use cudasim_core::api::streams::{wait_value, write_value};
-use cudasim_core::capture::submit;
-use cudasim_core::ffi::{get, slice};
+use cudasim_core::ffi::get;
 use cudasim_core::follow::{follow, notify, outside};
 use cudasim_core::memory::Kind;
-use cudasim_core::results::Result;
 use cudasim_core::sim::Locked;
-use cudasim_core::work::Work;
 use std::ffi::{c_char, c_void};
 
 /// An IPC handle, which is passed by value.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct IpcHandle([u8; 64]);
-
-/// `CUstreamBatchMemOpParams`, the part that is read.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct ValueOp {
-    operation: u32,
-    address: u64,
-    value: u64,
-    flags: u32,
-    rest: [u64; 2],
-}
-const _: () = assert!(size_of::<ValueOp>() == 48);
 
 fn begin(sim: &mut Locked, kind: Kind, base: u64, size: u64, label: &'static str) {
     let (context, device) = cudasim_core::handles::CURRENT.get();
@@ -53,43 +35,16 @@ fn import(symbol: &'static str, real: impl FnOnce() -> i32, to: *const u64) -> i
     let imported = get(to).unwrap_or(0);
     if result == 0 && outside(|| range(&mut base, &mut size, imported)) == 0 {
         notify(symbol, 1, 0, |sim, _| {
-            begin(sim, Kind::Imported, base, size as u64, symbol);
+            // A handle that is open gives the same address again.
+            let found = sim.memory.allocations.get_mut(&base);
+            match found.filter(|found| found.kind == Kind::Imported && found.size == size as u64) {
+                Some(found) => found.opened += 1,
+                None => begin(sim, Kind::Imported, base, size as u64, symbol),
+            }
             Ok(())
         });
     }
     result
-}
-
-/// Records a batch of copies. They are not ordered among themselves; the driver does not allow them
-/// to overlap.
-fn batch(
-    sim: &mut Locked,
-    default: u64,
-    stream: u64,
-    to: *const u64,
-    from: *const u64,
-    sizes: *const usize,
-    count: usize,
-) -> Result {
-    let core = sim.stream(stream, default)?;
-    let (to, from, sizes) = (slice(to, count)?, slice(from, count)?, slice(sizes, count)?);
-    let reads = from.iter().zip(sizes).map(|(from, size)| Access::range(*from, *size as u64, READ));
-    let writes = to.iter().zip(sizes).map(|(to, size)| Access::range(*to, *size as u64, WRITE));
-    submit(sim, core, Work::Nothing, reads.chain(writes).collect(), "cuMemcpyBatchAsync")?;
-    Ok(())
-}
-
-fn values(sim: &mut Locked, default: u64, stream: u64, count: u32, ops: *const ValueOp) -> Result {
-    let core = sim.stream(stream, default)?;
-    for op in slice(ops, count as usize)? {
-        match op.operation {
-            1 | 4 => wait_value(sim, core, op.address, op.value, op.operation == 4, op.flags)?,
-            2 | 5 => write_value(sim, core, op.address, op.value, op.operation == 5)?,
-            // Flushes and barriers are ignored.
-            _ => {}
-        }
-    }
-    Ok(())
 }
 
 /// Variables of modules are not followed; they may reuse freed memory.
@@ -167,6 +122,7 @@ passed_on! {
             std::ptr::null(),
             |sim, _| {
                 begin(sim, Kind::Virtual, address, size as u64, "cuMemMap");
+                sim.memory.is_at(address, handle);
                 Ok(())
             },
         )
@@ -179,62 +135,5 @@ passed_on! {
     }
     fn cuMemPoolImportPointer(to: *mut u64, pool: u64, data: *const c_void) |real| {
         import("cuMemPoolImportPointer", || real(to, pool, data), to)
-    }
-    fn cuMemcpyBatchAsync / cuMemcpyBatchAsync_ptsz(
-        to: *const u64,
-        from: *const u64,
-        sizes: *const usize,
-        count: usize,
-        attributes: *const c_void,
-        places: *const usize,
-        kinds: usize,
-        failed: *mut usize,
-        stream: u64,
-    ) |real, default| {
-        let real = || real(to, from, sizes, count, attributes, places, kinds, failed, stream);
-        follow("cuMemcpyBatchAsync", default, real, std::ptr::null(), |sim, default| {
-            batch(sim, default, stream, to, from, sizes, count)
-        })
-    }
-    fn cuMemcpyBatchAsync_v2 / cuMemcpyBatchAsync_v2_ptsz(
-        to: *const u64,
-        from: *const u64,
-        sizes: *const usize,
-        count: usize,
-        attributes: *const c_void,
-        places: *const usize,
-        kinds: usize,
-        stream: u64,
-    ) |real, default| {
-        let real = || real(to, from, sizes, count, attributes, places, kinds, stream);
-        follow("cuMemcpyBatchAsync", default, real, std::ptr::null(), |sim, default| {
-            batch(sim, default, stream, to, from, sizes, count)
-        })
-    }
-    fn cuStreamBatchMemOp_v2 / cuStreamBatchMemOp_v2_ptsz(
-        stream: u64,
-        count: u32,
-        ops: *const ValueOp,
-        flags: u32,
-    ) |real, default| {
-        follow(
-            "cuStreamBatchMemOp",
-            default,
-            || real(stream, count, ops, flags),
-            std::ptr::null(),
-            |sim, default| values(sim, default, stream, count, ops),
-        )
-    }
-    fn cuMemcpyWithAttributesAsync / cuMemcpyWithAttributesAsync_ptsz(
-        to: u64,
-        from: u64,
-        size: usize,
-        attributes: *const c_void,
-        stream: u64,
-    ) |real, default| {
-        let real = || real(to, from, size, attributes, stream);
-        follow("cuMemcpyWithAttributesAsync", default, real, std::ptr::null(), |sim, default| {
-            batch(sim, default, stream, &to, &from, &size, 1)
-        })
     }
 }

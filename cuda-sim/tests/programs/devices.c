@@ -202,6 +202,50 @@ static void each_on_its_own_memory(void) {
     writes(stream_of(second), q, N);
 }
 
+// The call that is not asynchronous comes after all work of the contexts, and before all later
+// work. [cuMemcpyPeer]
+static void serialized_copy_between_contexts(void) {
+    two_devices();
+    CUstream a = make_nonblocking();
+    CUdeviceptr from = alloc(N);
+    use(second);
+    CUdeviceptr to = alloc(N);
+    CUstream b = make_nonblocking();
+    reads(b, to, N);
+    use(first);
+    writes(a, from, N);
+    CHECK(cuMemcpyPeer(to, second, from, first, N));
+    writes(a, from, N);
+    use(second);
+    writes(b, to, N);
+    CUstream later = make_nonblocking();
+    order(b, later);
+    reads(later, to, N);
+}
+
+static void streams_made_after_a_serialized_copy(void) {
+    two_devices();
+    CUdeviceptr from = alloc(N);
+    use(second);
+    CUdeviceptr to = alloc(N);
+    use(first);
+    CHECK(cuMemcpyPeer(to, second, from, first, N));
+    use(second);
+    reads(make_nonblocking(), to, N);
+}
+
+// Streams of other contexts are not ordered.
+static void another_context_after_a_serialized_copy(void) {
+    two_devices();
+    use(second);
+    CUdeviceptr to = alloc(N);
+    use(first);
+    CUdeviceptr source = alloc(N);
+    CHECK(cuMemcpyPeer(to, second, source, first, N));
+    use(second_context());
+    claims_read(make_nonblocking(), to, N);
+}
+
 const struct race_program programs_devices[] = {
     RACY(no_event_between_devices),
     CORRECT(event_between_devices),
@@ -220,5 +264,8 @@ const struct race_program programs_devices[] = {
     CORRECT(chain_over_devices),
     RACY(chain_over_devices_without_a_link),
     CORRECT(each_on_its_own_memory),
+    CORRECT(serialized_copy_between_contexts),
+    CORRECT(streams_made_after_a_serialized_copy),
+    RACY(another_context_after_a_serialized_copy),
     END_OF_PROGRAMS,
 };

@@ -12,7 +12,7 @@
     X(graph_nodes) X(ranges) X(suballoc) X(memory_free) \
     X(host_functions) X(launches) X(values) X(green_contexts) \
     X(rules) X(rules_views) X(rules_calls) X(rules_owners) \
-    X(thread_events)
+    X(thread_events) X(mappings)
 // clang-format on
 
 #define DECLARE(theme) extern const struct race_program programs_##theme[];

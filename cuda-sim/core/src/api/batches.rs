@@ -5,7 +5,7 @@
 //!
 //! The operations of a batch are in no order on a real driver. Here they run one after another.
 
-use super::copies::{Claim, End, copy_async, copy_box};
+use super::copies::{Claim, End, copy_box, flat};
 use super::pools::Location;
 use super::streams::{wait_value, write_value};
 use crate::api::macros::api;
@@ -93,9 +93,10 @@ fn copies(sim: &mut Locked, stream: u64, default: u64, batch: &Batch) -> Result 
     {
         return Err(Code::INVALID_VALUE);
     }
-    for ((to, from), size) in to.iter().zip(from).zip(sizes) {
+    for (i, ((to, from), size)) in to.iter().zip(from).zip(sizes).enumerate() {
         let (to, from) = (End::any(*to), End::any(*from));
-        copy_async(sim, stream, default, to, from, *size, "cuMemcpyBatchAsync")?;
+        let order = attributes[first.partition_point(|first| *first <= i) - 1].order;
+        copy_box(sim, core, to, from, flat(*size), order, "cuMemcpyBatchAsync")?;
     }
     Ok(())
 }
@@ -164,10 +165,10 @@ fn boxes(
             return Err(Code::INVALID_VALUE);
         }
         let extent = Extent { width, rows, layers };
-        checked.push((one.to.end(&extent)?, one.from.end(&extent)?, extent));
+        checked.push((one.to.end(&extent)?, one.from.end(&extent)?, extent, one.order));
     }
-    for (to, from, extent) in checked {
-        copy_box(sim, core, to, from, extent, "cuMemcpy3DBatchAsync")?;
+    for (to, from, extent, order) in checked {
+        copy_box(sim, core, to, from, extent, order, "cuMemcpy3DBatchAsync")?;
     }
     Ok(())
 }

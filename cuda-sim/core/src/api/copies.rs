@@ -1,7 +1,7 @@
 //! Copies, and when the host waits for them.
 //!
-//! May use: `access`, `api::macros`, `capture`, `ffi`, `real_driver`, `results`, `sim`, `work`.
-//! Unsafe: reads pageable memory of the caller when a copy is enqueued.
+//! May use: `access`, `api::copy_order`, `api::macros`, `capture`, `ffi`, `real_driver`, `results`,
+//! `sim`, `work`. Unsafe: reads pageable memory of the caller when a copy is enqueued.
 //!
 //! | | synchronous call | asynchronous call |
 //! |---|---|---|
@@ -14,6 +14,7 @@
 //!
 //! Source: "API synchronization behavior" in the driver's documentation.
 
+use super::copy_order::{DURING_THE_CALL, IN_STREAM, read_early, serialized};
 use crate::access::{Access, READ, WRITE};
 use crate::api::macros::api;
 use crate::capture::submit;
@@ -126,11 +127,13 @@ struct Request {
     from: End,
     extent: Extent,
     synchronous: bool,
+    /// When the source is read, as `CUmemcpySrcAccessOrder`.
+    order: i32,
     label: &'static str,
 }
 
 fn copy(sim: &mut Locked, core: CoreRef, request: Request) -> Result {
-    let Request { to, from, extent, synchronous, label } = request;
+    let Request { to, from, extent, synchronous, order, label } = request;
     if extent.width == 0 || extent.rows == 0 || extent.layers == 0 {
         return Ok(());
     }
@@ -154,16 +157,23 @@ fn copy(sim: &mut Locked, core: CoreRef, request: Request) -> Result {
     if synchronous && from_side == Side::Pageable && !to_host {
         Sim::synchronize(sim, core)?;
     }
-    let staged = from_side == Side::Pageable && !to_host && !capturing;
+    let now = order == DURING_THE_CALL && !capturing;
+    let staged = (from_side == Side::Pageable && !to_host && !capturing)
+        || (now && !crate::real_driver::is_present());
     let work = Copy {
         to: to_bytes,
         from: if staged { Origin { address: 0, ..from_bytes } } else { from_bytes },
         extent,
         // A real driver has copied the bytes. The checker needs small numbers that are waited for.
         staged: (staged && (!crate::real_driver::is_present() || is_small(&extent)))
-            .then(|| stage(&from_bytes, &extent)),
+            .then(|| sim.unguarded(|_| stage(&from_bytes, &extent))),
     };
-    let accesses = vec![access(&from.origin, &extent, READ), access(&to.origin, &extent, WRITE)];
+    let read = access(&from.origin, &extent, READ);
+    let mut accesses = vec![read, access(&to.origin, &extent, WRITE)];
+    if order != IN_STREAM && !capturing {
+        accesses.remove(0);
+        read_early(sim, core, order, read, label);
+    }
     let position = submit(sim, core, Work::Copy(work), accesses, label)?;
     match position {
         Some(position) if waits => host_waits(sim, core, position),
@@ -186,7 +196,7 @@ pub fn check_contexts(sim: &mut Sim, contexts: &[u64]) -> Result {
     }
 }
 
-fn flat(bytes: usize) -> Extent {
+pub fn flat(bytes: usize) -> Extent {
     Extent { width: bytes as u64, rows: 1, layers: 1 }
 }
 
@@ -199,7 +209,11 @@ fn copy_now(
     label: &'static str,
 ) -> Result {
     let core = sim.stream(0, default)?;
-    copy(sim, core, Request { to, from, extent: flat(bytes), synchronous: true, label })
+    copy(
+        sim,
+        core,
+        Request { to, from, extent: flat(bytes), synchronous: true, order: IN_STREAM, label },
+    )
 }
 
 pub fn copy_async(
@@ -212,7 +226,11 @@ pub fn copy_async(
     label: &'static str,
 ) -> Result {
     let core = sim.stream(stream, default)?;
-    copy(sim, core, Request { to, from, extent: flat(bytes), synchronous: false, label })
+    copy(
+        sim,
+        core,
+        Request { to, from, extent: flat(bytes), synchronous: false, order: IN_STREAM, label },
+    )
 }
 
 pub fn copy_box(
@@ -221,9 +239,10 @@ pub fn copy_box(
     to: End,
     from: End,
     extent: Extent,
+    order: i32,
     label: &'static str,
 ) -> Result {
-    copy(sim, core, Request { to, from, extent, synchronous: false, label })
+    copy(sim, core, Request { to, from, extent, synchronous: false, order, label })
 }
 
 /// One side of `CUDA_MEMCPY2D`.
@@ -351,7 +370,7 @@ fn copy_3d(
         layers: copy_of.depth as u64,
     };
     let (to, from) = (copy_of.to.end(&extent)?, copy_of.from.end(&extent)?);
-    copy(sim, core, Request { to, from, extent, synchronous, label })
+    copy(sim, core, Request { to, from, extent, synchronous, order: IN_STREAM, label })
 }
 
 /// Returns the work and the accesses of a copy node.
@@ -410,7 +429,9 @@ api! {
         bytes: usize,
     ) |sim, default| {
         check_contexts(sim, &[to_context, from_context])?;
-        copy_now(sim, default, End::any(to), End::any(from), bytes, "cuMemcpyPeer")
+        serialized(sim, default, [to_context, from_context], |sim| {
+            copy_now(sim, default, End::any(to), End::any(from), bytes, "cuMemcpyPeer")
+        })
     }
     fn cuMemcpyHtoD_v2 / cuMemcpyHtoD_v2_ptds(
         to: u64,
@@ -529,8 +550,10 @@ api! {
         copy_3d(sim, core, &get(copy_of)?, false, "cuMemcpy3DAsync")
     }
     fn cuMemcpy3DPeer / cuMemcpy3DPeer_ptds(copy_of: *const Copy3D) |sim, default| {
-        let core = sim.stream(0, default)?;
-        copy_3d(sim, core, &get(copy_of)?, true, "cuMemcpy3DPeer")
+        let (core, copy_of) = (sim.stream(0, default)?, get(copy_of)?);
+        serialized(sim, default, [copy_of.to.context, copy_of.from.context], |sim| {
+            copy_3d(sim, core, &copy_of, true, "cuMemcpy3DPeer")
+        })
     }
     fn cuMemcpy3DPeerAsync / cuMemcpy3DPeerAsync_ptsz(
         copy_of: *const Copy3D,

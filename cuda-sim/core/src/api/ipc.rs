@@ -10,6 +10,7 @@ use crate::ipc::{self, Handle, SharedEvent};
 use crate::memory::{Kind, map_file};
 use crate::results::{Code, Result};
 use crate::sim::{Event, Locked, Sim};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 /// An IPC handle, which is passed by value.
@@ -30,6 +31,13 @@ fn export_memory(sim: &mut Locked, to: *mut [u8; 64], address: u64) -> Result {
     let (pid, history) = (std::process::id(), sim.export_history(base));
     let handle = Handle { magic: ipc::MEMORY, fd, pid, offset, size, total, history };
     put(to, handle.bytes())
+}
+
+/// Returns a number of the memory that a handle names. It may be at several addresses.
+fn identity(handle: &Handle) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (handle.pid, handle.fd, handle.offset, handle.history).hash(&mut hasher);
+    hasher.finish().max(1)
 }
 
 /// Maps the memory of another process that a handle names.
@@ -67,6 +75,7 @@ pub fn import(
         label,
     );
     sim.import_history(base, parsed.pid, parsed.history);
+    sim.memory.is_at(base, identity(&parsed));
     Ok(base)
 }
 
@@ -76,8 +85,14 @@ fn import_memory(sim: &mut Locked, to: *mut u64, handle: &IpcHandle, flags: u32)
         return Err(Code::INVALID_VALUE);
     }
     // A process cannot open its own exports. [cuIpcOpenMemHandle]
-    if Handle::parse(&handle.0, ipc::MEMORY)?.pid == std::process::id() {
+    let parsed = Handle::parse(&handle.0, ipc::MEMORY)?;
+    if parsed.pid == std::process::id() {
         return Err(Code::INVALID_CONTEXT);
+    }
+    // In one context, a handle that is open gives the same address again. [cuIpcOpenMemHandle]
+    if let Some(found) = sim.memory.opened(identity(&parsed), context) {
+        found.opened += 1;
+        return put(to, found.base);
     }
     let device = sim.context(context)?.device;
     let base = import(sim, &handle.0, device, context, 0, "cuIpcOpenMemHandle")?;
@@ -87,6 +102,9 @@ fn import_memory(sim: &mut Locked, to: *mut u64, handle: &IpcHandle, flags: u32)
 fn close_memory(sim: &mut Locked, address: u64) -> Result {
     let found = sim.memory.allocations.get(&address).filter(|found| found.kind == Kind::Imported);
     let size = found.ok_or(Code::INVALID_VALUE)?.size;
+    if sim.memory.is_still_open(address) {
+        return Ok(());
+    }
     let label = sim.label("cuIpcCloseMemHandle");
     let moment = sim.check_host(&[], label);
     // The memory goes on in the other process.

@@ -1,12 +1,13 @@
 //! Managed memory: advice, prefetches, and what ranges say of them.
 //!
-//! May use: `api::devices`, `api::macros`, `api::pools`, `capture`, `ffi`, `memory`, `results`,
-//! `sim`, `work`. Unsafe: none.
+//! May use: `access`, `api::devices`, `api::macros`, `api::pools`, `capture`, `ffi`, `memory`,
+//! `results`, `sim`, `work`. Unsafe: none.
 //!
 //! Memory does not move, so advice and prefetches only have their place in the stream and are
 //! remembered for the whole allocation.
 
 use super::pools::Location;
+use crate::access::{Access, WRITE};
 use crate::api::macros::api;
 use crate::ffi::{put, slice};
 use crate::memory::Kind;
@@ -165,6 +166,33 @@ fn check_batch(
     Ok(ranges().collect())
 }
 
+/// Discards ranges: their bytes may be anything afterwards, as after a write.
+fn discard(
+    sim: &mut Locked,
+    ranges: &[(u64, usize)],
+    stream: u64,
+    default: u64,
+    label: &'static str,
+) -> Result {
+    let core = sim.stream(stream, default)?;
+    let write = |(address, size): &(u64, usize)| Access::range(*address, *size as u64, WRITE);
+    let accesses = ranges.iter().map(write).collect();
+    crate::capture::submit(sim, core, Work::Nothing, accesses, label)?;
+    Ok(())
+}
+
+fn check_places(
+    sim: &mut Locked,
+    ranges: &[(u64, usize)],
+    places: &[Location],
+    first: &[usize],
+) -> Result {
+    if first.first() != Some(&0) || !first.is_sorted() || first.len() > ranges.len() {
+        return Err(Code::INVALID_VALUE);
+    }
+    places.iter().try_for_each(|place| check(sim, *place))
+}
+
 /// Prefetches ranges, each to the last place whose index is not above its own.
 fn prefetch_batch(
     sim: &mut Locked,
@@ -174,12 +202,7 @@ fn prefetch_batch(
     stream: u64,
     default: u64,
 ) -> Result {
-    if first.first() != Some(&0) || !first.is_sorted() || first.len() > ranges.len() {
-        return Err(Code::INVALID_VALUE);
-    }
-    for place in places {
-        check(sim, *place)?;
-    }
+    check_places(sim, ranges, places, first)?;
     for (i, (address, size)) in ranges.iter().enumerate() {
         let at = first.partition_point(|first| *first <= i) - 1;
         prefetch(sim, *address, *size, places[at], stream, default)?;
@@ -235,10 +258,8 @@ api! {
         flags: u64,
         stream: u64,
     ) |sim, default| {
-        check_batch(sim, addresses, sizes, count, flags)?;
-        let core = sim.stream(stream, default)?;
-        crate::capture::submit(sim, core, Work::Nothing, Vec::new(), "cuMemDiscardBatchAsync")?;
-        Ok(())
+        let ranges = check_batch(sim, addresses, sizes, count, flags)?;
+        discard(sim, &ranges, stream, default, "cuMemDiscardBatchAsync")
     }
     fn cuMemDiscardAndPrefetchBatchAsync / cuMemDiscardAndPrefetchBatchAsync_ptsz(
         addresses: *const u64,
@@ -252,6 +273,8 @@ api! {
     ) |sim, default| {
         let ranges = check_batch(sim, addresses, sizes, count, flags)?;
         let (places, first) = (slice(places, number)?, slice(first, number)?);
+        check_places(sim, &ranges, places, first)?;
+        discard(sim, &ranges, stream, default, "cuMemDiscardAndPrefetchBatchAsync")?;
         prefetch_batch(sim, &ranges, places, first, stream, default)
     }
     fn cuMemRangeGetAttribute(

@@ -48,6 +48,8 @@ pub fn enter_at(sim: &mut Sim, new: New, mark: Option<crate::shadow::Mark<crate:
         flags: new.flags,
         sync_memops: false,
         shadow,
+        physical: 0,
+        opened: 1,
         block: new.block,
     });
 }

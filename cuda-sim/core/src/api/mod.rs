@@ -5,6 +5,7 @@
 
 pub mod annotations;
 pub mod contexts;
+mod copy_order;
 pub mod copies;
 pub mod devices;
 pub mod events;

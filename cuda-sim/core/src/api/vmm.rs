@@ -7,7 +7,7 @@ use super::memory::{New, enter};
 use super::pools::{AccessDesc, Location};
 use crate::api::macros::api;
 use crate::ffi::{get, put, slice};
-use crate::memory::{ALLOCATION_GRANULARITY, Kind, size_of_file};
+use crate::memory::{ALLOCATION_GRANULARITY, Kind, file_number, size_of_file};
 use crate::results::{Code, Result};
 use crate::sim::{Locked, Sim};
 use crate::vmm::{Physical, device_of};
@@ -137,7 +137,7 @@ api! {
             physical.get_mut(handle).filter(|found| !found.released).ok_or(Code::INVALID_VALUE)?;
         mappings.map(address, size as u64, found, handle)?;
         found.refs += 1;
-        let device = found.device;
+        let (device, file) = (found.device, file_number(found.fd));
         let new = New {
             kind: Kind::Virtual,
             base: address,
@@ -150,6 +150,7 @@ api! {
             block: None,
         };
         enter(sim, new, "cuMemMap");
+        sim.memory.is_at(address, file);
         Ok(())
     }
     fn cuMemUnmap(address: u64, size: usize) |sim| {

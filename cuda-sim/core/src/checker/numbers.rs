@@ -1,14 +1,39 @@
-//! Waits for numbers in memory, and what the checker learns from their end.
+//! Memory at several addresses, waits for numbers in memory, and what the checker learns from their
+//! end.
 //!
-//! May use: `access`, `actor`, `checker`, `open_waits`, `site`. Unsafe: none.
+//! May use: `access`, `actor`, `checker`, `open_waits`, `shadow`, `site`. Unsafe: none.
 
 use super::Checker;
 use crate::access::Access;
 use crate::actor::Actor;
 use crate::open_waits::Wanted;
-use crate::site::{Content, Moment};
+use crate::shadow::Shadow;
+use crate::site::{Content, Moment, Place, Site};
 
 impl Checker {
+    /// Checks an access against a history that it does not become part of. The beginning of that is
+    /// no use of the memory.
+    pub fn compare(
+        &mut self,
+        shadow: &Shadow<Site>,
+        place: &Place,
+        access: &Access,
+        moment: &Moment,
+    ) {
+        let mut found = Vec::new();
+        access.for_each_range(|from, to| {
+            let range = (from.max(place.base), to.min(place.base + place.size));
+            shadow.pending(range, access.mode, &moment.clock, &mut |mark, mode, from, to| {
+                if found.len() < 16 && !mark.site.begins_memory() {
+                    found.push((mark.clone(), mode, from, to));
+                }
+            });
+        });
+        for (mark, mode, from, to) in found {
+            self.race(&mark, mode, moment, access.mode, place, from, to);
+        }
+    }
+
     /// Enters a write, which may end waits.
     pub fn touched(&mut self, access: &Access, content: Content, moment: &Moment) {
         let Some(ended) = self.open.touched(access, content, moment) else { return };

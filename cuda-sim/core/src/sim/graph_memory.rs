@@ -44,6 +44,8 @@ impl Sim {
             flags: 0,
             sync_memops: false,
             shadow: Shadow::default(),
+            physical: 0,
+            opened: 1,
             block: None,
         });
         self.graph_memory.insert(base, GraphMemory { size, device, exists: false, owners: 1 });

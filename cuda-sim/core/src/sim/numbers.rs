@@ -39,8 +39,9 @@ impl Sim {
             checker.open.all_known(word, &known)
         } else {
             let (before, all_known) = self.written(word, &known);
+            let others = self.other_words(word);
             let Some(checker) = &mut self.checker else { return };
-            checker.open.track(word, &before);
+            checker.open.track(word, &others, &before);
             all_known
         };
         let number = host.filter(|_| all_known).and_then(|host| self.peek(word, host));
@@ -53,15 +54,24 @@ impl Sim {
         }
     }
 
+    /// Returns the same number at other addresses.
+    fn other_words(&self, word: Word) -> Vec<Word> {
+        let access = Access::range(word.address, word.end() - word.address, READ);
+        let others = self.aliases(&access).into_iter();
+        others.map(|access| Word { address: access.address, ..word }).collect()
+    }
+
     /// Returns the last writes of a number, and whether a clock knows of all of them. The beginning
     /// of an allocation leaves no number that a program may wait for.
     fn written(&self, word: Word, known: &Clock) -> (Vec<(Epoch, Arc<Site>)>, bool) {
         let Some(allocation) = self.memory.find(word.address) else { return (Vec::new(), false) };
-        let writes = allocation.shadow.written(word.address, word.end());
+        let mut writes = allocation.shadow.written(word.address, word.end());
+        for other in self.other_words(word) {
+            let allocation = self.memory.find(other.address).into_iter();
+            writes.extend(allocation.flat_map(|of| of.shadow.written(other.address, other.end())));
+        }
         let all_known = writes.iter().all(|mark| known.knows(mark.epoch));
-        let begins = ["Alloc", "Register", "Map", "Import", "Open", "a sub-allocation"];
-        let is_use = |site: &Site| !begins.iter().any(|word| site.label.contains(word));
-        let uses = writes.into_iter().filter(|mark| is_use(&mark.site));
+        let uses = writes.into_iter().filter(|mark| !mark.site.begins_memory());
         (uses.map(|mark| (mark.epoch, mark.site.clone())).collect(), all_known)
     }
 

@@ -233,11 +233,50 @@ impl Sim {
         for access in accesses {
             let given = access.address;
             let access = self.memory.on_device(access);
+            let others = self.aliases(&access);
             self.check_one(moment, &access);
+            self.check_others(moment, &others);
             // Races with work behind a wait are held until it is known whether this ends the wait.
-            if let Some(checker) = &mut self.checker {
+            for access in std::iter::once(&access).chain(&others) {
                 let content = moment.mark.site.content.moved(access.address.wrapping_sub(given));
-                checker.touched(&access, content, moment);
+                let checker = self.checker.iter_mut();
+                checker.for_each(|checker| checker.touched(access, content, moment));
+            }
+        }
+    }
+
+    /// Returns an access at the other addresses of the same memory.
+    pub(super) fn aliases(&self, access: &Access) -> Vec<Access> {
+        let mut all = Vec::new();
+        if !self.memory.has_mappings() {
+            return all;
+        }
+        let (from, to) = access.hull();
+        let Some(first) = self.memory.find(from) else { return all };
+        let mut bases = vec![first.base];
+        if first.end() < to {
+            bases = self.memory.inside(from, to);
+        }
+        for base in bases {
+            for other in self.memory.other_bases(base) {
+                let address = access.address.wrapping_add(other.wrapping_sub(base));
+                all.push(Access { address, ..*access });
+            }
+        }
+        all
+    }
+
+    /// Checks an access against those at other addresses of the same memory, each of which has the
+    /// history of its own address: only that ends with it.
+    fn check_others(&mut self, moment: &Moment, others: &[Access]) {
+        for access in others {
+            let (from, to) = access.hull();
+            for base in self.memory.inside(from, to) {
+                if let (Some(checker), Some(other)) =
+                    (&mut self.checker, self.memory.allocations.get(&base))
+                {
+                    checker.compare(&other.shadow, &other.place(), access, moment);
+                }
             }
         }
     }
