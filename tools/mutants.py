@@ -34,6 +34,7 @@ ORDER, CONSUME, PRODUCE, QUEUE = (
 )
 STREAM, CONTEXT, EVENTS, POINTER = (f"src/driver/{name}.rs" for name in ("stream", "context", "events", "pointer"))
 DEVICE, OWNER, FFI, POLICY = "src/validate/device.rs", "src/owner/mod.rs", "src/ffi/sync.rs", "src/sync/policy.rs"
+PENDING = "src/sync/pending_work.rs"
 DRIVER, KNOWN = "src/driver/load.rs", "src/driver/known_streams.rs"
 ARRAY_CONTEXT, IDENTITY = "src/sync/array_context.rs", "src/sync/identity.rs"
 AR_EXPORT, HOST_COPY, IPC, IPC_BYTES = "src/arrow/export.rs", "src/copy/mod.rs", "src/ipc/mod.rs", "src/ipc/bytes.rs"
@@ -122,19 +123,22 @@ MUTANTS = [
     ("export-none ignored", PRODUCE, " || policy::in_force(flags)? & abi::CAI_SYNC_EXPORT_NONE != 0 {", " {"),
     ("identity asked in a capture", STREAM, "if state == Capture::None { query() } else { thread.relaxed(query) }", "if state == Capture::None || state != Capture::None { query() } else { thread.relaxed(query) }"),
     # --- release
-    ("released at once", QUEUE, "            _ => Poll::Pending,\n        })", "            _ => Poll::Done,\n        })"),
-    ("never released", QUEUE, "            // `release_after` took this reference.\n            owner::release(owner);", "            let _ = owner;"),
+    ("released at once", PENDING, "            Said::Nothing => return Answer::Unknown,", "            Said::Nothing => return self.nothing_runs(),"),
+    ("one answer is believed", PENDING, "        if before != Some(claim) {", "        if before == Some(claim) {"),
+    ("a lost event is believed", PENDING, "INVALID_HANDLE | CAPTURED_EVENT => Said::Claims(Claim::Lost),", "INVALID_HANDLE | CAPTURED_EVENT => Said::Complete,"),
+    ("no memory in owners", "src/sync/element.rs", "if !inside.is_null() {\n                return", "if inside.is_null() {\n                return"),
+    ("never released", QUEUE, "        let (owner, _) = Space::empty(node);\n        owner::release(owner);", "        let _ = Space::empty(node);"),
     ("not recorded", QUEUE, "let event = thread.record(&stream, stream.checked_id(thread)?)?;", "let event = { let _entered = thread.enter(context)?; thread.event(context)? };"),
-    ("graph does not keep the owner", QUEUE, "                keep_in(driver, graph, Kept::Owner(owner))", "                let _ = graph; unsafe { owner::release(owner) }; Ok(())"),
-    ("graph's owner never released", QUEUE, "        Kept::Owner(owner) => unsafe { owner::release(owner) },", "        Kept::Owner(owner) => { let _ = owner; }"),
-    ("refused owner released all the same", QUEUE, "unsafe { (*tag).armed.store(false, Ordering::Release) };", ""),
-    ("asking breaks captures", QUEUE, "*harmless = *harmless || be_relaxed();", "let _ = be_relaxed;\n            *harmless = true;"),
+    ("graph does not keep the owner", QUEUE, "unsafe { keep_in(driver, graph, owner, Content::Graph) }?;", "let _ = graph; unsafe { owner::release(owner) };"),
+    ("graph's owner never released", QUEUE, "            } else {\n                release(node);\n            }\n        }\n    }\n}\n", "            }\n        }\n    }\n}\n"),
+    ("refused owner released all the same", QUEUE, "unsafe { (*node).is_armed.store(false, Ordering::Release) };", ""),
+    ("asking breaks captures", PENDING, "driver.relaxed(|| self.ask_driver(driver))", "(|| self.ask_driver(driver))()"),
     ("broken capture released", QUEUE, "match stream.capture(thread)? {\n        Capture::None", "match if stream.capture(thread)? == Capture::Active { Capture::Active } else { Capture::None } {\n        Capture::None"),
     ("without a stream not released", QUEUE, "        unsafe { owner::release(owner) };\n        return Ok(());", "        return Ok(());"),
     ("what was kept goes first", OWNER, "let first = unsafe { ptr::replace(&raw mut (*callback).first, null_mut()) };\n", "struct Last(*mut cai_owner);\n    impl Drop for Last {\n        fn drop(&mut self) { if !self.0.is_null() { unsafe { release(self.0) } } }\n    }\n    let _last = Last(unsafe { ptr::replace(&raw mut (*callback).first, null_mut()) });\n    let first: *mut cai_owner = null_mut();\n"),
     ("array released twice", FFI, "        unsafe { super::array::clear(array, size) };\n        if owner.is_null() {", "        if owner.is_null() {"),
     ("released before the work of another thread", "src/sync/consume.rs", "with_stream(thread, array, |stream| same_thread(thread, &stream))?;\n    }", "}"),
-    ("released at once after a stream of another thread", "src/sync/consume.rs", "(after(array) || after(&legacy))", "after(array)"),
+    ("released at once after a stream of another thread", "src/sync/consume.rs", "            abi::CAI_ERR_STREAM_THREAD => {\n", "            abi::CAI_ERR_STREAM_THREAD => {\n                unsafe { owner::release(owner) };\n                return;\n            }\n            abi::CAI_ERR_ARGUMENT => {\n"),
     # --- contexts, streams, events
     ("context not pushed", CONTEXT, "            false => self.context_push(context),\n        };\n        let entered = Entered { thread: self, before: Some(before) };", "            false => return Ok(Entered { thread: self, before: None }),\n        };\n        let entered = Entered { thread: self, before: Some(before) };"),
     ("context not popped", CONTEXT, "            false => thread.context_pop(&raw mut out),", "            false => {\n                let _: *mut CUcontext = &raw mut out;\n                return;\n            }"),

@@ -88,6 +88,7 @@ static inline void find_shim(void) {
 /* The status that a code of the driver becomes. */
 static inline cai_status status_of(int code) {
     switch (code) {
+    case 3: return CAI_ERR_FORKED;
     case 4: return CAI_ERR_DRIVER_EXIT;
     case 201: return CAI_ERR_NO_CONTEXT;
     case 400: return CAI_ERR_STREAM_HANDLE;

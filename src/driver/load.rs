@@ -60,6 +60,12 @@ impl Api {
             .or_else(|failure| others.iter().find_map(|file| body(file).ok()).ok_or(failure))
     }
 
+    /// Returns true if the process has loaded none of the files that the driver may be.
+    fn is_absent(self) -> bool {
+        let is_loaded = |file: &CStr| Library::loaded(file).is_some();
+        !is_loaded(self.file().as_c_str()) && !self.files().iter().any(|file| is_loaded(file))
+    }
+
     /// The file to look for first.
     fn file(self) -> Variable {
         Variable::read(self.variable())
@@ -127,6 +133,12 @@ pub fn driver_of(device_type: i32) -> Result<&'static Driver> {
 pub fn hip_if_loaded() -> Option<&'static Driver> {
     let is_loaded = !is_forked() && (loaded(Api::Hip).is_some() || Api::Hip.loaded().is_some());
     if is_loaded { get(Api::Hip).ok() } else { None }
+}
+
+/// Returns true if the process has no driver for this device type: nothing was enqueued with it.
+pub fn is_absent(device_type: i32) -> bool {
+    let api = Api::of(device_type);
+    !is_forked() && loaded(api).is_none() && api.is_absent()
 }
 
 #[inline]
@@ -433,14 +445,6 @@ impl Driver {
             exchanged.ok()?;
         }
         Ok(before)
-    }
-
-    /// Sets that capture mode for the rest of this thread's life. Returns false if it could not be
-    /// set now.
-    pub fn be_relaxed(&self) -> bool {
-        let mut mode = RELAXED;
-        let exchanged = self.exchange_capture_mode(&raw mut mode);
-        exchanged.is_ok() || exchanged.is_missing()
     }
 }
 

@@ -28,7 +28,10 @@ pub use pointer::{
     attributes, current_device, device_pointer, device_without_memory, is_inside, locate, location,
     owner_context,
 };
-pub(crate) use result::{DEINITIALIZED, INVALID_CONTEXT, INVALID_HANDLE};
+pub(crate) use result::{
+    CAPTURED_EVENT, CONTEXT_IS_DESTROYED, DEINITIALIZED, INVALID_CONTEXT, INVALID_HANDLE,
+    NOT_READY, SUCCESS,
+};
 pub use share::{Allocation, Descriptor, MemoryKind, SharedEvent, SharedMemory, TemporaryStream};
 pub use share::{device_of, export_memory, uuid_of};
 pub use stream::{Capture, Stream, is_default};

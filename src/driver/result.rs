@@ -20,10 +20,12 @@ pub(crate) const DEINITIALIZED: i32 = CUresult::CUDA_ERROR_DEINITIALIZED as i32;
 pub(crate) const INVALID_CONTEXT: i32 = CUresult::CUDA_ERROR_INVALID_CONTEXT as i32;
 pub(crate) const INVALID_HANDLE: i32 = CUresult::CUDA_ERROR_INVALID_HANDLE as i32;
 pub(crate) const NOT_FOUND: i32 = CUresult::CUDA_ERROR_NOT_FOUND as i32;
+pub(crate) const NOT_READY: i32 = CUresult::CUDA_ERROR_NOT_READY as i32;
 pub(crate) const NOT_SUPPORTED: i32 = CUresult::CUDA_ERROR_NOT_SUPPORTED as i32;
-const CONTEXT_IS_DESTROYED: i32 = CUresult::CUDA_ERROR_CONTEXT_IS_DESTROYED as i32;
+pub(crate) const CONTEXT_IS_DESTROYED: i32 = CUresult::CUDA_ERROR_CONTEXT_IS_DESTROYED as i32;
 pub(crate) const CAPTURE_INVALIDATED: i32 = CUresult::CUDA_ERROR_STREAM_CAPTURE_INVALIDATED as i32;
 pub(crate) const CAPTURE_IMPLICIT: i32 = CUresult::CUDA_ERROR_STREAM_CAPTURE_IMPLICIT as i32;
+pub(crate) const CAPTURED_EVENT: i32 = CUresult::CUDA_ERROR_CAPTURED_EVENT as i32;
 const CAPTURE_MERGE: i32 = CUresult::CUDA_ERROR_STREAM_CAPTURE_MERGE as i32;
 /// Since CUDA 12.5; the enum of older headers lacks it.
 const STREAM_DETACHED: i32 = 917;
@@ -46,7 +48,9 @@ impl Call {
         if self.is_ok() { Ok(()) } else { Err(self) }
     }
 
-    /// Returns true if the code means that no work of the context is running any more.
+    /// Returns true if the code means that no work of the context is running any more. That is the
+    /// context which was current during the call, and the code counts only if it is returned again:
+    /// a call may report the failure of another one.
     pub fn ends_work(self) -> bool {
         self.code == CONTEXT_IS_DESTROYED || is_lost(self.code)
     }

@@ -83,6 +83,11 @@ impl Stream {
         self.id != 0
     }
 
+    /// Returns its value, as the driver takes it.
+    pub fn value(&self) -> u64 {
+        self.value
+    }
+
     #[inline]
     fn handle(&self) -> CUstream {
         self.value as CUstream

@@ -73,6 +73,11 @@ pub struct Call {
 pub(crate) const MISSING: i32 = i32::MIN;
 
 impl Call {
+    /// Returns true if it was a call of this function.
+    pub fn is_of(self, function: Function) -> bool {
+        self.function == function
+    }
+
     /// Returns the name of the function.
     pub fn name(self) -> &'static str {
         let name = self.api.names().nth(self.function as usize);

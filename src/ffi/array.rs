@@ -1,7 +1,7 @@
 //! Arrays and their lifetime, for C.
 //!
 //! May use: `abi`, `error`, `ffi::guard`, `ffi::ptr`, `owner`, `owner::description`, `read`,
-//! `validate`.
+//! `sync::release_queue`, `validate`.
 //! Unsafe: follows a caller's pointers, whose contract the C documentation states.
 
 use std::ffi::c_void;
@@ -14,6 +14,7 @@ use crate::abi::{self, cai_array, cai_error, cai_owner, cai_status};
 use crate::error::fail;
 use crate::owner::{self, description, not_borrowed};
 use crate::read::{self, sizes};
+use crate::sync::release_queue;
 use crate::validate;
 
 /// Adds a reference to the owner of an array. The data, and everything that the structure points
@@ -87,6 +88,7 @@ pub unsafe extern "C-unwind" fn cai_array_release(array: *mut cai_array) {
             // requires.
             unsafe { owner::release(owner) };
         }
+        release_queue::progress_here();
         Ok(())
     });
 }

@@ -1,6 +1,6 @@
 //! Failures and panics at the FFI boundary.
 //!
-//! May use: `abi`, `error`, `unwind`.
+//! May use: `abi`, `error`, `sync::release_queue`, `unwind`.
 //! Unsafe: writes a caller's error.
 //!
 //! Every exported function that calls foreign code runs in [`guard`]; threads may end in there. The
@@ -9,11 +9,13 @@
 
 use crate::abi::{self, cai_error, cai_status};
 use crate::error::{Failure, Result, terminated};
+use crate::sync::release_queue;
 use crate::unwind;
 
 /// Runs the body of an exported function.
 #[inline]
 pub fn guard(error: *mut cai_error, body: impl FnOnce() -> Result<()>) -> cai_status {
+    release_queue::progress();
     unguarded(error, || unwind::guarded(body))
 }
 

@@ -1,6 +1,6 @@
 //! Owners, for C.
 //!
-//! May use: `abi`, `ffi::guard`, `ffi::ptr`, `owner`.
+//! May use: `abi`, `ffi::guard`, `ffi::ptr`, `owner`, `sync::release_queue`.
 //! Unsafe: follows a caller's pointers, whose contract the C documentation states.
 
 use std::ffi::c_void;
@@ -9,6 +9,7 @@ use super::guard::unguarded;
 use super::ptr::given;
 use crate::abi::{cai_error, cai_owner, cai_status};
 use crate::owner;
+use crate::sync::release_queue;
 
 /// Creates an owner with one reference, for producers that have no reference-counted object of
 /// their own.
@@ -66,6 +67,7 @@ pub unsafe extern "C-unwind" fn cai_owner_release(owner: *mut cai_owner) {
             // SAFETY: alive as the header requires; the caller gives up one reference.
             unsafe { owner::release(owner) };
         }
+        release_queue::progress_here();
         Ok(())
     });
 }

@@ -338,6 +338,7 @@ pub unsafe extern "C-unwind" fn cai_owner_release_after(
 ) -> cai_status {
     guard(error, || {
         given(owner, "owner")?;
+        release_queue::progress_here();
         // SAFETY: not NULL (checked above), and alive as the header requires.
         unsafe { release_after(owner, CAI_DEVICE_CUDA, stream) }
     })
@@ -349,7 +350,7 @@ unsafe fn release_after(owner: *mut cai_owner, device_type: i32, stream: cai_str
     let identity = owner.cast_const().cast();
     // SAFETY: the owner is alive (this function's contract). Afterwards it may be destroyed, so
     // only its address is used.
-    let result = unsafe { release_queue::release_after(owner, device_type, stream) };
+    let result = unsafe { release_queue::release_after(owner, device_type, stream, true) };
     // The observer watches CUDA's streams alone.
     if notify::is_watched() && !device::is_rocm(device_type) {
         notify::release_after(
@@ -394,6 +395,7 @@ pub unsafe extern "C-unwind" fn cai_array_release_after(
         if owner.is_null() {
             return Ok(());
         }
+        release_queue::progress_here();
         // SAFETY: the structure held a reference to this owner, which is alive as the header
         // requires.
         let result = unsafe { release_after(owner, device_type, stream) };
@@ -438,6 +440,7 @@ pub unsafe extern "C-unwind" fn cai_array_release_in_order(array: *mut cai_array
             // SAFETY: the structure held a reference to this owner, which is alive as the header
             // requires.
             unsafe { consume::release_in_order(owner, &before) };
+            release_queue::progress_here();
         }
         Ok(())
     });

@@ -1,6 +1,6 @@
 //! Owners: the library's own, and those of other libraries through their table of operations.
 //!
-//! May use: `abi`, `error`, `observer`, `owner::count`, `owner::nesting`, `read`.
+//! May use: `abi`, `error`, `observer`, `owner::count`, `owner::nesting`, `owner::reserve`, `read`.
 //! Unsafe: allocates, and calls functions of foreign tables.
 //!
 //! [`retain`] and [`release`] use only the table, so they serve owners of any library and of any
@@ -12,6 +12,7 @@ mod atomics;
 mod count;
 pub mod description;
 mod nesting;
+pub mod reserve;
 pub mod shape;
 
 use std::alloc::{Layout, alloc, dealloc};
@@ -25,6 +26,7 @@ use crate::observer;
 use crate::read::sizes;
 pub use count::Count;
 pub use nesting::Header;
+use reserve::Reserve;
 
 type Operation = unsafe extern "C-unwind" fn(*mut cai_owner);
 
@@ -128,6 +130,17 @@ pub unsafe fn is_own(owner: *const cai_owner) -> bool {
     unsafe { owner.as_ref() }.is_some_and(|owner| ptr::eq(owner.ops, &OPS))
 }
 
+/// Returns the memory in an owner for the release of a reference. Owners of other libraries have
+/// none.
+///
+/// # Safety
+/// `owner` is NULL or points to a live owner of any library, which lives as long as the result.
+pub unsafe fn reserve<'a>(owner: *mut cai_owner) -> Option<&'a Reserve> {
+    // SAFETY: NULL or alive (this function's contract). All owners of this library begin with a
+    // header.
+    unsafe { is_own(owner).then(|| &(*owner.cast::<Header>()).reserve) }
+}
+
 static OPS: cai_owner_ops = cai_owner_ops {
     struct_size: size_of::<cai_owner_ops>() as u32,
     reserved: 0,
@@ -138,7 +151,8 @@ static OPS: cai_owner_ops = cai_owner_ops {
 impl Header {
     /// A header with one reference.
     pub fn new(destroy: unsafe fn(*mut Header)) -> Self {
-        Header { base: cai_owner { ops: &raw const OPS }, count: Count::one(), destroy }
+        let base = cai_owner { ops: &raw const OPS };
+        Header { base, count: Count::one(), destroy, reserve: Reserve::new() }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Bounds how deep the destruction of owners nests.
 //!
-//! May use: `abi`, `owner::count`.
+//! May use: `abi`, `owner::count`, `owner::reserve`.
 //! Unsafe: a variable of each thread, and owners that nothing else refers to.
 //!
 //! An owner may hold another one, which is released when it is destroyed. So a chain of owners
@@ -17,6 +17,7 @@ use std::ptr::{self, null_mut};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use super::count::Count;
+use super::reserve::Reserve;
 use crate::abi::{cai_owner, cai_owner_ops};
 
 /// What all of the library's own owners begin with.
@@ -27,6 +28,8 @@ pub struct Header {
     /// Runs when the last reference was released; frees the memory, at once or, after
     /// [`wait`], when it is called again.
     pub(super) destroy: unsafe fn(*mut Header),
+    /// Memory for the release of a reference.
+    pub(super) reserve: Reserve,
 }
 
 /// Destructions inside one another.

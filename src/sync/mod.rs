@@ -13,11 +13,14 @@
 mod array_context;
 pub mod consume;
 mod detached_thread;
+mod element;
+mod handover;
 pub mod identity;
 pub mod mark;
 pub mod notify;
 mod order;
 pub mod outgoing;
+mod pending_work;
 pub mod policy;
 pub mod produce;
 pub mod release_queue;

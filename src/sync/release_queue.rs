@@ -1,7 +1,7 @@
-//! Deferred release: releases owners once a stream gets there.
+//! Deferred release: releases owners once nothing of the work before them can be running.
 //!
 //! May use: `abi`, `driver`, `error`, `library`, `observer`, `owner`, `sync`,
-//! `sync::detached_thread`, `unwind`.
+//! `sync::detached_thread`, `sync::element`, `sync::handover`, `sync::pending_work`, `unwind`.
 //! Unsafe: releases owners, and shares user objects with the driver.
 //!
 //! An event is recorded on the stream. A background thread of this library polls it; once it has
@@ -10,6 +10,11 @@
 //! thread that waits there cannot be stopped at exit, and because one owner must not wait for the
 //! stream of another.
 //!
+//! Where the driver cannot record the event yet, or does not say whether it has completed, the
+//! owner stays in the queue, and the thread asks again: [`pending_work`](super::pending_work).
+//! Where no thread can be started, later calls try again. What can never be found out is never
+//! released.
+//!
 //! If the stream is being captured, the graph holds the owner in a user object. The destructor of a
 //! user object may call neither CUDA nor user code [cuUserObjectCreate], so it only passes the
 //! owner to the thread.
@@ -17,112 +22,67 @@
 //! At exit the thread stops, and pending owners are not released: their work may be running. A
 //! forked child has no thread; nothing is released there.
 
-use std::alloc::{Layout, alloc, dealloc};
 use std::cell::UnsafeCell;
 use std::ffi::{CStr, c_int, c_void};
-use std::ptr::{self, null_mut};
+use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::abi::{self, cai_owner};
 use crate::driver::{
-    self, Api, CUcontext, CUevent, CUgraph, Call, CallingThread, Capture, DEINITIALIZED, Driver,
-    Event, Function, INVALID_CONTEXT, INVALID_HANDLE, Stream,
+    self, Api, CUevent, CUgraph, CallingThread, Capture, Driver, Event, Function, Stream,
 };
 use crate::error::{Failure, Result, fail};
 use crate::library::Library;
 use crate::observer;
 use crate::owner;
 use crate::sync::detached_thread::{self, Program};
+use crate::sync::element::{Content, Node, Space};
+use crate::sync::handover::Handover;
 use crate::sync::names_a_stream;
+use crate::sync::pending_work::{Answer, PendingWork};
 use crate::unwind;
 
 /// The first pause between polls. Each pause is twice as long as the one before, up to the longest.
 const FIRST_PAUSE: Duration = Duration::from_micros(20);
 const LONGEST_PAUSE: Duration = Duration::from_millis(1);
 
-/// An owner that waits for an event. It is in the inbox or in a lane.
-struct Waiting {
-    owner: *mut cai_owner,
-    event: Event,
-    context: CUcontext,
-    /// 0 if the driver has no ids.
-    context_id: u64,
-    /// Work on one stream completes in order, so only the first owner of a lane is polled.
-    stream: Stream,
-    /// The next one in the inbox or in the lane.
-    next: *mut Waiting,
-    /// In the first one of a lane: the last one.
-    last: *mut Waiting,
-    /// In the first one of a lane: the first one of the next lane.
-    next_lane: *mut Waiting,
+/// What other threads pass to the background thread.
+#[cfg(not(loom))]
+fn queue() -> &'static Handover<Node> {
+    static QUEUE: Handover<Node> = Handover::new();
+    &QUEUE
 }
 
-/// Memory for a [`Waiting`] that is not in use.
-struct Unused {
-    next: *mut Unused,
+/// The model checker's locks cannot be in a static; `handover` is checked alone.
+#[cfg(loom)]
+fn queue() -> &'static Handover<Node> {
+    Box::leak(Box::new(Handover::new()))
 }
-
-/// What a graph has held until now.
-enum Kept {
-    Owner(*mut cai_owner),
-    Event(&'static Driver, CUevent),
-}
-
-/// What other threads pass to the background thread. It does not grow: waiting elements are linked.
-struct Inbox {
-    /// The latest first.
-    waiting: *mut Waiting,
-    /// What graphs have held until now, the latest first.
-    kept: *mut Tag,
-    unused: *mut Unused,
-    thread: Thread,
-    /// The thread sleeps until it is woken.
-    asleep: bool,
-    /// [`at_exit`] was registered.
-    #[cfg(unix)]
-    has_exit_handler: bool,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Thread {
-    /// Not started, or ended by a function that it called.
-    None,
-    Runs,
-    /// Ended because the process exits.
-    Exited,
-}
-
-// SAFETY: owners may be released by every thread, and events used by every thread.
-unsafe impl Send for Inbox {}
-
-static INBOX: Mutex<Inbox> = Mutex::new(Inbox {
-    waiting: null_mut(),
-    kept: null_mut(),
-    unused: null_mut(),
-    thread: Thread::None,
-    asleep: false,
-    #[cfg(unix)]
-    has_exit_handler: false,
-});
 
 /// What the thread works on. Not on its stack, because a function that it calls may end the thread,
 /// and the next thread continues with the rest.
 struct Work {
-    /// The first one of the first lane.
-    lanes: UnsafeCell<*mut Waiting>,
-    kept: UnsafeCell<*mut Tag>,
+    /// The first one of the first lane. Work on one stream completes in order, so only the first
+    /// one of a lane is polled.
+    lanes: UnsafeCell<*mut Node>,
+    /// Those that are asked about one by one.
+    others: UnsafeCell<*mut Node>,
+    /// What graphs have held.
+    kept: UnsafeCell<*mut Node>,
 }
 
-// SAFETY: only the thread uses it, of which there is one at a time: `INBOX.thread`.
+// SAFETY: only one thread uses it at a time, which is the worker of the `Handover`.
 unsafe impl Sync for Work {}
 
-static WORK: Work = Work { lanes: UnsafeCell::new(null_mut()), kept: UnsafeCell::new(null_mut()) };
+static WORK: Work = Work {
+    lanes: UnsafeCell::new(null_mut()),
+    others: UnsafeCell::new(null_mut()),
+    kept: UnsafeCell::new(null_mut()),
+};
 
 static THREAD: Program = Program { run: run_guarded, ended };
-
-static WAKE: Condvar = Condvar::new();
 
 /// Locked while the thread is in the driver. `true`: the process exits.
 static IN_DRIVER: Mutex<bool> = Mutex::new(false);
@@ -131,51 +91,18 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Memory for a [`Waiting`].
-struct Node(*mut Waiting);
-
-impl Node {
-    /// Takes memory that was used before, or allocates.
-    fn new() -> Result<Self> {
-        let mut inbox = lock(&INBOX);
-        let unused = inbox.unused;
-        if !unused.is_null() {
-            // SAFETY: `drop` put it there, and nothing else refers to it.
-            inbox.unused = unsafe { (*unused).next };
-            return Ok(Node(unused.cast()));
-        }
-        let layout = Layout::new::<Waiting>();
-        // SAFETY: the layout is not empty.
-        let memory = unsafe { alloc(layout) }.cast::<Waiting>();
-        if memory.is_null() { Err(Failure::no_memory(layout.size())) } else { Ok(Node(memory)) }
-    }
-
-    /// Passes the memory to a list.
-    fn fill(self, waiting: Waiting) -> *mut Waiting {
-        let memory = self.0;
-        std::mem::forget(self);
-        // SAFETY: of the right layout, and not used elsewhere.
-        unsafe { memory.write(waiting) };
-        memory
-    }
-}
-
-impl Drop for Node {
-    fn drop(&mut self) {
-        let unused = self.0.cast::<Unused>();
-        let mut inbox = lock(&INBOX);
-        // SAFETY: large enough and aligned for a pointer, and not used elsewhere.
-        unsafe { unused.write(Unused { next: inbox.unused }) };
-        inbox.unused = unused;
-    }
-}
-
 /// Releases an owner once the work enqueued on `stream` so far is done. The device type says whose
-/// stream it is. On failure the caller keeps the reference.
+/// stream it is. On failure the caller keeps the reference. `fails_without_thread`: it is a failure
+/// that no thread can be started; otherwise the owner is released if one can be started later.
 ///
 /// # Safety
 /// `owner` points to a live owner of any library; on success the caller gives up one reference.
-pub unsafe fn release_after(owner: *mut cai_owner, device_type: i32, stream: u64) -> Result<()> {
+pub unsafe fn release_after(
+    owner: *mut cai_owner,
+    device_type: i32,
+    stream: u64,
+    fails_without_thread: bool,
+) -> Result<()> {
     // SAFETY: the owner is alive (this function's contract).
     unsafe { owner::check(owner) }?;
     if stream == abi::CAI_STREAM_NONE {
@@ -191,7 +118,9 @@ pub unsafe fn release_after(owner: *mut cai_owner, device_type: i32, stream: u64
         Api::Cuda => &[Function::event_query, Function::context_push, Function::context_pop],
         Api::Hip => &[Function::event_query, Function::device_set],
     })?;
-    start()?;
+    if fails_without_thread {
+        start()?;
+    }
     let thread = &CallingThread::new(driver);
     let stream = Stream::from_current_context(thread, stream)?;
     match stream.capture(thread)? {
@@ -199,7 +128,12 @@ pub unsafe fn release_after(owner: *mut cai_owner, device_type: i32, stream: u64
         Capture::Active => {
             return driver.relaxed(|| {
                 let graph = stream.graph(thread)?.1;
-                keep_in(driver, graph, Kept::Owner(owner))
+                // SAFETY: the owner is alive, and the caller gives up one reference (this function's
+                // contract).
+                unsafe { keep_in(driver, graph, owner, Content::Graph) }?;
+                // For the end of the graph, at which no thread can be started.
+                let _ = start();
+                Ok(())
             });
         }
         Capture::Invalidated => {
@@ -211,76 +145,130 @@ pub unsafe fn release_after(owner: *mut cai_owner, device_type: i32, stream: u64
             );
         }
     }
-    let node = Node::new()?;
+    // SAFETY: the owner is alive until it is released, after the element is emptied.
+    let space = unsafe { Space::new(owner) }?;
     let context = stream.context(thread)?;
     let event = thread.record(&stream, stream.checked_id(thread)?)?;
-    let context_id = event.context_id();
-    let (next, last, next_lane) = (null_mut(), null_mut(), null_mut());
-    let waiting =
-        node.fill(Waiting { owner, event, context, context_id, stream, next, last, next_lane });
-    // The thread queries the event after this record. No observer sees the lock.
-    observer::notify_before(waiting.cast());
-    let mut inbox = lock(&INBOX);
-    // SAFETY: not in any list yet.
-    unsafe { (*waiting).next = inbox.waiting };
-    inbox.waiting = waiting;
-    wake(&mut inbox);
+    let work = PendingWork::before(event, device_type, &stream, context);
+    // SAFETY: the caller gives up one reference (this function's contract).
+    unsafe { pass(space.fill(owner, Content::Work(work))) };
     Ok(())
 }
 
-fn wake(inbox: &mut Inbox) {
-    if inbox.asleep {
-        inbox.asleep = false;
-        WAKE.notify_one();
+/// Releases an owner once the driver says that nothing of the work can be running. If that can
+/// never be found out, the reference is kept.
+///
+/// # Safety
+/// `owner` points to a live owner of any library; the caller gives up one reference.
+pub unsafe fn release_later(owner: *mut cai_owner, work: PendingWork) {
+    // SAFETY: the owner is alive until it is released, after the element is emptied.
+    if let Ok(space) = unsafe { Space::last(owner) } {
+        // SAFETY: the caller gives up one reference (this function's contract).
+        unsafe { pass(space.fill(owner, Content::Work(work))) };
     }
 }
 
-/// What a user object holds.
-struct Tag {
-    kept: Kept,
-    /// False if the graph did not take the user object.
-    armed: AtomicBool,
-    /// The next one in the inbox.
-    next: *mut Tag,
-}
-
+/// Passes an element to the thread.
+///
 /// # Safety
-/// `keep_in` made the tag, and nothing refers to it any more.
-unsafe fn free_tag(tag: *mut Tag) {
-    // SAFETY: `keep_in` allocated it with this layout; it has nothing to drop.
-    unsafe { dealloc(tag.cast(), Layout::new::<Tag>()) };
+/// `fill` made it, and it is in no list.
+unsafe fn pass(node: *mut Node) {
+    // The thread queries the event after this record. No observer sees the lock.
+    observer::notify_before(node.cast());
+    // SAFETY: in no list (this function's contract).
+    unsafe { queue().push(node) };
+    progress();
 }
 
-/// Gives something to a graph, which holds it until it and everything made from it is destroyed.
-fn keep_in(driver: &Driver, graph: CUgraph, kept: Kept) -> Result<()> {
+/// Starts the thread where that was impossible before. Costs nothing where nothing waits for it.
+#[inline]
+pub fn progress() {
+    if queue().is_stalled() {
+        restart();
+    }
+}
+
+/// As [`progress`]; where it is still impossible, does the work of the thread once. For functions
+/// that may destroy an owner anyway.
+#[inline]
+pub fn progress_here() {
+    if queue().is_stalled() {
+        restart();
+        if queue().is_stalled() {
+            stand_in();
+        }
+    }
+}
+
+#[cold]
+fn restart() {
+    if !driver::is_forked() {
+        let _ = start();
+    }
+}
+
+/// Does the work of the thread once.
+#[cold]
+fn stand_in() {
+    /// Leaves the rest to others, also where a function that was called ends the thread.
+    struct StandIn;
+
+    impl Drop for StandIn {
+        fn drop(&mut self) {
+            // SAFETY: this thread stands in.
+            queue().leave(unsafe { has_rest() });
+        }
+    }
+
+    if driver::is_forked() || *lock(&IN_DRIVER) || !queue().stand_in() {
+        return;
+    }
+    let _stand_in = StandIn;
+    // A panic is a defect. The next call goes on with the rest.
+    // SAFETY: this thread stands in.
+    let _ = unwind::catch(|| unsafe {
+        take();
+        release_ready()
+    });
+}
+
+/// Gives an owner or an event to a graph, which holds it until it and everything made from it is
+/// destroyed.
+///
+/// # Safety
+/// `owner` is NULL or alive; on success the caller gives up one reference.
+unsafe fn keep_in(
+    driver: &Driver,
+    graph: CUgraph,
+    owner: *mut cai_owner,
+    content: Content,
+) -> Result<()> {
     const NO_DESTRUCTOR_SYNC: u32 = 1;
     const MOVE: u32 = 1;
-    let layout = Layout::new::<Tag>();
-    // SAFETY: `Tag` is not zero-sized.
-    let tag = unsafe { alloc(layout) }.cast::<Tag>();
-    if tag.is_null() {
-        return Err(Failure::no_memory(layout.size()));
-    }
-    // SAFETY: fresh memory of the right size and alignment.
-    unsafe { tag.write(Tag { kept, armed: AtomicBool::new(true), next: null_mut() }) };
+    // Not in the owner: after a failure, the driver may return the element when the owner is gone.
+    // SAFETY: no owner's memory is used.
+    let node = unsafe { Space::last(null_mut()) }?.fill(owner, content);
     let mut object = null_mut();
     let created = driver.user_object_create(
         &raw mut object,
-        tag.cast(),
+        node.cast(),
         Some(destructor),
         1,
         NO_DESTRUCTOR_SYNC,
     );
     if let Err(failure) = created.ok() {
-        // SAFETY: the driver did not take the tag, so this is its only owner.
-        unsafe { free_tag(tag) };
+        // If the driver took the element all the same, it leaks, because the object stays.
+        if object.is_null() {
+            // SAFETY: the driver did not take the element, so this is its only owner.
+            unsafe { Space::empty(node) };
+        }
         return Err(failure);
     }
     let taken = driver.graph_retain_user_object(graph, object, 1, MOVE);
     if let Err(failure) = taken.ok() {
-        // SAFETY: the tag lives until the object's only reference is released below.
-        unsafe { (*tag).armed.store(false, Ordering::Release) };
-        // If that fails, the tag leaks.
+        // SAFETY: the element lives until the object's only reference is released below.
+        unsafe { (*node).is_armed.store(false, Ordering::Release) };
+        // If that fails, the element leaks.
         let _ = driver.user_object_release(object, 1);
         return Err(failure);
     }
@@ -291,58 +279,54 @@ fn keep_in(driver: &Driver, graph: CUgraph, kept: Kept) -> Result<()> {
 pub fn keep_event_in(driver: &Driver, graph: CUgraph, event: Event) -> Result<CUevent> {
     start()?;
     let handle = event.handle();
-    keep_in(driver, graph, Kept::Event(event.driver(), handle))?;
+    // SAFETY: there is no owner.
+    unsafe { keep_in(driver, graph, null_mut(), Content::Event(event.driver(), handle)) }?;
     Ok(event.give())
 }
 
 /// Runs on a thread of the driver, where neither CUDA nor user code may be called.
 /// Allocates nothing.
-unsafe extern "C" fn destructor(tag: *mut c_void) {
-    let tag = tag.cast::<Tag>();
+unsafe extern "C" fn destructor(node: *mut c_void) {
+    let node = node.cast::<Node>();
+    if driver::is_forked() {
+        return;
+    }
     // SAFETY: `keep_in` made it, and the driver calls this once.
-    if unsafe { &(*tag).armed }.load(Ordering::Acquire) && !driver::is_forked() {
-        let mut inbox = lock(&INBOX);
-        // SAFETY: as above; not in any list yet.
-        unsafe { (*tag).next = inbox.kept };
-        inbox.kept = tag;
-        wake(&mut inbox);
-    } else {
-        // SAFETY: as above.
-        unsafe { free_tag(tag) };
+    unsafe {
+        if (*node).is_armed.load(Ordering::Acquire) {
+            queue().push(node);
+        } else {
+            Space::empty(node);
+        }
     }
 }
 
 /// Starts the thread unless it is running.
 fn start() -> Result<()> {
-    let mut inbox = lock(&INBOX);
-    if inbox.thread != Thread::None {
-        return Ok(());
-    }
-    #[cfg(unix)]
-    if !inbox.has_exit_handler {
-        // SAFETY: the handler stays loaded, and locks nothing that is held while user code runs.
-        // Handlers run in reverse order: this one before the driver's, which was loaded earlier.
-        if unsafe { libc::atexit(at_exit) } != 0 {
-            return Err(Failure::no_memory(0));
+    queue().start(|| {
+        #[cfg(unix)]
+        {
+            static HAS_EXIT_HANDLER: AtomicBool = AtomicBool::new(false);
+            if !HAS_EXIT_HANDLER.load(Ordering::Relaxed) {
+                // SAFETY: the handler stays loaded, and locks nothing that is held while user code
+                // runs. Handlers run in reverse order: this one before the driver's, which was
+                // loaded earlier.
+                if unsafe { libc::atexit(at_exit) } != 0 {
+                    return Err(Failure::no_memory(0));
+                }
+                HAS_EXIT_HANDLER.store(true, Ordering::Relaxed);
+            }
         }
-        inbox.has_exit_handler = true;
-    }
-    detached_thread::spawn(&THREAD)?;
-    inbox.thread = Thread::Runs;
-    Ok(())
+        detached_thread::spawn(&THREAD)
+    })
 }
 
 /// Runs if a function that the thread called has ended it. Another thread takes over the rest. It
 /// is started at once, or, if that fails, by the next call that needs it.
 fn ended() {
-    let is_idle = {
-        let mut inbox = lock(&INBOX);
-        inbox.thread = Thread::None;
-        // SAFETY: the thread is the calling one, and does not work any more.
-        let done = unsafe { (*WORK.lanes.get()).is_null() && (*WORK.kept.get()).is_null() };
-        done && inbox.waiting.is_null() && inbox.kept.is_null()
-    };
-    if !is_idle && !*lock(&IN_DRIVER) && !python_is_ending() {
+    // SAFETY: the thread is the calling one, and does not work any more.
+    let is_left = queue().leave(unsafe { has_rest() });
+    if is_left && !*lock(&IN_DRIVER) && !python_is_ending() {
         let _ = start();
     }
 }
@@ -372,88 +356,97 @@ extern "C" fn at_exit() {
 /// The thread's loop.
 fn run_guarded() {
     // A panic is a defect. The thread ends then, and the next call that needs one starts another.
-    let exits = unwind::catch(run).is_ok();
-    lock(&INBOX).thread = if exits { Thread::Exited } else { Thread::None };
+    if unwind::catch(run).is_ok() {
+        queue().exit();
+    } else {
+        // SAFETY: the thread is the calling one, and does not work any more.
+        queue().leave(unsafe { has_rest() });
+    }
 }
 
 /// Releases owners until the process exits.
 fn run() {
     let mut pause = FIRST_PAUSE;
-    let mut harmless = [false; Api::COUNT];
     loop {
-        if take(pause) {
-            pause = FIRST_PAUSE;
+        // SAFETY: this is the thread.
+        unsafe {
+            if take() {
+                pause = FIRST_PAUSE;
+            }
+            if !has_rest() {
+                queue().wait();
+                continue;
+            }
+            match release_ready() {
+                None => return,
+                Some(true) => pause = FIRST_PAUSE,
+                Some(false) => {
+                    std::thread::sleep(pause);
+                    pause = (pause * 2).min(LONGEST_PAUSE);
+                }
+            }
         }
-        for (api, harmless) in [Api::Cuda, Api::Hip].into_iter().zip(&mut harmless) {
-            // Polling an event would invalidate captures of other threads, unless this thread sets
-            // the relaxed mode. [cuThreadExchangeStreamCaptureMode]
-            let be_relaxed = || driver::loaded(api).is_some_and(Driver::be_relaxed);
-            *harmless = *harmless || be_relaxed();
-        }
-        if !release_kept() {
-            return;
-        }
-        let Some(progress) = release_done(harmless) else { return };
-        pause = if progress { FIRST_PAUSE } else { (pause * 2).min(LONGEST_PAUSE) };
     }
 }
 
-/// Takes what other threads have passed on; sleeps first if there is nothing. Returns true if there
-/// was a new owner.
-fn take(pause: Duration) -> bool {
-    // SAFETY: this is the thread.
-    let (lanes, kept) = unsafe { (&mut *WORK.lanes.get(), &mut *WORK.kept.get()) };
-    let mut inbox = lock(&INBOX);
-    if inbox.waiting.is_null() && inbox.kept.is_null() && kept.is_null() {
-        if lanes.is_null() {
-            inbox.asleep = true;
-            while inbox.asleep {
-                inbox = WAKE.wait(inbox).unwrap_or_else(PoisonError::into_inner);
-            }
-        } else {
-            drop(inbox);
-            std::thread::sleep(pause);
-            inbox = lock(&INBOX);
-        }
-    }
-    let mut waiting = std::mem::replace(&mut inbox.waiting, null_mut());
-    let mut tags = std::mem::replace(&mut inbox.kept, null_mut());
-    drop(inbox);
-    let is_new = !waiting.is_null();
-    // The latest comes first in the inbox.
-    let mut earliest: *mut Waiting = null_mut();
-    // SAFETY: what was in the inbox is this thread's now.
+/// Returns true if there are elements that were taken.
+///
+/// # Safety
+/// The calling thread is the worker, or the last one, which works no more.
+unsafe fn has_rest() -> bool {
+    let Work { lanes, others, kept } = &WORK;
+    // SAFETY: this function's contract.
+    [lanes, others, kept].iter().any(|list| unsafe { !(*list.get()).is_null() })
+}
+
+/// Takes what other threads have passed on. Returns true if there was anything.
+///
+/// # Safety
+/// The calling thread is the worker.
+unsafe fn take() -> bool {
+    let mut earliest = queue().take();
+    let is_new = !earliest.is_null();
+    // SAFETY: what was in the queue is this thread's now, as is `WORK` (this function's contract).
     unsafe {
-        while !waiting.is_null() {
-            let next = std::mem::replace(&mut (*waiting).next, earliest);
-            earliest = waiting;
-            waiting = next;
-        }
         while !earliest.is_null() {
-            let next = std::mem::replace(&mut (*earliest).next, null_mut());
-            observer::notify_after(earliest.cast());
-            append(lanes, earliest);
-            earliest = next;
-        }
-        while !tags.is_null() {
-            let next = std::mem::replace(&mut (*tags).next, *kept);
-            *kept = tags;
-            tags = next;
+            let node = earliest;
+            earliest = std::mem::replace(&mut (*node).next, null_mut());
+            // A user object's destructor may not notify the observer. A simulated driver does so
+            // itself, with the address of what the object holds.
+            observer::notify_after(node.cast());
+            match &(*node).content {
+                Content::Work(work) if work.is_recorded() => append(WORK.lanes.get(), node),
+                Content::Work(_) => insert(WORK.others.get(), node),
+                Content::Graph | Content::Event(..) => insert(WORK.kept.get(), node),
+            }
         }
     }
     is_new
 }
 
+/// Adds an element to a list.
+///
+/// # Safety
+/// All are the calling thread's; the element is in no list.
+unsafe fn insert(list: *mut *mut Node, node: *mut Node) {
+    // SAFETY: this function's contract.
+    unsafe {
+        (*node).next = *list;
+        *list = node;
+    }
+}
+
 /// Puts an owner into the lane of its stream.
 ///
 /// # Safety
-/// All are the calling thread's; `one` is in no list.
-unsafe fn append(lanes: &mut *mut Waiting, one: *mut Waiting) {
+/// As for [`insert`].
+unsafe fn append(lanes: *mut *mut Node, one: *mut Node) {
     // SAFETY: the first one of each lane knows the last one, which is an invariant of the lists.
     unsafe {
         let mut first = *lanes;
         while !first.is_null() {
-            if (*first).is_beside(&*one) {
+            let works = (&(*first).content, &(*one).content);
+            if matches!(works, (Content::Work(a), Content::Work(b)) if a.is_in_order_with(b)) {
                 (*(*first).last).next = one;
                 (*first).last = one;
                 return;
@@ -466,11 +459,28 @@ unsafe fn append(lanes: &mut *mut Waiting, one: *mut Waiting) {
     }
 }
 
-/// Polls the first owner of each lane, and releases those whose work is done. Returns true if there
-/// were any, or `None` if the process exits.
+/// Releases what may be released. Returns true if there was anything, or `None` if the process
+/// exits.
 ///
 /// A release may end the thread: what is released is in no list any more, and all lists are whole.
-fn release_done(harmless: [bool; Api::COUNT]) -> Option<bool> {
+///
+/// # Safety
+/// The calling thread is the worker.
+unsafe fn release_ready() -> Option<bool> {
+    // SAFETY: this function's contract.
+    unsafe {
+        release_kept()?;
+        let lanes = release_first()?;
+        let others = release_others()?;
+        Some(lanes || others)
+    }
+}
+
+/// Asks about the first owner of each lane.
+///
+/// # Safety
+/// As for [`release_ready`].
+unsafe fn release_first() -> Option<bool> {
     let mut progress = false;
     let mut place = WORK.lanes.get();
     // SAFETY: the lanes are this thread's; `place` is that of their first one, or in the first one
@@ -478,120 +488,112 @@ fn release_done(harmless: [bool; Api::COUNT]) -> Option<bool> {
     unsafe {
         while !(*place).is_null() {
             let first = *place;
-            match (*first).poll(harmless) {
-                Poll::Exit => return None,
-                Poll::Pending => {
-                    place = &raw mut (*first).next_lane;
-                    continue;
-                }
-                Poll::Done => {}
+            let answer = ask(first)?;
+            let is_lost = matches!(&(*first).content, Content::Work(work) if !work.is_recorded());
+            if answer == Answer::Unknown && !is_lost {
+                place = &raw mut (*first).next_lane;
+                continue;
             }
-            progress = true;
-            let Waiting { owner, event, next, last, next_lane, .. } = first.read();
+            let Node { next, last, next_lane, .. } = &*first;
             if next.is_null() {
-                *place = next_lane;
+                *place = *next_lane;
             } else {
-                (*next).last = last;
-                (*next).next_lane = next_lane;
-                *place = next;
+                (**next).last = *last;
+                (**next).next_lane = *next_lane;
+                *place = *next;
             }
-            drop(Node(first));
-            event.keep();
-            // `release_after` took this reference.
-            owner::release(owner);
+            if answer == Answer::NothingRuns {
+                progress = true;
+                release(first);
+            } else {
+                // Another event has to be recorded for it.
+                insert(WORK.others.get(), first);
+            }
         }
     }
     Some(progress)
 }
 
-/// Releases what graphs have held until now. Returns false if the process exits.
-fn release_kept() -> bool {
-    loop {
-        // SAFETY: this is the thread. A tag is taken off the list before anything is released.
-        let kept = unsafe {
-            let tag = *WORK.kept.get();
-            if tag.is_null() {
-                return true;
+/// Asks about the owners that are in no lane.
+///
+/// # Safety
+/// As for [`release_ready`].
+unsafe fn release_others() -> Option<bool> {
+    let mut progress = false;
+    let mut place = WORK.others.get();
+    // SAFETY: the list is this thread's; `place` is in an element that is still there.
+    unsafe {
+        while !(*place).is_null() {
+            let node = *place;
+            if ask(node)? == Answer::NothingRuns {
+                *place = (*node).next;
+                progress = true;
+                release(node);
+            } else {
+                place = &raw mut (*node).next;
             }
-            let Tag { kept, next, .. } = tag.read();
-            *WORK.kept.get() = next;
-            // The destructor may not notify the observer. A simulated driver does so itself, with
-            // the address of what the object holds.
-            observer::notify_after(tag.cast());
-            free_tag(tag);
-            kept
-        };
-        match kept {
-            // SAFETY: `release_after` took this reference.
-            Kept::Owner(owner) => unsafe { owner::release(owner) },
-            Kept::Event(driver, event) => {
+        }
+    }
+    Some(progress)
+}
+
+/// Asks about the work of an element, which may no longer be recorded afterwards. Returns `None` if
+/// the process exits.
+///
+/// # Safety
+/// The element is the calling thread's.
+unsafe fn ask(node: *mut Node) -> Option<Answer> {
+    // SAFETY: this function's contract.
+    let Content::Work(work) = (unsafe { &mut (*node).content }) else {
+        return Some(Answer::Unknown);
+    };
+    let exiting = lock(&IN_DRIVER);
+    if *exiting {
+        return None;
+    }
+    match work.ask() {
+        Answer::DriverEnds => None,
+        answer => Some(answer),
+    }
+}
+
+/// Releases the owner of an element.
+///
+/// # Safety
+/// The element is the calling thread's, and in no list.
+unsafe fn release(node: *mut Node) {
+    // SAFETY: `fill` made it, and the owner is alive, because its reference is released here.
+    unsafe {
+        let (owner, _) = Space::empty(node);
+        owner::release(owner);
+    }
+}
+
+/// Releases what graphs have held until now. Returns `None` if the process exits.
+///
+/// # Safety
+/// As for [`release_ready`].
+unsafe fn release_kept() -> Option<()> {
+    loop {
+        // SAFETY: the list is this thread's (this function's contract). An element is taken off
+        // before anything is released.
+        unsafe {
+            let node = *WORK.kept.get();
+            if node.is_null() {
+                return Some(());
+            }
+            *WORK.kept.get() = (*node).next;
+            if let Content::Event(driver, event) = (*node).content {
                 let exiting = lock(&IN_DRIVER);
                 if *exiting {
-                    return false;
+                    return None;
                 }
                 // If that fails, the context was destroyed and the event with it.
                 let _ = driver.event_destroy(event);
+                Space::empty(node);
+            } else {
+                release(node);
             }
-        }
-    }
-}
-
-enum Poll {
-    Done,
-    Pending,
-    Exit,
-}
-
-impl Waiting {
-    fn is_beside(&self, other: &Waiting) -> bool {
-        ptr::eq(self.event.driver(), other.event.driver())
-            && self.stream == other.stream
-            && self.context == other.context
-            && self.context_id == other.context_id
-    }
-
-    /// Polls the event. Work that can never complete counts as done.
-    fn poll(&self, harmless: [bool; Api::COUNT]) -> Poll {
-        let driver = self.event.driver();
-        if !harmless[driver.api() as usize] {
-            return Poll::Pending;
-        }
-        let exiting = lock(&IN_DRIVER);
-        if *exiting {
-            return Poll::Exit;
-        }
-        self.poll_driver(driver).unwrap_or_else(|call| match call.code {
-            DEINITIALIZED => Poll::Exit,
-            // After these nothing runs any more. With any other error, the work may still be
-            // running.
-            _ if call.ends_work() => Poll::Done,
-            _ => Poll::Pending,
-        })
-    }
-
-    fn poll_driver(&self, driver: &'static Driver) -> std::result::Result<Poll, Call> {
-        if self.context_id != 0 {
-            let mut id = 0;
-            driver.context_id(self.context, &raw mut id).or_call()?;
-            if id != self.context_id {
-                // The context was destroyed, and its work with it.
-                return Ok(Poll::Done);
-            }
-        }
-        let thread = CallingThread::new(driver);
-        let _entered = match thread.try_enter(self.context) {
-            // Without ids, a destroyed context shows here.
-            Err(call) if self.context_id == 0 && call.code == INVALID_CONTEXT => {
-                return Ok(Poll::Done);
-            }
-            entered => entered?,
-        };
-        let queried = driver.event_query(self.event.handle());
-        // The event was destroyed with its context.
-        if queried.code == INVALID_HANDLE {
-            Ok(Poll::Done)
-        } else {
-            queried.or_call().map(|()| Poll::Done)
         }
     }
 }

@@ -18,7 +18,7 @@ BUILT = ROOT / "target/release"
 SITE = pathlib.Path(sysconfig.get_path("purelib"))
 SCHEDULES = ["eager", "lazy", "random:7", "threads"]
 WORKERS = os.cpu_count() or 1
-PROGRAMS = ["exchange", "produce", "capture", "events", "arrow", "copies", "hip"]
+PROGRAMS = ["exchange", "produce", "capture", "events", "arrow", "copies", "hip", "release"]
 
 
 def run(*command, check=True, timeout=120, **more):

@@ -1,0 +1,193 @@
+/*
+ * A release never comes before the work. Each case releases a reference in one way, in one state of
+ * captures, while work is held at a gate: nothing is destroyed until the gate is open, whatever the
+ * driver answers meanwhile, and afterwards exactly once.
+ */
+#include "sync_test.h"
+
+typedef enum way { IN_ORDER, OWNER_AFTER, ARRAY_AFTER } way;
+typedef enum where { HANDLE, BLOCKING, LEGACY, PER_THREAD, PER_THREAD_OF_ANOTHER } where;
+typedef enum state { NO_CAPTURE, OWN, OWN_INVALIDATED, FOREIGN, FOREIGN_INVALIDATED } state;
+
+static atomic_int gate, destroyed;
+
+static void wait_until_open(void *unused) {
+    (void)unused;
+    while (!atomic_load(&gate))
+        usleep(100);
+}
+
+static void held_at_gate(CUstream stream) { CU(cuLaunchHostFunc(stream, wait_until_open, NULL)); }
+
+/* The gate is closed: nothing may be destroyed, however long the library waits. */
+static void nothing_is_destroyed(void) {
+    for (int i = 0; i < 8; ++i) {
+        usleep(500);
+        ASSERT(atomic_load(&destroyed) == 0);
+    }
+}
+
+#ifndef WITHOUT
+static void take_away(int on) { (void)on; }
+static cai_owner *new_owner(void) {
+    cai_owner *owner;
+    OK(cai_owner_create(&destroyed, count_destroyed, &owner, error));
+    return owner;
+}
+#else
+static void take_away(int on);
+static cai_owner *new_owner(void);
+#endif
+
+/* Calls of the library go on, one of which may have to do the work of its thread. */
+static int is_destroyed(void *number) {
+    cai_owner_release(NULL);
+    return is_one(number);
+}
+
+/* --- another thread, which captures a blocking stream */
+
+typedef struct other {
+    CUstreamCaptureMode mode;
+    int invalidates;
+    atomic_int begun, may_end;
+    pthread_t thread;
+} other;
+
+static void *capture_there(void *argument) {
+    other *it = argument;
+    CUstream stream;
+    CUgraph graph = NULL;
+    CUresult ended;
+    CU(cuCtxSetCurrent(context[0]));
+    stream = blocking_stream();
+    CU(cuStreamBeginCapture(stream, it->mode));
+    if (it->invalidates) ASSERT(cuStreamSynchronize(stream) != CUDA_SUCCESS);
+    atomic_store(&it->begun, 1);
+    while (!atomic_load(&it->may_end))
+        usleep(100);
+    ended = cuStreamEndCapture(stream, &graph);
+    /* The library has not broken it. */
+    ASSERT((ended == CUDA_SUCCESS) == !it->invalidates);
+    return NULL;
+}
+
+/* --- a thread whose per-thread default stream has the work */
+
+static void *work_there(void *argument) {
+    cai_array *array = argument;
+    CU(cuCtxSetCurrent(context[0]));
+    OK(cai_array_identify(array, error));
+    held_at_gate(CU_STREAM_PER_THREAD);
+    return NULL;
+}
+
+static CUstream stream_of(where place) {
+    switch (place) {
+    case HANDLE: return new_stream();
+    case BLOCKING: return blocking_stream();
+    case LEGACY: return CU_STREAM_LEGACY;
+    default: return CU_STREAM_PER_THREAD;
+    }
+}
+
+/* Returns true if the reference was given up. */
+static int release(way how, cai_array *array) {
+    const cai_owner *owner = array->owner;
+    cai_status status = CAI_OK;
+    switch (how) {
+    case IN_ORDER: cai_array_release_in_order(array); break;
+    case OWNER_AFTER: status = cai_owner_release_after(array->owner, array->stream, NULL); break;
+    case ARRAY_AFTER: status = cai_array_release_after(array, array->stream, NULL); break;
+    }
+    ASSERT(status == CAI_OK || array->owner == owner);
+    return status == CAI_OK;
+}
+
+static void run(way how, where place, state captured, CUstreamCaptureMode mode) {
+    CUstream stream = stream_of(place);
+    cai_array array = array_of(new_buffer(), as_value(stream));
+    other foreign = {.mode = mode, .invalidates = captured == FOREIGN_INVALIDATED};
+    CUgraph graph;
+    CUgraphExec launchable = NULL;
+    int given_up;
+    array.owner = new_owner();
+    if (place == PER_THREAD_OF_ANOTHER) {
+        pthread_t thread;
+        ASSERT(pthread_create(&thread, NULL, work_there, &array) == 0);
+        ASSERT(pthread_join(thread, NULL) == 0);
+    } else if (captured != OWN) {
+        held_at_gate(stream);
+    }
+    if (captured == FOREIGN || captured == FOREIGN_INVALIDATED) {
+        ASSERT(pthread_create(&foreign.thread, NULL, capture_there, &foreign) == 0);
+        ASSERT(comes_true(is_one, &foreign.begun));
+    } else if (captured != NO_CAPTURE) {
+        CU(cuStreamBeginCapture(stream, mode));
+        if (captured == OWN) held_at_gate(stream);
+        if (captured == OWN_INVALIDATED) ASSERT(cuStreamSynchronize(stream) != CUDA_SUCCESS);
+    }
+
+    the_shim.arm(1);
+    take_away(1);
+    given_up = release(how, &array);
+    nothing_is_destroyed();
+
+    /* What is in the way goes away. */
+    take_away(0);
+    if (captured == FOREIGN || captured == FOREIGN_INVALIDATED) {
+        atomic_store(&foreign.may_end, 1);
+        ASSERT(pthread_join(foreign.thread, NULL) == 0);
+    } else if (captured == OWN) {
+        if (!given_up) given_up = release(how, &array);
+        ASSERT(given_up);
+        CU(cuStreamEndCapture(stream, &graph));
+        CU(cuGraphInstantiate(&launchable, graph, 0));
+        CU(cuGraphLaunch(launchable, stream));
+        CU(cuGraphDestroy(graph));
+        CU(cuGraphExecDestroy(launchable));
+    } else if (captured == OWN_INVALIDATED) {
+        ASSERT(cuStreamEndCapture(stream, &graph) != CUDA_SUCCESS);
+    }
+    nothing_is_destroyed();
+    /* The call that fails may be one of the second release. */
+    for (int i = 0; i < 3 && !given_up; ++i) {
+        given_up = release(how, &array);
+    }
+    ASSERT(given_up);
+    nothing_is_destroyed();
+
+    atomic_store(&gate, 1);
+    ASSERT(comes_true(is_destroyed, &destroyed));
+    CU(cuCtxSynchronize());
+    ASSERT(atomic_load(&destroyed) == 1);
+    the_shim.arm(0);
+}
+
+#define ONE(way, where, state, mode)                           \
+    CASE(way##_##where##_##state##_##mode) {                   \
+        run(way, where, state, CU_STREAM_CAPTURE_MODE_##mode); \
+    }
+#define MODES(way, where, state)         \
+    ONE(way, where, state, GLOBAL)       \
+    ONE(way, where, state, THREAD_LOCAL) \
+    ONE(way, where, state, RELAXED)
+#define OTHERS(way, where)              \
+    ONE(way, where, NO_CAPTURE, GLOBAL) \
+    MODES(way, where, FOREIGN)          \
+    ONE(way, where, FOREIGN_INVALIDATED, GLOBAL)
+#define ALL(way, where)    \
+    OTHERS(way, where)     \
+    MODES(way, where, OWN) \
+    ONE(way, where, OWN_INVALIDATED, GLOBAL)
+
+ALL(IN_ORDER, HANDLE)
+ALL(IN_ORDER, BLOCKING)
+ALL(IN_ORDER, PER_THREAD)
+OTHERS(IN_ORDER, LEGACY)
+OTHERS(IN_ORDER, PER_THREAD_OF_ANOTHER)
+ALL(OWNER_AFTER, HANDLE)
+ALL(ARRAY_AFTER, PER_THREAD)
+OTHERS(ARRAY_AFTER, LEGACY)
+
+int main(int count, char **words) { return run_cases(count, words); }

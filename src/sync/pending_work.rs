@@ -1,0 +1,313 @@
+//! The work that an owner waits for, and what the driver says about it.
+//!
+//! May use: `abi`, `driver`, `error`, `read`, `sync::array_context`.
+//! Unsafe: none.
+//!
+//! An owner is released only if nothing of its work can be running any more. Everything else that
+//! the driver may answer leaves that open: then the same is asked again later. Work that was
+//! enqueued on a stream by now is before everything that is recorded there later, so an event may
+//! be recorded as late as the driver permits, on that stream, or on one that waits for it.
+//!
+//! A context that is destroyed, a device that is lost and a driver that shuts down stay so. A call
+//! may report the failure of another one, or one that passes. So such an answer counts only if the
+//! next one is the same.
+
+use cudarc::driver::sys::CUcontext;
+
+use crate::abi::{self, cai_array, cai_device};
+use crate::driver::{
+    self, CAPTURED_EVENT, CONTEXT_IS_DESTROYED, CallingThread, Capture, DEINITIALIZED, Driver,
+    Event, Function, INVALID_CONTEXT, INVALID_HANDLE, NOT_READY, SUCCESS, Stream,
+};
+use crate::error::{Failure, Result};
+use crate::read::NOTHING;
+use crate::sync::array_context::ArrayContext;
+
+/// What is known about pending work.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Answer {
+    /// Nothing of it can be running any more: it is complete, or its context was destroyed or lost.
+    NothingRuns,
+    /// It may be running.
+    Unknown,
+    /// The driver shuts down. There will be no other answer.
+    DriverEnds,
+}
+
+/// Where an event comes after the work.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Place {
+    /// On its stream, which is a handle.
+    Stream,
+    /// On the legacy default stream of its context: the stream is that one, or the per-thread
+    /// default stream of a thread.
+    Legacy,
+    /// Behind everything in its context: the stream was destroyed.
+    Context,
+    /// Nowhere: a graph may launch it later, and it is not known which one.
+    Nowhere,
+}
+
+/// An answer that counts if it is repeated.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Claim {
+    /// Nothing runs in the context any more. With the driver's code, or 0.
+    Ended(i32),
+    /// The driver shuts down.
+    DriverEnds,
+    /// The event or the stream does not exist any more. That says nothing about the work.
+    Lost,
+}
+
+/// What the driver answered once.
+enum Said {
+    Complete,
+    Claims(Claim),
+    Nothing,
+}
+
+/// The first pause after an attempt that may have invalidated a capture, in steps.
+const FIRST_REST: u32 = 1 << 10;
+
+/// Work that may be running.
+pub struct PendingWork {
+    /// Recorded behind the work.
+    event: Option<Event>,
+    /// That of the event. Before: that of the stream, or NULL if it is not known.
+    context: CUcontext,
+    /// The device memory that the work uses, or 0 if the context is known.
+    data: usize,
+    stream: u64,
+    /// 0 if it is not known.
+    stream_id: u64,
+    device: cai_device,
+    place: Place,
+    claim: Option<Claim>,
+    /// The steps in which nothing is asked, and how many it will be next time.
+    rests: (u32, u32),
+}
+
+impl PendingWork {
+    /// The work before an event. `stream` is that of the event, and `context` its context.
+    pub fn before(event: Event, device_type: i32, stream: &Stream, context: CUcontext) -> Self {
+        PendingWork {
+            event: Some(event),
+            context,
+            data: 0,
+            stream: stream.value(),
+            stream_id: 0,
+            device: cai_device { r#type: device_type, id: -1 },
+            place: if stream.is_default() { Place::Legacy } else { Place::Stream },
+            claim: None,
+            rests: (0, FIRST_REST),
+        }
+    }
+
+    /// The work on an array's stream, behind which no event could be recorded yet. For a default
+    /// stream, the array states the context if it is known.
+    pub fn of(array: &cai_array, place: Place) -> Self {
+        PendingWork {
+            event: None,
+            context: array.context.cast(),
+            data: array.data.addr(),
+            stream: array.stream,
+            stream_id: array.stream_id,
+            device: array.device,
+            place,
+            claim: None,
+            rests: (0, FIRST_REST),
+        }
+    }
+
+    /// Returns true if an event is recorded behind the work.
+    pub fn is_recorded(&self) -> bool {
+        self.event.is_some()
+    }
+
+    /// Returns true if the work of `other`, which was enqueued later, is certainly done later.
+    pub fn is_in_order_with(&self, other: &PendingWork) -> bool {
+        let (Some(one), Some(two)) = (&self.event, &other.event) else { return false };
+        std::ptr::eq(one.driver(), two.driver())
+            && one.context_id() == two.context_id()
+            && self.context == other.context
+            && self.stream == other.stream
+    }
+
+    /// Asks the driver. After [`Answer::NothingRuns`], it must not be called again.
+    pub fn ask(&mut self) -> Answer {
+        let before = self.claim.take();
+        let claim = match self.ask_once() {
+            Said::Complete => return self.nothing_runs(),
+            Said::Nothing => return Answer::Unknown,
+            Said::Claims(claim) => claim,
+        };
+        if before != Some(claim) {
+            self.claim = Some(claim);
+            return Answer::Unknown;
+        }
+        match claim {
+            Claim::Ended(_) => self.nothing_runs(),
+            Claim::DriverEnds => Answer::DriverEnds,
+            Claim::Lost => {
+                // Another event, behind all that this one was behind. It is not destroyed: that
+                // would be undefined after its context.
+                self.event.take().map(Event::give);
+                self.place = Place::Context;
+                Answer::Unknown
+            }
+        }
+    }
+
+    fn nothing_runs(&mut self) -> Answer {
+        if let Some(event) = self.event.take() {
+            // If its context was destroyed, nothing takes it out of the pool again.
+            event.keep();
+        }
+        Answer::NothingRuns
+    }
+
+    fn ask_once(&mut self) -> Said {
+        let driver = match driver::driver_of(self.device.r#type) {
+            Ok(driver) => driver,
+            // Without a driver in the process, nothing can have been enqueued.
+            Err(_) if driver::is_absent(self.device.r#type) => {
+                return Said::Claims(Claim::Ended(0));
+            }
+            Err(_) => return Said::Nothing,
+        };
+        // A query would invalidate captures of other threads, unless this thread sets the relaxed
+        // mode. [cuThreadExchangeStreamCaptureMode]
+        driver.relaxed(|| self.ask_driver(driver)).unwrap_or_else(|failure| self.refused(&failure))
+    }
+
+    /// What the failure of an attempt says.
+    fn refused(&mut self, failure: &Failure) -> Said {
+        match failure.status() {
+            abi::CAI_ERR_DRIVER_EXIT => Said::Claims(Claim::DriverEnds),
+            // Only the context that was entered for it is asked.
+            abi::CAI_ERR_DEVICE_LOST => Said::Claims(Claim::Ended(-1)),
+            status if names_no_stream(status) && self.place == Place::Stream => {
+                Said::Claims(Claim::Lost)
+            }
+            abi::CAI_ERR_CAPTURE if self.place == Place::Context => {
+                // The attempt has invalidated a capture. [cuCtxRecordEvent]
+                self.rests.0 = self.rests.1;
+                self.rests.1 = self.rests.1.saturating_mul(2);
+                Said::Nothing
+            }
+            _ => Said::Nothing,
+        }
+    }
+
+    fn ask_driver(&mut self, driver: &'static Driver) -> Result<Said> {
+        let thread = &CallingThread::new(driver);
+        if let Some(event) = &self.event {
+            return query(thread, self.context, event);
+        }
+        if self.rests.0 > 0 {
+            self.rests.0 -= 1;
+            return Ok(Said::Nothing);
+        }
+        if self.place == Place::Stream {
+            let stream = Stream::from_handle(self.stream, self.stream_id);
+            if stream.capture(thread)? == Capture::None {
+                self.context = stream.context(thread)?;
+                self.event = Some(thread.record(&stream, stream.checked_id(thread)?)?);
+            }
+            return Ok(Said::Nothing);
+        }
+        let array = cai_array {
+            data: std::ptr::without_provenance_mut(self.data),
+            device: self.device,
+            context: self.context.cast(),
+            ..NOTHING
+        };
+        let found = ArrayContext::of(thread, &array)?;
+        let context = found.context;
+        if let Some(claim) = ended(thread, context, 0) {
+            return Ok(Said::Claims(claim));
+        }
+        let _entered = match thread.try_enter(context) {
+            Ok(entered) => entered,
+            Err(call) => return Ok(not_entered(call)),
+        };
+        let legacy = Stream::from_array(thread, abi::CAI_STREAM_LEGACY, context, 0);
+        // Fails while a blocking stream of the context is being captured.
+        if self.place == Place::Nowhere || legacy.capture(thread)? != Capture::None {
+            return Ok(Said::Nothing);
+        }
+        if self.place == Place::Legacy {
+            self.event = Some(thread.record(&legacy, 0)?);
+            self.context = context;
+            return Ok(Said::Nothing);
+        }
+        let event = thread.event(context)?;
+        let recorded = thread.context_record(context, event.handle());
+        if recorded.is_missing() {
+            return thread.context_synchronize().ok().map(|()| Said::Complete);
+        }
+        recorded.ok()?;
+        self.event = Some(event);
+        self.context = context;
+        Ok(Said::Nothing)
+    }
+}
+
+/// Returns true for failures that say that a stream does not exist.
+pub fn names_no_stream(status: abi::cai_status) -> bool {
+    matches!(
+        status,
+        abi::CAI_ERR_STREAM_HANDLE
+            | abi::CAI_ERR_STREAM_STALE
+            | abi::CAI_ERR_STREAM_DETACHED
+            | abi::CAI_ERR_CONTEXT_DESTROYED
+    )
+}
+
+/// Asks whether a context is destroyed. An id of 0 is not compared. [cuCtxGetId]
+fn ended(thread: &CallingThread, context: CUcontext, expected: u64) -> Option<Claim> {
+    let mut id = 0;
+    let call = thread.context_id(context, &raw mut id);
+    match call.code {
+        // Another context has the handle now, or the same primary one after a reset.
+        SUCCESS if expected != 0 && id != 0 && id != expected => Some(Claim::Ended(0)),
+        CONTEXT_IS_DESTROYED => Some(Claim::Ended(CONTEXT_IS_DESTROYED)),
+        DEINITIALIZED => Some(Claim::DriverEnds),
+        _ => None,
+    }
+}
+
+/// What it says that a context could not be made current. The current context may be another one,
+/// whose failure says nothing.
+fn not_entered(call: driver::Call) -> Said {
+    match call.code {
+        DEINITIALIZED => Said::Claims(Claim::DriverEnds),
+        // "not a valid handle (such as a context that has had cuCtxDestroy() invoked on it)"
+        INVALID_CONTEXT | CONTEXT_IS_DESTROYED if call.is_of(Function::context_push) => {
+            Said::Claims(Claim::Ended(call.code))
+        }
+        _ => Said::Nothing,
+    }
+}
+
+/// Queries an event in its context: a failure of the context's work shows only there.
+fn query(thread: &CallingThread, context: CUcontext, event: &Event) -> Result<Said> {
+    if let Some(claim) = ended(thread, context, event.context_id()) {
+        return Ok(Said::Claims(claim));
+    }
+    let _entered = match thread.try_enter(context) {
+        Ok(entered) => entered,
+        Err(call) => return Ok(not_entered(call)),
+    };
+    let call = thread.event_query(event.handle());
+    Ok(match call.code {
+        SUCCESS => Said::Complete,
+        NOT_READY => Said::Nothing,
+        DEINITIALIZED => Said::Claims(Claim::DriverEnds),
+        // No other code destroys it, or records it: its context was destroyed, and perhaps another
+        // one has the handle, or it was recorded into a capture that began just before.
+        INVALID_HANDLE | CAPTURED_EVENT => Said::Claims(Claim::Lost),
+        code if call.ends_work() => Said::Claims(Claim::Ended(code)),
+        _ => Said::Nothing,
+    })
+}
