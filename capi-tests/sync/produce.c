@@ -341,6 +341,40 @@ CASE(release_in_order_with_another_context) {
     ASSERT(comes_true(is_one, &it.destroyed));
 }
 
+/* Its work goes on. The legacy default stream does not wait for it. */
+CASE(release_in_order_of_a_destroyed_stream) {
+    for (int i = 0; i < 2; ++i) {
+        static atomic_int gate;
+        const CUstream stream = i == 0 ? new_stream() : blocking_stream();
+        held it;
+        cai_array array = held_array(&it, as_value(stream));
+        atomic_store(&gate, 0);
+        CU(cuLaunchHostFunc(stream, wait_until_open, &gate));
+        CU(cuStreamDestroy(stream));
+        cai_array_release_in_order(&array);
+        usleep(20000);
+        ASSERT(atomic_load(&it.destroyed) == 0);
+        atomic_store(&gate, 1);
+        ASSERT(comes_true(is_one, &it.destroyed));
+    }
+}
+
+CASE(release_in_order_after_the_context) {
+    CUcontext own;
+    CUstream stream;
+    atomic_int destroyed = 0;
+    cai_array array;
+    CU(cuCtxCreate(&own, NULL, 0, device[0]));
+    stream = new_stream();
+    array = array_of(new_buffer(), as_value(stream));
+    OK(cai_owner_create(&destroyed, count_destroyed, &array.owner, error));
+    OK(cai_array_identify(&array, error));
+    CU(cuCtxDestroy(own));
+    cai_array_release_in_order(&array);
+    ASSERT(comes_true(is_one, &destroyed));
+    CU(cuCtxSetCurrent(context[0]));
+}
+
 CASE(release_in_order_without_work) {
     held it;
     cai_array array = held_array(&it, CAI_STREAM_NONE), borrowed = array_of(it.buffer, 1);

@@ -168,26 +168,30 @@ static void run(way how, where place, state captured, CUstreamCaptureMode mode) 
     CASE(way##_##where##_##state##_##mode) {                   \
         run(way, where, state, CU_STREAM_CAPTURE_MODE_##mode); \
     }
-#define MODES(way, where, state)         \
-    ONE(way, where, state, GLOBAL)       \
-    ONE(way, where, state, THREAD_LOCAL) \
-    ONE(way, where, state, RELAXED)
 #define OTHERS(way, where)              \
     ONE(way, where, NO_CAPTURE, GLOBAL) \
-    MODES(way, where, FOREIGN)          \
+    ONE(way, where, FOREIGN, GLOBAL)    \
     ONE(way, where, FOREIGN_INVALIDATED, GLOBAL)
-#define ALL(way, where)    \
-    OTHERS(way, where)     \
-    MODES(way, where, OWN) \
+#define OWNS(way, where)         \
+    ONE(way, where, OWN, GLOBAL) \
     ONE(way, where, OWN_INVALIDATED, GLOBAL)
+#define MORE_MODES(way, where, state)    \
+    ONE(way, where, state, THREAD_LOCAL) \
+    ONE(way, where, state, RELAXED)
 
-ALL(IN_ORDER, HANDLE)
-ALL(IN_ORDER, BLOCKING)
-ALL(IN_ORDER, PER_THREAD)
+OTHERS(IN_ORDER, HANDLE)
+OWNS(IN_ORDER, HANDLE)
+MORE_MODES(IN_ORDER, HANDLE, OWN)
+OTHERS(IN_ORDER, BLOCKING)
+MORE_MODES(IN_ORDER, BLOCKING, FOREIGN)
+OTHERS(IN_ORDER, PER_THREAD)
+OWNS(IN_ORDER, PER_THREAD)
 OTHERS(IN_ORDER, LEGACY)
+MORE_MODES(IN_ORDER, LEGACY, FOREIGN)
 OTHERS(IN_ORDER, PER_THREAD_OF_ANOTHER)
-ALL(OWNER_AFTER, HANDLE)
-ALL(ARRAY_AFTER, PER_THREAD)
+OTHERS(OWNER_AFTER, HANDLE)
+OWNS(OWNER_AFTER, HANDLE)
 OTHERS(ARRAY_AFTER, LEGACY)
+OWNS(ARRAY_AFTER, PER_THREAD)
 
 int main(int count, char **words) { return run_cases(count, words); }

@@ -97,6 +97,7 @@ static inline cai_status status_of(int code) {
     /* HIP says so of a stream that does not exist. */
     case 709: return STATUS_OF_709;
     case 900: return CAI_ERR_CAPTURE;
+    case 906: return CAI_ERR_CAPTURE_LEGACY;
     case 917: return CAI_ERR_STREAM_DETACHED;
     default: return CAI_ERR_DRIVER;
     }

@@ -315,8 +315,11 @@ pub unsafe extern "C-unwind" fn cai_array_identify(
 /// releases the owner. `destroy` then runs on that thread, with no current context, and delays
 /// other releases while it runs. It never runs inside a callback of the driver. If `stream` is
 /// capturing, the graph holds the reference until it and every executable graph made from it are
-/// destroyed. If the device is lost or the context destroyed, the owner is released, because
-/// nothing runs any more. References that are still pending when the process exits are not
+/// destroyed; work that was enqueued before the capture began is not waited for. If the device is
+/// lost or the context destroyed, the owner is released, because nothing runs any more. Any other
+/// failure of the driver leaves the reference pending, and the driver is asked again. If the thread
+/// ended and cannot be started again, later calls try to; those that release an owner do its work
+/// instead, on the calling thread. References that are still pending when the process exits are not
 /// released; a `destroy` that runs while it exits may find that the driver has shut down
 /// (`CUDA_ERROR_DEINITIALIZED`).
 ///
@@ -328,8 +331,9 @@ pub unsafe extern "C-unwind" fn cai_array_identify(
 /// `CAI_ERR_CAPTURE_INVALIDATED`, `CAI_ERR_CAPTURE_LEGACY`, `CAI_ERR_CAPTURE`, `CAI_ERR_THREAD`,
 /// `CAI_ERR_NO_MEMORY`, or a status of `cai_driver_info_get`. On failure the caller still has the
 /// reference.
-/// Thread safety: any thread; allocates only while the library's lists grow, and for a capturing
-/// stream. Source: CAI version 3, "Lifetime management"; `cuUserObjectCreate`.
+/// Thread safety: any thread; allocates only while the library's lists grow: for a second pending
+/// reference to one owner, for an owner of another library, and for a capturing stream. Source: CAI
+/// version 3, "Lifetime management"; `cuUserObjectCreate`.
 #[cfg_attr(feature = "exports", unsafe(no_mangle))]
 pub unsafe extern "C-unwind" fn cai_owner_release_after(
     owner: *mut cai_owner,
@@ -416,14 +420,26 @@ pub unsafe extern "C-unwind" fn cai_array_release_after(
 /// else of the primary context of its device, whichever is current in the calling thread. So
 /// `data` and `device` must be those of the array; `shape` is not read.
 ///
-/// If the stream was destroyed, or is the per-thread default stream of another thread
-/// (`cai_array_identify`), the array is released after the work on all blocking streams of the
-/// context. It is released at once if the stream is `CAI_STREAM_NONE`, if there are no elements, if
-/// the context is gone, or if no thread can be started. Does nothing for NULL and for a structure
-/// with an unknown size or flag.
+/// It is released at once if the stream is `CAI_STREAM_NONE`, if there are no elements, or if the
+/// process has no driver. Otherwise it is never released before the work is done: where the driver
+/// cannot say so now, it is asked again later. That is so while another stream's capture forbids
+/// the legacy default stream, until the capture of the stream ends if it was invalidated, and where
+/// memory has run out or no thread can be started (see `cai_owner_release_after`). Until then the
+/// stream must not be destroyed.
 ///
-/// Thread safety: any thread, but not two on one structure at once; allocates as
-/// `cai_owner_release_after`. Source: CAI version 3, "Lifetime management".
+/// If the stream is the per-thread default stream of another thread (`cai_array_identify`), the
+/// array is released after the work on all blocking streams of the context. If it was destroyed
+/// before the call, it is released after all work of the context; on drivers without
+/// `cuCtxRecordEvent`, the thread of the library blocks meanwhile. As that function does, this
+/// invalidates a capture in the context.
+///
+/// The reference is kept for ever if the driver can never answer: in the child of a process that
+/// had started the driver, if the driver does not say whether the stream is capturing, or if the
+/// stream is capturing and its graph does not take the reference. Does nothing for NULL and for a
+/// structure with an unknown size or flag.
+///
+/// Thread safety: any thread, but not two on one structure at once; needs no allocation.
+/// Source: CAI version 3, "Lifetime management".
 #[cfg_attr(feature = "exports", unsafe(no_mangle))]
 pub unsafe extern "C-unwind" fn cai_array_release_in_order(array: *mut cai_array) {
     guard(ptr::null_mut(), || {

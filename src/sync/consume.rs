@@ -274,8 +274,8 @@ unsafe fn release_work_in_order(owner: *mut cai_owner, given: &cai_array) {
                 unsafe { owner::release(owner) };
                 return;
             }
-            // Only a capture's end helps.
-            abi::CAI_ERR_CAPTURE_LEGACY | abi::CAI_ERR_CAPTURE_INVALIDATED => break,
+            // Only the end of another stream's capture helps.
+            abi::CAI_ERR_CAPTURE_LEGACY if array.stream == abi::CAI_STREAM_LEGACY => break,
             // The legacy default stream waits for it.
             abi::CAI_ERR_STREAM_THREAD => {
                 (array.stream, array.stream_id) = (abi::CAI_STREAM_LEGACY, 0);

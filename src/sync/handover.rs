@@ -175,3 +175,187 @@ impl<T: Link> Handover<T> {
         earliest
     }
 }
+
+#[cfg(all(test, loom))]
+mod tests {
+    use super::{Handover, Link};
+    use loom::cell::UnsafeCell;
+    use loom::sync::Arc;
+    use loom::sync::atomic::{AtomicUsize, Ordering};
+    use loom::thread;
+    use std::ptr::null_mut;
+
+    /// What is to be released, once.
+    struct Element {
+        next: *mut Element,
+        /// Loom reports an error if two threads use it without an order.
+        released: UnsafeCell<usize>,
+    }
+
+    impl Link for Element {
+        unsafe fn next(this: *mut Self) -> *mut *mut Self {
+            // SAFETY: points to an element (this function's contract).
+            unsafe { &raw mut (*this).next }
+        }
+    }
+
+    struct Queue {
+        handover: Handover<Element>,
+        /// How many elements the thread works on, of those that it took and did not release.
+        elements: [usize; 2],
+        released: AtomicUsize,
+    }
+
+    impl Queue {
+        fn new() -> Arc<Self> {
+            let element = || {
+                let released = UnsafeCell::new(0);
+                Box::into_raw(Box::new(Element { next: null_mut(), released })).addr()
+            };
+            let (elements, released) = ([element(), element()], AtomicUsize::new(0));
+            Arc::new(Queue { handover: Handover::new(), elements, released })
+        }
+
+        fn element(&self, index: usize) -> *mut Element {
+            std::ptr::with_exposed_provenance_mut(self.elements[index])
+        }
+
+        fn push(&self, index: usize) {
+            // SAFETY: each element is pushed once.
+            unsafe { self.handover.push(self.element(index)) };
+        }
+
+        /// Releases everything that is in the queue. For the worker.
+        fn release(&self) {
+            let mut first = self.handover.take();
+            while !first.is_null() {
+                // SAFETY: taken from the queue.
+                unsafe {
+                    let next = (*first).next;
+                    (*first).released.with_mut(|count| *count += 1);
+                    first = next;
+                }
+                self.released.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+
+        /// A call of the library which may do the thread's work.
+        fn call(&self) {
+            if self.handover.is_stalled() && self.handover.stand_in() {
+                self.release();
+                self.handover.leave(false);
+            }
+        }
+
+        fn all_were_released_once(&self) -> bool {
+            (0..2).all(|index| {
+                // SAFETY: no other thread runs any more.
+                unsafe { (*self.element(index)).released.with(|count| *count == 1) }
+            })
+        }
+    }
+
+    /// Two threads pass elements to a third one, which is started by one of them and sleeps in
+    /// between.
+    #[test]
+    fn everything_is_handed_over() {
+        loom::model(|| {
+            let queue = Queue::new();
+            let worker = Arc::new(std::sync::Mutex::new(None));
+            let start = |queue: &Arc<Queue>, worker: &std::sync::Mutex<_>| {
+                let shared = queue.clone();
+                let spawn = || {
+                    let run = move || {
+                        while shared.released.load(Ordering::Relaxed) < 2 {
+                            shared.handover.wait();
+                            shared.release();
+                        }
+                    };
+                    *worker.lock().unwrap() = Some(thread::spawn(run));
+                    Ok(())
+                };
+                assert!(queue.handover.start(spawn).is_ok());
+            };
+            let other = {
+                let (queue, worker) = (queue.clone(), worker.clone());
+                thread::spawn(move || {
+                    queue.push(1);
+                    start(&queue, &worker);
+                })
+            };
+            queue.push(0);
+            start(&queue, &worker);
+            other.join().unwrap();
+            let worker = worker.lock().unwrap().take().unwrap();
+            worker.join().unwrap();
+            assert!(queue.all_were_released_once());
+        });
+    }
+
+    /// The worker ends at any point, with and without elements that it took. What is passed on
+    /// before or after that is released by a later call.
+    #[test]
+    fn the_worker_may_end() {
+        loom::model(|| {
+            let queue = Queue::new();
+            assert!(queue.handover.start(|| Ok(())).is_ok());
+            let worker = {
+                let queue = queue.clone();
+                thread::spawn(move || {
+                    queue.release();
+                    queue.handover.leave(false)
+                })
+            };
+            queue.push(0);
+            queue.push(1);
+            let is_left = worker.join().unwrap();
+            assert!(is_left == queue.handover.is_stalled() || queue.handover.is_stalled());
+            queue.call();
+            assert!(queue.all_were_released_once());
+            assert!(!queue.handover.is_stalled());
+        });
+    }
+
+    /// Two calls find that there is no thread: one of them does the work, and none is lost.
+    #[test]
+    fn one_call_stands_in() {
+        loom::model(|| {
+            let queue = Queue::new();
+            let other = {
+                let queue = queue.clone();
+                thread::spawn(move || {
+                    queue.push(1);
+                    queue.call();
+                })
+            };
+            queue.push(0);
+            queue.call();
+            other.join().unwrap();
+            // What was passed on while the other one worked.
+            queue.call();
+            assert!(queue.all_were_released_once());
+        });
+    }
+
+    /// A process forks while a thread works: the child has the memory as it is at that moment, and
+    /// no thread. It looks at nothing but one word, and releases nothing.
+    #[test]
+    fn a_child_releases_nothing() {
+        loom::model(|| {
+            let queue = Queue::new();
+            let other = {
+                let queue = queue.clone();
+                thread::spawn(move || {
+                    queue.push(0);
+                    queue.call();
+                    queue.push(1);
+                    queue.call();
+                })
+            };
+            // The child, at any moment: with the lock in any state.
+            let _ = queue.handover.is_stalled();
+            other.join().unwrap();
+            assert!(queue.all_were_released_once());
+        });
+    }
+}

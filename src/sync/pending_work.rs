@@ -307,6 +307,8 @@ fn query(thread: &CallingThread, context: CUcontext, event: &Event) -> Result<Sa
         // No other code destroys it, or records it: its context was destroyed, and perhaps another
         // one has the handle, or it was recorded into a capture that began just before.
         INVALID_HANDLE | CAPTURED_EVENT => Said::Claims(Claim::Lost),
+        // HIP, whose contexts cannot be destroyed, uses it for handles.
+        CONTEXT_IS_DESTROYED if thread.is_hip() => Said::Claims(Claim::Lost),
         code if call.ends_work() => Said::Claims(Claim::Ended(code)),
         _ => Said::Nothing,
     })

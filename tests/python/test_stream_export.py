@@ -10,7 +10,7 @@ import pytest
 from test_sync import BUILT, built, run  # noqa: F401
 
 PRELUDE = """
-import ctypes as c, gc, os, sys, threading
+import ctypes as c, gc, os, sys, threading, time
 sys.path.insert(0, {folder!r})
 import cai_ctypes as T, cai_python as P
 from cai_python import ERRORS, Exporter, Refused, give, held as cai, make, take
@@ -565,3 +565,45 @@ for _ in range(3):
 assert "libcuda" not in open("/proc/self/maps").read()
 """
     run(sys.executable, "-c", text, env={"LD_LIBRARY_PATH": built.driver, "CAI_CUDA_DRIVER": built.driver + "/libcuda.so.1"})
+
+
+@pytest.mark.parametrize("invalidates", [False, True])
+def test_a_tensor_is_released_after_the_work_beside_a_capture(built, invalidates):  # noqa: F811
+    """The consumer's work is on the legacy stream, which cannot be used while a blocking stream is captured: the tensor
+    stays until the capture has ended, and then until the work is done."""
+    python(
+        built,
+        f"""
+        use(0)
+        counted, data, gate, opener, blocking, graph = P.Counted(), buffer(), buffer(), stream(), c.c_void_p(), c.c_void_p()
+        array = make((SIZE,), "|u1", data, counted=counted)
+        obj = give(array)
+        taken = take(obj, protocols=[P.DLPACK], stream=1)
+        array.release()
+        del obj
+        ok(cuda.cuStreamWaitValue32_v2(c.c_void_p(1), c.c_uint64(gate), 1, 0))
+        fill(data, 1, 1)
+        ok(cuda.cuStreamCreate(c.byref(blocking), 0))
+        ok(cuda.cuStreamBeginCapture_v2(blocking, 0))
+        if {invalidates}:
+            assert cuda.cuStreamSynchronize(blocking) != 0
+        taken.release()
+        gc.collect()
+
+        def stays():
+            for _ in range(10):
+                time.sleep(0.001)
+                assert counted.gone == 0
+
+        stays()
+        assert (cuda.cuStreamEndCapture(blocking, c.byref(graph)) != 0) == {invalidates}
+        stays()
+        ok(cuda.cuStreamWriteValue32_v2(c.c_void_p(opener), c.c_uint64(gate), 1, 0))
+        ok(cuda.cuStreamSynchronize(c.c_void_p(opener)))
+        for _ in range(10_000):
+            if counted.gone:
+                break
+            time.sleep(0.001)
+        assert counted.gone == 1
+        """,
+    )
