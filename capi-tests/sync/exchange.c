@@ -346,32 +346,29 @@ static void exchange_in_either(CUdeviceptr buffer, const cai_array *seen, CUstre
     ASSERT(holds(first, 1, consumer));
 }
 
-static void in_either(memory_maker *make, CUstream producer, int is_mask) {
+static void in_either(CUstream producer, int is_mask) {
+    static memory_maker *const makers[] = {device_memory, managed_memory, page_locked_memory,
+                                           pool_memory, mapped_memory};
     const CUcontext working = working_context();
-    const CUdeviceptr buffer = make(working);
-    cai_array array, around;
-    CUstream consumer;
-    CU(cuCtxSetCurrent(working));
-    consumer = new_stream();
-    array = array_of(buffer, as_value(producer));
-    around = array_of(new_buffer(), CAI_STREAM_NONE);
-    around.mask = &array;
-    exchange_in_either(buffer, is_mask ? &around : &array, producer, consumer, working);
-    /* The consumer's own stream may be one of the two. */
-    exchange_in_either(buffer, is_mask ? &around : &array, producer, producer, working);
+    for (size_t i = 0; i < sizeof makers / sizeof *makers; ++i) {
+        CUdeviceptr buffer;
+        cai_array array, around;
+        CU(cuCtxSetCurrent(context[0]));
+        buffer = makers[i](working);
+        CU(cuCtxSetCurrent(working));
+        array = array_of(buffer, as_value(producer));
+        around = array_of(new_buffer(), CAI_STREAM_NONE);
+        around.mask = &array;
+        exchange_in_either(buffer, is_mask ? &around : &array, producer, new_stream(), working);
+        /* The consumer's own stream may be one of the two. */
+        exchange_in_either(buffer, is_mask ? &around : &array, producer, producer, working);
+    }
 }
 
-#define IN_EITHER_CONTEXT(name, stream, is_mask)                                 \
-    CASE(name##_device_memory) { in_either(device_memory, stream, is_mask); }    \
-    CASE(name##_managed) { in_either(managed_memory, stream, is_mask); }         \
-    CASE(name##_page_locked) { in_either(page_locked_memory, stream, is_mask); } \
-    CASE(name##_pool) { in_either(pool_memory, stream, is_mask); }               \
-    CASE(name##_mapped) { in_either(mapped_memory, stream, is_mask); }
-
-IN_EITHER_CONTEXT(legacy_in_either, CU_STREAM_LEGACY, 0)
-IN_EITHER_CONTEXT(legacy_mask_in_either, CU_STREAM_LEGACY, 1)
-IN_EITHER_CONTEXT(per_thread_in_either, CU_STREAM_PER_THREAD, 0)
-IN_EITHER_CONTEXT(per_thread_mask_in_either, CU_STREAM_PER_THREAD, 1)
+CASE(legacy_in_either) { in_either(CU_STREAM_LEGACY, 0); }
+CASE(legacy_mask_in_either) { in_either(CU_STREAM_LEGACY, 1); }
+CASE(per_thread_in_either) { in_either(CU_STREAM_PER_THREAD, 0); }
+CASE(per_thread_mask_in_either) { in_either(CU_STREAM_PER_THREAD, 1); }
 
 /* Where a context is stated, it alone counts. */
 CASE(stated_context_of_a_default_stream) {

@@ -258,8 +258,7 @@ ORDER = ["cuEventRecord", "cuStreamWaitEvent", "cuStreamSynchronize", "cuEventSy
 NEEDED = {
     "exchange": [
         "handles", "blocking_handles", "two_devices", "two_contexts", "legacy_producer", "legacy_consumer",
-        "legacy_of_two_devices", "per_thread_producer", "legacy_in_either_device_memory", "legacy_in_either_pool",
-        "legacy_mask_in_either_managed", "per_thread_in_either_page_locked", "per_thread_mask_in_either_mapped",
+        "legacy_of_two_devices", "per_thread_producer", "legacy_in_either", "per_thread_mask_in_either",
         "conservative_in_either_context", "event_of_an_unknown_stream", "events_of_a_context_that_came_back",
     ],
     "produce": ["join_7_9_15_into_3", "release_after_work"],
