@@ -14,6 +14,7 @@ namespace {
 cai::array make(int &destroyed, cai_stream stream) {
     cai_array description = valid_array();
     description.stream = stream;
+    description.device.type = CAI_DEVICE_CUDA;
     return cai::array::make(description, cai::owner::adopt(counting_owner(&destroyed)));
 }
 

@@ -148,17 +148,23 @@ static void types(void) {
     passes();
 }
 
+static void on_device(cai_stream stream) {
+    a.device.type = CAI_DEVICE_CUDA;
+    a.stream = stream;
+}
+
 static void streams(void) {
     static char event;
+    cai_array mask;
     a.stream = 0;
     refused(CAI_ERR_STREAM_ZERO, "stream", "CAI_STREAM_NONE");
-    a.stream = CAI_STREAM_LEGACY;
+    on_device(CAI_STREAM_LEGACY);
     passes();
-    a.stream = CAI_STREAM_PER_THREAD;
+    on_device(CAI_STREAM_PER_THREAD);
     passes();
     a.stream = CAI_STREAM_UNKNOWN;
     passes();
-    a.stream = 0x7f0012345678u;
+    on_device(0x7f0012345678u);
     a.stream_id = 17;
     a.event = &event;
     passes();
@@ -185,9 +191,25 @@ static void streams(void) {
     refused(CAI_ERR_STREAM_ID, "stream_id", "found 17");
     a.event = &event;
     refused(CAI_ERR_EVENT, "event", "expected NULL");
-    a.stream = CAI_STREAM_UNKNOWN;
+    on_device(CAI_STREAM_UNKNOWN);
     a.event = &event;
     passes();
+    /* No driver orders host memory. */
+    a.stream = CAI_STREAM_LEGACY;
+    refused(CAI_ERR_STREAM_DEVICE, "device.type", "with a stream or an event");
+    a.stream = CAI_STREAM_UNKNOWN;
+    a.event = &event;
+    refused(CAI_ERR_STREAM_DEVICE, "device.type", "with a stream or an event");
+    a.stream = CAI_STREAM_UNKNOWN;
+    passes();
+    on_device(CAI_STREAM_LEGACY);
+    a.device.type = CAI_DEVICE_CUDA_HOST;
+    passes();
+    mask = valid_array();
+    set_typestr(&mask, "|b1");
+    mask.stream = CAI_STREAM_LEGACY;
+    a.mask = &mask;
+    refused(CAI_ERR_STREAM_DEVICE, "mask.device.type", "with a stream or an event");
 }
 
 static void devices(void) {

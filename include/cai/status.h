@@ -240,7 +240,7 @@ CAI_API cai_status cai_error_set(
 #define CAI_ERR_STREAM_THREAD 312
 /** The stream's green context was destroyed. */
 #define CAI_ERR_STREAM_DETACHED 313
-/** The array is on a device whose streams are neither CUDA's nor HIP's. */
+/** The array is on a device whose streams are neither CUDA's nor HIP's, or in host memory. */
 #define CAI_ERR_STREAM_DEVICE 314
 /** The stream does not belong to the context in `context`. */
 #define CAI_ERR_STREAM_CONTEXT 315

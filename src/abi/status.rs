@@ -217,9 +217,9 @@ pub const CAI_ERR_STREAM_STALE: cai_status = 311;
 pub const CAI_ERR_STREAM_THREAD: cai_status = 312;
 /// The stream's green context was destroyed.
 pub const CAI_ERR_STREAM_DETACHED: cai_status = 313;
-/// The array is on a device whose streams are neither CUDA's nor HIP's.
+/// The array is on a device whose streams are neither CUDA's nor HIP's, or in host memory.
 ///
-/// Synchronize with the functions of that platform.
+/// Synchronize with the functions of that platform. An array in host memory states no stream.
 pub const CAI_ERR_STREAM_DEVICE: cai_status = 314;
 /// The stream does not belong to the context in `context`.
 pub const CAI_ERR_STREAM_CONTEXT: cai_status = 315;

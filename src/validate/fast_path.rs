@@ -31,6 +31,7 @@ pub unsafe fn is_common(array: &cai_array) -> bool {
         && array.mask.is_null()
         && array.stream != 0
         && (!streamless || (array.stream_id == 0 && array.event.is_null()))
+        && (streamless || device.r#type != abi::CAI_DEVICE_CPU)
         && is_addressed(device.r#type)
         && device.id >= 0
         && array.byte_offset == 0
@@ -66,6 +67,7 @@ pub unsafe fn sound_bits(array: &cai_array) -> Option<i64> {
         && array.stream != 0
         && (array.stream_id == 0 || !streamless)
         && (array.event.is_null() || array.stream != abi::CAI_STREAM_NONE)
+        && (device.r#type != abi::CAI_DEVICE_CPU || (streamless && array.event.is_null()))
         && (0..=LAST).contains(&device.r#type)
         && (device.id >= 0 || may_have_id(device))
         && (0..=abi::CAI_MAX_NDIM).contains(&array.ndim)
@@ -398,6 +400,12 @@ mod tests {
             if let Some((of, id, mask_of, mask_id)) = places {
                 outer.device = abi::cai_device { r#type: of, id: id.max(0) };
                 mask.device = abi::cai_device { r#type: mask_of, id: mask_id };
+            }
+            // Host memory has no stream, unless a change states one for the mask.
+            for (array, changed) in [(&mut outer, false), (&mut mask, matches!(change, 3 | 5))] {
+                if array.device.r#type == abi::CAI_DEVICE_CPU && !changed && array.version >= 3 {
+                    array.stream = abi::CAI_STREAM_NONE;
+                }
             }
             outer.mask = &raw const mask;
             // SAFETY: both shapes have `ndim` values, as constructed above.

@@ -407,6 +407,15 @@ fn stream(array: &cai_array) -> Result<()> {
             expected = "NULL, for stream is CAI_STREAM_NONE"
         );
     }
+    if array.device.r#type == abi::CAI_DEVICE_CPU && !(nothing && array.event.is_null()) {
+        return fail!(
+            CAI_ERR_STREAM_DEVICE,
+            "device.type",
+            found = ("{}, with a stream or an event", Name(array.device.r#type)),
+            expected = "a device, or CAI_STREAM_NONE: no driver orders host memory (page-locked \
+             memory is CAI_DEVICE_CUDA_HOST)"
+        );
+    }
     Ok(())
 }
 
