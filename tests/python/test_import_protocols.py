@@ -290,6 +290,24 @@ def test_strict_sycl_has_numbers_and_booleans(typestr):
         take(Usm(typestr=known), strict=True).release()
 
 
+@pytest.mark.parametrize("mapping", [dict, type("Mapping", (dict,), {})], ids=["dict", "derived"])
+def test_a_mask_in_a_sycl_dictionary(mapping):
+    """The interface does not name the key, but a producer that uses it means what the others mean."""
+
+    def masked(mask):
+        obj = Usm()
+        obj.__sycl_usm_array_interface__ = mapping(obj.__sycl_usm_array_interface__, mask=mask)
+        return obj
+
+    mask = Usm(typestr="|b1", data=(ADDRESS + 1024, False))
+    refused(masked(mask), BufferError, "__sycl_usm_array_interface__['mask']", "CONVERT_MASK")
+    refused(masked(3), TypeError, "__sycl_usm_array_interface__['mask']", "NO_PROTOCOL", allow_mask=True)
+    for strict in False, mapping is dict:
+        with take(masked(mask), allow_mask=True, strict=strict) as taken:
+            assert taken.mask.typestr == "|b1" and taken.mask.data == ADDRESS + 1024
+    take(masked(None)).release()
+
+
 def test_sycl_counts_elements():
     with take(Usm(strides=(8, -2), offset=7, data=(ADDRESS, True))) as taken:
         assert (

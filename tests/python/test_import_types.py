@@ -23,6 +23,7 @@ from importing import (
 )
 from parameter_ids import stable_id
 from producers import ADDRESS, STREAM
+from test_import_protocols import Dlpack
 
 # --- 13: masks
 
@@ -57,6 +58,34 @@ def test_masks_must_be_allowed():
     del obj
     gc.collect()
     assert masked.counted.gone == 1
+
+
+def test_strict_masks_have_the_interface_of_the_array():
+    """The specification wants an object with `__cuda_array_interface__`; a mask of another protocol is an extension."""
+    bits = make((3, 4), "|b1")
+    tensor = Dlpack(bits)
+    host = numpy_like(mask=numpy_like(typestr="|b1"))
+    with take(exporter(mask=tensor), allow_mask=True) as taken:
+        assert taken.mask.typestr == "|b1"
+    refused(
+        exporter(mask=tensor), TypeError, "expected an object with __cuda_array_interface__, or None", "NO_PROTOCOL",
+        allow_mask=True, strict=True,
+    )  # fmt: skip
+    for mask in (mask_of(), give(bits)):
+        take(exporter(mask=mask), allow_mask=True, strict=True).release()
+    take(host, allow_mask=True, strict=True, host=True).release()
+    refused(
+        numpy_like(mask=tensor), TypeError, "expected an object with __array_interface__, or None", "NO_PROTOCOL",
+        allow_mask=True, strict=True, host=True,
+    )  # fmt: skip
+    bits.release()
+
+
+def numpy_like(**changes):
+    class Host:
+        __array_interface__ = interface(**changes) | {"version": 3}
+
+    return Host()
 
 
 def test_mask_is_kept_alive():

@@ -1,10 +1,11 @@
 //! Keys and protocols of the interface dictionaries.
 //!
-//! May use: `error`, `python::capi`, `python::interpreter`, `python::names`.
+//! May use: `abi`, `error`, `python::capi`, `python::interpreter`, `python::names`.
 //! Unsafe: none.
 
 use std::ptr::NonNull;
 
+use crate::abi;
 use crate::error::Failure;
 use crate::python::capi::Object;
 use crate::python::interpreter::{Owned, Py};
@@ -31,6 +32,16 @@ impl Protocol {
             Protocol::Sycl => "__sycl_usm_array_interface__",
             Protocol::Host => "__array_interface__",
             Protocol::Buffer => "buffer interface",
+        }
+    }
+
+    /// Returns its number, `CAI_PROTOCOL_`.
+    pub fn number(self) -> u8 {
+        match self {
+            Protocol::Cuda => abi::CAI_PROTOCOL_CUDA_ARRAY_INTERFACE,
+            Protocol::Sycl => abi::CAI_PROTOCOL_SYCL_USM,
+            Protocol::Host => abi::CAI_PROTOCOL_ARRAY_INTERFACE,
+            Protocol::Buffer => abi::CAI_PROTOCOL_BUFFER,
         }
     }
 

@@ -8,7 +8,7 @@ use std::ptr::{self, NonNull};
 
 use crate::error::{Result, Text, fail};
 use crate::python::capi::Object;
-use crate::python::import::dict_keys::{DESCR, MASK, OFFSET, Protocol, STREAM, Values};
+use crate::python::import::dict_keys::{OFFSET, Protocol, STREAM, Values};
 use crate::python::import::options::ImportOptions;
 use crate::python::interpreter::{Owned, Py, raised};
 
@@ -68,7 +68,7 @@ pub fn look_up(
     for (index, (&key, value)) in keys.iter().zip(&mut values).enumerate() {
         let wanted = match protocol {
             Protocol::Cuda | Protocol::Host | Protocol::Buffer => index < OFFSET,
-            Protocol::Sycl => !matches!(index, DESCR | MASK | STREAM),
+            Protocol::Sycl => index != STREAM,
         };
         if !wanted {
             continue;

@@ -238,8 +238,9 @@ fn from_parts(
             );
         }
         let found = mask.insert(Description::new());
-        find(py, object, &options.of_mask(), depth + 1, found)
-            .map_err(|failure| in_mask(py, object, protocol, failure))?;
+        let of_mask = options.of_mask(protocol.number());
+        find(py, object, &of_mask, depth + 1, found)
+            .map_err(|failure| in_mask(py, object, protocol.name(), options, failure))?;
         identify(found);
     }
     dict::finish(py, object, protocol, options, extras, mask, to)
@@ -247,15 +248,21 @@ fn from_parts(
 
 /// Names the mask in the failure of its import.
 #[cold]
-fn in_mask(py: Py, mask: NonNull<Object>, protocol: Protocol, failure: Failure) -> Failure {
-    let field = protocol.name();
+fn in_mask(
+    py: Py,
+    mask: NonNull<Object>,
+    field: &'static str,
+    options: &ImportOptions,
+    failure: Failure,
+) -> Failure {
+    let wanted = if options.strict() { ["an object with ", field] } else { ["an ", "array"] };
     if failure.status() == abi::CAI_ERR_NO_PROTOCOL {
         // The message about an object alone names no field.
         return failure!(
             abi::CAI_ERR_NO_PROTOCOL,
             "{field}['mask']",
             found = ("an object of type {}", py.type_name(mask.as_ptr())),
-            expected = "an array, or None"
+            expected = ("{}{}, or None", wanted[0], wanted[1])
         );
     }
     failure.within(format_args!("{field}['mask']."))

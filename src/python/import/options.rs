@@ -131,8 +131,9 @@ impl ImportOptions {
         Ok(parsed)
     }
 
-    /// The options for a mask: the same strictness, without requirements.
-    pub fn of_mask(&self) -> ImportOptions {
+    /// The options for a mask in a dictionary of `protocol`: the same strictness, without
+    /// requirements. The specifications allow masks of the dictionary's own protocol only.
+    pub fn of_mask(&self, protocol: u8) -> ImportOptions {
         const KEPT: u32 = abi::CAI_IMPORT_STRICT
             | abi::CAI_IMPORT_ALLOW_STREAM_ZERO
             | abi::CAI_IMPORT_ALLOW_MASK
@@ -140,9 +141,12 @@ impl ImportOptions {
             | abi::CAI_IMPORT_ALLOW_GRAD
             | abi::CAI_IMPORT_BUFFER_OPENCL
             | abi::CAI_IMPORT_BUFFER_CUDA;
-        ImportOptions {
-            raw: cai_import_options { flags: self.raw.flags & KEPT, ..ImportOptions::NONE.raw },
+        let mut raw =
+            cai_import_options { flags: self.raw.flags & KEPT, ..ImportOptions::NONE.raw };
+        if self.strict() {
+            raw.protocols[0] = protocol;
         }
+        ImportOptions { raw }
     }
 
     pub fn has(&self, flag: u32) -> bool {
