@@ -92,6 +92,10 @@ def test_dtype():
         ("|b1", None, numpy.dtype(bool)),
         ("<M8[us]", None, numpy.dtype("<M8[us]")),
         ("|V20", descr, numpy.dtype([("a", "<i4"), ("b", "<f8", (2,))])),
+        ("|V8", "[('a', '<i4'), ('', '|V4')]", numpy.dtype({"names": ["a"], "formats": ["<i4"], "itemsize": 8})),
+        ("|V16", "[('', '|V8'), (('title', 'b'), [('', '|V4'), ('x', '<f4')])]", numpy.dtype(
+            {"names": ["b"], "titles": ["title"], "offsets": [8], "itemsize": 16,
+             "formats": [numpy.dtype({"names": ["x"], "formats": ["<f4"], "offsets": [4], "itemsize": 8})]})),
         ("<V2", None, numpy.dtype("V2")),
     ]:
         with make((3,), typestr, descr=fields) as array:

@@ -71,7 +71,15 @@ pub fn dtype_of(py: Py, array: &cai_array) -> Result<Owned> {
         Some(name) => without_failure(py, attribute_of(py, c"ml_dtypes", name.as_bytes()))?,
         None => None,
     };
-    let found = without_failure(py, numpy_dtype(py, named.as_ref().unwrap_or(&text)))?;
+    // NumPy's reader of a `descr` leaves out padding, of which `numpy.dtype` would make fields.
+    let found = match array.descr.is_null() {
+        true => None,
+        false => without_failure(py, numpy_dtype_of_descr(py, &text))?,
+    };
+    let found = match found {
+        Some(found) => Some(found),
+        None => without_failure(py, numpy_dtype(py, named.as_ref().unwrap_or(&text)))?,
+    };
     if let (Some(plain), Some(found)) = (plain, &found) {
         // SAFETY: the GIL is held.
         unsafe { py.dtypes.add(py.capi(), plain, found.get()) };
@@ -91,10 +99,19 @@ fn attribute_of(py: Py, module: &CStr, name: &[u8]) -> Result<Owned> {
 
 /// Returns NumPy's type for a typestr, a list of fields or a type.
 fn numpy_dtype(py: Py, of: &Owned) -> Result<Owned> {
-    let dtype = attribute_of(py, c"numpy", b"dtype")?;
-    let arguments = tuple(py, [Owned::share(py, of.object)])?;
+    call_with(py, &attribute_of(py, c"numpy", b"dtype")?, of)
+}
+
+/// Returns NumPy's type for a list of fields, in which nameless bytes are padding.
+fn numpy_dtype_of_descr(py: Py, of: &Owned) -> Result<Owned> {
+    call_with(py, &attribute_of(py, c"numpy.lib.format", b"descr_to_dtype")?, of)
+}
+
+/// Calls a function of one argument.
+fn call_with(py: Py, function: &Owned, argument: &Owned) -> Result<Owned> {
+    let arguments = tuple(py, [Owned::share(py, argument.object)])?;
     // SAFETY: the GIL is held; a tuple of arguments.
-    Owned::new(py, unsafe { (py.capi().call)(dtype.get(), arguments.get(), ptr::null_mut()) })
+    Owned::new(py, unsafe { (py.capi().call)(function.get(), arguments.get(), ptr::null_mut()) })
 }
 
 /// Returns `None` instead of a failure: the package is not installed, or does not have the type.
