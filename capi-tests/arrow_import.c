@@ -16,7 +16,8 @@ static cai_array imported(struct ArrowDeviceArray *array, struct ArrowSchema *sc
     ASSERT(released_arrays == arrays && released_schemas == schemas);
     schema->release(schema);
     ASSERT_STATUS(CAI_OK, cai_array_validate(&out, CAI_CHECK_LAYOUT, NULL));
-    ASSERT(out.flags == CAI_ARRAY_READONLY && out.strides == NULL && out.owner != NULL);
+    ASSERT(out.flags == CAI_ARRAY_READONLY && (schema->metadata != NULL || out.strides == NULL) &&
+           out.owner != NULL);
     return out;
 }
 
@@ -138,6 +139,83 @@ static void extension_types(void) {
     schema = schema_of_values("i");
     schema.metadata = metadata;
     refused(foreign_values(3, test_data), schema, CAI_ERR_ARROW, "schema.metadata");
+}
+
+/* The metadata of a schema: two pairs of texts, each behind its size. */
+static char *tensor_metadata(const char *text) {
+    static char out[512];
+    const char *texts[4] = {"ARROW:extension:name", "arrow.fixed_shape_tensor",
+                            "ARROW:extension:metadata", text};
+    int32_t number = 2;
+    char *at = out + 4;
+    memcpy(out, &number, 4);
+    for (int i = 0; i < 4; ++i) {
+        number = (int32_t)strlen(texts[i]);
+        memcpy(at, &number, 4);
+        memcpy(at + 4, texts[i], (size_t)number);
+        at += 4 + number;
+    }
+    return out;
+}
+
+static void tensors(void) {
+    static const char *const formats[2] = {"+w:6", "f"}, *const bits[2] = {"+w:6", "b"};
+    static const int64_t lengths[2] = {2, 12};
+    static const struct {
+        const char *metadata;
+        int64_t ndim, shape[4], strides[4];
+    } known[] = {
+        {"{\"shape\":[2,3]}", 3, {2, 2, 3}, {0}},
+        {"{\"shape\": [2, 3], \"permutation\": [0, 1]}", 3, {2, 2, 3}, {0}},
+        {" { \"dim_names\" : [\"a]\\\"\", \"b\"], \"permutation\":[1,0],\"shape\":[2,3]}",
+         3,
+         {2, 3, 2},
+         {24, 4, 12}},
+        {"{\"permutation\":[2,0,1],\"shape\":[3,1,2],\"x\":{\"y\":[1]}}",
+         4,
+         {2, 2, 3, 1},
+         {24, 4, 8, 8}},
+        {"{\"shape\":[6],\"permutation\":null,\"dim_names\":null}", 2, {2, 6}, {0}},
+    };
+    static const char *const wrong[] = {
+        "",
+        "{",
+        "{}",
+        "[2,3]",
+        "{\"shape\":[2,2]}",
+        "{\"shape\":[-2,-3]}",
+        "{\"shape\":[2,3",
+        "{\"shape\":\"[2,3]\"}",
+        "{\"shape\":[2,3],\"permutation\":[0]}",
+        "{\"shape\":[2,3],\"permutation\":[1,1]}",
+        "{\"shape\":[2,3],\"permutation\":[1,2]}",
+        "{\"shape\":[99999999999999999999]}",
+        "{\"shape\":[4294967296,4294967296]}",
+    };
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; ++i) {
+        struct ArrowDeviceArray array = foreign(2, lengths, test_data);
+        struct ArrowSchema schema = schema_of(2, formats);
+        cai_array out;
+        schema.metadata = tensor_metadata(known[i].metadata);
+        out = imported(&array, &schema);
+        ASSERT(out.ndim == known[i].ndim && out.data == test_data);
+        for (int at = 0; at < out.ndim; ++at) {
+            ASSERT(out.shape[at] == known[i].shape[at]);
+            ASSERT(out.strides == NULL ? known[i].strides[0] == 0
+                                       : out.strides[at] == known[i].strides[at]);
+        }
+        end(&out);
+    }
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; ++i) {
+        struct ArrowSchema schema = schema_of(2, formats);
+        schema.metadata = tensor_metadata(wrong[i]);
+        refused(foreign(2, lengths, test_data), schema, CAI_ERR_ARROW, "schema.metadata");
+    }
+    {
+        struct ArrowSchema schema = schema_of(2, bits);
+        schema.metadata = tensor_metadata("{\"shape\":[2,3],\"permutation\":[1,0]}");
+        refused(foreign(2, lengths, test_data), schema, CAI_ERR_CONVERT_STRIDES, "schema.metadata");
+    }
 }
 
 static void levels(void) {
@@ -515,6 +593,7 @@ static void members_without_a_meaning(void) {
 int main(void) {
     types();
     extension_types();
+    tensors();
     levels();
     the_deepest();
     no_elements();

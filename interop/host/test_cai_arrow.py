@@ -116,6 +116,16 @@ def to_pyarrow(taken):
     return array
 
 
+@pytest.mark.parametrize("permutation", [None, [0, 1], [1, 0]])
+def test_tensors(permutation):
+    values = np.arange(24, dtype="<f4")
+    lists = pa.FixedSizeListArray.from_arrays(pa.array(values), 12)
+    array = pa.ExtensionArray.from_storage(pa.fixed_shape_tensor(pa.float32(), [3, 4], permutation=permutation), lists)
+    for part in (array, array.slice(1)):
+        with from_pyarrow(part) as taken:
+            assert np.array_equal(np.asarray(give(taken)), part.to_numpy_ndarray())
+
+
 class Capsules:
     """An object with `__arrow_c_device_array__` around an array."""
 

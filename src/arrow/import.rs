@@ -1,19 +1,22 @@
 //! Arrays from Arrow structures.
 //!
-//! May use: `abi`, `arrow::abi`, `arrow::bits`, `arrow::format`, `device`, `error`, `layout`,
-//! `memory`, `owner::description`, `read`, `validate`.
+//! May use: `abi`, `arrow::abi`, `arrow::bits`, `arrow::format`, `arrow::metadata`,
+//! `arrow::tensor`, `device`, `error`, `layout`, `memory`, `owner::description`, `read`,
+//! `validate`.
 //! Unsafe: follows the pointers of Arrow structures.
 
 use std::alloc::{Layout as MemoryLayout, dealloc};
 use std::ffi::{CStr, c_char, c_void};
 use std::fmt;
 use std::mem::{align_of, size_of};
-use std::{ptr, slice};
+use std::ptr;
 
 use crate::abi::{self, CAI_MAX_MASKS, CAI_MAX_NDIM, CAI_TYPESTR_SIZE, cai_array, cai_device};
 use crate::arrow::abi::{Array, DeviceArray, Schema};
 use crate::arrow::bits::{Bits, Copies};
 use crate::arrow::format::{self, Format};
+use crate::arrow::metadata::extension;
+use crate::arrow::tensor::{self, Tensor};
 use crate::device::Name;
 use crate::error::{Failure, Result, fail, failure};
 use crate::memory::Memory;
@@ -25,9 +28,14 @@ const MASKS: usize = CAI_MAX_MASKS as usize;
 
 /// What the structures state, level by level.
 struct Tree {
+    /// Levels of structures.
+    depth: usize,
     ndim: usize,
     shape: [i64; DIMENSIONS],
-    /// Of each level with nulls: its number, and the bits of its elements.
+    /// For each dimension of the array, the one in which it is stored.
+    stored: [usize; DIMENSIONS],
+    is_permuted: bool,
+    /// Of each level with nulls: its last dimension, and the bits of its elements.
     nulls: [(usize, Bits); MASKS],
     null_levels: usize,
     typestr: [c_char; CAI_TYPESTR_SIZE],
@@ -47,11 +55,11 @@ fn malformed(field: &str, found: &dyn fmt::Display, expected: &str) -> Failure {
     failure!(abi::CAI_ERR_ARROW, "{field}", found = "{found}", expected = "{expected}")
 }
 
-/// The type of one structure of a schema.
+/// The type of one structure of a schema, and the tensors that its lists are.
 ///
 /// # Safety
 /// `schema` is live.
-unsafe fn format_of(schema: &Schema) -> Result<Format> {
+unsafe fn format_of(schema: &Schema) -> Result<(Format, Option<Tensor>)> {
     if schema.format.is_null() {
         return Err(malformed("format", &"NULL", "a format string"));
     }
@@ -66,9 +74,17 @@ unsafe fn format_of(schema: &Schema) -> Result<Format> {
         );
     }
     // SAFETY: the metadata is live (this function's contract).
-    let is_bool8 = unsafe { has_extension(schema.metadata, b"arrow.bool8") }?;
-    match format::parse(text, is_bool8) {
-        Some(format) => Ok(format),
+    let [name, metadata] = unsafe { extension(schema.metadata) }?;
+    match format::parse(text, name == b"arrow.bool8") {
+        Some(Format::List(size)) if name == tensor::NAME => match Tensor::parse(metadata, size) {
+            Some(tensor) => Ok((Format::List(size), Some(tensor))),
+            None => Err(malformed(
+                "metadata",
+                &format_args!("\"{}\"", metadata.escape_ascii()),
+                "a shape of as many elements, and a permutation of it",
+            )),
+        },
+        Some(format) => Ok((format, None)),
         None => fail!(
             CAI_ERR_CONVERT_TYPE,
             "format",
@@ -77,40 +93,6 @@ unsafe fn format_of(schema: &Schema) -> Result<Format> {
              fixed_size_binary, or fixed_size_list of these"
         ),
     }
-}
-
-/// Returns true if the metadata name this extension type.
-///
-/// # Safety
-/// `metadata` is NULL or points to metadata as Arrow encodes it.
-unsafe fn has_extension(metadata: *const c_char, name: &[u8]) -> Result<bool> {
-    if metadata.is_null() {
-        return Ok(false);
-    }
-    let mut at = metadata.cast::<u8>();
-    let number = |at: &mut *const u8| {
-        // SAFETY: each text, and the list, begins with a number of 4 bytes that need not be aligned
-        // (this function's contract).
-        let value = unsafe { at.cast::<i32>().read_unaligned() };
-        *at = at.wrapping_add(4);
-        match usize::try_from(value) {
-            Ok(value) => Ok(value),
-            Err(_) => Err(malformed("metadata", &format_args!("a size of {value}"), "at least 0")),
-        }
-    };
-    for _ in 0..number(&mut at)? {
-        let mut pair = [&[][..]; 2];
-        for text in &mut pair {
-            let size = number(&mut at)?;
-            // SAFETY: as many bytes follow their number (this function's contract).
-            *text = unsafe { slice::from_raw_parts(at, size) };
-            at = at.wrapping_add(size);
-        }
-        if pair == [b"ARROW:extension:name", name] {
-            return Ok(true);
-        }
-    }
-    Ok(false)
 }
 
 /// Checks the members of one array that do not depend on others.
@@ -176,8 +158,11 @@ unsafe fn child<T: Copy>(children: *mut *mut T) -> Result<T> {
 unsafe fn tree(array: &Array, schema: &Schema) -> Result<Tree> {
     let bits = Bits { bitmap: ptr::null(), start: 0, count: 0 };
     let mut tree = Tree {
+        depth: 0,
         ndim: 0,
         shape: [0; DIMENSIONS],
+        stored: [0; DIMENSIONS],
+        is_permuted: false,
         nulls: [(0, bits); MASKS],
         null_levels: 0,
         typestr: [0; CAI_TYPESTR_SIZE],
@@ -187,6 +172,7 @@ unsafe fn tree(array: &Array, schema: &Schema) -> Result<Tree> {
     let (mut array, mut schema) = (*array, *schema);
     // The elements of this level that belong to the array: the first one and their number.
     let (mut begin, mut count, mut extent) = (0, array.length, array.length);
+    let mut tensor: Option<Tensor> = None;
     for depth in 0.. {
         let of_schema = |failure| inside(failure, depth).within(format_args!("schema."));
         let of_array = |failure| inside(failure, depth).within(format_args!("array."));
@@ -198,7 +184,7 @@ unsafe fn tree(array: &Array, schema: &Schema) -> Result<Tree> {
             )));
         }
         // SAFETY: the schema is live (this function's contract).
-        let format = unsafe { format_of(&schema) }.map_err(of_schema)?;
+        let (format, lists) = unsafe { format_of(&schema) }.map_err(of_schema)?;
         let (buffers, children) = if let Format::List(_) = format { (1, 1) } else { (2, 0) };
         if schema.n_children != children {
             return Err(of_schema(malformed(
@@ -208,22 +194,26 @@ unsafe fn tree(array: &Array, schema: &Schema) -> Result<Tree> {
             )));
         }
         check(&array, buffers, children).map_err(of_array)?;
-        let Some(place) = tree.shape.get_mut(depth) else {
+        let added = match &tensor {
+            Some(tensor) => tree.add_tensor(tensor),
+            None => tree.add_dimension(extent, tree.ndim),
+        };
+        if added.is_none() {
             return fail!(
                 CAI_ERR_NDIM,
                 "schema",
                 found = "lists nested deeper than that",
                 expected = "at most {DIMENSIONS} dimensions"
             );
-        };
-        *place = extent;
-        tree.ndim = depth + 1;
+        }
+        tree.depth = depth;
         // `check` has found no overflow in this sum's largest value.
         let start = array.offset + begin;
         // SAFETY: `check` has found one buffer at least (this function's contract).
         let bitmap = unsafe { array.buffers.read() }.cast::<u8>();
         if count > 0 && array.null_count != 0 {
-            tree.add_nulls(depth, bitmap, start, count, array.null_count).map_err(of_array)?;
+            tree.add_nulls(tree.ndim.saturating_sub(1), bitmap, start, count, array.null_count)
+                .map_err(of_array)?;
         }
         match format {
             Format::Value(typestr) => {
@@ -255,7 +245,7 @@ unsafe fn tree(array: &Array, schema: &Schema) -> Result<Tree> {
                     )
                     .within(format_args!("array.")));
                 };
-                ((begin, count), extent) = (next, size);
+                ((begin, count), extent, tensor) = (next, size, lists);
             }
         }
     }
@@ -263,6 +253,45 @@ unsafe fn tree(array: &Array, schema: &Schema) -> Result<Tree> {
 }
 
 impl Tree {
+    /// Adds a dimension that is stored as the dimension `stored`.
+    fn add_dimension(&mut self, extent: i64, stored: usize) -> Option<()> {
+        *self.shape.get_mut(self.ndim)? = extent;
+        *self.stored.get_mut(self.ndim)? = stored;
+        self.ndim += 1;
+        Some(())
+    }
+
+    /// Adds the dimensions of tensors in their proper order.
+    fn add_tensor(&mut self, tensor: &Tensor) -> Option<()> {
+        let (first, extents) = (self.ndim, tensor.extents());
+        let permutation = tensor.permutation();
+        self.is_permuted |= permutation.is_some();
+        for index in 0..tensor.ndim() {
+            let stored = permutation.map_or(index, |order| order[index] as usize);
+            self.add_dimension(extents[stored], first + stored)?;
+        }
+        Some(())
+    }
+
+    /// Writes the strides of a permuted array, whose elements have `itemsize` bytes. `None` if they
+    /// overflow.
+    fn strides(&self, itemsize: i64) -> Option<[i64; DIMENSIONS]> {
+        let (mut extents, mut steps, mut strides) =
+            ([1; DIMENSIONS], [0; DIMENSIONS], [0; DIMENSIONS]);
+        for (&stored, &extent) in self.stored.iter().zip(&self.shape).take(self.ndim) {
+            *extents.get_mut(stored)? = extent;
+        }
+        let mut step = itemsize;
+        for index in (0..self.ndim).rev() {
+            steps[index] = step;
+            step = step.checked_mul(extents[index].max(1))?;
+        }
+        for (stride, &stored) in strides.iter_mut().zip(&self.stored).take(self.ndim) {
+            *stride = *steps.get(stored)?;
+        }
+        Some(strides)
+    }
+
     /// Adds the nulls of a level.
     fn add_nulls(
         &mut self,
@@ -415,6 +444,23 @@ pub unsafe fn from_arrow(given: *mut DeviceArray, schema: *const Schema) -> Resu
     let validate::Described { layout, .. } = unsafe { validate::describe(&array) }?;
     layout.nbytes()?;
     let is_bits = layout.is_packed_bits();
+    let bits = layout.bits;
+    let strides = if tree.is_permuted {
+        // Packed bits have no strides, neither as values nor as the bitmap of a tensor's elements.
+        let all_bits = tree.nulls.iter().take(tree.null_levels);
+        if is_bits || all_bits.into_iter().any(|(level, _)| level + 1 == tree.ndim) {
+            return fail!(
+                CAI_ERR_CONVERT_STRIDES,
+                "schema.metadata",
+                found = "a permutation of dimensions that bits are stored for",
+                expected = "dimensions in the stored order, for bits are packed in C order"
+            );
+        }
+        Some(tree.strides(bits / 8).ok_or_else(Failure::internal)?)
+    } else {
+        None
+    };
+    array.strides = strides.as_ref().map_or(ptr::null(), |strides| strides.as_ptr());
     let elements = crate::layout::count(shape)?;
     let mut values = Bits { bitmap: tree.data.cast(), start: tree.start, count: elements };
     if is_empty {
@@ -422,12 +468,12 @@ pub unsafe fn from_arrow(given: *mut DeviceArray, schema: *const Schema) -> Resu
     } else if tree.data.is_null() {
         return fail!(
             CAI_ERR_DATA_NULL,
-            ("array.{}buffers[1]", Children(tree.ndim - 1)),
+            ("array.{}buffers[1]", Children(tree.depth)),
             found = "NULL",
             expected = ("an address, for the array has {elements} elements")
         );
     } else if !is_bits {
-        let before = tree.start.checked_mul(layout.bits / 8);
+        let before = tree.start.checked_mul(bits / 8);
         let address = before.and_then(|before| (tree.data as u64).checked_add_signed(before));
         let Some(address) = address else {
             return fail!(
@@ -452,7 +498,7 @@ pub unsafe fn from_arrow(given: *mut DeviceArray, schema: *const Schema) -> Resu
         if at.r#type != abi::CAI_DEVICE_CPU {
             return fail!(
                 CAI_ERR_CONVERT_BIT_OFFSET,
-                ("array.{}offset", Children(level)),
+                ("array.{}offset", Children(level.min(tree.depth))),
                 found = ("a first bit {} in {} memory", bits.start, Name(at.r#type)),
                 expected = "a multiple of 8, for only bits in host memory are copied"
             );
@@ -519,7 +565,8 @@ unsafe fn with_masks(
         let (data, shape) = (copies.address_of(bits), extents.as_ptr());
         // SAFETY: there are at most `MASKS` levels, as many as `shapes` has.
         unsafe {
-            place.write(cai_array { data, shape, typestr: format::BITS, ..array });
+            let (typestr, strides) = (format::BITS, ptr::null());
+            place.write(cai_array { data, shape, strides, typestr, ..array });
             array.mask = place;
             place = place.add(1);
         }

@@ -12,6 +12,8 @@ mod bits;
 mod export;
 mod format;
 mod import;
+mod metadata;
+mod tensor;
 
 pub use export::to_arrow;
 pub use import::from_arrow;

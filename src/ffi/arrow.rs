@@ -16,7 +16,8 @@ use crate::arrow;
 /// the array, and those of a list, with trailing extents of 1, are the mask of that mask. Dates of
 /// 4 bytes and times of 4 bytes become the integers that Arrow stores; times of 8 bytes become
 /// durations. `fixed_size_binary` becomes opaque bytes (`|V4`), because text would end at its first
-/// NUL. Names, time zones and metadata are lost, except that `arrow.bool8` becomes `|b1`.
+/// NUL. Names, time zones and metadata are lost, except that `arrow.bool8` becomes `|b1`, and that
+/// `arrow.fixed_shape_tensor` gives its dimensions, in the order of its permutation.
 ///
 /// `array`: if the function succeeds, it was moved, and its `release` is NULL. If it fails, nothing
 /// has changed, and the caller must still release it. For an `ArrowArray` in host memory, copy it
