@@ -1,4 +1,5 @@
-//! Environment variables, read without allocation.
+//! Environment variables, read without allocation. In a program that runs with more rights than its
+//! user, such as a set-user-id program, none is set: it could name a library to load.
 //!
 //! May use: nothing.
 //! Unsafe: on Unix, reads the C library's environment.
@@ -16,6 +17,9 @@ impl Variable {
     /// Reads a variable; `None` where it is not set.
     #[cfg(unix)]
     pub fn read(name: &CStr) -> Option<Self> {
+        if has_more_rights() {
+            return None;
+        }
         // SAFETY: the name is terminated. As with every use of the environment in C, no other
         // thread may change it meanwhile.
         let value = unsafe { libc::getenv(name.as_ptr()) };
@@ -51,4 +55,24 @@ impl Variable {
         // The last byte is always 0.
         CStr::from_bytes_until_nul(&self.bytes).unwrap_or_default()
     }
+}
+
+/// Returns true if the program has more rights than the user who started it and set its
+/// environment.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn has_more_rights() -> bool {
+    // The kernel's own answer, which `secure_getenv` uses too; not every C library has that.
+    // SAFETY: reads a number that the kernel passed to the program.
+    unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
+}
+
+/// Returns true if the program has more rights than the user who started it and set its
+/// environment.
+#[cfg(all(unix, not(any(target_os = "linux", target_os = "android"))))]
+fn has_more_rights() -> bool {
+    unsafe extern "C" {
+        /// The `libc` crate does not declare it for every system that has it.
+        safe fn issetugid() -> std::ffi::c_int;
+    }
+    issetugid() != 0
 }

@@ -2,19 +2,21 @@
 //! environment. Nothing is overridden by default, as the specification requires ("Design
 //! Motivations" 3, "Interface Requirements").
 //!
-//! May use: `abi`, `error`, `sync`.
+//! May use: `abi`, `environment`, `error`, `sync`.
 //! Unsafe: none.
 
+use std::ffi::CStr;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::abi;
+use crate::environment::Variable;
 use crate::error::{Result, fail};
 
 /// The bits that can be set for the whole process.
 pub(super) const BITS: u32 =
     abi::CAI_SYNC_IGNORE | abi::CAI_SYNC_EXPORT_NONE | abi::CAI_SYNC_CONSERVATIVE;
 
-const VARIABLE: &str = "CAI_SYNC";
+const VARIABLE: &CStr = c"CAI_SYNC";
 
 /// The process's bits, once they are read.
 static POLICY: AtomicU32 = AtomicU32::new(UNREAD);
@@ -52,8 +54,9 @@ pub fn set(bits: u32) -> Result<()> {
 #[inline(never)]
 fn read() -> Result<u32> {
     let mut bits = 0;
-    let text = std::env::var_os(VARIABLE).unwrap_or_default();
-    for word in text.to_string_lossy().split(',').map(str::trim) {
+    let variable = Variable::read(VARIABLE);
+    let text = variable.as_ref().map_or(c"", Variable::as_c_str).to_string_lossy();
+    for word in text.split(',').map(str::trim) {
         bits |= match word {
             "" | "1" => 0,
             "0" => abi::CAI_SYNC_IGNORE | abi::CAI_SYNC_EXPORT_NONE,
@@ -64,7 +67,7 @@ fn read() -> Result<u32> {
             _ => {
                 return fail!(
                     CAI_ERR_ENVIRONMENT,
-                    "{VARIABLE}",
+                    "CAI_SYNC",
                     found = "\"{word}\"",
                     expected = "words out of 0, 1, ignore, export-none, conservative, with commas \
                      between them"

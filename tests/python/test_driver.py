@@ -4,8 +4,10 @@ Each case is a process of its own that uses the library through ctypes, as a str
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
+import tempfile
 import textwrap
 
 import pytest
@@ -567,3 +569,46 @@ def test_calls_from_inside_of_the_driver(tmp_path, library_path):
         capture_output=True, text=True, timeout=60,
     )  # fmt: skip
     assert done.stdout == "301 301 301\n", done.stdout + done.stderr
+
+
+# --- more rights than the user ------------------------------------------------------------------------------------
+
+RIGHTS = """
+#include <cai/cai.h>
+#include <stdio.h>
+int main(void) {
+    uint32_t policy = 0;
+    cai_driver_info info;
+    cai_error error = {0};
+    cai_status synced = cai_sync_policy_get(&policy, NULL);
+    cai_status found = cai_driver_info_get(&info, &error);
+    printf("%d %u %d %s\\n", (int)synced, (unsigned)policy, (int)found, error.message);
+}
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root makes a program of another user")
+def test_set_user_id_programs_ignore_the_environment():
+    """Their user could otherwise name a library that runs with the rights of their owner."""
+    with tempfile.TemporaryDirectory() as folder:
+        folder = pathlib.Path(folder)
+        folder.chmod(0o755)
+        source, program, library = folder / "rights.c", folder / "rights", folder / "libcai.so.1"
+        source.write_text(RIGHTS)
+        shutil.copy(os.environ.get("CAI_LIBRARY", BUILT / "libcai.so"), library)
+        library.chmod(0o755)
+        run("gcc", f"-I{ROOT / 'include'}", source, "-o", program, library, f"-Wl,-rpath,{folder}")
+        variables = {"CAI_CUDA_DRIVER": "/nowhere/another.so", "CAI_SYNC": "conservative"}
+
+        def output(mode):
+            os.chown(program, 65533, 65533)
+            program.chmod(mode)
+            done = subprocess.run([program], user=65534, group=65534, extra_groups=[], env=variables, capture_output=True, text=True)
+            assert done.returncode == 0, done.stderr
+            return done.stdout
+
+        plain, more = output(0o755), output(0o4755)
+        assert plain.startswith("0 64 ") and "/nowhere/another.so" in plain, plain
+        if os.statvfs(folder).f_flag & os.ST_NOSUID:
+            pytest.skip("the file system has no set-user-id programs")
+        assert more.startswith("0 0 ") and "/nowhere" not in more, more
