@@ -321,7 +321,9 @@ pub unsafe extern "C-unwind" fn cai_array_identify(
 /// ended and cannot be started again, later calls try to; those that release an owner do its work
 /// instead, on the calling thread. References that are still pending when the process exits are not
 /// released; a `destroy` that runs while it exits may find that the driver has shut down
-/// (`CUDA_ERROR_DEINITIALIZED`).
+/// (`CUDA_ERROR_DEINITIALIZED`). From when a Python in the process begins to end, and until one
+/// begins again, the thread releases nothing, because a `destroy` may be a Python function: what
+/// is due then is never released.
 ///
 /// `stream`: as `consumer_stream` in `cai_array_consume_begin`, of CUDA; for HIP see
 /// `cai_array_release_after`. For `CAI_STREAM_NONE` the owner is released at once.

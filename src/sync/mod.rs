@@ -23,6 +23,7 @@ pub mod outgoing;
 mod pending_work;
 pub mod policy;
 pub mod produce;
+mod python_end;
 pub mod release_queue;
 
 use crate::abi;

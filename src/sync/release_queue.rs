@@ -1,7 +1,7 @@
 //! Deferred release: releases owners once nothing of the work before them can be running.
 //!
-//! May use: `abi`, `driver`, `error`, `library`, `observer`, `owner`, `sync`,
-//! `sync::detached_thread`, `sync::element`, `sync::handover`, `sync::pending_work`, `unwind`.
+//! May use: `abi`, `driver`, `error`, `observer`, `owner`, `sync`, `sync::detached_thread`,
+//! `sync::element`, `sync::handover`, `sync::pending_work`, `sync::python_end`, `unwind`.
 //! Unsafe: releases owners, and shares user objects with the driver.
 //!
 //! An event is recorded on the stream. A background thread of this library polls it; once it has
@@ -23,7 +23,7 @@
 //! forked child has no thread; nothing is released there.
 
 use std::cell::UnsafeCell;
-use std::ffi::{CStr, c_int, c_void};
+use std::ffi::c_void;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -34,7 +34,6 @@ use crate::driver::{
     self, Api, CUevent, CUgraph, CallingThread, Capture, Driver, Event, Function, Stream,
 };
 use crate::error::{Failure, Result, fail};
-use crate::library::Library;
 use crate::observer;
 use crate::owner;
 use crate::sync::detached_thread::{self, Program};
@@ -42,6 +41,7 @@ use crate::sync::element::{Content, Node, Space};
 use crate::sync::handover::Handover;
 use crate::sync::names_a_stream;
 use crate::sync::pending_work::{Answer, PendingWork};
+use crate::sync::python_end::python_is_ending;
 use crate::unwind;
 
 /// The first pause between polls. Each pause is twice as long as the one before, up to the longest.
@@ -331,20 +331,6 @@ fn ended() {
     }
 }
 
-/// Returns true if the process contains a CPython that ends or has ended. Then the remaining owners
-/// are left alone, as at the exit of the process: a function that needs the interpreter ends the
-/// thread while the interpreter ends, and crashes afterwards.
-fn python_is_ending() -> bool {
-    type Query = unsafe extern "C" fn() -> c_int;
-    let program = Library::program();
-    // SAFETY: the functions have this type in every version of CPython.
-    let find = |name: &CStr| unsafe { program.get::<Query>(name) };
-    let Some(is_initialized) = find(c"Py_IsInitialized") else { return false };
-    let is_finalizing = find(c"Py_IsFinalizing").or_else(|| find(c"_Py_IsFinalizing"));
-    // SAFETY: both may be called by any thread at any time.
-    unsafe { is_initialized() == 0 || is_finalizing.is_some_and(|query| query() != 0) }
-}
-
 /// Waits until the thread has left the driver, and keeps it out: the driver is about to shut down.
 #[cfg(unix)]
 extern "C" fn at_exit() {
@@ -557,11 +543,15 @@ unsafe fn ask(node: *mut Node) -> Option<Answer> {
     }
 }
 
-/// Releases the owner of an element.
+/// Releases the owner of an element. Keeps its reference for ever while Python ends: its `destroy`
+/// may need the interpreter, and which ones do cannot be known.
 ///
 /// # Safety
 /// The element is the calling thread's, and in no list.
 unsafe fn release(node: *mut Node) {
+    if python_is_ending() {
+        return;
+    }
     // SAFETY: `fill` made it, and the owner is alive, because its reference is released here.
     unsafe {
         let (owner, _) = Space::empty(node);

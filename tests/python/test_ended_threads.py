@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from test_driver import driver, ending, python  # noqa: F401
-from test_sync import built  # noqa: F401
+from test_sync import built, run  # noqa: F401
 
 
 @pytest.mark.skipif(sys.version_info >= (3, 14), reason="PyGILState_Ensure crashes while CPython deletes its interpreter")
@@ -26,6 +26,34 @@ def test_exit_with_python_functions_pending(driver):  # noqa: F811
             """,
             LD_LIBRARY_PATH=driver,
         )
+
+
+def test_a_python_function_due_after_the_interpreter(driver, tmp_path):  # noqa: F811
+    """The work ends once the interpreter is gone: a function of ctypes is not called any more."""
+    source, library = tmp_path / "late.c", tmp_path / "late.so"
+    source.write_text(
+        """
+        #include <unistd.h>
+        static volatile int is_open;
+        void gate(void *unused) { (void)unused; while (!is_open) usleep(1000); }
+        void after_python(void) { is_open = 1; usleep(300000); }
+        """
+    )
+    run("gcc", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", source, "-o", library)
+    python(
+        f"""
+        destroy = cai_ctypes.DESTROY(lambda context: None)
+        d, late, owner = Driver(), c.CDLL({str(library)!r}), c.c_void_p()
+        stream = d.stream()
+        c.pythonapi.Py_AtExit.argtypes = [c.c_void_p]
+        assert c.pythonapi.Py_AtExit(c.cast(late.after_python, c.c_void_p)) == 0
+        assert cai.cai_owner_create(None, destroy, c.byref(owner), None) == 0
+        d.cuda.cuLaunchHostFunc.argtypes = [c.c_void_p] * 3
+        assert d.cuda.cuLaunchHostFunc(stream, c.cast(late.gate, c.c_void_p), None) == 0
+        assert cai.cai_owner_release_after(owner, stream, c.byref(error)) == 0
+        """,
+        LD_LIBRARY_PATH=driver,
+    )
 
 
 def test_exit_while_threads_import(driver):  # noqa: F811
