@@ -40,7 +40,7 @@ extern "C" {
 #endif
 
 /* Grows with the table below. A simulator supports all versions up to its own. */
-#define CUDASIM_VERSION 5
+#define CUDASIM_VERSION 6
 
 /* The mode of an access. Both together: the bytes are read and then written. */
 #define CUDASIM_READ 1u
@@ -155,6 +155,8 @@ typedef struct cudasim_api {
     size_t (*take_json)(char *out, size_t capacity);        /* since version 4 */
     int (*synchronize)(unsigned milliseconds);              /* since version 4 */
     void (*set_condition)(uint64_t handle, unsigned value); /* since version 5 */
+    void (*host_waited)(const void *address, size_t nbytes, uint64_t value,
+                        unsigned flags); /* since version 6 */
 } cudasim_api;
 
 /*
@@ -264,6 +266,21 @@ static inline void cudasim_hb_after(const void *object) {
     const cudasim_api *sim = cudasim_find();
     if (sim != NULL) {
         sim->hb_after(object);
+    }
+}
+
+/*
+ * Reports that this thread has read a number of 4 or 8 bytes that a stream writes with
+ * cuStreamWriteValue32 or cuStreamWriteValue64, and that it satisfies the comparison with `value`:
+ * `flags` is as in cuStreamWaitValue32, 0 for "at least". What happens before the writes that may
+ * have satisfied it happens before everything that this thread does afterwards. Call it after the
+ * loop that polls.
+ */
+static inline void cudasim_host_waited(const void *address, size_t nbytes, uint64_t value,
+                                       unsigned flags) {
+    const cudasim_api *sim = cudasim_find();
+    if (sim != NULL) {
+        sim->host_waited(address, nbytes, value, flags);
     }
 }
 

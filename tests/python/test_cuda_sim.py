@@ -131,6 +131,17 @@ def test_a_wait_that_may_run_first_is_named(programs):
         assert ordered.returncode == 1 and "\n0 races" in f"\n{ordered.stdout}", ordered.stdout
 
 
+def test_order_that_is_not_observed_has_its_remedy(programs):
+    """The report names what the program may have done, and the annotation for it."""
+    done = sim("--", programs, "run", "values/host_polls_unseen")
+    assert re.search(r"the number at 0x\w+, which a stream wrote after the first.*cudasim_host_waited", done.stdout), done.stdout
+    done = sim("--", programs, "run", "threads/freed_by_the_last_reference")
+    assert re.search(r"missing: Host thread \d+ has waited for the first: order it before host thread \d+", done.stdout), done.stdout
+    assert "counter of references" in done.stdout and "--host-threads=ordered" in done.stdout
+    ordered = sim("--host-threads=ordered", "--", programs, "run", "threads/freed_by_the_last_reference", check=False)
+    assert ordered.returncode == 1 and "\n0 races" in f"\n{ordered.stdout}", ordered.stdout
+
+
 @pytest.fixture(scope="session")
 def processes(driver, tmp_path_factory):
     return compile_program(driver, tmp_path_factory.mktemp("processes") / "processes", [SIM / "tests/processes.c"])

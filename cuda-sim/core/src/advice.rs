@@ -74,6 +74,14 @@ pub fn missing(first: &Site, second: &Site) -> String {
     }
 }
 
+/// Returns the order that is missing if another host thread has waited for the first access.
+pub fn order_of_threads(waited: u64, thread: u64) -> String {
+    format!(
+        "Host thread {waited} has waited for the first: order it before host thread {thread}, by a \
+         lock, a join, or cudasim_hb_before and cudasim_hb_after around what orders them already."
+    )
+}
+
 /// Returns one side of a race.
 pub fn side(site: &Site, mode: u32) -> Side {
     Side {

@@ -13,21 +13,21 @@ use crate::advice;
 use crate::clock::{Clock, Epoch, Knowledge};
 use crate::config::Races;
 use crate::foreign::Foreign;
-use crate::journal::Journal;
 use crate::open_waits::OpenWaits;
 use crate::processes::{Count, Entry};
 use crate::race::Race;
-use crate::rules::{MissingCall, RULES, Rules};
+use crate::rules::{MissingCall, Rules};
 use crate::shadow::{Mark, Shadow};
 use crate::site::{Content, Moment, Place, Site};
 use crate::stack::{StackId, Stacks};
 use crate::timeline::Timeline;
 use crate::waits::Waits;
 use std::borrow::Cow;
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Weak};
 
 mod numbers;
+mod reports;
 
 struct ActorState {
     clock: Clock,
@@ -47,6 +47,8 @@ struct Slot {
     state: Option<ActorState>,
 }
 
+const ENDED_HOSTS: usize = 16;
+
 /// Ended actors that are considered for the reuse of a number to which something still refers.
 const CONSIDERED: usize = 16;
 
@@ -59,6 +61,8 @@ pub struct Checker {
     pub foreign: Foreign,
     /// Ended actors whose numbers something may still refer to.
     retired: Vec<(Weak<Number>, Actor)>,
+    /// The last host threads that ended, with what they knew, for reports.
+    ended_hosts: VecDeque<(Arc<Life>, Clock)>,
     /// What was published at an address.
     objects: HashMap<usize, Knowledge>,
     pub stacks: Stacks,
@@ -105,6 +109,7 @@ impl Checker {
             numbers: Numbers::default(),
             foreign: Foreign::default(),
             retired: Vec::new(),
+            ended_hosts: VecDeque::new(),
             objects: HashMap::new(),
             stacks: Stacks::default(),
             races: Vec::new(),
@@ -164,6 +169,10 @@ impl Checker {
         let slot = &mut self.actors[actor];
         let Some(ended) = slot.state.take() else { return };
         slot.own = ended.clock.own;
+        if matches!(ended.life.who, Who::Host { .. }) {
+            self.ended_hosts.truncate(ENDED_HOSTS - 1);
+            self.ended_hosts.push_front((ended.life.clone(), ended.clock));
+        }
         if self.retired.len() == self.retired.capacity() {
             self.retired.retain(|(number, _)| number.strong_count() > 0);
         }
@@ -444,6 +453,8 @@ impl Checker {
             advice,
             wait: None,
             threads: None,
+            waited: None,
+            number: None,
             remark,
             rows: Vec::new(),
         };
@@ -519,7 +530,11 @@ impl Checker {
             MissingCall::End | MissingCall::LaterEnd => true,
         });
         let rule = missing_call.map(MissingCall::rule);
-        let advice = advice::missing(&first.site, &second.site);
+        let (waited, number) = self.not_observed(first, moment);
+        let advice = waited.map_or_else(
+            || advice::missing(&first.site, &second.site),
+            |waited| advice::order_of_threads(waited, second.site.thread),
+        );
         let advice = missing_call.map_or(advice.clone(), |what| {
             advice::missing_call(what, &first.site, &second.site) + &advice
         });
@@ -536,6 +551,8 @@ impl Checker {
             advice,
             threads: (self.threads_seen && first.site.thread != second.site.thread)
                 .then_some((first.site.thread, second.site.thread)),
+            waited,
+            number,
             remark: false,
             rows: self.timeline.as_ref().map_or_else(Vec::new, |timeline| {
                 timeline.rows(&first.site, first.epoch, &second.site)
@@ -547,79 +564,5 @@ impl Checker {
         } else {
             self.open.hold(race, key, needs);
         }
-    }
-
-    // --- reports ---
-
-    /// Returns the number of races and broken rules that were found and not taken.
-    pub fn found(&self) -> usize {
-        self.races.iter().filter(|race| !race.remark).count()
-    }
-
-    /// Returns the texts of races that were not printed yet.
-    pub fn print(&mut self) -> Vec<String> {
-        let fresh = self.printed..self.races.len();
-        self.printed = self.races.len();
-        self.races[fresh].iter().map(|race| race.text(&self.stacks)).collect()
-    }
-
-    /// Writes what the journal does not have yet.
-    pub fn write(&mut self, journal: &mut Journal) {
-        for race in &self.races[self.journaled..] {
-            journal.race(race.id, race.json(&self.stacks));
-        }
-        self.journaled = self.races.len();
-        if journal.has_open() || self.open.held().next().is_some() {
-            let held = self.open.held().map(|race| race.id).collect();
-            journal.withdraw_all_but(&held);
-            for race in self.open.held() {
-                journal.open_race(race.id, || race.json(&self.stacks));
-            }
-        }
-    }
-
-    pub fn json(&self) -> Vec<serde_json::Value> {
-        self.races.iter().map(|race| race.json(&self.stacks)).collect()
-    }
-
-    /// Returns the number of exchanges, and how often each rule was broken.
-    pub fn summary(&self) -> Option<String> {
-        let [_, exports, begins, ends, waits, after, destroyed] = self.rules.notes;
-        if !self.strict {
-            return None;
-        }
-        let mut text = format!(
-            "cai-race: {exports} exports, {begins} begins, {ends} ends, {waits} waits of the host, \
-             {after} releases after a stream, {destroyed} owners destroyed\n"
-        );
-        for (rule, sentence) in RULES {
-            let count = self.races.iter().filter(|race| race.rule == Some(rule)).count();
-            if count > 0 {
-                text += &format!("cai-race: {rule} {count} times: {sentence}\n");
-            }
-        }
-        Some(text)
-    }
-
-    /// Returns the text of all races that were not taken.
-    pub fn texts(&self) -> String {
-        self.races.iter().map(|race| race.text(&self.stacks)).collect()
-    }
-
-    /// Clears the races found so far, so that they are reported once more if they occur again.
-    /// Returns their number.
-    pub fn take(&mut self, journal: Option<&mut Journal>) -> usize {
-        self.end_open_waits();
-        let count = self.found();
-        if let Some(journal) = journal {
-            self.write(journal);
-            if !self.races.is_empty() {
-                journal.taken(self.newest);
-            }
-        }
-        self.races.clear();
-        self.reported.clear();
-        (self.printed, self.journaled) = (0, 0);
-        count
     }
 }

@@ -59,6 +59,7 @@ pub struct Api {
     pub take_json: extern "C" fn(*mut u8, usize) -> usize,
     pub synchronize: extern "C" fn(u32) -> i32,
     pub set_condition: extern "C" fn(u64, u32),
+    pub host_waited: extern "C" fn(u64, usize, u64, u32),
 }
 
 /// `cudasim_cai_note` of cudasim.h.

@@ -72,8 +72,8 @@ struct Write {
     found: bool,
     /// `None`: any number.
     value: Option<u64>,
-    /// Keeps the number of its actor, if `clock` does not.
-    _site: Option<Arc<Site>>,
+    /// Keeps the number of its actor too. `None`: not known.
+    site: Option<Arc<Site>>,
 }
 
 /// Stands for all writes before those that are known.
@@ -197,13 +197,13 @@ impl<K> OpenWaits<K> {
             writes.extend(self.words[&other].iter().map(part));
         } else if !before.is_empty() {
             let whole = Access::range(word.address, word.end() - word.address, WRITE);
-            let first = Write { epoch: BEFORE, clock: None, found: true, value: None, _site: None };
+            let first = Write { epoch: BEFORE, clock: None, found: true, value: None, site: None };
             let write = |(epoch, site): &(Epoch, Arc<Site>)| Write {
                 epoch: *epoch,
                 clock: None,
                 found: false,
                 value: word.of(&whole, site.content).filter(|_| before.len() == 1),
-                _site: Some(site.clone()),
+                site: Some(site.clone()),
             };
             writes.push(first);
             writes.extend(before.iter().map(write));
@@ -236,7 +236,7 @@ impl<K> OpenWaits<K> {
             clock: Some(moment.clock.clone()),
             found,
             value,
-            _site: None,
+            site: Some(moment.mark.site.clone()),
         });
     }
 
@@ -310,6 +310,18 @@ impl<K> OpenWaits<K> {
             }
         };
         self.open.iter().filter_map(need).collect()
+    }
+
+    /// Returns the address of a number that a stream wrote after an access, which one of this
+    /// knowledge may have read in a loop.
+    pub fn written_after(&self, first: Epoch, second: &Clock) -> Option<u64> {
+        let is_value = |write: &Write| {
+            let site = write.site.as_ref();
+            let is_store = site.is_some_and(|site| site.label.contains("cuStreamWriteValue"));
+            is_store && write.comes_after(first) && !second.knows(write.epoch)
+        };
+        let mut words = self.words.iter();
+        words.find(|(_, writes)| writes.iter().any(is_value)).map(|(word, _)| word.address)
     }
 
     /// Returns whether waits that ended later order an access before one of this knowledge.

@@ -26,6 +26,10 @@ pub struct Race {
     /// The host threads of the two sides, if they differ and an order between them may exist that
     /// the checker does not see.
     pub threads: Option<(u64, u64)>,
+    /// The other host thread that has waited for the first.
+    pub waited: Option<u64>,
+    /// The address of a number that a stream wrote after the first, and the host may have read.
+    pub number: Option<u64>,
     /// Whether this is a remark and not a fault.
     pub remark: bool,
     /// What came before, if the report draws it.
@@ -127,12 +131,23 @@ impl Race {
 
     /// Returns what to do if the program orders its host threads in a way that is not observed.
     fn note(&self) -> Option<String> {
-        let (first, second) = self.threads?;
-        Some(format!(
-            "not observed: order of host threads {first} and {second} by atomics, as by a lock \
-             that was free or a future that was ready. If there is one: cudasim_hb_before and \
-             cudasim_hb_after, or --host-threads=ordered."
-        ))
+        let number = self.number.map(|address| {
+            format!(
+                "not observed: a host thread that reads the number at {address:#x}, which a stream \
+                 wrote after the first. If one does before the second: cudasim_host_waited."
+            )
+        });
+        let threads = self.waited.map(|waited| (waited, self.second.thread)).or(self.threads);
+        let threads = threads.map(|(first, second)| {
+            format!(
+                "not observed: order of host threads {first} and {second} by atomics, as by a lock \
+                 that was free, a future that was ready, or a counter of references (Arc, \
+                 shared_ptr). If there is one: cudasim_hb_before and cudasim_hb_after, or \
+                 --host-threads=ordered."
+            )
+        });
+        let notes: Vec<String> = number.into_iter().chain(threads).collect();
+        (!notes.is_empty()).then(|| notes.join("\n  "))
     }
 
     /// Returns the object of a report in JSON.

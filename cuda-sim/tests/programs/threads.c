@@ -189,6 +189,27 @@ static void *says_before_too_early(void *none) {
 // The annotation comes before the work that it should hand over.
 static void annotation_too_early(void) { both(says_before_too_early, says_after); }
 
+static void *waits_and_releases(void *annotated) {
+    CHECK(cuStreamSynchronize(a));
+    if (annotated != NULL) cudasim_hb_before(&flag);
+    raise_flag(&flag);
+    return NULL;
+}
+
+// A counter of references, as of Rust's Arc: the other thread waited, this one frees.
+static void last_reference(int annotated) {
+    prepare();
+    writes(a, p, N);
+    pthread_t other = start(waits_and_releases, annotated ? &flag : NULL);
+    await_flag(&flag);
+    if (annotated) cudasim_hb_after(&flag);
+    CHECK(cuMemFree(p));
+    finish(other);
+}
+
+static void freed_by_the_last_reference(void) { last_reference(0); }
+static void freed_by_the_annotated_last_reference(void) { last_reference(1); }
+
 static void *posts(void *none) {
     write_and_wait();
     sem_post(&semaphore);
@@ -559,5 +580,7 @@ const struct race_program programs_threads[] = {
     RACY(mutex_not_taken),
     RACY(two_mutexes),
     RACY(semaphore_not_taken),
+    RACY(freed_by_the_last_reference),
+    CORRECT(freed_by_the_annotated_last_reference),
     END_OF_PROGRAMS,
 };

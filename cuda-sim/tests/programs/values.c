@@ -382,6 +382,53 @@ static void not_ordered_by_graphs(void) {
     value_graph(a, b, alloc(N), flag(), 1);
 }
 
+// A host thread that reads the number in a loop. The checker does not see the loop.
+static uint32_t *polled(CUstream a, void *p, int early) {
+    uint32_t *f = alloc_pinned(4);
+    *f = 0;
+    if (early) CHECK(cuStreamWriteValue32(a, at_device(f), 1, CU_STREAM_WRITE_VALUE_DEFAULT));
+    writes(a, at_device(p), N);
+    CHECK(cuStreamWriteValue32(a, at_device(f), early ? 2 : 1, CU_STREAM_WRITE_VALUE_DEFAULT));
+    while (__atomic_load_n(f, __ATOMIC_ACQUIRE) == 0) {
+        cudasim_step(1);
+    }
+    return f;
+}
+
+static void host_polls(void) {
+    void *p = alloc_pinned(N);
+    uint32_t *f = polled(make_nonblocking(), p, 0);
+    cudasim_host_waited(f, 4, 1, CU_STREAM_WAIT_VALUE_GEQ);
+    host_reads(p, N);
+}
+
+static void host_polls_and_enqueues(void) {
+    void *p = alloc_pinned(N);
+    uint32_t *f = polled(make_nonblocking(), p, 0);
+    cudasim_host_waited(f, 4, 1, CU_STREAM_WAIT_VALUE_EQ);
+    writes(make_nonblocking(), at_device(p), N);
+}
+
+static void host_polls_unseen(void) {
+    void *p = alloc_pinned(N);
+    polled(make_nonblocking(), p, 0);
+    host_reads(p, N);
+}
+
+static void host_polls_an_earlier_value(void) {
+    void *p = alloc_pinned(N);
+    uint32_t *f = polled(make_nonblocking(), p, 1);
+    cudasim_host_waited(f, 4, 1, CU_STREAM_WAIT_VALUE_GEQ);
+    host_reads(p, N);
+}
+
+static void host_polls_the_later_value(void) {
+    void *p = alloc_pinned(N);
+    uint32_t *f = polled(make_nonblocking(), p, 1);
+    cudasim_host_waited(f, 4, 2, CU_STREAM_WAIT_VALUE_GEQ);
+    host_reads(p, N);
+}
+
 const struct race_program programs_values[] = {
     CORRECT(written_and_waited_for),
     RACY(written_too_early),
@@ -416,5 +463,10 @@ const struct race_program programs_values[] = {
     RACY(batch_write_races),
     CORRECT(ordered_by_graphs),
     RACY(not_ordered_by_graphs),
+    CORRECT(host_polls),
+    CORRECT(host_polls_and_enqueues),
+    RACY(host_polls_unseen),
+    RACY(host_polls_an_earlier_value),
+    CORRECT(host_polls_the_later_value),
     END_OF_PROGRAMS,
 };

@@ -18,7 +18,7 @@ use std::borrow::Cow;
 use std::ffi::{CStr, c_char, c_void};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-const VERSION: u32 = 5;
+const VERSION: u32 = 6;
 
 static API: Api = Api {
     struct_size: size_of::<Api>() as u32,
@@ -43,6 +43,7 @@ static API: Api = Api {
     take_json,
     synchronize,
     set_condition,
+    host_waited,
 };
 
 /// The same without the function that observes exchanges, as beside a driver without a checker.
@@ -169,6 +170,18 @@ extern "C" fn host_access(address: u64, nbytes: usize, mode: u32, name: *const c
         let default = if mode == READ { "a read by the host" } else { "a write by the host" };
         let name = text(name).map_or(Cow::Borrowed(default), |name| Cow::Owned(name.into_owned()));
         sim.check_host(&[Access::range(address, nbytes as u64, mode)], name);
+        Ok(())
+    });
+}
+
+/// Records that this thread found a number that satisfies a comparison.
+extern "C" fn host_waited(address: u64, nbytes: usize, value: u64, flags: u32) {
+    enter("cudasim_host_waited", 1, |sim, _| {
+        if !matches!(nbytes, 4 | 8) || address % nbytes as u64 != 0 {
+            return Err(Code::INVALID_VALUE);
+        }
+        let value = if nbytes == 8 { value } else { value & 0xffff_ffff };
+        sim.host_has_seen(address, nbytes == 8, value, flags);
         Ok(())
     });
 }

@@ -1,13 +1,14 @@
 //! Memory at several addresses, waits for numbers in memory, and what the checker learns from their
 //! end.
 //!
-//! May use: `access`, `actor`, `checker`, `open_waits`, `shadow`, `site`. Unsafe: none.
+//! May use: `access`, `actor`, `checker`, `clock`, `open_waits`, `shadow`, `site`. Unsafe: none.
 
 use super::Checker;
 use crate::access::Access;
-use crate::actor::Actor;
+use crate::actor::{Actor, Life, Who};
+use crate::clock::Clock;
 use crate::open_waits::Wanted;
-use crate::shadow::Shadow;
+use crate::shadow::{Mark, Shadow};
 use crate::site::{Content, Moment, Place, Site};
 
 impl Checker {
@@ -32,6 +33,30 @@ impl Checker {
         for (mark, mode, from, to) in found {
             self.race(&mark, mode, moment, access.mode, place, from, to);
         }
+    }
+
+    /// Returns what may order two accesses and is not observed: the host thread that waited for the
+    /// first, if it is another one than that of the second, and the number that a stream wrote
+    /// after the first, which the host may have read.
+    pub(super) fn not_observed(
+        &self,
+        first: &Mark<Site>,
+        moment: &Moment,
+    ) -> (Option<u64>, Option<u64>) {
+        if matches!(first.site.actor.who, Who::Host { .. } | Who::Foreign { .. }) {
+            return (None, None);
+        }
+        let own = moment.mark.site.thread;
+        let waited = |life: &Life, clock: &Clock| match life.who {
+            Who::Host { thread } if thread != own && clock.knows(first.epoch) => Some(thread),
+            _ => None,
+        };
+        let live = self.actors.iter().filter_map(|slot| slot.state.as_ref());
+        let live = live.map(|state| (&state.life, &state.clock));
+        let ended = self.ended_hosts.iter().map(|(life, clock)| (life, clock));
+        let thread = live.chain(ended).find_map(|(life, clock)| waited(life, clock));
+        let number = self.open.written_after(first.epoch, &moment.clock);
+        (thread.filter(|_| self.threads_seen), number)
     }
 
     /// Enters a write, which may end waits.

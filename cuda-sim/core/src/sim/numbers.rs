@@ -26,12 +26,12 @@ impl Sim {
             (work, self.checker.is_some())
         {
             let word = self.word_at(*address, *wide);
-            self.track(word, Some(*address));
+            self.track(word, *address);
         }
     }
 
-    /// `host`: where its bytes are, if they may be read.
-    fn track(&mut self, word: Word, host: Option<u64>) {
+    /// `host`: where its bytes are.
+    fn track(&mut self, word: Word, host: u64) {
         let actor = self.host_actor();
         let Some(checker) = &mut self.checker else { return };
         let known = checker.snapshot(actor);
@@ -44,7 +44,7 @@ impl Sim {
             checker.open.track(word, &others, &before);
             all_known
         };
-        let number = host.filter(|_| all_known).and_then(|host| self.peek(word, host));
+        let number = if all_known { self.peek(word, host) } else { None };
         let Some(checker) = &mut self.checker else { return };
         if let Some(number) = number.filter(|number| checker.open.last(word) != Some(*number)) {
             checker.mark(actor);
@@ -91,13 +91,7 @@ impl Sim {
     /// Records that the calling thread found a number that satisfies a wait.
     pub fn host_has_seen(&mut self, address: u64, wide: bool, value: u64, flags: u32) {
         let word = self.word_at(address, wide);
-        if self.memory.find(word.address).is_none() {
-            return;
-        }
         let host = self.host_actor();
-        if self.checker.as_ref().is_some_and(|checker| !checker.open.is_tracked(word)) {
-            self.track(word, None);
-        }
         if let Some(checker) = &mut self.checker {
             checker.has_seen(host, &Wanted { word, value, flags });
         }

@@ -1,0 +1,81 @@
+//! The races that were found, as text and JSON.
+//!
+//! May use: `checker`, `journal`, `rules`. Unsafe: none.
+
+use super::Checker;
+use crate::journal::Journal;
+use crate::rules::RULES;
+
+impl Checker {
+    /// Returns the number of races and broken rules that were found and not taken.
+    pub fn found(&self) -> usize {
+        self.races.iter().filter(|race| !race.remark).count()
+    }
+
+    /// Returns the texts of races that were not printed yet.
+    pub fn print(&mut self) -> Vec<String> {
+        let fresh = self.printed..self.races.len();
+        self.printed = self.races.len();
+        self.races[fresh].iter().map(|race| race.text(&self.stacks)).collect()
+    }
+
+    /// Writes what the journal does not have yet.
+    pub fn write(&mut self, journal: &mut Journal) {
+        for race in &self.races[self.journaled..] {
+            journal.race(race.id, race.json(&self.stacks));
+        }
+        self.journaled = self.races.len();
+        if journal.has_open() || self.open.held().next().is_some() {
+            let held = self.open.held().map(|race| race.id).collect();
+            journal.withdraw_all_but(&held);
+            for race in self.open.held() {
+                journal.open_race(race.id, || race.json(&self.stacks));
+            }
+        }
+    }
+
+    pub fn json(&self) -> Vec<serde_json::Value> {
+        self.races.iter().map(|race| race.json(&self.stacks)).collect()
+    }
+
+    /// Returns the number of exchanges, and how often each rule was broken.
+    pub fn summary(&self) -> Option<String> {
+        let [_, exports, begins, ends, waits, after, destroyed] = self.rules.notes;
+        if !self.strict {
+            return None;
+        }
+        let mut text = format!(
+            "cai-race: {exports} exports, {begins} begins, {ends} ends, {waits} waits of the host, \
+             {after} releases after a stream, {destroyed} owners destroyed\n"
+        );
+        for (rule, sentence) in RULES {
+            let count = self.races.iter().filter(|race| race.rule == Some(rule)).count();
+            if count > 0 {
+                text += &format!("cai-race: {rule} {count} times: {sentence}\n");
+            }
+        }
+        Some(text)
+    }
+
+    /// Returns the text of all races that were not taken.
+    pub fn texts(&self) -> String {
+        self.races.iter().map(|race| race.text(&self.stacks)).collect()
+    }
+
+    /// Clears the races found so far, so that they are reported once more if they occur again.
+    /// Returns their number.
+    pub fn take(&mut self, journal: Option<&mut Journal>) -> usize {
+        self.end_open_waits();
+        let count = self.found();
+        if let Some(journal) = journal {
+            self.write(journal);
+            if !self.races.is_empty() {
+                journal.taken(self.newest);
+            }
+        }
+        self.races.clear();
+        self.reported.clear();
+        (self.printed, self.journaled) = (0, 0);
+        count
+    }
+}
