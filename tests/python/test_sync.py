@@ -87,11 +87,12 @@ class Built:
         simulated = [BUILT / "cuda-sim", "run", "--print=exit", "--schedule=lazy", "--devices=2", "--"]
 
         def some(lines):
-            done = run(*(command or simulated), self.program(program), "each", input="".join(f"{line}\n" for line in lines),
+            done = run(*(command or simulated), self.program(program), "each", input="".join(f"{line}\n" for line in lines), check=False,
                        env=self.environment() if command else self.drivers, timeout=600)  # fmt: skip
             outputs = re.split(r"\nended (\d+) (-?\d+)\n", done.stdout)
             numbers, statuses = [int(text) for text in outputs[1::3]], [int(text) for text in outputs[2::3]]
-            assert numbers == list(range(len(lines))), output_of(done)
+            # 66: a case has raced, and the simulator reports it in the status of the parent too.
+            assert done.returncode in (0, 66) and numbers == list(range(len(lines))), output_of(done)
             # Valgrind writes to the error output that the parent had.
             return [(status, f"{status}\n{text[-3000:]}{done.stderr[-3000:]}") for status, text in zip(statuses, outputs[::3])]
 
