@@ -80,7 +80,7 @@ API int cuStreamGetId(void *stream, uint64_t *id) { return *id = (uint64_t)(uint
 struct three {
     uint64_t words[3];
 };
-API int cuMemcpy3DBatchAsync_v2(uint64_t a, uint64_t b, uint64_t c, uint64_t d, uint64_t e,
+API int cuTexRefSetAddress2D_v3(uint64_t a, uint64_t b, uint64_t c, uint64_t d, uint64_t e,
                                 uint64_t f, uint64_t g, uint64_t h, uint64_t i, struct three j) {
     const uint64_t sum = a + 2 * b + 3 * c + 4 * d + 5 * e + 6 * f + 7 * g + 8 * h + 9 * i;
     return (int)(sum + 10 * (j.words[0] + j.words[1] + j.words[2]));
