@@ -142,9 +142,9 @@ mod system {
         name.to_str().unwrap_or_default()
     }
 
-    /// A name without a folder is looked up in the system folder alone, where drivers are installed:
-    /// the default search would prefer a file that someone put beside the program or into the
-    /// current folder. [Dynamic-Link Library Security]
+    /// A name without a folder is looked up in the system folder alone, where drivers are
+    /// installed: the default search would prefer a file that someone put beside the program or
+    /// into the current folder. [Dynamic-Link Library Security]
     pub unsafe fn open(file: &CStr) -> Result<Handle, OpenError> {
         let has_folder = file.to_bytes().iter().any(|byte| matches!(byte, b'/' | b'\\' | b':'));
         let flags = if has_folder { 0 } else { LOAD_LIBRARY_SEARCH_SYSTEM32 };

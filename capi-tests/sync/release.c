@@ -6,7 +6,16 @@
 #include "sync_test.h"
 
 typedef enum way { IN_ORDER, OWNER_AFTER, ARRAY_AFTER } way;
-typedef enum where { HANDLE, BLOCKING, LEGACY, PER_THREAD, PER_THREAD_OF_ANOTHER } where;
+typedef enum where {
+    HANDLE,
+    BLOCKING,
+    LEGACY,
+    PER_THREAD,
+    PER_THREAD_OF_ANOTHER,
+    /* of the current context, which is not that of the memory, and the array states none */
+    LEGACY_IN_CURRENT,
+    PER_THREAD_IN_CURRENT
+} where;
 typedef enum state { NO_CAPTURE, OWN, OWN_INVALIDATED, FOREIGN, FOREIGN_INVALIDATED } state;
 
 static atomic_int gate, destroyed;
@@ -86,7 +95,8 @@ static CUstream stream_of(where place) {
     switch (place) {
     case HANDLE: return new_stream();
     case BLOCKING: return blocking_stream();
-    case LEGACY: return CU_STREAM_LEGACY;
+    case LEGACY:
+    case LEGACY_IN_CURRENT: return CU_STREAM_LEGACY;
     default: return CU_STREAM_PER_THREAD;
     }
 }
@@ -112,6 +122,7 @@ static void run(way how, where place, state captured, CUstreamCaptureMode mode) 
     CUgraphExec launchable = NULL;
     int given_up;
     array.owner = new_owner();
+    if (place >= LEGACY_IN_CURRENT) CU(cuCtxSetCurrent(working_context()));
     if (place == PER_THREAD_OF_ANOTHER) {
         pthread_t thread;
         ASSERT(pthread_create(&thread, NULL, work_there, &array) == 0);
@@ -189,6 +200,8 @@ OWNS(IN_ORDER, PER_THREAD)
 OTHERS(IN_ORDER, LEGACY)
 MORE_MODES(IN_ORDER, LEGACY, FOREIGN)
 OTHERS(IN_ORDER, PER_THREAD_OF_ANOTHER)
+OTHERS(IN_ORDER, LEGACY_IN_CURRENT)
+OTHERS(IN_ORDER, PER_THREAD_IN_CURRENT)
 OTHERS(OWNER_AFTER, HANDLE)
 OWNS(OWNER_AFTER, HANDLE)
 OTHERS(ARRAY_AFTER, LEGACY)

@@ -251,8 +251,9 @@ CAI_API cai_status cai_array_release_after(cai_array *array, cai_stream stream, 
  * array, and release the copy.
  *
  * A default stream is that of `context`; if that is NULL, of the context that owns the memory, else
- * of the primary context of its device, whichever is current in the calling thread. So `data` and
- * `device` must be those of the array; `shape` is not read.
+ * of the primary context of its device, and also of the calling thread's current context if that is
+ * another one: the array is released after the work on both. So `data` and `device` must be those
+ * of the array; `shape` is not read.
  *
  * It is released at once if the stream is `CAI_STREAM_NONE`, if there are no elements, or if the
  * process has no driver. Otherwise it is never released before the work is done: where the driver

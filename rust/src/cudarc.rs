@@ -539,7 +539,7 @@ impl<T> DevicePtrMut<T> for ViewMut<'_, T> {
 }
 
 // SAFETY: the argument of the kernel is the address, which the view holds as long as the launch
-// borrows it. Whoever launches the kernel states that its stream is that of the view.
+// borrows it. The launch is on the stream of the view: its caller states that.
 unsafe impl<'a, 'b: 'a, 'c: 'b, T> PushKernelArg<&'b View<'c, T>> for LaunchArgs<'a> {
     #[inline(always)]
     fn arg(&mut self, view: &'b View<'c, T>) -> &mut Self {

@@ -2,7 +2,7 @@
 //!
 //! May use: `abi`, `device`, `error`, `ffi::array`, `ffi::guard`, `ffi::ptr`, `read`,
 //! `sync::consume`, `sync::identity`, `sync::notify`, `sync::policy`, `sync::produce`,
-//! `sync::release_queue`.
+//! `sync::release_in_order`, `sync::release_queue`.
 //! Unsafe: follows a caller's pointers, whose contract the C documentation states.
 
 use std::mem::MaybeUninit;
@@ -18,7 +18,7 @@ use crate::error::{Failure, Result, fail};
 use crate::read::{self, sizes};
 use crate::sync::consume::{self, Phase};
 use crate::sync::notify::{self, Kind};
-use crate::sync::{identity, policy, produce, release_queue};
+use crate::sync::{identity, policy, produce, release_in_order, release_queue};
 
 /// Notifies the race checker, if there is one, and returns the result.
 ///
@@ -86,8 +86,8 @@ unsafe fn exchange(
 ///
 /// An array's default stream is that of its `context`. If that is NULL, it is that of the context
 /// that owns the memory (else of the primary context of its device) or of the current one: if these
-/// differ, either may be meant, and both are ordered; if only one of them is capturing, the function
-/// returns `CAI_ERR_CAPTURE_PRODUCER`. It detects per-thread streams of other threads by
+/// differ, either may be meant, and both are ordered; if only one of them is capturing, the
+/// function returns `CAI_ERR_CAPTURE_PRODUCER`. It detects per-thread streams of other threads by
 /// `stream_id`. It makes no call on a capturing stream that could invalidate the capture.
 ///
 /// `CAI_SYNC_CONSERVATIVE` makes the whole context wait, which invalidates a capture in it; on
@@ -419,8 +419,9 @@ pub unsafe extern "C-unwind" fn cai_array_release_after(
 /// array, and release the copy.
 ///
 /// A default stream is that of `context`; if that is NULL, of the context that owns the memory,
-/// else of the primary context of its device, whichever is current in the calling thread. So
-/// `data` and `device` must be those of the array; `shape` is not read.
+/// else of the primary context of its device, and also of the calling thread's current context if
+/// that is another one: the array is released after the work on both. So `data` and `device` must
+/// be those of the array; `shape` is not read.
 ///
 /// It is released at once if the stream is `CAI_STREAM_NONE`, if there are no elements, or if the
 /// process has no driver. Otherwise it is never released before the work is done: where the driver
@@ -457,7 +458,7 @@ pub unsafe extern "C-unwind" fn cai_array_release_in_order(array: *mut cai_array
         if !owner.is_null() {
             // SAFETY: the structure held a reference to this owner, which is alive as the header
             // requires.
-            unsafe { consume::release_in_order(owner, &before) };
+            unsafe { release_in_order::release(owner, &before) };
             release_queue::progress_here();
         }
         Ok(())

@@ -24,6 +24,7 @@ mod pending_work;
 pub mod policy;
 pub mod produce;
 mod python_end;
+pub mod release_in_order;
 pub mod release_queue;
 
 use crate::abi;

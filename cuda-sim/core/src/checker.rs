@@ -1,6 +1,6 @@
 //! The race checker: which accesses are ordered, and how a report describes a missing order.
 //!
-//! May use: `access`, `actor`, `advice`, `clock`, `config`, `foreign`, `journal`, `open_waits`,
+//! May use: `access`, `actor`, `advice`, `clock`, `config`, `foreign`, `open_waits`,
 //! `processes`, `race`, `rules`, `shadow`, `site`, `stack`, `timeline`, `waits`. Unsafe: none.
 //!
 //! The order of stream work is fixed by the calls that the host makes, not by when the device runs

@@ -1,8 +1,8 @@
 //! Import through `__dlpack__` and through DLPack's exchange table.
 //!
-//! May use: `abi`, `device`, `dlpack`, `driver`, `error`, `owner`, `python::cache`, `python::capi`,
-//! `python::convert`, `python::import::options`, `python::interpreter`, `python::owner`,
-//! `sync::consume`, `sync::identity`.
+//! May use: `abi`, `device`, `dlpack`, `driver`, `error`, `owner`, `python::cache`,
+//! `python::capi`, `python::convert`, `python::import::options`, `python::interpreter`,
+//! `python::owner`, `sync::identity`, `sync::release_in_order`.
 //! Unsafe: calls CPython with the GIL held, and functions of tensors.
 
 use std::alloc::{Layout, alloc};
@@ -17,7 +17,7 @@ use crate::python::convert::{pair, two_integers};
 use crate::python::import::options::ImportOptions;
 use crate::python::interpreter::{Owned, Py, raised};
 use crate::python::owner::{Description, attach_tensor};
-use crate::sync::{consume, identity};
+use crate::sync::{identity, release_in_order};
 use crate::{device, dlpack, driver, owner};
 
 /// Prefixes the field of a failure with the name of the protocol.
@@ -362,5 +362,5 @@ unsafe extern "C-unwind" fn release_deferred(later: *mut c_void) {
     // SAFETY: `defer_release` made it, and this runs once.
     let Deferred { tensor, array } = *unsafe { Box::from_raw(later.cast::<Deferred>()) };
     // SAFETY: the reference was taken over by `defer_release`, and this runs once.
-    unsafe { consume::release_in_order(tensor, &array) };
+    unsafe { release_in_order::release(tensor, &array) };
 }

@@ -1,0 +1,169 @@
+//! Releases an array after the work on its own stream, in every case.
+//!
+//! May use: `abi`, `driver`, `error`, `owner`, `sync::array_context`, `sync::consume`,
+//! `sync::pending_work`, `sync::release_queue`, `unwind`.
+//! Unsafe: releases owners.
+
+use crate::abi::{self, cai_array, cai_owner};
+use crate::driver::{self, CallingThread, Capture};
+use crate::error::Result;
+use crate::sync::array_context::{ArrayContext, ArrayContexts, with_stream};
+use crate::sync::consume::same_thread;
+use crate::sync::pending_work::{PendingWork, Place, names_no_stream};
+use crate::sync::release_queue;
+use crate::{owner, unwind};
+
+/// Releases an owner once the work that is enqueued on the array's own stream is done. A default
+/// stream is that of the array's context, whichever is current in this thread. On failure the
+/// caller keeps the reference.
+///
+/// # Safety
+/// `owner` points to a live owner of any library; on success the caller gives up one reference.
+unsafe fn release_after_own(owner: *mut cai_owner, array: &cai_array) -> Result<()> {
+    let (r#type, stream) = (array.device.r#type, array.stream);
+    if array.stream_id != 0 && stream != abi::CAI_STREAM_LEGACY {
+        let thread = &CallingThread::new(driver::driver_of(r#type)?);
+        with_stream(thread, array, |stream| same_thread(thread, &stream))?;
+    }
+    if stream > abi::CAI_STREAM_PER_THREAD {
+        // SAFETY: the owner is alive, and the caller gives up one reference (this function's
+        // contract).
+        return unsafe { release_queue::release_after(owner, r#type, stream, false) };
+    }
+    let thread = &CallingThread::new(driver::driver_of(r#type)?);
+    let context = ArrayContext::of(thread, array)?;
+    let _entered = thread.enter(context.context)?;
+    // SAFETY: the owner is alive, and the caller gives up one reference (this function's contract).
+    unsafe { release_queue::release_after(owner, r#type, stream, false) }
+}
+
+/// Releases an owner as [`release_after_own`] does, in every case: without elements there is
+/// nothing to wait for. If an event cannot be recorded now, it is recorded later, and behind more
+/// work where the stream does not exist any more or is that of another thread. What cannot be
+/// waited for is never released.
+///
+/// # Safety
+/// `owner` points to a live owner of any library; the caller gives up one reference.
+pub unsafe fn release(owner: *mut cai_owner, array: &cai_array) {
+    if array.data.is_null() || array.stream == abi::CAI_STREAM_NONE {
+        // SAFETY: this function's contract.
+        unsafe { owner::release(owner) };
+        return;
+    }
+    // A panic is a defect. The reference is kept then.
+    // SAFETY: this function's contract.
+    let _ = unwind::catch(|| unsafe { release_work_in_order(owner, array) });
+}
+
+/// How often something is tried that must not fail: a call may report the failure of another one,
+/// or one that passes.
+const ATTEMPTS: u32 = 4;
+
+/// A default stream without a context may be of two contexts: then two references are released, one
+/// after the work in each.
+///
+/// # Safety
+/// As for [`release`].
+unsafe fn release_work_in_order(owner: *mut cai_owner, given: &cai_array) {
+    let mut array = *given;
+    if matches!(array.stream, 0 | abi::CAI_STREAM_UNKNOWN) {
+        (array.stream, array.stream_id) = (abi::CAI_STREAM_LEGACY, 0);
+    }
+    if !driver::is_default(array.stream) || !array.context.is_null() {
+        // SAFETY: this function's contract.
+        return unsafe { release_work_of_one_stream(owner, array) };
+    }
+    let contexts = (0..ATTEMPTS).find_map(|_| {
+        let thread = &CallingThread::new(driver::driver_of(array.device.r#type).ok()?);
+        let mut contexts = ArrayContexts::of(thread, &array).ok()?;
+        if array.stream == abi::CAI_STREAM_PER_THREAD && thread.is_green().ok()? {
+            contexts.current = None;
+        }
+        Some(contexts)
+    });
+    // Without an answer, the thread of the queue asks for the context of the memory.
+    if let Some(contexts) = &contexts {
+        array.context = contexts.first.context.cast();
+        if let Some(current) = contexts.current {
+            // SAFETY: the owner is alive (this function's contract).
+            if unsafe { owner::retain(owner) }.is_ok() {
+                let other = cai_array { context: current.cast(), ..array };
+                // SAFETY: the reference was just taken.
+                unsafe { release_work_of_one_stream(owner, other) };
+            }
+        }
+    }
+    // SAFETY: this function's contract.
+    unsafe { release_work_of_one_stream(owner, array) };
+}
+
+/// Releases an owner after the work of one stream: a default stream has a context, unless the
+/// driver did not give it.
+///
+/// # Safety
+/// As for [`release`].
+unsafe fn release_work_of_one_stream(owner: *mut cai_owner, mut array: cai_array) {
+    const REPEATED: u32 = 2;
+    let (mut lost, mut last) = (0, abi::CAI_OK);
+    for _ in 0..ATTEMPTS {
+        // SAFETY: the owner is alive; the reference is given up on success only, and nothing
+        // follows a success.
+        let Err(failure) = (unsafe { release_after_own(owner, &array) }) else { return };
+        last = failure.status();
+        match last {
+            abi::CAI_ERR_NO_DRIVER if driver::is_absent(array.device.r#type) => {
+                // SAFETY: nothing was enqueued with a driver that is not there, and the reference
+                // is still owned.
+                unsafe { owner::release(owner) };
+                return;
+            }
+            // Only the end of another stream's capture helps.
+            abi::CAI_ERR_CAPTURE_LEGACY if array.stream == abi::CAI_STREAM_LEGACY => break,
+            // The legacy default stream waits for it.
+            abi::CAI_ERR_STREAM_THREAD => {
+                (array.stream, array.stream_id) = (abi::CAI_STREAM_LEGACY, 0);
+            }
+            _ if names_no_stream(last) => {
+                lost += 1;
+                if lost == REPEATED {
+                    break;
+                }
+            }
+            _ => {}
+        }
+    }
+    // In a child of a process that has started the driver, its work may run in the parent.
+    if last == abi::CAI_ERR_FORKED {
+        return;
+    }
+    let place = match capture_of(&array) {
+        _ if array.stream == abi::CAI_STREAM_LEGACY => Place::Legacy,
+        Ok(Capture::None | Capture::Invalidated) => match array.stream {
+            abi::CAI_STREAM_PER_THREAD => Place::Legacy,
+            _ => Place::Stream,
+        },
+        Err(failure) if lost == REPEATED || failure.status() == abi::CAI_ERR_DEVICE_LOST => {
+            Place::Context
+        }
+        // A graph may launch the work later.
+        _ => Place::Nowhere,
+    };
+    // SAFETY: the reference is still owned (this function's contract).
+    unsafe { release_queue::release_later(owner, PendingWork::of(&array, place)) };
+}
+
+/// Returns the capture state of the array's stream.
+fn capture_of(array: &cai_array) -> Result<Capture> {
+    let query = || {
+        let thread = &CallingThread::new(driver::driver_of(array.device.r#type)?);
+        with_stream(thread, array, |stream| stream.capture(thread))
+    };
+    let mut found = query();
+    for _ in 1..ATTEMPTS {
+        if found.is_ok() {
+            break;
+        }
+        found = query();
+    }
+    found
+}
