@@ -17,20 +17,16 @@
 //! ```
 //!
 //! May use: `array`, `builder`, `device`, `element`, `error`, `stream`, `sys`, `view`.
-//! Unsafe: releases what a value holds when it is dropped, and makes arguments of addresses.
+//! Unsafe: releases what a value holds when it is dropped.
 
 use std::marker::PhantomData;
 use std::mem::{ManuallyDrop, MaybeUninit};
-use std::ops::{Bound, RangeBounds};
 use std::ptr::null_mut;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ::cudarc::driver::result::ctx;
 use ::cudarc::driver::sys::CUcontext;
-use ::cudarc::driver::{
-    CudaSlice, CudaStream, DevicePtr, DevicePtrMut, DeviceRepr, DeviceSlice, DriverError,
-    LaunchArgs, PushKernelArg, SyncOnDrop,
-};
+use ::cudarc::driver::{CudaSlice, CudaStream, DevicePtrMut, DeviceRepr, DriverError};
 
 use crate::array::{Array, ArrayRef};
 use crate::builder::{Builder, check_count};
@@ -40,6 +36,11 @@ use crate::error::{Error, Result, call};
 use crate::stream::{Access, Consumer};
 use crate::sys;
 use crate::view;
+
+mod views;
+
+use views::Elements;
+pub use views::{View, ViewMut};
 
 /// Returns a stream of cudarc as a stream of this crate, which borrows it.
 ///
@@ -426,135 +427,6 @@ impl<T> Drop for Imported<T> {
     }
 }
 
-/// The elements of an [`Imported`] for reading on the stream that the view was made for, in place
-/// of a `CudaView`: cudarc's functions take it, and kernels as an argument.
-///
-/// On another stream, a function of cudarc blocks the host until the work on both is done. A kernel
-/// must be launched on the view's own stream; on cudarc's per-thread default stream, it must be done
-/// when the view is dropped.
-#[derive(Debug)]
-pub struct View<'a, T>(Elements<'a, T>);
-
-/// The elements of an [`Imported`] for reading and writing, in place of a `CudaViewMut`. Otherwise
-/// as [`View`].
-#[derive(Debug)]
-pub struct ViewMut<'a, T>(Elements<'a, T>);
-
-#[derive(Debug)]
-struct Elements<'a, T> {
-    address: u64,
-    length: usize,
-    stream: Arc<CudaStream>,
-    data: PhantomData<&'a [T]>,
-}
-
-impl<T> Elements<'_, T> {
-    /// Returns the address for work on a stream, which is enqueued before the result is dropped.
-    fn on<'b>(&'b self, stream: &'b CudaStream) -> (u64, SyncOnDrop<'b>) {
-        if is_per_thread(stream) || *stream != *self.stream {
-            if !is_per_thread(&self.stream) {
-                // What is before the view is before its stream.
-                self.stream.synchronize().expect("the stream that a view was made for");
-            }
-            return (self.address, SyncOnDrop::sync_stream(stream));
-        }
-        (self.address, SyncOnDrop::Record(None))
-    }
-
-    fn slice(&self, range: impl RangeBounds<usize>) -> Elements<'_, T> {
-        let start = match range.start_bound() {
-            Bound::Included(&first) => first,
-            Bound::Excluded(&before) => before + 1,
-            Bound::Unbounded => 0,
-        };
-        let end = match range.end_bound() {
-            Bound::Included(&last) => last + 1,
-            Bound::Excluded(&end) => end,
-            Bound::Unbounded => self.length,
-        };
-        assert!(start <= end && end <= self.length, "elements {start} to {end} of {}", self.length);
-        Elements {
-            address: self.address + (start * size_of::<T>()) as u64,
-            length: end - start,
-            stream: self.stream.clone(),
-            data: PhantomData,
-        }
-    }
-}
-
-macro_rules! views {
-    ($($name:ident),*) => {$(
-        impl<T> $name<'_, T> {
-            /// Returns the number of elements.
-            #[must_use]
-            pub fn len(&self) -> usize {
-                self.0.length
-            }
-
-            /// Returns true if there are no elements.
-            #[must_use]
-            pub fn is_empty(&self) -> bool {
-                self.len() == 0
-            }
-
-            /// Returns some of the elements, for reading. Panics if there are not as many.
-            #[must_use]
-            pub fn slice(&self, range: impl RangeBounds<usize>) -> View<'_, T> {
-                View(self.0.slice(range))
-            }
-        }
-
-        impl<T> DeviceSlice<T> for $name<'_, T> {
-            fn len(&self) -> usize {
-                self.0.length
-            }
-
-            fn stream(&self) -> &Arc<CudaStream> {
-                &self.0.stream
-            }
-        }
-
-        impl<T> DevicePtr<T> for $name<'_, T> {
-            fn device_ptr<'a>(&'a self, stream: &'a CudaStream) -> (u64, SyncOnDrop<'a>) {
-                self.0.on(stream)
-            }
-        }
-    )*};
-}
-
-views!(View, ViewMut);
-
-impl<T> ViewMut<'_, T> {
-    /// Returns some of the elements, for writing. Panics if there are not as many.
-    #[must_use]
-    pub fn slice_mut(&mut self, range: impl RangeBounds<usize>) -> ViewMut<'_, T> {
-        ViewMut(self.0.slice(range))
-    }
-}
-
-impl<T> DevicePtrMut<T> for ViewMut<'_, T> {
-    fn device_ptr_mut<'a>(&'a mut self, stream: &'a CudaStream) -> (u64, SyncOnDrop<'a>) {
-        self.0.on(stream)
-    }
-}
-
-// SAFETY: the argument of the kernel is the address, which the view holds as long as the launch
-// borrows it. The launch is on the stream of the view: its caller states that.
-unsafe impl<'a, 'b: 'a, 'c: 'b, T> PushKernelArg<&'b View<'c, T>> for LaunchArgs<'a> {
-    #[inline(always)]
-    fn arg(&mut self, view: &'b View<'c, T>) -> &mut Self {
-        PushKernelArg::<&'b u64>::arg(self, &view.0.address)
-    }
-}
-
-// SAFETY: as above.
-unsafe impl<'a, 'b: 'a, 'c: 'b, T> PushKernelArg<&'b mut ViewMut<'c, T>> for LaunchArgs<'a> {
-    #[inline(always)]
-    fn arg(&mut self, view: &'b mut ViewMut<'c, T>) -> &mut Self {
-        PushKernelArg::<&'b u64>::arg(self, &view.0.address)
-    }
-}
-
 /// The calling thread's current context, or NULL. Dropping it makes it current again.
 struct Current(CUcontext);
 
@@ -564,7 +436,7 @@ impl Current {
     }
 
     fn set(context: CUcontext) -> std::result::Result<(), DriverError> {
-        // SAFETY: NULL, or a context that was current before; if it was destroyed, the driver fails.
+        // SAFETY: NULL, or a context that was current before; after its end, the driver fails.
         unsafe { ctx::set_current(context) }
     }
 }
