@@ -260,7 +260,7 @@ def build():
 class Streams:
     """The programs of capi-tests/sync, on the simulated driver."""
 
-    PROGRAMS = ["exchange", "produce", "capture", "events", "hip"]
+    PROGRAMS = ["exchange", "produce", "capture", "events", "release", "hip"]
     # These show the changes of one module, and only these run for it.
     OF_MODULES = {"src/arrow": ["arrow"], "src/copy": ["copies"], "src/driver/copy": ["copies"], "src/ipc": ["ipc", "ipc_masks"]}
     # Some things show only where the driver refuses.
