@@ -12,6 +12,7 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
+import time
 
 import pytest
 
@@ -460,6 +461,18 @@ def test_stress(driver, tmp_path, schedule, races):
     program = compile_program(driver, tmp_path / "stress", [SIM / "tests/stress.c"])
     done = sim(f"--races={races}", f"--schedule={schedule}", "--", program, "8", "16", "1000000", timeout=300)
     assert "1000000 operations" in done.stdout
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("races", ["off", "error"])
+def test_random_programs(driver, tmp_path, schedule, races):
+    """Streams of all kinds, events, values, callbacks, graphs, on up to 3 threads and 2 devices: nothing hangs, nothing is
+    lost, nothing is called a race. CUDASIM_TEST_PROGRAMS makes it more of them, from a seed that depends on the time."""
+    program = compile_program(driver, tmp_path / "random", [SIM / "tests/random.c"])
+    more = os.environ.get("CUDASIM_TEST_PROGRAMS")
+    seed, count = (int(time.time()), int(more)) if more else (0, 200)
+    done = sim(f"--races={races}", f"--schedule={schedule}", "--devices=2", "--", program, seed, count, timeout=120 + count)
+    assert f"{count} programs" in done.stdout
 
 
 def test_kernels_that_access_a_device_that_is_not_a_peer(driver, tmp_path):

@@ -67,7 +67,6 @@ pub fn enter(
     context::look_around();
     let Some(mut sim) = sim::lock() else { return Code::NOT_INITIALIZED.0 };
     context::adopt_current(&mut sim);
-    sim.touched += 1;
     if let Err(code) = inject(&mut sim, symbol) {
         return code.0;
     }

@@ -94,10 +94,8 @@ fn end_host_function(sim: &mut Locked) {
         sim.this_thread_learns(clock.as_ref());
     }
     Sim::complete(sim, core);
-    match sim.config.schedule {
-        Schedule::Eager => Sim::run_unblocked(sim),
-        Schedule::Threads => sim.wake_worker(core),
-        Schedule::Lazy | Schedule::Random(_) => {}
+    if sim.config.schedule == Schedule::Eager {
+        Sim::run_unblocked(sim);
     }
 }
 

@@ -27,6 +27,16 @@ const LONGEST_QUEUE: usize = 1024;
 /// wait requires yet: programs may leave it to any number of streams that they destroyed.
 const MOST_BUSY: usize = 256;
 
+/// What has to run before a stream can continue.
+enum Needed {
+    /// The first operation of this stream.
+    First(CoreRef),
+    /// Any: it waits for a value in memory, which other streams or the host write.
+    Any,
+    /// What another thread runs.
+    Elsewhere,
+}
+
 impl Sim {
     /// Makes `core` wait for everything that `other` was given so far.
     pub fn wait_for_core(&mut self, core: CoreRef, other: CoreRef) {
@@ -40,6 +50,8 @@ impl Sim {
         }
     }
 
+    /// Appends an operation to the queue of a stream, and wakes the thread that runs it: also for
+    /// operations that no call of the program enqueues, as the rules of default streams do.
     pub(super) fn push(&mut self, core: CoreRef, work: Work) -> u64 {
         // Beside a real driver, the driver performs the work. Here it only keeps its place.
         let work = if crate::real_driver::is_present() && work.is_done_elsewhere() {
@@ -47,6 +59,7 @@ impl Sim {
         } else {
             work
         };
+        self.enqueues += 1;
         let found = self.core_mut(core);
         found.queue.push_back(Op { work });
         found.enqueued += 1;
@@ -54,6 +67,9 @@ impl Sim {
         if !found.listed {
             found.listed = true;
             self.busy.push(core);
+        }
+        if self.config.schedule == Schedule::Threads {
+            self.wake_worker(core);
         }
         position
     }
@@ -77,7 +93,8 @@ impl Sim {
         }
         match sim.config.schedule {
             Schedule::Eager => Self::run_ready(sim, core),
-            Schedule::Lazy => {}
+            // Under `threads`, `push` has woken the stream's thread.
+            Schedule::Lazy | Schedule::Threads => {}
             Schedule::Random(_) => {
                 let steps = sim.roll(3);
                 for _ in 0..steps {
@@ -86,7 +103,6 @@ impl Sim {
                     }
                 }
             }
-            Schedule::Threads => sim.wake_worker(core),
         }
         if sim.busy.len() > MOST_BUSY {
             Self::catch_up(sim);
@@ -245,6 +261,10 @@ impl Sim {
         }
         if sim.config.schedule == Schedule::Threads {
             waiters.into_iter().for_each(|waiter| sim.wake_worker(waiter));
+            // Another thread may have run the operation: a host function, or cudasim_step.
+            if sim.get(core).is_some_and(|found| !found.queue.is_empty()) {
+                sim.wake_worker(core);
+            }
         }
         sim.drop_if_drained(core);
         if sim.waiting > 0 {
@@ -278,20 +298,33 @@ impl Sim {
         true
     }
 
-    /// Returns the stream whose first operation has to run before `core` can continue; `None` if
-    /// another thread runs it.
-    fn needed(&self, mut core: CoreRef) -> Option<CoreRef> {
+    /// Returns what has to run before `core` can continue.
+    fn needed(&self, mut core: CoreRef) -> Needed {
         for _ in 0..=self.cores.len() {
-            let found = self.get(core)?;
-            if found.running {
-                return None;
-            }
-            match &found.queue.front()?.work {
-                Work::Wait(other, position) if !self.is_done(*other, *position) => core = *other,
-                work => return self.is_unblocked(work).then_some(core),
+            let Some(found) = self.get(core).filter(|found| !found.running) else { break };
+            match found.queue.front().map(|op| &op.work) {
+                Some(Work::Wait(other, position)) if !self.is_done(*other, *position) => {
+                    core = *other;
+                }
+                Some(work) if self.is_unblocked(work) => return Needed::First(core),
+                Some(Work::WaitValue { .. } | Work::WaitShared(..)) => return Needed::Any,
+                _ => break,
             }
         }
-        None
+        Needed::Elsewhere
+    }
+
+    /// Runs an operation that a stream needs, as far as this thread can. Returns whether there was
+    /// one.
+    fn run_needed(sim: &mut Locked, core: CoreRef) -> bool {
+        // Under `threads`, only streams for which no thread could be started are run here.
+        let has_thread = |core| sim.get(core).is_some_and(|found| found.wake.is_some());
+        match sim.needed(core) {
+            Needed::First(next) if !has_thread(next) => Self::run_head(sim, next),
+            Needed::Any if sim.config.schedule != Schedule::Threads => return Self::run_any(sim),
+            Needed::First(_) | Needed::Any | Needed::Elsewhere => return false,
+        }
+        true
     }
 
     /// Waits until a stream has done a number of operations: runs the required operations, or waits
@@ -299,15 +332,8 @@ impl Sim {
     pub fn wait_done(sim: &mut Locked, core: CoreRef, position: u64) {
         while !sim.is_done(core, position) && !EXITED.load(Ordering::Acquire) {
             let ran = match sim.config.schedule {
-                Schedule::Threads => false,
                 Schedule::Random(_) => Self::run_any(sim),
-                Schedule::Eager | Schedule::Lazy => match sim.needed(core) {
-                    Some(next) => {
-                        Self::run_head(sim, next);
-                        true
-                    }
-                    None => false,
-                },
+                Schedule::Eager | Schedule::Lazy | Schedule::Threads => Self::run_needed(sim, core),
             };
             if !ran {
                 sim.waiting += 1;
@@ -323,12 +349,7 @@ impl Sim {
     /// themselves.
     pub fn wait_in_background(sim: &mut Locked, core: CoreRef, position: u64) {
         if matches!(sim.config.schedule, Schedule::Lazy | Schedule::Random(_)) {
-            while !sim.is_done(core, position) {
-                match sim.needed(core) {
-                    Some(next) => Self::run_head(sim, next),
-                    None => break,
-                }
-            }
+            while !sim.is_done(core, position) && Self::run_needed(sim, core) {}
         }
     }
 
@@ -338,14 +359,10 @@ impl Sim {
         if sim.is_done(core, position) {
             return true;
         }
-        if matches!(sim.config.schedule, Schedule::Lazy | Schedule::Random(_)) {
-            let found = sim.core_mut(core);
-            found.queries += 1;
-            if found.queries > 1 {
-                if let Some(next) = sim.needed(core) {
-                    Self::run_head(sim, next);
-                }
-            }
+        let queries = &mut sim.core_mut(core).queries;
+        *queries += 1;
+        if *queries > 1 && sim.config.schedule != Schedule::Eager {
+            Self::run_needed(sim, core);
         }
         sim.is_done(core, position)
     }
@@ -373,7 +390,14 @@ impl Sim {
             if EXITED.load(Ordering::Acquire) || start.elapsed() >= time {
                 return false;
             }
-            if sim.config.schedule == Schedule::Threads || !Self::run_any(sim) {
+            let ran = match sim.config.schedule {
+                Schedule::Threads => {
+                    let busy = sim.busy.clone();
+                    busy.into_iter().any(|core| Self::run_needed(sim, core))
+                }
+                _ => Self::run_any(sim),
+            };
+            if !ran {
                 sim.waiting += 1;
                 sim.wait(&CHANGED, Some(Duration::from_millis(2)));
                 sim.waiting -= 1;
@@ -455,9 +479,9 @@ fn work_on(core: CoreRef, wake: &Condvar) {
     }
 }
 
-/// Lets the device make progress, one operation at a time, after a quarter of a second without a
-/// call: a program may wait for a host function or for a value in memory without calling the
-/// driver.
+/// Lets the device make progress, one operation at a time, after a quarter of a second in which
+/// nothing was enqueued: a program may wait for a host function or for a value in memory without
+/// calling the driver, or by calls that do not wait for it.
 fn go_on_unasked() {
     const STEP: Duration = Duration::from_millis(25);
     const PATIENCE: u32 = 10;
@@ -468,11 +492,11 @@ fn go_on_unasked() {
             return;
         }
         let Some(mut sim) = lock() else { return };
-        quiet = if sim.touched == seen { quiet + 1 } else { 0 };
-        seen = sim.touched;
+        quiet = if sim.enqueues == seen { quiet + 1 } else { 0 };
+        seen = sim.enqueues;
         if quiet >= PATIENCE {
             let mut ran = true;
-            while ran && sim.touched == seen && !EXITED.load(Ordering::Acquire) {
+            while ran && sim.enqueues == seen && !EXITED.load(Ordering::Acquire) {
                 ran = Sim::run_any(&mut sim);
             }
         }

@@ -1,7 +1,7 @@
 //! Green contexts, and properties of a whole context: its streams and those of green contexts over
 //! it.
 //!
-//! May use: `actor`, `clock`, `config`, `results`, `sim::objects`, `sim::state`, `work`. Unsafe:
+//! May use: `actor`, `clock`, `results`, `sim::objects`, `sim::state`, `work`. Unsafe:
 //! none.
 //!
 //! A green context is a context of its own for streams; everything else belongs to its primary
@@ -10,7 +10,6 @@
 use crate::actor::Actor;
 use crate::actor::Who;
 use crate::clock::Clock;
-use crate::config::Schedule;
 use crate::results::Result;
 use crate::sim::objects::{Core, CoreKind};
 use crate::sim::state::Sim;
@@ -117,9 +116,6 @@ impl Sim {
             for work in waits {
                 if !self.is_unblocked(&work) {
                     self.push(core, work);
-                    if self.config.schedule == Schedule::Threads {
-                        self.wake_worker(core);
-                    }
                 }
             }
         }

@@ -1,13 +1,12 @@
 //! What happens before what: the rules of the default streams, and what the checker learns.
 //!
-//! May use: `access`, `actor`, `clock`, `config`, `console`, `sim::objects`, `sim::state`, `site`,
+//! May use: `access`, `actor`, `clock`, `console`, `sim::objects`, `sim::state`, `site`,
 //! `work`. Unsafe: none.
 
 use crate::access::Access;
 use crate::actor::Actor;
 use crate::actor::Who;
 use crate::clock::Clock;
-use crate::config::Schedule;
 use crate::console::print;
 use crate::sim::objects::CoreKind;
 use crate::sim::state::{Sim, end_of_thread, has_ended, thread_id};
@@ -312,9 +311,6 @@ impl Sim {
     pub fn default_stream_rules_for_wait(&mut self, core: CoreRef) {
         if self.core_mut(core).kind == CoreKind::Legacy {
             self.default_stream_rules(core);
-            if self.config.schedule == Schedule::Threads {
-                self.wake_worker(core);
-            }
         }
     }
 

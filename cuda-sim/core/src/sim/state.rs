@@ -145,8 +145,8 @@ pub struct Sim {
     pub every_call: u64,
     pub(super) guards: u32,
     pub(super) waiting: u32,
-    /// Grows with every call, to detect programs that wait without calling.
-    pub touched: u64,
+    /// Grows with every operation that is enqueued, to detect programs that only wait.
+    pub(super) enqueues: u64,
     pub(super) patience: bool,
     pub executed: u64,
     pub(super) names: std::collections::HashSet<&'static str>,
@@ -314,7 +314,7 @@ impl Sim {
             every_call: 0,
             guards: 0,
             waiting: 0,
-            touched: 0,
+            enqueues: 0,
             patience: false,
             executed: 0,
             names: Default::default(),
