@@ -15,7 +15,8 @@ use std::fmt::{self, Write};
 use crate::abi::{self, cai_error, cai_status};
 
 /// Text in a fixed array. A text that does not fit is cut off at a character boundary and ends in
-/// "...".
+/// "...". Control characters and those that change the direction of text are escaped: names of
+/// others must not act on the terminal or the log that shows a message.
 #[derive(Clone, Copy)]
 pub struct Text<const N: usize> {
     bytes: [u8; N],
@@ -76,7 +77,43 @@ impl End<'_> {
 }
 
 impl Write for End<'_> {
-    fn write_str(&mut self, s: &str) -> fmt::Result {
+    fn write_str(&mut self, mut s: &str) -> fmt::Result {
+        while let Some((at, found)) = s.char_indices().find(|(_, found)| acts_on_a_terminal(*found))
+        {
+            self.put(&s[..at])?;
+            let escape: Text<10> = Text::new(format_args!("\\u{{{:x}}}", u32::from(found)));
+            self.put(escape.as_str())?;
+            s = &s[at + found.len_utf8()..];
+        }
+        self.put(s)
+    }
+}
+
+/// Returns true for control characters (C0, DEL, C1), and for those of Unicode that are not shown
+/// but change what is: direction, line ends, joiners, tags.
+fn acts_on_a_terminal(found: char) -> bool {
+    found.is_control()
+        || matches!(
+            u32::from(found),
+            0x61c | 0x200b..=0x200f | 0x2028..=0x202e | 0x2060..=0x206f | 0xfeff
+                | 0xfff9..=0xfffb | 0xe0000..=0xe007f
+        )
+}
+
+/// Bytes of others that may be no UTF-8, which is escaped.
+pub struct Shown<'a>(pub &'a [u8]);
+
+impl fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        self.0.utf8_chunks().try_for_each(|chunk| {
+            f.write_str(chunk.valid())?;
+            chunk.invalid().iter().try_for_each(|byte| write!(f, "\\x{byte:02x}"))
+        })
+    }
+}
+
+impl End<'_> {
+    fn put(&mut self, s: &str) -> fmt::Result {
         const MARK: &str = "...";
         let used = *self.len;
         if let Some(to) = self.bytes.get_mut(used..used + s.len()) {

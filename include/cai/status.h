@@ -108,7 +108,8 @@ CAI_API const char *cai_status_message(cai_status status);
  * `field`: NUL-terminated UTF-8, or NULL.
  * `message`: NUL-terminated UTF-8 that follows the field in `error->message`, or NULL.
  *
- * Cannot fail; text that is too long is cut. Thread safety: any thread; allocates nothing.
+ * Cannot fail; text that is too long is cut, and control characters are escaped. Thread safety: any
+ * thread; allocates nothing.
  */
 CAI_API cai_status cai_error_set(
     cai_error *error, cai_status code, const char *field, const char *message);

@@ -9,6 +9,8 @@ import sys
 
 import libcai
 
+from ._ask import describe, plain
+
 FOLDERS = {
     "--cmakedir": (libcai.cmakedir, "folder of the CMake package: -Dcai_DIR=..."),
     "--pkgconfigdir": (libcai.pkgconfigdir, "folder of the pkg-config file: PKG_CONFIG_PATH=..."),
@@ -90,7 +92,7 @@ def _inspect(parser, options):
         names = dict(vars(importlib.import_module(module)))
         obj = eval(expression, names)
     except Exception as error:  # whatever the code raises
-        parser.exit(2, f"{parser.prog}: {options.object}: {type(error).__name__}: {error}\n")
+        parser.exit(2, f"{parser.prog}: {plain(options.object)}: {describe(error)}\n")
     result = libcai.inspect(obj, library=False if options.no_library else None)
     print(result.to_json() if options.json else result)
     return 1 if any(finding.severity == "error" for finding in result.findings) else 0

@@ -29,7 +29,7 @@ def safely(function, value):
     try:
         return str(function(value))
     except Exception:
-        return f"<{type(value).__name__}>"
+        return plain(f"<{type(value).__name__}>")
 
 
 class Refused(Exception):
@@ -92,7 +92,7 @@ def whole(value, what, add, low=None, high=None):
 
 
 def article(value):
-    name = type(value).__name__
+    name = plain(type(value).__name__)
     return f"{'an' if name[:1].lower() in 'aeiou' else 'a'} {name}"
 
 

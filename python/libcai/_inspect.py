@@ -1,7 +1,7 @@
 """All protocols of one object, what each returns, and where they disagree."""
 
 from . import _ask, _checks, _compare, _library, _protocols
-from ._report import Findings, Inspection, Protocol
+from ._report import Findings, Inspection, Protocol, plain
 
 
 def inspect(obj, library=None):
@@ -34,7 +34,7 @@ def inspect(obj, library=None):
     # A metaclass may say anything, or nothing.
     name, _ = _ask.ask(lambda kind: f"{kind.__module__}.{kind.__qualname__}", type(obj))
     return Inspection(
-        name or type.__repr__(type(obj)), protocols, findings, asked.path if asked else problem
+        plain(name or type.__repr__(type(obj))), protocols, findings, asked.path if asked else problem
     )
 
 

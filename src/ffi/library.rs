@@ -4,12 +4,11 @@
 //! Unsafe: follows a caller's pointers, whose contract the C documentation states.
 
 use std::ffi::{CStr, c_char};
-use std::fmt;
 use std::ptr::null_mut;
 
 use super::guard;
 use crate::abi::{self, cai_error, cai_status};
-use crate::error::Text;
+use crate::error::{Shown, Text};
 
 /// A status, and where its texts begin in [`TEXTS`].
 struct Status {
@@ -77,7 +76,8 @@ pub extern "C-unwind" fn cai_status_message(status: cai_status) -> *const c_char
 /// `field`: NUL-terminated UTF-8, or NULL.
 /// `message`: NUL-terminated UTF-8 that follows the field in `error->message`, or NULL.
 ///
-/// Cannot fail; text that is too long is cut. Thread safety: any thread; allocates nothing.
+/// Cannot fail; text that is too long is cut, and control characters are escaped. Thread safety:
+/// any thread; allocates nothing.
 #[cfg_attr(feature = "exports", unsafe(no_mangle))]
 pub unsafe extern "C-unwind" fn cai_error_set(
     error: *mut cai_error,
@@ -90,7 +90,7 @@ pub unsafe extern "C-unwind" fn cai_error_set(
             return Ok(());
         }
         // SAFETY: NULL or NUL-terminated, as the header requires.
-        let (field, message) = unsafe { (Lossy::new(field), Lossy::new(message)) };
+        let (field, message) = unsafe { (given(field), given(message)) };
         let colon = if field.0.is_empty() { "" } else { ": " };
         let line: Text<{ abi::CAI_ERROR_MESSAGE_SIZE - 1 }> =
             Text::new(format_args!("{field}{colon}{message}"));
@@ -102,31 +102,16 @@ pub unsafe extern "C-unwind" fn cai_error_set(
     code
 }
 
-/// A caller's text; what is no UTF-8 in it is replaced.
-struct Lossy<'a>(&'a [u8]);
-
-impl Lossy<'_> {
-    /// # Safety
-    /// `text` is NULL or NUL-terminated.
-    unsafe fn new(text: *const c_char) -> Self {
-        if text.is_null() {
-            return Lossy(b"");
-        }
-        // SAFETY: not NULL (checked above), and NUL-terminated (this function's contract).
-        Lossy(unsafe { CStr::from_ptr(text) }.to_bytes())
+/// A caller's text.
+///
+/// # Safety
+/// `text` is NULL or NUL-terminated.
+unsafe fn given<'a>(text: *const c_char) -> Shown<'a> {
+    if text.is_null() {
+        return Shown(b"");
     }
-}
-
-impl fmt::Display for Lossy<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        for chunk in self.0.utf8_chunks() {
-            f.write_str(chunk.valid())?;
-            if !chunk.invalid().is_empty() {
-                f.write_str("\u{fffd}")?;
-            }
-        }
-        Ok(())
-    }
+    // SAFETY: not NULL (checked above), and NUL-terminated (this function's contract).
+    Shown(unsafe { CStr::from_ptr(text) }.to_bytes())
 }
 
 fn find(status: cai_status) -> Option<&'static Status> {

@@ -6,7 +6,7 @@
 use std::ffi::c_char;
 use std::ptr::{self, NonNull};
 
-use crate::error::{Result, Text, fail};
+use crate::error::{Result, Shown, Text, fail};
 use crate::python::cache::Version;
 use crate::python::capi::Object;
 use crate::python::interpreter::{Owned, Py, raised};
@@ -363,7 +363,7 @@ pub fn shown(py: Py, object: *mut Object) -> Text<64> {
         match Owned::new(py, text) {
             Ok(text) => {
                 let text = py.text(text.get()).unwrap_or_default();
-                return Text::new(format_args!("{}", String::from_utf8_lossy(text)));
+                return Text::new(format_args!("{}", Shown(text)));
             }
             Err(_) => py.clear(),
         }

@@ -6,7 +6,7 @@
 use std::ffi::CStr;
 
 use crate::abi::{self, cai_error, cai_status};
-use crate::error::Failure;
+use crate::error::{Failure, Shown, Text};
 use crate::python::capi::{Capi, Object};
 use crate::python::interpreter::{Py, python_exception};
 
@@ -27,7 +27,8 @@ fn kind_of(capi: &Capi, status: cai_status) -> *mut Object {
 
 fn set(py: Py, exception: *mut Object, message: &[u8]) {
     // If there is no memory for the text, CPython has already set MemoryError.
-    if let Ok(text) = py.string(String::from_utf8_lossy(message).as_bytes()) {
+    let text: Text<{ abi::CAI_ERROR_MESSAGE_SIZE }> = Text::new(format_args!("{}", Shown(message)));
+    if let Ok(text) = py.string(text.as_str().as_bytes()) {
         // SAFETY: the GIL is held.
         unsafe { (py.capi().error_set)(exception, text.get()) };
     }

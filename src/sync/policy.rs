@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::abi;
 use crate::environment::Variable;
-use crate::error::{Result, fail};
+use crate::error::{Result, Shown, fail};
 
 /// The bits that can be set for the whole process.
 pub(super) const BITS: u32 =
@@ -55,20 +55,20 @@ pub fn set(bits: u32) -> Result<()> {
 fn read() -> Result<u32> {
     let mut bits = 0;
     let variable = Variable::read(VARIABLE);
-    let text = variable.as_ref().map_or(c"", Variable::as_c_str).to_string_lossy();
-    for word in text.split(',').map(str::trim) {
+    let text = variable.as_ref().map_or(c"", Variable::as_c_str).to_bytes();
+    for word in text.split(|byte| *byte == b',').map(<[u8]>::trim_ascii) {
         bits |= match word {
-            "" | "1" => 0,
-            "0" => abi::CAI_SYNC_IGNORE | abi::CAI_SYNC_EXPORT_NONE,
-            "ignore" => abi::CAI_SYNC_IGNORE,
-            "export-none" => abi::CAI_SYNC_EXPORT_NONE,
-            "conservative" => abi::CAI_SYNC_CONSERVATIVE,
+            b"" | b"1" => 0,
+            b"0" => abi::CAI_SYNC_IGNORE | abi::CAI_SYNC_EXPORT_NONE,
+            b"ignore" => abi::CAI_SYNC_IGNORE,
+            b"export-none" => abi::CAI_SYNC_EXPORT_NONE,
+            b"conservative" => abi::CAI_SYNC_CONSERVATIVE,
             // A misspelt word must neither disable synchronization nor be ignored.
             _ => {
                 return fail!(
                     CAI_ERR_ENVIRONMENT,
                     "CAI_SYNC",
-                    found = "\"{word}\"",
+                    found = ("\"{}\"", Shown(word)),
                     expected = "words out of 0, 1, ignore, export-none, conservative, with commas \
                      between them"
                 );

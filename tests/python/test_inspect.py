@@ -364,3 +364,15 @@ def test_a_protocol_that_does_not_exist():
     with pytest.raises(KeyError) as raised:
         found["nope"]
     assert raised.value.args == ("nope",)
+
+
+def test_names_that_act_on_a_terminal_are_escaped():
+    name = "x\x1b[2J\n\x07\x7f\x9b\u202e\u2066"
+
+    def fail(*arguments, **keywords):
+        raise RuntimeError(name)
+
+    attributes = {"__cuda_array_interface__": property(fail), "__dlpack__": fail, "__dlpack_device__": lambda self: (2, 0)}
+    for found in (look(type(name, (), {})()), look(type(name, (), attributes)())):
+        for text in (*str(found).split("\n"), repr(found), *found.to_json().split("\n")):
+            assert text.isprintable(), ascii(text)

@@ -189,3 +189,47 @@ def test_devices_by_name():
         assert str(raised.value) == (
             "__array_interface__: found an array on device unknown, expected an array in host memory"
         )
+
+
+# --- names of others
+
+HOSTILE = "x\x1b[2J\n\r\x07\x7f\x85\x9b\u061c\u200b\u200f\u2028\u202e\u2066\ufeff\U000e0041"
+
+
+def through_the_interface():
+    """Each puts a foreign text into a message."""
+    named = type(HOSTILE, (), {})
+    yield named()
+    yield exporter(typestr=HOSTILE)
+    yield exporter(typestr=named())
+    yield exporter(shape=HOSTILE)
+    yield exporter(strides=named())
+    yield exporter(typestr="|V8", descr=[(HOSTILE, "<q9")])
+    yield exporter(typestr="|V8", descr=[("a", HOSTILE)])
+    yield exporter(version=HOSTILE)
+    yield exporter(data=named())
+    yield exporter(mask=named())
+    yield exporter(stream=HOSTILE)
+    yield type("Sycl", (), {"__sycl_usm_array_interface__": {**interface(), "syclobj": HOSTILE}})()
+
+
+@pytest.mark.parametrize("number", range(len(list(through_the_interface()))))
+def test_foreign_names_cannot_act_on_a_terminal(number):
+    obj = list(through_the_interface())[number]
+    with pytest.raises((TypeError, ValueError, BufferError, RuntimeError)) as caught:
+        take(obj)
+    assert str(caught.value).isprintable(), ascii(str(caught.value))
+    assert take.error.message.decode().isprintable() and take.error.field.decode().isprintable()
+
+
+def test_texts_of_c_callers_cannot_act_on_a_terminal():
+    error = T.Error()
+    P.held.cai_error_set(c.byref(error), 10001, b"a\x9b\xff[0]", b"found \xc3(\x1b[m")
+    assert error.field == rb"a\x9b\xff[0]" and error.message == rb"a\x9b\xff[0]: found \xc3(\u{1b}[m"
+    P.held.cai_error_set(c.byref(error), 10001, b"a", HOSTILE.encode())
+    assert error.message.decode().isprintable() and error.message.startswith(rb"a: x\u{1b}[2J\u{a}")
+    for text in (HOSTILE.encode(), b"<\xff4", b"\x9b31m"):
+        assert parsed(text).isprintable()
+    # Cut at the end, and still a text.
+    P.held.cai_error_set(c.byref(error), 10001, None, ("x" * 300 + HOSTILE * 40).encode())
+    assert error.message.decode().isprintable() and error.message.endswith(b"...")

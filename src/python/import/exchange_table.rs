@@ -9,7 +9,7 @@ use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 
 use crate::abi::{self, cai_error};
-use crate::error::{Failure, Result, fail, failure};
+use crate::error::{Failure, Result, Shown, fail, failure};
 use crate::python::cache::FromObject;
 use crate::python::capi::Object;
 use crate::python::import::options::ImportOptions;
@@ -108,8 +108,8 @@ unsafe fn foreign(py: Py, status: abi::cai_status, error: *const cai_error) -> F
     };
     failure!(
         status,
-        ("{}", field.to_string_lossy()),
+        ("{}", Shown(field.to_bytes())),
         found = "",
-        expected = ("{}", message.to_string_lossy())
+        expected = ("{}", Shown(message.to_bytes()))
     )
 }
