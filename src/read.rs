@@ -186,6 +186,21 @@ pub unsafe fn array(array: *const cai_array) -> Result<cai_array> {
     unsafe { view(array, &mut scratch) }.copied()
 }
 
+/// Copies the members of a caller's array that every version has. Reads no more, because an
+/// assigned copy of a longer structure has fewer bytes than it states.
+///
+/// # Safety
+/// `array` points to a structure of any version, or to an assigned copy of one.
+pub unsafe fn first_members(array: *const cai_array) -> Result<cai_array> {
+    // SAFETY: `struct_size` is readable (this function's contract).
+    unsafe { array_size(array) }?;
+    // SAFETY: every version has as many bytes (this function's contract).
+    let mut first = unsafe { copy(array, sizes::ARRAY) };
+    first.struct_size = sizes::ARRAY as u32;
+    // SAFETY: a local of this size.
+    unsafe { self::array(&raw const first) }
+}
+
 /// Returns a caller's array without a copy if possible: a structure of this library's size or
 /// longer is used in place, a shorter one is completed in `scratch`. Fails for a flag that this
 /// library does not know, so that no function overlooks it.

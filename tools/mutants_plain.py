@@ -160,9 +160,9 @@ MUTANTS = [
     ("masks of copies without an owner", DESCRIPTION, "self.put_description(&source, owner, owners)", "self.put_description(&source, ptr::null_mut(), owners)"),
     ("chains on the stack", NESTING, "const DEEPEST: usize = 8;", "const DEEPEST: usize = usize::MAX;"),
     ("an output that is the description", FFI_ARRAY, "        if out.cast_const() == description {", "        if false {"),
-    ("a release after the owner is gone", FFI_ARRAY, "        unsafe { clear(array, if legal { size as usize } else { sizes::PREFIX }) };\n", ""),
-    ("a release clears only the beginning", FFI_ARRAY, "clear(array, if legal { size as usize } else { sizes::PREFIX })", "clear(array, sizes::PREFIX)"),
-    ("array not given back", FFI_SYNC, "            unsafe { ptr::copy_nonoverlapping(before.as_ptr(), array.cast(), size) };\n", ""),
+    ("a release after the owner is gone", FFI_ARRAY, "            unsafe { clear(array) };\n", ""),
+    ("a release clears only the beginning", FFI_ARRAY, "write_bytes(0, sizes::ARRAY - kept)", "write_bytes(0, sizes::PREFIX - kept)"),
+    ("array not given back", FFI_SYNC, "            unsafe { array.cast::<[MaybeUninit<u8>; sizes::ARRAY]>().write(before) };\n", ""),
     # --- DLPack
     ("DLPack: stream 0", DL_IMPORT, "    if stream == 0 {", "    if false {"),
     ("DLPack: unknown flags", DL_IMPORT, "    if tensor_flags & !KNOWN_FLAGS != 0 {", "    if false {"),

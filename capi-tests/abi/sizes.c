@@ -158,10 +158,53 @@ static void check_written(const cai_array *out, size_t size, const cai_array *fr
     ASSERT_STATUS(CAI_OK, cai_array_validate(out, CAI_CHECK_LAYOUT, NULL));
 }
 
+/* The members that every age has are cleared, and nothing behind them is written. */
+static void check_cleared(const cai_array *array, size_t size, const void *before) {
+    ASSERT(array->struct_size == size && all(array, 4, ARRAY, 0));
+    ASSERT(memcmp((const char *)array + ARRAY, (const char *)before + ARRAY, size - ARRAY) == 0);
+}
+
+enum { RELEASE, INLINE, AFTER, IN_ORDER, RELEASES };
+
+static void release_by(int way, cai_array *array) {
+    if (way == RELEASE) cai_array_release(array);
+    if (way == INLINE) cai_inline_release(array);
+    if (way == AFTER) {
+        ASSERT_STATUS(CAI_OK, cai_array_release_after(array, CAI_STREAM_NONE, NULL));
+    }
+    if (way == IN_ORDER) cai_array_release_in_order(array);
+}
+
+static void check_released_by(int way, cai_array *array, size_t size) {
+    char before[MOST];
+    memcpy(before, array, size);
+    release_by(way, array);
+    check_cleared(array, size, before);
+    release_by(way, array);
+}
+
 static void check_released(cai_array *array, size_t size) {
-    cai_array_release(array);
-    ASSERT(array->struct_size == size && all(array, 4, size, 0));
-    cai_array_release(array);
+    check_released_by(RELEASE, array, size);
+}
+
+/* `cai_array copy = *longer;`: 128 bytes that state more. */
+static void assigned_copies(void) {
+    size_t size;
+    int way;
+    for (way = 0; way < RELEASES; ++way) {
+        for (size = ARRAY; size <= MOST; size += 8) {
+            counted *owner = owner_of(OPERATIONS);
+            cai_array source = valid_array(), *copy;
+            source.owner = &owner->base;
+            copy = array_of(&source, ARRAY);
+            copy->struct_size = (uint32_t)size;
+            destroyed = 0;
+            release_by(way, copy);
+            ASSERT(destroyed == 1 && copy->struct_size == size && all(copy, 4, ARRAY, 0));
+            release_by(way, copy);
+            free_bytes();
+        }
+    }
 }
 
 static void copy_everywhere(const cai_array *array, size_t out_size, counted *owner) {
@@ -187,8 +230,7 @@ static void copy_everywhere(const cai_array *array, size_t out_size, counted *ow
     ASSERT_STATUS(CAI_OK, cai_array_share(array, out, &why));
     ASSERT_STATUS(CAI_OK, cai_array_attach(out, NULL, NULL, &why));
     check_written(out, out_size, array);
-    ASSERT_STATUS(CAI_OK, cai_array_release_after(out, CAI_STREAM_NONE, &why));
-    ASSERT(out->struct_size == out_size && all(out, 4, out_size, 0));
+    check_released_by(AFTER, out, out_size);
 
     ASSERT_STATUS(CAI_OK, cai_array_to_dlpack(array, 0, &versioned, &why));
     out = empty(out_size);
@@ -204,8 +246,7 @@ static void copy_everywhere(const cai_array *array, size_t out_size, counted *ow
 
     out = empty(out_size);
     ASSERT_STATUS(CAI_OK, cai_array_share(array, out, &why));
-    cai_inline_release(out);
-    ASSERT(out->struct_size == out_size && all(out, 4, out_size, 0));
+    check_released_by(INLINE, out, out_size);
     ASSERT(owner->references == references);
 }
 
@@ -452,6 +493,7 @@ static void fields_of_every_size(void) {
 
 int main(void) {
     arrays_of_every_size();
+    assigned_copies();
     masks_of_every_size();
     garbage();
     flags_and_versions();

@@ -394,8 +394,8 @@ static inline cai_status cai_inline_share(const cai_array *array, cai_array *out
 }
 
 /**
- * Releases the reference of a structure and clears its members, except `struct_size`. Does what
- * cai_array_release does.
+ * Releases the reference of a structure and clears its first 128 bytes, which every version has,
+ * except `struct_size`. Does what cai_array_release does.
  *
  * A borrowed array is only cleared. Does nothing for NULL, CAI_ARRAY_INIT and a released array.
  * Cannot fail. Thread safety: any thread, but not two on one structure at once.
@@ -405,11 +405,9 @@ static inline void cai_inline_release(cai_array *array) {
     uint32_t size;
     if (array == NULL) return;
     owner = array->owner;
-    /* volatile: a compiler that has compared sizes before would warn about sizes that are not. */
-    size = *CAI_PRIVATE_CAST(volatile uint32_t *, &array->struct_size);
-    /* A size that no version has: touch only the first 16 bytes, which never change. */
-    if (size == sizeof(*array)) memset(array, 0, sizeof(*array));
-    else memset(array, 0, CAI_PRIVATE_SIZE_OK(size) ? size : 16);
+    size = array->struct_size;
+    /* Not `size` bytes: an assigned copy of a longer structure has fewer than it states. */
+    memset(array, 0, CAI_PRIVATE_SIZE_OK(size) ? 128 : 16);
     array->struct_size = size;
     if (owner != NULL && CAI_PRIVATE_OPS_OK(owner->ops)) owner->ops->release(owner);
 }

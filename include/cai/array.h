@@ -96,9 +96,10 @@ CAI_API cai_status cai_array_validate(const cai_array *array, uint32_t checks, c
 CAI_API cai_status cai_array_retain(const cai_array *array, cai_error *error);
 
 /**
- * Releases the reference that a structure holds on its owner, and sets all members except
- * `struct_size` to 0. A borrowed array is only cleared. Does nothing for NULL, a zeroed structure,
- * `CAI_ARRAY_INIT`, and an array that was already released.
+ * Releases the reference that a structure holds on its owner, and clears the structure: sets its
+ * first 128 bytes, which every version has, to 0, except `struct_size`. A borrowed array is only
+ * cleared. Does nothing for NULL, a zeroed structure, `CAI_ARRAY_INIT`, and an array that was
+ * already released.
  *
  * The structure is cleared before the owner is released. Arrays of every version of `cai/abi.h` are
  * accepted.

@@ -45,22 +45,22 @@ pub unsafe extern "C-unwind" fn cai_array_retain(
     })
 }
 
-/// Sets the first `size` bytes of a structure to 0, except `struct_size`.
+/// Clears a structure: sets the members that every version has to 0, except `struct_size`. Not as
+/// many bytes as it states, because an assigned copy of a longer structure has fewer.
 ///
 /// # Safety
-/// `array` points to `size` writable bytes; `size` is at least that of the prefix.
+/// `array` points to a structure of a legal size.
 #[inline(always)]
-pub(super) unsafe fn clear(array: *mut cai_array, size: usize) {
+pub(super) unsafe fn clear(array: *mut cai_array) {
     let kept = offset_of!(cai_array, flags);
-    // SAFETY: `size` bytes are writable (this function's contract), more than `kept`.
-    let clear = |size: usize| unsafe { array.cast::<u8>().add(kept).write_bytes(0, size - kept) };
-    // For a size that the compiler knows, that is eight instructions instead of a call.
-    if size == size_of::<cai_array>() { clear(size_of::<cai_array>()) } else { clear(size) }
+    // SAFETY: every version has as many bytes.
+    unsafe { array.cast::<u8>().add(kept).write_bytes(0, sizes::ARRAY - kept) };
 }
 
-/// Releases the reference that a structure holds on its owner, and sets all members except
-/// `struct_size` to 0. A borrowed array is only cleared. Does nothing for NULL, a zeroed structure,
-/// `CAI_ARRAY_INIT`, and an array that was already released.
+/// Releases the reference that a structure holds on its owner, and clears the structure: sets its
+/// first 128 bytes, which every version has, to 0, except `struct_size`. A borrowed array is only
+/// cleared. Does nothing for NULL, a zeroed structure, `CAI_ARRAY_INIT`, and an array that was
+/// already released.
 ///
 /// The structure is cleared before the owner is released. Arrays of every version of `cai/abi.h`
 /// are accepted.
@@ -78,11 +78,18 @@ pub unsafe extern "C-unwind" fn cai_array_release(array: *mut cai_array) {
             ((&raw const (*array).struct_size).read(), (&raw const (*array).owner).read())
         };
         // The structure is cleared first, so that the owner's callback finds a cleared structure,
-        // whatever it does. A size that no age has was never set: then only the prefix of all ages
-        // is touched.
-        let legal = read::is_legal(size as usize, sizes::ARRAY);
-        // SAFETY: the caller's structure has as many writable bytes as it stated.
-        unsafe { clear(array, if legal { size as usize } else { sizes::PREFIX }) };
+        // whatever it does. An invalid `struct_size` was never set: then only the prefix of all
+        // versions is cleared.
+        if read::is_legal(size as usize, sizes::ARRAY) {
+            // SAFETY: the size is legal.
+            unsafe { clear(array) };
+        } else {
+            // SAFETY: the prefix is readable and writable even if `struct_size` was never set.
+            unsafe {
+                (&raw mut (*array).flags).write(0);
+                (&raw mut (*array).owner).write(null_mut());
+            }
+        }
         if !owner.is_null() {
             // SAFETY: the structure held a reference to this owner, which is alive as the header
             // requires.

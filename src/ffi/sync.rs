@@ -385,19 +385,17 @@ pub unsafe extern "C-unwind" fn cai_array_release_after(
     guard(error, || {
         given(array, "array")?;
         // SAFETY: not NULL (checked above); the header requires the rest of the caller.
-        let size = unsafe { read::array_size(array) }?;
+        unsafe { read::array_size(array) }?;
         // SAFETY: not NULL (checked above). The first 16 bytes of every version are the same.
         let owner = unsafe { (&raw const (*array).owner).read() };
         // SAFETY: as above; every age has this member.
         let device_type = unsafe { (&raw const (*array).device.r#type).read() };
         // The structure may be part of what the owner frees, at once or on another thread. So it is
         // cleared before, and restored if the reference was not given up.
-        let mut before = [MaybeUninit::<u8>::uninit(); sizes::MAX];
-        // SAFETY: the structure has `size` readable bytes, at most `MAX` (`array_size` checked
-        // it), and a local array overlaps nothing.
-        unsafe { ptr::copy_nonoverlapping(array.cast(), before.as_mut_ptr(), size) };
-        // SAFETY: the structure has `size` writable bytes, which it stated.
-        unsafe { super::array::clear(array, size) };
+        // SAFETY: every version is at least as long, and the size is legal (`array_size`).
+        let before = unsafe { array.cast::<[MaybeUninit<u8>; sizes::ARRAY]>().read() };
+        // SAFETY: as above.
+        unsafe { super::array::clear(array) };
         if owner.is_null() {
             return Ok(());
         }
@@ -407,7 +405,7 @@ pub unsafe extern "C-unwind" fn cai_array_release_after(
         let result = unsafe { release_after(owner, device_type, stream) };
         if result.is_err() {
             // SAFETY: the caller still has the reference, so the structure still exists.
-            unsafe { ptr::copy_nonoverlapping(before.as_ptr(), array.cast(), size) };
+            unsafe { array.cast::<[MaybeUninit<u8>; sizes::ARRAY]>().write(before) };
         }
         result
     })
@@ -448,13 +446,11 @@ pub unsafe extern "C-unwind" fn cai_array_release_in_order(array: *mut cai_array
     guard(ptr::null_mut(), || {
         given(array, "array")?;
         // SAFETY: not NULL (checked above); the header requires the rest of the caller.
-        let mut before = unsafe { read::array(array) }?;
+        let mut before = unsafe { read::first_members(array) }?;
         let owner = std::mem::replace(&mut before.owner, ptr::null_mut());
-        // SAFETY: not NULL (checked above), and `read::array` has checked the size.
-        let size = unsafe { read::array_size(array) }?;
         // The structure may be part of what the owner frees, so it is cleared before.
-        // SAFETY: the structure has `size` writable bytes, which it stated.
-        unsafe { super::array::clear(array, size) };
+        // SAFETY: not NULL (checked above), and `first_members` has checked the size.
+        unsafe { super::array::clear(array) };
         if !owner.is_null() {
             // SAFETY: the structure held a reference to this owner, which is alive as the header
             // requires.
