@@ -3,6 +3,7 @@
 
 #include "cai_test.h"
 
+#include <csetjmp>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -154,6 +155,174 @@ void chains() {
     ASSERT(destroyed == 1);
 }
 
+// A link of a chain, which is destroyed before the link that holds it, as a member is.
+struct ended {
+    std::vector<int> *order;
+    int number;
+    ended(std::vector<int> *numbers, int mine) : order(numbers), number(mine) {}
+    ended(ended &&other) noexcept
+        : order(std::exchange(other.order, nullptr)), number(other.number) {}
+    ~ended() {
+        if (order != nullptr) {
+            order->push_back(number);
+        }
+    }
+};
+// Destructions inside one another.
+constexpr int deepest = 64;
+
+struct link {
+    ended pool;
+    cai::owner member; // from the pool
+};
+
+cai::owner cpp_link(link &&made) { return cai::make_owner(std::move(made)); }
+cai::owner c_link(link &&made) {
+    cai_owner *raw = nullptr;
+    ASSERT_STATUS(CAI_OK,
+                  cai_owner_create(
+                      new link(std::move(made)),
+                      [](void *context) { delete static_cast<link *>(context); }, &raw, nullptr));
+    return cai::owner::adopt(raw);
+}
+// The first of two owners is released by the library.
+cai::owner c_array_link(link &&made) {
+    static int ends;
+    cai_array raw = valid_array();
+    raw.owner = made.member ? made.member.release() : counting_owner(&ends);
+    ASSERT_STATUS(CAI_OK, cai_array_attach(
+                              &raw, new link{std::move(made.pool), {}},
+                              [](void *context) { delete static_cast<link *>(context); }, nullptr));
+    return cai::owner::adopt(raw.owner);
+}
+// An owner of neither, which bounds nothing.
+struct foreign : cai_owner {
+    link held;
+    explicit foreign(link &&made) : cai_owner{&table}, held(std::move(made)) {}
+    static void retain(cai_owner *) { ASSERT(false); }
+    static void release(cai_owner *owner) { delete static_cast<foreign *>(owner); }
+    static constexpr cai_owner_ops table = {sizeof(cai_owner_ops), 0, retain, release};
+};
+cai::owner foreign_link(link &&made) { return cai::owner::adopt(new foreign(std::move(made))); }
+
+using maker = cai::owner (*)(link &&);
+
+std::vector<int> order_of(std::initializer_list<maker> kinds, int links) {
+    std::vector<int> order;
+    order.reserve(static_cast<std::size_t>(links));
+    cai::owner last;
+    for (int number = 0; number < links; ++number) {
+        const maker make = kinds.begin()[static_cast<std::size_t>(number) % kinds.size()];
+        last = make(link{ended(&order, number), std::move(last)});
+    }
+    std::thread([chain = std::move(last)]() mutable { chain = cai::owner(); }).join();
+    return order;
+}
+
+void members_before_what_holds_them() {
+    for (const maker kind : {cpp_link, c_link}) {
+        for (const int links : {1, 2, 9, deepest - 1, deepest}) {
+            const std::vector<int> order = order_of({kind}, links);
+            for (int number = 0; number < links; ++number) {
+                ASSERT(order.at(static_cast<std::size_t>(number)) == number);
+            }
+        }
+        // What the deepest one releases comes directly after it.
+        const int links = 3 * deepest;
+        std::vector<int> expected;
+        for (int number = links - deepest; number >= 0; --number) {
+            expected.push_back(number);
+        }
+        for (int number = links - deepest + 1; number < links; ++number) {
+            expected.push_back(number);
+        }
+        ASSERT(order_of({kind}, links) == expected);
+    }
+    // What the library releases itself is in order at any depth, and each kind counts by itself.
+    for (const std::vector<int> &order :
+         {order_of({c_array_link}, 1000), order_of({cpp_link, c_link}, 2 * deepest),
+          order_of({foreign_link, cpp_link, c_array_link}, 3 * deepest)}) {
+        for (std::size_t number = 0; number < order.size(); ++number) {
+            ASSERT(order[number] == static_cast<int>(number));
+        }
+    }
+}
+
+// Chains of several kinds of owners take a bounded stack as well.
+void mixed_chains() {
+    const int links = 100000;
+    for (const auto &order :
+         {order_of({cpp_link, c_link}, links), order_of({cpp_link, cpp_link, c_array_link}, links),
+          order_of({foreign_link, cpp_link}, links),
+          order_of({c_link, foreign_link, foreign_link, cpp_link, c_array_link}, links)}) {
+        ASSERT(order.size() == static_cast<std::size_t>(links));
+    }
+}
+
+// Which is undefined: what is being destroyed is lost. Later destructions run all the same.
+std::jmp_buf after;
+cai_owner *lost;
+
+void later_destructions(int rounds, void (*leave)()) {
+    for (volatile int round = 0; round < rounds; ++round) {
+        if (setjmp(after) == 0) {
+            leave();
+        }
+        ::operator delete(std::exchange(lost, nullptr));
+    }
+    int destroyed = 0;
+    cai::owner last = cai::make_owner(counted(&destroyed));
+    for (int number = 0; number < 1000; ++number) {
+        last = number % 2 == 0 ? cai::make_owner(std::move(last))
+                               : c_link(link{ended(nullptr, 0), std::move(last)});
+    }
+    last = cai::owner();
+    ASSERT(destroyed == 1);
+}
+
+cai_owner *leaving() {
+    cai_owner *raw = nullptr;
+    ASSERT_STATUS(CAI_OK,
+                  cai_owner_create(nullptr, [](void *) { std::longjmp(after, 1); }, &raw, nullptr));
+    return raw;
+}
+
+void left_by_longjmp() {
+    later_destructions(200, [] { cai_owner_release(leaving()); });
+    // Through owners of C++, whose memory is lost.
+    later_destructions(200, [] {
+        cai::owner outer = cai::make_owner(cai::owner::adopt(leaving()));
+        lost = outer.release();
+        lost->ops->release(lost);
+    });
+}
+
+// It passes through the library, which loses nothing.
+void thrown_by_destroy() {
+    for (int depth = 1; depth < 3 * deepest; depth += 31) {
+        int rest = 0;
+        cai_array raw = valid_array();
+        ASSERT_STATUS(CAI_OK, cai_owner_create(
+                                  nullptr, [](void *) { throw std::runtime_error("in destroy"); },
+                                  &raw.owner, nullptr));
+        for (int link = 0; link < depth; ++link) {
+            ASSERT_STATUS(
+                CAI_OK,
+                cai_array_attach(
+                    &raw, &rest, [](void *context) { ++*static_cast<int *>(context); }, nullptr));
+        }
+        try {
+            cai_array_release(&raw);
+            ASSERT(false);
+        } catch (const std::runtime_error &error) {
+            ASSERT_TEXT("in destroy", error.what());
+        }
+        int destroyed = 0;
+        cai_owner_release(counting_owner(&destroyed)); // and the rest
+        ASSERT(destroyed == 1 && rest == depth && raw.owner == nullptr);
+    }
+}
+
 void exceptions() {
     int destroyed = 0;
     try {
@@ -261,6 +430,10 @@ int main() {
     through_the_table();
     kinds_of_objects();
     chains();
+    members_before_what_holds_them();
+    mixed_chains();
+    left_by_longjmp();
+    thrown_by_destroy();
     exceptions();
     broken_table();
     threads();

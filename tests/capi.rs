@@ -130,6 +130,13 @@ fn programs() {
     });
 }
 
+#[test]
+#[cfg(debug_assertions)]
+fn a_destroy_that_is_left_by_longjmp_is_reported() {
+    let text = run(&mut Command::new(programs_folder().join("cpp_owner")));
+    assert!(text.contains("libcai: a destroy function did not return"), "{text}");
+}
+
 /// The library is instrumented too: rustc's option for it is unstable, which RUSTC_BOOTSTRAP allows.
 #[test]
 fn programs_under_sanitizers() {

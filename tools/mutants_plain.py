@@ -150,7 +150,7 @@ MUTANTS = [
     ("text: characters below a blank", TEXT, "c if u32::from(c) < 0x20 || c == '\\x7f' =>", "c if c == '\\x7f' =>"),
     # --- owners
     ("short tables", OWNER, "    if size < sizes::OPERATIONS {", "    if false {"),
-    ("what was kept goes last", OWNER, "            nesting::wait(header);\n            release(first);\n            if !nesting::is_next(header) {\n                return;\n            }\n", "            release(first);\n"),
+    ("what was kept goes last", OWNER, "        if !unsafe { nesting::release_before(header, || release(first)) } {\n            return;\n        }\n", "        unsafe { release(first) };\n"),
     ("masks released after the array", DESCRIPTION, "let last = owner_count.checked_sub(1).and_then(|index| Some((index, *owners.get(index)?)));", "let last = owner_count.checked_sub(1).and_then(|index| Some((index, *owners.get(*owner_count - 1 - index)?)));"),
     ("owners of masks not kept", DESCRIPTION, "            owners.add(source.owner)?;\n", ""),
     ("owner of the data not kept", DESCRIPTION, "    owners.add(from.owner)?;\n", ""),
@@ -158,7 +158,7 @@ MUTANTS = [
     ("titles not copied", DESCRIPTION, "Some(title) => self.put_text(title)?,", "Some(_) => ptr::null(),"),
     ("nested fields not copied", DESCRIPTION, "Some(nested) => self.put_descr(nested)?,", "Some(_) => field.raw.nested,"),
     ("masks of copies without an owner", DESCRIPTION, "self.put_description(&source, owner, owners)", "self.put_description(&source, ptr::null_mut(), owners)"),
-    ("chains on the stack", NESTING, "const DEEPEST: usize = 8;", "const DEEPEST: usize = usize::MAX;"),
+    ("chains on the stack", NESTING, "const DEEPEST: u64 = 64;", "const DEEPEST: u64 = 255;"),
     ("an output that is the description", FFI_ARRAY, "        if out.cast_const() == description {", "        if false {"),
     ("a release after the owner is gone", FFI_ARRAY, "            unsafe { clear(array) };\n", ""),
     ("a release clears only the beginning", FFI_ARRAY, "write_bytes(0, sizes::ARRAY - kept)", "write_bytes(0, sizes::PREFIX - kept)"),

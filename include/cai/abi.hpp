@@ -35,7 +35,7 @@
 #include <utility>
 
 // Version of cai/*.hpp. It is incremented with every change of a class or of an inline function.
-#define CAI_HPP_VERSION 1
+#define CAI_HPP_VERSION 2
 
 // The inline namespace: v<version of the .hpp files>_<version of abi.h>.
 #define CAI_PRIVATE_JOIN_NOW(a, b) v##a##_##b
@@ -49,6 +49,13 @@
 #else
 #define CAI_PRIVATE_HIDDEN
 #define CAI_PRIVATE_VISIBLE
+#endif
+
+// A function with a stack frame of its own.
+#if defined(__GNUC__)
+#define CAI_PRIVATE_NOINLINE __attribute__((noinline))
+#else
+#define CAI_PRIVATE_NOINLINE __declspec(noinline)
 #endif
 
 // Functions that also run on the device.
@@ -125,8 +132,10 @@ inline void check_reference(cai_status status) {
 
 // Object behind a cai_owner, with a reference count of its own: one allocation, no library.
 //
-// Objects that are released while another one is destroyed on the same thread are destroyed after
-// it, in a loop: a chain of any length takes no more stack than two of its objects.
+// Objects are destroyed where they are released, also while others are being destroyed, up to
+// 64 of them inside one another on a thread. What the innermost of these releases is queued, and
+// destroyed in a loop before its destruction ends: a chain of any length takes no more stack than
+// that many of its objects.
 struct counted : cai_owner {
     counted(const cai_owner_ops *operations, void (*destroy)(counted *) noexcept) noexcept
         : cai_owner{operations}, destroy_(destroy) {}
@@ -143,24 +152,63 @@ struct counted : cai_owner {
     }
     static void release(cai_owner *owner) noexcept {
         auto *self = static_cast<counted *>(owner);
-        if (self->count_.fetch_sub(1, std::memory_order_acq_rel) != 1) {
-            return;
+        if (self->count_.fetch_sub(1, std::memory_order_acq_rel) == 1) {
+            destroy_nested(self);
         }
-        thread_local counted *pending = nullptr;
-        thread_local bool destroying = false;
-        self->next_ = std::exchange(pending, self);
-        if (destroying) {
-            return; // the loop below, further up on this stack, destroys it
-        }
-        destroying = true;
-        while (counted *first = pending) {
-            pending = first->next_;
-            first->destroy_(first);
-        }
-        destroying = false;
     }
 
   private:
+    // Destructions of a thread. Without a constructor and a destructor, so that it can be used for
+    // the whole life of the thread.
+    struct nesting {
+        // How many run inside one another, times `one`, and the address of the stack frame of the
+        // outermost one; 0: none runs.
+        std::uint64_t running;
+        counted *pending;
+    };
+
+    CAI_PRIVATE_NOINLINE static void destroy_nested(counted *self) noexcept {
+        static thread_local nesting thread = {0, nullptr};
+        constexpr std::uint64_t deepest = 64;
+        constexpr std::uint64_t one = std::uint64_t{1} << 56; // above all addresses of frames
+        nesting &now = thread;
+#if defined(__GNUC__) && !defined(__wasm__)
+        // Not the address of a variable, which an address sanitizer may place elsewhere.
+        const auto frame = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
+#else
+        volatile char local = 0; // the frame of a function without variables may take no stack
+        const auto frame = reinterpret_cast<std::uintptr_t>(&local);
+#endif
+        std::uint64_t outer = now.running / one;
+        std::uint64_t outermost = now.running % one;
+        // A stack grows downwards: this destruction runs in others only if its frame is below.
+        // Otherwise they were left by longjmp, or run on another stack of the same thread.
+        if (frame >= outermost) {
+            outer = 0;
+            outermost = frame;
+        } else if (outer >= deepest) {
+            self->next_ = std::exchange(now.pending, self);
+            return; // the loop below, further up on this stack, destroys it
+        }
+        now.running = outermost + (outer + 1) * one;
+        self->destroy_(self);
+        if (outer == 0 || outer == deepest - 1) {
+            while (counted *first = now.pending) {
+                now.pending = first->next_;
+                first->destroy_(first);
+            }
+        }
+        if (outer == 0) {
+            now.running = 0;
+            return;
+        }
+        // One less, but not more than there were before this one: longjmp skips the end of those
+        // inside it; nor more than now, if the end of another stack's has come first.
+        const std::uint64_t depth = now.running / one;
+        const std::uint64_t less = depth == 0 ? 0 : depth - 1;
+        now.running = now.running % one + (less < outer ? less : outer) * one;
+    }
+
     std::atomic<std::size_t> count_{1};
     counted *next_ = nullptr;
     void (*destroy_)(counted *) noexcept;
@@ -221,9 +269,12 @@ class owner {
 };
 
 // Returns an owner that keeps `object` alive: a std::shared_ptr, a std::vector, or a buffer class
-// of the caller's. The last release destroys the object, on the thread that releases. If that
-// happens while another such object is being destroyed, it is destroyed directly afterwards.
-// Throws what T's move constructor and operator new throw. Allocates one block.
+// of the caller's. The last release destroys the object before it returns, on the thread that
+// releases, also while another such object is being destroyed: members are destroyed in the order
+// of C++. Only if 64 of them are being destroyed inside one another, what the innermost one
+// releases is destroyed directly after it, so that a chain of any length takes a bounded stack. A
+// destructor must return: leaving it by longjmp is undefined. Throws what T's move constructor and
+// operator new throw. Allocates one block.
 template <class T> [[nodiscard]] CAI_PRIVATE_HIDDEN owner make_owner(T object) {
     static_assert(std::is_nothrow_destructible_v<T>, "a destructor must not throw into C");
     return owner::adopt(new detail::owned<T>(std::move(object)));

@@ -23,7 +23,7 @@
 #include <optional>
 #include <type_traits>
 
-#if CAI_HPP_VERSION != 1
+#if CAI_HPP_VERSION != 2
 #error "cai/cai.hpp of another version was included before cai/arguments.hpp"
 #endif
 

@@ -134,9 +134,10 @@ CAI_API cai_status cai_array_share(const cai_array *array, cai_array *out, cai_e
  * `context`, `destroy`: `destroy(context)` is called once, after the last reference to the new
  * array and its masks and the references to the owners above have been released. It runs on any
  * thread, with or without an interpreter's lock, with any CUDA context current or none, and perhaps
- * during a stream capture, where `cudaFree` fails or blocks. It must not throw, and its code must
- * stay loaded. `destroy` may be NULL. If the function fails, `destroy` is not called, and `context`
- * still belongs to the caller.
+ * during a stream capture, where `cudaFree` fails or blocks. It must not throw (an exception passes
+ * through the library), and leaving it by `longjmp` is undefined. Its code must stay loaded.
+ * `destroy` may be NULL. If the function fails, `destroy` is not called, and `context` still
+ * belongs to the caller.
  * `out`: must be initialized (`CAI_ARRAY_INIT`), hold no reference, which would be lost, and not be
  * `description`. It is written on success only. Release it with `cai_array_release`.
  *

@@ -365,12 +365,8 @@ unsafe fn destroy_block(header: *mut Header) {
                 *owner_count = index;
                 // SAFETY: called in the destruction of this block, which held one reference to the
                 // owner. The rest waits until this owner and all that it holds are destroyed.
-                unsafe {
-                    nesting::wait(header);
-                    super::release(owner);
-                    if !nesting::is_next(header) {
-                        return;
-                    }
+                if !unsafe { nesting::release_before(header, || super::release(owner)) } {
+                    return;
                 }
             }
             _ => {

@@ -161,12 +161,15 @@ unsafe extern "C-unwind" fn retain_own(owner: *mut cai_owner) {
     unsafe { (*owner.cast::<Header>()).count.retain() };
 }
 
+// Not inlined: each destruction has a stack frame of its own.
+#[inline(never)]
 unsafe extern "C-unwind" fn release_own(owner: *mut cai_owner) {
     let header = owner.cast::<Header>();
     // SAFETY: only owners that begin with a `Header` carry `OPS`, and the caller holds a reference.
     if unsafe { (*header).count.release() } {
         observer::notify_destroy(owner.cast());
-        // SAFETY: that was the last reference, so nothing else refers to the object any more.
+        // SAFETY: that was the last reference, so nothing else refers to the object any more. This
+        // function is not inlined.
         unsafe { nesting::destroy(header) };
     }
 }
@@ -225,16 +228,11 @@ unsafe fn destroy_callback(header: *mut Header) {
     // nothing else refers to it any more.
     let first = unsafe { ptr::replace(&raw mut (*callback).first, null_mut()) };
     if !first.is_null() {
-        // `destroy` may run only after `first` and all that it holds are destroyed, which may take
-        // until the end of the outermost destruction. If the thread ends in there, the rest of this
-        // owner still waits in the list.
+        // `destroy` may run only after `first` and all that it holds are destroyed, which takes
+        // until the end of the deepest destruction if this is it.
         // SAFETY: called in the destruction of this owner, which held a reference to `first`.
-        unsafe {
-            nesting::wait(header);
-            release(first);
-            if !nesting::is_next(header) {
-                return;
-            }
+        if !unsafe { nesting::release_before(header, || release(first)) } {
+            return;
         }
     }
     // SAFETY: the callback is still allocated, and this is the last use of its fields.

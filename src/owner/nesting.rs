@@ -3,11 +3,17 @@
 //! May use: `abi`, `owner::count`, `owner::reserve`.
 //! Unsafe: a variable of each thread, and owners that nothing else refers to.
 //!
-//! An owner may hold another one, which is released when it is destroyed. So a chain of owners
-//! would take stack for each of its links. Here, a thread destroys [`DEEPEST`] owners inside one
-//! another; further ones wait in a list of the thread, from which the outermost destruction takes
-//! them in a loop. The last one in is the first one out: whatever an owner waits for was added
-//! after it.
+//! An owner may hold another one, which is released when it is destroyed. A thread runs up to
+//! [`DEEPEST`] destructions inside one another: each owner is destroyed where it is released, as a
+//! member of a C++ object. So that a longer chain does not take stack for each of its links, owners
+//! that are released in the deepest destruction wait in a list, which that destruction empties in a
+//! loop before it ends. `cai::make_owner` of `cai/abi.hpp` follows the same rule, with a variable
+//! of its own; a chain of both takes the stack of both.
+//!
+//! A `destroy` may leave the library by `longjmp` (which the header calls undefined), by an
+//! exception, or by the end of its thread. The last two unwind the stack, which ends the
+//! destructions. The first skips that: a destruction whose stack frame is not below that of the
+//! outermost one finds that none runs any more.
 //!
 //! Nothing is allocated. A link of the list lies in the waiting owner itself, and the thread's
 //! variable in the block that each thread has from its start: where memory has run out, the first
@@ -25,21 +31,26 @@ use crate::abi::{cai_owner, cai_owner_ops};
 pub struct Header {
     pub(super) base: cai_owner,
     pub(super) count: Count,
-    /// Runs when the last reference was released; frees the memory, at once or, after
-    /// [`wait`], when it is called again.
+    /// Runs when the last reference was released; frees the memory, at once or, if
+    /// [`release_before`] returned false, when it is called again.
     pub(super) destroy: unsafe fn(*mut Header),
     /// Memory for the release of a reference.
     pub(super) reserve: Reserve,
 }
 
-/// Destructions inside one another.
-const DEEPEST: usize = 8;
+/// Destructions inside one another, as in `cai/abi.hpp`.
+const DEEPEST: u64 = 64;
+
+/// One destruction in [`Thread::running`]: above all addresses of stack frames.
+const ONE: u64 = 1 << 56;
 
 /// The state of a thread's destructions.
 #[repr(C)]
 struct Thread {
-    /// How many run inside one another.
-    depth: usize,
+    /// How many run inside one another, times [`ONE`], and the address of the stack frame of the
+    /// outermost one; 0: none runs. In one word, because the memory for the variables of threads
+    /// is scarce in a process that loads many copies of the library.
+    running: u64,
     /// Owners that wait for their destruction.
     waiting: *mut Header,
 }
@@ -98,6 +109,21 @@ mod variable {
         }
         address
     }
+
+    /// Returns the address of the calling function's stack frame. Not that of a local variable,
+    /// which an address sanitizer may place elsewhere.
+    #[inline(always)]
+    pub fn frame() -> u64 {
+        let frame;
+        // SAFETY: reads the stack pointer.
+        unsafe {
+            #[cfg(target_arch = "x86_64")]
+            asm!("mov {}, rsp", out(reg) frame, options(nomem, nostack, preserves_flags));
+            #[cfg(target_arch = "aarch64")]
+            asm!("mov {}, sp", out(reg) frame, options(nomem, nostack, preserves_flags));
+        }
+        frame
+    }
 }
 
 #[cfg(not(all(
@@ -113,7 +139,14 @@ mod variable {
     thread_local! {
         // Without a destructor, so that it can be used for the whole life of a thread.
         static THREAD: UnsafeCell<Thread> =
-            const { UnsafeCell::new(Thread { depth: 0, waiting: std::ptr::null_mut() }) };
+            const { UnsafeCell::new(Thread { running: 0, waiting: std::ptr::null_mut() }) };
+    }
+
+    /// Returns an address in the calling function's stack frame.
+    #[inline(always)]
+    pub fn frame() -> u64 {
+        let local = 0_u8;
+        (&raw const local).addr() as u64
     }
 
     #[inline(always)]
@@ -122,23 +155,31 @@ mod variable {
     }
 }
 
-/// A destruction that runs. Ends with it, also where the thread ends in it.
+/// Guard for one running destruction; its Drop also runs when the stack is unwound.
 struct Level {
     thread: *mut Thread,
+    /// How many destructions this one runs in.
+    outer: u64,
 }
 
 impl Drop for Level {
     #[inline]
     fn drop(&mut self) {
         // SAFETY: the thread's own variable; no reference to it exists.
-        let waiting = unsafe {
-            (*self.thread).depth -= 1;
-            (*self.thread).waiting
-        };
-        // SAFETY: as above.
-        if !waiting.is_null() && unsafe { (*self.thread).depth } == 0 {
-            // SAFETY: as above. Only a thread that ends leaves anything in its list.
-            unsafe {
+        unsafe {
+            if self.outer > 0 {
+                // One less. Not more than there were before this one: `longjmp` skips the end of
+                // those inside it. Not more than now either: a thread that switches stacks in a
+                // destruction can end an outer one first.
+                let running = (*self.thread).running;
+                let less = (running / ONE).saturating_sub(1).min(self.outer);
+                (*self.thread).running = running % ONE + less * ONE;
+                return;
+            }
+            (*self.thread).running = 0;
+            let waiting = (*self.thread).waiting;
+            if !waiting.is_null() {
+                // Only a destruction that was unwound leaves anything in the list.
                 (*self.thread).waiting = null_mut();
                 abandon(waiting);
             }
@@ -158,28 +199,54 @@ unsafe fn link(header: *mut Header) -> *mut *mut Header {
 
 const _: () = assert!(size_of::<*const cai_owner_ops>() == size_of::<*mut Header>());
 
-/// Destroys an owner, now or when the destructions that run in this thread have come to it.
+/// Destroys an owner now, or queues it if [`DEEPEST`] destructions run in this thread.
 ///
 /// # Safety
-/// The last reference to the owner was given up.
-#[inline]
+/// The last reference to the owner was given up. The calling function has a stack frame of its own
+/// for each destruction: it is not inlined.
+#[inline(always)]
 pub unsafe fn destroy(header: *mut Header) {
     let thread = variable::address();
+    let frame = variable::frame();
     // SAFETY: the thread's own variable; the owner is given up (this function's contract).
     unsafe {
-        if (*thread).depth >= DEEPEST {
-            wait(header);
+        let running = (*thread).running;
+        let (mut outer, mut outermost) = (running / ONE, running % ONE);
+        // A stack grows downwards: this destruction runs in others only if its frame is below.
+        if frame >= outermost {
+            #[cfg(debug_assertions)]
+            if outer != 0 {
+                report_left();
+            }
+            (outer, outermost) = (0, frame);
+        } else if outer >= DEEPEST {
+            wait(thread, header);
             return;
         }
-        (*thread).depth += 1;
-        let level = Level { thread };
+        (*thread).running = outermost + (outer + 1) * ONE;
+        let level = Level { thread, outer };
         ((*header).destroy)(header);
-        if (*thread).depth == 1
+        if (outer == 0 || outer == DEEPEST - 1)
             && (!(*thread).waiting.is_null() || !ABANDONED.load(Ordering::Relaxed).is_null())
         {
             destroy_waiting(thread);
         }
         drop(level);
+    }
+}
+
+/// Reports that a destruction was left by `longjmp`, or that the thread has switched to another
+/// stack in it.
+#[cfg(debug_assertions)]
+#[cold]
+fn report_left() {
+    // Miri's stack frames are in no order.
+    if !cfg!(miri) {
+        use std::io::Write as _;
+        let _ = std::io::stderr().write_all(
+            b"libcai: a destroy function did not return: it was left by longjmp, which is \
+              undefined, or its thread has switched to another stack\n",
+        );
     }
 }
 
@@ -233,13 +300,11 @@ unsafe fn abandon(first: *mut Header) {
     }
 }
 
-/// Puts an owner that is being destroyed into the thread's list: its `destroy` runs again when all
-/// owners that are added after it are destroyed.
+/// Puts an owner into the thread's list.
 ///
 /// # Safety
-/// Called in the destruction of the owner, which nothing else refers to.
-pub unsafe fn wait(header: *mut Header) {
-    let thread = variable::address();
+/// `thread` is the calling thread's variable; nothing else refers to the owner.
+unsafe fn wait(thread: *mut Thread, header: *mut Header) {
     // SAFETY: the thread's own variable; the owner is given up (this function's contract).
     unsafe {
         link(header).write((*thread).waiting);
@@ -247,20 +312,60 @@ pub unsafe fn wait(header: *mut Header) {
     }
 }
 
-/// Takes an owner out of the list again. `false`: others were added after it, and it has to wait
-/// for them.
+/// The rest of a destruction, in front of which another owner is released.
+struct Rest {
+    thread: *mut Thread,
+    header: *mut Header,
+    /// The list from before the release.
+    before: *mut Header,
+}
+
+impl Drop for Rest {
+    /// Runs where the release was unwound: what it has added to the list comes first, then the
+    /// rest, then the list from before.
+    fn drop(&mut self) {
+        // SAFETY: the thread's own variable. The owners in both lists and `header` are given up,
+        // and nothing else refers to them.
+        unsafe {
+            link(self.header).write(self.before);
+            append((&raw mut (*self.thread).waiting), self.header);
+        }
+    }
+}
+
+/// Adds `rest` at the end of a list.
 ///
 /// # Safety
-/// The calling thread has called [`wait`] with the owner, in the same destruction.
-pub unsafe fn is_next(header: *mut Header) -> bool {
-    let thread = variable::address();
-    // SAFETY: the thread's own variable; the owner is still in the list, because only the outermost
-    // destruction takes owners out, and this one runs inside it.
+/// `list` begins a list of owners that nothing else refers to, and so does `rest`.
+unsafe fn append(mut list: *mut *mut Header, rest: *mut Header) {
+    // SAFETY: as this function's contract; the last link is NULL.
     unsafe {
-        if (*thread).waiting != header {
-            return false;
+        while !(*list).is_null() {
+            list = link(*list);
         }
-        (*thread).waiting = link(header).read();
+        list.write(rest);
     }
-    true
+}
+
+/// Releases what an owner that is being destroyed holds, by calling `release`. Returns true if all
+/// of it is destroyed. Otherwise, the `destroy` of the owner runs again when it is, and the caller
+/// returns.
+///
+/// # Safety
+/// Called in the destruction of the owner, which nothing else refers to.
+pub unsafe fn release_before(header: *mut Header, release: impl FnOnce()) -> bool {
+    let thread = variable::address();
+    // SAFETY: the thread's own variable; no reference to it exists.
+    let before = unsafe { ptr::replace(&raw mut (*thread).waiting, null_mut()) };
+    let rest = Rest { thread, header, before };
+    release();
+    // SAFETY: as above.
+    if unsafe { (*thread).waiting }.is_null() {
+        std::mem::forget(rest);
+        // SAFETY: as above.
+        unsafe { (*thread).waiting = before };
+        return true;
+    }
+    drop(rest);
+    false
 }
