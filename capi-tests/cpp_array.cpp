@@ -88,7 +88,8 @@ void arrays() {
         ASSERT(sum == 7);
         c.validate(CAI_CHECK_LAYOUT | CAI_CHECK_ALIGNMENT);
         cai::array d = cai::array::from(c.get());
-        cai_array raw = d.release();
+        cai_array raw = CAI_ARRAY_INIT;
+        d.release(raw);
         ASSERT(!d && raw.owner != nullptr);
         d = cai::array::adopt(raw);
         ASSERT(raw.owner == nullptr && d);

@@ -103,6 +103,9 @@ int keep(const void *foreign) {
     const cai::array checked = cai::array::from(*source);
     const cai::host_view<const float, 2> view(*source);
     REQUIRE(view(1, 2) == 5 && checked.data() == view.data());
+    const cai::array made = cai::array::make(*source, cai::make_owner(0));
+    REQUIRE(made->struct_size == sizeof(cai_array) && made.data() == view.data());
+    REQUIRE(made->owner != source->owner && made->byte_offset == 0);
 #endif
     return 0;
 }

@@ -334,7 +334,7 @@ class description;
 class array {
   public:
     array() noexcept : raw_(cai_array(CAI_ARRAY_INIT)) {}
-    array(array &&other) noexcept : raw_(other.release()) {}
+    array(array &&other) noexcept { other.release(raw_); }
     array &operator=(array &&other) noexcept {
         array(std::move(other)).swap(*this);
         return *this;
@@ -377,17 +377,18 @@ class array {
                                     cai_device device, owner data_owner);
     [[nodiscard]] static array make(const description &what, cai_stream stream, cai_device device,
                                     owner data_owner);
-    // Makes an array from a description in C, whose own `owner` is ignored.
-    [[nodiscard]] static array make(cai_array description, owner data_owner);
+    // Makes an array from a description in C of any version, whose own `owner` is ignored.
+    [[nodiscard]] static array make(const cai_array &description, owner data_owner);
 
     // Returns one more reference to the same array.
     // Throws CAI_ERR_BORROWED for an array that holds none, or CAI_ERR_OWNER_OPS.
     [[nodiscard]] array share() const { return from_unchecked(raw_); }
-    // Transfers the structure and its reference to the caller, who must release it.
-    [[nodiscard]] cai_array release() noexcept {
-        const cai_array released = raw_;
+    // Transfers the structure and its reference to `out`, which must hold no reference, and which
+    // the caller must release. Functions take and return no cai_array by value: its size depends on
+    // the version of the header.
+    void release(cai_array &out) noexcept {
+        out = raw_;
         raw_ = cai_array(CAI_ARRAY_INIT);
-        return released;
     }
     // Uses no template of the standard library on cai_array, here and above: files that use other
     // versions have a function of the same name for a structure of another size.

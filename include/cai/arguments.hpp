@@ -373,7 +373,10 @@ template <class View> class view_argument {
                 array_.release_after(stream_);
             }
         } catch (const error &) {
-            wait_on_host();
+            // There is no caller left to which it could be reported.
+            PyThreadState *state = PyEval_SaveThread();
+            wait_on_host(array_.get(), stream_);
+            PyEval_RestoreThread(state);
         }
     }
 
@@ -411,20 +414,6 @@ template <class View> class view_argument {
                                                 ? CAI_ACCESS_READ
                                                 : CAI_ACCESS_READ | CAI_ACCESS_WRITE;
     static constexpr char kind = 0;
-
-    // Waits on the host, if the producer could not be made to wait: there is no caller left to
-    // which an error could be reported.
-    void wait_on_host() const noexcept {
-        cai_array mine = array_.get();
-        mine.version = CAI_INTERFACE_VERSION;
-        mine.stream = stream_;
-        mine.stream_id = 0;
-        mine.event = nullptr;
-        mine.mask = nullptr;
-        PyThreadState *state = PyEval_SaveThread();
-        (void)cai_array_synchronize(&mine, CAI_ACCESS_READ, nullptr);
-        PyEval_RestoreThread(state);
-    }
 
     array array_;
     std::optional<View> view_;
@@ -491,11 +480,7 @@ inline PyObject *export_array(const array &result) noexcept {
 template <class Make> cai_status fill(cai_array *out, cai_error *why, Make make) noexcept {
     try {
         array made = make();
-        cai_array raw = made.release();
-        const cai_status status =
-            cai_array_share(&raw, out, why); // `out` may be a shorter structure
-        cai_array_release(&raw);
-        return status;
+        return cai_array_share(&made.get(), out, why); // `out` may be a shorter structure
     } catch (const error &failed) {
         if (why != nullptr) {
             *why = failed.get();

@@ -76,6 +76,32 @@ void call(cai_status (*function)(Parameters...), Arguments &&...arguments) {
     check(status, why);
 }
 
+// Copies the members that an array of any version has in common with this header's, without a
+// reference. Throws CAI_ERR_STRUCT_SIZE.
+inline void copy_members(const cai_array &from, cai_array &to) {
+    const std::uint32_t size = from.struct_size;
+    if (!CAI_PRIVATE_SIZE_OK(size)) {
+        check_reference(CAI_ERR_STRUCT_SIZE);
+    }
+    to = cai_array(CAI_ARRAY_INIT);
+    std::memcpy(&to, &from, size < sizeof to ? size : sizeof to);
+    to.struct_size = sizeof to;
+}
+
+// Blocks until the work of a consumer on `stream` is done, if the producer could not be made to
+// wait for it.
+inline void wait_on_host(const cai_array &consumed, cai_stream stream) noexcept {
+    cai_array mine;
+    copy_members(consumed, mine); // a size that cai_array_consume_begin accepted
+    mine.version = CAI_INTERFACE_VERSION;
+    mine.stream = stream;
+    mine.stream_id = 0;
+    mine.event = nullptr;
+    mine.context = nullptr;
+    mine.mask = nullptr;
+    (void)cai_array_synchronize(&mine, CAI_ACCESS_READ, nullptr);
+}
+
 } // namespace detail CAI_PRIVATE_HIDDEN
 
 // Element type of an array whose elements are of the C++ type T. Specialize it for a type of your
@@ -152,15 +178,19 @@ template <class T> void write_typestr(char (&out)[CAI_TYPESTR_SIZE]) noexcept {
 // the data, which it does not own.
 class description {
   public:
-    // Returns a structure without an owner, a stream or a device. It points into this object.
-    cai_array get() const & noexcept {
-        cai_array made = fields_;
-        made.shape = made.ndim > 0 ? shape_.data() : nullptr;
-        made.strides = strided_ ? strides_.data() : nullptr;
-        return made;
+    description(const description &other) noexcept { *this = other; }
+    description &operator=(const description &other) noexcept {
+        fields_ = other.fields_;
+        shape_ = other.shape_;
+        strides_ = other.strides_;
+        fields_.shape = other.fields_.shape != nullptr ? shape_.data() : nullptr;
+        fields_.strides = other.fields_.strides != nullptr ? strides_.data() : nullptr;
+        return *this;
     }
-    // It would point into a temporary.
-    cai_array get() const && = delete;
+    // Returns a structure without an owner, a stream or a device. It points into this object.
+    const cai_array &get() const & noexcept { return fields_; }
+    // It would be part of a temporary.
+    const cai_array &get() const && = delete;
 
   private:
     template <class T> friend description describe(T *, const extents &);
@@ -182,8 +212,9 @@ class description {
             strides_[d] = strides != nullptr ? (*strides)[d] : 0;
             empty = empty || shape[d] == 0;
         }
-        strided_ = strides != nullptr && !shape.empty();
         fields_.ndim = static_cast<std::int32_t>(shape.size());
+        fields_.shape = shape.empty() ? nullptr : shape_.data();
+        fields_.strides = strides == nullptr || shape.empty() ? nullptr : strides_.data();
         fields_.data = empty ? nullptr : const_cast<void *>(data);
         fields_.flags = readonly ? CAI_ARRAY_READONLY : 0;
         fields_.dtype_code = code;
@@ -200,7 +231,6 @@ class description {
     cai_array fields_;
     std::array<std::int64_t, CAI_MAX_NDIM> shape_;
     std::array<std::int64_t, CAI_MAX_NDIM> strides_;
-    bool strided_ = false;
 };
 
 // Describes elements of type T in C order without gaps. The description is read-only if T is const;
@@ -232,10 +262,12 @@ inline array array::from(const cai_array &source) {
     detail::call(cai_array_validate, &source, std::uint32_t{CAI_CHECK_LAYOUT});
     return from_unchecked(source);
 }
-inline array array::make(cai_array description, owner data_owner) {
+inline array array::make(const cai_array &description, owner data_owner) {
     array made;
-    description.owner = data_owner.get(); // the new array holds a reference of its own
-    detail::call(cai_array_create, &description, nullptr, nullptr, &made.raw_);
+    cai_array copy;
+    detail::copy_members(description, copy);
+    copy.owner = data_owner.get(); // the new array holds a reference of its own
+    detail::call(cai_array_create, &copy, nullptr, nullptr, &made.raw_);
     return made;
 }
 inline array array::make(const description &what, cai_stream stream, cai_device device,
@@ -316,10 +348,12 @@ class consumer {
         : array_(std::exchange(other.array_, nullptr)), stream_(other.stream_),
           access_(other.access_) {}
     consumer &operator=(consumer &&) = delete;
-    // Ends the work and ignores a failure. Call end() to get the exception.
+    // Ends the work. If that fails, blocks until the work on `stream` is done, as far as that is
+    // possible, because the producer does not wait for it. Call end() to get the exception.
     ~consumer() {
-        if (array_ != nullptr) {
-            (void)cai_array_consume_end(array_, stream_, access_, nullptr);
+        if (array_ != nullptr &&
+            cai_array_consume_end(array_, stream_, access_, nullptr) != CAI_OK) {
+            detail::wait_on_host(*array_, stream_);
         }
     }
     // Makes the producer's next work wait for this work. Later calls do nothing.

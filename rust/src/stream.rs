@@ -141,6 +141,7 @@ impl<'a> Consumer<'a> {
     #[cold]
     fn synchronize(&self) {
         let mut own = *self.array.as_raw();
+        own.version = sys::CAI_INTERFACE_VERSION;
         (own.stream, own.stream_id) = (self.stream.as_raw(), 0);
         (own.event, own.context, own.mask) =
             (std::ptr::null_mut(), std::ptr::null_mut(), std::ptr::null());

@@ -192,6 +192,14 @@ def test_before_cpp17(tmp_path, ages, compiler, header):
     assert done.returncode != 0 and "require C++17: compile with -std=c++17" in first
 
 
+def test_no_array_is_passed_by_value():
+    """Its size depends on the version of the header."""
+    for header in sorted((ROOT / "include/cai").glob("*.h*")):
+        text = re.sub(r"/\*.*?\*/|//[^\n]*|\b(?:[A-Z_]+|sizeof|offsetof)\(cai_array\b", "", header.read_text(), flags=re.DOTALL)
+        found = re.findall(r"\bcai_array(?: \w+)?\s*[,)]|\bcai_array (?:\w+::)?\w+\(", text)
+        assert not found, header
+
+
 def test_two_versions_in_one_file_are_refused(tmp_path, ages):
     """A vendored abi.hpp of another version, included before cai.hpp."""
     vendored = tmp_path / "vendored/cai"

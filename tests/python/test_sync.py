@@ -63,8 +63,9 @@ class Built:
         return target if target.exists() else self.compile(TESTS / f"{name}.c", target)
 
     def compile(self, source, target):
+        language = ["g++", "-std=c++17"] if source.suffix == ".cpp" else ["gcc", "-std=gnu11"]
         run(
-            "gcc", "-std=gnu11", "-g", "-O1", "-Wall", "-Wextra", "-Werror", "-rdynamic",
+            *language, "-g", "-O1", "-Wall", "-Wextra", "-Werror", "-rdynamic",
             "-isystem", SITE / "nvidia/cu13/include", "-I", ROOT / "include", "-I", ROOT / "cuda-sim/include",
             "-I", TESTS, source, "-o", target, "-L", BUILT, "-lcai", "-L", self.driver, "-lcuda",
             "-lpthread", "-ldl", f"-Wl,-rpath,{self.folder}",
@@ -416,3 +417,11 @@ def test_valgrind(built):
         cases = built.cases(program)
         for case, (status, output) in zip(cases, built.each(program, cases, *command)):
             assert status == 0, f"{case}: {output}"
+
+
+@pytest.mark.parametrize("stream", "012")
+def test_a_consumer_whose_end_fails(built, stream):
+    if not (built.folder / "consumer").exists():
+        built.compile(TESTS / "consumer.cpp", built.folder / "consumer")
+    for schedule in SCHEDULES:
+        built.run("consumer", stream, schedule=schedule, SHIM="cuEventRecord:1:400")
