@@ -425,3 +425,12 @@ def test_a_consumer_whose_end_fails(built, stream):
         built.compile(TESTS / "consumer.cpp", built.folder / "consumer")
     for schedule in SCHEDULES:
         built.run("consumer", stream, schedule=schedule, SHIM="cuEventRecord:1:400")
+
+
+def test_stack(built):
+    """Functions and the release thread need no more stack than docs/src/ffi.md states, which is nothing for functions
+    that call Python."""
+    needed = {name: int(size) for name, size in (line.split() for line in built.run("stack").stdout.splitlines())}
+    functions = (ROOT / "abi/symbols.txt").read_text().split()
+    assert set(needed) == {name for name in functions if "python" not in name} | {"thread"}
+    assert needed["thread"] <= 16 << 10 and max(needed.values()) <= 64 << 10, needed
