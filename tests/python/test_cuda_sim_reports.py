@@ -129,13 +129,32 @@ def test_a_file_that_cannot_be_written(tmp_path):
 
 
 def test_hostile_names(driver, tmp_path):  # noqa: F811
-    """A label with characters that XML cannot contain."""
-    text = RACE.replace("OK(fill(p, a));", 'cudasim_label("a\\001<&]]>\\"b\\xff"); OK(fill(p, a));')
-    (tmp_path / "race.c").write_text("#include <cudasim.h>\n" + text)
-    program = compile_program(driver, tmp_path / "race", [tmp_path / "race.c"])
-    _, (line,), suites, log = reports(program, program)
-    assert "<&]]>\"b" in suites.find("testsuite/testcase").get("name")
-    assert "a\x01<" in log["runs"][0]["results"][0]["message"]["text"]
+    """Of labels, streams, kernels, files and programs: nothing that XML cannot contain, or a terminal acts on."""
+    hostile = r"<&]]>\"\001\033[2J\n\r\177\302\233\342\200\256\342\201\246\377"
+    before = f"""
+        CUmodule module; CUfunction function;
+        cudasim_name_stream(b, "b{hostile}"); OK(cuModuleLoadData(&module, ""));
+        (void)cuModuleGetFunction(&function, module, "c{hostile}");
+        cudasim_label("a{hostile}"); OK(fill(p, a));"""
+    source = "#include <cudasim.h>\n" + RACE.replace("OK(fill(p, a));", before.replace("\n", " "))
+    folder = tmp_path / "d\x1b[2J\n\u202e"
+    folder.mkdir()
+    (folder / "race.c").write_text(source)
+    program = compile_program(driver, folder / "e\x1b\n\u202e", [folder / "race.c"])
+    done, (line,), suites, log = reports(program, program)
+    escaped = '<&]]>"' + r"\u{1}\u{1b}[2J\n\r\u{7f}\u{9b}\u{202e}\u{2066}\xff"
+    assert "a" + escaped in suites.find("testsuite/testcase").get("name")
+    assert "a" + escaped in log["runs"][0]["results"][0]["message"]["text"]
+    assert "b" + escaped in line["races"][0]["second"]["actor"] and line["kernels"] == ["c" + escaped]
+    page_ = folder / "page.html"
+    sim(f"--report={page_}", "--", program, check=False)
+    missing = sim("--missing", "--", program, check=False)
+    absent = sim("--", folder / "f\x1b\n", check=False)
+    texts = [done.stdout, done.stderr, missing.stdout, missing.stderr, absent.stderr, page_.read_text()]
+    texts += [path.read_text() for path in folder.glob("report.*")]
+    for text in texts:
+        assert text.replace("\n", "").isprintable(), ascii(text)
+    assert len(absent.stderr.splitlines()) == 1
 
 
 def test_tests_are_named(tmp_path):

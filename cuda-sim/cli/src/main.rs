@@ -9,6 +9,7 @@ mod report;
 mod sarif;
 mod shadow;
 
+use cudasim_core::shown::shown;
 use folder::PrivateFolder;
 use report::Reports;
 use std::collections::BTreeSet;
@@ -91,10 +92,14 @@ fn main() -> ExitCode {
     match run(&arguments) {
         Ok(code) => code,
         Err(message) => {
-            eprintln!("cuda-sim: {message}");
+            complain(&message);
             ExitCode::from(2)
         }
     }
+}
+
+fn complain(message: &str) {
+    eprintln!("cuda-sim: {}", shown(message.as_bytes()));
 }
 
 fn run(arguments: &[OsString]) -> Result<ExitCode, String> {
@@ -501,13 +506,13 @@ fn run_program(arguments: &[OsString]) -> Result<ExitCode, String> {
     let Some(reports) = reports else { return Ok(exit_code(status)) };
     let written = reports.write();
     if let Err(message) = &written {
-        eprintln!("cuda-sim: {message}");
+        complain(message);
     }
     if !status.success() {
         return Ok(exit_code(status));
     }
     if let Some((message, status)) = reports.failure(options.undeclared_fails) {
-        eprintln!("cuda-sim: {message}");
+        complain(&message);
         return Ok(ExitCode::from(status));
     }
     Ok(if written.is_ok() { ExitCode::SUCCESS } else { ExitCode::from(2) })

@@ -23,6 +23,7 @@ pub mod handles;
 mod missing;
 mod journal;
 pub mod resources;
+pub mod shown;
 mod stack;
 mod shadow;
 mod site;

@@ -1,7 +1,8 @@
 //! What processes tell each other about order: the knowledge of their hosts and of records of
 //! events, and the accesses to memory that they share.
 //!
-//! May use: `access`, `memory`, `results`. Unsafe: maps shared pages and accesses them as atomics.
+//! May use: `access`, `memory`, `results`, `shown`. Unsafe: maps shared pages and accesses them as
+//! atomics.
 //!
 //! A process is named by a number that no other has. An actor of a process is named by its place in
 //! the clocks of that process, where counts only grow, so a count of (process, place) means the
@@ -11,6 +12,7 @@
 use crate::access::{Access, MAX_NDIM, READ, WRITE};
 use crate::memory::{map_file, map_shared, size_of_file};
 use crate::results::{Code, Result};
+use crate::shown::shown;
 use std::ffi::CString;
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -395,7 +397,7 @@ fn packed(text: &str) -> [u64; TEXT_WORDS] {
 
 fn unpacked(words: impl Iterator<Item = u64>) -> String {
     let bytes: Vec<u8> = words.flat_map(u64::to_le_bytes).take_while(|byte| *byte != 0).collect();
-    String::from_utf8_lossy(&bytes).into_owned()
+    shown(&bytes)
 }
 
 #[cfg(test)]

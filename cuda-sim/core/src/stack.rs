@@ -1,12 +1,13 @@
 //! The call stack of the driver's caller.
 //!
-//! May use: nothing. Unsafe: reads the stack of its own thread, and calls the dynamic linker.
+//! May use: `shown`. Unsafe: reads the stack of its own thread, and calls the dynamic linker.
 //!
 //! The stack is taken at every operation while the checker is on, so this must be cheap. Unwinding
 //! takes microseconds. A loop enqueues from the same stack again and again, so each walk remembers
 //! where on the stack its return addresses are; if the same stack pointer comes back and all of
 //! them are unchanged, it is the same stack.
 
+use crate::shown::shown;
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::ffi::{CStr, c_void};
@@ -140,9 +141,13 @@ impl Stacks {
             // The call is the instruction before the return address.
             let address = (frame - 1) as *mut c_void;
             backtrace::resolve(address, |symbol| {
-                let name = symbol.name().map_or_else(|| "?".to_owned(), |name| format!("{name:#}"));
+                let name = symbol
+                    .name()
+                    .map_or_else(|| "?".to_owned(), |name| shown(format!("{name:#}").as_bytes()));
                 let place = match (symbol.filename(), symbol.lineno()) {
-                    (Some(file), Some(line)) => Where::Line(file.display().to_string(), line),
+                    (Some(file), Some(line)) => {
+                        Where::Line(shown(file.as_os_str().as_encoded_bytes()), line)
+                    }
                     _ => Where::Module(module_of(frame)),
                 };
                 lines.push(Frame { function: name, place });
@@ -292,8 +297,8 @@ fn module_of(address: usize) -> String {
         return "?".to_owned();
     }
     // SAFETY: the name lives as long as the module, which is not unloaded during the call.
-    let path = unsafe { CStr::from_ptr(info.dli_fname) }.to_string_lossy().into_owned();
-    let name = path.rsplit('/').next().unwrap_or(&path).to_owned();
+    let path = unsafe { CStr::from_ptr(info.dli_fname) }.to_bytes();
+    let name = shown(path.rsplit(|byte| *byte == b'/').next().unwrap_or(path));
     format!("{name}+{:#x}", address - info.dli_fbase as usize)
 }
 

@@ -89,7 +89,8 @@ fn report(library: &Library) {
         // SAFETY: the text is not NULL, and NUL-terminated.
         unsafe { CStr::from_ptr(text) }.to_string_lossy()
     };
-    eprintln!("cuda-sim: {}: {text}", library.path.to_string_lossy());
+    let path = library.path.to_string_lossy();
+    eprintln!("cuda-sim: {}: {}", path.escape_debug(), text.escape_debug());
 }
 
 /// Copies a file into memory, and returns the path of the copy. Its descriptor stays open: call

@@ -53,7 +53,10 @@ extern "C" fn load() {
         let why =
             unsafe { libc::dlerror().as_ref().map(|text| CStr::from_ptr(text).to_string_lossy()) };
         let (places, why) = (places.join(", "), why.unwrap_or_default());
-        return print(&format!("cuda-sim: no real driver: tried {places} (CUDASIM_REAL): {why}\n"));
+        return print(&format!(
+            "cuda-sim: no real driver: tried {places} (CUDASIM_REAL): {}\n",
+            why.escape_debug()
+        ));
     };
     let find = |name: &CStr| {
         // SAFETY: `driver` is a handle of `dlopen`, which is never closed, and `name` is

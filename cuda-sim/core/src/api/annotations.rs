@@ -1,8 +1,8 @@
 //! The functions of cudasim.h: kernels, host accesses, order between threads, allocators, names.
 //!
 //! May use: `access`, `capture`, `conditions`, `config`, `console`, `cudasim`, `ffi`, `follow`,
-//! `real_driver`, `results`, `rules`, `sim`, `site`, `work`. Unsafe: reads text and structures of
-//! callers, and finds the preloaded library.
+//! `real_driver`, `results`, `rules`, `shown`, `sim`, `site`, `work`. Unsafe: reads text and
+//! structures of callers, and finds the preloaded library.
 
 use crate::access::{Access, READ, WRITE};
 use crate::capture::submit;
@@ -12,6 +12,7 @@ use crate::ffi::{enter, slice};
 use crate::follow;
 use crate::real_driver;
 use crate::results::Code;
+use crate::shown::shown;
 use crate::sim::{Registered, Sim, has_ended, lock, thread_id};
 use crate::work::{FAILED, Function, Launch, Work};
 use std::borrow::Cow;
@@ -58,9 +59,14 @@ pub extern "C" fn cudasim_get_api(version: u32) -> *const Api {
     if crate::config::observes_exchanges() { &API } else { &UNOBSERVED }
 }
 
-fn text<'a>(text: *const c_char) -> Option<Cow<'a, str>> {
+fn bytes<'a>(text: *const c_char) -> Option<&'a [u8]> {
     // SAFETY: the pointer is not NULL, and cudasim.h requires NUL-terminated text.
-    (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) }.to_string_lossy())
+    (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) }.to_bytes())
+}
+
+/// Returns a text for reports.
+fn text(text: *const c_char) -> Option<String> {
+    bytes(text).map(shown)
 }
 
 /// Kernels that were registered before cuInit.
@@ -74,7 +80,7 @@ extern "C" fn register_kernels(kernels: *const Kernel, count: usize) {
     let Ok(kernels) = slice(kernels, count) else { return };
     let mut early = early();
     for kernel in kernels {
-        let Some(name) = text(kernel.name) else {
+        let Some(name) = bytes(kernel.name) else {
             crate::console::print(
                 "cuda-sim: cudasim_register: a kernel without a name is ignored\n",
             );
@@ -82,7 +88,7 @@ extern "C" fn register_kernels(kernels: *const Kernel, count: usize) {
         };
         let Kernel { run, accesses, nargs, sizes, .. } = *kernel;
         let registered = Registered { run, accesses, nargs, sizes };
-        early.push((name.as_bytes().to_vec(), registered));
+        early.push((name.to_vec(), registered));
     }
     if let Some(mut sim) = lock() {
         sim.kernels.extend(early.drain(..));
@@ -168,7 +174,7 @@ extern "C" fn host_access(address: u64, nbytes: usize, mode: u32, name: *const c
     let symbol = if mode == READ { "cudasim_host_read" } else { "cudasim_host_write" };
     enter(symbol, 1, |sim, _| {
         let default = if mode == READ { "a read by the host" } else { "a write by the host" };
-        let name = text(name).map_or(Cow::Borrowed(default), |name| Cow::Owned(name.into_owned()));
+        let name = text(name).map_or(Cow::Borrowed(default), Cow::Owned);
         sim.check_host(&[Access::range(address, nbytes as u64, mode)], name);
         Ok(())
     });

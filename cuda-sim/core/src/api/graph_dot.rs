@@ -1,12 +1,14 @@
 //! Graphs as text in the language DOT.
 //!
-//! May use: `api::graph_params`, `api::macros`, `api::modules`, `results`, `sim`, `work`.
+//! May use: `api::graph_params`, `api::macros`, `api::modules`, `results`, `shown`, `sim`,
+//! `work`.
 //! Unsafe: none.
 
 use super::graph_params::{memcpy_params, memset_params};
 use super::modules::name_of;
 use crate::api::macros::api;
 use crate::results::{Code, Result};
+use crate::shown::shown;
 use crate::sim::{Locked, Sim, Task};
 use crate::work::{Choice, Launch, Work};
 use std::ffi::{OsStr, c_char};
@@ -29,14 +31,13 @@ const ALL: u32 = (1 << 18) - 1;
 
 /// Returns text for use between quotation marks.
 fn quoted(text: &str) -> String {
-    let escaped = text.replace('\\', "\\\\").replace('"', "\\\"");
-    escaped.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+    text.replace('\\', "\\\\").replace('"', "\\\"")
 }
 
 fn kernel(sim: &Sim, launch: &Launch, details: bool) -> Vec<String> {
     let function = sim.functions.get(launch.handle);
-    let name = function.map_or_else(|| "?".into(), |function| function.name.to_string_lossy());
-    let mut lines = vec!["KERNEL".to_owned(), name.into_owned()];
+    let name = function.map_or_else(|| "?".into(), |function| shown(function.name.to_bytes()));
+    let mut lines = vec!["KERNEL".to_owned(), name];
     if details {
         let ([x, y, z], [a, b, c]) = (launch.grid.grid, launch.grid.block);
         let shared = launch.grid.shared_bytes;

@@ -1,8 +1,8 @@
 //! Modules, functions and launches.
 //!
-//! May use: `access`, `api::devices`, `api::macros`, `capture`, `cudasim`, `ffi`, `real_driver`,
-//! `results`, `sim`, `work`. Unsafe: reads names and arguments of launches, and calls functions
-//! that programs registered.
+//! May use: `access`, `api::devices`, `api::macros`, `capture`, `cudasim`, `ffi`,
+//! `real_driver`, `results`, `shown`, `sim`, `work`. Unsafe: reads names and arguments of launches,
+//! and calls functions that programs registered.
 //!
 //! There is no device code: a function is one that the program registered under that name, see
 //! cudasim.h.
@@ -13,6 +13,7 @@ use crate::capture::submit;
 use crate::cudasim::Grid;
 use crate::ffi::{get, put, slice};
 use crate::results::{Code, Result};
+use crate::shown::shown;
 use crate::sim::{Function as Named, Locked};
 use crate::work::{Function, Launch, Work};
 use std::ffi::{CStr, CString, c_char, c_void};
@@ -33,7 +34,7 @@ fn function(sim: &mut Locked, to: *mut u64, module: u64, name: *const c_char) ->
         return Err(Code::INVALID_VALUE);
     }
     if !sim.kernels.contains_key(name.as_bytes()) {
-        sim.undeclared_kernel(&name.to_string_lossy());
+        sim.undeclared_kernel(&shown(name.as_bytes()));
         return Err(Code::NOT_FOUND);
     }
     let known = sim

@@ -1,13 +1,14 @@
 //! What happens before what: the rules of the default streams, and what the checker learns.
 //!
-//! May use: `access`, `actor`, `clock`, `console`, `sim::objects`, `sim::state`, `site`,
-//! `work`. Unsafe: none.
+//! May use: `access`, `actor`, `clock`, `console`, `shown`, `sim::objects`, `sim::state`,
+//! `site`, `work`. Unsafe: none.
 
 use crate::access::Access;
 use crate::actor::Actor;
 use crate::actor::Who;
 use crate::clock::Clock;
 use crate::console::print;
+use crate::shown::shown;
 use crate::sim::objects::CoreKind;
 use crate::sim::state::{Sim, end_of_thread, has_ended, thread_id};
 use crate::site::{Content, Moment, Place};
@@ -174,10 +175,7 @@ impl Sim {
     }
 
     pub fn kernel_label(&mut self, function: u64) -> &'static str {
-        let name = self
-            .functions
-            .get(function)
-            .map(|function| function.name.to_string_lossy().into_owned());
+        let name = self.functions.get(function).map(|function| shown(function.name.to_bytes()));
         name.map_or("a kernel", |name| self.interned(&name))
     }
 

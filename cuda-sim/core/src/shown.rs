@@ -1,0 +1,23 @@
+//! Texts of the program in messages and reports.
+//!
+//! May use: nothing. Unsafe: none.
+
+use std::fmt::Write;
+
+/// Returns a name of the program's with everything escaped that a terminal, a log or a browser acts
+/// on or does not show: control characters, marks of direction, and bytes that are no UTF-8.
+pub fn shown(text: &[u8]) -> String {
+    let mut out = String::with_capacity(text.len());
+    for chunk in text.utf8_chunks() {
+        for letter in chunk.valid().chars() {
+            match letter {
+                '\'' | '"' | '\\' => out.push(letter),
+                _ => out.extend(letter.escape_debug()),
+            }
+        }
+        for byte in chunk.invalid() {
+            let _ = write!(out, "\\x{byte:02x}");
+        }
+    }
+    out
+}
