@@ -12,7 +12,7 @@ import textwrap
 
 import pytest
 
-from test_sync import BUILT, ROOT, TESTS, Built, built, output_of, run  # noqa: F401
+from test_sync import BUILT, ROOT, SITE, TESTS, Built, built, output_of, run  # noqa: F401
 
 PRELUDE = """
 import ctypes as c, os, sys
@@ -587,28 +587,56 @@ int main(void) {
 """
 
 
+SIMULATED = """
+#include <cuda.h>
+#include <stdio.h>
+int main(void) {
+    int devices = 0;
+    CUmodule module;
+    CUfunction function;
+    CUcontext context;
+    if (cuInit(0) || cuDeviceGetCount(&devices) || cuDevicePrimaryCtxRetain(&context, 0) || cuCtxSetCurrent(context)) return 1;
+    (void)(cuModuleLoadData(&module, "") || cuModuleGetFunction(&function, module, "absent"));
+    printf("%d\\n", devices);
+}
+"""
+
+
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root makes a program of another user")
-def test_set_user_id_programs_ignore_the_environment():
-    """Their user could otherwise name a library that runs with the rights of their owner."""
+@pytest.mark.parametrize("what", ["library", "simulator"])
+def test_set_user_id_programs_ignore_the_environment(driver, what):  # noqa: F811
+    """Their user could otherwise name a library that runs with the rights of their owner, or a file that they write."""
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
-        folder.chmod(0o755)
-        source, program, library = folder / "rights.c", folder / "rights", folder / "libcai.so.1"
-        source.write_text(RIGHTS)
-        shutil.copy(os.environ.get("CAI_LIBRARY", BUILT / "libcai.so"), library)
-        library.chmod(0o755)
-        run("gcc", f"-I{ROOT / 'include'}", source, "-o", program, library, f"-Wl,-rpath,{folder}")
-        variables = {"CAI_CUDA_DRIVER": "/nowhere/another.so", "CAI_SYNC": "conservative"}
+        folder.chmod(0o777)
+        if what == "library":
+            text, library, name = RIGHTS, os.environ.get("CAI_LIBRARY", BUILT / "libcai.so"), "libcai.so.1"
+            variables = {"CAI_CUDA_DRIVER": "/nowhere/another.so", "CAI_SYNC": "conservative"}
+            expected = "0 64 .*/nowhere/another.so", "0 0 (?!.*/nowhere)"
+        else:
+            text, library, name = SIMULATED, pathlib.Path(driver, "libcuda.so.1"), "libcuda.so.1"
+            variables = {"CUDASIM_DEVICES": "3", "CUDASIM_MISSING_LOG": str(folder / "log")}
+            expected = "3 kernel absent", "1 $"
+        source, program = folder / "rights.c", folder / "rights"
+        source.write_text(text)
+        shutil.copy(library, folder / name)
+        (folder / name).chmod(0o755)
+        headers = ["-I", ROOT / "include", "-isystem", SITE / "nvidia/cu13/include"]
+        run("gcc", *headers, source, "-o", program, folder / name, f"-Wl,-rpath,{folder}")
 
         def output(mode):
             os.chown(program, 65533, 65533)
             program.chmod(mode)
             done = subprocess.run([program], user=65534, group=65534, extra_groups=[], env=variables, capture_output=True, text=True)
             assert done.returncode == 0, done.stderr
-            return done.stdout
+            log = folder / "log"
+            written = log.read_text() if log.exists() else ""
+            log.unlink(missing_ok=True)
+            return f"{done.stdout.strip()} {written}".strip("\n")
 
-        plain, more = output(0o755), output(0o4755)
-        assert plain.startswith("0 64 ") and "/nowhere/another.so" in plain, plain
+        plain = output(0o755)
+        assert re.match(expected[0], plain), plain
         if os.statvfs(folder).f_flag & os.ST_NOSUID:
             pytest.skip("the file system has no set-user-id programs")
-        assert more.startswith("0 0 ") and "/nowhere" not in more, more
+        more = output(0o4755)
+        assert re.match(expected[1], more), more

@@ -1,6 +1,6 @@
 //! The options in the environment, read once at cuInit.
 //!
-//! May use: `real_driver`, `results`. Unsafe: none.
+//! May use: `environment`, `real_driver`, `results`. Unsafe: none.
 //!
 //! | variable | values | default |
 //! |---|---|---|
@@ -28,6 +28,7 @@
 //! `cuda-sim run` sets `CUDASIM_HOST_THREADS=seen`. Beside a real driver, `CUDASIM_SHADOW_RACES`,
 //! `_FREE`, `_HOST_THREADS`, `_REPORT`, `_RULES`, `_EXCHANGES` and `_PRINT` take their place.
 
+use crate::environment::variable;
 use crate::results::{self, Code};
 use std::io::Write;
 
@@ -100,11 +101,11 @@ impl Config {
     pub fn from_environment() -> Config {
         // A real driver may be another simulated one, so the checker beside it has variables of its
         // own.
-        let variable = |name: &str| match name.strip_prefix("CUDASIM_") {
+        let own = |name: &str| match name.strip_prefix("CUDASIM_") {
             Some(rest) if crate::real_driver::is_present() => format!("CUDASIM_SHADOW_{rest}"),
             _ => name.to_owned(),
         };
-        let get = |name: &str| std::env::var(variable(name)).ok().filter(|value| !value.is_empty());
+        let get = |name: &str| variable(&own(name)).filter(|value| !value.is_empty());
         let bad = not_understood;
         let flag = |name: &str| get(name).is_some_and(|value| value != "0");
         let number = |name: &str, default: u64| match get(name) {
@@ -178,10 +179,10 @@ pub fn observes_exchanges() -> bool {
     } else {
         "CUDASIM_EXCHANGES"
     };
-    match std::env::var(name).as_deref() {
-        Err(_) | Ok("" | "seen") => true,
-        Ok("hidden") => false,
-        Ok(text) => {
+    match variable(name).as_deref() {
+        None | Some("" | "seen") => true,
+        Some("hidden") => false,
+        Some(text) => {
             not_understood(name, text);
             true
         }

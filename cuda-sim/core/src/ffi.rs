@@ -1,10 +1,12 @@
 //! The FFI boundary: what every function of the driver does before and after its own work.
 //!
-//! May use: `config`, `console`, `context`, `missing`, `real_driver`, `results`, `sim`, `work`.
+//! May use: `config`, `console`, `context`, `environment`, `missing`, `real_driver`, `results`,
+//! `sim`, `work`.
 //! Unsafe: reads and writes through pointers of callers, with the sizes that cuda.h declares.
 
 use crate::console::print;
 use crate::context;
+use crate::environment::variable;
 use crate::missing;
 use crate::results::{Code, Result};
 use crate::sim::{self, EXITED, Locked, PROCESS};
@@ -21,8 +23,7 @@ pub static STUB: AtomicBool = AtomicBool::new(false);
 fn read_stub_once() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        let stub =
-            std::env::var("CUDASIM_STUB").is_ok_and(|value| !value.is_empty() && value != "0");
+        let stub = variable("CUDASIM_STUB").is_some_and(|value| !value.is_empty() && value != "0");
         STUB.store(stub, Ordering::Relaxed);
     });
 }

@@ -17,6 +17,7 @@ pub mod clock;
 pub mod cudasim;
 pub mod real_driver;
 pub mod results;
+pub mod environment;
 pub mod config;
 pub mod console;
 pub mod handles;

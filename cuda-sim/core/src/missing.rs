@@ -1,8 +1,9 @@
 //! Calls of functions that are not simulated, counted for the report at the end of the process, and
 //! the log for `cuda-sim --missing`.
 //!
-//! May use: nothing. Unsafe: none.
+//! May use: `environment`. Unsafe: none.
 
+use crate::environment::variable;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -43,7 +44,7 @@ pub fn calls() -> Vec<(&'static str, u64)> {
 pub fn log(what: &'static str, name: &str) {
     static PATH: OnceLock<Option<String>> = OnceLock::new();
     static WRITTEN: Mutex<BTreeSet<(&str, String)>> = Mutex::new(BTreeSet::new());
-    let Some(path) = PATH.get_or_init(|| std::env::var("CUDASIM_MISSING_LOG").ok()) else { return };
+    let Some(path) = PATH.get_or_init(|| variable("CUDASIM_MISSING_LOG")) else { return };
     let mut written = WRITTEN.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     if written.insert((what, name.to_owned())) {
         let file = OpenOptions::new().create(true).append(true).open(path);

@@ -1,7 +1,8 @@
 //! The real driver: which library it is, and where its functions are.
 //!
 //! May use: `cudasim_core::config`, `cudasim_core::console`, `cudasim_core::cudasim`,
-//! `cudasim_core::functions`, `cudasim_core::real_driver`, `cudasim_core::results`, `launches`.
+//! `cudasim_core::environment`, `cudasim_core::functions`, `cudasim_core::real_driver`,
+//! `cudasim_core::results`, `launches`.
 //! Unsafe: loads it, and calls its functions by their types.
 //!
 //! All functions are looked up when this library is loaded, so that a call of one that is not
@@ -38,7 +39,7 @@ static REAL: RealDriver = RealDriver {
 
 extern "C" fn load() {
     real_driver::set(&REAL);
-    let named = std::env::var("CUDASIM_REAL").ok().filter(|path| !path.is_empty());
+    let named = cudasim_core::environment::variable("CUDASIM_REAL").filter(|path| !path.is_empty());
     let places =
         named.as_deref().map_or(cudasim_core::config::REAL_DRIVERS.to_vec(), |path| vec![path]);
     let open = |path: &&str| {

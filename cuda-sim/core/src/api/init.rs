@@ -1,9 +1,11 @@
 //! Initialization, versions, errors, and lookup of functions.
 //!
-//! May use: `api::annotations`, `config`, `ffi`, `functions`, `missing`, `results`, `sim`. Unsafe:
+//! May use: `api::annotations`, `config`, `environment`, `ffi`, `functions`, `missing`,
+//! `results`, `sim`. Unsafe:
 //! reads text of the caller, and calls the dynamic linker for functions.
 
 use crate::config::Config;
+use crate::environment::variable;
 use crate::ffi::{self, FORKED, put, put_if};
 use crate::functions::{ENTRIES, Entry};
 use crate::missing;
@@ -132,7 +134,7 @@ fn look_up(
     // SAFETY: the pointer was checked for NULL, and callers of the driver pass NUL-terminated text
     // for this argument of cuda.h.
     let name = unsafe { CStr::from_ptr(symbol) }.to_str().map_err(|_| (Code::NOT_FOUND, 1))?;
-    let hidden = std::env::var("CUDASIM_WITHOUT").unwrap_or_default();
+    let hidden = variable("CUDASIM_WITHOUT").unwrap_or_default();
     if hidden.split(',').any(|hidden| hidden == name) {
         return Err((Code::NOT_FOUND, 1));
     }
