@@ -84,7 +84,8 @@ static int copies(void) {
     ASSERT(to.tail[0] == 0 && to.tail[3] == 0 && to.canary == 0x7777777777777777u);
     memset(to.tail, 0x66, sizeof(to.tail));
     cai_inline_release(&to.array);
-    ASSERT(count == 1 && to.tail[3] == 0 && to.canary == 0x7777777777777777u);
+    /* The size that it states may be that of the structure which it was copied from. */
+    ASSERT(count == 1 && to.tail[3] == 0x6666666666666666u && to.array.byte_offset == 0);
 
     /* Sizes that no version has are refused, and release touches 16 bytes only. */
     for (i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
