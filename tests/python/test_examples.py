@@ -64,13 +64,13 @@ def test_extension_in_plain_c(tmp_path):
 
 
 def build_on_a_device(name, tmp_path):
-    compiler = ["gcc", "-std=c99"] if name.endswith(".c") else ["g++", "-std=c++17", "-x", "c++"]
+    compiler = ["gcc", "-std=c99"] if str(name).endswith(".c") else ["g++", "-std=c++17", "-x", "c++"]
     driver = run(ROOT / "target/release/cuda-sim", "libdir").stdout.strip()
     headers = pathlib.Path(sysconfig.get_path("purelib")) / "nvidia/cu13/include"
     (tmp_path / "libcai.so.1").symlink_to(ROOT / "target/release/libcai.so")
     program = tmp_path / "program"
     run(
-        *compiler, *STRICT, "-g", "-I", "include", "-I", "cuda-sim/include", "-isystem", headers, f"examples-c/{name}",
+        *compiler, *STRICT, "-g", "-I", "include", "-I", "cuda-sim/include", "-isystem", headers, ROOT / "examples-c" / name,
         "-o", program, "-L", "target/release", "-lcai", "-L", driver, "-lcuda", "-ldl", f"-Wl,-rpath,{tmp_path}",
     )  # fmt: skip
     return program
@@ -90,6 +90,19 @@ def test_the_example_that_forgets(tmp_path):
     done = run(ROOT / "target/release/cai-race", "--", program, "forget", check=False)
     assert done.returncode == 66
     assert "rule R3" in done.stderr and "cai_array_consume_begin(array, " in done.stderr and "read_all" in done.stderr
+
+
+def test_a_client_that_does_not_wait(tmp_path):
+    """The race is found in a process that ends by _exit, whose status the server ignores."""
+    source = (ROOT / "examples-c/09_two_processes.c").read_text()
+    call = "    CAI(cai_array_copy_to_host("
+    assert source.count(call) == 1
+    nothing_pending = "    array.stream = CAI_STREAM_NONE, array.event = NULL, array.stream_id = 0;\n"
+    (tmp_path / "racy.c").write_text(source.replace(call, nothing_pending + call))
+    program = build_on_a_device(tmp_path / "racy.c", tmp_path)
+    for schedule in ("lazy", "eager", "threads"):
+        done = run(ROOT / "target/release/cuda-sim", "run", f"--schedule={schedule}", "--", program, check=False)
+        assert done.returncode == 66 and "cuMemcpyDtoHAsync" in done.stderr, done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("name", OUTPUT)
