@@ -7,7 +7,7 @@
 use crate::abi::{self, cai_array, cai_owner};
 use crate::driver::{self, CallingThread, Capture};
 use crate::error::Result;
-use crate::sync::array_context::{ArrayContext, ArrayContexts, with_stream};
+use crate::sync::array_context::{ArrayContext, with_stream};
 use crate::sync::consume::same_thread;
 use crate::sync::pending_work::{PendingWork, Place, names_no_stream};
 use crate::sync::release_queue;
@@ -59,6 +59,10 @@ pub unsafe fn release(owner: *mut cai_owner, array: &cai_array) {
 /// or one that passes.
 const ATTEMPTS: u32 = 4;
 
+fn repeated<T>(query: impl Fn() -> Result<T>) -> Option<T> {
+    (0..ATTEMPTS).find_map(|_| query().ok())
+}
+
 /// A default stream without a context may be of two contexts: then two references are released, one
 /// after the work in each.
 ///
@@ -73,24 +77,25 @@ unsafe fn release_work_in_order(owner: *mut cai_owner, given: &cai_array) {
         // SAFETY: this function's contract.
         return unsafe { release_work_of_one_stream(owner, array) };
     }
-    let contexts = (0..ATTEMPTS).find_map(|_| {
-        let thread = &CallingThread::new(driver::driver_of(array.device.r#type).ok()?);
-        let mut contexts = ArrayContexts::of(thread, &array).ok()?;
-        if array.stream == abi::CAI_STREAM_PER_THREAD && thread.is_green().ok()? {
-            contexts.current = None;
-        }
-        Some(contexts)
-    });
+    let thread = driver::driver_of(array.device.r#type).map(CallingThread::new);
     // Without an answer, the thread of the queue asks for the context of the memory.
-    if let Some(contexts) = &contexts {
-        array.context = contexts.first.context.cast();
-        if let Some(current) = contexts.current {
-            // SAFETY: the owner is alive (this function's contract).
-            if unsafe { owner::retain(owner) }.is_ok() {
-                let other = cai_array { context: current.cast(), ..array };
-                // SAFETY: the reference was just taken.
-                unsafe { release_work_of_one_stream(owner, other) };
-            }
+    let of_memory =
+        thread.as_ref().ok().and_then(|thread| repeated(|| ArrayContext::of(thread, &array)));
+    let current = thread.as_ref().ok().and_then(|thread| repeated(|| thread.current()));
+    if let Some(found) = &of_memory {
+        array.context = found.context.cast();
+    }
+    let is_absent = |thread: &CallingThread| {
+        // Green contexts have no per-thread default stream. [cuStreamGetCtx]
+        array.stream == abi::CAI_STREAM_PER_THREAD && thread.is_green().unwrap_or_default()
+    };
+    if let (Ok(thread), Some(current)) = (&thread, current) {
+        let is_other = !current.is_null() && current.cast() != array.context;
+        // SAFETY: the owner is alive (this function's contract).
+        if is_other && !is_absent(thread) && unsafe { owner::retain(owner) }.is_ok() {
+            let other = cai_array { context: current.cast(), ..array };
+            // SAFETY: the reference was just taken.
+            unsafe { release_work_of_one_stream(owner, other) };
         }
     }
     // SAFETY: this function's contract.
