@@ -51,7 +51,8 @@ int is_valid(const cai_array *array) {
 ```
 
 All numbers except 0 are failures. Newer libraries add numbers, so accept those that your header does
-not know. A retired number is never reused. This page is generated from the library.
+not know. A retired number is never reused. Control characters in names of others are escaped in
+messages, so a message is one line. This page is generated from the library.
 "#;
 
 fn text(pointer: *const std::ffi::c_char) -> &'static str {
