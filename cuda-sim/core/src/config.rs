@@ -1,6 +1,6 @@
 //! The options in the environment, read once at cuInit.
 //!
-//! May use: `environment`, `real_driver`, `results`. Unsafe: none.
+//! May use: `console`, `environment`, `real_driver`, `results`, `shown`. Unsafe: none.
 //!
 //! | variable | values | default |
 //! |---|---|---|
@@ -28,9 +28,10 @@
 //! `cuda-sim run` sets `CUDASIM_HOST_THREADS=seen`. Beside a real driver, `CUDASIM_SHADOW_RACES`,
 //! `_FREE`, `_HOST_THREADS`, `_REPORT`, `_RULES`, `_EXCHANGES` and `_PRINT` take their place.
 
+use crate::console::print;
 use crate::environment::variable;
 use crate::results::{self, Code};
-use std::io::Write;
+use crate::shown::shown;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Schedule {
@@ -191,7 +192,7 @@ pub fn observes_exchanges() -> bool {
 
 /// Reports an invalid value. Ignores errors: stderr may be closed.
 fn not_understood(name: &str, value: &str) {
-    let _ = writeln!(std::io::stderr(), "cuda-sim: {name}={value} is not understood and ignored");
+    print(&format!("cuda-sim: {name}={} is not understood and ignored\n", shown(value.as_bytes())));
 }
 
 /// Parses `cuMemAlloc:3=2`, `cuStreamSynchronize=LAUNCH_FAILED` (the first call) or `*:100=lost`.

@@ -1,7 +1,7 @@
 //! The journal: what a process finds, written at once, so that it outlives a process that ends
 //! without its exit handlers: by `_exit`, `exec` or a signal.
 //!
-//! May use: `config`, `console`. Unsafe: none.
+//! May use: `config`, `console`, `shown`. Unsafe: none.
 //!
 //! One JSON object a line, in the order of the events: `race` with an `id`, which is `open` while a
 //! later write may still rule it out; `withdrawn`, the ids that one ruled out; `taken`, the last id
@@ -11,6 +11,7 @@
 
 use crate::config::Races;
 use crate::console::print;
+use crate::shown::shown;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
@@ -46,7 +47,7 @@ impl Journal {
     /// Says once that findings are lost.
     fn give_up(&mut self, error: &std::io::Error) {
         self.file = None;
-        print(&format!("cuda-sim: {}: {error}\n", self.path));
+        print(&format!("cuda-sim: {}: {error}\n", shown(self.path.as_bytes())));
     }
 
     fn write(&mut self, mut record: Value) {
