@@ -98,12 +98,23 @@ pub fn follow(
     if is_outside() {
         return real();
     }
+    remember_numbers(symbol);
     let result = outside(real);
     refused(symbol, result);
     if result == 0 {
         notify(symbol, default, get(made).unwrap_or(0), body);
     }
     result
+}
+
+/// Before a call that writes numbers in memory or waits for them: the host may have changed them.
+fn remember_numbers(symbol: &str) {
+    let names = ["cuStreamWriteValue", "cuStreamWaitValue", "cuStreamBatchMemOp", "cuGraphLaunch"];
+    if names.iter().any(|name| symbol.starts_with(name)) {
+        if let Some(mut sim) = lock() {
+            sim.remember_numbers();
+        }
+    }
 }
 
 /// Runs a function of the driver: its body alone, or beside a real driver the function of that, and

@@ -26,12 +26,15 @@ impl Sim {
             (work, self.checker.is_some())
         {
             let word = self.word_at(*address, *wide);
-            self.track(word, *address);
+            self.track(word, *address, matches!(work, Work::Store { .. }));
         }
     }
 
     /// `host`: where its bytes are.
-    fn track(&mut self, word: Word, host: u64) {
+    fn track(&mut self, word: Word, host: u64, is_written: bool) {
+        if crate::real_driver::is_present() {
+            self.numbers.insert(word, host);
+        }
         let actor = self.host_actor();
         let Some(checker) = &mut self.checker else { return };
         let known = checker.snapshot(actor);
@@ -44,7 +47,7 @@ impl Sim {
             checker.open.track(word, &others, &before);
             all_known
         };
-        let number = if all_known { self.peek(word, host) } else { None };
+        let number = if all_known { self.peek(word, host, is_written) } else { None };
         let Some(checker) = &mut self.checker else { return };
         if let Some(number) = number.filter(|number| checker.open.last(word) != Some(*number)) {
             checker.mark(actor);
@@ -75,8 +78,30 @@ impl Sim {
         (uses.map(|mark| (mark.epoch, mark.site.clone())).collect(), all_known)
     }
 
-    /// Reads a number, if the host may.
-    fn peek(&mut self, word: Word, host: u64) -> Option<u64> {
+    /// Reads a number, if the host may. A real driver may have run the operation already that is
+    /// about to be entered: then it is the number from before the call.
+    fn peek(&mut self, word: Word, host: u64, is_written: bool) -> Option<u64> {
+        if crate::real_driver::is_present() {
+            let before = self.thread().numbers.iter().find(|(known, _)| *known == word);
+            let before = before.map(|(_, number)| *number);
+            if is_written || before.is_some() {
+                return before;
+            }
+        }
+        self.peek_now(word, host)
+    }
+
+    /// Remembers the numbers that are tracked, before a real driver is called.
+    pub fn remember_numbers(&mut self) {
+        let memory = &self.memory;
+        self.numbers.retain(|word, _| memory.find(word.address).is_some());
+        let words: Vec<_> = self.numbers.iter().map(|(word, host)| (*word, *host)).collect();
+        let read = |(word, host)| Some((word, self.peek_now(word, host)?));
+        let numbers = words.into_iter().filter_map(read).collect();
+        self.thread().numbers = numbers;
+    }
+
+    fn peek_now(&mut self, word: Word, host: u64) -> Option<u64> {
         let found = self.memory.find(word.address)?;
         let (kind, base) = (found.kind, found.base);
         let mapping = self.mappings.mapped.get(&base);

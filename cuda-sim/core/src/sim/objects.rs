@@ -1,14 +1,15 @@
 //! The objects of the driver, as data: devices, contexts, streams, events, functions, pools.
 //!
-//! May use: `access`, `actor`, `clock`, `cudasim`, `ipc`, `resources`, `results`, `shadow`,
-//! `sim::graphs`, `site`, `work`. Unsafe: the state moves between threads with pointers to
-//! constants of programs.
+//! May use: `access`, `actor`, `clock`, `cudasim`, `ipc`, `open_waits`, `resources`, `results`,
+//! `shadow`, `sim::graphs`, `site`, `work`. Unsafe: the state moves between threads with
+//! pointers to constants of programs.
 
 use crate::access::Access;
 use crate::actor::Actor;
 use crate::clock::{Clock, Epoch};
 use crate::cudasim::Grid;
 use crate::ipc::SharedEvent;
+use crate::open_waits::Word;
 use crate::resources::Sms;
 use crate::results::Code;
 use crate::shadow::Mark;
@@ -158,6 +159,8 @@ pub struct Thread {
     pub host_function: Option<(CoreRef, Option<Clock>)>,
     /// The lists of nodes and of edges that its last query of a capture returned.
     pub queried: [Vec<u64>; 2],
+    /// Numbers in memory, from before its last call of a real driver that may change them.
+    pub numbers: Vec<(Word, u64)>,
 }
 
 #[derive(Clone, Copy)]

@@ -1,7 +1,8 @@
 //! The whole state of the simulated driver, behind one lock, and the thread that holds it.
 //!
-//! May use: `actor`, `checker`, `clock`, `config`, `handles`, `journal`, `memory`, `resources`,
-//! `sim::graphs`, `sim::objects`, `sim::shared`, `stack`, `threads`, `vmm`, `work`. Unsafe: none.
+//! May use: `actor`, `checker`, `clock`, `config`, `handles`, `journal`, `memory`,
+//! `open_waits`, `resources`, `sim::graphs`, `sim::objects`, `sim::shared`, `stack`, `threads`,
+//! `vmm`, `work`. Unsafe: none.
 
 use crate::actor::Actor;
 use crate::checker::Checker;
@@ -10,6 +11,7 @@ use crate::config::{Config, Races, Schedule};
 use crate::handles::{Kind, Table};
 use crate::journal::Journal;
 use crate::memory::Memory;
+use crate::open_waits::Word;
 use crate::resources::Sms;
 use crate::sim::graphs::{Capture, Exec, Graph, GraphMemory, GraphMemoryUse, Node, UserObject};
 use crate::sim::objects::{
@@ -143,6 +145,8 @@ pub struct Sim {
     pub(super) host_function_thread: bool,
     pub calls: HashMap<&'static str, u64>,
     pub every_call: u64,
+    /// Where the host finds the numbers that are tracked beside a real driver.
+    pub(super) numbers: HashMap<Word, u64>,
     pub(super) guards: u32,
     pub(super) waiting: u32,
     /// Grows with every operation that is enqueued, to detect programs that only wait.
@@ -312,6 +316,7 @@ impl Sim {
             host_function_thread: false,
             calls: HashMap::new(),
             every_call: 0,
+            numbers: HashMap::new(),
             guards: 0,
             waiting: 0,
             enqueues: 0,
