@@ -88,12 +88,12 @@ impl Placed {
         assert!((4..self.size).all(|offset| bytes[offset] == expected(offset)));
     }
 
-    /// Checks an array structure after a release: zeros behind its size.
+    /// Checks an array structure after a release: zeros behind its size, as far as every version has members.
     pub fn assert_cleared(&self, claimed: u32) {
         // SAFETY: the block has `size` bytes.
         let bytes = unsafe { std::slice::from_raw_parts(self.start, self.size) };
         assert_eq!(bytes[..4], claimed.to_ne_bytes());
-        assert!(bytes[4..].iter().all(|&byte| byte == 0));
+        assert!(bytes[4..self.size.min(size_of::<cai_array>())].iter().all(|&byte| byte == 0));
     }
 
     /// Checks an array structure that a function has written: its size is kept, the tail it does not know is zero.
