@@ -309,7 +309,7 @@ mod tests {
             queue.push(0);
             queue.push(1);
             let is_left = worker.join().unwrap();
-            assert!(is_left == queue.handover.is_stalled() || queue.handover.is_stalled());
+            assert!(!is_left || queue.handover.is_stalled());
             queue.call();
             assert!(queue.all_were_released_once());
             assert!(!queue.handover.is_stalled());

@@ -85,14 +85,14 @@ unsafe fn release_work_in_order(owner: *mut cai_owner, given: &cai_array) {
     if let Some(found) = &of_memory {
         array.context = found.context.cast();
     }
-    let is_absent = |thread: &CallingThread| {
+    let has_no_stream = |thread: &CallingThread| {
         // Green contexts have no per-thread default stream. [cuStreamGetCtx]
         array.stream == abi::CAI_STREAM_PER_THREAD && thread.is_green().unwrap_or_default()
     };
     if let (Ok(thread), Some(current)) = (&thread, current) {
         let is_other = !current.is_null() && current.cast() != array.context;
         // SAFETY: the owner is alive (this function's contract).
-        if is_other && !is_absent(thread) && unsafe { owner::retain(owner) }.is_ok() {
+        if is_other && !has_no_stream(thread) && unsafe { owner::retain(owner) }.is_ok() {
             let other = cai_array { context: current.cast(), ..array };
             // SAFETY: the reference was just taken.
             unsafe { release_work_of_one_stream(owner, other) };
