@@ -268,6 +268,8 @@ class Streams:
         ("exchange", "legacy_consumer", "lazy", 2, "cuCtxPopCurrent_v2:1:400"),
         ("capture", "graph_keeps_an_owner", "lazy", 2, "cuGraphRetainUserObject:1:2"),
         ("hip", "handles", "lazy", 2, "hipEventRecord:1:709"),
+        ("release", "IN_ORDER_HANDLE_NO_CAPTURE_GLOBAL", "lazy", 2, "cuEventQuery:1:709"),
+        ("release", "IN_ORDER_HANDLE_NO_CAPTURE_GLOBAL", "lazy", 2, "cuEventQuery:1:4"),
     ]
 
     def __init__(self, mutants):
