@@ -156,7 +156,7 @@ static void on_device(cai_stream stream) {
 static void streams(void) {
     static char event;
     cai_array mask;
-    a.stream = 0;
+    on_device(0);
     refused(CAI_ERR_STREAM_ZERO, "stream", "CAI_STREAM_NONE");
     on_device(CAI_STREAM_LEGACY);
     passes();
@@ -173,22 +173,29 @@ static void streams(void) {
         a.stream = CAI_STREAM_UNKNOWN;
         passes();
         a.version = version;
-        a.stream = CAI_STREAM_NONE;
+        on_device(CAI_STREAM_NONE);
         passes();
         a.version = version;
-        a.stream = CAI_STREAM_LEGACY;
+        on_device(CAI_STREAM_LEGACY);
+        refused(CAI_ERR_STREAM_VERSION, "stream", "found 0x1 in version");
+        /* Arrays without dimensions take another fast path. */
+        a.version = version;
+        on_device(CAI_STREAM_LEGACY);
+        a.ndim = 0;
         refused(CAI_ERR_STREAM_VERSION, "stream", "found 0x1 in version");
         a.version = version;
-        a.stream = 0;
+        on_device(0);
         refused(CAI_ERR_STREAM_ZERO, "stream", "found 0");
         a.version = version;
     }
     a = valid_array();
+    on_device(CAI_STREAM_NONE);
     a.stream_id = 17;
     refused(CAI_ERR_STREAM_ID, "stream_id", "found 17");
-    a.stream = CAI_STREAM_UNKNOWN;
+    on_device(CAI_STREAM_UNKNOWN);
     a.stream_id = 17;
     refused(CAI_ERR_STREAM_ID, "stream_id", "found 17");
+    on_device(CAI_STREAM_NONE);
     a.event = &event;
     refused(CAI_ERR_EVENT, "event", "expected NULL");
     on_device(CAI_STREAM_UNKNOWN);

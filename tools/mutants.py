@@ -269,7 +269,7 @@ class Streams:
         ("capture", "graph_keeps_an_owner", "lazy", 2, "cuGraphRetainUserObject:1:2"),
         ("hip", "handles", "lazy", 2, "hipEventRecord:1:709"),
         ("release", "IN_ORDER_HANDLE_NO_CAPTURE_GLOBAL", "lazy", 2, "cuEventQuery:1:709"),
-        ("release", "IN_ORDER_HANDLE_NO_CAPTURE_GLOBAL", "lazy", 2, "cuEventQuery:1:4"),
+        ("release", "IN_ORDER_HANDLE_NO_CAPTURE_GLOBAL", "lazy", 2, "cuEventQuery:1:400"),
     ]
 
     def __init__(self, mutants):

@@ -107,7 +107,7 @@ static cai_array import_again(const unsigned char *bytes, size_t size, int fd) {
 CASE(masks_of_masks) {
     static const int64_t rows[2] = {2, 1}, strides[2] = {-1, 0};
     const CUdeviceptr buffer = mapped_buffer(CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
-    cai_array chain[CAI_MAX_MASKS + 1], array = CAI_ARRAY_INIT, found;
+    cai_array chain[CAI_MAX_MASKS + 1], array = CAI_ARRAY_INIT, empty = CAI_ARRAY_INIT, found;
     const cai_array *mask;
     unsigned char bytes[CAI_IPC_SIZE];
     cai_owner *kept;
@@ -137,8 +137,13 @@ CASE(masks_of_masks) {
         ASSERT(mask->stream == CAI_STREAM_NONE && mask->event == NULL);
     }
     ASSERT(depth == CAI_MAX_MASKS);
-    close(fd);
     cai_array_release(&found);
+    /* A type of the second mask that does not exist. */
+    bytes[32 + 28 + (40 + 2 * 8) + (40 + 4 * 8) + 17] = '?';
+    found = empty;
+    REFUSED(CAI_ERR_TYPESTR_KIND, "mask.mask.typestr",
+            cai_ipc_import(bytes, size, fd, 0, &found, error));
+    close(fd);
     cai_owner_release(kept);
     cai_array_release(&array);
 }
