@@ -1,6 +1,6 @@
 """Draws the chart of the page about performance from the table on it: chart.py docs/src
 
-May use: matplotlib. `make bench-docs` writes the table and calls this.
+`make bench-docs` writes the table and calls this.
 """
 
 import io

@@ -1,6 +1,6 @@
 """Collects the site's pages into one folder, for Sphinx: prepare.py FOLDER
 
-May use: the repository's files. Pages of the book, of cuda-sim and the change log, and a page for each C header.
+Pages of the book, of cuda-sim and the change log, and a page for each C header.
 Links between pages follow them; a link to another file of the repository becomes a download.
 """
 

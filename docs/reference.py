@@ -1,6 +1,6 @@
 """Pages of the C interface, made from the headers: one page a header, every name that is not private.
 
-May use: the headers' text. The comments are Markdown, as the pages are.
+The comments are Markdown, as the pages are.
 """
 
 import dataclasses

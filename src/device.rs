@@ -1,7 +1,4 @@
 //! What a device type implies: streams of CUDA or HIP, an address or a handle.
-//!
-//! May use: `abi`.
-//! Unsafe: none.
 
 use std::fmt;
 

@@ -1,8 +1,5 @@
 //! Environment variables, read without allocation. In a program that runs with more rights than its
 //! user, such as a set-user-id program, none is set: it could name a library to load.
-//!
-//! May use: nothing.
-//! Unsafe: on Unix, reads the C library's environment.
 
 use std::ffi::CStr;
 

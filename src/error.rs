@@ -1,8 +1,5 @@
 //! The inner error: a status, the path of the field, the value found and the value expected.
 //!
-//! May use: `abi`.
-//! Unsafe: one allocation that may fail.
-//!
 //! A failure is built where the rule is broken. Callers prefix the path (`shape[2]`,
 //! then `mask.shape[2]`). A failure is one pointer wide, so that functions which succeed return in
 //! a register. The price is an allocation on the failing path. If that allocation fails, the

@@ -1,7 +1,4 @@
 //! Names of flags, for messages.
-//!
-//! May use: `abi`.
-//! Unsafe: none.
 
 use std::fmt;
 

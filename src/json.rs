@@ -1,8 +1,5 @@
 //! The array interface as JSON text, which XGBoost's C functions take.
 //!
-//! May use: `abi`, `device`, `dtype`, `error`, `read`, `sync::mark`, `sync::outgoing`, `validate`.
-//! Unsafe: follows the pointers of an array.
-//!
 //! The members are those of the dictionary. A reader of JSON gets no fields and no type beyond the
 //! typestr, so arrays that need them are refused; so are foreign byte orders, which XGBoost reads
 //! as native ones.

@@ -1,8 +1,5 @@
 //! Shapes and strides: counts, sizes, spans, contiguity, overlap.
 //!
-//! May use: `error`.
-//! Unsafe: none.
-//!
 //! Every product and sum is checked: an overflow is a status, at 64 dimensions and at extents near
 //! 2^63. All sums here add numbers of one sign. So a partial result that does not fit proves that
 //! the whole does not fit, and 64-bit arithmetic is exact.

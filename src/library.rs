@@ -1,8 +1,5 @@
 //! Shared libraries of the process: opened, and their symbols found. On Unix without allocation by
 //! this library, so that a lack of memory is the loader's failure and not an abort.
-//!
-//! May use: `error`.
-//! Unsafe: calls the system's loader, and gives symbols their types.
 
 use std::ffi::{CStr, c_void};
 

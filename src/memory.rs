@@ -1,7 +1,4 @@
 //! Memory whose allocation may fail: the standard library's containers end the process then.
-//!
-//! May use: `error`.
-//! Unsafe: allocates and frees, and makes a box of memory that it allocated.
 
 use std::alloc::{Layout, alloc, dealloc};
 

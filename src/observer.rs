@@ -1,8 +1,5 @@
 //! One optional observer of exchanges: a race checker.
 //!
-//! May use: nothing.
-//! Unsafe: calls the observer's functions.
-//!
 //! The simulated driver offers one in a table of functions. On other drivers there is none, and an
 //! event costs one load.
 

@@ -1,8 +1,5 @@
 //! Reads and writes the structures of a caller, whatever age of the headers it was compiled with.
 //!
-//! May use: `abi`, `error`, `flags`.
-//! Unsafe: follows a caller's pointers, whose contract each function states.
-//!
 //! A structure states its size. That member is read by itself first; no reference to the whole is
 //! made before. As many bytes as both sides know are then copied into a local, and what the writer
 //! did not know is zero. [`sizes`] are the limits. What a structure contains is still unchecked:

@@ -1,8 +1,5 @@
 //! Catches panics at the FFI boundary without stopping threads that end.
 //!
-//! May use: `error`.
-//! Unsafe: a stack frame written in assembler, and the unwinder's functions.
-//!
 //! `pthread_exit` and `pthread_cancel` unwind the stack of the thread that ends ("forced
 //! unwinding"); CPython up to 3.13 ends threads in this way when they ask for its lock during
 //! finalization. Each frame of `std::panic::catch_unwind` stops that and aborts the process. So

@@ -1,7 +1,4 @@
 //! Arrays, with and without a reference of their own.
-//!
-//! May use: `device`, `element`, `error`, `owner`, `sys`, `view`.
-//! Unsafe: follows the pointers of a validated description.
 
 use std::ffi::{CStr, c_void};
 use std::fmt;

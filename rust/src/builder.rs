@@ -1,7 +1,4 @@
 //! Makes arrays of Rust's memory, and of any other memory.
-//!
-//! May use: `array`, `device`, `element`, `error`, `owner`, `sys`.
-//! Unsafe: describes memory by pointers.
 
 use std::ffi::{c_char, c_void};
 use std::marker::PhantomData;

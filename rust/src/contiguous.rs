@@ -1,7 +1,4 @@
 //! Views of elements that lie side by side.
-//!
-//! May use: `view`.
-//! Unsafe: reads elements at checked indices.
 
 use std::fmt;
 use std::ops::Index;

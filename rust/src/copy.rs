@@ -1,7 +1,4 @@
 //! Copies between arrays and slices of the host.
-//!
-//! May use: `array`, `element`, `error`, `sys`, `view`.
-//! Unsafe: passes buffers of elements to C functions.
 
 use std::ptr::null_mut;
 

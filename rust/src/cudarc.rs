@@ -15,9 +15,6 @@
 //! assert_eq!(stream.clone_dtoh(&imported.view(&stream)?)?, [1.0, 2.0, 3.0]);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
-//!
-//! May use: `array`, `builder`, `device`, `element`, `error`, `stream`, `sys`, `view`.
-//! Unsafe: releases what a value holds when it is dropped.
 
 use std::marker::PhantomData;
 use std::mem::{ManuallyDrop, MaybeUninit};

@@ -1,7 +1,4 @@
 //! Devices and streams.
-//!
-//! May use: `sys`.
-//! Unsafe: declares a function whose callers promise that a handle is alive.
 
 use std::fmt;
 use std::marker::PhantomData;

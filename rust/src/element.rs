@@ -1,7 +1,4 @@
 //! Types of elements.
-//!
-//! May use: `sys`.
-//! Unsafe: implements a trait whose contract is about memory.
 
 use crate::sys;
 

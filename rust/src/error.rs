@@ -1,7 +1,4 @@
 //! Errors: status, field, message.
-//!
-//! May use: `sys`.
-//! Unsafe: reads texts that end in NUL.
 
 use std::ffi::{CStr, CString, c_char};
 use std::fmt;

@@ -1,7 +1,4 @@
 //! Arrays from and to DLPack tensors and Python objects, and to JSON.
-//!
-//! May use: `array`, `device`, `element`, `error`, `sys`.
-//! Unsafe: takes pointers of other libraries.
 
 use std::ffi::c_char;
 use std::ptr::null_mut;

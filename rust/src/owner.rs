@@ -1,7 +1,4 @@
 //! Owners: what keeps the data of arrays alive.
-//!
-//! May use: `error`, `sys`.
-//! Unsafe: passes Rust objects through C as pointers, and calls the operations of owners.
 
 use std::alloc::{Layout, handle_alloc_error};
 use std::ffi::c_void;

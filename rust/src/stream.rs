@@ -1,7 +1,4 @@
 //! Consumers and producers: order on streams.
-//!
-//! May use: `array`, `device`, `error`, `sys`.
-//! Unsafe: calls functions of the C interface.
 
 use std::marker::PhantomData;
 

@@ -22,9 +22,6 @@
 //! [`Array::from_raw`]: crate::Array::from_raw
 //! [`Array::into_raw`]: crate::Array::into_raw
 //! [`ArrayRef::as_ptr`]: crate::ArrayRef::as_ptr
-//!
-//! May use: nothing.
-//! Unsafe: none.
 
 pub use cai::abi::*;
 pub use cai::ffi::array::*;

@@ -1,7 +1,4 @@
 //! Checks and results of the functions in `cai/array.h`.
-//!
-//! May use: nothing.
-//! Unsafe: none.
 
 use std::mem::{offset_of, size_of};
 

@@ -1,7 +1,4 @@
 //! Names of Arrow's structures, for `cai/arrow.h`.
-//!
-//! May use: nothing.
-//! Unsafe: none.
 
 /// `ArrowDeviceArray` of the Arrow C device data interface.
 pub enum ArrowDeviceArray {}

@@ -1,8 +1,5 @@
 //! The data of `cai/abi.h`: array, device, owner, fields, and the numbers in them.
 //!
-//! May use: nothing.
-//! Unsafe: types of functions only.
-//!
 //! Programs copy `cai/abi.h` into their tree and use it without the library, so a layout in this
 //! file never changes. A constant's comment is one sentence: it becomes one line of the header.
 

@@ -1,7 +1,4 @@
 //! Names of DLPack's structures, and flags, for `cai/dlpack.h`.
-//!
-//! May use: nothing.
-//! Unsafe: none.
 
 /// `DLManagedTensor` of DLPack: the older structure, without version and flags.
 pub enum DLManagedTensor {}

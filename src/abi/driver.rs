@@ -1,7 +1,4 @@
 //! What `cai/driver.h` reports about the CUDA driver and about memory.
-//!
-//! May use: `abi::core`.
-//! Unsafe: none.
 
 use std::ffi::{c_char, c_void};
 use std::mem::{offset_of, size_of};

@@ -1,7 +1,4 @@
 //! The parsed typestr of `cai/dtype.h`.
-//!
-//! May use: nothing.
-//! Unsafe: none.
 
 use std::ffi::c_char;
 use std::mem::{offset_of, size_of};

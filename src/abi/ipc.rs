@@ -1,7 +1,4 @@
 //! Sizes for `cai/ipc.h`.
-//!
-//! May use: nothing.
-//! Unsafe: none.
 
 /// Bytes that suffice for every exported array.
 pub const CAI_IPC_SIZE: usize = 16384;

@@ -1,9 +1,5 @@
 //! Types and constants of both sides of the ABI boundary, one file for each header; no logic.
 //!
-//! May use: `abi::array`, `abi::arrow`, `abi::core`, `abi::dlpack`, `abi::driver`, `abi::dtype`,
-//! `abi::ipc`, `abi::python`, `abi::status`, `abi::sync`, `abi::version`.
-//! Unsafe: none.
-//!
 //! The only module with public `#[repr(C)]` types. The doc comments are those of the headers: they
 //! address C programmers. Sizes and offsets are asserted at the end of each file, and by the
 //! headers. `core` is the data of `cai/abi.h`, which programs copy; every other file is named as

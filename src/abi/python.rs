@@ -1,7 +1,4 @@
 //! Options for Python objects, and the exchange table, of `cai/python.h`.
-//!
-//! May use: `abi::core`, `abi::status`.
-//! Unsafe: types of functions only.
 
 use std::ffi::{c_char, c_void};
 use std::mem::{offset_of, size_of};

@@ -1,8 +1,5 @@
 //! Statuses, and the error that a caller allocates, of `cai/status.h`.
 //!
-//! May use: nothing.
-//! Unsafe: none.
-//!
 //! The first paragraph of a status's comment is the text that `cai_status_message` returns; the
 //! second one appears in the error table only. `build.rs` reads both from here.
 //!

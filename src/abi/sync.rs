@@ -1,7 +1,4 @@
 //! Flags of the functions in `cai/sync.h`.
-//!
-//! May use: nothing.
-//! Unsafe: none.
 
 /// The consumer reads the data.
 pub const CAI_ACCESS_READ: u32 = 1;

@@ -1,7 +1,4 @@
 //! Version of the binary interface: stated here and nowhere else.
-//!
-//! May use: nothing.
-//! Unsafe: none.
 
 /// Major version of the binary interface, and the number in `libcai.so.1`.
 pub const CAI_ABI_MAJOR: i32 = 1;

@@ -1,7 +1,4 @@
 //! The structures of the Arrow C data and C device data interfaces.
-//!
-//! May use: nothing.
-//! Unsafe: types of functions only.
 
 use std::ffi::{c_char, c_void};
 use std::mem::{MaybeUninit, offset_of, size_of};

@@ -1,7 +1,4 @@
 //! Bits that are used in place, or copied so that the first one begins a byte.
-//!
-//! May use: nothing.
-//! Unsafe: reads bitmaps in host memory, and writes copies.
 
 use std::ffi::c_void;
 use std::slice;

@@ -1,9 +1,5 @@
 //! Arrow structures from arrays.
 //!
-//! May use: `abi`, `arrow::abi`, `arrow::format`, `device`, `dlpack`, `dtype`, `error`, `layout`,
-//! `memory`, `owner`, `read`, `sync::mark`, `validate`.
-//! Unsafe: writes into blocks that it allocated.
-//!
 //! A consumer may move a child out of its parent and release both in any order. So every structure
 //! holds a reference to the block that all of them are in.
 

@@ -1,7 +1,4 @@
 //! Conversion between Arrow's format strings and typestrs.
-//!
-//! May use: `abi`, `dtype`, `error`.
-//! Unsafe: none.
 
 use std::ffi::{CStr, c_char};
 

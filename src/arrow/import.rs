@@ -1,9 +1,4 @@
 //! Arrays from Arrow structures.
-//!
-//! May use: `abi`, `arrow::abi`, `arrow::bits`, `arrow::format`, `arrow::metadata`,
-//! `arrow::tensor`, `device`, `error`, `layout`, `memory`, `owner::description`, `read`,
-//! `validate`.
-//! Unsafe: follows the pointers of Arrow structures.
 
 use std::alloc::{Layout as MemoryLayout, dealloc};
 use std::ffi::{CStr, c_char, c_void};

@@ -1,7 +1,4 @@
 //! The metadata of a schema.
-//!
-//! May use: `error`.
-//! Unsafe: reads metadata, whose texts state their sizes.
 
 use std::ffi::c_char;
 use std::slice;

@@ -1,8 +1,5 @@
 //! The Arrow C device data interface: imports and exports arrays.
 //!
-//! May use: `arrow::export`, `arrow::import`.
-//! Unsafe: none.
-//!
 //! Arrow's arrays have one dimension; more are fixed-size lists in one another. Nulls are a bitmap
 //! of each level, which here is a packed mask that broadcasts to the levels inside. Work that is
 //! pending is an event, without a stream.

@@ -1,7 +1,4 @@
 //! Arrow's extension type `arrow.fixed_shape_tensor`: lists whose elements form tensors.
-//!
-//! May use: `abi`.
-//! Unsafe: none.
 
 use crate::abi::CAI_MAX_NDIM;
 

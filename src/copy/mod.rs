@@ -1,8 +1,4 @@
 //! Copies of arrays to and from host memory, in C order.
-//!
-//! May use: `abi`, `copy::plan`, `device`, `driver`, `error`, `memory`, `owner`,
-//! `owner::description`, `sync::consume`, `validate`.
-//! Unsafe: writes into a block that it allocated, and reads the data of arrays in host memory.
 
 mod plan;
 

@@ -1,7 +1,4 @@
 //! How an array is copied into C order, and out of it.
-//!
-//! May use: `abi`, `driver`, `error`, `layout`.
-//! Unsafe: copies elements between two blocks.
 
 use std::ptr;
 

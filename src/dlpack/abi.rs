@@ -1,7 +1,4 @@
 //! DLPack's structures, and access to the tensor and the deleter inside them.
-//!
-//! May use: `abi`, `error`.
-//! Unsafe: reads members of a managed tensor.
 
 use std::ffi::c_void;
 use std::mem::{offset_of, size_of};

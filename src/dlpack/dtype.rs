@@ -1,7 +1,4 @@
 //! Conversion between the element types of DLPack and of the array interface.
-//!
-//! May use: `abi`, `dlpack::abi`, `dtype`.
-//! Unsafe: none.
 
 use std::ffi::c_char;
 

@@ -1,7 +1,4 @@
 //! DLPack's exchange table, which types publish in an attribute.
-//!
-//! May use: `abi`, `dlpack::abi`.
-//! Unsafe: declares a structure of pointers as shareable.
 
 use std::ffi::{c_char, c_int, c_void};
 

@@ -1,8 +1,4 @@
 //! DLPack tensors from arrays.
-//!
-//! May use: `abi`, `dlpack::abi`, `dlpack::dtype`, `driver`, `dtype`, `error`, `layout`, `memory`,
-//! `owner`, `read`, `validate`.
-//! Unsafe: writes into a block that it allocated.
 
 use std::alloc::{Layout as MemoryLayout, dealloc};
 use std::ffi::c_void;

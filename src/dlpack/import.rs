@@ -1,8 +1,4 @@
 //! Arrays from DLPack tensors.
-//!
-//! May use: `abi`, `device`, `dlpack::abi`, `dlpack::dtype`, `error`, `layout`, `owner::shape`,
-//! `read`, `validate`.
-//! Unsafe: follows the pointers of a tensor.
 
 use std::ffi::{c_char, c_void};
 use std::mem::{MaybeUninit, size_of};

@@ -1,8 +1,5 @@
 //! DLPack: imports and exports tensors.
 //!
-//! May use: `dlpack::abi`, `dlpack::export`, `dlpack::import`.
-//! Unsafe: none.
-//!
 //! The two descriptions differ: DLPack's strides count elements, those of the array interface
 //! bytes; DLPack's address and offset are two numbers on every device; its types are numbers, in
 //! the machine's byte order; it has neither streams nor masks. [`describe`] converts a tensor,

@@ -2,9 +2,6 @@
 //!
 //! HIP's contexts are deprecated, and there is one for each device. There, the number of a device
 //! plus one stands for a context, so that none is NULL.
-//!
-//! May use: `abi`, `driver::load`, `driver::table`, `error`.
-//! Unsafe: none.
 
 use std::cell::Cell;
 use std::ops::Deref;

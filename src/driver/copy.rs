@@ -1,7 +1,4 @@
 //! Copies to and from the host, on a stream of their own or on another one.
-//!
-//! May use: `driver::load`, `error`.
-//! Unsafe: none.
 
 use std::ffi::c_void;
 use std::mem::ManuallyDrop;

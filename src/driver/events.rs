@@ -1,9 +1,5 @@
 //! A pool of events: a free list for each context, without locks and without allocation.
 //!
-//! May use: `driver::context`, `driver::known_streams`, `driver::load`, `driver::result`,
-//! `driver::slots`, `driver::stream`, `driver::table`, `error`.
-//! Unsafe: none.
-//!
 //! An event can be reused as soon as a stream waits for it: the wait refers to the event's state at
 //! the time of that call [cuStreamWaitEvent]. It may have been recorded in a capture: recording it
 //! again overwrites that.

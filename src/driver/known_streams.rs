@@ -1,9 +1,6 @@
 //! What was found out about streams: their contexts, and the events that can be recorded on them.
 //! A table of fixed size, without locks and without allocation.
 //!
-//! May use: nothing.
-//! Unsafe: none.
-//!
 //! Streams are distinguished by their id, which no other stream of the process ever has
 //! [cuStreamGetId]; a handle may return for another stream. A stream keeps its context as long as
 //! it lives, so an entry never goes stale: it can only be replaced by that of another stream.

@@ -1,9 +1,5 @@
 //! Loads and starts the CUDA driver and the HIP runtime.
 //!
-//! May use: `abi`, `driver::result`, `driver::table`, `environment`, `error`, `library`,
-//! `observer`.
-//! Unsafe: loads a library and finds symbols in it.
-//!
 //! Nothing is loaded or called before a function needs it. A driver that is missing is searched for
 //! again by the next call. After a fork, every function returns a status in the child. The
 //! simulated driver is just another `libcuda.so.1`. A HIP runtime that the process has loaded under

@@ -1,9 +1,5 @@
 //! The CUDA driver and the HIP runtime, loaded at run time.
 //!
-//! May use: `driver::context`, `driver::copy`, `driver::events`, `driver::load`, `driver::pointer`,
-//! `driver::result`, `driver::share`, `driver::stream`, `driver::table`.
-//! Unsafe: none.
-//!
 //! Only this folder uses cudarc, and only its types and constants: its loader panics if a driver,
 //! or one of its functions, is missing.
 

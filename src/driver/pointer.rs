@@ -1,7 +1,4 @@
 //! Queries about addresses.
-//!
-//! May use: `abi`, `driver::context`, `driver::load`, `driver::result`, `error`.
-//! Unsafe: none.
 
 use std::ffi::c_void;
 use std::ptr;

@@ -1,7 +1,4 @@
 //! Error codes of the driver, as statuses of this library.
-//!
-//! May use: `abi`, `driver::table`, `error`.
-//! Unsafe: reads texts of the driver.
 
 use std::ffi::{CStr, c_char};
 use std::sync::atomic::{AtomicPtr, Ordering};

@@ -1,7 +1,4 @@
 //! Memory and events that processes share.
-//!
-//! May use: `abi`, `driver::context`, `driver::load`, `driver::result`, `driver::table`, `error`.
-//! Unsafe: closes file descriptors that the driver opened.
 
 use std::ffi::{c_char, c_void};
 use std::ptr;

@@ -1,7 +1,4 @@
 //! Lock-free bounded free list, without allocation and without order. Tested with loom.
-//!
-//! May use: nothing.
-//! Unsafe: none.
 
 use std::ptr::{null_mut, without_provenance_mut};
 

@@ -1,7 +1,4 @@
 //! Streams, with what gives their values a meaning: the context of default streams, and ids.
-//!
-//! May use: `abi`, `driver::context`, `driver::known_streams`, `driver::table`, `error`.
-//! Unsafe: none.
 
 use std::ptr;
 

@@ -1,9 +1,6 @@
 //! The functions of the CUDA driver and of the HIP runtime that this library uses, each of them
 //! optional.
 //!
-//! May use: `abi`, `library`.
-//! Unsafe: calls the driver's functions.
-//!
 //! The exported name specifies the version of a function: `cuCtxPushCurrent_v2`, and the names
 //! without `_ptsz` and `_spt`, for which stream 0 would be the legacy default stream. So no version
 //! has to be negotiated.

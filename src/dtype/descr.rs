@@ -1,8 +1,5 @@
 //! Structured types: checks, measures, compares and searches the fields of a `cai_descr`.
 //!
-//! May use: `abi`, `dtype`, `error`, `read`.
-//! Unsafe: none.
-//!
 //! Fields follow each other in the order of the rows: NumPy writes padding as rows of its own, so
 //! offsets are sums. Sizes are counted in bits, because of bit fields.
 

@@ -1,8 +1,5 @@
 //! A list of fields while it is read: flat, without pointers, and on the stack if it is short.
 //!
-//! May use: `abi`, `dtype`, `error`, `read`.
-//! Unsafe: none.
-//!
 //! Readers of texts and of Python objects fill a [`Fields`]; `owner::description` copies it into a
 //! block as a `cai_descr`. Rows of one list are linked, because those of nested lists come between
 //! them.

@@ -1,8 +1,5 @@
 //! Element types: the typestr grammar of NumPy's array interface, and structured types.
 //!
-//! May use: `abi`, `error`, `read`.
-//! Unsafe: none.
-//!
 //! [`parse`] reads a typestr and [`format`] writes one. [`descr`] checks the fields of structured
 //! types, [`fields`] holds them while they are read, and [`text`] reads and writes them as NumPy
 //! prints `descr`.

@@ -1,8 +1,5 @@
 //! Structured types as text: the list of tuples that NumPy prints as `dtype.descr`.
 //!
-//! May use: `abi`, `dtype::fields`, `error`, `read`.
-//! Unsafe: none.
-//!
 //! Reads the literals of Python and of JSON: `[('x', '<f4'), ('m', '<i4', (2, 3))]` and `[["x",
 //! "<f4"], ["m", "<i4", [2, 3]]]`. Writes Python.
 

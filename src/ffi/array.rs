@@ -1,8 +1,4 @@
 //! Arrays and their lifetime, for C.
-//!
-//! May use: `abi`, `error`, `ffi::guard`, `ffi::ptr`, `owner`, `owner::description`, `read`,
-//! `sync::release_queue`, `validate`.
-//! Unsafe: follows a caller's pointers, whose contract the C documentation states.
 
 use std::ffi::c_void;
 use std::mem::{MaybeUninit, offset_of, size_of};

@@ -1,7 +1,4 @@
 //! Copies to and from the host, for C.
-//!
-//! May use: `abi`, `copy`, `error`, `ffi::guard`, `ffi::ptr`, `validate`.
-//! Unsafe: follows a caller's pointers, whose contract the C documentation states.
 
 use std::ffi::c_void;
 

@@ -1,7 +1,4 @@
 //! DLPack's structures, for C.
-//!
-//! May use: `abi`, `dlpack`, `ffi::guard`, `ffi::ptr`.
-//! Unsafe: follows a caller's pointers, whose contract the C documentation states.
 
 use super::guard::guard;
 use super::ptr::{array, given, output_size, write_array};

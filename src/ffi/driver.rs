@@ -1,7 +1,4 @@
 //! The CUDA driver, and queries about memory, for C.
-//!
-//! May use: `abi`, `driver`, `ffi::guard`, `ffi::ptr`.
-//! Unsafe: follows a caller's pointers, whose contract the C documentation states.
 
 use std::ffi::c_void;
 

@@ -1,8 +1,4 @@
 //! Element types, for C.
-//!
-//! May use: `abi`, `dtype`, `dtype::descr`, `dtype::text`, `error`, `ffi::guard`, `ffi::ptr`,
-//! `ffi::text`, `owner`, `owner::description`, `read`.
-//! Unsafe: follows a caller's pointers, whose contract the C documentation states.
 
 use std::ffi::{CStr, c_char};
 use std::fmt::Write as _;

@@ -1,8 +1,5 @@
 //! Failures and panics at the FFI boundary.
 //!
-//! May use: `abi`, `error`, `sync::release_queue`, `unwind`.
-//! Unsafe: writes a caller's error.
-//!
 //! Every exported function that calls foreign code runs in [`guard`]; threads may end in there. The
 //! functions of this library that call nothing foreign run in [`guard_local`]. The few whose whole
 //! work takes nanoseconds and which contain nothing that could panic run in [`unguarded`].

@@ -1,7 +1,4 @@
 //! Arrays for other processes, for C.
-//!
-//! May use: `abi`, `error`, `ffi::guard`, `ffi::ptr`, `ipc`, `read`, `validate`.
-//! Unsafe: follows a caller's pointers, whose contract the C documentation states.
 
 use std::ffi::c_void;
 

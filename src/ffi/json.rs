@@ -1,7 +1,4 @@
 //! JSON, for C.
-//!
-//! May use: `abi`, `ffi::guard`, `ffi::ptr`, `ffi::text`, `json`.
-//! Unsafe: follows a caller's pointers, whose contract the C documentation states.
 
 use std::ffi::c_char;
 

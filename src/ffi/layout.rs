@@ -1,7 +1,4 @@
 //! Shapes and strides, for C.
-//!
-//! May use: `abi`, `error`, `ffi::guard`, `ffi::ptr`, `layout`, `read`, `validate`.
-//! Unsafe: follows a caller's pointers, whose contract the C documentation states.
 
 use super::guard::guard;
 use super::ptr::{array, given};

@@ -1,7 +1,4 @@
 //! The library itself: versions and the texts of statuses.
-//!
-//! May use: `abi`, `error`, `ffi::guard`.
-//! Unsafe: follows a caller's pointers, whose contract the C documentation states.
 
 use std::ffi::{CStr, c_char};
 use std::ptr::null_mut;

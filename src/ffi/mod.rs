@@ -1,8 +1,5 @@
 //! The exported functions, one file for each module.
 //!
-//! May use: nothing.
-//! Unsafe: none.
-//!
 //! Every function is written out: it checks its pointers, calls the module, and writes its outputs
 //! on success only. [`guard`] turns a failure, or a panic, into a status and the caller's
 //! `cai_error`. The order of the public files is that of the functions in cai.h.

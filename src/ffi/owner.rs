@@ -1,7 +1,4 @@
 //! Owners, for C.
-//!
-//! May use: `abi`, `ffi::guard`, `ffi::ptr`, `owner`, `sync::release_queue`.
-//! Unsafe: follows a caller's pointers, whose contract the C documentation states.
 
 use std::ffi::c_void;
 

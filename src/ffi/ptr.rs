@@ -1,7 +1,4 @@
 //! Pointers of a caller: NULL becomes a status that names the parameter.
-//!
-//! May use: `abi`, `error`, `read`.
-//! Unsafe: reads and writes through a caller's pointers.
 
 use crate::abi::cai_array;
 use crate::error::{Failure, Result};

@@ -1,7 +1,4 @@
 //! Import and export of Python objects, for C.
-//!
-//! May use: `abi`, `error`, `ffi::guard`, `ffi::ptr`, `python`, `python::stream`, `read`.
-//! Unsafe: follows a caller's pointers, whose contract the C documentation states.
 
 use std::mem::MaybeUninit;
 use std::ptr::{NonNull, null_mut};

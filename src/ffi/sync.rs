@@ -1,9 +1,4 @@
 //! Streams, for C.
-//!
-//! May use: `abi`, `device`, `error`, `ffi::array`, `ffi::guard`, `ffi::ptr`, `read`,
-//! `sync::consume`, `sync::identity`, `sync::notify`, `sync::policy`, `sync::produce`,
-//! `sync::release_in_order`, `sync::release_queue`.
-//! Unsafe: follows a caller's pointers, whose contract the C documentation states.
 
 use std::mem::MaybeUninit;
 use std::ptr;

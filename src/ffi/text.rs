@@ -1,7 +1,4 @@
 //! Text for a caller's buffer.
-//!
-//! May use: `error`, `ffi::ptr`.
-//! Unsafe: writes to a caller's buffer.
 
 use std::ffi::c_char;
 use std::fmt;

@@ -1,7 +1,4 @@
 //! Validation of arrays, for C.
-//!
-//! May use: `abi`, `error`, `ffi::guard`, `ffi::ptr`, `flags`, `validate`.
-//! Unsafe: follows a caller's pointers, whose contract the C documentation states.
 
 use super::guard::{guard, guard_local};
 use super::ptr::given;

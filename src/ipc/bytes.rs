@@ -1,9 +1,6 @@
 //! The form of the bytes: a head, the allocations, the array with its masks, and its fields as
 //! text. All numbers are little-endian, so that their meaning does not depend on a compiler.
 //!
-//! May use: `abi`, `driver`, `error`.
-//! Unsafe: none.
-//!
 //! | head: at | bytes | content |
 //! |---|---|---|
 //! | 0 | 8 | `CAI IPC` and a NUL |

@@ -1,9 +1,5 @@
 //! Arrays as bytes for other processes.
 //!
-//! May use: `abi`, `device`, `driver`, `dtype`, `dtype::text`, `error`, `ipc::bytes`, `layout`,
-//! `memory`, `owner`, `owner::description`, `read`, `sync::consume`, `validate`.
-//! Unsafe: follows the pointers of an array, and makes owners.
-//!
 //! The exporter describes the allocations, and where the array and its masks lie in them; an
 //! address has no meaning in another process. The work that is pending on all of them becomes one
 //! event that the importer can wait for. The importer trusts no byte: what the bytes claim is

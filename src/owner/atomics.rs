@@ -1,7 +1,4 @@
 //! Atomics of the standard library, or of loom's model checker under `--cfg loom`.
-//!
-//! May use: nothing.
-//! Unsafe: none.
 
 #[cfg(loom)]
 pub use loom::sync::atomic::{AtomicUsize, Ordering};

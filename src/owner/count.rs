@@ -1,7 +1,4 @@
 //! The reference count.
-//!
-//! May use: `owner::atomics`.
-//! Unsafe: none.
 
 use super::atomics::{AtomicUsize, Ordering};
 

@@ -1,10 +1,6 @@
 //! An owner that holds a copied description: one block of memory with the count, references to the
 //! owners of data and masks, a callback, and shape, strides, fields and masks behind them.
 //!
-//! May use: `abi`, `dtype::fields`, `error`, `memory`, `owner`, `owner::nesting`, `owner::shape`,
-//! `read`.
-//! Unsafe: writes into a block that it allocated.
-//!
 //! The copy runs the same code twice, first to measure and then to write. If the description
 //! changes in between, which its contract forbids, the arena is too small and the copy fails.
 

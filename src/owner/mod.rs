@@ -1,8 +1,5 @@
 //! Owners: the library's own, and those of other libraries through their table of operations.
 //!
-//! May use: `abi`, `error`, `observer`, `owner::count`, `owner::nesting`, `owner::reserve`, `read`.
-//! Unsafe: allocates, and calls functions of foreign tables.
-//!
 //! [`retain`] and [`release`] use only the table, so they serve owners of any library and of any
 //! copy of this one. [`new`] makes an owner around a callback, [`shape`] one that also holds shape
 //! and strides, [`description`] one that holds a copied description of an array.

@@ -1,8 +1,5 @@
 //! Bounds how deep the destruction of owners nests.
 //!
-//! May use: `abi`, `owner::count`, `owner::reserve`.
-//! Unsafe: a variable of each thread, and owners that nothing else refers to.
-//!
 //! An owner may hold another one, which is released when it is destroyed. A thread runs up to
 //! [`DEEPEST`] destructions inside one another: each owner is destroyed where it is released, as a
 //! member of a C++ object. So that a longer chain does not take stack for each of its links, owners

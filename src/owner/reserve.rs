@@ -1,8 +1,5 @@
 //! Memory in an owner for the release of one reference: a release that is deferred must not depend
 //! on an allocation.
-//!
-//! May use: nothing.
-//! Unsafe: none.
 
 use std::cell::UnsafeCell;
 use std::mem::MaybeUninit;

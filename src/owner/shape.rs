@@ -1,7 +1,4 @@
 //! An owner around a callback that also holds shape and strides in the same block.
-//!
-//! May use: `abi`, `error`, `owner`.
-//! Unsafe: writes into a block that it allocated.
 
 use std::alloc::{Layout, alloc, dealloc};
 use std::ffi::c_void;

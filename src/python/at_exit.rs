@@ -1,7 +1,4 @@
 //! Registers functions with Python's module `atexit`.
-//!
-//! May use: `python::capi`.
-//! Unsafe: calls CPython with the GIL held.
 
 use std::ptr;
 

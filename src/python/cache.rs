@@ -1,8 +1,5 @@
 //! What types offer to compiled code, remembered by the type and its version.
 //!
-//! May use: `abi`, `dlpack::exchange_table`, `python::capi`.
-//! Unsafe: restores pointers from the words that they are stored in.
-//!
 //! CPython gives a type a version, and another one after each change of the type or of a base
 //! (`tp_version_tag`). No two types of an interpreter have the same version, at any time: what is
 //! remembered ends with the type and with its next change, and keeps nothing alive.

@@ -1,8 +1,5 @@
 //! CPython, found in the process that loaded this library: the only file that names its functions.
 //!
-//! May use: `abi`, `error`, `library`, `memory`.
-//! Unsafe: looks symbols up, and reads where objects keep their type.
-//!
 //! Nothing is linked. Everything that is required is in the stable ABI, or has been exported by
 //! every version since 3.9; later functions are optional. Functions are called with the GIL held,
 //! unless stated otherwise (in free-threaded builds: by an attached thread).

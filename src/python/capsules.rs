@@ -1,7 +1,4 @@
 //! Names of capsules.
-//!
-//! May use: nothing.
-//! Unsafe: none.
 
 use std::ffi::CStr;
 

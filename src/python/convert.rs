@@ -1,7 +1,4 @@
 //! Conversions between Python objects and native values.
-//!
-//! May use: `error`, `python::cache`, `python::capi`, `python::interpreter`.
-//! Unsafe: calls CPython with the GIL held.
 
 use std::ffi::c_char;
 use std::ptr::{self, NonNull};

@@ -1,7 +1,4 @@
 //! Failures as Python exceptions.
-//!
-//! May use: `abi`, `error`, `python::capi`, `python::interpreter`.
-//! Unsafe: calls CPython with the GIL held.
 
 use std::ffi::CStr;
 

@@ -1,9 +1,5 @@
 //! Per-interpreter state: names, what types offer, and objects that wait for their release.
 //!
-//! May use: `abi`, `error`, `memory`, `observer`, `python::at_exit`, `python::cache`,
-//! `python::capi`, `python::names`, `python::texts`, `unwind`.
-//! Unsafe: calls CPython with the GIL held, which a [`Py`] proves.
-//!
 //! The state is leaked when the interpreter ends: its objects are gone, and arrays may outlive it.
 
 use std::ffi::{c_int, c_void};

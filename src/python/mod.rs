@@ -1,10 +1,5 @@
 //! Python objects: import, export, streams and views.
 //!
-//! May use: `abi`, `error`, `python::capsules`, `python::error`, `python::export`,
-//! `python::import`, `python::import::options`, `python::interpreter`, `python::offers`,
-//! `python::owner`, `python::view`.
-//! Unsafe: calls CPython with the GIL held.
-//!
 //! Nothing of Python is linked, and nothing of it is needed to build: [`capi`] finds CPython's
 //! functions in the process. [`interpreter`] keeps the state of each interpreter and releases
 //! objects from threads that are in none. [`import`] tries the protocols and makes an array with an

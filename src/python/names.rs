@@ -1,7 +1,4 @@
 //! Attribute names and dictionary keys as interned Python strings.
-//!
-//! May use: `python::capi`.
-//! Unsafe: calls CPython with the GIL held.
 
 use std::mem::offset_of;
 use std::ptr::{self, NonNull};

@@ -1,9 +1,5 @@
 //! The exchange tables that types publish in their attributes.
 //!
-//! May use: `abi`, `dlpack::exchange_table`, `error`, `python::cache`, `python::capi`,
-//! `python::capsules`, `python::interpreter`, `read`.
-//! Unsafe: reads tables that types publish.
-//!
 //! The attributes are looked up as Python looks up special methods: in the type and its bases,
 //! neither in the object nor in the metaclass. So the version of the type covers them.
 

@@ -1,8 +1,4 @@
 //! The owner that keeps Python objects alive, and the description that it holds.
-//!
-//! May use: `abi`, `dlpack`, `dtype::fields`, `error`, `owner`, `owner::description`,
-//! `python::interpreter`, `read`.
-//! Unsafe: writes into a block that it allocated.
 
 use std::alloc::{Layout, alloc, dealloc};
 use std::ffi::c_void;

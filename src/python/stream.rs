@@ -1,7 +1,4 @@
 //! Streams of Python objects: of CuPy, PyTorch, Numba, cuda.core, and integers.
-//!
-//! May use: `abi`, `error`, `python::convert`, `python::interpreter`.
-//! Unsafe: calls CPython with the GIL held.
 
 use std::ptr::{self, NonNull};
 

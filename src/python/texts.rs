@@ -1,7 +1,4 @@
 //! A cache of objects that belong to short texts, such as typestrs.
-//!
-//! May use: `python::capi`.
-//! Unsafe: calls CPython with the GIL held, which protects the table.
 
 use std::cell::UnsafeCell;
 use std::ptr::{self, NonNull};

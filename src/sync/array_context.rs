@@ -4,9 +4,6 @@
 //! have meant the context that the memory belongs to, or the one that was current when it enqueued
 //! its work: memory that is managed, page-locked or open to peers is used in other contexts than
 //! its own. Which one is meant cannot be known, so both count.
-//!
-//! May use: `abi`, `driver`, `error`.
-//! Unsafe: none.
 
 use crate::abi::{self, cai_array};
 use crate::driver::{self, CUcontext, CallingThread, Capture, Driver, Stream};

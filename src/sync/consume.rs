@@ -1,8 +1,4 @@
 //! The consumer's side: orders streams before and after its work on the data.
-//!
-//! May use: `abi`, `device`, `driver`, `error`, `read`, `sync`, `sync::array_context`,
-//! `sync::order`, `sync::policy`.
-//! Unsafe: follows the pointers of an array and its masks.
 
 use std::mem::MaybeUninit;
 

@@ -1,8 +1,5 @@
 //! Starts threads that are never joined, on Unix without the standard library: its threads cannot
 //! be started where memory has run out, and functions that end them end the process.
-//!
-//! May use: `error`.
-//! Unsafe: calls the thread functions of the C library.
 
 use crate::error::{Result, fail};
 

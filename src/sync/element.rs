@@ -1,9 +1,5 @@
 //! The elements of the queue of deferred releases, and their memory.
 //!
-//! May use: `abi`, `driver`, `error`, `owner`, `owner::reserve`, `sync::handover`,
-//! `sync::pending_work`.
-//! Unsafe: allocates, and uses memory in owners.
-//!
 //! An element lies in the owner itself, if it is this library's, so that nothing needs to be
 //! allocated for it. There is one in each owner; for further references, and for owners of other
 //! libraries, elements are allocated and used again, and some are kept for the case that memory has

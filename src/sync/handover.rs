@@ -1,8 +1,5 @@
 //! Passes elements to a background thread, which may end and be replaced. Tested with loom.
 //!
-//! May use: `error`.
-//! Unsafe: follows the links of elements.
-//!
 //! It does not grow: the elements are linked. Where no thread can be started, they stay, and later
 //! calls of the library try again; one that may run callbacks of the user does the thread's work.
 

@@ -1,8 +1,5 @@
 //! The identity of an array's stream: its context and its id, without which a handle may be that of
 //! a later stream, and 1 and 2 those of another context or thread.
-//!
-//! May use: `abi`, `device`, `driver`, `error`, `sync`, `sync::array_context`.
-//! Unsafe: none.
 
 use std::ffi::c_void;
 

@@ -1,8 +1,4 @@
 //! An event for consumers that know events and no streams.
-//!
-//! May use: `abi`, `device`, `driver`, `error`, `read`, `sync::array_context`, `sync::consume`,
-//! `sync::outgoing`.
-//! Unsafe: follows the masks of an array.
 
 use std::ffi::c_void;
 use std::ptr;

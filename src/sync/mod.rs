@@ -1,8 +1,5 @@
 //! Orders producers and consumers on their streams; deferred release.
 //!
-//! May use: `abi`, `error`, `flags`.
-//! Unsafe: none.
-//!
 //! The rules are those of "Synchronization" and "Lifetime management" in version 3 of the
 //! specification. [`order`] is the basic step: it makes one stream wait for another by an event,
 //! without blocking the host. [`consume`] and [`produce`] determine the streams, [`identity`]

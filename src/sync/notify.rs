@@ -1,7 +1,4 @@
 //! Reports exchanges to the observer, if there is one.
-//!
-//! May use: `abi`, `device`, `driver`, `observer`, `owner`, `read`, `validate`.
-//! Unsafe: follows the pointers of an array and its masks.
 
 use std::ffi::{CStr, c_void};
 use std::mem::MaybeUninit;

@@ -1,7 +1,4 @@
 //! The basic step: one stream waits for another.
-//!
-//! May use: `abi`, `driver`, `error`, `sync::release_queue`.
-//! Unsafe: none.
 
 use crate::abi::{self, cai_status};
 use crate::driver::{CUevent, CallingThread, Capture, INVALID_CONTEXT, Stream};

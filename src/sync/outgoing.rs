@@ -1,8 +1,5 @@
 //! The stream that an array states to consumers outside of this library: Python objects, DLPack.
 //!
-//! May use: `abi`, `device`, `driver`, `error`, `sync::array_context`, `sync::policy`.
-//! Unsafe: none.
-//!
 //! 1 and 2 mean a stream only together with a context, and 2 with a thread. A dictionary states
 //! neither, and the driver has no name for the per-thread stream of another thread. That stream is
 //! therefore joined into the legacy stream of its context: the two wait for each other by

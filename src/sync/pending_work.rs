@@ -1,8 +1,5 @@
 //! The work that an owner waits for, and what the driver says about it.
 //!
-//! May use: `abi`, `driver`, `error`, `read`, `sync::array_context`.
-//! Unsafe: none.
-//!
 //! An owner is released only if nothing of its work can be running any more. Everything else that
 //! the driver may answer leaves that open: then the same is asked again later. Work that was
 //! enqueued on a stream by now is before everything that is recorded there later, so an event may

@@ -1,9 +1,6 @@
 //! The synchronization policy: what users override per call, for the process, and in the
 //! environment. Nothing is overridden by default, as the specification requires ("Design
 //! Motivations" 3, "Interface Requirements").
-//!
-//! May use: `abi`, `environment`, `error`, `sync`.
-//! Unsafe: none.
 
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -1,7 +1,4 @@
 //! The producer's side: joins the streams that have pending work into the exported one.
-//!
-//! May use: `abi`, `driver`, `error`, `sync`, `sync::order`, `sync::policy`.
-//! Unsafe: none.
 
 use std::ptr;
 

@@ -1,7 +1,4 @@
 //! Whether a Python in this process ends, for a thread that may run functions which need it.
-//!
-//! May use: `library`.
-//! Unsafe: calls a function of CPython that needs no interpreter.
 
 use std::ffi::{CStr, c_int, c_void};
 use std::ptr::null_mut;

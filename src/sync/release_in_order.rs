@@ -1,8 +1,4 @@
 //! Releases an array after the work on its own stream, in every case.
-//!
-//! May use: `abi`, `driver`, `error`, `owner`, `sync::array_context`, `sync::consume`,
-//! `sync::pending_work`, `sync::release_queue`, `unwind`.
-//! Unsafe: releases owners.
 
 use crate::abi::{self, cai_array, cai_owner};
 use crate::driver::{self, CallingThread, Capture};

@@ -1,9 +1,5 @@
 //! Deferred release: releases owners once nothing of the work before them can be running.
 //!
-//! May use: `abi`, `driver`, `error`, `observer`, `owner`, `sync`, `sync::detached_thread`,
-//! `sync::element`, `sync::handover`, `sync::pending_work`, `sync::python_end`, `unwind`.
-//! Unsafe: releases owners, and shares user objects with the driver.
-//!
 //! An event is recorded on the stream. A background thread of this library polls it; once it has
 //! completed, the thread releases the owner, outside of every lock and every callback of the
 //! driver. The thread is started at first use. It polls instead of waiting in the driver, because a

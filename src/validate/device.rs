@@ -1,7 +1,4 @@
 //! Checks of the memory and the stream of an array that need the driver.
-//!
-//! May use: `abi`, `device`, `driver`, `error`, `layout`.
-//! Unsafe: none.
 
 use crate::abi::{self, cai_array};
 use crate::device::{Name, may_be_cuda};

@@ -1,8 +1,5 @@
 //! Fast path through validation.
 //!
-//! May use: `abi`, `device`, `dtype`, `read`.
-//! Unsafe: reads shape and strides.
-//!
 //! A result of true means that every rule holds. A result of false means nothing: the slow path
 //! decides. The fast path builds no messages, so it keeps nothing for them. The slow path is the
 //! only place where the rules are written down; a test compares both.

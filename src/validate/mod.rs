@@ -1,9 +1,5 @@
 //! The rules of the array, one status each.
 //!
-//! May use: `abi`, `device`, `dtype`, `error`, `layout`, `read`, `validate::device`,
-//! `validate::fast_path`.
-//! Unsafe: follows the pointers of an array.
-//!
 //! Reads the structure, shape, strides, fields and masks. Never reads the data, and allocates
 //! nothing for arrays without fields. [`fast_path`] accepts the common cases and has no rules of
 //! its own. [`device`] is the only file here that calls the driver.

@@ -10,7 +10,7 @@ mod layout;
 use std::fs;
 use std::path::Path;
 
-use c::{HEADERS, Headers, WIDTH};
+use c::{HEADERS, Headers};
 use items::Items;
 
 fn root() -> &'static Path {
@@ -55,27 +55,6 @@ fn the_bindings_are_fresh() {
 #[test]
 fn the_layout_is_fresh() {
     fresh("abi/layout.txt", &layout::dump(root(), &Items::of_crate(root())));
-}
-
-/// A reader finds what a header is for within a screen, and its first function within two.
-#[test]
-fn the_headers_are_short() {
-    for (header, text) in rendered() {
-        let most = match header {
-            "abi.h" => 450,
-            "cai.h" => 40,
-            _ => 400,
-        };
-        let count = text.lines().count();
-        assert!(count <= most, "{header}: {count} lines, at most {most} are allowed");
-        for (number, line) in text.lines().enumerate() {
-            let columns = line.chars().count();
-            assert!(columns <= WIDTH, "{header}:{}: {columns} columns", number + 1);
-            assert!(line.trim_end() == line, "{header}:{}: white space at the end", number + 1);
-        }
-        let first = text.lines().position(|line| line.starts_with("CAI_API ")).unwrap_or(0);
-        assert!(first < 100, "{header}: the first function is in line {}", first + 1);
-    }
 }
 
 /// The headers take no names but their own.

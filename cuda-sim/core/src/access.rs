@@ -1,6 +1,4 @@
 //! Which bytes an operation touches: blocks repeated along strides, split into contiguous ranges.
-//!
-//! May use: nothing. Unsafe: none.
 
 pub const READ: u32 = 1;
 pub const WRITE: u32 = 2;

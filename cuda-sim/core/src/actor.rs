@@ -1,8 +1,6 @@
 //! Actors: what performs operations one after another. A stream, a host thread, or a branch of a
 //! graph.
 //!
-//! May use: nothing. Unsafe: none.
-//!
 //! An actor has a number, its place in vector clocks. A number that nothing refers to any more (no
 //! actor, no recorded access, no snapshot of a clock) is given to a later actor: so clocks are as
 //! long as there are actors that matter, however many there were.

@@ -1,6 +1,4 @@
 //! What would have ordered two accesses, in words.
-//!
-//! May use: `actor`, `race`, `rules`, `site`, `waits`. Unsafe: none.
 
 use crate::actor::Who;
 use crate::race::Side;

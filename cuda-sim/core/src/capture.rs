@@ -1,7 +1,5 @@
 //! Operations given to streams. While a stream captures, operations, records and waits become nodes
 //! of a graph.
-//!
-//! May use: `access`, `graph`, `queue`, `real_driver`, `results`, `sim`, `work`. Unsafe: none.
 
 use crate::access::Access;
 use crate::graph::destroy_graph;

@@ -1,8 +1,5 @@
 //! The race checker: which accesses are ordered, and how a report describes a missing order.
 //!
-//! May use: `access`, `actor`, `advice`, `clock`, `config`, `foreign`, `open_waits`,
-//! `processes`, `race`, `rules`, `shadow`, `site`, `stack`, `timeline`, `waits`. Unsafe: none.
-//!
 //! The order of stream work is fixed by the calls that the host makes, not by when the device runs
 //! it. So each access is checked when it is enqueued, and the result holds for every schedule of
 //! the device.

@@ -1,7 +1,5 @@
 //! Vector clocks.
 //!
-//! May use: `actor`. Unsafe: none.
-//!
 //! An actor performs operations one after another. `own` counts its operations and its joins; it
 //! grows with every join, so that (actor, own) identifies one state of knowledge, and "already
 //! known" is one comparison. A clock keeps its actor's number: while a snapshot of it exists, no

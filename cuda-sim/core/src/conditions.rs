@@ -1,6 +1,4 @@
 //! The values that decide which body of a conditional node runs.
-//!
-//! May use: nothing. Unsafe: none.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};

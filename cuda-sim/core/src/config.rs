@@ -1,7 +1,5 @@
 //! The options in the environment, read once at cuInit.
 //!
-//! May use: `console`, `environment`, `real_driver`, `results`, `shown`. Unsafe: none.
-//!
 //! | variable | values | default |
 //! |---|---|---|
 //! | `CUDASIM_SCHEDULE` | `eager`, `lazy`, `random`, `random:SEED`, `threads` | `eager` |

@@ -1,6 +1,4 @@
 //! Messages of the simulator to the user, on stderr.
-//!
-//! May use: nothing. Unsafe: none.
 
 /// Writes to stderr. Ignores errors: it may be closed.
 pub fn print(text: &str) {

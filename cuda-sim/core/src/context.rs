@@ -1,6 +1,4 @@
 //! The context that is current in the real driver.
-//!
-//! May use: `handles`, `real_driver`, `sim`. Unsafe: none.
 
 use crate::handles::{CURRENT, GIVEN};
 use crate::real_driver;

@@ -1,6 +1,4 @@
 //! The structures of cudasim.h.
-//!
-//! May use: `access`. Unsafe: function pointers that programs pass, with the types of that header.
 
 use crate::access::Access;
 use std::ffi::{c_char, c_void};

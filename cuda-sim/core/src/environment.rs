@@ -1,6 +1,4 @@
 //! Environment variables.
-//!
-//! May use: nothing. Unsafe: asks the kernel for the rights of the program.
 
 /// Returns the value of a variable, if it is text. In a program that runs with more rights than its
 /// user, such as a set-user-id program, none is set: variables name files to write, and libraries

@@ -1,8 +1,4 @@
 //! The FFI boundary: what every function of the driver does before and after its own work.
-//!
-//! May use: `config`, `console`, `context`, `environment`, `missing`, `real_driver`, `results`,
-//! `sim`, `work`.
-//! Unsafe: reads and writes through pointers of callers, with the sizes that cuda.h declares.
 
 use crate::console::print;
 use crate::context;

@@ -1,6 +1,4 @@
 //! Calls that are passed on to the real driver and reported to the checker after they succeeded.
-//!
-//! May use: `ffi`, `graph`, `handles`, `missing`, `real_driver`, `results`, `sim`. Unsafe: none.
 
 use crate::ffi::{FORKED, enter, get};
 use crate::graph::destroy_graph;

@@ -1,6 +1,4 @@
 //! The places that actors of other processes have in the clocks of this one.
-//!
-//! May use: `actor`, `clock`, `processes`. Unsafe: none.
 
 use crate::actor::{Actor, Number};
 use crate::clock::Clock;

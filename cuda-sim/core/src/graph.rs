@@ -1,8 +1,5 @@
 //! Graphs: nodes, instantiation and launch.
 //!
-//! May use: `access`, `actor`, `clock`, `conditions`, `open_waits`, `queue`, `real_driver`,
-//! `results`, `sim`, `work`. Unsafe: none.
-//!
 //! A graph is expanded when it is launched: its nodes become operations of the stream, in an order
 //! that respects every dependency. For the checker, nodes without a dependency between them are
 //! unordered: each chain of nodes is an actor of its own.

@@ -1,7 +1,5 @@
 //! Handles: numbers that look like pointers to a program and must not be dereferenced.
 //!
-//! May use: `real_driver`. Unsafe: none.
-//!
 //! Each kind has a range of its own, so a handle of the wrong kind is never mistaken for a valid
 //! one. A freed number is reused at once, newest first, as drivers tend to do: code that keeps a
 //! handle too long finds another object, not an error.

@@ -1,7 +1,5 @@
 //! Events and memory that processes share, and their handles.
 //!
-//! May use: `memory`, `processes`, `results`. Unsafe: closes files, and unmaps memory.
-//!
 //! A handle contains a process and one of its open files; another process opens it through /proc
 //! while the first one lives. Nothing is left behind.
 

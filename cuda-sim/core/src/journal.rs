@@ -1,8 +1,6 @@
 //! The journal: what a process finds, written at once, so that it outlives a process that ends
 //! without its exit handlers: by `_exit`, `exec` or a signal.
 //!
-//! May use: `config`, `console`, `shown`. Unsafe: none.
-//!
 //! One JSON object a line, in the order of the events: `race` with an `id`, which is `open` while a
 //! later write may still rule it out; `withdrawn`, the ids that one ruled out; `taken`, the last id
 //! that the program took over; `kernel`, a kernel without a declaration; and at the end of the

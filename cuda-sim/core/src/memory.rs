@@ -1,8 +1,5 @@
 //! Memory: where allocations are, their attributes, and their bytes.
 //!
-//! May use: `access`, `handles`, `real_driver`, `results`, `shadow`, `site`. Unsafe: maps memory
-//! and overwrites what is freed.
-//!
 //! A device address is the address of real bytes in this process, so that copies and kernels are
 //! plain code. Freed addresses are poisoned and reused at once; their pages stay mapped, so that
 //! work that runs too late finds wrong bytes and does not crash the simulator.

@@ -1,7 +1,5 @@
 //! Calls of functions that are not simulated, counted for the report at the end of the process, and
 //! the log for `cuda-sim --missing`.
-//!
-//! May use: `environment`. Unsafe: none.
 
 use crate::environment::variable;
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,7 +1,5 @@
 //! Waits for numbers in memory: which write may end one.
 //!
-//! May use: `access`, `actor`, `clock`, `race`, `site`, `work`. Unsafe: none.
-//!
 //! A wait ends when the number satisfies it, so it comes after one of the writes of such a number
 //! that the stream does not know to be overwritten. Which of them it is depends on the device: only
 //! what happens before all of them happens before the work after the wait.

@@ -1,9 +1,6 @@
 //! What processes tell each other about order: the knowledge of their hosts and of records of
 //! events, and the accesses to memory that they share.
 //!
-//! May use: `access`, `memory`, `results`, `shown`. Unsafe: maps shared pages and accesses them as
-//! atomics.
-//!
 //! A process is named by a number that no other has. An actor of a process is named by its place in
 //! the clocks of that process, where counts only grow, so a count of (process, place) means the
 //! same to all. Everything is in files without a name, which others open through /proc while the

@@ -1,6 +1,4 @@
 //! Records, waits and host functions, as operations in the queue of a stream that is not capturing.
-//!
-//! May use: `actor`, `clock`, `ipc`, `real_driver`, `sim`, `work`. Unsafe: none.
 
 use crate::actor::Actor;
 use crate::clock::Clock;

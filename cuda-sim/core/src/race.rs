@@ -1,6 +1,4 @@
 //! A race, or a broken rule of exchange, as a report describes it: text and JSON.
-//!
-//! May use: `access`, `rules`, `site`, `stack`, `timeline`. Unsafe: none.
 
 use crate::access::{READ, WRITE};
 use crate::rules::{MissingCall, sentence};

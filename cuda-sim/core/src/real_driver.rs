@@ -1,7 +1,5 @@
 //! The real driver beside which the checker runs. The front end that passes calls on describes it;
 //! there is none where this crate is the driver itself.
-//!
-//! May use: `clock`, `cudasim`. Unsafe: reads a structure through an atomic pointer.
 
 use crate::clock::Clock;
 use crate::cudasim::Api;

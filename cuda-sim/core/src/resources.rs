@@ -1,7 +1,5 @@
 //! The resource that green contexts divide: the streaming multiprocessors of a device.
 //!
-//! May use: `results`. Unsafe: none.
-//!
 //! They are divided by the rules for compute capability 9.0. No code runs on them, so fewer of them
 //! do not make anything slower.
 

@@ -1,6 +1,4 @@
 //! The result codes of the driver: their numbers and names, as in cuda.h.
-//!
-//! May use: nothing. Unsafe: none.
 
 /// A result that is not success.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]

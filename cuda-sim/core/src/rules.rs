@@ -1,7 +1,5 @@
 //! The rules of exchanging arrays (the CUDA Array Interface), on top of the race checker.
 //!
-//! May use: `access`, `actor`, `site`. Unsafe: none.
-//!
 //! Libraries report their exports and uses, which are checked against the known accesses. An export
 //! is an array that a producer published, identified by its owner and its bytes. A part is one
 //! stream, or host thread, that began to use it. R1, R2, R5, R6 and R7 are found with the data kept

@@ -1,7 +1,5 @@
 //! The last accesses to each byte of one allocation.
 //!
-//! May use: `access`, `clock`. Unsafe: none.
-//!
 //! The bytes are split into segments with the same history: the last write, and the reads since
 //! then that no later read covers. An operation conflicts with the accesses that it does not know
 //! of.

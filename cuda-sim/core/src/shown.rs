@@ -1,6 +1,4 @@
 //! Texts of the program in messages and reports.
-//!
-//! May use: nothing. Unsafe: none.
 
 use std::fmt::Write;
 

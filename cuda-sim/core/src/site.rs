@@ -1,6 +1,4 @@
 //! Where an access came from and which bytes it belongs to, for the checker and its reports.
-//!
-//! May use: `actor`, `clock`, `shadow`, `stack`. Unsafe: none.
 
 use crate::actor::Life;
 use crate::clock::Clock;

@@ -1,7 +1,5 @@
 //! The call stack of the driver's caller.
 //!
-//! May use: `shown`. Unsafe: reads the stack of its own thread, and calls the dynamic linker.
-//!
 //! The stack is taken at every operation while the checker is on, so this must be cheap. Unwinding
 //! takes microseconds. A loop enqueues from the same stack again and again, so each walk remembers
 //! where on the stack its return addresses are; if the same stack pointer comes back and all of

@@ -1,7 +1,5 @@
 //! Threads of the simulator, and the end of threads of the program.
 //!
-//! May use: nothing. Unsafe: starts threads with the C library.
-//!
 //! A function of the program may end the thread that calls it: CPython up to 3.13 ends every thread
 //! that asks for its lock once the interpreter ends. A thread of the standard library then ends the
 //! process; these end alone. So nothing between `Main` and the program's function may catch what

@@ -1,7 +1,5 @@
 //! The newest operations and the orders between them, for reports that draw them.
 //!
-//! May use: `actor`, `clock`, `site`. Unsafe: none.
-//!
 //! Kept only if a report asks for it. A race takes a part of it when it is found: what came before
 //! and between its two accesses.
 

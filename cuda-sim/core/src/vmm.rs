@@ -1,7 +1,5 @@
 //! Virtual memory management: reserved addresses, physical memory, and mappings of one on the
 //! other.
-//!
-//! May use: `memory`, `results`. Unsafe: maps and unmaps the addresses that it reserved.
 
 use crate::memory::{ALLOCATION_GRANULARITY, map_named};
 use crate::results::{Code, Result};

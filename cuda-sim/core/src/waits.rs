@@ -1,7 +1,5 @@
 //! Waits for events that may run before the record that they are meant for.
 //!
-//! May use: `clock`, `site`. Unsafe: none.
-//!
 //! A record and a wait of two host threads that nothing orders may run in either order. The wait
 //! then orders nothing, or only what an earlier record did. Such waits are kept, so that the report
 //! of a race that the record would have prevented names both calls.

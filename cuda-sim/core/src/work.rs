@@ -1,7 +1,4 @@
 //! The operations of a stream, and how they are performed.
-//!
-//! May use: `access`, `clock`, `conditions`, `cudasim`, `ipc`, `results`, `site`. Unsafe: copies
-//! and fills memory and calls functions that programs registered.
 
 use crate::access::Access;
 use crate::conditions::Condition;

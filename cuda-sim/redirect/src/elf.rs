@@ -1,7 +1,5 @@
 //! Sections, segments and symbols of an ELF file of this machine. All positions and sizes come from
 //! the file: each is checked before it is used.
-//!
-//! May use: nothing. Unsafe: none.
 
 use std::fs::File;
 use std::io::{Error, ErrorKind, Read, Result};

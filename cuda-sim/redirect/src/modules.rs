@@ -1,8 +1,5 @@
 //! The modules of this process, as the dynamic linker lists them for debuggers, and a call for each
 //! change of the list.
-//!
-//! May use: `patch`. Unsafe: reads the structures of link.h, which the dynamic linker keeps valid
-//! while it notifies.
 
 use crate::patch::{self, JUMP, Stubs};
 use libc::{c_char, c_int};

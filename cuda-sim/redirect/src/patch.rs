@@ -2,8 +2,6 @@
 //!
 //! A function's entry gets a jump of a few bytes to a stub near the module, which loads the address
 //! of a slot into a scratch register and jumps to the address in the slot.
-//!
-//! May use: `elf`. Unsafe: writes to memory, whose place and size the callers guarantee.
 
 use crate::elf::mappings;
 use libc::c_void;

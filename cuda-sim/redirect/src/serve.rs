@@ -1,9 +1,5 @@
 //! What is done with each module: its functions get jumps into the replacement library, and
 //! `--explain` prints which runtime library it has.
-//!
-//! May use: `elf`, `modules`, `patch`, `slots`, `survey`.
-//!
-//! Unsafe: writes jumps into modules that no thread executes yet.
 
 use crate::elf::{Elf, Function, Segment};
 use crate::modules::{self, Module};

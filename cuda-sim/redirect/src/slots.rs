@@ -1,8 +1,6 @@
 //! Functions of the replacement libraries. Each has a slot, a word with an address. At first this
 //! is the address of `cudasim_redirect_find`, which finds the function at its first call: a library
 //! cannot be loaded while another one is.
-//!
-//! May use: `elf`, `survey`. Unsafe: the slots of stubs, and functions of the dynamic linker.
 
 use crate::elf::Elf;
 use crate::survey::is_cuda_name;

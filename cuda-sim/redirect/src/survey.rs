@@ -1,6 +1,4 @@
 //! Which runtime library a module carries.
-//!
-//! May use: `elf`. Unsafe: none.
 
 use crate::elf::{Elf, Function};
 use std::collections::BTreeSet;

@@ -1,6 +1,5 @@
 /*
- * kernel.c: launch configurations, attributes of kernels, variables and libraries. May use:
- * device.c, driver.c, error.c, registry.c.
+ * kernel.c: launch configurations, attributes of kernels, variables and libraries.
  *
  * SPDX-License-Identifier: MIT OR Apache-2.0
  */

@@ -1,6 +1,5 @@
 /*
- * registry.c: the kernels and variables that compiled programs register. May use: driver.c,
- * error.c.
+ * registry.c: the kernels and variables that compiled programs register.
  *
  * Code from nvcc registers its device code ("fat binaries") and the host addresses of its kernels
  * and variables, before main. The device code is loaded into a context at the first use in it.

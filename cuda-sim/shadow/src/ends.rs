@@ -1,8 +1,5 @@
 //! Calls that end an object: it is set aside before the real call, and restored if that fails.
 //!
-//! May use: `cudasim_core::api::memory`, `cudasim_core::api::pools`, `cudasim_core::follow`,
-//! `cudasim_core::results`, `cudasim_core::sim`, `passed_on`. Unsafe: none.
-//!
 //! After the real call, another thread may already have received the same address or handle.
 
 use crate::passed_on::passed_on;

@@ -1,9 +1,5 @@
 //! Captures and graphs.
 //!
-//! May use: `cudasim_core::api::graphs`, `cudasim_core::capture`, `cudasim_core::ffi`,
-//! `cudasim_core::follow`, `cudasim_core::graph`, `cudasim_core::handles`, `cudasim_core::results`,
-//! `cudasim_core::sim`, `cudasim_core::work`, `passed_on`. Unsafe: none.
-//!
 //! The nodes of a capture are known. A call that changes a graph or an executable graph in a way
 //! that is not followed makes it unknown, and its launches count as operations that touch nothing.
 

@@ -1,8 +1,4 @@
 //! Green contexts: each has a context of its own, by which it is followed.
-//!
-//! May use: `cudasim_core::api::contexts`, `cudasim_core::capture`, `cudasim_core::context`,
-//! `cudasim_core::ffi`, `cudasim_core::follow`, `cudasim_core::handles`, `cudasim_core::resources`,
-//! `cudasim_core::sim`, `passed_on`, `real`. Unsafe: none.
 
 use crate::passed_on::passed_on;
 use cudasim_core::api::contexts::record_all;

@@ -1,10 +1,5 @@
 //! Functions of the program that a stream calls.
 //!
-//! May use: `cudasim_core::api::graph_params`, `cudasim_core::api::graphs`,
-//! `cudasim_core::capture`, `cudasim_core::clock`, `cudasim_core::ffi`, `cudasim_core::follow`,
-//! `cudasim_core::sim`, `cudasim_core::work`, `launches`, `passed_on`. Unsafe: calls them, and
-//! keeps their data behind a pointer that the driver returns.
-//!
 //! Each is wrapped, so that the thread that runs it learns what happened before it in the stream.
 
 use crate::launches::Wrapper;

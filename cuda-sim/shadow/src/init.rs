@@ -1,8 +1,4 @@
 //! Initialization, lookup of functions, and the end of contexts.
-//!
-//! May use: `cudasim_core::api::init`, `cudasim_core::config`, `cudasim_core::ffi`,
-//! `cudasim_core::follow`, `cudasim_core::sim`, `exports`, `passed_on`, `real`. Unsafe: reads names
-//! of callers and replaces functions that the driver found.
 
 use crate::exports::FOLLOWED;
 use crate::passed_on::passed_on;

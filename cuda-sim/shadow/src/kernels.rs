@@ -1,8 +1,5 @@
 //! Names of real kernels: for reports, and for the kernels that the program registered in
 //! cudasim.h.
-//!
-//! May use: `cudasim_core::ffi`, `cudasim_core::follow`, `cudasim_core::handles`,
-//! `cudasim_core::results`, `cudasim_core::sim`, `passed_on`. Unsafe: reads names of callers.
 
 use crate::passed_on::passed_on;
 use cudasim_core::ffi::get;

@@ -1,6 +1,4 @@
 //! Functions of the program that a stream calls, each with what happened before it in the stream.
-//!
-//! May use: `cudasim_core::clock`. Unsafe: follows the pointer that was given to the driver.
 
 use cudasim_core::clock::Clock;
 use std::collections::VecDeque;

@@ -1,8 +1,4 @@
 //! Allocations that the simulated driver does not have.
-//!
-//! May use: `cudasim_core::api::memory`, `cudasim_core::ffi`, `cudasim_core::follow`,
-//! `cudasim_core::handles`, `cudasim_core::memory`, `cudasim_core::sim`, `passed_on`, `real`.
-//! Unsafe: none.
 
 use crate::passed_on::passed_on;
 use cudasim_core::api::memory::{New, allocate, enter, register};

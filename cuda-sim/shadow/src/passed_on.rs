@@ -1,6 +1,4 @@
 //! The macro that defines functions which report to the checker by themselves.
-//!
-//! May use: `cudasim_core::follow`, `real`. Unsafe: `no_mangle` on functions that cuda.h declares.
 
 /// Defines functions that report to the checker by themselves. `|real|` is the driver's function.
 macro_rules! passed_on {

@@ -1,10 +1,5 @@
 //! The real driver: which library it is, and where its functions are.
 //!
-//! May use: `cudasim_core::config`, `cudasim_core::console`, `cudasim_core::cudasim`,
-//! `cudasim_core::environment`, `cudasim_core::functions`, `cudasim_core::real_driver`,
-//! `cudasim_core::results`, `launches`.
-//! Unsafe: loads it, and calls its functions by their types.
-//!
 //! All functions are looked up when this library is loaded, so that a call of one that is not
 //! followed is one jump, whatever its arguments.
 

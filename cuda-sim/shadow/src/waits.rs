@@ -1,8 +1,5 @@
 //! Waits and queries: after they succeed, the calling thread knows what was enqueued when it
 //! called.
-//!
-//! May use: `cudasim_core::clock`, `cudasim_core::follow`, `cudasim_core::results`,
-//! `cudasim_core::sim`, `passed_on`. Unsafe: none.
 
 use crate::passed_on::passed_on;
 use cudasim_core::clock::Clock;

@@ -1,7 +1,5 @@
 //! Barriers of POSIX. A thread that leaves one does not know what the others did afterwards, even
 //! if they arrived at the next one before it was notified: each round has an object of its own.
-//!
-//! May use: `checker`, `next`. Unsafe: the functions that are replaced.
 
 use crate::checker::{after, before};
 use crate::next::real;

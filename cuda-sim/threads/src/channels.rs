@@ -1,8 +1,6 @@
 //! Pipes, sockets, event counters and signal descriptors: what was written comes before what
 //! was read.
 //!
-//! May use: `checker`, `next`, `signals`. Unsafe: the functions that are replaced.
-//!
 //! A pipe is its inode; a pair of sockets the inodes of both, which `socketpair` notes; a
 //! connection of the internet its two addresses; an event counter its descriptor, because all
 //! of them have one inode. The directions of sockets are channels of their own. Neither files

@@ -1,6 +1,4 @@
 //! The checker's side: the functions that it offers, and keys for what has no address.
-//!
-//! May use: `modules`, `next`. Unsafe: the table of cudasim.h, and `errno`.
 
 use crate::{modules, next};
 use std::cell::Cell;

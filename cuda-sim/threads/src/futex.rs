@@ -1,7 +1,5 @@
 //! Futexes, which the locks of C++20 and Rust wait on: they call `syscall` of the C library.
 //!
-//! May use: `checker`, `next`. Unsafe: the function that is replaced.
-//!
 //! Only a thread that waits, and one that wakes, call it. A lock that is free is taken by an
 //! atomic operation alone.
 

@@ -1,7 +1,5 @@
 //! The guards of local static variables of C++ (Itanium C++ ABI, 3.3.3).
 //!
-//! May use: `checker`, `modules`, `next`. Unsafe: the program's guards.
-//!
 //! Compiled code calls `__cxa_guard_acquire` only while the first byte of a guard is 0, and a
 //! thread that finds the variable initialized would call nothing. Here the byte stays 0 once
 //! there is a checker, so that each use calls; a thread that knows the initialization returns

@@ -1,6 +1,4 @@
 //! Locks, conditions, semaphores and threads of POSIX and C11.
-//!
-//! May use: `checker`, `next`. Unsafe: the functions that are replaced.
 
 use crate::checker::{after, before};
 use crate::next::real;

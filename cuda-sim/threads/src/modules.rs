@@ -1,7 +1,5 @@
 //! Loaded modules: where they are, what they export, and which one called.
 //!
-//! May use: nothing. Unsafe: reads their headers and dynamic sections, and unwinds the stack.
-//!
 //! Takes no lock of the loader once the driver is initialized: a thread that loads a library
 //! may wait for one that asks.
 

@@ -1,6 +1,4 @@
 //! The functions that are replaced: the next definitions of their names.
-//!
-//! May use: `modules`. Unsafe: the loader's functions.
 
 use crate::modules;
 use libc::{c_char, c_void};

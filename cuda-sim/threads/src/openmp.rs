@@ -1,9 +1,6 @@
 //! OpenMP as GCC compiles it: parallel regions, barriers, critical sections, ordered iterations
 //! and locks.
 //!
-//! May use: `checker`, `next`. Unsafe: the functions that are replaced, and those that the
-//! compiler made of parallel regions.
-//!
 //! `libgomp` waits without the C library, so its own functions are replaced. Arguments that a
 //! function does not have are passed on nevertheless: in registers or above the return address.
 

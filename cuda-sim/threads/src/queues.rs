@@ -1,6 +1,4 @@
 //! Queues of messages of POSIX and System V, and semaphores of System V.
-//!
-//! May use: `checker`, `channels`, `next`. Unsafe: the functions that are replaced.
 
 use crate::channels::queue;
 use crate::checker::{Kind, after_key, before_key, is_attached, key};

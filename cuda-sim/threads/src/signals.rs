@@ -1,6 +1,4 @@
 //! Signals: what sent one comes before what waited for it. Their handlers notify nothing.
-//!
-//! May use: `checker`, `next`. Unsafe: the functions that are replaced, and handlers.
 
 use crate::checker::{Kind, after_key, before_key, in_handler, key};
 use crate::next::real;

@@ -1,8 +1,5 @@
 //! Tasks of OpenMP: their start, their end, and what waits for it.
 //!
-//! May use: `checker`, `next`, `openmp`. Unsafe: the functions that are replaced, and those
-//! that the compiler made of tasks.
-//!
 //! A task comes after its creation, and after tasks on which it depends. Its end comes before
 //! the next `taskwait` of its parent, the end of its group, and the next barrier. `libgomp`
 //! copies what a task is given; here a header precedes the copy. Not observed: `taskloop`,

@@ -1,7 +1,4 @@
 //! Views of arrays that cudarc's functions take.
-//!
-//! May use: `cudarc`.
-//! Unsafe: makes arguments of addresses.
 
 use std::marker::PhantomData;
 use std::ops::{Bound, RangeBounds};

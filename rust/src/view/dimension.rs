@@ -1,7 +1,4 @@
 //! Dimensions of views.
-//!
-//! May use: `sys`.
-//! Unsafe: none.
 
 use std::fmt;
 

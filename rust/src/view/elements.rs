@@ -1,7 +1,4 @@
 //! Whether the elements of an array have a Rust type.
-//!
-//! May use: `element`, `error`, `sys`.
-//! Unsafe: calls functions of the C interface.
 
 use crate::element::Element;
 use crate::error::{Error, Result, call};

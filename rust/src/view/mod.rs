@@ -1,8 +1,4 @@
 //! Views: typed access to elements in memory that the host can read.
-//!
-//! May use: `device`, `element`, `error`, `sys`, `view::dimension`,
-//! `view::elements`.
-//! Unsafe: reads elements at checked indices.
 
 mod dimension;
 mod elements;

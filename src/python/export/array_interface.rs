@@ -1,8 +1,4 @@
 //! `__array_interface__` of an exported array.
-//!
-//! May use: `abi`, `device`, `error`, `python::capi`, `python::export::cai_dict`,
-//! `python::export::object`.
-//! Unsafe: calls CPython with the GIL held.
 
 use std::ffi::c_void;
 

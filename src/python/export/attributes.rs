@@ -1,9 +1,5 @@
 //! Attributes of an exported array for people: `shape`, `strides`, `dtype`, `device`; and
 //! `__array__`, which NumPy calls.
-//!
-//! May use: `abi`, `device`, `dlpack`, `dtype`, `error`, `python::capi`, `python::convert`,
-//! `python::export::cai_dict`, `python::export::object`, `python::interpreter`, `read`, `validate`.
-//! Unsafe: calls CPython with the GIL held.
 
 use std::ffi::{CStr, c_void};
 use std::ptr;

@@ -2,10 +2,6 @@
 //! `int_ptr`, `offset` and `release()`, beside `dtype`, `shape` and `strides`, which every array
 //! has.
 //!
-//! May use: `abi`, `device`, `error`, `python::capi`, `python::convert`, `python::export::object`,
-//! `python::interpreter`.
-//! Unsafe: calls CPython with the GIL held, and accesses the contents of its objects.
-//!
 //! The object is its own `buffer`: consumers that keep that keep the memory alive, too. For CUDA
 //! arrays there are better protocols, and a `_ptr` does not state which of the two it is.
 //! `int_ptr`, as pyopencl's objects have it, states that it is a `cl_mem`.

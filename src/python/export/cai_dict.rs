@@ -1,9 +1,5 @@
 //! `__cuda_array_interface__` of an exported array, and what other dictionaries have in common with
 //! it.
-//!
-//! May use: `abi`, `device`, `dtype`, `error`, `owner`, `python::capi`, `python::convert`,
-//! `python::export::object`, `python::interpreter`, `read`, `sync::outgoing`, `validate`.
-//! Unsafe: calls CPython with the GIL held.
 
 use std::ffi::c_void;
 use std::ptr;

@@ -1,9 +1,4 @@
 //! `__dlpack__` and `__dlpack_device__` of an exported array.
-//!
-//! May use: `abi`, `copy`, `device`, `dlpack`, `error`, `python::capi`, `python::capsules`,
-//! `python::convert`, `python::error`, `python::export::object`, `python::interpreter`,
-//! `sync::consume`, `sync::outgoing`, `unwind`.
-//! Unsafe: calls CPython with the GIL held.
 
 use std::ffi::{CStr, c_void};
 use std::ptr;

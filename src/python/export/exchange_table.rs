@@ -1,9 +1,4 @@
 //! Functions of the exchange tables of the type: this library's and DLPack's.
-//!
-//! May use: `abi`, `device`, `dlpack`, `dlpack::exchange_table`, `error`, `owner`, `python::capi`,
-//! `python::export::dlpack`, `python::export::object`, `python::interpreter`, `read`,
-//! `sync::outgoing`, `unwind`.
-//! Unsafe: follows the pointers that a table's contract describes.
 
 use std::ffi::{c_int, c_void};
 use std::ptr;

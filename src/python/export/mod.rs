@@ -1,9 +1,5 @@
 //! Exports arrays as Python objects: a type whose objects hold an array and offer it in every
 //! protocol that can represent it.
-//!
-//! May use: `abi`, `error`, `flags`, `python::capi`, `python::export::object`,
-//! `python::export::type_object`, `python::interpreter`, `read`.
-//! Unsafe: calls CPython with the GIL held.
 
 pub mod array_interface;
 pub mod attributes;

@@ -1,8 +1,4 @@
 //! Objects of the type `libcai.Array`: the array inside, and the functions that every object has.
-//!
-//! May use: `abi`, `device`, `error`, `owner`, `python::capi`, `python::error`,
-//! `python::interpreter`, `read`, `unwind`, `validate`.
-//! Unsafe: calls CPython with the GIL held, and accesses the contents of its objects.
 
 use std::ffi::{c_int, c_void};
 use std::ops::Deref;

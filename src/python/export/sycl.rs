@@ -1,8 +1,4 @@
 //! `__sycl_usm_array_interface__` of an exported array.
-//!
-//! May use: `abi`, `device`, `error`, `python::capi`, `python::capsules`, `python::convert`,
-//! `python::export::cai_dict`, `python::export::object`, `python::interpreter`, `validate`.
-//! Unsafe: calls CPython with the GIL held.
 
 use std::ffi::c_void;
 

@@ -1,10 +1,4 @@
 //! The type `libcai.Array`: its attributes, its methods and its exchange tables.
-//!
-//! May use: `abi`, `dlpack::exchange_table`, `error`, `memory`, `python::capi`, `python::capsules`,
-//! `python::export::array_interface`, `python::export::attributes`, `python::export::buffer`,
-//! `python::export::cai_dict`, `python::export::dlpack`, `python::export::exchange_table`,
-//! `python::export::object`, `python::export::sycl`, `python::interpreter`.
-//! Unsafe: calls CPython with the GIL held.
 
 use std::ffi::{CStr, c_int, c_void};
 use std::ptr;

@@ -1,8 +1,4 @@
 //! `__array_struct__`: NumPy's structure for arrays in host memory.
-//!
-//! May use: `abi`, `dtype`, `error`, `python::capi`, `python::import::exchange_table`,
-//! `python::interpreter`, `python::owner`, `validate`.
-//! Unsafe: reads the structure in a capsule.
 
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr::{self, NonNull};

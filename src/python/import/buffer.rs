@@ -1,11 +1,6 @@
 //! The OpenCL/CUDA buffer interface: objects with `buffer`, `offset`, `dtype`, `shape` and
 //! `strides`.
 //!
-//! May use: `abi`, `error`, `python::capi`, `python::convert`, `python::import::dict`,
-//! `python::import::dict_keys`, `python::import::dict_reader`, `python::import::options`,
-//! `python::interpreter`, `python::owner`.
-//! Unsafe: calls CPython with the GIL held.
-//!
 //! The arrays of pyopencl have `base_data` instead of `buffer`, and `int_ptr` instead of `_ptr`. A
 //! `_ptr` is a `cl_mem` or a CUDA address, and the interface does not specify which. It is a
 //! `cl_mem` if the object or its buffer is of pyopencl, or if the object has a queue or a context

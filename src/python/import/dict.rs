@@ -1,10 +1,4 @@
 //! Import from interface dictionaries.
-//!
-//! May use: `abi`, `dtype`, `dtype::fields`, `error`, `owner::description`, `python::capi`,
-//! `python::import::dict_fast`, `python::import::dict_keys`, `python::import::dict_reader`,
-//! `python::import::fields`, `python::import::options`, `python::import::sycl`,
-//! `python::interpreter`, `python::owner`, `validate`.
-//! Unsafe: calls CPython with the GIL held, and reads validated arrays.
 
 use std::ffi::c_char;
 use std::ptr::{self, NonNull};

@@ -1,10 +1,5 @@
 //! Fast path for dictionaries of CUDA's protocol: exact built-in types, read in place.
 //!
-//! May use: `abi`, `python::capi`, `python::import::dict_keys`, `python::interpreter`,
-//! `python::owner`.
-//! Unsafe: calls CPython with the GIL held, reads objects in place, and keeps no borrowed
-//! reference.
-//!
 //! Nothing here runs Python code. `STANDARD` means that objects store their values where nearly all
 //! builds do, so that the places are constants.
 

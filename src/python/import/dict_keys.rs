@@ -1,7 +1,4 @@
 //! Keys and protocols of the interface dictionaries.
-//!
-//! May use: `abi`, `error`, `python::capi`, `python::interpreter`, `python::names`.
-//! Unsafe: none.
 
 use std::ptr::NonNull;
 

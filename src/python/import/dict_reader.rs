@@ -1,9 +1,4 @@
 //! Reads any interface dictionary, and reports every error in it.
-//!
-//! May use: `abi`, `dtype`, `error`, `python::capi`, `python::convert`,
-//! `python::import::dict_fast`, `python::import::dict_keys`, `python::import::mapping`,
-//! `python::import::options`, `python::interpreter`, `python::owner`.
-//! Unsafe: calls CPython with the GIL held.
 
 use std::ffi::c_void;
 use std::fmt;

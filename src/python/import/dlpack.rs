@@ -1,9 +1,4 @@
 //! Import through `__dlpack__` and through DLPack's exchange table.
-//!
-//! May use: `abi`, `device`, `dlpack`, `driver`, `error`, `owner`, `python::cache`,
-//! `python::capi`, `python::convert`, `python::import::options`, `python::interpreter`,
-//! `python::owner`, `sync::identity`, `sync::release_in_order`.
-//! Unsafe: calls CPython with the GIL held, and functions of tensors.
 
 use std::alloc::{Layout, alloc};
 use std::ffi::{CStr, c_void};

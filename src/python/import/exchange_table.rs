@@ -1,8 +1,4 @@
 //! Import through this library's exchange table.
-//!
-//! May use: `abi`, `error`, `python::cache`, `python::capi`, `python::import::options`,
-//! `python::import::requirements`, `python::interpreter`, `python::owner`, `validate`.
-//! Unsafe: calls functions of a foreign table.
 
 use std::ffi::{CStr, c_char};
 use std::mem::MaybeUninit;

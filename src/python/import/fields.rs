@@ -1,9 +1,5 @@
 //! Reads the fields of a structured type from Python objects: NumPy's `descr`.
 //!
-//! May use: `abi`, `dtype`, `dtype::fields`, `error`, `python::capi`, `python::convert`,
-//! `python::interpreter`.
-//! Unsafe: reads the items of tuples.
-//!
 //! Each object is read once, without formatting it. Numbers and sequences of the producer may run
 //! code that changes the lists: an object is used only while a reference to it, or to the tuple
 //! that contains it, is held, and sizes are read again for each item.

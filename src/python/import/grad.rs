@@ -1,10 +1,6 @@
 //! Tensors whose memory is not all that there is to know: they require grad, or their values are
 //! the conjugates or the negatives of those in memory.
 //!
-//! May use: `abi`, `error`, `python::cache`, `python::capi`, `python::import::options`,
-//! `python::interpreter`, `python::offers`.
-//! Unsafe: calls the function of an attribute with the GIL held.
-//!
 //! PyTorch's own dictionary and `__dlpack__` refuse such a tensor, its exchange table does not.
 //! What is written to it then changes the results of automatic differentiation without a trace.
 //!

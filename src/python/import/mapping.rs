@@ -1,8 +1,4 @@
 //! The values of a dictionary that is read through CPython's functions.
-//!
-//! May use: `error`, `python::capi`, `python::import::dict_keys`, `python::import::options`,
-//! `python::interpreter`.
-//! Unsafe: calls CPython with the GIL held.
 
 use std::ptr::{self, NonNull};
 

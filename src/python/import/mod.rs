@@ -1,11 +1,4 @@
 //! Imports Python objects: tries the protocols in order and checks the requirements of the caller.
-//!
-//! May use: `abi`, `error`, `python::cache`, `python::capi`, `python::export::exchange_table`,
-//! `python::import::array_struct`, `python::import::buffer`, `python::import::dict`,
-//! `python::import::dict_keys`, `python::import::dlpack`, `python::import::exchange_table`,
-//! `python::import::grad`, `python::import::options`, `python::import::requirements`,
-//! `python::interpreter`, `python::offers`, `python::owner`, `sync::identity`.
-//! Unsafe: calls CPython with the GIL held.
 
 pub mod array_struct;
 pub mod buffer;

@@ -1,7 +1,4 @@
 //! Import options of a caller.
-//!
-//! May use: `abi`, `dtype`, `error`, `read`.
-//! Unsafe: reads a structure of the caller.
 
 use crate::abi::{self, cai_import_options};
 use crate::dtype;

@@ -1,8 +1,4 @@
 //! Requirements of the caller, checked after an import.
-//!
-//! May use: `abi`, `device`, `driver`, `dtype`, `error`, `python::import::options`,
-//! `python::owner`, `read`, `sync::identity`, `validate`.
-//! Unsafe: reads validated arrays.
 
 use std::fmt;
 

@@ -1,9 +1,5 @@
 //! `syclobj`: the context or the queue that memory of oneAPI is bound to, in all its forms.
 //!
-//! May use: `abi`, `error`, `python::capi`, `python::capsules`, `python::convert`,
-//! `python::interpreter`.
-//! Unsafe: calls CPython with the GIL held.
-//!
 //! A queue becomes the array's `stream`, because work may be pending on it; a context becomes its
 //! `context`. The references are those of SYCL's C interface (`DPCTLSyclQueueRef`,
 //! `DPCTLSyclContextRef`). A filter string names the default context of a device's platform, which

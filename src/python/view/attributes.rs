@@ -1,9 +1,4 @@
 //! Attributes of views, as those of cuda.core's `StridedMemoryView`.
-//!
-//! May use: `abi`, `dlpack`, `error`, `layout`, `python::capi`, `python::convert`,
-//! `python::export::attributes`, `python::export::cai_dict`, `python::export::object`,
-//! `python::interpreter`, `python::view::object`, `read`, `validate`.
-//! Unsafe: calls CPython with the GIL held.
 
 use std::ffi::c_void;
 use std::sync::atomic::Ordering;

@@ -1,9 +1,4 @@
 //! Views: objects that describe the array of another object, for code that uses it on one stream.
-//!
-//! May use: `abi`, `device`, `driver`, `error`, `python::capi`, `python::convert`,
-//! `python::export::object`, `python::import`, `python::import::options`, `python::interpreter`,
-//! `python::owner`, `python::stream`, `python::view::object`, `python::view::type_object`.
-//! Unsafe: calls CPython with the GIL held.
 
 mod attributes;
 mod object;

@@ -1,8 +1,4 @@
 //! Objects of the type `libcai.View`: what they hold, how they begin and end.
-//!
-//! May use: `abi`, `error`, `python::capi`, `python::convert`, `python::export::object`,
-//! `python::interpreter`, `python::owner`, `sync::consume`, `sync::notify`.
-//! Unsafe: calls CPython with the GIL held, and accesses the contents of its objects.
 
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};

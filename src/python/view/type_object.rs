@@ -1,8 +1,4 @@
 //! The type `libcai.View`.
-//!
-//! May use: `error`, `memory`, `python::capi`, `python::export::object`, `python::interpreter`,
-//! `python::view::attributes`, `python::view::object`.
-//! Unsafe: calls CPython with the GIL held.
 
 use std::ffi::{CStr, c_int, c_void};
 use std::mem::offset_of;

@@ -1,8 +1,4 @@
 //! The functions of cudasim.h: kernels, host accesses, order between threads, allocators, names.
-//!
-//! May use: `access`, `capture`, `conditions`, `config`, `console`, `cudasim`, `ffi`, `follow`,
-//! `real_driver`, `results`, `rules`, `shown`, `sim`, `site`, `work`. Unsafe: reads text and
-//! structures of callers, and finds the preloaded library.
 
 use crate::access::{Access, READ, WRITE};
 use crate::capture::submit;

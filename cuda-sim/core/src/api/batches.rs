@@ -1,8 +1,5 @@
 //! Several operations in one call.
 //!
-//! May use: `api::copies`, `api::macros`, `api::pools`, `api::streams`, `ffi`, `results`, `sim`,
-//! `work`. //! Unsafe: none.
-//!
 //! The operations of a batch are in no order on a real driver. Here they run one after another.
 
 use super::copies::{Claim, End, copy_box, flat};

@@ -1,7 +1,4 @@
 //! Conditional nodes of graphs, and the conditions that they depend on.
-//!
-//! May use: `api::copies`, `api::graphs`, `api::macros`, `conditions`, `ffi`, `graph`,
-//! `real_driver`, `results`, `sim`, `work`. Unsafe: none.
 
 use super::copies::check_contexts;
 use super::graphs::add;

@@ -1,7 +1,4 @@
 //! Contexts, and the stack of contexts of each thread.
-//!
-//! May use: `api::devices`, `api::macros`, `capture`, `ffi`, `real_driver`, `results`, `sim`.
-//! Unsafe: none.
 
 use crate::api::macros::api;
 use crate::ffi::{get, put, put_if};

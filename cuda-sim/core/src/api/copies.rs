@@ -1,8 +1,5 @@
 //! Copies, and when the host waits for them.
 //!
-//! May use: `access`, `api::copy_order`, `api::macros`, `capture`, `ffi`, `real_driver`, `results`,
-//! `sim`, `work`. Unsafe: reads pageable memory of the caller when a copy is enqueued.
-//!
 //! | | synchronous call | asynchronous call |
 //! |---|---|---|
 //! | pageable host to device | waits for the stream, then reads the bytes | reads the bytes |

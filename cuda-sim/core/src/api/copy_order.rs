@@ -1,6 +1,4 @@
 //! The order of copies whose order is not that of their stream.
-//!
-//! May use: `access`, `results`, `sim`, `site`, `work`. Unsafe: none.
 
 use crate::access::Access;
 use crate::results::Result;

@@ -1,6 +1,4 @@
 //! Devices and their primary contexts.
-//!
-//! May use: `api::macros`, `ffi`, `resources`, `results`, `sim`. Unsafe: reads text of the caller.
 
 use crate::api::macros::api;
 use crate::ffi::{get, put, put_if, put_text};

@@ -1,7 +1,4 @@
 //! Events.
-//!
-//! May use: `api::macros`, `capture`, `ffi`, `handles`, `ipc`, `real_driver`, `results`, `sim`.
-//! Unsafe: none.
 
 use crate::api::macros::api;
 use crate::capture;

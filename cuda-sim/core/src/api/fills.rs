@@ -1,7 +1,4 @@
 //! Fills, and when the host waits for them.
-//!
-//! May use: `access`, `api::copies`, `api::macros`, `capture`, `memory`, `real_driver`, `results`,
-//! `sim`, `work`. Unsafe: none.
 
 use super::copies::{Claim, End, Side, access, host_waits, locate};
 use crate::access::{Access, WRITE};

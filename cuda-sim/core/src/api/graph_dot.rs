@@ -1,8 +1,4 @@
 //! Graphs as text in the language DOT.
-//!
-//! May use: `api::graph_params`, `api::macros`, `api::modules`, `results`, `shown`, `sim`,
-//! `work`.
-//! Unsafe: none.
 
 use super::graph_params::{memcpy_params, memset_params};
 use super::modules::name_of;

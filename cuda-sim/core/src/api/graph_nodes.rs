@@ -1,7 +1,4 @@
 //! Parameters of nodes, in graphs and in executable graphs, and nodes that allocate memory.
-//!
-//! May use: `api::conditionals`, `api::copies`, `api::devices`, `api::graph_params`, `api::graphs`,
-//! `api::macros`, `api::mem_ops`, `ffi`, `graph`, `results`, `sim`. Unsafe: none.
 
 use super::conditionals::{add_conditional, conditional_params};
 use super::copies::Copy3D;

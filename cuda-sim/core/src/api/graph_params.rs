@@ -1,7 +1,4 @@
 //! The parameters of nodes, as programs pass and read them.
-//!
-//! May use: `access`, `api::copies`, `api::fills`, `api::mem_ops`, `api::modules`, `cudasim`,
-//! `ffi`, `results`, `sim`, `work`. Unsafe: none.
 
 use super::copies::{Copy3D, node_of, params_of};
 use super::fills::fill_node_of;

@@ -1,7 +1,4 @@
 //! Graphs that captures create and programs extend, and user objects.
-//!
-//! May use: `api::copies`, `api::graph_params`, `api::macros`, `ffi`, `graph`, `results`, `sim`.
-//! Unsafe: none.
 
 use super::copies::{Copy3D, check_contexts};
 use super::graph_params::{

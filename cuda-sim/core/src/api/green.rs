@@ -1,7 +1,4 @@
 //! Green contexts and the resources that they divide.
-//!
-//! May use: `api::contexts`, `api::devices`, `api::macros`, `api::streams`, `capture`, `ffi`,
-//! `resources`, `results`, `sim`. Unsafe: none.
 
 use super::contexts::record_all;
 use super::devices;

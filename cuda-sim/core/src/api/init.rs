@@ -1,8 +1,4 @@
 //! Initialization, versions, errors, and lookup of functions.
-//!
-//! May use: `api::annotations`, `config`, `environment`, `ffi`, `functions`, `missing`,
-//! `results`, `sim`. Unsafe:
-//! reads text of the caller, and calls the dynamic linker for functions.
 
 use crate::config::Config;
 use crate::environment::variable;

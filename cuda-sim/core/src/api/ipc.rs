@@ -1,7 +1,4 @@
 //! Memory and events that processes share.
-//!
-//! May use: `api::macros`, `api::memory`, `ffi`, `ipc`, `memory`, `results`, `sim`. Unsafe: maps
-//! and unmaps memory of other processes.
 
 use super::memory::{New, enter};
 use crate::api::macros::api;

@@ -1,6 +1,4 @@
 //! The macro that defines functions of the driver.
-//!
-//! May use: `follow`, `functions`. Unsafe: calls functions of a real driver by their types.
 
 /// Defines functions of the driver: `fn name(arguments) |sim| { body }`.
 ///

@@ -1,8 +1,5 @@
 //! Managed memory: advice, prefetches, and what ranges say of them.
 //!
-//! May use: `access`, `api::devices`, `api::macros`, `api::pools`, `capture`, `ffi`, `memory`,
-//! `results`, `sim`, `work`. Unsafe: none.
-//!
 //! Memory does not move, so advice and prefetches only have their place in the stream and are
 //! remembered for the whole allocation.
 

@@ -1,6 +1,4 @@
 //! Nodes with operations on values in memory.
-//!
-//! May use: `access`, `api::batches`, `api::streams`, `results`, `sim`, `work`. Unsafe: none.
 
 use super::batches::operations;
 use super::streams::value_address;

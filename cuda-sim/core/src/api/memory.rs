@@ -1,7 +1,4 @@
 //! Memory that is allocated at once, host memory, and attributes of pointers.
-//!
-//! May use: `api::contexts`, `api::macros`, `ffi`, `handles`, `ipc`, `memory`, `real_driver`,
-//! `results`, `shadow`, `sim`, `site`. Unsafe: unmaps memory of other processes.
 
 use crate::api::macros::api;
 use crate::ffi::{get, put, put_if, slice};

@@ -1,7 +1,5 @@
 //! The functions of the driver, one file for each subject, as in cuda.h. Each is thin: it reads its
 //! arguments, calls the modules below, and writes its results.
-//!
-//! May use: nothing. Unsafe: none.
 
 pub mod annotations;
 pub mod contexts;

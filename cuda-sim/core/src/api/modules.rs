@@ -1,9 +1,5 @@
 //! Modules, functions and launches.
 //!
-//! May use: `access`, `api::devices`, `api::macros`, `capture`, `cudasim`, `ffi`,
-//! `real_driver`, `results`, `shown`, `sim`, `work`. Unsafe: reads names and arguments of launches,
-//! and calls functions that programs registered.
-//!
 //! There is no device code: a function is one that the program registered under that name, see
 //! cudasim.h.
 

@@ -1,8 +1,4 @@
 //! Memory that is allocated and freed in stream order, and the pools that it comes from.
-//!
-//! May use: `api::devices`, `api::ipc`, `api::macros`, `api::memory`, `ffi`, `handles`, `ipc`,
-//! `memory`, `real_driver`, `results`, `sim`, `work`. Unsafe: system calls on the files of shared
-//! pools.
 
 use super::memory::{New, enter_at, take};
 use crate::api::macros::api;

@@ -1,7 +1,4 @@
 //! Streams, the operations besides copies and kernels, and their capture.
-//!
-//! May use: `access`, `api::contexts`, `api::macros`, `capture`, `ffi`, `open_waits`,
-//! `real_driver`, `results`, `sim`, `work`. Unsafe: none.
 
 use crate::access::{Access, WRITE};
 use crate::api::macros::api;

@@ -1,7 +1,4 @@
 //! Virtual memory management.
-//!
-//! May use: `api::devices`, `api::macros`, `api::memory`, `api::pools`, `ffi`, `memory`, `results`,
-//! `sim`, `vmm`. Unsafe: system calls on the files of physical memory.
 
 use super::memory::{New, enter};
 use super::pools::{AccessDesc, Location};

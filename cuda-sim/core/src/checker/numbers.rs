@@ -1,7 +1,5 @@
 //! Memory at several addresses, waits for numbers in memory, and what the checker learns from their
 //! end.
-//!
-//! May use: `access`, `actor`, `checker`, `clock`, `open_waits`, `shadow`, `site`. Unsafe: none.
 
 use super::Checker;
 use crate::access::Access;

@@ -1,6 +1,4 @@
 //! The races that were found, as text and JSON.
-//!
-//! May use: `checker`, `journal`, `rules`. Unsafe: none.
 
 use super::Checker;
 use crate::journal::Journal;

@@ -1,6 +1,4 @@
 //! Who can access allocations, and their end: races with it, and what becomes of the bytes.
-//!
-//! May use: `access`, `memory`, `real_driver`, `sim::state`, `site`, `work`. Unsafe: none.
 
 use crate::access::{Access, WRITE};
 use crate::memory::{self, Allocation, Kind};

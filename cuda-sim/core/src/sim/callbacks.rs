@@ -1,7 +1,5 @@
 //! Host functions, callbacks and destructors of user objects: functions of the program, which run
 //! on threads of the driver.
-//!
-//! May use: `clock`, `config`, `console`, `sim::state`, `threads`, `work`. Unsafe: starts threads.
 
 use crate::clock::Knowledge;
 use crate::config::Schedule;

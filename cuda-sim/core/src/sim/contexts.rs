@@ -1,7 +1,4 @@
 //! Contexts: the one that a call refers to, their creation and their end.
-//!
-//! May use: `handles`, `real_driver`, `results`, `sim::objects`, `sim::state`, `work`. Unsafe:
-//! none.
 
 use crate::handles;
 use crate::results::{Code, Result};

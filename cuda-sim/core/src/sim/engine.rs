@@ -1,8 +1,5 @@
 //! The engine: puts operations into streams and runs them.
 //!
-//! May use: `config`, `memory`, `real_driver`, `results`, `sim::objects`, `sim::state`,
-//! `sim::user_objects`, `threads`, `work`. Unsafe: none.
-//!
 //! A stream is a queue. An operation runs when it is the first of its queue and its dependencies
 //! are done. The thread that runs it removes it, unlocks, runs it, locks again and counts it as
 //! done. The schedules differ in which thread that is, and when.

@@ -1,7 +1,4 @@
 //! The array exchanges that libraries report, checked against the rules.
-//!
-//! May use: `access`, `actor`, `clock`, `cudasim`, `handles`, `results`, `rules`, `shadow`,
-//! `sim::objects`, `sim::state`, `site`, `work`. Unsafe: none.
 
 use crate::access::{Access, READ, WRITE};
 use crate::actor::Actor;

@@ -1,7 +1,4 @@
 //! The end of the process: the driver is gone, and the results are reported.
-//!
-//! May use: `checker`, `config`, `console`, `missing`, `real_driver`, `sim::state`, `stack`.
-//! Unsafe: flushes the output and ends the process.
 
 use crate::checker::Checker;
 use crate::config::Races;

@@ -1,8 +1,5 @@
 //! Memory that graphs allocate and free.
 //!
-//! May use: `memory`, `results`, `shadow`, `sim::graphs`, `sim::objects`, `sim::state`.
-//! Unsafe: none.
-//!
 //! A graph may free what it allocates, or leave that to the program or to another graph. The
 //! addresses belong to the node for good, so that launches of one graph use the same ones.
 

@@ -1,6 +1,4 @@
 //! Graphs, their nodes, executable graphs, user objects and captures, as data.
-//!
-//! May use: `access`, `actor`, `clock`, `conditions`, `work`. Unsafe: none.
 
 use crate::access::Access;
 use crate::actor::Actor;

@@ -1,9 +1,6 @@
 //! Green contexts, and properties of a whole context: its streams and those of green contexts over
 //! it.
 //!
-//! May use: `actor`, `clock`, `results`, `sim::objects`, `sim::state`, `work`. Unsafe:
-//! none.
-//!
 //! A green context is a context of its own for streams; everything else belongs to its primary
 //! context.
 

@@ -1,8 +1,5 @@
 //! The state of the simulated driver: data, streams that run, order, and the end of the process.
 //!
-//! May use: `sim::contexts`, `sim::exit`, `sim::graph_memory`, `sim::graphs`, `sim::objects`,
-//! `sim::state`, `sim::user_objects`. Unsafe: none.
-//!
 //! `objects` and `graphs` are the data, `state` holds them behind one lock. `contexts`, `streams`,
 //! `allocations` and `user_objects` create and end objects, `pools` and `graph_memory` have theirs;
 //! `order` determines what happens before what, `numbers` has waits for numbers in memory, `engine`

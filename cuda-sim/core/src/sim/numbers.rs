@@ -1,7 +1,4 @@
 //! Numbers in memory that streams write and wait for.
-//!
-//! May use: `access`, `clock`, `memory`, `open_waits`, `real_driver`, `sim::state`, `site`, `work`.
-//! Unsafe: none.
 
 use crate::access::{Access, READ};
 use crate::clock::{Clock, Epoch};

@@ -1,8 +1,4 @@
 //! The objects of the driver, as data: devices, contexts, streams, events, functions, pools.
-//!
-//! May use: `access`, `actor`, `clock`, `cudasim`, `ipc`, `open_waits`, `resources`, `results`,
-//! `shadow`, `sim::graphs`, `site`, `work`. Unsafe: the state moves between threads with
-//! pointers to constants of programs.
 
 use crate::access::Access;
 use crate::actor::Actor;

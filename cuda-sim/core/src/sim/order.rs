@@ -1,7 +1,4 @@
 //! What happens before what: the rules of the default streams, and what the checker learns.
-//!
-//! May use: `access`, `actor`, `clock`, `console`, `shown`, `sim::objects`, `sim::state`,
-//! `site`, `work`. Unsafe: none.
 
 use crate::access::Access;
 use crate::actor::Actor;

@@ -1,7 +1,5 @@
 //! Memory of pools: what they reserve, use and release.
 //!
-//! May use: `memory`, `real_driver`, `results`, `sim::objects`, `sim::state`. Unsafe: none.
-//!
 //! A pool has an arena of its own. It grows by large parts, which count as used memory of the
 //! device until the pool releases them: when the host synchronizes and the pool has more than its
 //! threshold, when it is trimmed, or when it ends. What the program frees stays in the pool, so

@@ -1,7 +1,4 @@
 //! Records of events, and which of them a wait may count on.
-//!
-//! May use: `actor`, `clock`, `shadow`, `sim::objects`, `sim::state`, `site`, `waits`.
-//! Unsafe: none.
 
 use crate::actor::Actor;
 use crate::clock::Clock;

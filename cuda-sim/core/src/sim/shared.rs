@@ -1,8 +1,5 @@
 //! Memory that processes share: accesses of others, and what their hosts know.
 //!
-//! May use: `access`, `checker`, `memory`, `processes`, `site`. Unsafe: asks whether a process
-//! exists.
-//!
 //! How the hosts of two processes communicate is not observed. So each is taken to know at every
 //! call what the hosts of the others knew at that moment: work that a process waited for before is
 //! ordered, work that is pending there is not, unless an event orders it. Work of a process that

@@ -1,6 +1,4 @@
 //! The allocations that are shared with other processes, and what passes between the hosts.
-//!
-//! May use: `access`, `clock`, `processes`, `results`, `sim::shared`, `sim::state`. Unsafe: none.
 
 use crate::access::Access;
 use crate::clock::Clock;

@@ -1,8 +1,4 @@
 //! The whole state of the simulated driver, behind one lock, and the thread that holds it.
-//!
-//! May use: `actor`, `checker`, `clock`, `config`, `handles`, `journal`, `memory`,
-//! `open_waits`, `resources`, `sim::graphs`, `sim::objects`, `sim::shared`, `stack`, `threads`,
-//! `vmm`, `work`. Unsafe: none.
 
 use crate::actor::Actor;
 use crate::checker::Checker;

@@ -1,7 +1,4 @@
 //! Streams: their creation, the stream that a handle names, and their end.
-//!
-//! May use: `actor`, `handles`, `real_driver`, `results`, `sim::objects`, `sim::state`, `work`.
-//! Unsafe: none.
 
 use crate::actor::{LEGACY, Who};
 use crate::handles;

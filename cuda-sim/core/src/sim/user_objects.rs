@@ -1,6 +1,4 @@
 //! References to the user objects of graphs.
-//!
-//! May use: `clock`, `sim::state`, `work`. Unsafe: none.
 
 use crate::clock::Clock;
 use crate::sim::state::{Locked, Sim};
