@@ -12,8 +12,9 @@ which RUSTC_BOOTSTRAP allows on a stable compiler.
 """
 
 import argparse
-import base64
 import concurrent.futures
+import io
+import itertools
 import json
 import os
 import pathlib
@@ -23,6 +24,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import tarfile
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -36,8 +38,9 @@ WITH_PYTHON = ["import_options", "exchange_tables"]
 COVERAGE = ["coverage-level=4", "coverage-inline-8bit-counters", "coverage-pc-table", "coverage-trace-compares"]
 FLAGS = ["--cfg fuzzing", "-Cpasses=sancov-module", *(f"-Cllvm-args=-sanitizer-{flag}" for flag in COVERAGE), "-Zsanitizer=address",
          "-Ccodegen-units=4"]  # fmt: skip
-# Bytes of a corpus that is checked in.
-LARGEST = 40_000
+# Inputs of all targets, in a folder for each, and how many bytes those of one may have.
+CORPUS = FUZZ / "corpus.tar.xz"
+LARGEST = 30_000
 
 
 def libpython():
@@ -90,13 +93,30 @@ def fuzz(target, seconds):
 
 
 def unpack(target):
-    """A folder with the checked-in corpus, which is a file with an input in base64 on each line."""
-    folder, packed = WORK / "seeds" / target, FUZZ / "corpus" / f"{target}.txt"
+    """A folder with the checked-in inputs of a target."""
+    folder = WORK / "seeds" / target
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    for number, line in enumerate(packed.read_text().split() if packed.exists() else []):
-        (folder / f"{number:04}").write_bytes(base64.b64decode(line))
+    for name, data in packed().items():
+        if name.startswith(f"{target}/"):
+            (WORK / "seeds" / name).write_bytes(data)
     return folder
+
+
+def packed():
+    with tarfile.open(CORPUS) as archive:
+        return {file.name: archive.extractfile(file).read() for file in archive}
+
+
+def pack(target, inputs):
+    """Replaces the checked-in inputs of a target. Equal inputs make an equal archive."""
+    known = {name: data for name, data in packed().items() if not name.startswith(f"{target}/")}
+    known |= {f"{target}/{number:04}": data for number, data in enumerate(inputs)}
+    with tarfile.open(CORPUS, "w:xz") as archive:
+        for name, data in sorted(known.items()):
+            file = tarfile.TarInfo(name)
+            file.size = len(data)
+            archive.addfile(file, io.BytesIO(data))
 
 
 def minimize(target):
@@ -107,14 +127,10 @@ def minimize(target):
         (WORK / "corpus" / target).mkdir(parents=True, exist_ok=True)
         subprocess.run([*map(str, command)], env=environment(target), check=True, capture_output=True)
         inputs = sorted((path.read_bytes() for path in pathlib.Path(folder).iterdir()), key=lambda data: (len(data), data))
-    lines, size = [], 0
-    for line in (base64.b64encode(data).decode() for data in inputs):
-        size += len(line) + 1
-        if size > LARGEST:
-            break
-        lines.append(line)
-    (FUZZ / "corpus" / f"{target}.txt").write_text("".join(line + "\n" for line in lines))
-    return len(lines)
+    sizes = itertools.accumulate(map(len, inputs))
+    inputs = [data for data, size in zip(inputs, sizes) if size <= LARGEST]
+    pack(target, inputs)
+    return len(inputs)
 
 
 def remember(tried):
