@@ -122,7 +122,7 @@ uninstall() {
         cmake/cai/caiConfig.cmake cmake/cai/caiConfigVersion.cmake cmake/cai/caiTargets.cmake; do
         rm -f "$root/$libdir/$name"
     done
-    rm -f "$root/share/licenses/cai/LICENSE-MIT" "$root/share/licenses/cai/LICENSE-APACHE"
+    rm -f "$root"/share/licenses/cai/LICENSE-*
     for folder in include/cai "$libdir/cmake/cai" share/licenses/cai; do
         rmdir "$root/$folder" 2>/dev/null || true
     done

@@ -142,9 +142,9 @@ def about():
     tag = f"py3-none-linux_{platform.machine()}"
     wheel = f"Wheel-Version: 1.0\nGenerator: {NAME}_build\nRoot-Is-Purelib: false\nTag: {tag}\n"
     found = {"METADATA": metadata(), "WHEEL": wheel, "entry_points.txt": ENTRY_POINTS}
-    for name in ("LICENSE-MIT", "LICENSE-APACHE"):
-        if (ROOT / name).exists():
-            found[f"licenses/{name}"] = (ROOT / name).read_text(encoding="utf-8")
+    for path in (ROOT / "LICENSE-MIT", ROOT / "LICENSE-APACHE", SOURCE / "LICENSE-THIRD-PARTY"):
+        if path.exists():
+            found[f"licenses/{path.name}"] = path.read_text(encoding="utf-8")
     return tag, found
 
 

@@ -59,7 +59,8 @@ def test_what_is_in_it(wheel):
     sources = {f"cuda_sim/{path.name}" for path in (SIM / "python/cuda_sim").glob("*.py")}
     assert files == libraries | sources | {"cuda_sim/bin/cuda-sim", "cuda_sim/include/cudasim.h"} | {
         f"cuda_sim-{VERSION}.dist-info/{name}"
-        for name in ("METADATA", "WHEEL", "RECORD", "entry_points.txt", "licenses/LICENSE-MIT", "licenses/LICENSE-APACHE")
+        for name in ("METADATA", "WHEEL", "RECORD", "entry_points.txt", "licenses/LICENSE-MIT", "licenses/LICENSE-APACHE",
+                     "licenses/LICENSE-THIRD-PARTY")
     }
     # The command needs no other package.
     assert re.findall(r"^Requires-Dist: (.*)", metadata, re.M) == ['pytest>=8; extra == "pytest"']

@@ -168,6 +168,15 @@ def test_notices():
     assert "cudarc" in text and "---- cudarc" not in text
 
 
+@pytest.mark.parametrize("product, folder", [("libcai", ROOT), ("cuda-sim", ROOT / "cuda-sim")])
+def test_notices_of_archives_and_wheels(product, folder):
+    """The file that every archive and wheel carries has the notice of everything that is linked."""
+    text = run(sys.executable, TOOLS / "sbom.py", "--notices", product)
+    _, *notices = re.split(r"^---- .* ----$", text, flags=re.M)
+    carried = (folder / "LICENSE-THIRD-PARTY").read_text()
+    assert notices and all(notice.strip() in carried for notice in notices)
+
+
 def test_sums(tmp_path):
     (tmp_path / "b").write_bytes(b"2")
     (tmp_path / "a c").write_bytes(b"1")

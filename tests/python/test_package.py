@@ -59,6 +59,7 @@ def test_what_is_installed(prefix):
         "lib/cmake/cai/caiTargets.cmake",
         "share/licenses/cai/LICENSE-MIT",
         "share/licenses/cai/LICENSE-APACHE",
+        "share/licenses/cai/LICENSE-THIRD-PARTY",
     }
     for path in prefix.rglob("*"):
         if path.suffix in {".cmake", ".pc"}:
@@ -162,7 +163,7 @@ def test_sources_that_change(prefix, tmp_path):
     major version, which one file states: what depends on it is made anew."""
     source, folder = tmp_path / "cai", tmp_path / "build"
     source.mkdir()
-    for name in ("CMakeLists.txt", "Cargo.toml", "Cargo.lock", "build.rs", "LICENSE-MIT", "LICENSE-APACHE"):
+    for name in ("CMakeLists.txt", "Cargo.toml", "Cargo.lock", "build.rs", "LICENSE-MIT", "LICENSE-APACHE", "LICENSE-THIRD-PARTY"):
         shutil.copy(ROOT / name, source)
     for name in ("abi", "cmake", "cuda-sim", "include", "rust", "src"):
         shutil.copytree(ROOT / name, source / name)

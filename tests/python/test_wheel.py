@@ -76,7 +76,8 @@ def test_what_is_in_it(wheel):
     package = {f"libcai/lib/cmake/cai/{name}.cmake" for name in ("caiConfig", "caiConfigVersion", "caiTargets")}
     libraries = {f"libcai/lib/{name}" for name in (f"libcai.so.{MAJOR}", "libcai.so", "libcai.a", "pkgconfig/cai.pc")}
     about = {f"libcai-{VERSION}.dist-info/{name}" for name in (
-        "METADATA", "WHEEL", "RECORD", "entry_points.txt", "licenses/LICENSE-MIT", "licenses/LICENSE-APACHE")}  # fmt: skip
+        "METADATA", "WHEEL", "RECORD", "entry_points.txt", "licenses/LICENSE-MIT", "licenses/LICENSE-APACHE",
+        "licenses/LICENSE-THIRD-PARTY")}  # fmt: skip
     assert files == sources | headers | package | libraries | about
     # Nothing remembers where it was built.
     assert len(texts) == 5

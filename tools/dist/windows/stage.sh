@@ -11,7 +11,7 @@ mkdir -p "$root/bin" "$root/include" "$root/lib/pkgconfig" "$package" "$root/sha
 cp "$built/stripped.dll" "$root/bin/cai.dll"
 cp "$built/libcai.dll.a" "$built/libcai.a" "$root/lib/"
 cp -R "$here/../../../include/cai" "$root/include/"
-cp "$here/../../../LICENSE-MIT" "$here/../../../LICENSE-APACHE" "$root/share/licenses/cai/"
+cp "$here"/../../../LICENSE-* "$root/share/licenses/cai/"
 cp "$here/caiConfig.cmake" "$package/"
 sed "s/@CAI_VERSION@/$version/" "$here/cai.pc" >"$root/lib/pkgconfig/cai.pc"
 cat >"$package/version.txt" <<SCRIPT
