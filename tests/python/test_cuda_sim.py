@@ -57,7 +57,8 @@ def compile_once(driver, name, sources, major="13"):
     """A program of many sources: each is compiled once, on all cores, and kept in build/ for all test processes."""
     include = ["-isystem", HEADERS[major], "-I", SIM / "include"]
     read = [*sources, *sorted(sources[0].parent.glob("*.h")), SIM / "include/cudasim.h"]
-    digest = hashlib.sha256(repr(FLAGS).encode())
+    # The path as well: programs find the files beside their sources.
+    digest = hashlib.sha256(repr((FLAGS, sources[0].parent)).encode())
     for path in read:
         digest.update(path.read_bytes())
     target = ROOT / "build/test-programs" / f"{name}-{major}-{digest.hexdigest()[:16]}"
@@ -98,8 +99,37 @@ def list_programs(program):
 
 
 def test_there_are_enough_programs(programs):
-    kinds = [kind for kind, _ in list_programs(programs)]
+    kinds, names = zip(*list_programs(programs))
     assert kinds.count("racy") >= 200 and kinds.count("correct") >= 200
+    assert len(set(names)) == len(names)
+
+
+@pytest.mark.parametrize("row, message", [
+    ("x racy: a=nb b=nb p=mem; w a p; r b p", None),
+    ("x correct: a=nb p=mem; 2x(w a p; r a p)", None),
+    ("x odd: a=nb", "row/x: odd: neither racy nor correct"),
+    ("x racy a=nb", 'expected "name racy: ..."'),
+    ("x correct: ;", "no statements"),
+    ("x correct: a=nbb", "row/x: a=nbb: unknown: nbb"),
+    ("x correct: a=nb; write a a", "row/x: write a a: unknown: write"),
+    ("x correct: a=nb; w a q", "nothing is called q"),
+    ("x correct: a=nb; w a", 'w takes "spN", found 1'),
+    ("x correct: a=nb p=mem; w a p N N", "found N as well"),
+    ("x correct: a=nb p=mem; w p a", 'w takes "spN", and p is of kind p'),
+    ("x correct: a=nb p=mem; w a p-", "expected a name or a number"),
+    ("x correct: a=nb p=mem; w a p 3k", "3k is no number"),
+    ("x correct: a=nb p=mem; w a p N/0", "division by 0"),
+    ("x correct: N=mem", "N has a meaning of its own"),
+    ("x correct: a=nb p", "p is no declaration"),
+    ("x correct: 0x(csync)", "repeated 0 times"),
+    ("x correct: 2x(csync", 'no ")"'),
+    ("x correct: csync)", '")" without "("'),
+    ("x correct: 2x(2x(csync))", 'no ")"'),
+])  # fmt: skip
+def test_a_row_that_is_not_understood_fails(programs, row, message):
+    """Nothing in a row of tests/litmus is passed over."""
+    done = sim("--", programs, "row", row, check=message is None)
+    assert message is None or (done.returncode == 2 and message in done.stderr), done
 
 
 STARTING = re.compile(r"^ +(_start|__libc_start\w*|start_thread|__clone\w*|clone\w*) |\(libc\.so", re.M)

@@ -1,6 +1,17 @@
 // Graphs whose nodes programs add: the order of nodes is their dependencies.
 #include "graphs.h"
 
+static CUdeviceptr p, q;
+static CUstream a, b, c;
+
+static void prepare(void) {
+    p = alloc(N);
+    q = alloc(N);
+    a = make_nonblocking();
+    b = make_nonblocking();
+    c = make_nonblocking();
+}
+
 // A copy depends on the fill of its source.
 static void copy_after_fill(void) {
     prepare();

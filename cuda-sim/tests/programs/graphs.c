@@ -2,6 +2,24 @@
 // of the same executable graph. Capturing runs nothing.
 #include "graphs.h"
 
+static CUdeviceptr p, q;
+static CUstream a, b, c;
+
+static void prepare(void) {
+    p = alloc(N);
+    q = alloc(N);
+    a = make_nonblocking();
+    b = make_nonblocking();
+    c = make_nonblocking();
+}
+
+// A graph of one kernel that writes.
+static CUgraph writer(CUdeviceptr at) {
+    begin(c);
+    writes(c, at, N);
+    return end(c);
+}
+
 // --- capture ---
 
 // What one stream captures is a chain.

@@ -1,19 +1,8 @@
-// Shared by the programs about graphs: two buffers, three streams, captures and launches.
+// Shared by the programs about graphs: captures, launches and nodes.
 #ifndef GRAPHS_H
 #define GRAPHS_H
 
 #include "race_test.h"
-
-static CUdeviceptr p, q;
-static CUstream a, b, c;
-
-static inline void prepare(void) {
-    p = alloc(N);
-    q = alloc(N);
-    a = make_nonblocking();
-    b = make_nonblocking();
-    c = make_nonblocking();
-}
 
 static inline void begin(CUstream stream) {
     CHECK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
@@ -33,13 +22,6 @@ static inline CUgraphExec instance(CUgraph graph) {
 
 static inline void launch(CUgraph graph, CUstream stream) {
     CHECK(cuGraphLaunch(instance(graph), stream));
-}
-
-// A graph of one kernel that writes.
-static inline CUgraph writer(CUdeviceptr at) {
-    begin(c);
-    writes(c, at, N);
-    return end(c);
 }
 
 static inline CUgraph empty_graph(void) {
@@ -86,6 +68,30 @@ static inline CUgraphNode host_node(CUgraph graph, struct needs on) {
     const CUDA_HOST_NODE_PARAMS how = {.fn = do_nothing};
     CUgraphNode node;
     CHECK(cuGraphAddHostNode(&node, graph, on.nodes, on.count, &how));
+    return node;
+}
+
+static inline CUgraphNode empty_node(CUgraph graph, struct needs on) {
+    CUgraphNode node;
+    CHECK(cuGraphAddEmptyNode(&node, graph, on.nodes, on.count));
+    return node;
+}
+
+static inline CUgraphNode child_node(CUgraph graph, CUgraph child, struct needs on) {
+    CUgraphNode node;
+    CHECK(cuGraphAddChildGraphNode(&node, graph, on.nodes, on.count, child));
+    return node;
+}
+
+static inline CUgraphNode record_node(CUgraph graph, CUevent event, struct needs on) {
+    CUgraphNode node;
+    CHECK(cuGraphAddEventRecordNode(&node, graph, on.nodes, on.count, event));
+    return node;
+}
+
+static inline CUgraphNode wait_node(CUgraph graph, CUevent event, struct needs on) {
+    CUgraphNode node;
+    CHECK(cuGraphAddEventWaitNode(&node, graph, on.nodes, on.count, event));
     return node;
 }
 

@@ -1,18 +1,18 @@
 // `programs list` lists all; `programs run theme/name` runs one and compares its result: exit
-// status 0 as expected, 1 not, 2 an error of the driver.
-#include "race_test.h"
+// status 0 as expected, 1 not, 2 an error of the driver or of the program. `programs trace
+// theme/name` prints the statements of a row as they run, and `programs row "name racy: ..."` runs
+// the row that it is given. Most programs are rows (litmus.c).
+#include "litmus.h"
 
 #include <sched.h>
 
 // clang-format off
 #define FOR_EACH_THEME(X) \
-    X(events) X(legacy_stream) X(per_thread) X(contexts) \
-    X(devices) X(handles) X(stream_ordered) X(host_memory) \
-    X(copies) X(threads) X(locks) X(graphs) \
-    X(graph_nodes) X(ranges) X(suballoc) X(memory_free) \
-    X(host_functions) X(launches) X(values) X(green_contexts) \
-    X(rules) X(rules_views) X(rules_calls) X(rules_owners) \
-    X(thread_events) X(mappings)
+    X(legacy_stream) X(per_thread) X(contexts) X(stream_ordered) X(host_memory) \
+    X(copies) X(threads) X(locks) X(graphs) X(graph_nodes) \
+    X(ranges) X(suballoc) X(memory_free) X(host_functions) X(launches) \
+    X(values) X(green_contexts) X(rules) X(rules_views) X(rules_calls) \
+    X(rules_owners) X(thread_events) X(mappings)
 // clang-format on
 
 #define DECLARE(theme) extern const struct race_program programs_##theme[];
@@ -228,21 +228,48 @@ static int run_program(const struct race_program *chosen) {
     return (found > 0) == (chosen->racy != 0) ? 0 : 1;
 }
 
-int main(int argc, char **argv) {
-    const int listing = argc == 2 && strcmp(argv[1], "list") == 0;
-    const int running = argc == 3 && strcmp(argv[1], "run") == 0;
-    for (size_t t = 0; (listing || running) && t < sizeof themes / sizeof themes[0]; ++t) {
+static const char *wanted; // the name of the one to run; all are listed if it is NULL
+static int status = 2;
+
+static int visit(const char *theme, const struct race_program *program) {
+    char name[256];
+    snprintf(name, sizeof name, "%s/%s", theme, program->name);
+    if (wanted == NULL) {
+        printf("%s %s\n", program->racy ? "racy" : "correct", name);
+        return 0;
+    }
+    if (strcmp(name, wanted) != 0 && strcmp(theme, "row") != 0) return 0;
+    status = run_program(program);
+    return 1;
+}
+
+static int visit_all(int trace) {
+    for (size_t t = 0; t < sizeof themes / sizeof themes[0]; ++t) {
         for (const struct race_program *at = themes[t].programs; at->name != NULL; ++at) {
-            char name[256];
-            snprintf(name, sizeof name, "%s/%s", themes[t].theme, at->name);
-            if (listing) {
-                printf("%s %s\n", at->racy ? "racy" : "correct", name);
-            } else if (strcmp(name, argv[2]) == 0) {
-                return run_program(at);
-            }
+            if (visit(themes[t].theme, at)) return 1;
         }
     }
-    if (listing) return 0;
-    fprintf(stderr, "usage: %s list | run theme/name\n", argv[0]);
+    return litmus_visit(visit, trace);
+}
+
+int main(int argc, char **argv) {
+    const int listing = argc == 2 && strcmp(argv[1], "list") == 0;
+    const int tracing = argc == 3 && strcmp(argv[1], "trace") == 0;
+    if (listing) {
+        visit_all(0);
+        return 0;
+    }
+    if (tracing || (argc == 3 && strcmp(argv[1], "run") == 0)) {
+        wanted = argv[2];
+        if (visit_all(tracing)) return status;
+        fprintf(stderr, "no program is called %s\n", wanted);
+        return 2;
+    }
+    if (argc == 3 && strcmp(argv[1], "row") == 0) {
+        wanted = "";
+        litmus_visit_row(argv[2], visit);
+        return status;
+    }
+    fprintf(stderr, "usage: %s list | run theme/name | trace theme/name | row text\n", argv[0]);
     return 2;
 }

@@ -1,0 +1,209 @@
+// What a litmus row can say: the makers of objects and the verbs. A line here is all that a new one
+// needs; give it one if about five programs would use it.
+#ifndef LITMUS_VERBS_H
+#define LITMUS_VERBS_H
+
+#include "graphs.h"
+
+#define S(i) ((CUstream)(uintptr_t)a[i])
+#define E(i) ((CUevent)(uintptr_t)a[i])
+#define C(i) ((CUcontext)(uintptr_t)a[i])
+#define H(i) ((void *)(uintptr_t)a[i])
+#define GRAPH(i) ((CUgraph)(uintptr_t)a[i])
+#define EXEC(i) ((CUgraphExec)(uintptr_t)a[i])
+#define NEEDS(i) needs((CUgraphNode)(uintptr_t)a[i], (CUgraphNode)(uintptr_t)a[(i) + 1])
+#define GREEN(i) ((CUgreenCtx)(uintptr_t)a[i])
+#define HANDLE(made) ((uint64_t)(uintptr_t)(made))
+
+// Kinds of arguments, in the table's texts: s stream, e event, p memory, h memory that the host can
+// touch, c context, g graph, k its node, x executable graph, G green context, n number; and such
+// that may be left out: N bytes, D device 0, K node.
+
+// clang-format off
+#define MAKERS(M) \
+    M(nb,     's', "",    HANDLE(make_nonblocking())) /* non-blocking stream */ \
+    M(st,     's', "",    HANDLE(make_stream()))      /* blocking stream */ \
+    M(ev,     'e', "",    HANDLE(make_event())) \
+    M(mem,    'p', "N",   alloc(a[0]))                /* cuMemAlloc */ \
+    M(amem,   'p', "sN",  alloc_in(S(0), a[1]))       /* cuMemAllocAsync */ \
+    M(man,    'h', "N",   alloc_managed(a[0])) \
+    M(pin,    'h', "N",   HANDLE(alloc_pinned(a[0]))) \
+    M(pag,    'h', "N",   HANDLE(calloc(1, a[0])))    /* pageable: the driver does not know it */ \
+    M(flag,   'p', "",    ready_flag())               /* 8 bytes, zero before anything else runs */ \
+    M(ctx,    'c', "",    HANDLE(second_context()))   /* of device 0, made current */ \
+    M(prim,   'c', "D",   HANDLE(primary((int)a[0]))) /* primary context, not made current */ \
+    M(end,    'g', "s",   HANDLE(end(S(0))))          /* the graph of a capture */ \
+    M(exec,   'x', "g",   HANDLE(instance(GRAPH(0)))) \
+    M(graph,  'g', "",    HANDLE(empty_graph()))      /* whose nodes follow, with what they need */ \
+    M(nfill,  'k', "gpKK",  HANDLE(fill(GRAPH(0), a[1], NEEDS(2)))) \
+    M(ncopy,  'k', "gppKK", HANDLE(copy(GRAPH(0), a[1], a[2], NEEDS(3)))) \
+    M(nhost,  'k', "gKK",   HANDLE(host_node(GRAPH(0), NEEDS(1)))) \
+    M(nempty, 'k', "gKK",   HANDLE(empty_node(GRAPH(0), NEEDS(1)))) \
+    M(nchild, 'k', "ggKK",  HANDLE(child_node(GRAPH(0), GRAPH(1), NEEDS(2)))) \
+    M(nrec,   'k', "geKK",  HANDLE(record_node(GRAPH(0), E(1), NEEDS(2)))) \
+    M(nwait,  'k', "geKK",  HANDLE(wait_node(GRAPH(0), E(1), NEEDS(2)))) \
+    MAKERS_12_8(M)
+
+#define VERBS(V) \
+    /* kernels: write, read, and only claim to */ \
+    V(w,      "spN",      writes(S(0), a[1], a[2])) \
+    V(r,      "spN",      reads(S(0), a[1], a[2])) \
+    V(cw,     "spN",      claims_write(S(0), a[1], a[2])) \
+    V(cr,     "spN",      claims_read(S(0), a[1], a[2])) \
+    /* blocks of n bytes: count, step; rows of 4 bytes: rows, step, columns, step; only claimed */ \
+    V(ws,     "spnnn",    writes_strided(S(0), a[1], a[2], (int64_t)a[3], (int64_t)a[4])) \
+    V(rs,     "spnnn",    reads_strided(S(0), a[1], a[2], (int64_t)a[3], (int64_t)a[4])) \
+    V(matrix, "spnnnn",   claims_matrix(S(0), a[1], (const int64_t *)a + 2)) \
+    /* the host */ \
+    V(hw,     "hN",       host_writes(H(0), a[1])) \
+    V(hr,     "hN",       host_reads(H(0), a[1])) \
+    V(sync,   "s",        CHECK(cuStreamSynchronize(S(0)))) \
+    V(esync,  "e",        CHECK(cuEventSynchronize(E(0)))) \
+    V(csync,  "",         CHECK(cuCtxSynchronize())) \
+    V(query,  "s",        until_done(cuStreamQuery(S(0)))) \
+    V(equery, "e",        until_done(cuEventQuery(E(0)))) \
+    V(use,    "c",        use(C(0))) \
+    /* events: one of its own from stream to stream; record event in stream; stream waits */ \
+    V(ord,    "ss",       order(S(0), S(1))) \
+    V(rec,    "es",       CHECK(cuEventRecord(E(0), S(1)))) \
+    V(recx,   "es",       CHECK(cuEventRecordWithFlags(E(0), S(1), CU_EVENT_RECORD_EXTERNAL))) \
+    V(wait,   "se",       CHECK(cuStreamWaitEvent(S(0), E(1), 0))) \
+    V(waitx,  "se",       CHECK(cuStreamWaitEvent(S(0), E(1), CU_EVENT_WAIT_EXTERNAL))) \
+    /* the end of handles and memory */ \
+    V(sdel,   "s",        CHECK(cuStreamDestroy(S(0)))) \
+    V(edel,   "e",        CHECK(cuEventDestroy(E(0)))) \
+    V(free,   "p",        CHECK(cuMemFree(a[0]))) \
+    V(freeh,  "h",        CHECK(cuMemFreeHost(H(0)))) \
+    V(afree,  "sp",       CHECK(cuMemFreeAsync(a[1], S(0)))) \
+    /* an allocator's parts */ \
+    V(take,   "spN",      cudasim_suballoc(H(1), a[2], S(0))) \
+    V(give,   "spN",      cudasim_subfree(H(1), a[2], S(0))) \
+    /* fills and copies, to before from; those with s in front are the synchronous ones */ \
+    V(fill,   "spN",      CHECK(cuMemsetD8Async(a[1], 1, a[2], S(0)))) \
+    V(htod,   "sphN",     CHECK(cuMemcpyHtoDAsync(a[1], H(2), a[3], S(0)))) \
+    V(dtoh,   "shpN",     CHECK(cuMemcpyDtoHAsync(H(1), a[2], a[3], S(0)))) \
+    V(dtod,   "sppN",     CHECK(cuMemcpyDtoDAsync(a[1], a[2], a[3], S(0)))) \
+    V(peer,   "spcpcN",   CHECK(cuMemcpyPeerAsync(a[1], C(2), a[3], C(4), a[5], S(0)))) \
+    V(rows,   "sppnnn",   copy_rows(S(0), a + 1, CU_MEMORYTYPE_DEVICE)) /* pitch, width, height */ \
+    V(hrows,  "shpnnn",   copy_rows(S(0), a + 1, CU_MEMORYTYPE_HOST)) \
+    V(sfill,  "pN",       CHECK(cuMemsetD8(a[0], 1, a[1]))) \
+    V(shtod,  "phN",      CHECK(cuMemcpyHtoD(a[0], H(1), a[2]))) \
+    V(sdtoh,  "hpN",      CHECK(cuMemcpyDtoH(H(0), a[1], a[2]))) \
+    V(sdtod,  "ppN",      CHECK(cuMemcpyDtoD(a[0], a[1], a[2]))) \
+    V(speer,  "pcpcN",    CHECK(cuMemcpyPeer(a[0], C(1), a[2], C(3), a[4]))) \
+    /* numbers of 32 bits: written by a stream, set to 0, and waited for */ \
+    V(put,    "spn",      CHECK(cuStreamWriteValue32(S(0), a[1], (cuuint32_t)a[2], 0))) \
+    V(reset,  "sp",       CHECK(cuMemsetD32Async(a[1], 0, 1, S(0)))) \
+    V(geq,    "spn",      await_value(S(0), a[1], a[2], CU_STREAM_WAIT_VALUE_GEQ)) \
+    V(eq,     "spn",      await_value(S(0), a[1], a[2], CU_STREAM_WAIT_VALUE_EQ)) \
+    V(and,    "spn",      await_value(S(0), a[1], a[2], CU_STREAM_WAIT_VALUE_AND)) \
+    V(nor,    "spn",      await_value(S(0), a[1], a[2], CU_STREAM_WAIT_VALUE_NOR)) \
+    /* graphs */ \
+    V(begin,  "s",        begin(S(0))) \
+    V(launch, "sx",       CHECK(cuGraphLaunch(EXEC(1), S(0)))) \
+    V(gdrop,  "g",        CHECK(cuGraphDestroy(GRAPH(0)))) \
+    V(xdrop,  "x",        CHECK(cuGraphExecDestroy(EXEC(0)))) \
+    VERBS_12_5(V) VERBS_12_8(V)
+
+#if CUDA_VERSION >= 12050
+#define VERBS_12_5(V) \
+    /* an event of all streams of a context, and all of them wait */ \
+    V(crec,   "ce",       CHECK(cuCtxRecordEvent(C(0), E(1)))) \
+    V(cwait,  "ce",       CHECK(cuCtxWaitEvent(C(0), E(1))))
+#else
+#define VERBS_12_5(V)
+#endif
+
+#if CUDA_VERSION >= 12080
+#define MAKERS_12_8(M) \
+    M(green,  'G', "D",   HANDLE(green_on((int)a[0]))) \
+    M(in,     's', "G",   HANDLE(stream_in(GREEN(0)))) /* a stream of a green context */ \
+    M(as,     'c', "G",   HANDLE(context_of(GREEN(0))))
+#define VERBS_12_8(V) \
+    V(grec,   "Ge",       CHECK(cuGreenCtxRecordEvent(GREEN(0), E(1)))) \
+    V(gwait,  "Ge",       CHECK(cuGreenCtxWaitEvent(GREEN(0), E(1)))) \
+    V(gdel,   "G",        CHECK(cuGreenCtxDestroy(GREEN(0))))
+#else
+#define MAKERS_12_8(M)
+#define VERBS_12_8(V)
+#endif
+// clang-format on
+
+static CUdeviceptr alloc_in(CUstream stream, size_t n) {
+    CUdeviceptr at;
+    CHECK(cuMemAllocAsync(&at, n, stream));
+    return at;
+}
+
+static CUdeviceptr ready_flag(void) {
+    CUdeviceptr made = alloc(8);
+    CHECK(cuMemsetD8(made, 0, 8));
+    CHECK(cuCtxSynchronize());
+    return made;
+}
+
+static void run_nothing(void *data) { (void)data; }
+
+static void claims_matrix(CUstream stream, CUdeviceptr at, const int64_t shape[4]) {
+    cudasim_access access = range(at, 4, CUDASIM_WRITE);
+    access.ndim = 2;
+    for (int i = 0; i < 2; ++i) {
+        access.count[i] = shape[2 * i];
+        access.stride[i] = shape[2 * i + 1];
+    }
+    CHECK(cudasim_launch(stream, "matrix", run_nothing, NULL, 0, &access, 1));
+}
+
+// To, from, pitch, bytes of a row, rows.
+static void copy_rows(CUstream stream, const uint64_t *a, CUmemorytype to) {
+    CUDA_MEMCPY2D how = {.srcMemoryType = CU_MEMORYTYPE_DEVICE,
+                         .srcDevice = a[1],
+                         .srcPitch = a[2],
+                         .dstMemoryType = to,
+                         .dstPitch = a[2],
+                         .WidthInBytes = a[3],
+                         .Height = a[4]};
+    if (to == CU_MEMORYTYPE_HOST) {
+        how.dstHost = H(0);
+    } else {
+        how.dstDevice = a[0];
+    }
+    CHECK(cuMemcpy2DAsync(&how, stream));
+}
+
+// A query is repeated with its statement.
+static int again;
+static void until_done(CUresult result) {
+    again = result == CUDA_ERROR_NOT_READY;
+    if (!again) CHECK(result);
+}
+
+static void await_value(CUstream stream, CUdeviceptr at, uint64_t value, unsigned how) {
+    CHECK(cuStreamWaitValue32(stream, at, (cuuint32_t)value, how));
+}
+
+#if CUDA_VERSION >= 12080
+static CUgreenCtx green_on(int device) {
+    CUdevResource all;
+    CUdevResourceDesc desc;
+    CUgreenCtx green;
+    CHECK(cuDeviceGetDevResource(device, &all, CU_DEV_RESOURCE_TYPE_SM));
+    CHECK(cuDevResourceGenerateDesc(&desc, &all, 1));
+    CHECK(cuGreenCtxCreate(&green, desc, device, CU_GREEN_CTX_DEFAULT_STREAM));
+    return green;
+}
+
+static CUstream stream_in(CUgreenCtx green) {
+    CUstream stream;
+    CHECK(cuGreenCtxStreamCreate(&stream, green, CU_STREAM_NON_BLOCKING, 0));
+    return stream;
+}
+
+static CUcontext context_of(CUgreenCtx green) {
+    CUcontext context;
+    CHECK(cuCtxFromGreenCtx(&context, green));
+    return context;
+}
+#endif
+
+#endif
