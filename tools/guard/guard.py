@@ -33,13 +33,13 @@ def names(root):
     found = set()
     for path in output("git", "ls-files", "-co", "--exclude-standard", cwd=root).splitlines():
         file = root / path
-        if not file.is_file() or file.suffix not in {".c", ".cpp", ".h", ".rs", ".py", ".litmus"}:
+        if not file.is_file() or file.suffix not in {".c", ".cpp", ".h", ".rs", ".py", ".txt"}:
             continue
         text = file.read_text(errors="replace")
         if file.suffix in {".c", ".cpp", ".h"}:
             found |= {f"{kind.lower()} {' '.join(words.split())}" for kind, words in IN_C.findall(text)}
-        elif file.suffix == ".litmus":
-            found |= {f"{verdict} {name}" for name, verdict in IN_ROWS.findall(text)}
+        elif file.suffix == ".txt":
+            found |= {f"{verdict} {name}" for name, verdict in IN_ROWS.findall(text) if file.parent.name == "litmus"}
         elif file.suffix == ".rs":
             found |= {f"rust {name}" for name in IN_RUST.findall(text)}
         elif path.startswith("tools/mutants"):
