@@ -61,42 +61,6 @@ static void written_by_the_host_too_early(void) {
     __atomic_store_n(f, 1, __ATOMIC_RELEASE);
 }
 
-static void reset_after_the_wait_may_start(void) {
-    CUstream a = make_nonblocking(), b = make_nonblocking();
-    CUdeviceptr p = alloc(N), f = flag();
-    CHECK(cuMemsetD32(f, 1, 1));
-    CHECK(cuCtxSynchronize());
-    CHECK(cuMemsetD32Async(f, 0, 1, a));
-    writes(a, p, N);
-    CHECK(cuStreamWriteValue32(a, f, 1, CU_STREAM_WRITE_VALUE_DEFAULT));
-    CHECK(cuStreamWaitValue32(b, f, 1, CU_STREAM_WAIT_VALUE_EQ));
-    reads(b, p, N);
-}
-
-static void reset_before_the_wait_starts(void) {
-    CUstream a = make_nonblocking(), b = make_nonblocking();
-    CUdeviceptr p = alloc(N), f = flag();
-    CHECK(cuMemsetD32(f, 1, 1));
-    CHECK(cuCtxSynchronize());
-    CHECK(cuMemsetD32Async(f, 0, 1, a));
-    order(a, b);
-    writes(a, p, N);
-    CHECK(cuStreamWriteValue32(a, f, 1, CU_STREAM_WRITE_VALUE_DEFAULT));
-    CHECK(cuStreamWaitValue32(b, f, 1, CU_STREAM_WAIT_VALUE_EQ));
-    reads(b, p, N);
-}
-
-static void nor_of_a_later_number(void) {
-    CUstream a = make_nonblocking(), b = make_nonblocking();
-    CUdeviceptr p = alloc(N), f = flag();
-    CHECK(cuMemsetD32(f, 0xffffffff, 1));
-    CHECK(cuCtxSynchronize());
-    writes(a, p, N);
-    CHECK(cuStreamWriteValue32(a, f, 0xfffffffe, CU_STREAM_WRITE_VALUE_DEFAULT));
-    CHECK(cuStreamWaitValue32(b, f, 0xfffffff0, CU_STREAM_WAIT_VALUE_NOR));
-    reads(b, p, N);
-}
-
 // A 32-bit wait for one half of a 64-bit number.
 static void half_of_a_number(void) {
     CUstream a = make_nonblocking(), b = make_nonblocking();
@@ -208,9 +172,6 @@ const struct race_program programs_values[] = {
     CORRECT(written_before_the_wait),
     CORRECT(written_by_the_host),
     RACY(written_by_the_host_too_early),
-    RACY(reset_after_the_wait_may_start),
-    CORRECT(reset_before_the_wait_starts),
-    CORRECT(nor_of_a_later_number),
     CORRECT(half_of_a_number),
     CORRECT(reset_by_the_host),
     CORRECT(ordered_by_batches),
