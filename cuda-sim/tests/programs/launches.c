@@ -1,4 +1,6 @@
 // Kernels by name, with arguments that determine their accesses, and kernels of several accesses.
+//
+// What a row can say about this is in tests/litmus/launches.txt.
 #include "race_test.h"
 
 // add(to, from, n): to[i] += from[i], bytes.
@@ -145,94 +147,6 @@ static void launched_with_a_configuration(void) {
     reads(make_nonblocking(), p, 1);
 }
 
-// Two readers.
-static void two_readers(void) {
-    CUdeviceptr p = alloc(N);
-    reads(make_nonblocking(), p, N);
-    reads(make_nonblocking(), p, N);
-}
-
-// Five readers; the writer waits for all.
-static void writer_after_all_readers(void) {
-    CUdeviceptr p = alloc(N);
-    CUstream writer = make_nonblocking();
-    for (int i = 0; i < 5; ++i) {
-        CUstream reader = make_nonblocking();
-        reads(reader, p, N);
-        order(reader, writer);
-    }
-    writes(writer, p, N);
-}
-
-// For all but one, in the middle.
-static void writer_after_all_readers_but_one(void) {
-    CUdeviceptr p = alloc(N);
-    CUstream writer = make_nonblocking();
-    for (int i = 0; i < 5; ++i) {
-        CUstream reader = make_nonblocking();
-        reads(reader, p, N);
-        if (i != 2) order(reader, writer);
-    }
-    writes(writer, p, N);
-}
-
-// The reader that was not waited for read other bytes.
-static void reader_of_other_bytes_not_waited_for(void) {
-    CUdeviceptr p = alloc(6 * N);
-    CUstream writer = make_nonblocking();
-    for (unsigned i = 0; i < 5; ++i) {
-        CUstream reader = make_nonblocking();
-        reads(reader, p + (i == 2 ? 5 * N : 0), N);
-        if (i != 2) order(reader, writer);
-    }
-    writes(writer, p, N);
-}
-
-// Readers after a writer: each of them has to wait; one does not.
-static void one_reader_does_not_wait_for_the_writer(void) {
-    CUdeviceptr p = alloc(N);
-    CUstream writer = make_nonblocking();
-    writes(writer, p, N);
-    for (int i = 0; i < 4; ++i) {
-        CUstream reader = make_nonblocking();
-        if (i != 3) order(writer, reader);
-        reads(reader, p, N);
-    }
-}
-
-// A read by the writer's own stream in between does not hide the other reader.
-static void reader_hidden_by_a_reader(void) {
-    CUdeviceptr p = alloc(N);
-    CUstream a = make_nonblocking(), b = make_nonblocking();
-    reads(b, p, N);
-    reads(a, p, N);
-    writes(a, p, N);
-}
-
-// Nor does an ordered write: the reader is still unordered with what comes after it.
-static void readers_of_two_generations(void) {
-    CUdeviceptr p = alloc(N);
-    CUstream a = make_nonblocking(), b = make_nonblocking();
-    writes(a, p, N);
-    order(a, b);
-    reads(b, p, N);
-    reads(a, p, N);
-    writes(a, p, N);
-}
-
-// The second generation waits for the readers of the first.
-static void readers_of_two_generations_in_order(void) {
-    CUdeviceptr p = alloc(N);
-    CUstream a = make_nonblocking(), b = make_nonblocking();
-    for (int i = 0; i < 2; ++i) {
-        writes(a, p, N);
-        order(a, b);
-        reads(b, p, N);
-        reads(a, p, N);
-        order(b, a);
-    }
-}
-
 // A kernel that touches nothing that is known.
 static void kernel_without_accesses(void) {
     CUdeviceptr p = alloc(N);
@@ -285,14 +199,6 @@ const struct race_program programs_launches[] = {
     CORRECT(grids_side_by_side),
     RACY(one_block_too_many),
     RACY(launched_with_a_configuration),
-    CORRECT(two_readers),
-    CORRECT(writer_after_all_readers),
-    RACY(writer_after_all_readers_but_one),
-    CORRECT(reader_of_other_bytes_not_waited_for),
-    RACY(one_reader_does_not_wait_for_the_writer),
-    RACY(reader_hidden_by_a_reader),
-    RACY(readers_of_two_generations),
-    CORRECT(readers_of_two_generations_in_order),
     CORRECT(kernel_without_accesses),
     CORRECT(kernel_in_place),
     RACY(kernel_in_place_and_another),

@@ -16,8 +16,8 @@
 #define HANDLE(made) ((uint64_t)(uintptr_t)(made))
 
 // Kinds of arguments, in the table's texts: s stream, e event, p memory, h memory that the host can
-// touch, c context, g graph, k its node, x executable graph, G green context, n number; and such
-// that may be left out: N bytes, D device 0, K node.
+// touch, c context, g graph, k its node, x executable graph, G green context, m physical memory, n
+// number; and such that may be left out: N bytes, D device 0, K node.
 
 // clang-format off
 #define MAKERS(M) \
@@ -42,6 +42,9 @@
     M(nchild, 'k', "ggKK",  HANDLE(child_node(GRAPH(0), GRAPH(1), NEEDS(2)))) \
     M(nrec,   'k', "geKK",  HANDLE(record_node(GRAPH(0), E(1), NEEDS(2)))) \
     M(nwait,  'k', "geKK",  HANDLE(wait_node(GRAPH(0), E(1), NEEDS(2)))) \
+    M(phys,   'm', "",    physical())                 /* physical memory, of the smallest size */ \
+    M(imp,    'm', "m",   imported(a[0]))             /* exported and imported again */ \
+    M(map,    'p', "m",   map(a[0]))                  /* at an address of its own */ \
     MAKERS_12_8(M)
 
 #define VERBS(V) \
@@ -75,6 +78,7 @@
     V(free,   "p",        CHECK(cuMemFree(a[0]))) \
     V(freeh,  "h",        CHECK(cuMemFreeHost(H(0)))) \
     V(afree,  "sp",       CHECK(cuMemFreeAsync(a[1], S(0)))) \
+    V(unmap,  "p",        CHECK(cuMemUnmap(a[0], size_of_mapping()))) \
     /* an allocator's parts */ \
     V(take,   "spN",      cudasim_suballoc(H(1), a[2], S(0))) \
     V(give,   "spN",      cudasim_subfree(H(1), a[2], S(0))) \
@@ -91,8 +95,9 @@
     V(sdtoh,  "hpN",      CHECK(cuMemcpyDtoH(H(0), a[1], a[2]))) \
     V(sdtod,  "ppN",      CHECK(cuMemcpyDtoD(a[0], a[1], a[2]))) \
     V(speer,  "pcpcN",    CHECK(cuMemcpyPeer(a[0], C(1), a[2], C(3), a[4]))) \
-    /* numbers of 32 bits: written by a stream, set to 0, and waited for */ \
+    /* numbers of 32 bits: written by a stream, by a call, set to 0, and waited for */ \
     V(put,    "spn",      CHECK(cuStreamWriteValue32(S(0), a[1], (cuuint32_t)a[2], 0))) \
+    V(sput,   "pn",       CHECK(cuMemsetD32(a[0], (unsigned)a[1], 1))) \
     V(reset,  "sp",       CHECK(cuMemsetD32Async(a[1], 0, 1, S(0)))) \
     V(geq,    "spn",      await_value(S(0), a[1], a[2], CU_STREAM_WAIT_VALUE_GEQ)) \
     V(eq,     "spn",      await_value(S(0), a[1], a[2], CU_STREAM_WAIT_VALUE_EQ)) \
@@ -103,7 +108,7 @@
     V(launch, "sx",       CHECK(cuGraphLaunch(EXEC(1), S(0)))) \
     V(gdrop,  "g",        CHECK(cuGraphDestroy(GRAPH(0)))) \
     V(xdrop,  "x",        CHECK(cuGraphExecDestroy(EXEC(0)))) \
-    VERBS_12_5(V) VERBS_12_8(V)
+    VERBS_12_5(V) VERBS_12_8(V) VERBS_13_0(V)
 
 #if CUDA_VERSION >= 12050
 #define VERBS_12_5(V) \
@@ -126,6 +131,18 @@
 #else
 #define MAKERS_12_8(M)
 #define VERBS_12_8(V)
+#endif
+
+#if CUDA_VERSION >= 13000
+#define VERBS_13_0(V) \
+    V(disc,     "spN",    discard(S(0), a[1], a[2])) \
+    V(discpre,  "spN",    discard_and_prefetch(S(0), a[1], a[2])) \
+    /* a batch of one copy, whose source is read in stream order, during the call, at any time */ \
+    V(batch,    "spp",    batch(S(0), a[1], a[2], CU_MEMCPY_SRC_ACCESS_ORDER_STREAM)) \
+    V(batchnow, "spp",    batch(S(0), a[1], a[2], CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL)) \
+    V(batchany, "spp",    batch(S(0), a[1], a[2], CU_MEMCPY_SRC_ACCESS_ORDER_ANY))
+#else
+#define VERBS_13_0(V)
 #endif
 // clang-format on
 
@@ -203,6 +220,69 @@ static CUcontext context_of(CUgreenCtx green) {
     CUcontext context;
     CHECK(cuCtxFromGreenCtx(&context, green));
     return context;
+}
+#endif
+
+static CUmemAllocationProp on_device(void) {
+    CUmemAllocationProp props;
+    memset(&props, 0, sizeof props);
+    props.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+    props.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+    props.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+    return props;
+}
+
+static size_t size_of_mapping(void) {
+    const CUmemAllocationProp props = on_device();
+    size_t size;
+    CHECK(cuMemGetAllocationGranularity(&size, &props, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
+    return size;
+}
+
+static CUmemGenericAllocationHandle physical(void) {
+    const CUmemAllocationProp props = on_device();
+    CUmemGenericAllocationHandle memory;
+    CHECK(cuMemCreate(&memory, size_of_mapping(), &props, 0));
+    return memory;
+}
+
+static CUmemGenericAllocationHandle imported(CUmemGenericAllocationHandle memory) {
+    const CUmemAllocationHandleType type = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+    CUmemGenericAllocationHandle made;
+    int file;
+    CHECK(cuMemExportToShareableHandle(&file, memory, type, 0));
+    CHECK(cuMemImportFromShareableHandle(&made, (void *)(uintptr_t)file, type));
+    return made;
+}
+
+static CUdeviceptr map(CUmemGenericAllocationHandle memory) {
+    const CUmemAccessDesc access = {.location = on_device().location,
+                                    .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+    const size_t size = size_of_mapping();
+    CUdeviceptr at;
+    CHECK(cuMemAddressReserve(&at, size, 0, 0, 0));
+    CHECK(cuMemMap(at, size, 0, memory, 0));
+    CHECK(cuMemSetAccess(at, size, &access, 1));
+    return at;
+}
+
+#if CUDA_VERSION >= 13000
+static void discard(CUstream stream, CUdeviceptr at, size_t n) {
+    CHECK(cuMemDiscardBatchAsync(&at, &n, 1, 0, stream));
+}
+
+static void discard_and_prefetch(CUstream stream, CUdeviceptr at, size_t n) {
+    CUmemLocation here = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 0};
+    size_t first = 0;
+    CHECK(cuMemDiscardAndPrefetchBatchAsync(&at, &n, 1, &here, &first, 1, 0, stream));
+}
+
+static void batch(CUstream stream, CUdeviceptr to, CUdeviceptr from, CUmemcpySrcAccessOrder when) {
+    CUmemcpyAttributes attributes;
+    memset(&attributes, 0, sizeof attributes);
+    attributes.srcAccessOrder = when;
+    size_t n = N, first = 0;
+    CHECK(cuMemcpyBatchAsync(&to, &from, &n, 1, &attributes, &first, 1, stream));
 }
 #endif
 

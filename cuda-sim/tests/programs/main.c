@@ -9,10 +9,9 @@
 // clang-format off
 #define FOR_EACH_THEME(X) \
     X(legacy_stream) X(per_thread) X(contexts) X(stream_ordered) X(host_memory) \
-    X(copies) X(threads) X(locks) X(graphs) X(graph_nodes) \
-    X(ranges) X(suballoc) X(memory_free) X(host_functions) X(launches) \
-    X(values) X(green_contexts) X(rules) X(rules_views) X(rules_calls) \
-    X(rules_owners) X(thread_events) X(mappings)
+    X(copies) X(threads) X(locks) X(graphs) X(ranges) \
+    X(memory_free) X(host_functions) X(launches) X(values) X(rules) \
+    X(rules_views) X(rules_calls) X(rules_owners) X(thread_events)
 // clang-format on
 
 #define DECLARE(theme) extern const struct race_program programs_##theme[];
