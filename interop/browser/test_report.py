@@ -9,7 +9,8 @@ import pytest
 from browser import ROOT
 
 sys.path.insert(0, str(ROOT / "tests/python"))
-from test_cuda_sim import SIM, compile_program, driver, sim  # noqa: E402, F401
+from commands import libdir  # noqa: E402
+from test_cuda_sim import compile_program, sim  # noqa: E402
 from test_cuda_sim_reports import EARLY, RACE  # noqa: E402
 
 PICTURES = ROOT / "build/browser-pictures"
@@ -28,6 +29,11 @@ OVERFLOWING = """
     return wrong;
 })()
 """
+
+
+@pytest.fixture(scope="session")
+def driver():
+    return libdir()
 
 
 def many_lanes():

@@ -9,6 +9,7 @@ import subprocess
 
 import pytest
 
+from commands import ROOT, Built, libdir
 from parameter_ids import stable_id
 
 
@@ -33,9 +34,6 @@ def pytest_collection_finish():
     gc.freeze()
 
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-
-
 @pytest.fixture(scope="session")
 def library_path():
     path = pathlib.Path(os.environ.get("CAI_LIBRARY", ROOT / "target/release/libcai.so"))
@@ -49,6 +47,18 @@ def cai(library_path):
     import cai_ctypes
 
     return cai_ctypes.declare(ctypes.CDLL(library_path))
+
+
+@pytest.fixture(scope="session")
+def driver():
+    """A folder with the simulated libcuda.so, for the linker."""
+    return libdir()
+
+
+@pytest.fixture(scope="session")
+def built(tmp_path_factory, driver):
+    """Drivers that fail on demand, and programs that are compiled when a test wants them."""
+    return Built(tmp_path_factory.mktemp("sync"), driver)
 
 
 @pytest.fixture(scope="session")

@@ -5,14 +5,11 @@ exchange arrays in one process, in C and as Python objects.
 """
 
 import fcntl
-import os
-import pathlib
-import subprocess
 import sys
 
 import pytest
+from commands import ROOT, run
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILT = ROOT / "target/ages"
 TREE = BUILT / "tree"
 HEADERS = {"today": ROOT / "include", "later": TREE / "include"}
@@ -26,17 +23,11 @@ PROGRAMS = [
 ]  # fmt: skip
 
 
-def run(*command, **more):
-    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=600, **more)
-    assert done.returncode == 0, f"{command}: {done.returncode}\n{done.stdout[-3000:]}\n{done.stderr[-6000:]}"
-    return done.stdout
-
-
 @pytest.fixture(scope="session")
 def libraries():
     """Static libraries of both ages, instrumented. rustc's option is unstable, which RUSTC_BOOTSTRAP allows."""
-    triple = run("rustc", "-vV").split("host: ")[1].split()[0]
-    environment = {**os.environ, "RUSTC_BOOTSTRAP": "1", "RUSTFLAGS": "-Zsanitizer=address"}
+    triple = run("rustc", "-vV").stdout.split("host: ")[1].split()[0]
+    environment = {"RUSTC_BOOTSTRAP": "1", "RUSTFLAGS": "-Zsanitizer=address"}
     found = {}
     BUILT.mkdir(parents=True, exist_ok=True)
     with open(BUILT / "lock", "w") as lock:
@@ -67,7 +58,7 @@ def test_a_program_of_one_age_with_a_library_of_another(libraries, folder, name,
     source = ROOT / "capi-tests" / name
     program = folder / f"{source.stem}-{header}-{library}"
     run(*compiler(source, header), source, libraries[library], "-o", program, *LINK)
-    assert "__asan_init" in run("nm", program)
+    assert "__asan_init" in run("nm", program).stdout
     run(program)
 
 
@@ -105,8 +96,8 @@ def test_python_objects_of_two_ages(libraries, folder):
         run("gcc", "-shared", *SANITIZE, "-Wl,--whole-archive", library, "-Wl,--no-whole-archive",
             f"-Wl,--version-script={script}", "-Wl,-Bsymbolic", "-o", target, *LINK)  # fmt: skip
         shared.append(target)
-    preloaded = run("gcc", "-print-file-name=libasan.so").strip()
+    preloaded = run("gcc", "-print-file-name=libasan.so").stdout.strip()
     # CPython releases its own memory through one allocator or another; leaks are not looked for.
-    environment = {**os.environ, "LD_PRELOAD": preloaded, "ASAN_OPTIONS": "detect_leaks=0", "PYTHONMALLOC": "malloc"}
-    out = run(sys.executable, "-B", ROOT / "tests/python/two_ages.py", *shared, env=environment)
+    environment = {"LD_PRELOAD": preloaded, "ASAN_OPTIONS": "detect_leaks=0", "PYTHONMALLOC": "malloc"}
+    out = run(sys.executable, "-B", ROOT / "tests/python/two_ages.py", *shared, env=environment).stdout
     assert out.splitlines()[-1] == "all ages agree", out

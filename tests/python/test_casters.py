@@ -1,29 +1,19 @@
 """The casters of pybind11 and nanobind, and the example extensions: built by CMake as adopters build them, and used
 from Python on the simulated driver under several schedules. The tests are in casters/inside.py and casters/ages.py."""
 
-import os
 import pathlib
-import subprocess
 import sys
 import sysconfig
 
 import cpp_ages
 import pytest
+from commands import ROOT, run
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-BIN = ROOT / "build/venv/bin"
 CUDA = pathlib.Path(sysconfig.get_path("purelib")) / "nvidia/cu13"
 INCLUDE = pathlib.Path(sysconfig.get_path("include"))
 LIBRARIES = ["pybind11", "nanobind"]
 
 pytestmark = pytest.mark.skipif(not (INCLUDE / "Python.h").exists(), reason="Python's headers are not installed")
-
-
-def run(*command, check=True, **env):
-    environment = {**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}", **env}
-    done = subprocess.run([str(c) for c in command], capture_output=True, text=True, env=environment, cwd=ROOT)
-    assert not check or done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
-    return done
 
 
 def cmake(source, folder, *options):
@@ -56,7 +46,7 @@ def test_on_the_simulated_driver(modules, schedule):
     done = run(
         ROOT / "target/release/cuda-sim", "run", "--runtime=13", "--print=exit", f"--schedule={schedule}", "--",
         sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/python/casters/inside.py",
-        PYTHONPATH=":".join(map(str, modules)),
+        env={"PYTHONPATH": ":".join(map(str, modules))},
     )  # fmt: skip
     assert " passed" in done.stdout and "skipped" not in done.stdout
 
@@ -65,7 +55,7 @@ def test_extensions_of_two_ages(modules):
     done = run(
         ROOT / "target/release/cuda-sim", "run", "--runtime=13", "--print=exit", "--schedule=lazy", "--",
         sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/python/casters/ages.py",
-        PYTHONPATH=":".join(map(str, modules)),
+        env={"PYTHONPATH": ":".join(map(str, modules))},
     )  # fmt: skip
     assert " passed" in done.stdout and "skipped" not in done.stdout
 
@@ -145,4 +135,4 @@ def test_files_of_different_default_streams(tmp_path):
     library = ROOT / "target/release"
     (tmp_path / "libcai.so.1").symlink_to(library / "libcai.so")
     run("g++", "-shared", *objects, library / "libcai.so", f"-Wl,-rpath,{tmp_path}", "-o", tmp_path / "mixed.so")
-    run(sys.executable, "-c", USE_MIXED, PYTHONPATH=str(tmp_path))
+    run(sys.executable, "-c", USE_MIXED, env={"PYTHONPATH": str(tmp_path)})

@@ -1,24 +1,14 @@
 """The C++ tests with clang's library, which has std::mdspan. The clang is that of zig."""
 
 import os
-import pathlib
 import re
-import subprocess
 import sys
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+from commands import ROOT, run
+
 STRICT = "-Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wshadow -Werror".split()
 CLANG = [sys.executable, "-m", "ziglang"]
 CPP = [*CLANG, "c++"]
-
-
-def run(*command):
-    environment = {**os.environ, "ZIG_GLOBAL_CACHE_DIR": str(ROOT / "build/zig")}
-    done = subprocess.run(
-        [str(c) for c in command], capture_output=True, text=True, env=environment
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
 
 
 def test_cpp_with_mdspan(tmp_path):
@@ -35,7 +25,7 @@ def test_cpp_with_mdspan(tmp_path):
         "-E",
         "-dM",
         os.devnull,
-    )
+    ).stdout
     assert "__cpp_lib_mdspan" in macros
     (tmp_path / "libcai.so.1").symlink_to(ROOT / "target/release/libcai.so")
     run(
@@ -57,7 +47,7 @@ def test_mdspan(tmp_path):
         "-o", tmp_path / "sample", ROOT / "target/release/libcai.so", f"-Wl,-rpath,{tmp_path}",
     )  # fmt: skip
     printed = re.search(r"```text\n(.*?)```", page[page.index(sample) :], re.S)[1]
-    assert run(tmp_path / "sample") == printed
+    assert run(tmp_path / "sample").stdout == printed
     run(
         *CPP, "-std=c++23", "-DFAMILY=1", *STRICT, *includes, ROOT / "capi-tests/special/mdspan.cpp",
         "-o", tmp_path / "mdspan", ROOT / "target/release/libcai.so", f"-Wl,-rpath,{tmp_path}",

@@ -1,16 +1,13 @@
 """C++ headers of two ages, two settings of the default stream and several shared objects in one
 process; and the part of the headers that needs no library."""
 
-import os
-import pathlib
 import re
-import subprocess
 import sys
 
 import cpp_ages
 import pytest
+from commands import ROOT, run
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
 SOURCES = ROOT / "capi-tests/abi"
 STRICT = "-Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wshadow".split()
 STRICT += ["-Wold-style-cast", "-Werror"]
@@ -19,15 +16,6 @@ STRICT += ["-Wold-style-cast", "-Werror"]
 PLAIN = ["g++", "-std=c++17", "-O0", "-g", *STRICT]
 SANITIZED = [*PLAIN, "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
 PER_THREAD = "-DCUDA_API_PER_THREAD_DEFAULT_STREAM"
-
-
-def run(*command, check=True):
-    environment = {**os.environ, "ZIG_GLOBAL_CACHE_DIR": str(ROOT / "build/zig")}
-    done = subprocess.run(
-        [str(c) for c in command], capture_output=True, text=True, env=environment
-    )
-    assert not check or done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
-    return done
 
 
 @pytest.fixture(scope="session")

@@ -10,38 +10,20 @@ import shutil
 import signal
 import subprocess
 import sys
-import sysconfig
 import tempfile
 import time
 
 import pytest
+from commands import BUILT, ROOT, SITE, run
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
 SIM = ROOT / "cuda-sim"
-BUILT = ROOT / "target/release"
-SITE = pathlib.Path(sysconfig.get_path("purelib"))
 HEADERS = {"12": SITE / "nvidia/cuda_runtime/include", "13": SITE / "nvidia/cu13/include"}
 WORKERS = os.cpu_count() or 1
 SCHEDULES = ["eager", "lazy", "random:7", "threads"]
 
 
-def run(*command, check=True, timeout=60, **more):
-    environment = {**os.environ, **more.pop("env", {})}
-    done = subprocess.run(
-        [str(word) for word in command], capture_output=True, text=True, env=environment, timeout=timeout, **more
-    )
-    assert not check or done.returncode == 0, f"{command}: {done.returncode}\n{done.stdout}\n{done.stderr}"
-    return done
-
-
 def sim(*arguments, **more):
     return run(BUILT / "cuda-sim", "run", "--print=exit", *arguments, **more)
-
-
-@pytest.fixture(scope="session")
-def driver(tmp_path_factory):
-    """A folder with libcuda.so, for the linker."""
-    return run(BUILT / "cuda-sim", "libdir").stdout.strip()
 
 
 FLAGS = ["-std=gnu11", "-g", "-O1", "-Wall", "-Wextra", "-Wshadow", "-Werror"]

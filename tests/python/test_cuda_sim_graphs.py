@@ -5,7 +5,8 @@ import shutil
 
 import pytest
 
-from test_cuda_sim import compile_program, driver, run, sim  # noqa: F401
+from commands import run
+from test_cuda_sim import compile_program, sim
 
 WRITES = r"""
 #include <cuda.h>

@@ -6,7 +6,8 @@ import sys
 
 import pytest
 
-from test_cuda_sim import HEADERS, SIM, WORKERS, driver, run, sim  # noqa: F401
+from commands import run
+from test_cuda_sim import HEADERS, SIM, WORKERS, sim  # noqa: F401
 
 SOURCES = SIM / "tests/host_order"
 
@@ -148,7 +149,7 @@ int main(void) {
 """
 
 
-def test_programs_behave_as_without(driver, tmp_path):  # noqa: F811
+def test_programs_behave_as_without(driver, tmp_path):
     """Cancellation passes through functions that were replaced, handlers are those of the program, errors remain."""
     (tmp_path / "unchanged.c").write_text(UNCHANGED)
     include = ["-isystem", HEADERS["13"]]
@@ -159,7 +160,7 @@ def test_programs_behave_as_without(driver, tmp_path):  # noqa: F811
         assert done.returncode == 0 and done.stdout == "done\n", (done.returncode, done.stdout, done.stderr)
 
 
-def test_openmp_of_a_library_that_others_cannot_see(driver, tmp_path):  # noqa: F811
+def test_openmp_of_a_library_that_others_cannot_see(driver, tmp_path):
     """A module that is loaded later brings libgomp, as extension modules of Python do."""
     (tmp_path / "module.c").write_text(
         '#include "race_test.h"\n'
@@ -282,7 +283,7 @@ fn main() {
 
 
 @pytest.mark.skipif(not shutil.which("rustc"), reason="needs rustc")
-def test_rust(driver, tmp_path):  # noqa: F811
+def test_rust(driver, tmp_path):
     """Locks of Rust's standard library, by their futexes."""
     (tmp_path / "order.rs").write_text(RUST)
     program = tmp_path / "order"
@@ -344,7 +345,7 @@ for name in sys.argv[1:]: globals()[name]()
 
 
 @pytest.mark.parametrize("name", ["locks", "queues", "executors", "loops", "pipes"])
-def test_python(driver, tmp_path, name):  # noqa: F811
+def test_python(driver, tmp_path, name):
     """What Python's own modules build on its locks."""
     (tmp_path / "order.py").write_text(PYTHON)
     sim("--", sys.executable, tmp_path / "order.py", name)

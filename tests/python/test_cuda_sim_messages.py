@@ -2,7 +2,8 @@
 
 import pytest
 
-from test_cuda_sim import BUILT, SCHEDULES, compile_program, driver, run, sim  # noqa: F401
+from commands import BUILT, run
+from test_cuda_sim import SCHEDULES, compile_program, sim
 
 INSIDE = """
 #include <cuda.h>
@@ -34,7 +35,7 @@ int main(int argc, char **argv) {
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize("argument", [[], ["kernel"]])
-def test_an_annotation_that_does_nothing(driver, tmp_path, schedule, argument):  # noqa: F811
+def test_an_annotation_that_does_nothing(driver, tmp_path, schedule, argument):
     """In a host function or a kernel it is ignored, and says so once."""
     (tmp_path / "inside.c").write_text(INSIDE)
     program = compile_program(driver, tmp_path / "inside", [tmp_path / "inside.c"])
@@ -74,7 +75,7 @@ int main(void) {
 """
 
 
-def test_each_way_to_lack_a_function_has_its_list(driver, tmp_path):  # noqa: F811
+def test_each_way_to_lack_a_function_has_its_list(driver, tmp_path):
     (tmp_path / "lacking.c").write_text(LACKING)
     program = compile_program(driver, tmp_path / "lacking", [tmp_path / "lacking.c"])
     done = run(BUILT / "cuda-sim", "--missing", program, check=False)

@@ -7,7 +7,8 @@ import xml.etree.ElementTree
 
 import pytest
 
-from test_cuda_sim import compile_program, driver, run, sim  # noqa: F401
+from commands import run
+from test_cuda_sim import compile_program, sim
 
 RACE = """
 #include <cuda.h>
@@ -104,7 +105,7 @@ def test_several_processes(racy):
     assert (suites.get("tests"), suites.get("failures")) == ("3", "2") and len(log["runs"][0]["results"]) == 2
 
 
-def test_a_remark_is_no_failure(driver, tmp_path):  # noqa: F811
+def test_a_remark_is_no_failure(driver, tmp_path):
     """R9: the host waits, where an event would do."""
     notify = """
     cudasim_cai_note note = {.struct_size = sizeof note, .owner = &note, .stream = (uint64_t)a, .consumer = ~0ull};
@@ -128,7 +129,7 @@ def test_a_file_that_cannot_be_written(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_hostile_names(driver, tmp_path):  # noqa: F811
+def test_hostile_names(driver, tmp_path):
     """Of labels, streams, kernels, files and programs: nothing that XML cannot contain, or a terminal acts on."""
     hostile = r"<&]]>\"\001\033[2J\n\r\177\302\233\342\200\256\342\201\246\377"
     before = f"""
@@ -212,7 +213,7 @@ def page(program, *options, arguments=()):
 
 
 @pytest.mark.parametrize("schedule", ["lazy", "threads"])
-def test_page(driver, tmp_path, schedule):  # noqa: F811
+def test_page(driver, tmp_path, schedule):
     """The timeline has both accesses, a wait for an earlier moment, and the one that is missing."""
     (tmp_path / "race.c").write_text(RACE.replace("OK(fill(p, a));", EARLY))
     program = compile_program(driver, tmp_path / "race", [tmp_path / "race.c"], flags=["-fno-inline"])
@@ -227,7 +228,7 @@ def test_page(driver, tmp_path, schedule):  # noqa: F811
     assert "timeline" not in found.texts
 
 
-def test_the_page_is_bounded(driver, tmp_path):  # noqa: F811
+def test_the_page_is_bounded(driver, tmp_path):
     """Between two accesses that are far apart, operations are counted and not drawn."""
     many = "OK(fill(p, a)); CUdeviceptr q; OK(cuMemAlloc(&q, 64)); for (int i = 0; i < %d; ++i) OK(fill(q, a));"
     for count, expected in ((200, "skipped"), (5000, "is older than what is kept")):

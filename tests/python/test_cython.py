@@ -9,7 +9,7 @@ import sysconfig
 import pytest
 
 from test_stream_export import python
-from test_sync import BUILT, built  # noqa: F401
+from commands import BUILT
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "examples-py/cython/clear.pyx"

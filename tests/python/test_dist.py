@@ -8,25 +8,16 @@ import os
 import pathlib
 import re
 import shutil
-import subprocess
 import sys
 
 import pytest
+from commands import ROOT, run
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
 TOOLS = ROOT / "tools/dist"
 VERSION = re.search(r'^version = "([\d.]+)"', (ROOT / "Cargo.toml").read_text(), re.M)[1]
 TRIPLET = f"{os.uname().machine}-linux-gnu"
 # Of the sources, where they are no checkout.
 NOW = {"SOURCE_DATE_EPOCH": "1700000000"}
-
-
-def run(*command, **environment):
-    # As from a shell: make's own variables are not for what it starts.
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))}
-    done = subprocess.run([str(c) for c in command], capture_output=True, env={**inherited, **NOW, **environment})
-    assert done.returncode == 0, (command, done.stdout.decode(), done.stderr.decode())
-    return done.stdout.decode(errors="replace")
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +31,7 @@ def debs(tmp_path_factory):
         previous = os.umask(umask)
         try:
             run("make", "-C", ROOT, "install", "install-sim", "PREFIX=/usr", f"DESTDIR={stage}")
-            run(TOOLS / "deb.sh", folder, LIBCAI_ROOT=f"{stage}/usr", CUDASIM_ROOT=f"{stage}/usr")
+            run(TOOLS / "deb.sh", folder, env={**NOW, "LIBCAI_ROOT": f"{stage}/usr", "CUDASIM_ROOT": f"{stage}/usr"})
         finally:
             os.umask(previous)
         made.append({path.name.split("_")[0]: path for path in folder.iterdir()})
@@ -51,7 +42,7 @@ def debs(tmp_path_factory):
 
 def listing(deb):
     """Mode, owner and target of each path."""
-    lines = [line.split(maxsplit=5) for line in run("dpkg-deb", "-c", deb).splitlines()]
+    lines = [line.split(maxsplit=5) for line in run("dpkg-deb", "-c", deb).stdout.splitlines()]
     return {line[5].removeprefix("./"): (line[0], line[1]) for line in lines}
 
 
@@ -84,7 +75,7 @@ def test_packages(debs):
 
 
 def field(deb, name):
-    return run("dpkg-deb", "-f", deb, name).strip()
+    return run("dpkg-deb", "-f", deb, name).stdout.strip()
 
 
 def test_what_packages_need(debs):
@@ -137,8 +128,8 @@ def test_unpacked(debs, tmp_path):
 
 
 def test_bill_of_materials(tmp_path):
-    run(TOOLS / "sbom.sh", tmp_path / "one")
-    run(TOOLS / "sbom.sh", tmp_path / "two")
+    run(TOOLS / "sbom.sh", tmp_path / "one", env=NOW)
+    run(TOOLS / "sbom.sh", tmp_path / "two", env=NOW)
     locked = (ROOT / "Cargo.lock").read_text()
     for product in ("libcai", "cuda-sim"):
         name = f"{product}-{VERSION}.cdx.json"
@@ -162,7 +153,7 @@ def test_bill_of_materials(tmp_path):
 
 def test_notices():
     """A licence that wants its text with the binary has it there."""
-    text = run(sys.executable, TOOLS / "sbom.py", "--notices", "libcai")
+    text = run(sys.executable, TOOLS / "sbom.py", "--notices", "libcai").stdout
     assert re.search(r"^libloading [\d.]+: ISC$", text, re.M)
     assert re.search(r"^---- libloading [\d.]+, LICENSE ----\n\nCopyright", text, re.M)
     assert "cudarc" in text and "---- cudarc" not in text

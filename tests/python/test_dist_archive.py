@@ -1,25 +1,14 @@
 """The archive of `make dist`, made of what `make install` installs here: its bytes, and programs that use it. The real
 ones are tried on other systems by `make dist-test`."""
 
-import os
-import pathlib
 import shutil
-import subprocess
 import tarfile
 
 import pytest
+from commands import ROOT, run
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
 TOOLS = ROOT / "tools/dist"
 NAME = "libcai-test-platform"
-
-
-def run(*command, **environment):
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))}
-    environment = {**inherited, "SOURCE_DATE_EPOCH": "1700000000", **environment}
-    done = subprocess.run([str(c) for c in command], capture_output=True, text=True, env=environment, cwd=ROOT)
-    assert done.returncode == 0, (command, done.stdout, done.stderr)
-    return done.stdout
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +23,7 @@ def archive(tmp_path_factory):
     packed = []
     for root in (stage / "usr", copy):
         folder = tmp_path_factory.mktemp("packed")
-        run(TOOLS / "pack.sh", root, NAME, folder)
+        run(TOOLS / "pack.sh", root, NAME, folder, env={"SOURCE_DATE_EPOCH": "1700000000"})
         (file,) = folder.iterdir()
         packed.append(file)
     assert packed[0].read_bytes() == packed[1].read_bytes()
@@ -54,4 +43,4 @@ def test_programs(archive, tmp_path):
     with tarfile.open(archive) as members:
         # Archives of one's own; the safest filter is the default of newer versions of Python only.
         members.extractall(tmp_path, **({"filter": "data"} if hasattr(tarfile, "data_filter") else {}))
-    assert "programs passed" in run(TOOLS / "programs.sh", tmp_path / NAME, tmp_path / "programs", "gcc")
+    assert "programs passed" in run(TOOLS / "programs.sh", tmp_path / NAME, tmp_path / "programs", "gcc").stdout

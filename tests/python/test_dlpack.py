@@ -13,7 +13,7 @@ import pytest
 
 import cai_ctypes as T
 from dlpack_ctypes import DELETER, Tensor, Versioned, address_of
-from test_driver import driver, python  # noqa: F401
+from test_driver import python
 
 # Each protocol's name for its capsules, before and after its content was taken.
 NAMES = {True: (b"dltensor_versioned", b"used_dltensor_versioned"), False: (b"dltensor", b"used_dltensor")}
@@ -352,7 +352,7 @@ def where(body, **env):
     python(OUT + textwrap.dedent(body), **env)
 
 
-def test_the_driver_is_asked(driver):  # noqa: F811
+def test_the_driver_is_asked(driver):
     where(
         """
         driver = Driver()

@@ -12,7 +12,7 @@ import textwrap
 
 import pytest
 
-from test_sync import BUILT, ROOT, SITE, TESTS, Built, built, output_of, run  # noqa: F401
+from commands import BUILT, ROOT, SITE, TESTS, output_of, run
 
 PRELUDE = """
 import ctypes as c, os, sys
@@ -66,11 +66,6 @@ def python(body, check=True, **env):
     library = os.environ.get("CAI_LIBRARY", str(BUILT / "libcai.so"))
     text = PRELUDE.format(folder=here, library=library) + textwrap.dedent(body)
     return run(sys.executable, "-c", text, check=check, env=env)
-
-
-@pytest.fixture(scope="session")
-def driver():
-    return run(BUILT / "cuda-sim", "libdir").stdout.strip()
 
 
 def test_the_longest_path(driver):
@@ -242,7 +237,7 @@ COUNTED = ["cuDevicePrimaryCtxRelease_v2", "cuStreamGetCtx_v2"]
 
 
 @pytest.mark.parametrize("missing", LIBRARY_ONLY)
-def test_old_drivers(built, missing):  # noqa: F811
+def test_old_drivers(built, missing):
     """Without a function the library does without it, or says which one is missing: it never races or crashes."""
     for program, cases in CASES.items():
         for case in cases:
@@ -391,7 +386,7 @@ LATE = """
         ("cuThreadExchangeStreamCaptureMode", "True"),
     ],
 )
-def test_late_errors(built, function, number, codes):  # noqa: F811
+def test_late_errors(built, function, number, codes):
     if function.startswith("cuThread") and number == 3:
         pytest.skip("two calls only")
     python(
@@ -407,7 +402,7 @@ def test_late_errors(built, function, number, codes):  # noqa: F811
 
 
 @pytest.mark.parametrize("missing", ["cuEventQuery", "cuCtxPushCurrent_v2", "cuCtxPopCurrent_v2"])
-def test_release_after_says_what_it_needs(built, missing):  # noqa: F811
+def test_release_after_says_what_it_needs(built, missing):
     """An owner that could never be released stays the caller's."""
     python(
         f"""
@@ -431,13 +426,13 @@ def test_release_after_says_what_it_needs(built, missing):  # noqa: F811
 
 
 @pytest.mark.parametrize("schedule", ["lazy", "eager", "threads"])
-def test_exit_while_owners_wait(built, schedule):  # noqa: F811
+def test_exit_while_owners_wait(built, schedule):
     for _ in range(5):
         done = built.run("produce", "still_pending_at_exit", schedule=schedule, check=False)
         assert done.returncode == 0, output_of(done)
 
 
-def test_late_calls(built, tmp_path):  # noqa: F811
+def test_late_calls(built, tmp_path):
     """Calls from handlers that run after the driver's own: a status, no crash."""
     source = tmp_path / "late.c"
     source.write_text(
@@ -604,7 +599,7 @@ int main(void) {
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root makes a program of another user")
 @pytest.mark.parametrize("what", ["library", "simulator"])
-def test_set_user_id_programs_ignore_the_environment(driver, what):  # noqa: F811
+def test_set_user_id_programs_ignore_the_environment(driver, what):
     """Their user could otherwise name a library that runs with the rights of their owner, or a file that they write."""
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)

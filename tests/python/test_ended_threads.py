@@ -6,12 +6,12 @@ import sys
 
 import pytest
 
-from test_driver import driver, ending, python  # noqa: F401
-from test_sync import built, run  # noqa: F401
+from test_driver import ending, python  # noqa: F401
+from commands import run
 
 
 @pytest.mark.skipif(sys.version_info >= (3, 14), reason="PyGILState_Ensure crashes while CPython deletes its interpreter")
-def test_exit_with_python_functions_pending(driver):  # noqa: F811
+def test_exit_with_python_functions_pending(driver):
     """The release thread calls functions of ctypes while the interpreter ends."""
     for _ in range(3):
         python(
@@ -28,7 +28,7 @@ def test_exit_with_python_functions_pending(driver):  # noqa: F811
         )
 
 
-def test_a_python_function_due_after_the_interpreter(driver, tmp_path):  # noqa: F811
+def test_a_python_function_due_after_the_interpreter(driver, tmp_path):
     """The work ends once the interpreter is gone: a function of ctypes is not called any more."""
     source, library = tmp_path / "late.c", tmp_path / "late.so"
     source.write_text(
@@ -56,7 +56,7 @@ def test_a_python_function_due_after_the_interpreter(driver, tmp_path):  # noqa:
     )
 
 
-def test_exit_while_threads_import(driver):  # noqa: F811
+def test_exit_while_threads_import(driver):
     """Threads that are in the middle of an import, in the producer's Python code."""
     for _ in range(3):
         python(

@@ -3,23 +3,16 @@
 import pathlib
 import re
 import shutil
-import subprocess
 import sys
 import sysconfig
 
 import numpy as np
 import pytest
+from commands import ROOT, run
 
 pytestmark = pytest.mark.filterwarnings("ignore:Stored array in format:UserWarning")
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
 STRICT = "-Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror".split()
-
-
-def run(*command, check=True):
-    done = subprocess.run([str(c) for c in command], capture_output=True, text=True, cwd=ROOT)
-    assert not check or done.returncode == 0, done.stdout + done.stderr
-    return done
 
 
 OUTPUT = {

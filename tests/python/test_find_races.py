@@ -7,7 +7,8 @@ import subprocess
 
 import pytest
 
-from test_cuda_sim import BUILT, HEADERS, ROOT, run
+from commands import BUILT, ROOT, run
+from test_cuda_sim import HEADERS
 
 PAGE = (ROOT / "cuda-sim/docs/find_races.md").read_text()
 PLUGIN = ROOT / "cuda-sim/python"

@@ -5,7 +5,7 @@ that has used nothing yet."""
 import pytest
 
 from test_driver import ending, python  # noqa: F401
-from test_sync import TESTS, run
+from commands import TESTS, run
 
 BODY = """
 preloaded = c.PyDLL(None)

@@ -5,15 +5,13 @@ show.
 The clang is that of the zig package."""
 
 import itertools
-import os
-import pathlib
 import re
 import subprocess
 import sys
 
 import pytest
+from commands import ROOT, run
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
 INCLUDE = ROOT / "include"
 HEADERS = [
     "abi.h",
@@ -57,15 +55,6 @@ all_compilers = pytest.mark.parametrize(
     COMPILERS,
     ids=[f"{'gcc' if len(c) == 1 else 'clang'}-{s}" for c, s in COMPILERS],
 )
-
-
-def run(*command, **options):
-    environment = {**os.environ, "ZIG_GLOBAL_CACHE_DIR": str(ROOT / "build/zig")}
-    done = subprocess.run(
-        [str(c) for c in command], capture_output=True, text=True, env=environment, **options
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
 
 
 def is_cpp(standard):
@@ -145,7 +134,7 @@ def test_abi_without_the_library(tmp_path, compiler, standard):
     # it links the first program: a minute, for what this program does not use.
     run("g++" if is_cpp(standard) else "gcc", f"{program}.o", "-o", program)
     run(program)
-    assert "cai_" not in run("nm", "-u", program)
+    assert "cai_" not in run("nm", "-u", program).stdout
 
 
 def test_abi_under_sanitizers(tmp_path):

@@ -9,7 +9,7 @@ import subprocess
 import pytest
 
 from test_stream_export import python
-from test_sync import BUILT, SITE, built, run  # noqa: F401
+from commands import BUILT, SITE, run
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TABLE = ROOT / "src/driver/table.rs"

@@ -2,31 +2,26 @@
 random arrays through one protocol and then another, which the tables must predict."""
 
 import os
-import subprocess
 import sys
 
 import pytest
-from cai_python import ROOT
+from commands import BUILT, ROOT, run
 
 pytest.importorskip("numpy")
 
 
-def run(what, schedule, seed):
-    done = subprocess.run(
-        [ROOT / "target/release/cuda-sim", "run", "--print=exit", f"--schedule={schedule}", "--", sys.executable, "tools/hops.py",
-         what, "400", str(seed)],
-        cwd=ROOT, capture_output=True, text=True, timeout=300,
-    )  # fmt: skip
-    assert done.returncode == 0 and "came back" in done.stdout, done.stdout + done.stderr
+def hops(what, schedule, seed):
+    simulated = [BUILT / "cuda-sim", "run", "--print=exit", f"--schedule={schedule}", "--"]
+    assert "came back" in run(*simulated, sys.executable, "tools/hops.py", what, "400", seed).stdout
 
 
 def test_generated_table():
-    run("write" if os.environ.get("CAI_BLESS") else "check", "lazy", 1)
+    hops("write" if os.environ.get("CAI_BLESS") else "check", "lazy", 1)
 
 
 @pytest.mark.parametrize("schedule", ["eager", "threads"])
 def test_random_arrays_under_other_schedules(schedule):
-    run("check", schedule, 2 if schedule == "eager" else 3)
+    hops("check", schedule, 2 if schedule == "eager" else 3)
 
 
 def test_the_program_of_the_page(tmp_path):
@@ -34,9 +29,8 @@ def test_the_program_of_the_page(tmp_path):
     program, printed = (page.split(f"```{kind}\n")[1].split("```")[0] for kind in ("c", "text"))
     (tmp_path / "program.c").write_text(program)
     (tmp_path / "libcai.so.1").symlink_to(ROOT / "target/release/libcai.so")
-    subprocess.run(
-        ["gcc", "-std=c99", "-I", ROOT / "include", tmp_path / "program.c", "-o", tmp_path / "program",
-         tmp_path / "libcai.so.1", f"-Wl,-rpath,{tmp_path}"],
-        check=True,
+    run(
+        "gcc", "-std=c99", "-I", ROOT / "include", tmp_path / "program.c", "-o", tmp_path / "program", tmp_path / "libcai.so.1",
+        f"-Wl,-rpath,{tmp_path}",
     )  # fmt: skip
-    assert subprocess.run([tmp_path / "program"], capture_output=True, text=True).stdout == printed
+    assert run(tmp_path / "program").stdout == printed

@@ -7,23 +7,14 @@ import pathlib
 import re
 import shlex
 import shutil
-import subprocess
 import sys
 
 import pytest
+from commands import BIN, ROOT, run
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "capi-tests/package"
-BIN = ROOT / "build/venv/bin"
 VERSION = re.search(r'^version = "([\d.]+)"', (ROOT / "Cargo.toml").read_text(), re.M)[1]
 MAJOR = re.search(r"ABI_MAJOR: i32 = (\d+)", (ROOT / "src/abi/version.rs").read_text())[1]
-
-
-def run(*command, check=True, **more):
-    environment = {**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}", **more.pop("env", {})}
-    done = subprocess.run([str(c) for c in command], capture_output=True, text=True, env=environment, **more)
-    assert not check or done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
-    return done
 
 
 @pytest.fixture(scope="session")

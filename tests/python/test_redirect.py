@@ -1,29 +1,17 @@
 """Modules that carry a runtime library inside, under `cuda-sim run`: their functions become the replacement's."""
 
-import os
 import pathlib
 import struct
-import subprocess
 import sysconfig
 
 import pytest
+from commands import BUILT, ROOT, run
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
 SOURCES = ROOT / "cuda-sim/redirect/tests"
-BUILT = ROOT / "target/release"
 NVIDIA = pathlib.Path(sysconfig.get_path("purelib")) / "nvidia"
 RUNTIME = {"12": NVIDIA / "cuda_runtime", "13": NVIDIA / "cu13"}
 ALL = "start 1 main 1 library 1 plugins 1 threads 1"
 NONE = "start 0 main 0 library 0 plugins 0 threads 0"
-
-
-def run(*command, check=True, env=None):
-    done = subprocess.run(
-        [str(word) for word in command],
-        capture_output=True, text=True, timeout=120, env={**os.environ, **(env or {})},
-    )  # fmt: skip
-    assert not check or done.returncode == 0, f"{command}: {done.returncode}\n{done.stdout}\n{done.stderr}"
-    return done
 
 
 def explain(*command, **more):

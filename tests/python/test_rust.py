@@ -7,22 +7,14 @@ import os
 import pathlib
 import re
 import shutil
-import subprocess
 import tempfile
 
 import numpy
 import pytest
+from commands import ROOT, run
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
 CARGO = os.environ.get("CARGO", "cargo")
 VERSION = re.search(r'^version = "([\d.]+)"', (ROOT / "Cargo.toml").read_text(), re.M)[1]
-
-
-def run(*command, check=True, env=None, **more):
-    environment = {**os.environ, **(env or {})}
-    done = subprocess.run([str(c) for c in command], capture_output=True, text=True, env=environment, **more)
-    assert not check or done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
-    return done
 
 
 @pytest.fixture(scope="module")

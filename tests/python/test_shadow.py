@@ -8,7 +8,8 @@ import sys
 
 import pytest
 
-from test_cuda_sim import BUILT, HEADERS, KERNELS, NULLS, RUNTIME, SIM, WORKERS, compile_once, compile_program, driver, list_programs, run, sim  # noqa: F401
+from commands import BUILT, run
+from test_cuda_sim import HEADERS, KERNELS, NULLS, RUNTIME, SIM, WORKERS, compile_once, compile_program, list_programs, sim  # noqa: F401
 
 SCHEDULES = ["lazy", "threads"]
 

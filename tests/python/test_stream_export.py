@@ -7,7 +7,7 @@ import textwrap
 
 import pytest
 
-from test_sync import BUILT, built, run  # noqa: F401
+from commands import BUILT, run
 
 PRELUDE = """
 import ctypes as c, gc, os, sys, threading, time

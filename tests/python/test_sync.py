@@ -4,84 +4,19 @@ driver's calls failing once, and with each of the calls that make order left out
 import concurrent.futures
 import json
 import os
-import pathlib
 import re
 import shutil
-import subprocess
-import sysconfig
 
 import pytest
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-TESTS = ROOT / "capi-tests/sync"
-BUILT = ROOT / "target/release"
-SITE = pathlib.Path(sysconfig.get_path("purelib"))
+from commands import BUILT, ROOT, SITE, TESTS, Built, libdir, output_of, run
+
 SCHEDULES = ["eager", "lazy", "random:7", "threads"]
 WORKERS = os.cpu_count() or 1
 PROGRAMS = ["exchange", "produce", "capture", "events", "arrow", "copies", "hip", "release"]
 
 
-def run(*command, check=True, timeout=120, **more):
-    environment = {**os.environ, **more.pop("env", {})}
-    done = subprocess.run(
-        [str(word) for word in command], capture_output=True, text=True, env=environment, timeout=timeout, **more
-    )
-    assert not check or done.returncode == 0, f"{command}: {done.returncode}\n{done.stdout}\n{done.stderr}"
-    return done
-
-
-class Built:
-    """The programs, and how to run them."""
-
-    def __init__(self, folder, driver):
-        self.folder = folder
-        self.driver = driver
-        self.shim = folder / "libshim.so"
-        (folder / "libcai.so.1").symlink_to(BUILT / "libcai.so")
-        self.compile_shim(self.shim)
-        self.hip = folder / "libhip.so"
-        self.compile_shim(
-            self.hip, "-DHIP", TESTS / "hip_on_cuda.c", "-isystem", SITE / "nvidia/cu13/include", "-L", driver, "-lcuda",
-        )  # fmt: skip
-        self.drivers = {"CAI_CUDA_DRIVER": str(self.shim), "CAI_HIP_DRIVER": str(self.hip)}
-
-    def compile_shim(self, target, *flags):
-        run(
-            "gcc", "-std=gnu11", "-g", "-O1", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC",
-            TESTS / "shim.c", *flags, "-o", target, "-ldl",
-        )  # fmt: skip
-
-    def shim_without(self, function):
-        """A driver that lacks a function."""
-        target = self.folder / f"libshim_without_{function}.so"
-        if not target.exists():
-            self.compile_shim(target, f"-D{function}=without_{function}")
-        return target
-
-    def program(self, name):
-        target = self.folder / name
-        return target if target.exists() else self.compile(TESTS / f"{name}.c", target)
-
-    def compile(self, source, target):
-        language = ["g++", "-std=c++17"] if source.suffix == ".cpp" else ["gcc", "-std=gnu11"]
-        run(
-            *language, "-g", "-O1", "-Wall", "-Wextra", "-Werror", "-rdynamic",
-            "-isystem", SITE / "nvidia/cu13/include", "-I", ROOT / "include", "-I", ROOT / "cuda-sim/include",
-            "-I", TESTS, source, "-o", target, "-L", BUILT, "-lcai", "-L", self.driver, "-lcuda",
-            "-lpthread", "-ldl", f"-Wl,-rpath,{self.folder}",
-        )  # fmt: skip
-        return target
-
-    def run(self, program, *words, schedule="lazy", devices=2, check=True, **env):
-        env = {**self.drivers, **env}
-        return run(
-            BUILT / "cuda-sim", "run", "--print=exit", f"--schedule={schedule}", f"--devices={devices}", "--",
-            self.program(program), *words, check=check, env=env,
-        )  # fmt: skip
-
-    def cases(self, program):
-        return self.run(program, "list").stdout.split()
-
+class Programs(Built):
     def each(self, program, jobs, *command):
         """Runs cases, each in a child of a process that has the libraries loaded. Jobs are lines: a case, and perhaps
         `calls` or a value of SHIM. Returns the exit status and the output of each."""
@@ -111,17 +46,12 @@ class Built:
 
 @pytest.fixture(scope="session")
 def built(tmp_path_factory):
-    driver = run(BUILT / "cuda-sim", "libdir").stdout.strip()
-    return Built(tmp_path_factory.mktemp("sync"), driver)
+    return Programs(tmp_path_factory.mktemp("sync"), libdir())
 
 
 def everywhere(work, jobs):
     with concurrent.futures.ThreadPoolExecutor(4) as pool:
         return list(pool.map(lambda job: work(*job), jobs))
-
-
-def output_of(done):
-    return f"{done.returncode}\n{done.stdout[-2000:]}\n{done.stderr[-3000:]}"
 
 
 # What version 3 of the specification says about streams, the rule (docs/src/specification.md), and the cases that test it.

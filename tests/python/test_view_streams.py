@@ -4,7 +4,6 @@ an error if work on a view is not ordered."""
 import pytest
 
 from test_stream_export import python
-from test_sync import built  # noqa: F401
 
 VIEWS = """
     sys.path.insert(0, str(P.ROOT / "python"))

@@ -8,27 +8,18 @@ import re
 import shlex
 import shutil
 import stat
-import subprocess
 import sys
 import tarfile
 import zipfile
 
 import pytest
+from commands import BIN, ROOT, run
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "capi-tests/package"
-BIN = ROOT / "build/venv/bin"
 VERSION = re.search(r'^version = "([\d.]+)"', (ROOT / "Cargo.toml").read_text(), re.M)[1]
 MAJOR = re.search(r"CAI_ABI_MAJOR (\d+)", (ROOT / "include/cai/status.h").read_text())[1]
 # Cargo builds where it has built before. The build requirements are those of this environment.
 SHARED = f"--config-settings=cmake.define.CAI_CARGO_TARGET_DIR={ROOT / 'target'}"
-
-
-def run(*command, check=True, **more):
-    environment = {**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}", **more.pop("env", {})}
-    done = subprocess.run([str(c) for c in command], capture_output=True, text=True, env=environment, **more)
-    assert not check or done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
-    return done
 
 
 def pip(*arguments, **more):
