@@ -18,7 +18,7 @@ ROOT = HERE.parents[1]
 
 # In C: cases, rules, race programs, and rows of tables that expand to cases. A name belongs to no file, so moving it is
 # no change.
-IN_C = re.compile(r"^\s*(CASE|PART|RULE|RACY|CORRECT|REMARK|ONE|OTHERS|OWNS|MORE_MODES)\(([^){]+)\)", re.MULTILINE)
+IN_C = re.compile(r"(?:^|\s)(CASE|PART|RULE|RACY|CORRECT|REMARK|ONE|OTHERS|OWNS|MORE_MODES)\(([^){]+)\)", re.MULTILINE)
 IN_ROWS = re.compile(r"^(\w+) (racy|correct|remark)\b", re.MULTILINE)
 IN_RUST = re.compile(r"#\[test\]\s+(?:#\[[^\]]+\]\s+)*(?:pub )?fn (\w+)")
 IN_PYTHON = re.compile(r"^def (test_\w+)", re.MULTILINE)
