@@ -1,5 +1,6 @@
 /* Sizes, offsets and constants of the header, as C sees them. The Rust side asserts the same
- * numbers. */
+ * numbers.
+ * run: plain asan valgrind */
 #include "cai_test.h"
 
 #define SIZE(type, size) typedef char size_of_##type[sizeof(type) == (size) ? 1 : -1]

@@ -1,5 +1,6 @@
 /* The lifetime of arrays: sharing, creating, attaching and releasing, and no reference is lost or
- * duplicated on any failing path. */
+ * duplicated on any failing path.
+ * run: plain asan valgrind ages */
 #include "cai_test.h"
 
 static void borrowed(void) {

@@ -1,5 +1,6 @@
 /* Arrow structures from arrays: types, levels, masks, what Arrow cannot express; the life of owner,
- * parents and children in any order of release; and the way back. */
+ * parents and children in any order of release; and the way back.
+ * run: plain asan valgrind */
 #include "arrow_test.h"
 
 static int destroyed;

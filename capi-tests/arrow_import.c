@@ -1,5 +1,6 @@
 /* Arrays from Arrow: types, levels, nulls, offsets, devices, events; and that each array and schema
- * is released exactly once. */
+ * is released exactly once.
+ * run: plain asan valgrind */
 #include "arrow_test.h"
 
 /* Imports, and releases the schema, which stays the caller's. */

@@ -1,5 +1,6 @@
 /* Copies of arrays to and from host memory: layouts, buffers, what is refused, and owners. Those of
- * arrays on a device are in sync/copies.c. */
+ * arrays on a device are in sync/copies.c.
+ * run: plain asan valgrind */
 #include "cai_test.h"
 
 #define REFUSED(status, path, call)                    \

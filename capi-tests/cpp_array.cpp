@@ -1,4 +1,5 @@
 // cai.hpp: owners, arrays and views. Every reference is released exactly once, exceptions or not.
+// run: plain asan valgrind ages clang
 #include <cai/cai.hpp>
 
 #include "cai_test.h"

@@ -1,4 +1,5 @@
 // cai.hpp: owners of C++ objects and errors. Each object is destroyed once, on every path.
+// run: plain asan valgrind ages
 #include <cai/cai.hpp>
 
 #include "cai_test.h"

@@ -1,5 +1,6 @@
 // cai::consumer, make, produce, attach and release_after, where no driver is needed. With one:
 // capi-tests/sync.
+// run: plain asan valgrind
 #include "cai_test.h"
 
 #include <cai/cai.hpp>

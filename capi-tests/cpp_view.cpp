@@ -1,5 +1,6 @@
 // cai.hpp: views. Which arrays they refuse with which status, which elements they find, and that
 // they hold no reference.
+// run: plain asan valgrind ages
 #include <cai/cai.hpp>
 
 #include "cai_test.h"

@@ -1,4 +1,5 @@
-/* Structured types: measured, compared, searched, read from text, and refused rule by rule. */
+/* Structured types: measured, compared, searched, read from text, and refused rule by rule.
+ * run: plain asan valgrind ages */
 #include "cai_test.h"
 
 static cai_field field(const char *name, const char *typestr) {

@@ -1,4 +1,5 @@
-/* Exports as DLPack tensors, round trips, and the deletion of tensors on every path. */
+/* Exports as DLPack tensors, round trips, and the deletion of tensors on every path.
+ * run: plain asan valgrind ages */
 #include "dlpack_test.h"
 
 /* --- out */

@@ -1,4 +1,5 @@
-/* Imports of DLPack tensors: every refusal with its field, and every type in both directions. */
+/* Imports of DLPack tensors: every refusal with its field, and every type in both directions.
+ * run: plain asan valgrind ages */
 #include "dlpack_test.h"
 
 /* --- in */

@@ -1,5 +1,6 @@
 /* The grammar of typestr: what is taken and how it is taken apart, what is refused and why, and
- * that what is formatted reads back. tests/python holds the same parser against NumPy. */
+ * that what is formatted reads back. tests/python holds the same parser against NumPy.
+ * run: plain asan valgrind */
 #include "cai_test.h"
 
 static void takes(const char *typestr, char kind, int64_t itemsize, int64_t bits, int32_t unit,

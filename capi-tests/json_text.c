@@ -1,4 +1,5 @@
-/* The array interface as JSON text: members, sizes of buffers, what it cannot express. */
+/* The array interface as JSON text: members, sizes of buffers, what it cannot express.
+ * run: plain asan valgrind */
 #include "cai_test.h"
 
 #include <inttypes.h>

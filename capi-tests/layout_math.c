@@ -1,5 +1,6 @@
 /* Counts, sizes, spans, contiguity, strides and overlap on hand-picked arrays. The property tests
- * hold the same functions against a big-integer model. */
+ * hold the same functions against a big-integer model.
+ * run: plain asan valgrind */
 #include "cai_test.h"
 
 static cai_array make(int32_t ndim, const int64_t *shape, const int64_t *strides,

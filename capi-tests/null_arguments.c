@@ -1,5 +1,6 @@
 /* NULL for every required pointer of every function is a status that names the parameter, never a
- * crash, with and without a cai_error to write to. */
+ * crash, with and without a cai_error to write to.
+ * run: plain asan valgrind */
 #include "cai_test.h"
 
 #define REFUSES(name, call)                          \

@@ -2,6 +2,7 @@
  * Chains of owners: each link holds the next one, and the release of the first destroys them all.
  * That must not take more stack the longer the chain is, whatever the links are made of; and what a
  * link promises about the order of its parts holds at any depth.
+ * run: plain asan valgrind
  */
 #define _POSIX_C_SOURCE 200809L
 #include "cai_test.h"

@@ -1,4 +1,5 @@
-/* Owners: the library's own, a producer's own in front of its object, and broken tables. */
+/* Owners: the library's own, a producer's own in front of its object, and broken tables.
+ * run: plain asan valgrind ages */
 #include "cai_test.h"
 
 /* A producer's object with a count of its own. */

@@ -1,4 +1,5 @@
-/* The functions for Python objects in a process without Python. */
+/* The functions for Python objects in a process without Python.
+ * run: plain asan valgrind */
 #include "cai_test.h"
 
 int main(void) {

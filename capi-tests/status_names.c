@@ -1,4 +1,5 @@
-/* Every status has its name and a sentence; an unknown one has both too. */
+/* Every status has its name and a sentence; an unknown one has both too.
+ * run: plain asan valgrind */
 #include "cai_test.h"
 
 /* A consumer or a plug-in reports as the library does. */

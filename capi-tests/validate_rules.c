@@ -1,5 +1,6 @@
 /* Every rule of the array, broken one at a time: its status, its field, both values. And what is
- * unusual but right passes. */
+ * unusual but right passes.
+ * run: plain asan valgrind ages */
 #include "cai_test.h"
 
 static cai_array a;

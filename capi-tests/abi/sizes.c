@@ -5,6 +5,7 @@
  *
  * The program is built with the headers of two ages and runs with the library of two ages. It knows
  * no size but those of the first release.
+ * run: asan ages later; flags -std=gnu99
  */
 #if !defined(_GNU_SOURCE)
 #define _GNU_SOURCE

@@ -2,6 +2,7 @@
  * Every function that allocates, with the n-th allocation failing, for every n: the status says so,
  * nothing has changed hands, nothing leaks, and the next call works. Stands in for malloc, so it is
  * a program of its own.
+ * run: plain; flags -std=gnu99
  */
 #include "cai_test.h"
 

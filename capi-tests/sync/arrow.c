@@ -2,6 +2,9 @@
  * Arrow's event: what is pending on an array's stream is an event of the exported structure, and
  * consumers of an imported one wait for the event, which is all that is known. Whether waits are
  * missing is found by the race checker, and by the data.
+ * run: sim asan valgrind refuse; gpu
+ * run: omit a_consumer_of_arrow_waits_for_the_event a_mask_on_another_stream an_unknown_stream
+ * run: omit an_imported_array
  */
 #include "sync_test.h"
 

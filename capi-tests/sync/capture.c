@@ -1,5 +1,8 @@
 /* Streams that are being captured: what is possible, what is refused, and that no capture is ever
- * broken. */
+ * broken.
+ * run: sim asan valgrind refuse; gpu
+ * run: omit both_in_one_capture joining_a_capture waiting_from_inside_a_capture around_a_launch
+ * run: omit producers_in_a_capture */
 #include "sync_test.h"
 
 static CUgraphExec end_capture(CUstream stream) {

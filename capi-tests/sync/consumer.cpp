@@ -1,4 +1,5 @@
 // cai::consumer whose end fails (SHIM) where it cannot be reported: the work is done afterwards.
+// run: sim eager lazy random:7 threads; devices 2; with SHIM= cuEventRecord:1:400; arguments 0 1 2
 #include <cai/cai.hpp>
 
 #include <atomic>

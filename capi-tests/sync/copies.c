@@ -1,6 +1,8 @@
 /*
  * cai_array_copy_to_host and cai_array_copy_from_host of arrays on a device: after the pending
  * work, before the producer's next work, and whether the call returns before the copies are done.
+ * run: sim asan valgrind refuse
+ * run: omit page_locked_memory_on_a_stream
  */
 #include "sync_test.h"
 

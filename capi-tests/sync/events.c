@@ -3,6 +3,8 @@
  * the CUDA Array Interface on `stream` alone does not record `event` again, so only a read-only
  * array, which only its producer writes, lets readers wait for the event. With
  * CAI_STREAM_UNKNOWN the event is all that is known.
+ * run: sim asan valgrind refuse; gpu
+ * run: omit readers_and_writers_of_an_unknown_stream graph_of_a_reader_of_a_read_only_array
  */
 #include "sync_test.h"
 

@@ -1,4 +1,9 @@
-/* Begin and end, between every kind of stream: what the data and the race checker say. */
+/* Begin and end, between every kind of stream: what the data and the race checker say.
+ * run: sim asan valgrind refuse; gpu
+ * run: omit handles blocking_handles two_devices two_contexts legacy_producer legacy_consumer
+ * run: omit legacy_of_two_devices per_thread_producer legacy_in_either per_thread_mask_in_either
+ * run: omit conservative_in_either_context event_of_an_unknown_stream
+ * run: omit events_of_a_context_that_came_back */
 #include "sync_test.h"
 
 /* Write, read, write, write by the consumer, read: each has to wait for the one before. */

@@ -1,4 +1,8 @@
-/* Arrays of ROCm devices: ordered with HIP, beside arrays of CUDA. HIP is hip_on_cuda.c. */
+/* Arrays of ROCm devices: ordered with HIP, beside arrays of CUDA. HIP is hip_on_cuda.c.
+ * run: sim asan valgrind refuse
+ * run: omit handles two_devices legacy_consumer legacy_streams_of_two_devices legacy_in_either
+ * run: omit per_thread_producer legacy_in_either_by_memory per_thread_in_either
+ * run: omit page_locked_in_either the_host_waits both_streams_in_one_capture an_event_for_arrow */
 #define SHIM_VARIABLE "CAI_HIP_DRIVER"
 #define STATUS_OF_709 CAI_ERR_STREAM_HANDLE
 #include "sync_test.h"

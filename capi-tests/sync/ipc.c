@@ -2,6 +2,7 @@
  * Arrays between two processes: this one exports, and a child that it starts, this program again
  * with the name of a part, imports. They talk over a Unix socket, with file descriptors beside the
  * bytes.
+ * run: sim eager lazy random:7 threads; devices 2
  */
 #include "ipc_test.h"
 

@@ -1,6 +1,7 @@
 /*
  * Exports and imports while one call of the driver fails (SHIM): the functions return a status and
  * write nothing, give back what they had taken, and succeed when they are called again.
+ * run: refuse each 2 999
  */
 #include "ipc_test.h"
 

@@ -1,4 +1,5 @@
-/* Arrays with masks, and with fields, between two processes. */
+/* Arrays with masks, and with fields, between two processes.
+ * run: sim eager lazy random:7 threads; devices 2 */
 #include "ipc_test.h"
 
 enum { HALF = BYTES / 2 };

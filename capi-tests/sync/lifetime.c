@@ -1,5 +1,6 @@
 /* Owners that go when a stream gets there, in unkind surroundings: callbacks that call back, that
- * exit; two copies of the library; forks. */
+ * exit; two copies of the library; forks.
+ * run: sim lazy threads; devices 2 */
 #include "sync_test.h"
 
 #include <sys/wait.h>

@@ -1,4 +1,6 @@
-/* The producer's side, lifetime on streams, and what the driver knows about memory. */
+/* The producer's side, lifetime on streams, and what the driver knows about memory.
+ * run: sim asan valgrind refuse; gpu
+ * run: omit join_7_9_15_into_3 release_after_work */
 #include "sync_test.h"
 
 CASE(join_7_9_15_into_3) {

@@ -2,6 +2,7 @@
  * A release never comes before the work. Each case releases a reference in one way, in one state of
  * captures, while work is held at a gate: nothing is destroyed until the gate is open, whatever the
  * driver answers meanwhile, and afterwards exactly once.
+ * run: sim asan valgrind refuse documented
  */
 #include "sync_test.h"
 

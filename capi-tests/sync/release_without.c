@@ -3,6 +3,8 @@
  * during the release and a while after it, `any_threads` for ever. Only the library misses it. With
  * `_foreign` behind it, the owners are another library's, which have no memory for the release.
  * The library has loaded the driver before: without it, nothing says whether a stream is captured.
+ * run: sim lazy; devices 2
+ * run: with WITHOUT= memory threads any_threads memory_foreign threads_foreign any_threads_foreign
  */
 #define _GNU_SOURCE
 #define WITHOUT

@@ -2,6 +2,7 @@
  * Many threads order streams of two devices all the time: `stress THREADS PAIRS [STREAMS]`. Each
  * thread reads and writes one of the buffers that it shares with others; what is in them is checked
  * now and then.
+ * run: sim eager lazy random:7 threads; devices 2; gpu
  */
 #include "sync_test.h"
 
