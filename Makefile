@@ -382,12 +382,13 @@ mutants-random: target-link $(VENV)/ready lib sim
 
 C_FILES = $(shell git ls-files '*.c' '*.h' '*.cpp' '*.hpp' | xargs grep -L '^ \* Generated from the sources of libcai')
 
-# Style: rustfmt and clippy with warnings denied, clang-format for C and C++.
-lint: $(VENV)/ready ## runs rustfmt, clippy and clang-format (1 minute)
+# Style: rustfmt and clippy with warnings denied, clang-format for C and C++; and the licence of every file.
+lint: $(VENV)/ready ## runs rustfmt, clippy, clang-format, reuse (1 minute)
 	$(CARGO) fmt --check
 	$(CARGO) clippy -q --workspace --all-targets -- -D warnings
 	$(CARGO) clippy -q -p libcai --features cudarc --all-targets -- -D warnings
 	$(BIN)/clang-format --dry-run --Werror $(C_FILES)
+	$(PY) -m reuse lint --lines
 
 format: $(VENV)/ready ## formats Rust, C and C++
 	$(CARGO) fmt

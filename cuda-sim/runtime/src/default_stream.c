@@ -3,8 +3,6 @@
  * once with PER_THREAD_DEFAULT_STREAM 0, for the plain names, where 0 is the legacy stream; and
  * once with 1, for the names ending in _ptsz and _ptds that programs built with
  * CUDA_API_PER_THREAD_DEFAULT_STREAM call, where 0 is the thread's own stream.
- *
- * SPDX-License-Identifier: MIT OR Apache-2.0
  */
 #include "runtime.h"
 

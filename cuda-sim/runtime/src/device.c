@@ -3,8 +3,6 @@
  *
  * The current device is the device of the driver's current context. A thread without one gets the
  * primary context of the device that it chose, on the first call that needs a context.
- *
- * SPDX-License-Identifier: MIT OR Apache-2.0
  */
 #include "runtime.h"
 

@@ -1,8 +1,6 @@
 /*
  * device_properties.h: the fields of cudaDeviceProp that are attributes of the device:
  * PROPERTY(field, number of the attribute, the attribute's name after cudaDevAttr).
- *
- * SPDX-License-Identifier: MIT OR Apache-2.0
  */
 PROPERTY(sharedMemPerBlock, 8, MaxSharedMemoryPerBlock)
 PROPERTY(regsPerBlock, 12, MaxRegistersPerBlock)

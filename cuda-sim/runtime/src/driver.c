@@ -2,8 +2,6 @@
  * driver.c: finds libcuda.so.1 and its functions, on the first call that needs them. Nothing
  * happens when this library is loaded: programs may link with it and never use a GPU, or fork
  * before they do.
- *
- * SPDX-License-Identifier: MIT OR Apache-2.0
  */
 #define _GNU_SOURCE
 #include "runtime.h"

@@ -2,8 +2,6 @@
  * driver_functions.h: the functions of libcuda.so.1 that the runtime calls: DRIVER_FUNCTION(name,
  * parameters). Names are those of the library's symbols, so with the suffix of the version that has
  * these parameters. Functions without a _ptsz suffix are always given an explicit stream handle.
- *
- * SPDX-License-Identifier: MIT OR Apache-2.0
  */
 DRIVER_FUNCTION(cuInit, (unsigned flags))
 DRIVER_FUNCTION(cuDriverGetVersion, (int *version))

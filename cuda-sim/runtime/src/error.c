@@ -1,7 +1,5 @@
 /*
  * error.c: the last error of each thread, and the names of errors.
- *
- * SPDX-License-Identifier: MIT OR Apache-2.0
  */
 #include "runtime.h"
 

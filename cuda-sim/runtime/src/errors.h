@@ -1,8 +1,6 @@
 /*
  * errors.h: every cudaError_t of CUDA 12.9 and 13.5: ERROR(name, number, description). Where the
  * driver has the same error, its CUresult has the same number.
- *
- * SPDX-License-Identifier: MIT OR Apache-2.0
  */
 ERROR(cudaSuccess, 0, "no error")
 ERROR(cudaErrorInvalidValue, 1, "invalid argument")

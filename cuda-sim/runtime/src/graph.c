@@ -3,8 +3,6 @@
  *
  * Node parameters of the runtime name kernels by host address and copies by kind, and no context;
  * the driver's name functions, memory types, and the context, which is the current one.
- *
- * SPDX-License-Identifier: MIT OR Apache-2.0
  */
 #include "runtime.h"
 

@@ -1,7 +1,5 @@
 /*
  * kernel.c: launch configurations, attributes of kernels, variables and libraries.
- *
- * SPDX-License-Identifier: MIT OR Apache-2.0
  */
 #include "runtime.h"
 

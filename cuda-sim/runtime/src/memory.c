@@ -1,8 +1,6 @@
 /*
  * memory.c: allocation, pools, pointers, sharing between processes, and the translation of copies.
  * Copies and fills themselves are in default_stream.c.
- *
- * SPDX-License-Identifier: MIT OR Apache-2.0
  */
 #include "runtime.h"
 

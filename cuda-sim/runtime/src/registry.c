@@ -3,8 +3,6 @@
  *
  * Code from nvcc registers its device code ("fat binaries") and the host addresses of its kernels
  * and variables, before main. The device code is loaded into a context at the first use in it.
- *
- * SPDX-License-Identifier: MIT OR Apache-2.0
  */
 #include "runtime.h"
 

@@ -2,8 +2,6 @@
  * runtime.h: declarations that the files of this library share. The runtime has little state of its
  * own: the device of each thread, its last error, the primary contexts that it retained, and the
  * kernels that programs registered. Everything else is in the driver.
- *
- * SPDX-License-Identifier: MIT OR Apache-2.0
  */
 #ifndef CUDART_RUNTIME_H
 #define CUDART_RUNTIME_H

@@ -1,7 +1,5 @@
 /*
  * stream.c: streams and events, but for what depends on the default stream (default_stream.c).
- *
- * SPDX-License-Identifier: MIT OR Apache-2.0
  */
 #include "runtime.h"
 

@@ -4,8 +4,6 @@
  * tests/layout_check.c compares every one of them with NVIDIA's headers where those are present.
  *
  * CUDART_MAJOR (12 or 13) selects the layouts that differ between the two.
- *
- * SPDX-License-Identifier: MIT OR Apache-2.0
  */
 #ifndef CUDART_TYPES_H
 #define CUDART_TYPES_H

@@ -2,8 +2,6 @@
  * unsupported.c: functions that exist so that programs link and load, and answer
  * cudaErrorNotSupported: arrays, textures and surfaces; graphics; memory and semaphores of other
  * APIs; green contexts; the driver's log.
- *
- * SPDX-License-Identifier: MIT OR Apache-2.0
  */
 #include "runtime.h"
 

@@ -1,7 +1,5 @@
 /*
  * capture.c: capturing a stream, building a graph by hand, and launching both.
- *
- * SPDX-License-Identifier: MIT OR Apache-2.0
  */
 #include "test.h"
 

@@ -1,7 +1,5 @@
 /*
  * devices.c: the device of each thread, and attributes of devices.
- *
- * SPDX-License-Identifier: MIT OR Apache-2.0
  */
 #include "test.h"
 

@@ -1,7 +1,5 @@
 /*
  * errors.c: names, the last error of each thread, and what an unknown number becomes.
- *
- * SPDX-License-Identifier: MIT OR Apache-2.0
  */
 #include "test.h"
 

@@ -1,8 +1,6 @@
 /*
  * kernels.c: registration as nvcc's code does it, and launches. On the simulated driver a host
  * function replaces one of the kernels; the other has none, and its launch fails.
- *
- * SPDX-License-Identifier: MIT OR Apache-2.0
  */
 #include "test.h"
 

@@ -2,8 +2,6 @@
  * layout_check.c: compares types.h, errors.h and device_properties.h with NVIDIA's headers.
  * Compiles where every size, offset and number is the same; there is nothing to run. Without
  * NVIDIA's headers it checks nothing.
- *
- * SPDX-License-Identifier: MIT OR Apache-2.0
  */
 #if __has_include(<cuda_runtime_api.h>) && __has_include(<cuda.h>)
 

@@ -1,7 +1,5 @@
 /*
  * memory.c: every kind of memory, copies and fills between them, and what is said about pointers.
- *
- * SPDX-License-Identifier: MIT OR Apache-2.0
  */
 #include "test.h"
 

@@ -1,7 +1,5 @@
 /*
  * no_driver.c: without libcuda.so.1, every function returns an error, and none crashes.
- *
- * SPDX-License-Identifier: MIT OR Apache-2.0
  */
 #include "test.h"
 

@@ -1,7 +1,5 @@
 /*
  * streams.c: streams, events, callbacks, and the two default streams.
- *
- * SPDX-License-Identifier: MIT OR Apache-2.0
  */
 #include "test.h"
 

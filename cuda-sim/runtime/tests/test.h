@@ -1,7 +1,5 @@
 /*
  * test.h: the functions that the tests call, declared without NVIDIA's headers, and assertions.
- *
- * SPDX-License-Identifier: MIT OR Apache-2.0
  */
 #ifndef TEST_H
 #define TEST_H
