@@ -404,12 +404,17 @@ dist-test: ## tests what `make dist` built on other systems (1 hour, 10 GB)
 
 # PREFIX and DESTDIR as usual. Needs cargo, a C compiler and CMake; no Python.
 install: FORCE ## installs the library (40 seconds): PREFIX=/usr/local
-	@$(INSTALL) install
+	@$(ALONE) PREFIX="$(PREFIX)" DESTDIR="$(DESTDIR)" LIBDIR="$(LIBDIR)" CMAKE="$(CMAKE)" tools/install.sh
 
-uninstall: FORCE ## removes it again: with the same variables
-	@$(INSTALL) uninstall
-
-INSTALL = $(ALONE) PREFIX="$(PREFIX)" DESTDIR="$(DESTDIR)" LIBDIR="$(LIBDIR)" CMAKE="$(CMAKE)" tools/install.sh
+# Removes these files, and the library's own folders if they are empty then.
+INSTALLED := share/licenses/cai/LICENSE-APACHE share/licenses/cai/LICENSE-MIT share/licenses/cai/LICENSE-THIRD-PARTY \
+    $(wildcard include/cai/*)
+INSTALLED_LIB = libcai.a libcai.so libcai.so.$(shell sed -n 's/.*CAI_ABI_MAJOR.*= \(.*\);/\1/p' src/abi/version.rs) \
+    libcai.so.$(shell sed -n '/^version = /{s/.*"\(.*\)"/\1/p;q}' Cargo.toml) pkgconfig/cai.pc \
+    $(addprefix cmake/cai/,caiConfig.cmake caiConfigVersion.cmake caiTargets.cmake)
+uninstall: ## removes it again: with the same variables
+	@cd "$(DESTDIR)$(PREFIX)" && rm -f $(INSTALLED) $(addprefix $(LIBDIR)/,$(INSTALLED_LIB)) && \
+	    rmdir --ignore-fail-on-non-empty share/licenses/cai include/cai $(LIBDIR)/cmake/cai
 
 # The simulated driver, for use elsewhere: bin/cuda-sim, its manual page, its libraries in lib/cuda-sim,
 # include/cudasim.h.
