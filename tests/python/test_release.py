@@ -44,7 +44,7 @@ def copy(tmp_path):
     assert set(release.COMMANDS) == {*release.PARTS_BEFORE, *release.PARTS_AFTER}
     folder = tmp_path / "copy"
     for name in tracked():
-        if not name.startswith(("interop/", "cuda-sim/tests/", "capi-tests/")):
+        if not name.startswith(("cuda-sim/tests/", "capi-tests/")):
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / name, folder / name)
     change = folder / "CHANGELOG.md"
@@ -65,7 +65,7 @@ def test_places():
     """Each place of the version is known, so a release changes all of them."""
     known = {name for name, _ in release.PLACES} | set(release.LOCKS)
     # Histories, other packages' versions, and requests for a version that stay right.
-    others = {"CHANGELOG.md", "abi/nodes.txt", "interop/host/requirements.txt", "Makefile", "docs/src/performance.md",
+    others = {"CHANGELOG.md", "abi/nodes.txt", "interop/host/requirements.txt", "interop/rules.mk", "docs/src/performance.md",
               "tests/python/test_package.py"}  # fmt: skip
     for name in tracked():
         if name in others:
@@ -97,62 +97,10 @@ def test_a_release(copy):
     # Cargo agrees with its lock file.
     done = subprocess.run(["cargo", "tree", "--locked", "--offline"], cwd=copy, capture_output=True, text=True)
     assert done.returncode == 0 and f"libcai-c v{NEXT}" in done.stdout, done.stderr
-    # There is nothing to release then.
+    # There is nothing to release then, and nothing changes.
     again = make_release(copy, f"{MAJOR}.{MINOR}.{PATCH + 2}", f"SKIP={ALL}")
-    assert again.returncode != 0 and "(unreleased)" in again.stderr
-
-
-def test_a_release_of_the_present_version(copy):
-    """The version stands in all places already, and only its date is missing."""
-    assert make_release(copy, VERSION, f"SKIP={ALL}").returncode == 0
-    assert git(copy, "tag") == f"v{VERSION}"
-
-
-def test_a_dry_run(copy):
-    head = git(copy, "rev-parse", "HEAD")
-    done = make_release(copy, NEXT, "DRY_RUN=1")
-    assert done.returncode == 0 and f"{VERSION} becomes {NEXT}" in done.stdout and "make dist-test" in done.stdout
-    assert git(copy, "status", "--porcelain") == "" and git(copy, "rev-parse", "HEAD") == head and not git(copy, "tag")
-
-
-def refused(copy, version, *variables):
-    head = git(copy, "rev-parse", "HEAD")
-    done = make_release(copy, version, *(variables or [f"SKIP={ALL}"]))
-    assert done.returncode != 0 and git(copy, "rev-parse", "HEAD") == head
-    assert "Traceback" not in done.stderr
-    return done.stderr
-
-
-def test_what_is_refused(copy):
-    assert "expected three numbers" in refused(copy, "")
-    assert "expected three numbers" in refused(copy, "1.2")
-    assert f"expected {VERSION} or later" in refused(copy, "0.0.1")
-    assert "expected some of" in refused(copy, NEXT, "SKIP=all")
-    (copy / "new.txt").write_text("")
-    assert "not committed" in refused(copy, NEXT)
-    (copy / "new.txt").unlink()
-    git(copy, "tag", f"v{NEXT}")
-    assert f"the tag v{NEXT} exists" in refused(copy, NEXT)
-    git(copy, "tag", "--delete", f"v{NEXT}")
-    cargo = copy / "Cargo.toml"
-    cargo.write_text(cargo.read_text().replace(f'version = "{VERSION}"', 'version = "9.9.9"', 1))
-    commit(copy)
-    assert "9.9.9 in Cargo.toml" in refused(copy, NEXT)
-    git(copy, "revert", "--no-edit", "HEAD")
-    git(copy, "checkout", "--quiet", "--detach")
-    assert "on no branch" in refused(copy, NEXT)
-
-
-def test_a_part_that_fails(copy):
-    """Nothing is tagged, and the command that undoes the rest stands in the message."""
-    makefile = copy / "Makefile"
-    makefile.write_text(re.sub(r"^lint:.*\n", "lint:\n\tfalse\n\nunused:\n", makefile.read_text(), flags=re.M))
-    commit(copy)
-    stderr = refused(copy, NEXT, "SKIP=test abi dist dist-test")
-    assert "make lint: failed" in stderr and git(copy, "tag") == ""
-    undo = re.search(r"git (reset --hard \w+)", stderr)[1]
-    git(copy, *undo.split())
-    assert git(copy, "status", "--porcelain") == "" and release.HEADING.search((copy / "CHANGELOG.md").read_text())
+    assert again.returncode != 0 and "(unreleased)" in again.stderr and "Traceback" not in again.stderr
+    assert git(copy, "tag") == f"v{NEXT}" and git(copy, "status", "--porcelain") == ""
 
 
 def test_files_of_the_repository():
@@ -160,7 +108,8 @@ def test_files_of_the_repository():
         assert (ROOT / name).stat().st_size > 300
     folder = ROOT / ".github"
     assert {path.stem for path in (folder / "ISSUE_TEMPLATE").iterdir()} >= {"bug", "config"}
-    targets = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.M))
+    rules = "".join(path.read_text() for path in (ROOT / "Makefile", *ROOT.glob("*/rules.mk")))
+    targets = set(re.findall(r"^([\w-]+):", rules, re.M))
     for workflow in (folder / "workflows").iterdir():
         text = workflow.read_text()
         called = set(re.findall(r"^ +- run: make ([\w-]+)", text, re.M))
