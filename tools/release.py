@@ -4,14 +4,14 @@
 2. Writes the version into all places, and the date into the change log and CITATION.cff.
 3. Runs `make lint` and `make test`, and records the interface in abi/released (`abi`); commits; runs `make dist` and
    `make dist-test`, which take what is committed.
-4. Makes an annotated tag, writes the release notes, lists the artefacts, and prints the commands that publish them.
+4. Makes an annotated tag, writes the release notes, and prints the commands that publish them.
 
 --dry-run (DRY_RUN=1) stops after the checks and shows what would change. --skip (SKIP="test dist") leaves parts out.
 """
 
 import argparse
 import datetime
-import hashlib
+import difflib
 import os
 import pathlib
 import re
@@ -142,13 +142,8 @@ def changes(version, date):
 def show(texts):
     for name, after in texts.items():
         print(f"  {name}")
-        old, new = read(name).splitlines(), after.splitlines()
-        for line in old:
-            if line not in new:
-                print(f"    - {line}")
-        for line in new:
-            if line not in old:
-                print(f"    + {line}")
+        lines = difflib.unified_diff(read(name).splitlines(), after.splitlines(), n=0, lineterm="")
+        print(*(f"    {line}" for line in lines if not line.startswith(("---", "+++", "@@"))), sep="\n")
 
 
 def run(part):
@@ -198,15 +193,6 @@ def release(version, skip):
         raise Refused(f"{refused}\nnothing was tagged; undo the release with: git reset --hard {before}")
 
 
-def artefacts():
-    files = sorted(path for path in (ROOT / "dist").rglob("*") if path.is_file()) if (ROOT / "dist").is_dir() else []
-    for path in files:
-        digest = hashlib.sha256(path.read_bytes()).hexdigest()
-        print(f"  {path.stat().st_size:>12,}  {digest[:16]}  {path.relative_to(ROOT)}")
-    if not files:
-        print("  none: dist/ is empty; `make dist` builds them")
-
-
 def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("version", help="for example 1.2.3")
@@ -229,8 +215,7 @@ def main(arguments=None):
     except Refused as refused:
         print(f"release: {refused}", file=sys.stderr)
         return 1
-    print(f"Tagged v{options.version}. Artefacts:")
-    artefacts()
+    print(f"Tagged v{options.version}. dist/SHA256SUMS lists the artefacts.")
     if skip:
         print(f"Not run: {', '.join(COMMANDS[part] for part in skip)}")
     print("Nothing was pushed or uploaded. To publish:")
