@@ -258,6 +258,10 @@ format: $(VENV)/ready ## formats Rust, C and C++
 dist: ## builds archives and wheels for users (30 minutes, 4 GB)
 	$(ALONE) PYTHON="$(PYTHON)" tools/dist/run.sh $(PARTS)
 
+build/dist-tools/venv/ready: tools/dist/requirements.txt
+	$(call environment,build/dist-tools/venv,-r $<)
+	@touch $@
+
 # What `make dist` built, as users install it, and once more in another folder: tools/dist/test.sh lists the PARTS.
 dist-test: ## tests what `make dist` built on other systems (1 hour, 10 GB)
 	$(ALONE) PYTHON="$(PYTHON)" tools/dist/test.sh $(PARTS)

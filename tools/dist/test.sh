@@ -25,39 +25,22 @@ inside() {
 }
 
 old() {
-    wanted=$(sed 's/#.*//' "$here/packages_old.txt" | tr '\n' ' ')
-    [ "$(cat "$folder/old-ready" 2>/dev/null)" != "$wanted" ] || return 0
-    # shellcheck disable=SC2086 # the words of the list
-    "$sources/tools/debian/unpack.sh" "$folder/old" bullseye $wanted
-    for name in proc sys dev tmp src libcai etc; do
-        mkdir -p "$folder/old/root/$name"
-    done
+    "$sources/tools/debian/root.sh" "$folder/old" bullseye "$here/packages_old.txt"
     # The links that installing Debian 11 makes.
     for name in bin sbin lib lib64; do
+        [ ! -L "$folder/old/root/$name" ] || continue
         mkdir -p "$folder/old/root/usr/$name"
         cp -a "$folder/old/root/$name/." "$folder/old/root/usr/$name/"
         rm -rf "$folder/old/root/$name"
         ln -s "usr/$name" "$folder/old/root/$name"
     done
     ln -sf dash "$folder/old/root/usr/bin/sh"
-    cp /etc/passwd /etc/group "$folder/old/root/etc/"
-    printf '%s\n' "$wanted" >"$folder/old-ready"
 }
 
 # Python's own files in the wheel for aarch64, in that system's Python.
 arm64() {
     root=$folder/arm64/root
-    wanted=$(sed 's/#.*//' "$here/packages_arm64.txt" | tr '\n' ' ')
-    if [ "$(cat "$folder/arm64-ready" 2>/dev/null)" != "$wanted" ]; then
-        # shellcheck disable=SC2086 # the words of the list
-        more_archs=arm64 "$sources/tools/debian/unpack.sh" "$folder/arm64" trixie $wanted
-        for name in proc sys dev tmp src libcai etc/ssl/certs; do
-            mkdir -p "$root/$name"
-        done
-        cp /etc/ssl/certs/ca-certificates.crt "$root/etc/ssl/certs/"
-        cp /etc/passwd /etc/group "$root/etc/"
-        printf '%s\n' "$wanted" >"$folder/arm64-ready"
-    fi
+    more_archs=arm64 "$sources/tools/debian/root.sh" "$folder/arm64" trixie "$here/packages_arm64.txt"
     "$here/emulate.sh" "$root/usr/bin/qemu-aarch64" true || {
         echo "Python for aarch64 is left out: no binfmt_misc in namespaces here, as Linux has from 6.7 on"
         return 0
@@ -93,9 +76,8 @@ same() {
     git archive --format=tar HEAD | tar -x -C "$again"
     # The tools are the same; mount points must be folders of their own.
     mkdir "$again/build/dist-tools"
-    for name in debian venv debian-ready venv-ready Cargo.toml; do
-        cp -al "build/dist-tools/$name" "$again/build/dist-tools/"
-    done
+    cp -al build/dist-tools/debian build/dist-tools/venv build/dist-tools/Cargo.toml "$again/build/dist-tools/"
+    touch "$again/build/dist-tools/venv/ready"
     SOURCE_DATE_EPOCH=$(git log -1 --format=%ct) "$again/tools/dist/run.sh" ${SAME:-$TARGETS} >/dev/null
     for file in "$again"/dist/*; do
         cmp "$file" "dist/$(basename "$file")"

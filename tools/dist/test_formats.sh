@@ -34,17 +34,11 @@ for path in map(pathlib.Path, sys.argv[1:]):
 EOF
 
 root=$folder/lintian/root
-if [ ! -x "$root/usr/bin/lintian" ]; then
-    # Beside what it names as needed: what every Debian has.
-    tools/debian/unpack.sh "$folder/lintian" trixie lintian bash coreutils dash diffutils findutils grep gzip libc-bin \
-        mawk sed tar util-linux xz-utils
-    mkdir -p "$root/proc" "$root/dev" "$root/tmp" "$root/debs"
-    : >"$root/dev/null"
-    cp /etc/passwd /etc/group "$root/etc/"
-    touch "$root/var/lib/dpkg/status"
-    ln -sf debian "$root/etc/dpkg/origins/default"
-    ln -sf mawk "$root/usr/bin/awk"
-fi
+tools/debian/root.sh "$folder/lintian" trixie tools/dist/packages_lintian.txt
+mkdir -p "$root/debs"
+touch "$root/dev/null" "$root/var/lib/dpkg/status"
+ln -sf debian "$root/etc/dpkg/origins/default"
+ln -sf mawk "$root/usr/bin/awk"
 rm -f "$root"/debs/*
 cp "$dist"/*.deb "$root/debs/"
 cat >"$root/debs/run" <<'EOF'

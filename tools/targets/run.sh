@@ -13,11 +13,7 @@ folder=$sources/build/targets
 mkdir -p "$folder"
 # Cargo looks through all folders below the sources but those of other packages. Wine's prefix has links to /.
 : >"$folder/Cargo.toml"
-wanted=$(cat "$here/debian.sh" "$here/../debian/"*.sh "$here/packages.txt")
-if [ "$(cat "$folder/ready" 2>/dev/null)" != "$wanted" ]; then
-    "$here/debian.sh" "$folder/debian" || exit 1
-    printf '%s\n' "$wanted" >"$folder/ready"
-fi
+more_archs=arm64 "$here/../debian/root.sh" "$folder/debian" trixie "$here/packages.txt" || exit 1
 failed=
 for part in "$@"; do
     [ "$part" != setup ] || continue
