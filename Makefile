@@ -32,7 +32,7 @@ PYTHON_INCLUDE = $(shell $(PY) -c "import sysconfig; print(sysconfig.get_path('i
 TEST_PARTS := test-python test-library test-simulator test-runtime test-loom
 
 .PHONY: all help demo test built-release built-debug $(TEST_PARTS) test-targets test-pythons gpu-test gpu-programs docs \
-    docs-serve lint header format install uninstall install-sim uninstall-sim release lib sim fuzz fuzz-targets fuzz-count \
+    docs-serve lint deny header format install uninstall install-sim uninstall-sim release lib sim fuzz fuzz-targets fuzz-count \
     mutants mutants-random clean dist dist-test target-link recipes FORCE
 
 all: lib
@@ -249,6 +249,16 @@ lint: $(VENV)/ready ## runs rustfmt, clippy, clang-format, reuse (1 minute)
 	$(CARGO) clippy -q -p libcai --features cudarc --all-targets -- -D warnings
 	$(BIN)/clang-format --dry-run --Werror $(C_FILES)
 	$(PY) -m reuse lint --lines
+
+# Licences and origins of all crates. In lint, every fresh clone would build cargo-deny first (1 minute of one core).
+DENY_VERSION := 0.20.2
+DENY := build/cargo-tools/deny-$(DENY_VERSION)
+$(DENY)/bin/cargo-deny:
+	@echo "Building cargo-deny $(DENY_VERSION) (2 minutes)"
+	@$(ALONE) env -u CARGO_TARGET_DIR $(CARGO) install -q --debug --locked --root $(DENY) cargo-deny@$(DENY_VERSION)
+
+deny: $(DENY)/bin/cargo-deny ## checks licences and origins of crates (2 minutes)
+	$< --all-features --locked check licenses bans sources
 
 format: $(VENV)/ready ## formats Rust, C and C++
 	$(CARGO) fmt
