@@ -23,13 +23,19 @@ LIBDIR ?= lib
 VENV := build/venv
 BIN  := $(CURDIR)/$(VENV)/bin
 PY   := $(BIN)/python
+# The simulated driver, as cuda-sim/ installs it. Exported: tests read it. Another one: CUDA_SIM_ROOT=its prefix.
+CUDA_SIM_ROOT ?= $(CURDIR)/build/sim
+export CUDA_SIM_ROOT
+SIM := "$(CUDA_SIM_ROOT)/bin/cuda-sim"
+MAKE_SIM = $(MAKE) --no-print-directory -C cuda-sim VENV="$(CURDIR)/$(VENV)" QUIET="$(QUIET)"
+HAS_SIM := $(wildcard cuda-sim/Makefile)
 # Where the environment's packages lie, NVIDIA's headers among them; known once there is one.
 SITE  = $(shell $(PY) -c "import sysconfig; print(sysconfig.get_path('purelib'))")
 
 PYTHON_INCLUDE = $(shell $(PY) -c "import sysconfig; print(sysconfig.get_path('include'))")
 
 # The longest first, for machines that cannot run all at once.
-TEST_PARTS := test-python test-library test-simulator test-runtime test-loom
+TEST_PARTS := test-python test-library $(if $(HAS_SIM),test-simulator) test-loom
 
 .PHONY: all help demo test built-release built-debug $(TEST_PARTS) test-targets test-pythons gpu-test gpu-programs docs \
     docs-serve lint deny header format install uninstall install-sim uninstall-sim release lib sim fuzz fuzz-targets fuzz-count \
@@ -93,18 +99,14 @@ else
 	@abi/link.sh "$(BUILT)"/libcai.a "$(BUILT)"/libcai.so $(CC)
 endif
 
-# A symbolic link, if it is missing: tests that run at the same time must not find it gone.
-link = test -L $(2) || ln -s $(1) $(2)
-
-# The simulated driver, the checker for real ones, its preloaded library, and the replacement runtime libraries.
+# Another simulator than that of cuda-sim/ is used as it is.
 sim: FORCE ## builds the simulated driver and the race checker (1 minute)
+ifeq ($(if $(HAS_SIM),$(CUDA_SIM_ROOT)),$(CURDIR)/build/sim)
 	@echo "Building the simulated driver$(if $(QUIET),, (one minute))"
-	@$(CARGO) build $(QUIET) --release -p cuda-sim -p cudasim-driver -p cudasim-redirect -p cudasim-shadow \
-	    -p cudasim-threads
-	@$(MAKE) -s -C cuda-sim/runtime OUT="$(BUILT)/runtime"
-	@$(call link,runtime/libcudart.so.12,"$(BUILT)"/libcudart.so.12)
-	@$(call link,runtime/libcudart.so.13,"$(BUILT)"/libcudart.so.13)
-	@$(call link,cuda-sim,"$(BUILT)"/cai-race)
+	@+$(MAKE_SIM) install PREFIX="$(CUDA_SIM_ROOT)" DESTDIR=
+else
+	@$(SIM) --version >/dev/null || { echo "CUDA_SIM_ROOT: expected the prefix of an installed cuda-sim" >&2; exit 1; }
+endif
 
 # --- the main targets -------------------------------------------------------------------------------------
 
@@ -126,20 +128,14 @@ built-release:
 built-debug:
 	$(ALONE) $(CARGO) test -q --no-run
 	$(ALONE) $(CARGO) test -q --no-run -p libcai
-	$(ALONE) $(CARGO) test -q --no-run -p cudasim-core
+	$(if $(HAS_SIM),$(ALONE) $(MAKE_SIM) built-debug)
 
 test-library:
 	$(ALONE) $(CARGO) test -q
 	$(ALONE) $(CARGO) test -q -p libcai
 
 test-simulator:
-	$(ALONE) $(CARGO) test -q -p cudasim-core
-
-test-runtime:
-	$(ALONE) $(MAKE) -s -C cuda-sim/runtime check OUT="$(BUILT)/runtime" \
-	    DRIVER="$(BUILT)" \
-	    NV_INCLUDE_12="$(SITE)/nvidia/cuda_runtime/include $(SITE)/nvidia/cu13/include" \
-	    NV_INCLUDE_13="$(SITE)/nvidia/cu13/include"
+	$(ALONE) $(MAKE_SIM) test-parts
 
 # Optimized for loom's sake, which runs each model many times. Link-time optimization, and optimized packages that only
 # other tests use, would take longer to build than the models run.
@@ -174,19 +170,15 @@ gpu-test: ## runs what needs a GPU, writes one report
 
 gpu-programs: $(VENV)/ready lib sim
 	mkdir -p build/gpu/simulated
-	cp "$(BUILT)"/libcuda.so build/gpu/simulated/libcuda.so.1
-	gcc -std=gnu11 -O1 -g -Wall -Wextra -isystem "$(SITE)/nvidia/cuda_runtime/include" \
-	    cuda-sim/conformance/*.c -o build/gpu/conformance build/gpu/simulated/libcuda.so.1 -lpthread -ldl
+	cp "$$($(SIM) libdir)"/libcuda.so.1 build/gpu/simulated/
+	+$(if $(HAS_SIM),$(MAKE_SIM) gpu-programs OUT="$(CURDIR)/build/gpu")
 	rm -f build/gpu/libcai.so.*
 	cp "$(BUILT)"/libcai.so build/gpu/libcai.so.1
-	cp "$(BUILT)"/cuda-sim "$(BUILT)"/libcudasim_shadow.so "$(BUILT)"/libcudasim_threads.so build/gpu/
-	gcc -std=gnu11 -O1 -g -Wall -Wextra -isystem "$(SITE)/nvidia/cu13/include" cuda-sim/shadow/tests/race.c \
-	    -o build/gpu/race build/gpu/simulated/libcuda.so.1
 	gcc -std=gnu11 -O1 -g -Wall -Wextra -shared -fPIC capi-tests/sync/shim.c -o build/gpu/libshim.so \
 	    -Wl,--no-as-needed build/gpu/simulated/libcuda.so.1 -ldl
 	for program in capi-tests/sync/exchange capi-tests/sync/produce capi-tests/sync/capture capi-tests/sync/events capi-tests/sync/stress \
 	    bench/streams bench/pingpong; do \
-	    gcc -std=gnu11 -O1 -g -Wall -Wextra -isystem "$(SITE)/nvidia/cu13/include" -Iinclude -Icuda-sim/include \
+	    gcc -std=gnu11 -O1 -g -Wall -Wextra -isystem "$(SITE)/nvidia/cu13/include" -Iinclude -I"$(CUDA_SIM_ROOT)/include" \
 	        $$program.c -o build/gpu/$$(basename $$program) build/gpu/libcai.so.1 build/gpu/simulated/libcuda.so.1 \
 	        -lpthread -ldl -Wl,-rpath,'$$ORIGIN' || exit 1; \
 	done
@@ -240,7 +232,7 @@ mutants: target-link $(VENV)/ready lib sim ## changes one line at a time; a test
 mutants-random: target-link $(VENV)/ready lib sim
 	PATH="$(BIN):$$PATH" $(PY) tools/mutants.py --random $(COUNT) $(if $(SEED),--seed $(SEED))
 
-C_FILES = $(shell git ls-files '*.c' '*.h' '*.cpp' '*.hpp' | xargs grep -L '^ \* Generated from the sources of libcai')
+C_FILES = $(shell git ls-files '*.c' '*.h' '*.cpp' '*.hpp' ':!cuda-sim' | xargs grep -L '^ \* Generated from the sources of libcai')
 
 # Style: rustfmt and clippy with warnings denied, clang-format for C and C++; and the licence of every file.
 lint: $(VENV)/ready ## runs rustfmt, clippy, clang-format, reuse (1 minute)
@@ -248,6 +240,7 @@ lint: $(VENV)/ready ## runs rustfmt, clippy, clang-format, reuse (1 minute)
 	$(CARGO) clippy -q --workspace --all-targets -- -D warnings
 	$(CARGO) clippy -q -p libcai --features cudarc --all-targets -- -D warnings
 	$(BIN)/clang-format --dry-run --Werror $(C_FILES)
+	+$(if $(HAS_SIM),$(MAKE_SIM) lint)
 	$(PY) -m reuse lint --lines
 
 # Licences and origins of all crates. In lint, every fresh clone would build cargo-deny first (1 minute of one core).
@@ -258,11 +251,14 @@ $(DENY)/bin/cargo-deny:
 	@$(ALONE) env -u CARGO_TARGET_DIR $(CARGO) install -q --debug --locked --root $(DENY) cargo-deny@$(DENY_VERSION)
 
 deny: $(DENY)/bin/cargo-deny ## checks licences and origins of crates (2 minutes)
-	$< --all-features --locked check licenses bans sources
+	for crates in . $(if $(HAS_SIM),cuda-sim); do \
+	    $< --manifest-path $$crates/Cargo.toml --all-features --locked check --config deny.toml licenses bans sources || exit 1; \
+	done
 
 format: $(VENV)/ready ## formats Rust, C and C++
 	$(CARGO) fmt
 	$(BIN)/clang-format -i $(C_FILES)
+	+$(if $(HAS_SIM),$(MAKE_SIM) format)
 
 # What users without Rust install, in dist/: docs/src/packaging.md. PARTS are platforms or scripts of tools/dist.
 dist: ## builds archives and wheels for users (30 minutes, 4 GB)
@@ -290,29 +286,12 @@ uninstall: ## removes it again: with the same variables
 	@cd "$(DESTDIR)$(PREFIX)" && rm -f $(INSTALLED) $(addprefix $(LIBDIR)/,$(INSTALLED_LIB)) && \
 	    rmdir --ignore-fail-on-non-empty share/licenses/cai include/cai $(LIBDIR)/cmake/cai
 
-# The simulated driver, for use elsewhere: bin/cuda-sim, its manual page, its libraries in lib/cuda-sim,
-# include/cudasim.h.
-install-sim: sim ## installs the simulated driver (1 minute): PREFIX
-	install -d "$(DESTDIR)$(PREFIX)/bin" "$(DESTDIR)$(PREFIX)/include" "$(DESTDIR)$(PREFIX)/lib/cuda-sim/driver" \
-	    "$(DESTDIR)$(PREFIX)/lib/cuda-sim/runtime" "$(DESTDIR)$(PREFIX)/lib/cuda-sim/shadow" \
-	    "$(DESTDIR)$(PREFIX)/share/man/man1"
-	install "$(BUILT)/cuda-sim" "$(DESTDIR)$(PREFIX)/bin"
-	ln -sf cuda-sim "$(DESTDIR)$(PREFIX)/bin/cai-race"
-	install -m 644 cuda-sim/include/cudasim.h "$(DESTDIR)$(PREFIX)/include"
-	install -m 644 cuda-sim/cuda-sim.1 "$(DESTDIR)$(PREFIX)/share/man/man1"
-	ln -sf cuda-sim.1 "$(DESTDIR)$(PREFIX)/share/man/man1/cai-race.1"
-	install -m 644 "$(BUILT)"/libcudasim_threads.so "$(BUILT)"/libcudasim_redirect.so \
-	    "$(DESTDIR)$(PREFIX)/lib/cuda-sim"
-	install "$(BUILT)"/libcuda.so "$(DESTDIR)$(PREFIX)/lib/cuda-sim/driver/libcuda.so.1"
-	install "$(BUILT)"/libcudasim_shadow.so "$(DESTDIR)$(PREFIX)/lib/cuda-sim/shadow/libcuda.so.1"
-	ln -sf libcuda.so.1 "$(DESTDIR)$(PREFIX)/lib/cuda-sim/driver/libcuda.so"
-	install "$(BUILT)"/runtime/libcudart.so.12 "$(BUILT)"/runtime/libcudart.so.13 \
-	    "$(DESTDIR)$(PREFIX)/lib/cuda-sim/runtime"
+# The simulated driver, for use elsewhere.
+install-sim: FORCE ## installs the simulated driver (1 minute): PREFIX
+	@+$(MAKE_SIM) install PREFIX="$(PREFIX)" DESTDIR="$(DESTDIR)"
 
-uninstall-sim: ## removes it again
-	rm -rf "$(DESTDIR)$(PREFIX)/lib/cuda-sim"
-	rm -f "$(DESTDIR)$(PREFIX)/bin/cuda-sim" "$(DESTDIR)$(PREFIX)/bin/cai-race" "$(DESTDIR)$(PREFIX)/include/cudasim.h" \
-	    "$(DESTDIR)$(PREFIX)/share/man/man1/cuda-sim.1" "$(DESTDIR)$(PREFIX)/share/man/man1/cai-race.1"
+uninstall-sim: FORCE
+	@+$(MAKE_SIM) uninstall PREFIX="$(PREFIX)" DESTDIR="$(DESTDIR)"
 
 # The recipes for other package managers, filled for these sources and run as far as they can be here, in an environment
 # of their own: see docs/src/packaging.md.
@@ -341,15 +320,15 @@ demo: $(DEMO_ENVIRONMENT) lib sim ## runs the demo (2 minutes), on your data: NP
 	    -L"$(BUILT)" -lcai -lm -Wl,-rpath,'$$ORIGIN'
 	@$(PY) examples-c/demo/demo.py build/demo "$(NPY)"
 	@gcc -std=c99 -g -O1 -Wall -Wextra -Wpedantic -Wconversion -Iinclude -isystem "$(SITE)/nvidia/cu13/include" \
-	    examples-c/06_streams.c -o build/demo/streams -L"$(BUILT)" -lcai "$(BUILT)"/libcuda.so \
+	    examples-c/06_streams.c -o build/demo/streams -L"$(BUILT)" -lcai -L"$$($(SIM) libdir)" -lcuda \
 	    -Wl,-rpath,'$$ORIGIN'
-	@$(PY) examples-c/demo/streams.py "$(BUILT)"/cuda-sim build/demo/streams
+	@$(PY) examples-c/demo/streams.py $(SIM) build/demo/streams
 	@if [ -f "$(PYTHON_INCLUDE)/Python.h" ]; then \
 	    echo; echo "A Python extension in plain C, on the simulated driver:"; echo; \
 	    gcc -std=c99 -g -O1 -Wall -Wextra -fPIC -shared -Iinclude -isystem "$(SITE)/nvidia/cu13/include" \
 	        -isystem "$(PYTHON_INCLUDE)" examples-c/08_python.c -o build/demo/plain.so -L"$(BUILT)" -lcai \
-	        -L"$$("$(BUILT)"/cuda-sim libdir)" -lcuda -Wl,-rpath,'$$ORIGIN' && \
-	    "$(BUILT)"/cuda-sim run --print=exit -- $(PY) examples-c/demo/python.py build/demo; \
+	        -L"$$($(SIM) libdir)" -lcuda -Wl,-rpath,'$$ORIGIN' && \
+	    $(SIM) run --print=exit -- $(PY) examples-c/demo/python.py build/demo; \
 	else echo; echo "Python's headers are not here: the part of the demo with an extension is left out."; fi
 
 # --- parts with rules of their own ------------------------------------------------------------------------

@@ -15,16 +15,9 @@ bench: $(VENV)/ready lib sim ## measures an exchange beside other ways
 	$(BENCH_GCC) -Iinclude bench/streams.c -o build/bench/streams \
 	    -L"$(BUILT)" -lcai -ldl -Wl,-rpath,$(CURDIR)/build/bench
 	CAI_CUDA_DRIVER="$(CURDIR)/build/bench/null_driver.so" build/bench/streams "with a driver that does nothing"
-	CUDASIM_SCHEDULE=eager CUDASIM_RACES=off CAI_CUDA_DRIVER="$$("$(BUILT)"/cuda-sim libdir)/libcuda.so.1" \
+	CUDASIM_SCHEDULE=eager CUDASIM_RACES=off CAI_CUDA_DRIVER="$$($(SIM) libdir)/libcuda.so.1" \
 	    build/bench/streams "with the simulated driver"
-	$(BENCH_GCC) -isystem "$(SITE)/nvidia/cu13/include" -Icuda-sim/include \
-	    bench/simulator.c -o build/bench/simulator "$(BUILT)"/libcuda.so
-	for races in off warn; do CUDASIM_SCHEDULE=lazy CUDASIM_RACES=$$races \
-	    LD_LIBRARY_PATH="$$("$(BUILT)"/cuda-sim libdir)" build/bench/simulator "the simulated driver, checker $$races"; done
-	$(BENCH_GCC) -isystem "$(SITE)/nvidia/cu13/include" \
-	    bench/simulator_gone.c -o build/bench/simulator_gone "$(BUILT)"/libcuda.so -lpthread
-	for races in off warn; do CUDASIM_SCHEDULE=lazy CUDASIM_RACES=$$races \
-	    LD_LIBRARY_PATH="$$("$(BUILT)"/cuda-sim libdir)" build/bench/simulator_gone "what is gone, checker $$races"; done
+	+$(if $(HAS_SIM),$(MAKE_SIM) bench)
 	if [ -d "$(NANOARROW)" ]; then $(MAKE) -s bench-arrow; \
 	    else echo "nanoarrow is not there (make interop fetches it): Arrow is left out"; fi
 	if [ -f "$(INTEROP_HOST)/ready" ]; then $(MAKE) -s bench-mpi; \
@@ -58,7 +51,7 @@ bench-mpi: lib
 # Exchange with Python objects, beside the peers of `make interop` where they are installed; that environment has the
 # same Python. bench-docs needs them, and writes table and chart into the book.
 ifneq ($(wildcard $(INTEROP)/ready),)
-BENCH_PYTHON = LD_LIBRARY_PATH="$(CURDIR)/$(INTEROP)/stubs" "$(BUILT)"/cuda-sim run --races=off --exchanges=hidden --schedule=eager \
+BENCH_PYTHON = LD_LIBRARY_PATH="$(CURDIR)/$(INTEROP)/stubs" $(SIM) run --races=off --exchanges=hidden --schedule=eager \
     --runtime=13 -- $(INTEROP)/bin/python
 else
 BENCH_PYTHON = $(PY)

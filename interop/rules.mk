@@ -48,7 +48,7 @@ UCXX := interop/host/test_cai_ucxx.py
 
 interop: target-link $(INTEROP)/ready $(INTEROP_HOST)/ready lib sim interop-browser interop-nvcc ## tests with PyTorch, Numba and others (6 GB)
 	for schedule in lazy threads; do \
-	    LD_LIBRARY_PATH="$(CURDIR)/$(INTEROP)/stubs" timeout 900 "$(BUILT)"/cuda-sim run --print=exit \
+	    LD_LIBRARY_PATH="$(CURDIR)/$(INTEROP)/stubs" timeout 900 $(SIM) run --print=exit \
 	        --undeclared=warn --runtime=13 --schedule=$$schedule -- $(INTEROP)/bin/python -m pytest -q -p no:cacheprovider interop || exit 1; \
 	done
 	for tests in "interop/host --ignore=$(UCXX)" $(UCXX); do \

@@ -32,7 +32,6 @@ VERSION = r"(\d+\.\d+\.\d+)"
 PLACES = [
     ("Cargo.toml", rf'^\[workspace\.package\]\nversion = "{VERSION}"$'),
     ("rust/Cargo.toml", rf'^libcai-c = .*version = "{VERSION}"'),
-    ("cuda-sim/python/cuda_sim/__init__.py", rf'^__version__ = "{VERSION}"$'),
     ("CITATION.cff", rf"^version: {VERSION}$"),
     ("README.md", rf"^\| \*\*Version\*\* \| {VERSION},"),
     ("src/ffi/library.rs", rf'as text: `"{VERSION}"`'),
@@ -44,7 +43,7 @@ PLACES = [
 ]
 HEADING = re.compile(r"^## (\S+) \(unreleased\)$", re.M)
 LOCKS = ("Cargo.lock", "fuzz/Cargo.lock")
-MEMBER = re.compile(rf'^(name = "(?:libcai|libcai-c|cuda-sim|cudasim-[a-z]+)"\nversion = ")({VERSION})"$', re.M)
+MEMBER = re.compile(rf'^(name = "(?:libcai|libcai-c)"\nversion = ")({VERSION})"$', re.M)
 
 
 class Refused(Exception):

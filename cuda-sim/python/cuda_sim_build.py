@@ -1,8 +1,6 @@
 """The build backend of the package `cuda-sim` (PEP 517).
 
-Calls cargo for the command and the libraries, and make for the replacement runtime libraries. The
-sources are a repository, or what `build_sdist` packs: the crates need the Cargo.toml of their
-workspace, one folder above them.
+Calls make for the command and the libraries.
 """
 
 import base64
@@ -20,7 +18,6 @@ import zipfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 SOURCE = HERE.parent
-ROOT = SOURCE.parent
 NAME = "cuda_sim"
 
 METADATA = """\
@@ -58,36 +55,16 @@ class Lacking(SystemExit):
         super().__init__(f"cuda-sim: {text}")
 
 
-def workspace():
-    """Returns the text of the workspace's Cargo.toml."""
-    path = ROOT / "Cargo.toml"
-    text = path.read_text(encoding="utf-8") if path.exists() else ""
-    if "[workspace.package]" not in text:
-        raise Lacking(
-            f"there is no Cargo.toml of the workspace in {ROOT}: this folder is not enough to "
-            "build from; use the whole repository (pip install ./cuda-sim) or a source "
-            "distribution"
-        )
-    return text
+def workspace(key):
+    text = (SOURCE / "Cargo.toml").read_text(encoding="utf-8")
+    return re.search(rf'^{key} = "([\d.]+)"', text, re.M)[1]
 
 
 def version():
-    return re.search(r'^version = "([\d.]+)"', workspace(), re.M)[1]
+    return workspace("version")
 
 
-def rust():
-    return re.search(r'^rust-version = "([\d.]+)"', workspace(), re.M)[1]
-
-
-def members():
-    """Returns the folders of the simulator's crates and their names."""
-    listed = re.search(r"^members = \[(.*?)\]", workspace(), re.M | re.S)[1]
-    folders = [one for one in re.findall(r'"([^"]+)"', listed) if one.startswith("cuda-sim")]
-    texts = [(ROOT / folder / "Cargo.toml").read_text(encoding="utf-8") for folder in folders]
-    return {re.search(r'^name = "([^"]+)"', t, re.M)[1]: f for t, f in zip(texts, folders)}
-
-
-def run(*command, cwd=ROOT):
+def run(*command, cwd=SOURCE):
     # Variables of a make that called pip would be taken for this one's.
     environment = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MAKELEVEL")}
     done = subprocess.run([str(word) for word in command], cwd=cwd, env=environment)
@@ -100,20 +77,15 @@ def build():
     if not sys.platform.startswith("linux"):
         raise Lacking("it simulates the driver of Linux, and this is another system")
     for program, what in {
-        "cargo": f"Rust {rust()} or newer",
+        "cargo": f"Rust {workspace('rust-version')} or newer",
         "make": "GNU make",
         os.environ.get("CC", "gcc"): "a C compiler",
     }.items():
         if shutil.which(program) is None:
             raise Lacking(f"it is built from source, and {program} is not in the PATH: {what}")
-    packages = [word for name in members() for word in ("-p", name)]
-    # In a source distribution, cargo removes what the repository needs alone, and keeps versions.
-    repository = (ROOT / "Cargo.lock").exists() and not (ROOT / "PKG-INFO").exists()
-    locked = ["--locked"] if repository else []
-    run("cargo", "build", "--release", *locked, *packages)
-    target = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")).resolve()
-    built = target / "release"
-    run("make", "-s", "-C", SOURCE / "runtime", f"OUT={built / 'runtime'}")
+    run("make", "-s", "sim", "QUIET=--locked")
+    target = SOURCE / os.environ.get("CARGO_TARGET_DIR", "target")
+    built = target.resolve() / "release"
     libraries = "cuda_sim/lib/cuda-sim"
     files = {
         "cuda_sim/bin/cuda-sim": built / "cuda-sim",
@@ -142,9 +114,8 @@ def about():
     tag = f"py3-none-linux_{platform.machine()}"
     wheel = f"Wheel-Version: 1.0\nGenerator: {NAME}_build\nRoot-Is-Purelib: false\nTag: {tag}\n"
     found = {"METADATA": metadata(), "WHEEL": wheel, "entry_points.txt": ENTRY_POINTS}
-    for path in (ROOT / "LICENSE-MIT", ROOT / "LICENSE-APACHE", SOURCE / "LICENSE-THIRD-PARTY"):
-        if path.exists():
-            found[f"licenses/{path.name}"] = path.read_text(encoding="utf-8")
+    for path in sorted(SOURCE.glob("LICENSE-*")):
+        found[f"licenses/{path.name}"] = path.read_text(encoding="utf-8")
     return tag, found
 
 
@@ -201,31 +172,14 @@ LEFT_OUT = re.compile(r"(^|/)(__pycache__|build|target|\.git)(/|$)|\.(pyc|o|so)$
 
 
 def build_sdist(sdist_directory, config_settings=None):
-    """Packs the simulator's folder, and a workspace that has nothing else."""
-    text = workspace()
-    # The sections of the workspace and of profiles; those of the library at its root are not.
-    sections = re.split(r"(?m)^(?=\[)", text)
-    kept = "".join(one for one in sections if re.match(r"\[(workspace|profile\.release\])", one))
-    listed = ", ".join(f'"{folder}"' for folder in members().values())
-    kept = re.sub(r"(?ms)^members = \[.*?\]", f'members = [{listed}]\nresolver = "3"', kept)
-    kept = re.sub(r"(?m)^exclude = .*\n", "", kept)
-    backend = 'build-backend = "cuda_sim_build"\nbackend-path = ["cuda-sim/python"]\n'
-    texts = {
-        "Cargo.toml": kept,
-        "pyproject.toml": f"[build-system]\nrequires = []\n{backend}",
-        "PKG-INFO": metadata(),
-    }
     base = f"{NAME}-{version()}"
-    files = [path for path in sorted(SOURCE.rglob("*")) if path.is_file()]
+    files = sorted(path for path in SOURCE.rglob("*") if path.is_file())
     files = [path for path in files if not LEFT_OUT.search(str(path.relative_to(SOURCE)))
              or path.parent == SOURCE / "build"]  # fmt: skip
-    names = ("LICENSE-MIT", "LICENSE-APACHE", "Cargo.lock")
-    files += [ROOT / name for name in names if (ROOT / name).exists()]
     with tarfile.open(pathlib.Path(sdist_directory) / f"{base}.tar.gz", "w:gz") as archive:
         for path in files:
-            archive.add(path, f"{base}/{path.relative_to(ROOT)}", recursive=False)
-        for name, text in texts.items():
-            entry = tarfile.TarInfo(f"{base}/{name}")
-            entry.size = len(text.encode())
-            archive.addfile(entry, io.BytesIO(text.encode()))
+            archive.add(path, f"{base}/{path.relative_to(SOURCE)}", recursive=False)
+        entry, text = tarfile.TarInfo(f"{base}/PKG-INFO"), metadata().encode()
+        entry.size = len(text)
+        archive.addfile(entry, io.BytesIO(text))
     return f"{base}.tar.gz"

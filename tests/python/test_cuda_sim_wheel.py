@@ -13,7 +13,7 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SIM = ROOT / "cuda-sim"
-VERSION = re.search(r'^version = "([\d.]+)"', (ROOT / "Cargo.toml").read_text(), re.M)[1]
+VERSION = re.search(r'^version = "([\d.]+)"', (SIM / "Cargo.toml").read_text(), re.M)[1]
 
 
 def run(*command, check=True, **more):
@@ -116,28 +116,18 @@ def backend(code, folder, **more):
 
 
 def test_the_source_distribution(wheel, tmp_path):
-    """It holds what is needed: its own metadata names its crates, and no others."""
+    """It holds the sources and nothing that was built."""
     done = backend(f"print(b.build_sdist({str(tmp_path)!r}))", SIM / "python")
     assert done.returncode == 0, done.stderr
     name = f"cuda_sim-{VERSION}"
     with tarfile.open(tmp_path / f"{name}.tar.gz") as archive:
         names = {member.name.partition("/")[2] for member in archive.getmembers()}
-    assert {"Cargo.toml", "pyproject.toml", "PKG-INFO", "cuda-sim/entry_points.txt", "cuda-sim/python/cuda_sim/__init__.py"} <= names
+    assert {"Cargo.toml", "pyproject.toml", "PKG-INFO", "Makefile", "entry_points.txt", "python/cuda_sim/__init__.py"} <= names
     assert not any(re.search(r"__pycache__|^target|\.so$|\.o$", one) for one in names)
-    shutil.unpack_archive(tmp_path / f"{name}.tar.gz", tmp_path)
-    listed = run("cargo", "metadata", "--offline", "--no-deps", "--format-version=1", cwd=tmp_path / name).stdout
-    crates = set(re.findall(r'"name":"(cuda-?sim[\w-]*)","version"', listed))
-    assert {"cuda-sim"} < crates and "libcai" not in listed
-    # Other crates have the versions that were tested: cargo removes what is not needed, and changes nothing.
-    run("cargo", "metadata", "--offline", "--format-version=1", cwd=tmp_path / name)
-    tested, used = (set(re.findall(r'^name = "(.+)"\nversion = "(.+)"', (root / "Cargo.lock").read_text(), re.M))
-                    for root in (ROOT, tmp_path / name))  # fmt: skip
-    assert {"backtrace", "serde_json"} < {crate for crate, _ in used} and used < tested
 
 
 def test_a_wheel_of_the_source_distribution(wheel, tmp_path):
-    """pip makes it in an empty folder, with the versions of other crates that were tested. Not optimized: it is the
-    same code."""
+    """pip makes it in an empty folder. Not optimized: it is the same code."""
     done = backend(f"print(b.build_sdist({str(tmp_path)!r}))", SIM / "python")
     assert done.returncode == 0, done.stderr
     (tmp_path / "empty").mkdir()
@@ -160,9 +150,6 @@ def test_a_wheel_of_the_source_distribution(wheel, tmp_path):
 
 
 def test_what_is_lacking_is_said(tmp_path):
-    shutil.copytree(SIM, tmp_path / "alone", ignore=shutil.ignore_patterns("target"))
-    done = backend(f"b.build_wheel({str(tmp_path)!r})", tmp_path / "alone/python")
-    assert done.returncode == 1 and "no Cargo.toml of the workspace" in done.stderr and "Traceback" not in done.stderr
     (tmp_path / "bin").mkdir()
     done = backend(f"b.build_wheel({str(tmp_path)!r})", SIM / "python", env={"PATH": str(tmp_path / "bin")})
-    assert done.returncode == 1 and "cargo is not in the PATH" in done.stderr
+    assert done.returncode == 1 and "cargo is not in the PATH" in done.stderr and "Traceback" not in done.stderr

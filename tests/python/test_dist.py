@@ -14,7 +14,10 @@ import pytest
 from commands import ROOT, run
 
 TOOLS = ROOT / "tools/dist"
-VERSION = re.search(r'^version = "([\d.]+)"', (ROOT / "Cargo.toml").read_text(), re.M)[1]
+SIM = ROOT / "cuda-sim"
+VERSION, SIM_VERSION = (
+    re.search(r'^version = "([\d.]+)"', (folder / "Cargo.toml").read_text(), re.M)[1] for folder in (ROOT, SIM)
+)
 TRIPLET = f"{os.uname().machine}-linux-gnu"
 # Of the sources, where they are no checkout.
 NOW = {"SOURCE_DATE_EPOCH": "1700000000"}
@@ -82,8 +85,8 @@ def test_what_packages_need(debs):
     assert field(debs["libcai-dev"], "Depends") == f"libcai1 (= {VERSION}-1)"
     for name in ("libcai1", "cuda-sim"):
         assert re.fullmatch(r"libc6 \(>= 2\.\d+\), libgcc-s1 \(.*\) \| libgcc1 \(.*\)", field(debs[name], "Depends"))
-    for deb in debs.values():
-        assert field(deb, "Version") == f"{VERSION}-1"
+    for name, deb in debs.items():
+        assert field(deb, "Version") == f"{SIM_VERSION if name == 'cuda-sim' else VERSION}-1"
 
 
 def test_symbols_file(debs, tmp_path):
@@ -112,7 +115,8 @@ def test_unpacked(debs, tmp_path):
             assert hashlib.md5((tmp_path / "root" / path).read_bytes()).hexdigest() == md5
         doc = tmp_path / "root/usr/share/doc" / name
         assert (doc / "changelog.gz").exists() and "0BSD" in (doc / "copyright").read_text() or name != "cuda-sim"
-        assert f"libcai ({VERSION}-1)" in gzip.decompress((doc / "changelog.Debian.gz").read_bytes()).decode()
+        source = f"cuda-sim ({SIM_VERSION}-1)" if name == "cuda-sim" else f"libcai ({VERSION}-1)"
+        assert source in gzip.decompress((doc / "changelog.Debian.gz").read_bytes()).decode()
     lib = tmp_path / f"root/usr/lib/{TRIPLET}"
     assert f"libdir=${{prefix}}/lib/{TRIPLET}\n" in (lib / "pkgconfig/cai.pc").read_text()
     (tmp_path / "CMakeLists.txt").write_text(
@@ -130,9 +134,9 @@ def test_unpacked(debs, tmp_path):
 def test_bill_of_materials(tmp_path):
     run(TOOLS / "sbom.sh", tmp_path / "one", env=NOW)
     run(TOOLS / "sbom.sh", tmp_path / "two", env=NOW)
-    locked = (ROOT / "Cargo.lock").read_text()
-    for product in ("libcai", "cuda-sim"):
-        name = f"{product}-{VERSION}.cdx.json"
+    for product, version, folder in (("libcai", VERSION, ROOT), ("cuda-sim", SIM_VERSION, SIM)):
+        name = f"{product}-{version}.cdx.json"
+        locked = (folder / "Cargo.lock").read_text()
         assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
         bill = json.loads((tmp_path / "one" / name).read_text())
         assert (bill["bomFormat"], bill["specVersion"]) == ("CycloneDX", "1.5")
@@ -162,7 +166,7 @@ def test_notices():
 @pytest.mark.parametrize("product, folder", [("libcai", ROOT), ("cuda-sim", ROOT / "cuda-sim")])
 def test_notices_of_archives_and_wheels(product, folder):
     """The file that every archive and wheel carries has the notice of everything that is linked."""
-    text = run(sys.executable, TOOLS / "sbom.py", "--notices", product)
+    text = run(sys.executable, TOOLS / "sbom.py", "--notices", product).stdout
     _, *notices = re.split(r"^---- .* ----$", text, flags=re.M)
     carried = (folder / "LICENSE-THIRD-PARTY").read_text()
     assert notices and all(notice.strip() in carried for notice in notices)

@@ -153,7 +153,7 @@ def test_cargo_target_dir(bare, tmp_path):
     make("lib", CARGO_TARGET_DIR=str(target), **QUICK)
     assert (target / "release/libcai.so").exists()
     # All other commands name the same folder.
-    for goal in ("demo", "install-sim", "bench", "gpu-programs", "test-runtime"):
+    for goal in ("demo", "install-sim", "bench", "gpu-programs"):
         commands = make("-n", goal, CARGO_TARGET_DIR=str(target)).stdout
         assert f"{target}/release" in commands.replace('"', "")
         assert not re.search(rf"(?<!\w)(?:{re.escape(str(ROOT))}/)?target/release", commands), goal
@@ -192,7 +192,7 @@ def test_settings_of_the_sources(tmp_path):
     source.mkdir()
     for name in ("CMakeLists.txt", "Cargo.toml", "Cargo.lock", "build.rs"):
         shutil.copy(ROOT / name, source)
-    for name in ("abi", "cmake", "cuda-sim", "include", "rust", "src"):
+    for name in ("abi", "cmake", "include", "rust", "src"):
         shutil.copytree(ROOT / name, source / name)
     (source / ".cargo").mkdir()
     (source / ".cargo/config.toml").write_text(

@@ -42,12 +42,14 @@ depends() {
 
 # The files that every package has: documents PACKAGE PRODUCT
 documents() {
+    sources=.
+    [ "$2" = libcai ] || sources=$2
     doc=$work/$1/usr/share/doc/$1
     mkdir -p "$doc"
     {
         echo "$2, $version"
         echo
-        sed -n '3,$p' LICENSE-MIT
+        sed -n '3,$p' "$sources/LICENSE-MIT"
         echo
         echo "Alternatively, at your option, under the Apache License, version 2.0. On Debian systems its text is in"
         echo "/usr/share/common-licenses/Apache-2.0."
@@ -63,8 +65,8 @@ documents() {
         echo "  * Release $version."
         echo
         echo " -- $maintainer  $(LC_ALL=C date -u -d "@$SOURCE_DATE_EPOCH" '+%a, %d %b %Y %H:%M:%S +0000')"
-    } | sed "1s/^$1/libcai/" | gzip -9n >"$doc/changelog.Debian.gz"
-    gzip -9n <CHANGELOG.md >"$doc/changelog.gz"
+    } | sed "1s/^$1/$2/" | gzip -9n >"$doc/changelog.Debian.gz"
+    gzip -9n <"$sources/CHANGELOG.md" >"$doc/changelog.gz"
 }
 
 # Writes control, with what is read from standard input at its end, and packs: package NAME ARCHITECTURE
@@ -76,7 +78,7 @@ package() {
         END {print s}')
     {
         echo "Package: $1"
-        echo "Source: libcai"
+        [ "$1" = cuda-sim ] || echo "Source: libcai"
         echo "Version: $version-1"
         echo "Architecture: $2"
         echo "Maintainer: $maintainer"
@@ -167,6 +169,7 @@ EOF
 # ROOT has bin, include, lib/cuda-sim and share/man: simulator_package MACHINE ROOT
 simulator_package() {
     arch=$(architecture "$1")
+    version=$(sed -n 's/^version = "\([0-9.]*\)"$/\1/p' cuda-sim/Cargo.toml | head -n 1)
     folder=$work/cuda-sim
     mkdir -p "$folder/usr"
     cp -R "$2/bin" "$2/include" "$2/lib" "$folder/usr/"

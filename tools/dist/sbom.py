@@ -26,27 +26,28 @@ PACKAGES = {
     "libcai": ["libcai-c"],
     "cuda-sim": ["cuda-sim", "cudasim-driver", "cudasim-redirect", "cudasim-shadow", "cudasim-threads"],
 }
+WORKSPACES = {"libcai": ROOT, "cuda-sim": ROOT / "cuda-sim"}
 DESCRIPTIONS = {
     "libcai": "The C side of the CUDA Array Interface",
     "cuda-sim": "A CUDA driver without a GPU, and a checker for data races",
 }
 
 
-def output(*command):
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+def output(*command, cwd=ROOT):
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=True).stdout
 
 
 @functools.cache
-def metadata(platform):
+def metadata(product, platform):
     options = ["--locked", "--format-version", "1", "--filter-platform", platform]
-    return json.loads(output("cargo", "metadata", *options))
+    return json.loads(output("cargo", "metadata", *options, cwd=WORKSPACES[product]))
 
 
 def linked(product):
     """The packages in the binaries by identifier, and what each links."""
     packages, graph = {}, {}
     for platform in PLATFORMS[product]:
-        data = metadata(platform)
+        data = metadata(product, platform)
         by_id = {package["id"]: package for package in data["packages"]}
         nodes = {node["id"]: node for node in data["resolve"]["nodes"]}
         waiting = [identifier for identifier, package in by_id.items() if package["name"] in PACKAGES[product]]
@@ -67,9 +68,9 @@ def linked(product):
     return packages, graph
 
 
-def checksums():
+def checksums(product):
     """From Cargo.lock, by name and version: the SHA-256 of the package as the registry gave it out."""
-    blocks = (ROOT / "Cargo.lock").read_text().split("[[package]]")[1:]
+    blocks = (WORKSPACES[product] / "Cargo.lock").read_text().split("[[package]]")[1:]
     fields = [dict(re.findall(r'^(name|version|checksum) = "(.*)"$', block, re.M)) for block in blocks]
     return {(field["name"], field["version"]): field.get("checksum") for field in fields}
 
@@ -106,7 +107,7 @@ def component(package, checksum):
 
 def bom(product, rust):
     packages, graph = linked(product)
-    sums = checksums()
+    sums = checksums(product)
     version = next(package["version"] for package in packages.values() if package["name"] == PACKAGES[product][0])
     standard = {"type": "library", "bom-ref": f"pkg:generic/rust-std@{rust}", "name": "rust-std", "version": rust,
                 "description": "The standard library of Rust", "licenses": [{"expression": "MIT OR Apache-2.0"}],

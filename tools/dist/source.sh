@@ -31,7 +31,7 @@ mkdir "$tree"
 git archive --format=tar HEAD | tar --extract --directory "$tree"
 mkdir "$tree/.cargo"
 # With --quiet it would not print the configuration.
-(cd "$tree" && cargo vendor --locked --versioned-dirs vendor >.cargo/config.toml 2>"$work/vendor.log") ||
+(cd "$tree" && cargo vendor --locked --versioned-dirs --sync cuda-sim/Cargo.toml vendor >.cargo/config.toml 2>"$work/vendor.log") ||
     { cat "$work/vendor.log" >&2; exit 1; }
 pack "$work/archive" "libcai-$version" | xz --threads=1 -6 >"$out/libcai-$version.tar.xz"
 
