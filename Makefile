@@ -293,7 +293,7 @@ install-sim: FORCE ## installs the simulated driver (1 minute): PREFIX
 uninstall-sim: FORCE
 	@+$(MAKE_SIM) uninstall PREFIX="$(PREFIX)" DESTDIR="$(DESTDIR)"
 
-# The recipes for other package managers, filled for these sources and run as far as they can be here, in an environment
+# The recipes for other package managers, filled for these sources and run, in an environment
 # of their own: see docs/src/packaging.md.
 recipes: build/recipes/ready ## runs the recipes of packaging/ (4 minutes)
 	$(ALONE) build/recipes/bin/python -m pytest -q -rs packaging

@@ -230,7 +230,8 @@ def test_the_simulator(tmp_path):
     (tmp_path / "opt/bin").mkdir(parents=True)
     (tmp_path / "opt/bin/other").touch()
     make("install-sim", "PREFIX=/opt", f"DESTDIR={tmp_path}", CARGO_TARGET_DIR=str(ROOT / "target"))
-    assert {"opt/bin/cuda-sim", "opt/bin/cai-race", "opt/lib/cuda-sim/driver/libcuda.so.1"} <= files(tmp_path)
+    assert {"opt/bin/cuda-sim", "opt/bin/cai-race", "opt/lib/cuda-sim/driver/libcuda.so.1",
+            "opt/share/licenses/cuda-sim/LICENSE-THIRD-PARTY"} <= files(tmp_path)  # fmt: skip
     make("uninstall-sim", "PREFIX=/opt", f"DESTDIR={tmp_path}")
     assert files(tmp_path) == {"opt/bin/other"}
 

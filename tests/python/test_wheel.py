@@ -267,7 +267,8 @@ def test_the_source_distribution(wheel, tmp_path):
     archive = tmp_path / f"libcai-{VERSION}.tar.gz"
     with tarfile.open(archive) as tar:
         names = {name.partition("/")[2] for name in tar.getnames()}
-    assert {"Cargo.lock", "CMakeLists.txt", "src/lib.rs", "python/libcai/__init__.py", "LICENSE-MIT"} <= names
+    sources = {"Cargo.lock", "CMakeLists.txt", "src/lib.rs", "python/libcai/__init__.py"}
+    assert sources | {"LICENSE-MIT", "LICENSE-THIRD-PARTY"} <= names
     assert not any(name.startswith(("target/", "build/", ".git/")) for name in names)
     # Where it lies decides what cargo takes for fresh: always in the same place, with a folder of its own.
     place = ROOT / "build/sdist"
