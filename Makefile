@@ -31,7 +31,6 @@ MAKE_SIM = $(MAKE) --no-print-directory -C cuda-sim VENV="$(CURDIR)/$(VENV)" QUI
 HAS_SIM := $(wildcard cuda-sim/Makefile)
 # Where the environment's packages lie, NVIDIA's headers among them; known once there is one.
 SITE  = $(shell $(PY) -c "import sysconfig; print(sysconfig.get_path('purelib'))")
-
 PYTHON_INCLUDE = $(shell $(PY) -c "import sysconfig; print(sysconfig.get_path('include'))")
 
 # The longest first, for machines that cannot run all at once.
@@ -168,19 +167,19 @@ gpu-test: ## runs what needs a GPU, writes one report
 	@if command -v $(CARGO) >/dev/null; then $(MAKE) -s gpu-programs; fi
 	@$(PYTHON) tools/gpu_test.py --programs build/gpu
 
+GPU_GCC = gcc -std=gnu11 -O1 -g -Wall -Wextra -isystem "$(SITE)/nvidia/cu13/include" -Iinclude -I"$(CUDA_SIM_ROOT)/include"
+GPU_PROGRAMS := $(addprefix capi-tests/sync/,exchange produce capture events arrow stress) bench/streams bench/pingpong
 gpu-programs: $(VENV)/ready lib sim
 	mkdir -p build/gpu/simulated
 	cp "$$($(SIM) libdir)"/libcuda.so.1 build/gpu/simulated/
 	+$(if $(HAS_SIM),$(MAKE_SIM) gpu-programs OUT="$(CURDIR)/build/gpu")
 	rm -f build/gpu/libcai.so.*
 	cp "$(BUILT)"/libcai.so build/gpu/libcai.so.1
-	gcc -std=gnu11 -O1 -g -Wall -Wextra -shared -fPIC capi-tests/sync/shim.c -o build/gpu/libshim.so \
-	    -Wl,--no-as-needed build/gpu/simulated/libcuda.so.1 -ldl
-	for program in capi-tests/sync/exchange capi-tests/sync/produce capi-tests/sync/capture capi-tests/sync/events capi-tests/sync/stress \
-	    bench/streams bench/pingpong; do \
-	    gcc -std=gnu11 -O1 -g -Wall -Wextra -isystem "$(SITE)/nvidia/cu13/include" -Iinclude -I"$(CUDA_SIM_ROOT)/include" \
-	        $$program.c -o build/gpu/$$(basename $$program) build/gpu/libcai.so.1 build/gpu/simulated/libcuda.so.1 \
-	        -lpthread -ldl -Wl,-rpath,'$$ORIGIN' || exit 1; \
+	$(GPU_GCC) -shared -fPIC capi-tests/sync/shim.c -o build/gpu/libshim.so -Wl,--no-as-needed \
+	    build/gpu/simulated/libcuda.so.1 -ldl
+	for program in $(GPU_PROGRAMS); do \
+	    $(GPU_GCC) $$program.c -o build/gpu/$$(basename $$program) build/gpu/libcai.so.1 \
+	        build/gpu/simulated/libcuda.so.1 -lpthread -ldl -Wl,-rpath,'$$ORIGIN' || exit 1; \
 	done
 
 # What is generated and checked in: the header, the list of exported names, the table of errors, pages of the book.
@@ -293,8 +292,8 @@ install-sim: FORCE ## installs the simulated driver (1 minute): PREFIX
 uninstall-sim: FORCE
 	@+$(MAKE_SIM) uninstall PREFIX="$(PREFIX)" DESTDIR="$(DESTDIR)"
 
-# The recipes for other package managers, filled for these sources and run, in an environment
-# of their own: see docs/src/packaging.md.
+# The recipes for other package managers, filled for these sources and run, in an environment of their own:
+# docs/src/packaging.md.
 recipes: build/recipes/ready ## runs the recipes of packaging/ (4 minutes)
 	$(ALONE) build/recipes/bin/python -m pytest -q -rs packaging
 
