@@ -170,13 +170,3 @@ def test_notices_of_archives_and_wheels(product, folder):
     _, *notices = re.split(r"^---- .* ----$", text, flags=re.M)
     carried = (folder / "LICENSE-THIRD-PARTY").read_text()
     assert notices and all(notice.strip() in carried for notice in notices)
-
-
-def test_sums(tmp_path):
-    (tmp_path / "b").write_bytes(b"2")
-    (tmp_path / "a c").write_bytes(b"1")
-    for _ in range(2):
-        run(TOOLS / "sums.sh", tmp_path)
-        expected = "".join(f"{hashlib.sha256(data).hexdigest()}  {name}\n" for data, name in ((b"1", "a c"), (b"2", "b")))
-        assert (tmp_path / "SHA256SUMS").read_text() == expected
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["SHA256SUMS", "a c", "b"]

@@ -91,6 +91,10 @@ package() {
     rm -rf "$folder"
 }
 
+about=' libcai describes, checks, keeps alive and exchanges GPU arrays between
+ libraries and languages: structures for what __cuda_array_interface__ holds,
+ owners with reference counts, order between streams, and conversions from and
+ to Python objects, DLPack and Arrow.'
 # libcai1 and libcai-dev: library_packages MACHINE ROOT, where ROOT has include, lib and share.
 library_packages() {
     arch=$(architecture "$1")
@@ -139,10 +143,7 @@ Section: libs
 Priority: optional
 Multi-Arch: same
 Description: CUDA Array Interface for C: shared library
- libcai describes, checks, keeps alive and exchanges GPU arrays between
- libraries and languages: structures for what __cuda_array_interface__ holds,
- owners with reference counts, order between streams, and conversions from and
- to Python objects, DLPack and Arrow.
+$about
  .
  It finds the CUDA driver when it needs it, and works without one.
  .
@@ -156,10 +157,7 @@ Section: libdevel
 Priority: optional
 Multi-Arch: same
 Description: CUDA Array Interface for C: development files
- libcai describes, checks, keeps alive and exchanges GPU arrays between
- libraries and languages: structures for what __cuda_array_interface__ holds,
- owners with reference counts, order between streams, and conversions from and
- to Python objects, DLPack and Arrow.
+$about
  .
  This package contains the headers for C and C++, the static library, a
  pkg-config file and a CMake package.

@@ -4,7 +4,5 @@ set -eu
 cd "$(dirname "$0")/../.."
 cd "${1:-dist}"
 rm -f SHA256SUMS
-find . -type f ! -name 'SHA256SUMS*' | sed 's|^\./||' | LC_ALL=C sort | while read -r name; do
-    sha256sum "$name"
-done >"../SHA256SUMS.$$"
-mv "../SHA256SUMS.$$" SHA256SUMS
+sums=$(LC_ALL=C sh -c 'sha256sum -- *')
+printf '%s\n' "$sums" >SHA256SUMS
