@@ -9,6 +9,7 @@ import argparse
 import hashlib
 import pathlib
 import re
+import shutil
 
 HERE = pathlib.Path(__file__).resolve().parent
 RECIPES = ("cmake", "conan", "meson")
@@ -41,6 +42,7 @@ def fill(folder, url, source, binary=None):
                 target = folder / path.relative_to(HERE)
                 target.parent.mkdir(parents=True, exist_ok=True)
                 target.write_text(text)
+    shutil.copy(HERE / "cmake/mine.c", folder / "conan/test_package/test_package.c")
 
 
 def main():
