@@ -251,7 +251,7 @@ $(DENY)/bin/cargo-deny:
 
 deny: $(DENY)/bin/cargo-deny ## checks licences and origins of crates (2 minutes)
 	for crates in . $(if $(HAS_SIM),cuda-sim); do \
-	    $< --manifest-path $$crates/Cargo.toml --all-features --locked check --config deny.toml licenses bans sources || exit 1; \
+	    $< --manifest-path $$crates/Cargo.toml --all-features --locked --config deny.toml check licenses bans sources || exit 1; \
 	done
 
 format: $(VENV)/ready ## formats Rust, C and C++
