@@ -187,7 +187,7 @@ header: target-link $(VENV)/ready sim ## writes the generated files
 	CAI_BLESS=1 $(CARGO) test -q --test header
 	CAI_BLESS=1 $(CARGO) test -q --test error_table
 	CAI_BLESS=1 $(CARGO) test -q --test capi exported_symbols
-	CAI_BLESS=1 PATH="$(BIN):$$PATH" $(PY) -m pytest -q -k generated tests/python/test_cuda_sim.py tests/python/test_hops.py
+	CAI_BLESS=1 PATH="$(BIN):$$PATH" $(PY) -m pytest -q -k generated tests/python/test_hops.py
 
 # The site: the pages of docs/src and cuda-sim/docs, and a reference from the headers. Warnings are errors: a link or an
 # anchor that leads nowhere is one.

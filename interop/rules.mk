@@ -56,4 +56,4 @@ interop: target-link $(INTEROP)/ready $(INTEROP_HOST)/ready lib sim interop-brow
 	        -p no:cacheprovider --confcutdir=interop/host $$tests || exit 1; \
 	done
 	timeout 1200 $(INTEROP_HOST)/bin/python interop/ports/run.py build/interop-ports
-	timeout 400 $(PY) -m pytest -q -p no:cacheprovider tests/python/test_find_races.py
+	+$(if $(HAS_SIM),$(MAKE_SIM) test-python NUMBA="$(CURDIR)/$(INTEROP)/bin/python" ARGS=tests/python/test_find_races.py)

@@ -195,7 +195,7 @@ def conformance(bench):
     real = found["real"]
     failed = [line for line in real.stdout.splitlines() if not line.startswith("ok ")]
     bench.record(real.args, "\n".join(failed) + "\n" + real.stderr, f"exit status {real.returncode}, without rules that hold")
-    compare = [ROOT / "cuda-sim/conformance/compare.py", bench.folder / "real.json", bench.folder / "simulated.json"]
+    compare = [bench.folder / "compare.py", bench.folder / "real.json", bench.folder / "simulated.json"]
     table = bench.run([sys.executable, *compare])
     rows = table.stdout.splitlines()
     bench.part.details.append("\n".join([*rows[:2], *(row for row in rows[2:] if row.endswith("DIFFERS |"))]))
@@ -265,7 +265,7 @@ def cu_examples(bench):
     library = next(iter(sorted(bench.folder.glob("libcai.so.*"))), None)
     if library is None:
         raise Failure(f"no libcai.so.* in {bench.folder}")
-    options = ["-std=c++17", "-I", ROOT / "include", "-I", ROOT / "cuda-sim/include"]
+    options = ["-std=c++17", "-I", ROOT / "include", "-I", bench.folder / "include"]
     link = [library, bench.folder / "simulated/libcuda.so.1"]
     if bench.driver["simulated"]:
         # A simulated device runs host functions: the examples compile with a C++ compiler as well.

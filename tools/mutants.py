@@ -25,6 +25,9 @@ import mutants_plain
 import mutants_python
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "tests/python"))
+from commands import CUDA_SIM, SIM  # noqa: E402
+
 COPY = ROOT / "build/mutants"
 BUILT = ROOT / "target/release"
 SITE = pathlib.Path(sysconfig.get_path("purelib"))
@@ -273,7 +276,7 @@ class Streams:
     ]
 
     def __init__(self, mutants):
-        driver = run(BUILT / "cuda-sim", "libdir").stdout.strip()
+        driver = run(CUDA_SIM, "libdir").stdout.strip()
         sync = ROOT / "capi-tests/sync"
         run("gcc", "-std=gnu11", "-O1", "-shared", "-fPIC", sync / "shim.c", "-o", COPY / "libshim.so", "-Wl,--no-as-needed",
             "-L", driver, "-lcuda", "-ldl")  # fmt: skip
@@ -282,10 +285,10 @@ class Streams:
         self.all = list(self.REFUSALS)
         for name in [*self.PROGRAMS, *(name for names in self.OF_MODULES.values() for name in names)]:
             done = run("gcc", "-std=gnu11", "-g", "-O1", "-isystem", SITE / "nvidia/cu13/include", "-I", ROOT / "include",
-                       "-I", ROOT / "cuda-sim/include", sync / f"{name}.c", "-o", COPY / name, "-L", BUILT, "-lcai", "-L", driver,
+                       "-I", SIM / "include", sync / f"{name}.c", "-o", COPY / name, "-L", BUILT, "-lcai", "-L", driver,
                        "-lcuda", "-lpthread", "-ldl", f"-Wl,-rpath,{COPY}")  # fmt: skip
             assert done.returncode == 0, done.stderr
-            cases = run(BUILT / "cuda-sim", "run", "--", COPY / name, "list").stdout.split()
+            cases = run(CUDA_SIM, "run", "--", COPY / name, "list").stdout.split()
             self.all += [(name, case, schedule, 2) for case in cases for schedule in ("lazy", "threads")]
 
     def jobs(self, path, tests):
@@ -301,7 +304,7 @@ class Streams:
         if not refusal:
             del env["SHIM"]
         try:
-            done = run(BUILT / "cuda-sim", "run", "--print=exit", f"--schedule={schedule}", f"--devices={devices}", "--",
+            done = run(CUDA_SIM, "run", "--print=exit", f"--schedule={schedule}", f"--devices={devices}", "--",
                        COPY / program, case, env=env, timeout=60)  # fmt: skip
         except subprocess.TimeoutExpired:
             return f"{program} {case}: hangs"

@@ -9,13 +9,34 @@ import pytest
 from browser import ROOT
 
 sys.path.insert(0, str(ROOT / "tests/python"))
-from commands import libdir  # noqa: E402
-from test_cuda_sim import compile_program, sim  # noqa: E402
-from test_cuda_sim_reports import EARLY, RACE  # noqa: E402
+from commands import CUDA_SIM, HEADERS, libdir, run  # noqa: E402
 
 PICTURES = ROOT / "build/browser-pictures"
 WIDTHS = [1280, 390]
 LONG = "a_label_of_the_program_without_any_place_to_break_it" * 6
+
+RACE = """
+#include <cuda.h>
+#include <cudasim.h>
+#define OK(call) do { if (call) return 3; } while (0)
+static int fill(CUdeviceptr p, CUstream s) { return (int)cuMemsetD8Async(p, 1, 64, s); }
+static int read_back(void *to, CUdeviceptr p, CUstream s) { return (int)cuMemcpyDtoHAsync(to, p, 64, s); }
+int main(int argc, char **argv) {
+    CUcontext context; CUstream a, b; CUdeviceptr p; char host[64]; CUarray array; CUDA_ARRAY_DESCRIPTOR d = {0};
+    (void)argv;
+    OK(cuInit(0)); OK(cuDevicePrimaryCtxRetain(&context, 0)); OK(cuCtxSetCurrent(context));
+    OK(cuStreamCreate(&a, 1)); OK(cuStreamCreate(&b, 1)); OK(cuMemAlloc(&p, 64));
+    OK(fill(p, a));
+    if (argc == 1) OK(read_back(host, p, b));
+    (void)cuArrayCreate(&array, &d);
+    OK(cuStreamSynchronize(a)); OK(cuStreamSynchronize(b));
+    return 7;
+}
+"""
+# A wait for an earlier moment.
+EARLY = """
+    CUevent e;
+    OK(cuEventCreate(&e, 2)); OK(fill(p, a)); OK(cuEventRecord(e, a)); OK(fill(p, a)); OK(cuStreamWaitEvent(b, e, 0));"""
 
 # Elements that extend beyond the page, and texts that their element cuts off or overlaps.
 OVERFLOWING = """
@@ -29,11 +50,6 @@ OVERFLOWING = """
     return wrong;
 })()
 """
-
-
-@pytest.fixture(scope="session")
-def driver():
-    return libdir()
 
 
 def many_lanes():
@@ -52,14 +68,14 @@ PROGRAMS = {
 
 
 @pytest.fixture(scope="module")
-def pages(driver, tmp_path_factory):  # noqa: F811
+def pages(tmp_path_factory):
     folder, found = tmp_path_factory.mktemp("pages"), {}
     for name, (text, arguments) in PROGRAMS.items():
-        source = folder / f"{name}.c"
-        source.write_text(f"#include <cudasim.h>\n{text}")
-        program = compile_program(driver, folder / name, [source], flags=["-fno-inline", "-Wno-unused-function"])
+        (folder / f"{name}.c").write_text(text)
+        program = folder / name
+        run("gcc", "-g", "-fno-inline", *HEADERS, f"{program}.c", "-o", program, "-L", libdir(), "-lcuda", "-ldl")
         found[name] = folder / f"{name}.html"
-        sim(f"--report={found[name]}", "--", program, *arguments, check=False)
+        run(CUDA_SIM, "run", f"--report={found[name]}", "--", program, *arguments, check=False)
     return found
 
 

@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+from commands import CUDA_SIM
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 # Where it is, and its compiler. "abi" is MPICH by the binary interface of MPI 5.0, which has no extensions.
 MPI = {
@@ -55,7 +57,7 @@ def build(mpi, cuda_headers, tmp_path_factory):
     prefix, compiler = mpi
     folder = tmp_path_factory.mktemp("mpi")
     (folder / "libcai.so.1").symlink_to(ROOT / "target/release/libcai.so")
-    driver = run(ROOT / "target/release/cuda-sim", "libdir").strip()
+    driver = run(CUDA_SIM, "libdir").strip()
 
     def build(source, *flags):
         program = folder / pathlib.Path(source).stem
@@ -73,7 +75,7 @@ def build(mpi, cuda_headers, tmp_path_factory):
 # UCX, inside of both, patches mmap, and locks while malloc holds its own lock. The simulator observes locks, and
 # allocates then: the thread would wait for itself.
 NO_HOOKS = {"UCX_MEM_EVENTS": "n"}
-SIMULATED = (ROOT / "target/release/cuda-sim", "run", "--print=exit")
+SIMULATED = (CUDA_SIM, "run", "--print=exit")
 
 
 @pytest.mark.parametrize("standard", ["c99", "c11", "c17", "c2x", "c++11", "c++17", "c++20", "c++23"])

@@ -11,6 +11,7 @@ import cai_python as P
 import numpy as np
 import pytest
 from cai_python import make
+from commands import CUDA_SIM, libdir
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 STRICT = "-Wall -Wextra -Wpedantic -Wconversion -Wshadow -Wcast-qual -Werror".split()
@@ -187,10 +188,10 @@ def test_arrays_that_are_refused(handlers):
 @pytest.mark.parametrize("schedule", ["eager", "lazy", "random"])
 def test_order(tmp_path, schedule):
     """On the simulated driver: no race, and one if the order is left out."""
-    driver = ROOT / "target/release/libcuda.so"
+    driver = f"{libdir()}/libcuda.so.1"
     program = build("xla_streams.c", tmp_path / "program", driver)
     (tmp_path / "libcuda.so.1").symlink_to(driver)
-    run = [ROOT / "target/release/cuda-sim", "run", "--print=exit", f"--schedule={schedule}", "--", program]
+    run = [CUDA_SIM, "run", "--print=exit", f"--schedule={schedule}", "--", program]
     done = subprocess.run([str(a) for a in run], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     done = subprocess.run([str(a) for a in (*run, "wrong")], capture_output=True, text=True)

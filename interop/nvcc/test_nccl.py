@@ -3,11 +3,15 @@ GPU. The simulated driver checks the order."""
 
 import pathlib
 import subprocess
+import sys
 import sysconfig
 
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests/python"))
+from commands import CUDA_SIM  # noqa: E402
+
 SITE = pathlib.Path(sysconfig.get_path("purelib"))
 FOLDERS = (SITE / "nvidia/nccl/include", SITE / "nvidia/cu13/include", SITE / "nvidia/cu13/include/cccl")
 INCLUDES = ["-I", ROOT / "include", *(f"-isystem{folder}" for folder in FOLDERS)]
@@ -42,13 +46,13 @@ def test_strict_warnings(standard, nccl, tmp_path):
 @pytest.mark.parametrize("schedule", ["lazy", "eager", "threads"])
 def test_in_stream_order(tmp_path, compiler, schedule):
     (tmp_path / "libcai.so.1").symlink_to(ROOT / "target/release/libcai.so")
-    driver = run(ROOT / "target/release/cuda-sim", "libdir").strip()
+    driver = run(CUDA_SIM, "libdir").strip()
     run(
         *compiler.split(), "-g", "-Wall", "-Wextra", *INCLUDES, ROOT / "interop/nvcc/nccl_recording.c", "-o",
         tmp_path / "it", "-x", "none", ROOT / "target/release/libcai.so", f"{driver}/libcuda.so.1",
         *(f"-Wl,-rpath,{path}" for path in (tmp_path, driver)),
     )  # fmt: skip
-    command = [ROOT / "target/release/cuda-sim", "run", "--print=exit", f"--schedule={schedule}", "--", tmp_path / "it"]
+    command = [CUDA_SIM, "run", "--print=exit", f"--schedule={schedule}", "--", tmp_path / "it"]
     assert run(*command) == "passed\n"
 
 
@@ -56,14 +60,14 @@ def run_the_program_of_the_page(tmp_path, devices=1, change=lambda text: text):
     page = (ROOT / "docs/src/nccl.md").read_text()
     source, program = tmp_path / "program.c", tmp_path / "program"
     source.write_text(change(page[page.index("```c\n") + 5 : page.index("\n```\n") + 1]))
-    driver = run(ROOT / "target/release/cuda-sim", "libdir").strip()
+    driver = run(CUDA_SIM, "libdir").strip()
     (tmp_path / "libcai.so.1").symlink_to(ROOT / "target/release/libcai.so")
     run(
         "gcc", "-std=gnu11", "-g", "-Wall", "-Wextra", "-Werror", *INCLUDES, source, ROOT / "interop/nvcc/nccl_sums.c",
         "-o", program, ROOT / "target/release/libcai.so", SITE / "nvidia/cu13/lib/libcudart.so.13",
         *(f"-Wl,-rpath,{path}" for path in (tmp_path, driver)),
     )  # fmt: skip
-    simulated = [ROOT / "target/release/cuda-sim", "run", "--print=exit", "--runtime=13", f"--devices={devices}", "--"]
+    simulated = [CUDA_SIM, "run", "--print=exit", "--runtime=13", f"--devices={devices}", "--"]
     return subprocess.run([str(c) for c in (*simulated, program)], capture_output=True, text=True, timeout=100)
 
 

@@ -3,17 +3,21 @@ supports, as C++17 and C++20, with warnings as errors. Nothing is run: a kernel 
 
 import pathlib
 import re
+import sys
 import subprocess
 import sysconfig
 
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests/python"))
+from commands import SIM  # noqa: E402
+
 SITE = pathlib.Path(sysconfig.get_path("purelib"))
 CUDA = SITE / "nvidia/cu13"
 NVCC = CUDA / "bin/nvcc"
 INCLUDES = [
-    "-I", ROOT / "include", "-I", ROOT / "cuda-sim/include",
+    "-I", ROOT / "include", "-I", SIM / "include",
     "-isystem", CUDA / "include", "-isystem", CUDA / "include/cccl",
     "-isystem", sysconfig.get_path("include"),
     "-isystem", SITE / "pybind11/include", "-isystem", SITE / "nanobind/include",

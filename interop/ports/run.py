@@ -21,6 +21,9 @@ import tarfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
+sys.path.insert(0, str(ROOT / "tests/python"))
+from commands import CUDA_SIM  # noqa: E402
+
 BUILT = ROOT / "target/release"
 
 
@@ -79,7 +82,7 @@ def mpi4py(folder):
     shutil.copy(here / "test_port.py", sources / "test")
     # Expects a TypeError for a `descr` that is no list, beside a typestr that needs none: this library ignores it.
     left_out = "not testDescrType"
-    run(BUILT / "cuda-sim", "run", "--print=exit", "--", sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider",
+    run(CUDA_SIM, "run", "--print=exit", "--", sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider",
         "test_port.py", "test_msgspec.py", "test_buffer.py", "test_p2p_buf.py", "test_cco_buf.py", "-k", left_out, cwd=sources / "test",
         env={"PYTHONPATH": str(site), "PATH": build["PATH"]})  # fmt: skip
 
@@ -94,11 +97,11 @@ def pybind11_cuda_array_interface(folder):
     print(f"{name}: {lines} lines of code before, {code_lines((here / 'pycai.cpp').read_text())} after", flush=True)
     venv = subprocess.run([ROOT / "build/venv/bin/python", "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"],
                           check=True, capture_output=True, text=True).stdout.strip()  # fmt: skip
-    driver = subprocess.run([BUILT / "cuda-sim", "libdir"], check=True, capture_output=True, text=True).stdout.strip()
+    driver = subprocess.run([CUDA_SIM, "libdir"], check=True, capture_output=True, text=True).stdout.strip()
     run("g++", "-std=c++17", "-O1", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-fvisibility=hidden", "-I", ROOT / "include",
         "-isystem", sysconfig.get_path("include"), "-isystem", f"{venv}/pybind11/include", "-isystem", f"{venv}/nvidia/cu13/include",
         here / "pycai.cpp", "-o", folder / "pycai.so", "-L", BUILT, "-lcai", "-L", driver, "-lcuda", f"-Wl,-rpath,{folder}")  # fmt: skip
-    run(BUILT / "cuda-sim", "run", "--print=exit", "--", sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider",
+    run(CUDA_SIM, "run", "--print=exit", "--", sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider",
         here / "test_pycai.py", cwd=folder, env={"PYTHONPATH": str(folder)})  # fmt: skip
 
 
@@ -136,7 +139,7 @@ def xgboost(folder):
     shutil.copytree(ROOT / "python/libcai", site / "libcai", ignore=shutil.ignore_patterns("__pycache__"))
     (site / "libcai/lib").mkdir()
     (site / "libcai/lib/libcai.so.1").symlink_to(BUILT / "libcai.so")
-    pytest = (BUILT / "cuda-sim", "run", "--print=exit", "--", sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--confcutdir={here}")
+    pytest = (CUDA_SIM, "run", "--print=exit", "--", sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--confcutdir={here}")
     run(*pytest, here / "test_assertions.py", cwd=folder)
     run(*pytest, here / "test_assertions.py", here / "test_port.py", cwd=folder, env={"PYTHONPATH": str(site)})
 

@@ -7,10 +7,13 @@ import sysconfig
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILT = ROOT / "target/release"
+# The simulator, as a user has it: `make sim` installs it there.
+SIM = pathlib.Path(os.environ.get("CUDA_SIM_ROOT") or ROOT / "build/sim")
+CUDA_SIM = SIM / "bin/cuda-sim"
 SITE = pathlib.Path(sysconfig.get_path("purelib"))
 BIN = ROOT / "build/venv/bin"
 TESTS = ROOT / "capi-tests/sync"
-HEADERS = ["-isystem", SITE / "nvidia/cu13/include", "-I", ROOT / "include", "-I", ROOT / "cuda-sim/include"]
+HEADERS = ["-isystem", SITE / "nvidia/cu13/include", "-I", ROOT / "include", "-I", SIM / "include"]
 STRICT = ["-g", "-O1", "-Wall", "-Wextra", "-Werror"]
 
 
@@ -32,7 +35,7 @@ def output_of(done):
 
 def libdir():
     """The folder of the simulated libcuda."""
-    return run(BUILT / "cuda-sim", "libdir").stdout.strip()
+    return run(CUDA_SIM, "libdir").stdout.strip()
 
 
 class Built:
@@ -72,7 +75,7 @@ class Built:
 
     def run(self, program, *words, schedule="lazy", devices=2, check=True, **env):
         return run(
-            BUILT / "cuda-sim", "run", "--print=exit", f"--schedule={schedule}", f"--devices={devices}", "--",
+            CUDA_SIM, "run", "--print=exit", f"--schedule={schedule}", f"--devices={devices}", "--",
             self.program(program), *words, check=check, timeout=120, env={**self.drivers, **env},
         )  # fmt: skip
 

@@ -14,6 +14,7 @@ import pytest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "python"))
 import cai_python as P  # noqa: E402
 from cai_python import Exporter, give, make, soon, take  # noqa: E402
+from commands import CUDA_SIM  # noqa: E402
 from dlpack_ctypes import CAI_FROM_OBJECT, CaiTable, address_of  # noqa: E402
 from libcai import _dlpack as D  # noqa: E402
 
@@ -431,9 +432,8 @@ def consume(array, flags=3):
 
 
 def on_a_device(script, schedules=("lazy", "eager", "threads")):
-    root = pathlib.Path(__file__).resolve().parents[2]
     for schedule in schedules:
-        command = [root / "target/release/cuda-sim", "run", "--print=exit", f"--schedule={schedule}", "--", sys.executable, "-c"]
+        command = [CUDA_SIM, "run", "--print=exit", f"--schedule={schedule}", "--", sys.executable, "-c"]
         done = subprocess.run([*map(str, command), DEVICE + script], capture_output=True, text=True, timeout=120)
         assert done.returncode == 0, f"{schedule}: {done.returncode}\n{done.stdout}\n{done.stderr}"
 

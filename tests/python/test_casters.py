@@ -7,7 +7,7 @@ import sysconfig
 
 import cpp_ages
 import pytest
-from commands import ROOT, run
+from commands import CUDA_SIM, ROOT, run
 
 CUDA = pathlib.Path(sysconfig.get_path("purelib")) / "nvidia/cu13"
 INCLUDE = pathlib.Path(sysconfig.get_path("include"))
@@ -44,7 +44,7 @@ def modules(tmp_path_factory):
 def test_on_the_simulated_driver(modules, schedule):
     """The race checker watches: one race or broken rule, and the exit code is 66."""
     done = run(
-        ROOT / "target/release/cuda-sim", "run", "--runtime=13", "--print=exit", f"--schedule={schedule}", "--",
+        CUDA_SIM, "run", "--runtime=13", "--print=exit", f"--schedule={schedule}", "--",
         sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/python/casters/inside.py",
         env={"PYTHONPATH": ":".join(map(str, modules))},
     )  # fmt: skip
@@ -53,7 +53,7 @@ def test_on_the_simulated_driver(modules, schedule):
 
 def test_extensions_of_two_ages(modules):
     done = run(
-        ROOT / "target/release/cuda-sim", "run", "--runtime=13", "--print=exit", "--schedule=lazy", "--",
+        CUDA_SIM, "run", "--runtime=13", "--print=exit", "--schedule=lazy", "--",
         sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/python/casters/ages.py",
         env={"PYTHONPATH": ":".join(map(str, modules))},
     )  # fmt: skip

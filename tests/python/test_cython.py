@@ -9,9 +9,10 @@ import sysconfig
 import pytest
 
 from test_stream_export import python
-from commands import BUILT
+from commands import SIM
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+RUNTIME = SIM / "lib/cuda-sim/runtime"
 EXAMPLE = ROOT / "examples-py/cython/clear.pyx"
 PYTHON = pathlib.Path(sysconfig.get_path("include"))
 NVIDIA = pathlib.Path(sysconfig.get_path("purelib")) / "nvidia/cu13/include"
@@ -33,7 +34,7 @@ def clear(tmp_path_factory, library_path):
     (folder / "libcai.so.1").symlink_to(library_path)
     subprocess.run(
         ["gcc", "-shared", "-fPIC", "-O1", "-Wall", "-Werror", "-I", ROOT / "include", "-isystem", PYTHON, "-isystem", NVIDIA,
-         source, "-o", module, library_path, BUILT / "libcudart.so.13", f"-Wl,-rpath,{folder}:{BUILT}"],
+         source, "-o", module, library_path, RUNTIME / "libcudart.so.13", f"-Wl,-rpath,{folder}:{RUNTIME}"],
         check=True,
     )  # fmt: skip
     return folder

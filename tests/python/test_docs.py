@@ -13,13 +13,11 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BOOK = ROOT / "docs/src"
-SIM = ROOT / "cuda-sim"
 PACKAGES = pathlib.Path(sysconfig.get_path("purelib"))
 NVIDIA = PACKAGES / "nvidia/cu13/include"
 PYTHON = pathlib.Path(sysconfig.get_path("include"))
 FRONT = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "CODE_OF_CONDUCT.md")
-PAGES = [*(ROOT / name for name in FRONT), *sorted(BOOK.glob("*.md")), SIM / "README.md",
-         *sorted((SIM / "docs").glob("*.md"))]  # fmt: skip
+PAGES = [*(ROOT / name for name in FRONT), *sorted(BOOK.glob("*.md"))]
 
 
 def programs():
@@ -29,7 +27,7 @@ def programs():
             # Those with a framework, MPI or HIP are compiled beside it, and those with std::mdspan by test_clang.py.
             if re.search(r"#include <(cai/(torch|tvm_ffi|xla_ffi|mdspan|mpi)|nccl|hip/\w+)\.h", text):
                 continue
-            if re.search("#include <(cai/|cudasim)", text):
+            if "#include <cai/" in text:
                 yield pytest.param(language, text, id=f"{page.stem}-{language}")
 
 
@@ -38,7 +36,7 @@ def test_programs_compile(tmp_path, language, text):
     source = tmp_path / f"program.{language}"
     source.write_text(text)
     compiler = ["gcc", "-std=c99"] if language == "c" else ["g++", "-std=c++17", "-Wno-unused-but-set-variable"]
-    headers = ["-I", ROOT / "include", "-I", ROOT / "cuda-sim/include", "-isystem", NVIDIA]
+    headers = ["-I", ROOT / "include", "-isystem", NVIDIA]
     if re.search(r"#include <(Python\.h|cai/(pybind11|nanobind)\.hpp)>", text):
         if not (PYTHON / "Python.h").exists():
             pytest.skip("Python's headers are not installed")
@@ -90,9 +88,6 @@ def test_links(page):
 def test_every_page_is_listed():
     listed = set(re.findall(r"\((\w+\.md)\)", (BOOK / "index.md").read_text()))
     assert listed == {page.name for page in BOOK.glob("*.md")} - {"index.md"}
-    for index, prefix in [(BOOK / "index.md", "../../cuda-sim/docs/"), (SIM / "README.md", "docs/")]:
-        listed = set(re.findall(rf"\({re.escape(prefix)}(\w+\.md)\)", index.read_text()))
-        assert listed == {page.name for page in (SIM / "docs").glob("*.md")}, index
 
 
 def test_every_status_of_the_array_has_a_rule():

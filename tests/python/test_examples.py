@@ -8,7 +8,7 @@ import sysconfig
 
 import numpy as np
 import pytest
-from commands import ROOT, run
+from commands import CUDA_SIM, ROOT, SIM, run
 
 pytestmark = pytest.mark.filterwarnings("ignore:Stored array in format:UserWarning")
 
@@ -39,7 +39,7 @@ def test_every_example_is_tested():
 
 
 def test_extension_in_plain_c(tmp_path):
-    driver = run(ROOT / "target/release/cuda-sim", "libdir").stdout.strip()
+    driver = run(CUDA_SIM, "libdir").stdout.strip()
     headers = pathlib.Path(sysconfig.get_path("purelib")) / "nvidia/cu13/include"
     (tmp_path / "libcai.so.1").symlink_to(ROOT / "target/release/libcai.so")
     run(
@@ -49,7 +49,7 @@ def test_extension_in_plain_c(tmp_path):
     )  # fmt: skip
     for schedule in ("lazy", "eager", "threads"):
         done = run(
-            "target/release/cuda-sim", "run", "--print=exit", f"--schedule={schedule}", "--", sys.executable,
+            CUDA_SIM, "run", "--print=exit", f"--schedule={schedule}", "--", sys.executable,
             "examples-c/demo/python.py", tmp_path,
         )  # fmt: skip
         assert "sum of it: 18.0; of half of it, which another library made: 9.0" in done.stdout
@@ -58,12 +58,12 @@ def test_extension_in_plain_c(tmp_path):
 
 def build_on_a_device(name, tmp_path):
     compiler = ["gcc", "-std=c99"] if str(name).endswith(".c") else ["g++", "-std=c++17", "-x", "c++"]
-    driver = run(ROOT / "target/release/cuda-sim", "libdir").stdout.strip()
+    driver = run(CUDA_SIM, "libdir").stdout.strip()
     headers = pathlib.Path(sysconfig.get_path("purelib")) / "nvidia/cu13/include"
     (tmp_path / "libcai.so.1").symlink_to(ROOT / "target/release/libcai.so")
     program = tmp_path / "program"
     run(
-        *compiler, *STRICT, "-g", "-I", "include", "-I", "cuda-sim/include", "-isystem", headers, ROOT / "examples-c" / name,
+        *compiler, *STRICT, "-g", "-I", "include", "-I", SIM / "include", "-isystem", headers, ROOT / "examples-c" / name,
         "-o", program, "-L", "target/release", "-lcai", "-L", driver, "-lcuda", "-ldl", f"-Wl,-rpath,{tmp_path}",
     )  # fmt: skip
     return program
@@ -73,14 +73,14 @@ def build_on_a_device(name, tmp_path):
 def test_example_on_a_device(tmp_path, name):
     program = build_on_a_device(name, tmp_path)
     for schedule in ("lazy", "eager", "threads"):
-        done = run(ROOT / "target/release/cai-race", f"--schedule={schedule}", "--", program)
+        done = run(SIM / "bin/cai-race", f"--schedule={schedule}", "--", program)
         assert re.fullmatch(ON_A_DEVICE[name], done.stdout)
         assert "R" not in done.stderr.replace("cai-race", "")
 
 
 def test_the_example_that_forgets(tmp_path):
     program = build_on_a_device("06_streams.c", tmp_path)
-    done = run(ROOT / "target/release/cai-race", "--", program, "forget", check=False)
+    done = run(SIM / "bin/cai-race", "--", program, "forget", check=False)
     assert done.returncode == 66
     assert "rule R3" in done.stderr and "cai_array_consume_begin(array, " in done.stderr and "read_all" in done.stderr
 
@@ -94,7 +94,7 @@ def test_a_client_that_does_not_wait(tmp_path):
     (tmp_path / "racy.c").write_text(source.replace(call, nothing_pending + call))
     program = build_on_a_device(tmp_path / "racy.c", tmp_path)
     for schedule in ("lazy", "eager", "threads"):
-        done = run(ROOT / "target/release/cuda-sim", "run", f"--schedule={schedule}", "--", program, check=False)
+        done = run(CUDA_SIM, "run", f"--schedule={schedule}", "--", program, check=False)
         assert done.returncode == 66 and "cuMemcpyDtoHAsync" in done.stderr, done.stdout + done.stderr
 
 

@@ -27,6 +27,15 @@ END
 echo "1 rules, ${FAILED:-0} failed, 0 skipped"
 exit ${FAILED:-0}
 """
+# Of two files with one rule.
+COMPARE = """import sys
+one, other = (open(name).read() for name in sys.argv[1:])
+print("| rule | real | simulated | |\\n|---|---|---|---|")
+if one != other:
+    print("| events/one: a rule | fail | ok | DIFFERS |")
+print(f"{int(one != other)} of 1 rules differ.")
+sys.exit(one != other)
+"""
 CASES = 'case "$1" in list) echo "first second" ;; *) exit 0 ;; esac'
 PROGRAMS = {
     "conformance": CONFORMANCE,
@@ -69,6 +78,7 @@ def folder(tmp_path, monkeypatch):
     source = [tmp_path / "driver.c", "-o", tmp_path / "libcuda.so.1"]
     subprocess.run(["gcc", "-shared", "-fPIC", *source], check=True)
     (tmp_path / "libcai.so.1").touch()
+    (tmp_path / "compare.py").write_text(COMPARE)
     for name, text in PROGRAMS.items():
         write(tmp_path, name, text)
     monkeypatch.setenv("LD_LIBRARY_PATH", str(tmp_path))

@@ -9,7 +9,7 @@ import subprocess
 import pytest
 
 from test_stream_export import python
-from commands import BUILT, SITE, run
+from commands import BUILT, CUDA_SIM, SITE, run
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TABLE = ROOT / "src/driver/table.rs"
@@ -245,7 +245,7 @@ def test_the_program_of_the_page(built, tmp_path, left_out):  # noqa: F811
         built.folder / "libcai.so.1", f"-Wl,-rpath,{built.folder}", "-L", built.driver, "-lcuda",
     )  # fmt: skip
     done = run(
-        BUILT / "cuda-sim", "run", "--print=exit", "--", tmp_path / "program", check=False,
+        CUDA_SIM, "run", "--print=exit", "--", tmp_path / "program", check=False,
         env={"CAI_HIP_DRIVER": str(built.hip)},
     )  # fmt: skip
     if left_out:

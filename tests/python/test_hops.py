@@ -5,13 +5,13 @@ import os
 import sys
 
 import pytest
-from commands import BUILT, ROOT, run
+from commands import CUDA_SIM, ROOT, run
 
 pytest.importorskip("numpy")
 
 
 def hops(what, schedule, seed):
-    simulated = [BUILT / "cuda-sim", "run", "--print=exit", f"--schedule={schedule}", "--"]
+    simulated = [CUDA_SIM, "run", "--print=exit", f"--schedule={schedule}", "--"]
     assert "came back" in run(*simulated, sys.executable, "tools/hops.py", what, "400", seed).stdout
 
 

@@ -8,6 +8,7 @@ import sys
 import cai_python as P
 import pytest
 from cai_python import ROOT, give, make
+from commands import CUDA_SIM
 from exporting import versioned
 
 np = pytest.importorskip("numpy")
@@ -19,7 +20,7 @@ IS_COPIED = 2
 def test_on_the_simulated_driver(name, schedule):
     """One race, and the exit code is 66."""
     done = subprocess.run(
-        [ROOT / "target/release/cuda-sim", "run", "--print=exit", "--devices=2", f"--schedule={schedule}", "--",
+        [CUDA_SIM, "run", "--print=exit", "--devices=2", f"--schedule={schedule}", "--",
          sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"tests/python/{name}.py"],
         cwd=ROOT, capture_output=True, text=True, timeout=300, env=os.environ | {"PYTHONPATH": "tests/python"},
     )  # fmt: skip

@@ -10,6 +10,7 @@ import cai_python as P
 import numpy as np
 import pytest
 from cai_python import ERRORS, Exporter, even, give, make, take
+from commands import CUDA_SIM
 from importing import (
     CAI,
     MISSING,
@@ -202,7 +203,7 @@ def test_a_mask_in_host_memory():
 
 def test_the_driver_is_asked_about_masks():
     done = subprocess.run(
-        [P.ROOT / "target/release/cuda-sim", "run", "--print=exit", "--devices=2", "--",
+        [CUDA_SIM, "run", "--print=exit", "--devices=2", "--",
          sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/python/masks_inside.py"],
         cwd=P.ROOT, capture_output=True, text=True, timeout=300, env=os.environ | {"PYTHONPATH": "tests/python"},
     )  # fmt: skip

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from commands import CUDA_SIM, SIM
+
 ROOT = Path(__file__).resolve().parents[2]
 BUILT = ROOT / "target/release"
 SITE = Path(sysconfig.get_path("purelib"))
@@ -20,10 +22,10 @@ def run(*command, check=True, timeout=120):
 
 def built(folder, name):
     (folder / "libcai.so.1").symlink_to(BUILT / "libcai.so")
-    driver = run(BUILT / "cuda-sim", "libdir").stdout.strip()
+    driver = run(CUDA_SIM, "libdir").stdout.strip()
     run(
         "gcc", "-std=gnu11", "-g", "-O1", "-Wall", "-Wextra", "-Werror", "-rdynamic",
-        "-isystem", SITE / "nvidia/cu13/include", "-I", ROOT / "include", "-I", ROOT / "cuda-sim/include",
+        "-isystem", SITE / "nvidia/cu13/include", "-I", ROOT / "include", "-I", SIM / "include",
         ROOT / f"capi-tests/sync/{name}.c", "-o", folder / name, "-L", BUILT, "-lcai", "-L", driver, "-lcuda",
         "-lpthread", "-ldl", f"-Wl,-rpath,{folder}",
     )  # fmt: skip
@@ -37,7 +39,7 @@ def program(request, tmp_path_factory):
 
 @pytest.mark.parametrize("schedule", ["lazy", "eager", "threads", "random:7"])
 def test_two_processes(program, schedule):
-    simulated = [BUILT / "cuda-sim", "run", "--print=exit", f"--schedule={schedule}", "--devices=2", "--"]
+    simulated = [CUDA_SIM, "run", "--print=exit", f"--schedule={schedule}", "--devices=2", "--"]
     cases = run(*simulated, program, "list").stdout.split()
     assert len(cases) >= 15
     for case in cases:
@@ -49,7 +51,7 @@ def test_refusals(tmp_path):
     """Every call of the driver fails once: the functions give back what they had taken."""
     program, shim = built(tmp_path, "ipc_faults"), tmp_path / "libshim.so"
     run("gcc", "-std=gnu11", "-O1", "-shared", "-fPIC", ROOT / "capi-tests/sync/shim.c", "-o", shim, "-ldl")
-    simulated = ["env", f"CAI_CUDA_DRIVER={shim}", BUILT / "cuda-sim", "run", "--print=exit", "--"]
+    simulated = ["env", f"CAI_CUDA_DRIVER={shim}", CUDA_SIM, "run", "--print=exit", "--"]
     cases = run(*simulated, program, "list").stdout.split()
     lines = []
     for case in cases:
@@ -72,13 +74,13 @@ def test_the_page(tmp_path):
     """Its first program runs, and prints what the page states."""
     page = (ROOT / "docs/src/ipc.md").read_text()
     (tmp_path / "page.c").write_text(re.search("```c\n(.*?)```", page, re.S)[1])
-    driver = run(BUILT / "cuda-sim", "libdir").stdout.strip()
+    driver = run(CUDA_SIM, "libdir").stdout.strip()
     run(
         "gcc", "-std=c99", "-Wall", "-Wextra", "-Werror", "-isystem", SITE / "nvidia/cu13/include", "-I", ROOT / "include",
         tmp_path / "page.c", "-o", tmp_path / "page", BUILT / "libcai.so", "-L", driver, "-lcuda",
     )  # fmt: skip
     (tmp_path / "libcai.so.1").symlink_to(BUILT / "libcai.so")
     for schedule in ("lazy", "threads"):
-        simulated = [BUILT / "cuda-sim", "run", "--print=exit", f"--schedule={schedule}", "--"]
+        simulated = [CUDA_SIM, "run", "--print=exit", f"--schedule={schedule}", "--"]
         done = run("env", f"LD_LIBRARY_PATH={tmp_path}", *simulated, tmp_path / "page")
         assert done.stdout == re.search("```text\n(.*?)```", page, re.S)[1]

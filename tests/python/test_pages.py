@@ -33,7 +33,6 @@ PAGES = {
     "ipc": "first_exchange",
     "json": "first_exchange",
     "streams": "first_exchange",
-    "../../cuda-sim/docs/using": "first_exchange",
     "extensions": "extensions",
     "class": "extensions",
     "from_dictionary": "extensions",

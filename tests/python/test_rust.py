@@ -11,7 +11,7 @@ import tempfile
 
 import numpy
 import pytest
-from commands import ROOT, run
+from commands import CUDA_SIM, ROOT, run
 
 CARGO = os.environ.get("CARGO", "cargo")
 VERSION = re.search(r'^version = "([\d.]+)"', (ROOT / "Cargo.toml").read_text(), re.M)[1]
@@ -116,7 +116,7 @@ def test_plug_ins_in_c(tmp_path):
 def test_slices_of_cudarc(schedule):
     """The example on the simulated driver, whose race checker ends it with a status if an order is missing."""
     run(CARGO, "build", "-q", "-p", "libcai", "--example", "streams", "--features", "cudarc", cwd=ROOT)
-    command = [ROOT / "target/release/cuda-sim", "run", "--print=exit", f"--schedule={schedule}", "--"]
+    command = [CUDA_SIM, "run", "--print=exit", f"--schedule={schedule}", "--"]
     out = run(*command, ROOT / "target/debug/examples/streams").stdout
     assert out.splitlines() == [
         "shared: [7.0, 7.0, 7.0]",
@@ -134,7 +134,7 @@ def test_what_slices_of_cudarc_need(schedule):
     messages = map(json.loads, run(*build, "--message-format=json", cwd=ROOT).stdout.splitlines())
     [program] = [message["executable"] for message in messages if message.get("executable")]
     # One test at a time: all of them use the default streams of one context.
-    run(ROOT / "target/release/cuda-sim", "run", f"--schedule={schedule}", "--devices=2", "--", program, "--test-threads=1")
+    run(CUDA_SIM, "run", f"--schedule={schedule}", "--devices=2", "--", program, "--test-threads=1")
 
 
 def test_what_must_not_compile():

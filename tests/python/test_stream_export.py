@@ -7,7 +7,7 @@ import textwrap
 
 import pytest
 
-from commands import BUILT, run
+from commands import CUDA_SIM, run
 
 PRELUDE = """
 import ctypes as c, gc, os, sys, threading, time
@@ -124,7 +124,7 @@ use(0)
 def python(built, body, schedule="lazy", check=True, **env):  # noqa: F811
     text = PRELUDE.format(folder=str(pathlib.Path(__file__).parent)) + textwrap.dedent(body)
     return run(
-        BUILT / "cuda-sim", "run", "--print=exit", f"--schedule={schedule}", "--devices=2", "--", sys.executable, "-c", text,
+        CUDA_SIM, "run", "--print=exit", f"--schedule={schedule}", "--devices=2", "--", sys.executable, "-c", text,
         check=check, env={"CAI_CUDA_DRIVER": str(built.shim), **env},
     )  # fmt: skip
 

@@ -9,7 +9,7 @@ import shutil
 
 import pytest
 
-from commands import BUILT, ROOT, SITE, TESTS, Built, libdir, output_of, run
+from commands import BUILT, CUDA_SIM, ROOT, SIM, SITE, TESTS, Built, libdir, output_of, run
 
 SCHEDULES = ["eager", "lazy", "random:7", "threads"]
 WORKERS = os.cpu_count() or 1
@@ -20,7 +20,7 @@ class Programs(Built):
     def each(self, program, jobs, *command):
         """Runs cases, each in a child of a process that has the libraries loaded. Jobs are lines: a case, and perhaps
         `calls` or a value of SHIM. Returns the exit status and the output of each."""
-        simulated = [BUILT / "cuda-sim", "run", "--print=exit", "--schedule=lazy", "--devices=2", "--"]
+        simulated = [CUDA_SIM, "run", "--print=exit", "--schedule=lazy", "--devices=2", "--"]
 
         def some(lines):
             done = run(*(command or simulated), self.program(program), "each", input="".join(f"{line}\n" for line in lines), check=False,
@@ -296,9 +296,9 @@ def test_the_report_names_the_rule_for_foreign_code(built, stranger, tmp_path, r
     options = ["--print=exit", f"--report={report}"]
     if beside:
         # Another instance of the simulator takes the place of a real driver.
-        shutil.copy(BUILT / "libcuda.so", tmp_path / "libcuda.so.1")
+        shutil.copy(f"{libdir()}/libcuda.so.1", tmp_path / "libcuda.so.1")
         options.append(f"--shadow={tmp_path / 'libcuda.so.1'}")
-    done = run(BUILT / "cai-race", *options, "--", stranger, rule, check=False, env={"CUDASIM_RACES": "off"} if beside else {})
+    done = run(SIM / "bin/cai-race", *options, "--", stranger, rule, check=False, env={"CUDASIM_RACES": "off"} if beside else {})
     found = json.loads(report.read_text().splitlines()[0])
     rules = {race["rule"] for race in found["races"]}
     assert done.returncode == (0 if rule in ("none", "R9") else 66), output_of(done)
@@ -323,7 +323,7 @@ def instrumented(built):
     for name in PROGRAMS:
         run(
             "gcc", "-std=gnu11", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined",
-            "-isystem", SITE / "nvidia/cu13/include", "-I", ROOT / "include", "-I", ROOT / "cuda-sim/include",
+            "-isystem", SITE / "nvidia/cu13/include", "-I", ROOT / "include", "-I", SIM / "include",
             TESTS / f"{name}.c", ROOT / f"target/asan/{triple}/debug/libcai.a", "-o", built.folder / f"{name}-asan",
             "-L", built.driver, "-lcuda", "-lpthread", "-ldl", "-lm",
         )  # fmt: skip

@@ -12,6 +12,7 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "python"))
 
+from commands import CUDA_SIM  # noqa: E402
 from libcai import _system  # noqa: E402
 
 PAGE = (ROOT / "docs/src/python_package.md").read_text()
@@ -63,7 +64,7 @@ def test_without_a_driver(report, library_path):
 
 
 def test_with_a_driver(report):
-    simulated = [ROOT / "target/release/cuda-sim", "run", "--devices=2", "--"]
+    simulated = [CUDA_SIM, "run", "--devices=2", "--"]
     found = json.loads(report("--json", before=simulated, CAI_CUDA_DRIVER=""))
     driver = found["driver"]
     assert driver["path"].endswith("libcuda.so.1") and re.fullmatch(r"\d+\.\d", driver["cuda"])

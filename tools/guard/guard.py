@@ -44,10 +44,11 @@ def names(root):
             found |= {f"rust {name}" for name in IN_RUST.findall(text)}
         elif path.startswith("tools/mutants"):
             found |= {f"mutant {name}" for name in MUTANT.findall(text)}
-        elif not path.startswith("tests/python/"):
+        elif not path.startswith(("tests/python/", "cuda-sim/tests/python/")):
             found |= {f"python {name}" for name in IN_PYTHON.findall(text)}
-    collected = output(sys.executable, "-m", "pytest", "--collect-only", "-q", "tests/python", cwd=root)
-    found |= {"python " + line.partition("::")[2] for line in collected.splitlines() if "::" in line}
+    for folder in (root, root / "cuda-sim"):
+        collected = output(sys.executable, "-m", "pytest", "--collect-only", "-q", "tests/python", cwd=folder)
+        found |= {"python " + line.partition("::")[2] for line in collected.splitlines() if "::" in line}
     return found
 
 

@@ -1,21 +1,21 @@
 """The order that `cuda-sim run` observes between threads of this Python, whose locks differ between versions."""
 
 import concurrent.futures
-import pathlib
 import subprocess
 import sys
 import sysconfig
 
 import pytest
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-PROGRAM = ROOT / "cuda-sim/tests/host_order/python.py"
+from commands import COMMAND, SIM
+
+PROGRAM = SIM / "tests/host_order/python.py"
 # Without an interpreter lock, a lock of Python that is free is taken by an atomic operation, which is not observed.
 OPTIONS = ["--host-threads=ordered"] * bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
 
 
 def python(*arguments):
-    command = [ROOT / "target/release/cuda-sim", "run", *OPTIONS, "--", sys.executable, PROGRAM, *arguments]
+    command = [COMMAND, "run", *OPTIONS, "--", sys.executable, PROGRAM, *arguments]
     return subprocess.run(command, capture_output=True, text=True, timeout=120)
 
 

@@ -7,8 +7,7 @@ import xml.etree.ElementTree
 
 import pytest
 
-from commands import run
-from test_cuda_sim import compile_program, sim
+from commands import PLUGIN, compile_program, run, sim
 
 RACE = """
 #include <cuda.h>
@@ -160,7 +159,7 @@ def test_hostile_names(driver, tmp_path):
 
 def test_tests_are_named(tmp_path):
     """Reports of a run of pytest name the tests, also for processes that tests started."""
-    from test_cuda_sim_pytest import DRIVER, PLUGIN
+    from test_cuda_sim_pytest import DRIVER
 
     (tmp_path / "world.py").write_text(DRIVER)
     (tmp_path / "test_it.py").write_text("from world import *\ndef test_own(): race()\ndef test_child(): child()\ndef test_fine(): pass")

@@ -1,7 +1,6 @@
 """The simulated driver from outside: programs in C against NVIDIA's own headers, under `cuda-sim run`."""
 
 import concurrent.futures
-import hashlib
 import json
 import os
 import pathlib
@@ -10,59 +9,16 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 
 import pytest
-from commands import BUILT, ROOT, SITE, run
 
-SIM = ROOT / "cuda-sim"
-HEADERS = {"12": SITE / "nvidia/cuda_runtime/include", "13": SITE / "nvidia/cu13/include"}
-WORKERS = os.cpu_count() or 1
-SCHEDULES = ["eager", "lazy", "random:7", "threads"]
-
-
-def sim(*arguments, **more):
-    return run(BUILT / "cuda-sim", "run", "--print=exit", *arguments, **more)
-
-
-FLAGS = ["-std=gnu11", "-g", "-O1", "-Wall", "-Wextra", "-Wshadow", "-Werror"]
-
-
-def compile_program(driver, target, sources, major="13", flags=()):
-    include = ["-isystem", HEADERS[major], "-I", SIM / "include"]
-    run("gcc", *FLAGS, "-rdynamic", *flags, *include, *sources, "-o", target, "-L", driver, "-lcuda", "-lpthread", "-ldl")
-    return target
-
-
-def compile_once(driver, name, sources, major="13"):
-    """A program of many sources: each is compiled once, on all cores, and kept in build/ for all test processes."""
-    include = ["-isystem", HEADERS[major], "-I", SIM / "include"]
-    read = [*sources, *sorted(sources[0].parent.glob("*.h")), SIM / "include/cudasim.h"]
-    # The path as well: programs find the files beside their sources.
-    digest = hashlib.sha256(repr((FLAGS, sources[0].parent)).encode())
-    for path in read:
-        digest.update(path.read_bytes())
-    target = ROOT / "build/test-programs" / f"{name}-{major}-{digest.hexdigest()[:16]}"
-    if not target.exists():
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=target.parent) as folder:
-            objects = [pathlib.Path(folder) / f"{source.stem}.o" for source in sources]
-            with concurrent.futures.ThreadPoolExecutor(WORKERS) as pool:
-                done = [
-                    pool.submit(run, "gcc", *FLAGS, *include, "-c", source, "-o", made)
-                    for source, made in zip(sources, objects)
-                ]
-                [one.result() for one in done]
-            made = pathlib.Path(folder) / "program"
-            run("gcc", "-rdynamic", *objects, "-o", made, "-L", driver, "-lcuda", "-lpthread", "-ldl")
-            made.rename(target)
-    return target
+from commands import BUILT, COMMAND, HEADERS, SCHEDULES, SIM, TARGET, WORKERS, compile_once, compile_program, run, sim
 
 
 def test_help():
     for words in (["--help"], ["-h"], ["run", "--help"], ["run", "--races=warn", "-h"], ["--missing", "--help"]):
-        assert "cuda-sim run [options]" in run(BUILT / "cuda-sim", *words).stdout
+        assert "cuda-sim run [options]" in run(COMMAND, *words).stdout
     # The program's own arguments are the program's.
     for words in (["--", "echo", "--help"], ["echo", "--help"], ["--races=warn", "echo", "-h"]):
         assert "cuda-sim run" not in sim(*words).stdout
@@ -224,7 +180,7 @@ def test_generated_page_of_rules(conformance):
 def test_generated_page_of_entry_points():
     rows = [
         re.fullmatch(r"(\S+) \((\S+) since (\S+)\): (.*)", line).groups()
-        for line in run(BUILT / "cuda-sim", "entries").stdout.splitlines()
+        for line in run(COMMAND, "entries").stdout.splitlines()
     ]
     simulated = [row for row in rows if row[3] == "simulated"]
     assert len(simulated) >= 300
@@ -236,7 +192,7 @@ def test_generated_page_of_entry_points():
 
 
 def test_generated_manual_page():
-    usage = run(BUILT / "cuda-sim", "--help").stdout
+    usage = run(COMMAND, "--help").stdout
     made = subprocess.run([sys.executable, SIM / "tools/manual.py"], input=usage, capture_output=True, text=True, check=True)
     generated("../cuda-sim.1", made.stdout)
     options = set(re.findall(r"^ +(--[a-z-]+)[^ ]*  ", usage, re.M))
@@ -536,8 +492,8 @@ def instrumented(tmp_path_factory):
     triple = f"{os.uname().machine}-unknown-linux-gnu"
     environment = {"RUSTC_BOOTSTRAP": "1", "RUSTFLAGS": "-Zsanitizer=address"}
     command = ["cargo", "rustc", "-q", "-p", "cudasim-driver", "--lib", "--crate-type", "staticlib", "--target", triple]
-    run(*command, "--target-dir", ROOT / "target/asan", cwd=ROOT, env=environment, timeout=600)
-    library = ROOT / f"target/asan/{triple}/debug/libcuda.a"
+    run(*command, "--target-dir", TARGET / "asan", env=environment, timeout=600)
+    library = TARGET / f"asan/{triple}/debug/libcuda.a"
     folder = tmp_path_factory.mktemp("instrumented")
 
     def build(name, sources):
@@ -741,7 +697,7 @@ def test_missing_is_listed(driver, tmp_path):
     text = RACE.replace("return 7;", "CUarray array; CUDA_ARRAY_DESCRIPTOR d = {0}; return cuArrayCreate(&array, &d);")
     (tmp_path / "array.c").write_text(text)
     program = compile_program(driver, tmp_path / "array", [tmp_path / "array.c"])
-    done = run(BUILT / "cuda-sim", "--missing", program, check=False)
+    done = run(COMMAND, "--missing", program, check=False)
     assert done.returncode == 1 and "cuArrayCreate_v2" in done.stdout
     assert sim("--races=off", "--", program, check=False).returncode == 801 % 256
 
@@ -751,7 +707,7 @@ def test_private_tables_are_listed(driver, tmp_path):
     text = RACE.replace("return 7;", "const void *table; CUuuid id = {{0}}; return cuGetExportTable(&table, &id);")
     (tmp_path / "table.c").write_text(text)
     program = compile_program(driver, tmp_path / "table", [tmp_path / "table.c"])
-    done = run(BUILT / "cuda-sim", "--missing", program, check=False)
+    done = run(COMMAND, "--missing", program, check=False)
     assert done.returncode == 1 and done.stdout.count("  cuGetExportTable\n") == 2
     done = sim("--races=off", "--", program, check=False)
     assert done.returncode == 500 % 256 and "cuGetExportTable is not simulated and was called 1 times" in done.stderr
@@ -792,7 +748,7 @@ def test_null_arguments(schedule):
 
 def test_installed(race, tmp_path):
     """Installed elsewhere, moved, and read-only."""
-    run("make", "-C", ROOT, "install-sim", "PREFIX=/opt/sim", f"DESTDIR={tmp_path}/stage", timeout=300)
+    run("make", "install", "PREFIX=/opt/sim", f"DESTDIR={tmp_path}/stage", timeout=300)
     shutil.move(tmp_path / "stage/opt/sim", tmp_path / "moved")
     command = tmp_path / "moved/bin/cuda-sim"
     for folder in ("bin", "lib/cuda-sim", "lib/cuda-sim/driver", "lib/cuda-sim/shadow"):
@@ -903,7 +859,7 @@ def test_links_of_others_are_not_followed(tmp_path, name, arguments):
     for folder in ("shared", "victim"):
         (tmp_path / folder).mkdir()
     prepare = f'ln -s "$PWD/victim" "$TMPDIR/{name}"; exec "$@"'
-    done = run("sh", "-c", prepare, "sh", BUILT / "cuda-sim", *arguments, cwd=tmp_path, env={"TMPDIR": str(tmp_path / "shared")})
+    done = run("sh", "-c", prepare, "sh", COMMAND, *arguments, cwd=tmp_path, env={"TMPDIR": str(tmp_path / "shared")})
     assert done.returncode == 0
     assert list((tmp_path / "victim").iterdir()) == []
     assert (tmp_path / "victim").is_dir() and len(list((tmp_path / "shared").iterdir())) == 1

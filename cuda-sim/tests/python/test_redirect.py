@@ -5,9 +5,10 @@ import struct
 import sysconfig
 
 import pytest
-from commands import BUILT, ROOT, run
 
-SOURCES = ROOT / "cuda-sim/redirect/tests"
+from commands import COMMAND, SIM, run
+
+SOURCES = SIM / "redirect/tests"
 NVIDIA = pathlib.Path(sysconfig.get_path("purelib")) / "nvidia"
 RUNTIME = {"12": NVIDIA / "cuda_runtime", "13": NVIDIA / "cu13"}
 ALL = "start 1 main 1 library 1 plugins 1 threads 1"
@@ -15,7 +16,7 @@ NONE = "start 0 main 0 library 0 plugins 0 threads 0"
 
 
 def explain(*command, **more):
-    return run(BUILT / "cuda-sim", "run", "--print=exit", "--explain", "--", *command, **more)
+    return run(COMMAND, "run", "--print=exit", "--explain", "--", *command, **more)
 
 
 def build(target, source, major="13", flags=(), libraries=()):
@@ -61,7 +62,7 @@ def test_kinds_of_programs(tmp_path, flags):
 
 
 def test_no_message_without_explain(program):
-    done = run(BUILT / "cuda-sim", "run", "--", *program)
+    done = run(COMMAND, "run", "--", *program)
     assert done.stdout.strip() == ALL and done.stderr == ""
 
 
@@ -99,7 +100,7 @@ def test_exported_functions_stay(tmp_path):
 
 
 def test_missing_functions_are_listed(program):
-    done = run(BUILT / "cuda-sim", "--missing", *program, check=False)
+    done = run(COMMAND, "--missing", *program, check=False)
     assert f"cudaOfTheProgram (carried by {program[1]})" in done.stdout and done.returncode == 1
 
 
@@ -110,7 +111,7 @@ def test_dynamic_libraries_are_named(tmp_path):
     made = build(tmp_path / "dynamic", tmp_path / "dynamic.c", libraries=[RUNTIME["13"] / "lib/libcudart.so.13"])
     done = explain(made, check=False, env={"LD_LIBRARY_PATH": str(RUNTIME["13"] / "lib")})
     assert f"{made} needs libcudart.so.13" in done.stderr and "use --runtime" in done.stderr
-    done = run(BUILT / "cuda-sim", "run", "--runtime", "--explain", "--", made)
+    done = run(COMMAND, "run", "--runtime", "--explain", "--", made)
     assert "is a replacement of libcudart.so.13" in done.stderr
 
 
@@ -140,7 +141,7 @@ def test_nvidias_static_library(tmp_path, major):
     assert "missing in the replacement" not in done.stderr
     # Without its symbols it cannot be redirected: the user learns why without an option.
     run("strip", tmp_path / "real")
-    done = run(BUILT / "cuda-sim", "run", "--", tmp_path / "real")
+    done = run(COMMAND, "run", "--", tmp_path / "real")
     assert "`cuda-sim run --explain` names the module" in done.stderr
     assert "without a symbol table" in explain(tmp_path / "real").stderr
 

@@ -11,8 +11,8 @@ import zipfile
 
 import pytest
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-SIM = ROOT / "cuda-sim"
+from commands import HEADERS, SIM, TARGET
+
 VERSION = re.search(r'^version = "([\d.]+)"', (SIM / "Cargo.toml").read_text(), re.M)[1]
 
 
@@ -34,7 +34,7 @@ def pip(*arguments, **more):
 def wheel(tmp_path_factory):
     """Built with isolation, in which nothing is installed."""
     folder = tmp_path_factory.mktemp("wheel")
-    pip("wheel", "--no-index", "-w", folder, SIM, env={"CARGO_TARGET_DIR": str(ROOT / "target")}, cwd=folder)
+    pip("wheel", "--no-index", "-w", folder, SIM, env={"CARGO_TARGET_DIR": str(TARGET)}, cwd=folder)
     (found,) = folder.glob("*.whl")
     return found
 
@@ -51,7 +51,7 @@ def test_what_is_in_it(wheel):
     with zipfile.ZipFile(wheel) as archive:
         files = set(archive.namelist())
         assert archive.testzip() is None
-        assert not any(str(ROOT).encode() in archive.read(name) for name in files if name.endswith((".py", "METADATA")))
+        assert not any(str(SIM).encode() in archive.read(name) for name in files if name.endswith((".py", "METADATA")))
         metadata = archive.read(f"cuda_sim-{VERSION}.dist-info/METADATA").decode()
     libraries = {f"cuda_sim/lib/cuda-sim/{name}" for name in (
         "driver/libcuda.so.1", "driver/libcuda.so", "shadow/libcuda.so.1", "libcudasim_threads.so", "libcudasim_redirect.so",
@@ -81,7 +81,7 @@ def test_the_command(site, tmp_path):
 
 def test_a_program(site, tmp_path):
     """Compiled against the package, and run by its command, with and without the runtime library."""
-    from test_cuda_sim import HEADERS, RUNTIME
+    from test_cuda_sim import RUNTIME
 
     (tmp_path / "program.c").write_text(
         '#include <cuda.h>\n#include <cudasim.h>\nint main(void) { return cuInit(0) || !cudasim_present(); }\n'

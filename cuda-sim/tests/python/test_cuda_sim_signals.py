@@ -9,8 +9,7 @@ import time
 
 import pytest
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-COMMAND = ROOT / "target/release/cuda-sim"
+from commands import COMMAND
 
 # Prints its process, then the signals that it receives; ends when there were as many as named, or after a minute.
 PROGRAM = """

@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
-from commands import BUILT, run
-from test_cuda_sim import HEADERS, KERNELS, NULLS, RUNTIME, SIM, WORKERS, compile_once, compile_program, list_programs, sim  # noqa: F401
+from commands import BUILT, COMMAND, HEADERS, SIM, WORKERS, compile_once, compile_program, run, sim
+from test_cuda_sim import KERNELS, NULLS, RUNTIME, list_programs
 
 SCHEDULES = ["lazy", "threads"]
 
@@ -20,7 +20,7 @@ SIMULATED_ONLY = ["mappings/imported_again"]
 def shadow(real, *arguments, schedule="lazy", **more):
     """Runs a program under the checker on a driver. The variables are for that driver, if it is the simulated one."""
     environment = {"CUDASIM_RACES": "off", "CUDASIM_SCHEDULE": schedule, "CUDASIM_DEVICES": "2", **more.pop("env", {})}
-    return run(BUILT / "cuda-sim", "run", f"--shadow={real}", "--print=exit", *arguments, env=environment, **more)
+    return run(COMMAND, "run", f"--shadow={real}", "--print=exit", *arguments, env=environment, **more)
 
 
 @pytest.fixture(scope="session")
@@ -67,7 +67,7 @@ def test_conformance(simulated, driver, tmp_path):  # noqa: F811
     conformance = compile_once(driver, "conformance", sorted((SIM / "conformance").glob("*.c")))
     alone, followed = tmp_path / "alone.json", tmp_path / "followed.json"
     options = ["--races=off", "--devices=2", "--print=exit"]
-    run(BUILT / "cuda-sim", "run", *options, "--", conformance, "--json", alone, timeout=300)
+    run(COMMAND, "run", *options, "--", conformance, "--json", alone, timeout=300)
     shadow(simulated, "--races=warn", "--", conformance, "--json", followed, timeout=300)
 
     def results(path):
@@ -234,14 +234,14 @@ def test_every_function_is_there(simulated):
 
 def test_command(simulated, tmp_path):
     def fails(*options):
-        done = run(BUILT / "cuda-sim", "run", *options, "--", "true", check=False)
+        done = run(COMMAND, "run", *options, "--", "true", check=False)
         assert done.returncode == 2
         return done.stderr
 
     assert "--schedule is for the simulated driver" in fails(f"--shadow={simulated}", "--schedule=lazy")
     assert "there is no driver at" in fails(f"--shadow={tmp_path}/none")
     # By its folder, too.
-    assert run(BUILT / "cuda-sim", "run", f"--shadow={simulated.parent}", "true").returncode == 0
+    assert run(COMMAND, "run", f"--shadow={simulated.parent}", "true").returncode == 0
 
 
 OBJECT = r"""

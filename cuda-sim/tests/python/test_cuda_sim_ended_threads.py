@@ -3,7 +3,7 @@ functions in Python that are called while the interpreter ends. Only that thread
 
 import pytest
 
-from test_cuda_sim import SCHEDULES, compile_program, sim
+from commands import SCHEDULES, compile_program, sim
 
 PROGRAM = """
 #include <cuda.h>

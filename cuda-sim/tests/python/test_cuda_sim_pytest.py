@@ -1,15 +1,13 @@
 """`pytest --cuda-sim`: sessions of their own, in subprocesses, whose tests call the driver through ctypes."""
 
 import os
-import pathlib
 import re
 import subprocess
 import sys
 
 import pytest
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-PLUGIN = ROOT / "cuda-sim/python"
+from commands import COMMAND, PLUGIN
 
 DRIVER = """
 import ctypes, functools, os, subprocess, sys, threading
@@ -247,7 +245,7 @@ def test_refusals(session, tmp_path):
 
 def test_under_the_command(session, tmp_path):
     """A session that the command started already has the driver."""
-    command = [ROOT / "target/release/cuda-sim", "run", "--print=exit", "--devices=2", "--", sys.executable, "-m", "pytest"]
+    command = [COMMAND, "run", "--print=exit", "--devices=2", "--", sys.executable, "-m", "pytest"]
     command += ["-p", "cuda_sim.pytest_plugin", "--cuda-sim"]
     assert session(TESTS, command=command).outcomes == OUTCOMES
     done = session(TESTS, "--devices=4", command=command)
@@ -273,6 +271,6 @@ def test_options_are_those_of_the_command():
         from cuda_sim.pytest_plugin import OPTIONS
     finally:
         sys.path.remove(str(PLUGIN))
-    usage = subprocess.run([ROOT / "target/release/cuda-sim", "--help"], capture_output=True, text=True).stdout
+    usage = subprocess.run([COMMAND, "--help"], capture_output=True, text=True).stdout
     words = set(re.findall(r"^        --([a-z-]+)", usage, re.M))
     assert words - {"races", "print", "stub", "explain", "undeclared"} == set(OPTIONS)

@@ -6,8 +6,7 @@ import sys
 
 import pytest
 
-from commands import run
-from test_cuda_sim import HEADERS, SIM, WORKERS, sim  # noqa: F401
+from commands import HEADERS, SIM, WORKERS, run, sim
 
 SOURCES = SIM / "tests/host_order"
 

@@ -2,8 +2,7 @@
 
 import pytest
 
-from commands import BUILT, run
-from test_cuda_sim import SCHEDULES, compile_program, sim
+from commands import COMMAND, SCHEDULES, compile_program, run, sim
 
 INSIDE = """
 #include <cuda.h>
@@ -78,7 +77,7 @@ int main(void) {
 def test_each_way_to_lack_a_function_has_its_list(driver, tmp_path):
     (tmp_path / "lacking.c").write_text(LACKING)
     program = compile_program(driver, tmp_path / "lacking", [tmp_path / "lacking.c"])
-    done = run(BUILT / "cuda-sim", "--missing", program, check=False)
+    done = run(COMMAND, "--missing", program, check=False)
     lists, name = {}, None
     for line in done.stdout.splitlines():
         if line.startswith("  "):

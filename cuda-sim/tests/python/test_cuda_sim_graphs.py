@@ -5,8 +5,7 @@ import shutil
 
 import pytest
 
-from commands import run
-from test_cuda_sim import compile_program, sim
+from commands import compile_program, run, sim
 
 WRITES = r"""
 #include <cuda.h>

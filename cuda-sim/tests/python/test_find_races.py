@@ -7,14 +7,11 @@ import subprocess
 
 import pytest
 
-from commands import BUILT, ROOT, run
-from test_cuda_sim import HEADERS
+from commands import BUILT, COMMAND, HEADERS, PLUGIN, SIM, run
 
-PAGE = (ROOT / "cuda-sim/docs/find_races.md").read_text()
-PLUGIN = ROOT / "cuda-sim/python"
-# The environment of `make interop`, which has Numba.
-NUMBA = ROOT / "build/interop/bin/python"
-COMMAND = [BUILT / "cuda-sim", "run"]
+PAGE = (SIM / "docs/find_races.md").read_text()
+# A Python that has Numba: `make test-python NUMBA=...`.
+NUMBA = os.environ.get("NUMBA")
 
 
 def sample(name):
@@ -44,8 +41,8 @@ def check(printed, after):
 def command(request, tmp_path):
     """The command where cargo builds it, and as installed by make."""
     if request.param == "built":
-        return COMMAND
-    run("make", "-C", ROOT, "install-sim", "PREFIX=/opt", f"DESTDIR={tmp_path}", timeout=300)
+        return [COMMAND, "run"]
+    run("make", "install", "PREFIX=/opt", f"DESTDIR={tmp_path}", timeout=300)
     return [tmp_path / "opt/bin/cuda-sim", "run"]
 
 
@@ -73,8 +70,8 @@ def test_cpp(tmp_path, command):
 
 @pytest.fixture
 def pipeline(tmp_path):
-    if not NUMBA.exists():
-        pytest.skip("Numba is not installed: make interop")
+    if not NUMBA:
+        pytest.skip("no Python with Numba is given")
     for name in ("pipeline.py", "test_pipeline.py"):
         (tmp_path / name).write_text(sample(name))
 
@@ -89,7 +86,7 @@ def pipeline(tmp_path):
 
 
 def test_python(pipeline):
-    done = pipeline(*COMMAND, "--free=syncs", "--", NUMBA, "pipeline.py")
+    done = pipeline(COMMAND, "run", "--free=syncs", "--", NUMBA, "pipeline.py")
     assert done.returncode == 66, done.stderr
     check(done.stdout + done.stderr, "cuda-sim run --free=syncs")
 
@@ -108,6 +105,6 @@ def test_suite(pipeline, tmp_path):
 
 
 def test_options_on_the_page_exist():
-    usage = run(BUILT / "cuda-sim", "--help").stdout
+    usage = run(COMMAND, "--help").stdout
     for option in set(re.findall(r"(?:cuda-sim run|--cuda-sim)[^\n`]*?(--[a-z-]+)", PAGE)):
         assert option in usage or option == "--cuda-sim", option
