@@ -27,7 +27,7 @@ PY   := $(BIN)/python
 CUDA_SIM_ROOT ?= $(CURDIR)/build/sim
 export CUDA_SIM_ROOT
 SIM := "$(CUDA_SIM_ROOT)/bin/cuda-sim"
-MAKE_SIM = $(MAKE) --no-print-directory -C cuda-sim VENV="$(CURDIR)/$(VENV)" QUIET="$(QUIET)"
+MAKE_SIM = $(MAKE) --no-print-directory -C cuda-sim VENV="$(CURDIR)/$(VENV)" ENVIRONMENT= QUIET="$(QUIET)"
 HAS_SIM := $(wildcard cuda-sim/Makefile)
 # Where the environment's packages lie, NVIDIA's headers among them; known once there is one.
 SITE  = $(shell $(PY) -c "import sysconfig; print(sysconfig.get_path('purelib'))")
@@ -197,7 +197,8 @@ $(DOCS)/ready: docs/requirements.txt
 	$(call environment,$(DOCS),-r docs/requirements.txt)
 	@touch $@
 
-docs: $(DOCS)/ready ## builds the site, build/site (1 minute, 290 MB)
+docs: $(DOCS)/ready $(DEMO_ENVIRONMENT) ## builds the site, build/site (1 minute, 290 MB)
+	+$(if $(HAS_SIM),@$(MAKE_SIM) docs)
 	@$(DOCS)/bin/python docs/prepare.py build/site-src
 	@$(DOCS)/bin/sphinx-build -q -W --keep-going -b html -c docs build/site-src build/site
 	@echo "build/site/index.html"

@@ -55,6 +55,8 @@ class Site:
         if path in self.places:
             place = os.path.relpath(self.places[path], page.parent)
             return f"{text}({place}{anchor})"
+        if SIM in path.parents and not SIM.exists():
+            return text[1:-1]
         if not path.exists():
             raise SystemExit(f"{source}: no file {target}")
         if path.is_dir():
@@ -79,7 +81,8 @@ class Site:
         text = ""
         for section in SECTIONS.finditer(self.texts[index]):
             listed = re.findall(r"(?m)^- \[([^\]]*)\]\(([^)]+)\)", section["list"])
-            places = [(title, self.places[pathlib.Path(os.path.normpath(index.parent / page))]) for title, page in listed]
+            listed = [(title, pathlib.Path(os.path.normpath(index.parent / page))) for title, page in listed]
+            places = [(title, self.places[page]) for title, page in listed if SIM not in page.parents or SIM.exists()]
             names = "\n".join(f"{title} <{place.with_suffix('')}>" for title, place in places)
             text += f"\n```{{toctree}}\n:hidden:\n:caption: {section['caption']}\n\n{names}\n```\n"
         return text
@@ -100,7 +103,7 @@ class Site:
         folder = pathlib.Path("c")
         (self.folder / folder).mkdir(exist_ok=True)
         table, names = "\n| Header | Content |\n|---|---|\n", ""
-        for header in [*sorted((ROOT / "include/cai").glob("*.h")), SIM / "include/cudasim.h"]:
+        for header in [*sorted((ROOT / "include/cai").glob("*.h")), *SIM.glob("include/cudasim.h")]:
             page = folder / f"{header.stem}.md"
             text = header.read_text()
             if reference.items(text):

@@ -168,7 +168,7 @@ def build_editable(wheel_directory, config_settings=None, metadata_directory=Non
 
 
 # What is not a source.
-LEFT_OUT = re.compile(r"(^|/)(__pycache__|build|target|\.git)(/|$)|\.(pyc|o|so)$")
+LEFT_OUT = re.compile(r"(^|/)(__pycache__|build|dist|target|\.git)(/|$)|\.(pyc|o|so)$")
 
 
 def build_sdist(sdist_directory, config_settings=None):

@@ -29,6 +29,12 @@ pack() {
 tree=$work/archive/libcai-$version
 mkdir "$tree"
 git archive --format=tar HEAD | tar --extract --directory "$tree"
+# Pages that are made from the programs of cuda-sim. The environment of the tests has what they need, if it is here.
+set --
+[ ! -e build/venv/ready ] || set -- VENV="$here/build/venv" ENVIRONMENT=
+make --silent -C cuda-sim docs "$@"
+cp cuda-sim/cuda-sim.1 "$tree/cuda-sim/"
+cp cuda-sim/docs/driver_rules.md cuda-sim/docs/entry_points.md "$tree/cuda-sim/docs/"
 mkdir "$tree/.cargo"
 # With --quiet it would not print the configuration.
 (cd "$tree" && cargo vendor --locked --versioned-dirs --sync cuda-sim/Cargo.toml vendor >.cargo/config.toml 2>"$work/vendor.log") ||

@@ -5,6 +5,7 @@ mod child;
 mod folder;
 mod html;
 mod junit;
+mod manual;
 mod report;
 mod sarif;
 mod shadow;
@@ -75,6 +76,7 @@ cuda-sim: a simulated CUDA driver that finds races
 
     cuda-sim libdir               the folder for LD_LIBRARY_PATH
     cuda-sim entries              all functions of the driver, and whether they are simulated
+    cuda-sim manual               this text as a manual page, for man
     cuda-sim --version
 ";
 
@@ -123,6 +125,10 @@ fn run(arguments: &[OsString]) -> Result<ExitCode, String> {
                     if *simulated { "simulated" } else { "not supported" }
                 );
             }
+            Ok(ExitCode::SUCCESS)
+        }
+        Some("manual") => {
+            print!("{}", manual::page(USAGE));
             Ok(ExitCode::SUCCESS)
         }
         Some("--version") => {

@@ -122,7 +122,7 @@ def test_the_source_distribution(wheel, tmp_path):
     name = f"cuda_sim-{VERSION}"
     with tarfile.open(tmp_path / f"{name}.tar.gz") as archive:
         names = {member.name.partition("/")[2] for member in archive.getmembers()}
-    assert {"Cargo.toml", "pyproject.toml", "PKG-INFO", "Makefile", "entry_points.txt", "python/cuda_sim/__init__.py"} <= names
+    assert {"Cargo.toml", "pyproject.toml", "PKG-INFO", "Makefile", "entry_points.txt", "docs/entry_points.md", "docs/driver_rules.md", "cuda-sim.1", "python/cuda_sim/__init__.py"} <= names
     assert not any(re.search(r"__pycache__|^target|\.so$|\.o$", one) for one in names)
 
 
