@@ -1,7 +1,8 @@
 /*
  * What the C tests share: an ASSERT that survives NDEBUG, owners that count their destruction, and
  * an array that is valid and can be broken field by field. Each test is a program that exits with
- * 0.
+ * 0. Cases of the same shape are rows of a table: macros whose first argument is what differs from
+ * the other rows, and the name of the row.
  */
 #ifndef CAI_TEST_H
 #define CAI_TEST_H
@@ -12,39 +13,39 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ASSERT(condition)                                                             \
-    do {                                                                              \
-        if (!(condition)) {                                                           \
-            fprintf(stderr, "%s:%d: not true: %s\n", __FILE__, __LINE__, #condition); \
-            exit(1);                                                                  \
-        }                                                                             \
+/* The row of a table that is being tested, which a failure names. */
+static const char *test_row;
+
+#define FAIL(...)                                                    \
+    do {                                                             \
+        fprintf(stderr, "%s:%d: ", __FILE__, __LINE__);              \
+        if (test_row != NULL) fprintf(stderr, "row %s: ", test_row); \
+        fprintf(stderr, __VA_ARGS__);                                \
+        fputc('\n', stderr);                                         \
+        exit(1);                                                     \
     } while (0)
 
-#define ASSERT_STATUS(expected, call)                                                  \
-    do {                                                                               \
-        cai_status got_ = (call);                                                      \
-        if (got_ != (expected)) {                                                      \
-            fprintf(stderr, "%s:%d: %s: %s, expected %s\n", __FILE__, __LINE__, #call, \
-                    cai_status_name(got_), cai_status_name(expected));                 \
-            exit(1);                                                                   \
-        }                                                                              \
+#define ASSERT(condition)                                   \
+    do {                                                    \
+        if (!(condition)) FAIL("not true: %s", #condition); \
     } while (0)
 
-#define ASSERT_TEXT(expected, text)                                                         \
-    do {                                                                                    \
-        if (strcmp((expected), (text)) != 0) {                                              \
-            fprintf(stderr, "%s:%d: \"%s\", expected \"%s\"\n", __FILE__, __LINE__, (text), \
-                    (expected));                                                            \
-            exit(1);                                                                        \
-        }                                                                                   \
+#define ASSERT_STATUS(expected, call)                                                             \
+    do {                                                                                          \
+        cai_status got_ = (call);                                                                 \
+        if (got_ != (expected)) {                                                                 \
+            FAIL("%s: %s, expected %s", #call, cai_status_name(got_), cai_status_name(expected)); \
+        }                                                                                         \
     } while (0)
 
-#define ASSERT_CONTAINS(text, part)                                                              \
-    do {                                                                                         \
-        if (strstr((text), (part)) == NULL) {                                                    \
-            fprintf(stderr, "%s:%d: \"%s\" lacks \"%s\"\n", __FILE__, __LINE__, (text), (part)); \
-            exit(1);                                                                             \
-        }                                                                                        \
+#define ASSERT_TEXT(expected, text)                                                               \
+    do {                                                                                          \
+        if (strcmp((expected), (text)) != 0) FAIL("\"%s\", expected \"%s\"", (text), (expected)); \
+    } while (0)
+
+#define ASSERT_CONTAINS(text, part)                                                      \
+    do {                                                                                 \
+        if (strstr((text), (part)) == NULL) FAIL("\"%s\" lacks \"%s\"", (text), (part)); \
     } while (0)
 
 /* The callback of an owner whose context is a counter. */

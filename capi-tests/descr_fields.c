@@ -19,13 +19,22 @@ static cai_descr list(const cai_field *fields, uint64_t count) {
     return d;
 }
 
-static void refuses(cai_status status, const char *path, const cai_descr *descr, const char *part) {
+static void refuses(cai_status status, const char *path, const cai_descr *given, const char *part) {
     cai_error error;
     int64_t size = -7;
-    ASSERT_STATUS(status, cai_descr_itemsize(descr, &size, &error));
+    ASSERT_STATUS(status, cai_descr_itemsize(given, &size, &error));
     ASSERT(size == -7 && error.code == status);
     ASSERT_TEXT(path, error.field);
     ASSERT_CONTAINS(error.message, part);
+}
+
+static void finds(const cai_descr *descr, const char *name, const cai_field *row, int64_t at) {
+    const cai_field *found = NULL;
+    int64_t offset = -1;
+    test_row = name;
+    ASSERT_STATUS(CAI_OK, cai_descr_find(descr, name, &found, &offset, NULL));
+    ASSERT(found == row && offset == at);
+    test_row = NULL;
 }
 
 static void measures(void) {
@@ -44,12 +53,9 @@ static void measures(void) {
     rows[3].title = "impedance";
     ASSERT_STATUS(CAI_OK, cai_descr_itemsize(&descr, &size, NULL));
     ASSERT(size == 2 + 2 + 24 + 8);
-    ASSERT_STATUS(CAI_OK, cai_descr_find(&descr, "m", &found, &offset, NULL));
-    ASSERT(found == &rows[2] && offset == 4);
-    ASSERT_STATUS(CAI_OK, cai_descr_find(&descr, "impedance", &found, &offset, NULL));
-    ASSERT(found == &rows[3] && offset == 28);
-    ASSERT_STATUS(CAI_OK, cai_descr_find(found->nested, "im", &found, &offset, NULL));
-    ASSERT(found == &inner[1] && offset == 4);
+    finds(&descr, "m", &rows[2], 4);
+    finds(&descr, "impedance", &rows[3], 28);
+    finds(&complex, "im", &inner[1], 4);
     ASSERT_STATUS(CAI_ERR_DESCR_NO_FIELD, cai_descr_find(&descr, "nope", &found, &offset, NULL));
     ASSERT_STATUS(CAI_OK, cai_descr_format(&descr, text, sizeof(text), &length, NULL));
     ASSERT_TEXT(
@@ -74,124 +80,84 @@ static void bit_offsets(void) {
     cai_error error;
     ASSERT_STATUS(CAI_OK, cai_descr_itemsize(&descr, &size, NULL));
     ASSERT(size == 2);
-    ASSERT_STATUS(CAI_OK, cai_descr_find(&descr, "a", &found, &offset, NULL));
-    ASSERT(found == &rows[0] && offset == 0);
-    ASSERT_STATUS(CAI_OK, cai_descr_find(&descr, "c", &found, &offset, NULL));
-    ASSERT(found == &rows[2] && offset == 1);
+    finds(&descr, "a", &rows[0], 0);
+    finds(&descr, "c", &rows[2], 1);
     ASSERT_STATUS(CAI_ERR_DESCR_BIT_OFFSET, cai_descr_find(&descr, "b", &found, &offset, &error));
     ASSERT_TEXT("descr[1]", error.field);
     ASSERT_CONTAINS(error.message, "found bit 3");
     ASSERT_STATUS(CAI_ERR_DESCR_BIT_OFFSET, cai_descr_find(&descr, "d", &found, &offset, NULL));
-    ASSERT(found == &rows[2] && offset == 1);
+    ASSERT(found == NULL && offset == -1);
 }
 
 /* A field is found by its name or by its title. */
 static void names_and_titles(void) {
     cai_field rows[3] = {field("x", "<f4"), field("y", "<f8"), field("z", "<i2")};
     cai_descr descr = list(rows, 3);
-    const cai_field *found = NULL;
-    int64_t offset = -1;
     rows[0].title = "first";
     rows[2].title = "last";
-    ASSERT_STATUS(CAI_OK, cai_descr_find(&descr, "first", &found, &offset, NULL));
-    ASSERT(found == &rows[0] && offset == 0);
-    ASSERT_STATUS(CAI_OK, cai_descr_find(&descr, "last", &found, &offset, NULL));
-    ASSERT(found == &rows[2] && offset == 12);
-    ASSERT_STATUS(CAI_OK, cai_descr_find(&descr, "y", &found, &offset, NULL));
-    ASSERT(found == &rows[1] && offset == 4);
-    /* No name is used twice, whichever of both comes first. */
-    rows[0].title = "y";
-    refuses(CAI_ERR_DESCR_NAME, "descr[1].name", &descr, "found \"y\"");
-    rows[0].title = NULL;
-    rows[2].title = "y";
-    refuses(CAI_ERR_DESCR_NAME, "descr[2].name", &descr, "found \"y\"");
-    rows[1].title = "t";
-    rows[2].title = "t";
-    refuses(CAI_ERR_DESCR_NAME, "descr[2].name", &descr, "found \"t\"");
+    finds(&descr, "first", &rows[0], 0);
+    finds(&descr, "last", &rows[2], 12);
+    finds(&descr, "y", &rows[1], 4);
 }
+
+/* Each row changes something in a list of two fields of 4 bytes. */
+#define REFUSED(change, status, path, part)                                                       \
+    (test_row = #change, memcpy(rows, good, sizeof(rows)), descr = list(rows, 2), (void)(change), \
+     refuses(status, path, &descr, part))
 
 static void rules(void) {
     static const int64_t negative[1] = {-1}, huge[3] = {INT64_MAX, INT64_MAX, 0};
+    static char unended[CAI_TYPESTR_SIZE];
+    const cai_field good[3] = {field("x", "<f4"), field("y", "<f4"), field("z", "<i2")};
+    cai_field rows[3], inner = field("z", "|u1");
+    cai_descr descr, nested = list(&inner, 1);
     int64_t size = -1;
-    cai_field rows[2] = {field("x", "<f4"), field("y", "<f4")};
-    cai_descr descr = list(rows, 2);
+    memset(unended, '<', sizeof(unended));
 
-    descr.struct_size = 16;
-    refuses(CAI_ERR_DESCR_STRUCT, "descr.struct_size", &descr, "16");
-    descr.struct_size = sizeof(cai_descr);
-    descr.field_size = 48;
-    refuses(CAI_ERR_DESCR_STRUCT, "descr.field_size", &descr, "48");
-    descr.field_size = 60;
-    refuses(CAI_ERR_DESCR_STRUCT, "descr.field_size", &descr, "60");
-    descr.field_size = sizeof(cai_field);
-    descr.fields = NULL;
-    refuses(CAI_ERR_DESCR_STRUCT, "descr.fields", &descr, "NULL");
-    descr.fields = rows;
-    descr.count = CAI_MAX_FIELDS + 1;
-    refuses(CAI_ERR_DESCR_COUNT, "descr.count", &descr, "65537");
-    descr.count = 2;
+    REFUSED(descr.struct_size = 16, CAI_ERR_DESCR_STRUCT, "descr.struct_size", "16");
+    REFUSED(descr.field_size = 48, CAI_ERR_DESCR_STRUCT, "descr.field_size", "48");
+    REFUSED(descr.field_size = 60, CAI_ERR_DESCR_STRUCT, "descr.field_size", "60");
+    REFUSED(descr.fields = NULL, CAI_ERR_DESCR_STRUCT, "descr.fields", "NULL");
+    REFUSED(descr.count = CAI_MAX_FIELDS + 1, CAI_ERR_DESCR_COUNT, "descr.count", "65537");
 
-    rows[1].name = NULL;
-    refuses(CAI_ERR_DESCR_NAME, "descr[1].name", &descr, "NULL");
-    rows[1].name = "\xff";
-    refuses(CAI_ERR_DESCR_NAME, "descr[1].name", &descr, "\\xff");
-    rows[1].name = "x";
-    refuses(CAI_ERR_DESCR_NAME, "descr[1].name", &descr, "found \"x\"");
-    rows[1].name = "y";
-    rows[1].title = "x";
-    refuses(CAI_ERR_DESCR_NAME, "descr[1].name", &descr, "found \"x\"");
-    rows[1].title = "y";
-    refuses(CAI_ERR_DESCR_NAME, "descr[1].name", &descr, "found \"y\"");
-    rows[1].title = "\xc3\x28";
-    refuses(CAI_ERR_DESCR_NAME, "descr[1].title", &descr, "UTF-8");
-    rows[1].title = NULL;
+    REFUSED(rows[1].name = NULL, CAI_ERR_DESCR_NAME, "descr[1].name", "NULL");
+    REFUSED(rows[1].name = "\xff", CAI_ERR_DESCR_NAME, "descr[1].name", "\\xff");
+    REFUSED(rows[1].title = "\xc3\x28", CAI_ERR_DESCR_NAME, "descr[1].title", "UTF-8");
+    /* No name is used twice, as a name or as a title, whichever of both comes first. */
+    REFUSED(rows[1].name = "x", CAI_ERR_DESCR_NAME, "descr[1].name", "found \"x\"");
+    REFUSED(rows[1].title = "x", CAI_ERR_DESCR_NAME, "descr[1].name", "found \"x\"");
+    REFUSED(rows[1].title = "y", CAI_ERR_DESCR_NAME, "descr[1].name", "found \"y\"");
+    REFUSED(rows[0].title = "y", CAI_ERR_DESCR_NAME, "descr[1].name", "found \"y\"");
+    REFUSED((descr.count = 3, rows[2].title = "y"), CAI_ERR_DESCR_NAME, "descr[2].name",
+            "found \"y\"");
+    REFUSED((descr.count = 3, rows[1].title = rows[2].title = "t"), CAI_ERR_DESCR_NAME,
+            "descr[2].name", "found \"t\"");
 
-    rows[1] = field("y", "");
-    refuses(CAI_ERR_DESCR_FIELD, "descr[1].typestr", &descr, "neither");
-    rows[1] = field("y", "<f4");
-    {
-        cai_descr other = list(rows, 1);
-        rows[1].nested = &other;
-        refuses(CAI_ERR_DESCR_FIELD, "descr[1].nested", &descr, "both");
-    }
-    rows[1] = field("y", "<f3");
-    refuses(CAI_ERR_TYPESTR_SIZE, "descr[1].typestr", &descr, "<f3");
-    memset(rows[1].typestr, '<', sizeof(rows[1].typestr));
-    refuses(CAI_ERR_TYPESTR_LENGTH, "descr[1].typestr", &descr, "no NUL");
-    rows[1] = field("y", "<V2");
-    rows[1].dtype_code = CAI_DTYPE_FLOAT8_E5M2;
-    refuses(CAI_ERR_DTYPE_CODE, "descr[1].dtype_code", &descr, "found 12");
-    rows[1] = field("y", "<f4");
-    rows[1].reserved = 3;
-    refuses(CAI_ERR_DESCR_STRUCT, "descr[1].reserved", &descr, "found 3");
-    rows[1].reserved = 0;
-    {
-        cai_field inner = field("z", "|u1");
-        cai_descr nested = list(&inner, 1);
-        rows[1] = field("y", "");
-        rows[1].nested = &nested;
-        rows[1].dtype_code = CAI_DTYPE_FLOAT8_E5M2;
-        refuses(CAI_ERR_DTYPE_CODE, "descr[1].dtype_code", &descr, "found 12");
-        rows[1] = field("y", "<f4");
-    }
+    REFUSED(rows[1] = field("y", ""), CAI_ERR_DESCR_FIELD, "descr[1].typestr", "neither");
+    REFUSED(rows[1].nested = &nested, CAI_ERR_DESCR_FIELD, "descr[1].nested", "both");
+    REFUSED(rows[1] = field("y", "<f3"), CAI_ERR_TYPESTR_SIZE, "descr[1].typestr", "<f3");
+    REFUSED(memcpy(rows[1].typestr, unended, sizeof(unended)), CAI_ERR_TYPESTR_LENGTH,
+            "descr[1].typestr", "no NUL");
+    REFUSED((rows[1] = field("y", "<V2"), rows[1].dtype_code = CAI_DTYPE_FLOAT8_E5M2),
+            CAI_ERR_DTYPE_CODE, "descr[1].dtype_code", "found 12");
+    REFUSED((rows[1] = field("y", ""), rows[1].nested = &nested,
+             rows[1].dtype_code = CAI_DTYPE_FLOAT8_E5M2),
+            CAI_ERR_DTYPE_CODE, "descr[1].dtype_code", "found 12");
+    REFUSED(rows[1].reserved = 3, CAI_ERR_DESCR_STRUCT, "descr[1].reserved", "found 3");
 
-    rows[1].ndim = -1;
-    refuses(CAI_ERR_DESCR_SHAPE, "descr[1].ndim", &descr, "-1");
-    rows[1].ndim = 65;
-    refuses(CAI_ERR_DESCR_SHAPE, "descr[1].ndim", &descr, "65");
-    rows[1].ndim = 1;
-    refuses(CAI_ERR_DESCR_SHAPE, "descr[1].shape", &descr, "NULL");
-    rows[1].shape = negative;
-    refuses(CAI_ERR_DESCR_SHAPE, "descr[1].shape[0]", &descr, "-1");
-    rows[1].ndim = 2;
-    rows[1].shape = huge;
-    refuses(CAI_ERR_SIZE_OVERFLOW, "descr[1].shape", &descr, "2^63");
+    REFUSED(rows[1].ndim = -1, CAI_ERR_DESCR_SHAPE, "descr[1].ndim", "-1");
+    REFUSED(rows[1].ndim = 65, CAI_ERR_DESCR_SHAPE, "descr[1].ndim", "65");
+    REFUSED(rows[1].ndim = 1, CAI_ERR_DESCR_SHAPE, "descr[1].shape", "NULL");
+    REFUSED((rows[1].ndim = 1, rows[1].shape = negative), CAI_ERR_DESCR_SHAPE, "descr[1].shape[0]",
+            "-1");
+    REFUSED((rows[1].ndim = 2, rows[1].shape = huge), CAI_ERR_SIZE_OVERFLOW, "descr[1].shape",
+            "2^63");
     /* An extent of 0 makes the size 0, whatever the others are. */
     rows[1].ndim = 3;
     ASSERT_STATUS(CAI_OK, cai_descr_itemsize(&descr, &size, NULL));
     ASSERT(size == 4);
-    rows[1] = field("y", "|t3");
-    refuses(CAI_ERR_DESCR_BIT_OFFSET, "descr", &descr, "35 bits");
+    REFUSED(rows[1] = field("y", "|t3"), CAI_ERR_DESCR_BIT_OFFSET, "descr", "35 bits");
+    test_row = NULL;
 }
 
 /* Lists that contain themselves, and lists that double at every level. */
@@ -261,25 +227,25 @@ static void parses(const char *text, const char *again, int64_t size) {
     cai_error error;
     char buffer[512];
     int64_t got = -1;
-    cai_status status = cai_descr_parse(text, &descr, &owner, &error);
-    if (status != CAI_OK) {
-        fprintf(stderr, "%s: %s\n", text, error.message);
-    }
-    ASSERT_STATUS(CAI_OK, status);
+    test_row = text;
+    if (cai_descr_parse(text, &descr, &owner, &error) != CAI_OK) FAIL("%s", error.message);
     ASSERT_STATUS(CAI_OK, cai_descr_itemsize(descr, &got, NULL));
     ASSERT(got == size);
     ASSERT_STATUS(CAI_OK, cai_descr_format(descr, buffer, sizeof(buffer), NULL, NULL));
     ASSERT_TEXT(again, buffer);
     cai_owner_release(owner);
+    test_row = NULL;
 }
 
 static void does_not_parse(cai_status status, const char *text, const char *part) {
     const cai_descr *descr = NULL;
     cai_owner *owner = NULL;
     cai_error error;
+    test_row = text;
     ASSERT_STATUS(status, cai_descr_parse(text, &descr, &owner, &error));
     ASSERT(descr == NULL && owner == NULL);
     ASSERT_CONTAINS(error.message, part);
+    test_row = NULL;
 }
 
 static void texts(void) {
@@ -455,8 +421,7 @@ static void longer_rows(void) {
         uint64_t more[2];
     } rows[2];
     cai_descr descr;
-    int64_t size = 0, offset = 0;
-    const cai_field *found = NULL;
+    int64_t size = 0;
     memset(rows, 0x55, sizeof(rows));
     rows[0].field = field("a", "<i4");
     rows[1].field = field("b", "<i8");
@@ -464,8 +429,7 @@ static void longer_rows(void) {
     descr.field_size = sizeof(struct longer);
     ASSERT_STATUS(CAI_OK, cai_descr_itemsize(&descr, &size, NULL));
     ASSERT(size == 12);
-    ASSERT_STATUS(CAI_OK, cai_descr_find(&descr, "b", &found, &offset, NULL));
-    ASSERT(found == &rows[1].field && offset == 4);
+    finds(&descr, "b", &rows[1].field, 4);
     ASSERT(cai_inline_field(&descr, 1) == &rows[1].field);
 }
 

@@ -17,163 +17,125 @@ static cai_array make(int32_t ndim, const int64_t *shape, const int64_t *strides
     return array;
 }
 
-static void is(const cai_array *a, int64_t count, int64_t nbytes, int64_t lower, int64_t upper,
-               bool c, bool f) {
+enum { NEITHER, C = CAI_LAYOUT_C_CONTIGUOUS, F = CAI_LAYOUT_F_CONTIGUOUS, BOTH = C | F };
+
+static void is(cai_array a, int64_t count, int64_t nbytes, int64_t lower, int64_t upper,
+               uint32_t flags) {
     static const cai_layout zeros;
     cai_layout layout;
     memset(&layout, 0x55, sizeof(layout));
-    ASSERT_STATUS(CAI_OK, cai_array_layout(a, &layout, NULL));
+    ASSERT_STATUS(CAI_OK, cai_array_layout(&a, &layout, NULL));
     ASSERT(layout.count == count && layout.nbytes == nbytes);
-    ASSERT(layout.lower == lower && layout.upper == upper);
-    ASSERT(layout.flags == (c ? CAI_LAYOUT_C_CONTIGUOUS : 0u) + (f ? CAI_LAYOUT_F_CONTIGUOUS : 0u));
+    ASSERT(layout.lower == lower && layout.upper == upper && layout.flags == flags);
     /* What this version does not define is zero. */
     layout.count = layout.nbytes = layout.lower = layout.upper = 0;
     layout.flags = 0;
     ASSERT(memcmp(&layout, &zeros, sizeof(layout)) == 0);
 }
 
-static void measures(void) {
-    static const int64_t s34[2] = {3, 4}, c34[2] = {16, 4}, f34[2] = {4, 12},
-                         reversed[2] = {-16, -4};
-    static const int64_t s134[3] = {1, 3, 4}, odd[3] = {-999, 16, 4}, s0[3] = {3, 0, 4},
-                         wild[3] = {7, -9, 0};
-    static const int64_t rows[2] = {0, 4}, pitched[2] = {512, 4}, unaligned[1] = {3}, s5[1] = {5};
-    static const int64_t one[2] = {1, 1}, far[2] = {INT64_MIN, INT64_MAX}, s8[1] = {8}, s9[1] = {9};
-    cai_array a;
-
-    a = make(2, s34, NULL, "<f4");
-    is(&a, 12, 48, 0, 48, true, false);
-    a = make(2, s34, c34, "<f4");
-    is(&a, 12, 48, 0, 48, true, false);
-    a = make(2, s34, f34, "<f4");
-    is(&a, 12, 48, 0, 48, false, true);
-    a = make(2, s34, reversed, "<f4");
-    is(&a, 12, 48, -44, 4, false, false);
-    a = make(2, s34, rows, "<f4");
-    is(&a, 12, 48, 0, 16, false, false);
-    a = make(2, s34, pitched, "<f4");
-    is(&a, 12, 48, 0, 1040, false, false);
-    /* The stride of an extent of one does not matter, whatever it is. */
-    a = make(3, s134, odd, "<f4");
-    is(&a, 12, 48, 0, 48, true, false);
-    a = make(2, one, far, "<f4");
-    is(&a, 1, 4, 0, 4, true, true);
-    /* Nor do those of an empty array. */
-    a = make(3, s0, wild, "<f4");
-    is(&a, 0, 0, 0, 0, true, true);
-    a = make(3, s0, NULL, "<f4");
-    is(&a, 0, 0, 0, 0, true, true);
-    a = make(1, s5, unaligned, "|i1");
-    is(&a, 5, 5, 0, 13, false, false);
-    /* No dimensions: one element. */
-    a = make(0, NULL, NULL, "<c16");
-    is(&a, 1, 16, 0, 16, true, true);
-    a = make(0, NULL, s5, "<c16");
-    is(&a, 1, 16, 0, 16, true, true);
-    /* Bit fields are packed, and rounded up once. */
-    a = make(2, s34, NULL, "|t1");
-    is(&a, 12, 2, 0, 2, true, false);
-    a = make(1, s5, NULL, "|t3");
-    is(&a, 5, 2, 0, 2, true, true);
-    /* Whole bytes of them need no further byte. */
-    a = make(1, s8, NULL, "|t1");
-    is(&a, 8, 1, 0, 1, true, true);
-    a = make(1, s8, NULL, "|t3");
-    is(&a, 8, 3, 0, 3, true, true);
-    a = make(1, s9, NULL, "|t1");
-    is(&a, 9, 2, 0, 2, true, true);
-    a = make(1, s5, unaligned, "|t16");
-    is(&a, 5, 10, 0, 14, false, false);
-}
-
 /* cai_array_layout fails with the same status and field as cai_array_validate, and writes nothing.
  */
-static void fails(const cai_array *a, cai_status status, const char *field) {
+static void fails(cai_array a, cai_status status, const char *field) {
     cai_layout layout, before;
     cai_error error, validated;
     memset(&layout, 0x55, sizeof(layout));
     before = layout;
-    ASSERT_STATUS(status, cai_array_layout(a, &layout, &error));
-    ASSERT_STATUS(status, cai_array_validate(a, CAI_CHECK_LAYOUT, &validated));
+    ASSERT_STATUS(status, cai_array_layout(&a, &layout, &error));
+    ASSERT_STATUS(status, cai_array_validate(&a, CAI_CHECK_LAYOUT, &validated));
     ASSERT_TEXT(field, error.field);
     ASSERT_TEXT(validated.message, error.message);
     ASSERT(memcmp(&layout, &before, sizeof(layout)) == 0);
 }
 
-static int64_t count_of(const cai_array *a) {
-    cai_layout layout;
-    ASSERT_STATUS(CAI_OK, cai_array_layout(a, &layout, NULL));
-    return layout.count;
+/* The rows: extents, strides and a type; and the count, the bytes of the elements, the span from
+ * the first byte to behind the last, and the order of the elements, or what is wrong. */
+#define IS(ndim, shape, strides, typestr, ...)                \
+    (test_row = #ndim ", " #shape ", " #strides ", " typestr, \
+     is(make(ndim, shape, strides, typestr), __VA_ARGS__))
+#define FAILS(ndim, shape, strides, typestr, status, field)   \
+    (test_row = #ndim ", " #shape ", " #strides ", " typestr, \
+     fails(make(ndim, shape, strides, typestr), status, field))
+
+static void measures(void) {
+    static const int64_t s34[2] = {3, 4}, c34[2] = {16, 4}, f34[2] = {4, 12},
+                         reversed[2] = {-16, -4}, rows[2] = {0, 4}, pitched[2] = {512, 4};
+    static const int64_t s134[3] = {1, 3, 4}, odd[3] = {-999, 16, 4}, s0[3] = {3, 0, 4},
+                         wild[3] = {7, -9, 0}, one[2] = {1, 1}, far[2] = {INT64_MIN, INT64_MAX};
+    static const int64_t s5[1] = {5}, s8[1] = {8}, s9[1] = {9}, unaligned[1] = {3};
+    IS(2, s34, NULL, "<f4", 12, 48, 0, 48, C);
+    IS(2, s34, c34, "<f4", 12, 48, 0, 48, C);
+    IS(2, s34, f34, "<f4", 12, 48, 0, 48, F);
+    IS(2, s34, reversed, "<f4", 12, 48, -44, 4, NEITHER);
+    IS(2, s34, rows, "<f4", 12, 48, 0, 16, NEITHER);
+    IS(2, s34, pitched, "<f4", 12, 48, 0, 1040, NEITHER);
+    IS(1, s5, unaligned, "|i1", 5, 5, 0, 13, NEITHER);
+    /* The stride of an extent of one does not matter, whatever it is. */
+    IS(3, s134, odd, "<f4", 12, 48, 0, 48, C);
+    IS(2, one, far, "<f4", 1, 4, 0, 4, BOTH);
+    /* Nor do those of an empty array. */
+    IS(3, s0, wild, "<f4", 0, 0, 0, 0, BOTH);
+    IS(3, s0, NULL, "<f4", 0, 0, 0, 0, BOTH);
+    /* No dimensions: one element. */
+    IS(0, NULL, NULL, "<c16", 1, 16, 0, 16, BOTH);
+    IS(0, NULL, s5, "<c16", 1, 16, 0, 16, BOTH);
+    /* Bit fields are packed, and rounded up once. */
+    IS(2, s34, NULL, "|t1", 12, 2, 0, 2, C);
+    IS(1, s5, NULL, "|t3", 5, 2, 0, 2, BOTH);
+    /* Whole bytes of them need no further byte. */
+    IS(1, s8, NULL, "|t1", 8, 1, 0, 1, BOTH);
+    IS(1, s8, NULL, "|t3", 8, 3, 0, 3, BOTH);
+    IS(1, s9, NULL, "|t1", 9, 2, 0, 2, BOTH);
+    IS(1, s5, unaligned, "|t16", 5, 10, 0, 14, NEITHER);
 }
 
 static void overflows(void) {
     static const int64_t big[3] = {INT64_MAX, 2, 1}, fits[2] = {INT64_MAX, 1}, zeros[2] = {0, 0};
     static const int64_t edge[1] = {INT64_MAX}, reach[2] = {INT64_MAX, INT64_MIN}, two[2] = {2, 2};
-    int64_t twos[CAI_MAX_NDIM], ones[CAI_MAX_NDIM];
-    cai_array a = make(3, big, NULL, "|i1");
-    cai_layout layout;
+    int64_t twos[CAI_MAX_NDIM];
     int i;
     for (i = 0; i < CAI_MAX_NDIM; i++) {
         twos[i] = i < 62 ? 2 : 1;
-        ones[i] = 1;
     }
-    fails(&a, CAI_ERR_SIZE_OVERFLOW, "shape[1]");
-    a = make(2, fits, NULL, "|i1");
-    ASSERT_STATUS(CAI_OK, cai_array_layout(&a, &layout, NULL));
-    ASSERT(layout.nbytes == INT64_MAX && layout.upper == INT64_MAX);
-    a = make(2, fits, NULL, "<i2");
-    fails(&a, CAI_ERR_SIZE_OVERFLOW, "shape");
-    a.strides = zeros; /* broadcast: reaches two bytes, but its elements' bytes overflow */
-    fails(&a, CAI_ERR_SIZE_OVERFLOW, "shape");
-    a = make(CAI_MAX_NDIM, twos, NULL, "|i1");
-    ASSERT(count_of(&a) == INT64_C(1) << 62);
+    FAILS(3, big, NULL, "|i1", CAI_ERR_SIZE_OVERFLOW, "shape[1]");
+    IS(2, fits, NULL, "|i1", INT64_MAX, INT64_MAX, 0, INT64_MAX, BOTH);
+    FAILS(2, fits, NULL, "<i2", CAI_ERR_SIZE_OVERFLOW, "shape");
+    /* Broadcast: reaches two bytes, but its elements' bytes overflow. */
+    FAILS(2, fits, zeros, "<i2", CAI_ERR_SIZE_OVERFLOW, "shape");
+    IS(CAI_MAX_NDIM, twos, NULL, "|i1", INT64_C(1) << 62, INT64_C(1) << 62, 0, INT64_C(1) << 62, C);
     twos[62] = 2;
-    fails(&a, CAI_ERR_SIZE_OVERFLOW, "shape[62]");
-    twos[63] = 0; /* an empty array has no elements, however long its other extents are */
-    a.data = NULL;
-    ASSERT(count_of(&a) == 0);
-    a = make(CAI_MAX_NDIM, ones, NULL, "|i1");
-    ASSERT(count_of(&a) == 1);
-    a = make(1, edge, edge, "|i1");
-    fails(&a, CAI_ERR_SPAN_OVERFLOW, "strides[0]");
-    a = make(2, two, reach,
-             "|i1"); /* 2^63 - 1 up and 2^63 down: the first is one too many for the end */
-    fails(&a, CAI_ERR_SPAN_OVERFLOW, "strides[0]");
+    FAILS(CAI_MAX_NDIM, twos, NULL, "|i1", CAI_ERR_SIZE_OVERFLOW, "shape[62]");
+    /* An empty array has no elements, however long its other extents are. */
+    twos[63] = 0;
+    IS(CAI_MAX_NDIM, twos, NULL, "|i1", 0, 0, 0, 0, BOTH);
+    FAILS(1, edge, edge, "|i1", CAI_ERR_SPAN_OVERFLOW, "strides[0]");
+    /* 2^63 - 1 up and 2^63 down: the first is one too many for the end. */
+    FAILS(2, two, reach, "|i1", CAI_ERR_SPAN_OVERFLOW, "strides[0]");
     /* 2^63 - 1 elements of 9 bits are 10376293541461622784 bytes. */
-    a = make(1, edge, NULL, "|t9");
-    fails(&a, CAI_ERR_SIZE_OVERFLOW, "shape");
-    a = make(1, edge, NULL, "|t7");
-    ASSERT_STATUS(CAI_OK, cai_array_layout(&a, &layout, NULL));
-    ASSERT(layout.nbytes == INT64_C(8070450532247928832));
+    FAILS(1, edge, NULL, "|t9", CAI_ERR_SIZE_OVERFLOW, "shape");
+    IS(1, edge, NULL, "|t7", INT64_MAX, INT64_C(8070450532247928832), 0,
+       INT64_C(8070450532247928832), BOTH);
 }
 
 /* An array that breaks any rule has no layout, also where the rule is about something else. */
 static void unsound(void) {
     static const int64_t negative[1] = {-1};
-    cai_array a = valid_array(), mask = valid_array();
-    a.stream = 0;
-    fails(&a, CAI_ERR_STREAM_ZERO, "stream");
-    a = valid_array();
-    a.flags = 0x100;
-    fails(&a, CAI_ERR_FLAGS, "flags");
-    a = valid_array();
-    a.data = NULL;
-    fails(&a, CAI_ERR_DATA_NULL, "data");
-    a = valid_array();
-    a.mask = &mask;
-    fails(&a, CAI_ERR_MASK_TYPE, "mask.typestr");
-    a = make(1, negative, NULL, "<f4");
-    fails(&a, CAI_ERR_SHAPE_NEGATIVE, "shape[0]");
-    a = valid_array();
-    a.struct_size = 8;
-    fails(&a, CAI_ERR_STRUCT_SIZE, "struct_size");
+    cai_array a, mask = valid_array();
+#define UNSOUND(change, status, field) \
+    (test_row = #change, a = valid_array(), (change), fails(a, status, field))
+    UNSOUND(a.stream = 0, CAI_ERR_STREAM_ZERO, "stream");
+    UNSOUND(a.flags = 0x100, CAI_ERR_FLAGS, "flags");
+    UNSOUND(a.data = NULL, CAI_ERR_DATA_NULL, "data");
+    UNSOUND(a.mask = &mask, CAI_ERR_MASK_TYPE, "mask.typestr");
+    UNSOUND((a.ndim = 1, a.shape = negative), CAI_ERR_SHAPE_NEGATIVE, "shape[0]");
+    UNSOUND(a.struct_size = 8, CAI_ERR_STRUCT_SIZE, "struct_size");
 }
 
 static void strides(void) {
-    static const int64_t shape[3] = {2, 0, 5}, given[3] = {7, -8, 9}, big[3] = {1, INT64_MAX, 2};
+    static const int64_t shape[3] = {2, 0, 5}, given[3] = {7, -8, 9};
     int64_t out[4] = {-1, -1, -1, -1};
     cai_array a = make(3, shape, NULL, "<f8");
     cai_error error;
+    test_row = "cai_array_strides";
     ASSERT_STATUS(CAI_OK, cai_array_strides(&a, 4, out, NULL));
     ASSERT(out[0] == 40 && out[1] == 40 && out[2] == 8 && out[3] == -1);
     ASSERT_STATUS(CAI_ERR_BUFFER_SIZE, cai_array_strides(&a, 2, out, &error));
@@ -185,23 +147,31 @@ static void strides(void) {
     ASSERT_STATUS(CAI_OK, cai_array_strides(&a, 0, NULL, NULL));
     a = make(3, shape, NULL, "|t1");
     ASSERT_STATUS(CAI_ERR_BIT_STRIDES, cai_array_strides(&a, 3, out, NULL));
+}
 
-    ASSERT_STATUS(CAI_OK, cai_layout_strides('C', 3, shape, 2, out, NULL));
-    ASSERT(out[0] == 10 && out[1] == 10 && out[2] == 2);
-    ASSERT_STATUS(CAI_OK, cai_layout_strides('F', 3, shape, 2, out, NULL));
-    ASSERT(out[0] == 2 && out[1] == 4 && out[2] == 4);
-    ASSERT_STATUS(CAI_OK, cai_layout_strides('F', 0, NULL, 2, NULL, NULL));
-    ASSERT_STATUS(CAI_OK, cai_layout_strides('F', 3, big, 1, out, NULL));
-    ASSERT(out[0] == 1 && out[1] == 1 && out[2] == INT64_MAX);
-    out[0] = 99;
-    ASSERT_STATUS(CAI_ERR_SIZE_OVERFLOW, cai_layout_strides('C', 3, big, 1, out, NULL));
-    ASSERT_STATUS(CAI_ERR_NEWER_CALLER, cai_layout_strides('A', 3, shape, 1, out, NULL));
-    ASSERT_STATUS(CAI_ERR_ARGUMENT, cai_layout_strides('C', 3, shape, 0, out, NULL));
-    ASSERT_STATUS(CAI_ERR_NDIM, cai_layout_strides('C', -1, shape, 1, out, NULL));
-    ASSERT_STATUS(CAI_ERR_NDIM, cai_layout_strides('C', 65, shape, 1, out, NULL));
-    ASSERT_STATUS(CAI_ERR_SHAPE_NULL, cai_layout_strides('C', 1, NULL, 1, out, NULL));
-    ASSERT_STATUS(CAI_ERR_SHAPE_NEGATIVE, cai_layout_strides('C', 3, given, 1, out, NULL));
-    ASSERT(out[0] == 99);
+/* What a call with wrong arguments does not touch stays 99. */
+static void strides_of(const char *row, cai_status status, char order, int32_t ndim,
+                       const int64_t *shape, int64_t itemsize, int64_t a, int64_t b, int64_t c) {
+    int64_t out[3] = {99, 99, 99};
+    test_row = row;
+    ASSERT_STATUS(status,
+                  cai_layout_strides(order, ndim, shape, itemsize, ndim == 0 ? NULL : out, NULL));
+    ASSERT(out[0] == a && out[1] == b && out[2] == c);
+}
+
+static void layout_strides(void) {
+    static const int64_t s205[3] = {2, 0, 5}, negative[3] = {7, -8, 9}, big[3] = {1, INT64_MAX, 2};
+    strides_of("C order", CAI_OK, 'C', 3, s205, 2, 10, 10, 2);
+    strides_of("F order", CAI_OK, 'F', 3, s205, 2, 2, 4, 4);
+    strides_of("no dimensions", CAI_OK, 'F', 0, NULL, 2, 99, 99, 99);
+    strides_of("the longest", CAI_OK, 'F', 3, big, 1, 1, 1, INT64_MAX);
+    strides_of("longer", CAI_ERR_SIZE_OVERFLOW, 'C', 3, big, 1, 99, 99, 99);
+    strides_of("another order", CAI_ERR_NEWER_CALLER, 'A', 3, s205, 1, 99, 99, 99);
+    strides_of("no bytes", CAI_ERR_ARGUMENT, 'C', 3, s205, 0, 99, 99, 99);
+    strides_of("ndim -1", CAI_ERR_NDIM, 'C', -1, s205, 1, 99, 99, 99);
+    strides_of("ndim 65", CAI_ERR_NDIM, 'C', 65, s205, 1, 99, 99, 99);
+    strides_of("no extents", CAI_ERR_SHAPE_NULL, 'C', 1, NULL, 1, 99, 99, 99);
+    strides_of("an extent of -8", CAI_ERR_SHAPE_NEGATIVE, 'C', 3, negative, 1, 99, 99, 99);
 }
 
 static void overlap(bool expected, const cai_array *a, const cai_array *b) {
@@ -215,48 +185,32 @@ static void overlap(bool expected, const cai_array *a, const cai_array *b) {
 
 static void overlaps(void) {
     static const int64_t four[1] = {4}, none[1] = {0}, back[1] = {-4};
-    cai_array a = make(1, four, NULL, "<f4"), b = a;
+    const cai_array floats = make(1, four, NULL, "<f4");
+    cai_array a, b, handle = floats;
     cai_error error;
     bool truth = false;
-    overlap(true, &a, &b);
-    b.data = test_data + 4;
-    overlap(false, &a, &b);
-    b.data = (char *)test_data + 15;
-    overlap(true, &a, &b);
-    b.data = test_data + 7;
-    b.strides = back;
-    overlap(false, &a, &b);
-    b.data = test_data + 6;
-    overlap(true, &a, &b);
-    b = a;
-    b.shape = none;
-    b.data = NULL;
-    overlap(false, &a, &b);
+    handle.device.type = CAI_DEVICE_OPENCL;
+    /* The rows: how the second array differs from the first. */
+#define OVERLAP(expected, both, change) \
+    (test_row = #both ", " #change, a = b = both, (change), overlap(expected, &a, &b))
+    OVERLAP(true, floats, b.data = test_data);
+    OVERLAP(false, floats, b.data = test_data + 4);
+    OVERLAP(true, floats, b.data = (char *)test_data + 15);
+    OVERLAP(false, floats, (b.data = test_data + 7, b.strides = back));
+    OVERLAP(true, floats, (b.data = test_data + 6, b.strides = back));
+    OVERLAP(false, floats, (b.data = NULL, b.shape = none));
     /* Opaque handles: one buffer is compared by offsets, two buffers may be windows of one. */
-    a.device.type = b.device.type = CAI_DEVICE_OPENCL;
-    b.shape = four;
-    b.data = a.data;
-    b.byte_offset = 16;
-    overlap(false, &a, &b);
-    b.byte_offset = 12;
-    overlap(true, &a, &b);
-    b.data = test_data + 1000;
-    overlap(true, &a, &b);
+    OVERLAP(false, handle, b.byte_offset = 16);
+    OVERLAP(true, handle, b.byte_offset = 12);
+    OVERLAP(true, handle, (b.data = test_data + 1000, b.byte_offset = 12));
     /* Offsets of different handles are not comparable, also where the ranges are apart. */
-    b.byte_offset = 4096;
-    overlap(true, &a, &b);
+    OVERLAP(true, handle, (b.data = test_data + 1000, b.byte_offset = 4096));
     /* A handle without elements has no bytes, wherever its offset is. */
-    b.shape = none;
-    b.data = NULL;
+    OVERLAP(false, handle, (b.data = NULL, b.shape = none, b.byte_offset = 4));
+    OVERLAP(true, handle, (b.data = test_data + 1000, b.device.type = CAI_DEVICE_CUDA));
     b.byte_offset = 4;
-    overlap(false, &a, &b);
-    b.shape = four;
-    b.data = test_data + 1000;
-    b.device.type = CAI_DEVICE_CUDA;
     ASSERT_STATUS(CAI_ERR_BYTE_OFFSET, cai_array_may_overlap(&a, &b, &truth, &error));
     ASSERT_TEXT("b.byte_offset", error.field);
-    b.byte_offset = 0;
-    overlap(true, &a, &b);
     a.ndim = -1;
     ASSERT_STATUS(CAI_ERR_NDIM, cai_array_may_overlap(&a, &b, &truth, &error));
     ASSERT_TEXT("a.ndim", error.field);
@@ -267,6 +221,7 @@ int main(void) {
     overflows();
     unsound();
     strides();
+    layout_strides();
     overlaps();
     return 0;
 }

@@ -19,6 +19,12 @@ ROOT = HERE.parents[1]
 # In C: cases, rules, race programs, and rows of tables that expand to cases. A name belongs to no file, so moving it is
 # no change.
 IN_C = re.compile(r"(?:^|\s)(CASE|PART|RULE|RACY|CORRECT|REMARK|ONE|OTHERS|OWNS|MORE_MODES)\(([^){]+)\)", re.MULTILINE)
+# Rows of the tables in capi-tests, each with what it tests.
+IN_TABLES = re.compile(
+    r"^    +(REFUSED\w*|PASSES|ALIGNED|MISALIGNED|IS|FAILS|UNSOUND|OVERLAP|STEPS|BROKEN|UNFORMATTABLE|REFUSES|takes|refuses"
+    r"|same|native|code|parses|does_not_parse|finds|strides_of)\((.*?)\);",
+    re.MULTILINE | re.DOTALL,
+)
 IN_ROWS = re.compile(r"^(\w+) (racy|correct|remark)\b", re.MULTILINE)
 IN_RUST = re.compile(r"#\[test\]\s+(?:#\[[^\]]+\]\s+)*(?:pub )?fn (\w+)")
 IN_PYTHON = re.compile(r"^def (test_\w+)", re.MULTILINE)
@@ -38,6 +44,8 @@ def names(root):
         text = file.read_text(errors="replace")
         if file.suffix in {".c", ".cpp", ".h"}:
             found |= {f"{kind.lower()} {' '.join(words.split())}" for kind, words in IN_C.findall(text)}
+            if file.parent.name == "capi-tests":
+                found |= {f"row {kind.lower()} {' '.join(words.split())}" for kind, words in IN_TABLES.findall(text)}
         elif file.suffix == ".txt":
             found |= {f"{verdict} {name}" for name, verdict in IN_ROWS.findall(text) if file.parent.name == "litmus"}
         elif file.suffix == ".rs":
