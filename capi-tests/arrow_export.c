@@ -36,6 +36,11 @@ static void refused(cai_array *array, cai_status status, const char *field) {
     }
 }
 
+/* Each row changes something in an array of floats with the extents `shape`. */
+#define REFUSED(change, status, field)                                              \
+    (test_row = #change, array = owned("<f4", sizeof shape / sizeof *shape, shape), \
+     (void)(change), refused(&array, status, field))
+
 /* Compares what comes back with what went out. */
 static void back(cai_array *array, struct ArrowDeviceArray *values, struct ArrowSchema *schema,
                  const char *typestr) {
@@ -92,6 +97,7 @@ static void types(void) {
         cai_array array = owned(known[i][0], 1, shape);
         struct ArrowDeviceArray values;
         struct ArrowSchema schema;
+        test_row = known[i][0];
         ASSERT_STATUS(CAI_OK, cai_array_to_arrow(&array, 0, &values, &schema, NULL));
         ASSERT_TEXT(known[i][1], schema.format);
         ASSERT_TEXT("", schema.name);
@@ -108,6 +114,7 @@ static void types(void) {
     }
     for (size_t i = 0; i < sizeof unknown / sizeof *unknown; ++i) {
         cai_array array = owned(unknown[i], 1, shape);
+        test_row = unknown[i];
         refused(&array, CAI_ERR_CONVERT_TYPE, "typestr");
     }
 }
@@ -237,28 +244,17 @@ static void masks(void) {
     ASSERT_STATUS(CAI_OK, cai_array_to_arrow(&array, 0, &values, &schema, NULL));
     ASSERT(values.array.null_count == 0 && values.array.buffers[0] == NULL);
     back(&array, &values, &schema, "<f4");
-#define BROADCAST(ndim, extents)                             \
-    do {                                                     \
-        array = owned("<f4", 3, shape);                      \
-        m1 = mask_of(ndim, extents, 1);                      \
-        array.mask = &m1;                                    \
-        refused(&array, CAI_ERR_CONVERT_MASK, "mask.shape"); \
-    } while (0)
-    BROADCAST(1, last);
-    BROADCAST(3, middle);
-    BROADCAST(3, single);
-    BROADCAST(0, single);
-    array = owned("<f4", 3, shape);
+    REFUSED((array.mask = &m1, m1 = mask_of(1, last, 1)), CAI_ERR_CONVERT_MASK, "mask.shape");
+    REFUSED((array.mask = &m1, m1 = mask_of(3, middle, 1)), CAI_ERR_CONVERT_MASK, "mask.shape");
+    REFUSED((array.mask = &m1, m1 = mask_of(3, single, 1)), CAI_ERR_CONVERT_MASK, "mask.shape");
+    REFUSED((array.mask = &m1, m1 = mask_of(0, NULL, 1)), CAI_ERR_CONVERT_MASK, "mask.shape");
+    REFUSED((array.mask = &m1, m1 = mask_of(3, all, 1), set_typestr(&m1, "|b1")),
+            CAI_ERR_CONVERT_MASK, "mask.typestr");
+    REFUSED((array.mask = &m1, m1 = mask_of(3, all, 1), array.device.type = CAI_DEVICE_CUDA,
+             m1.device.type = CAI_DEVICE_CUDA_MANAGED),
+            CAI_ERR_CONVERT_MASK, "mask.device");
+    test_row = NULL;
     m1 = mask_of(3, all, 1);
-    set_typestr(&m1, "|b1");
-    array.mask = &m1;
-    refused(&array, CAI_ERR_CONVERT_MASK, "mask.typestr");
-    array = owned("<f4", 3, shape);
-    array.device.type = CAI_DEVICE_CUDA;
-    m1 = mask_of(3, all, 1);
-    m1.device.type = CAI_DEVICE_CUDA_MANAGED;
-    array.mask = &m1;
-    refused(&array, CAI_ERR_CONVERT_MASK, "mask.device");
     m1.device.type = CAI_DEVICE_UNKNOWN;
     array = owned("<f4", 3, shape);
     array.mask = &m1;
@@ -274,44 +270,25 @@ static void what_it_cannot_express(void) {
     static int event;
     struct ArrowDeviceArray values;
     cai_error error;
-    cai_array array = owned("|V4", 2, shape);
-    array.descr = &descr;
-    refused(&array, CAI_ERR_CONVERT_TYPE, "typestr");
-    array = owned("<f4", 2, shape);
-    array.strides = swapped;
-    refused(&array, CAI_ERR_CONVERT_CONTIGUOUS, "strides");
-    array = owned("<f4", 0, NULL);
-    refused(&array, CAI_ERR_CONVERT_NDIM, "ndim");
-    array = owned(">f4", 2, shape);
-    refused(&array, CAI_ERR_CONVERT_BYTE_ORDER, "typestr");
-    array = owned("|i1", 2, wide);
-    refused(&array, CAI_ERR_CONVERT_TYPE, "shape[1]");
-    array = owned("<V2", 2, shape);
-    array.dtype_code = CAI_DTYPE_BFLOAT16;
-    refused(&array, CAI_ERR_CONVERT_TYPE, "typestr");
-    array = owned("|i1", 3, overflow);
-    refused(&array, CAI_ERR_SIZE_OVERFLOW, "shape[1]");
-    array = owned("<f4", 2, shape);
-    array.data = (char *)test_data + 1;
-    refused(&array, CAI_ERR_ALIGNMENT, "data");
-    array = owned("<f4", 2, shape);
-    array.device.type = CAI_DEVICE_ONEAPI;
-    refused(&array, CAI_ERR_CONVERT_DEVICE, "device");
-    array = owned("<f4", 2, shape);
-    array.device.type = CAI_DEVICE_ROCM;
-    array.device.id = -1;
-    refused(&array, CAI_ERR_CONVERT_DEVICE, "device");
-    array = owned("<f4", 2, shape);
-    array.stream = 77;
-    refused(&array, CAI_ERR_STREAM_DEVICE, "device.type");
-    array = owned("<f4", 2, shape);
-    array.stream = CAI_STREAM_UNKNOWN;
-    array.event = &event;
-    refused(&array, CAI_ERR_STREAM_DEVICE, "device.type");
-    array = owned("<f4", 2, shape);
-    cai_owner_release(array.owner);
-    array.owner = NULL;
-    refused(&array, CAI_ERR_BORROWED, "owner");
+    cai_array array;
+    REFUSED((set_typestr(&array, "|V4"), array.descr = &descr), CAI_ERR_CONVERT_TYPE, "typestr");
+    REFUSED((set_typestr(&array, "<V2"), array.dtype_code = CAI_DTYPE_BFLOAT16),
+            CAI_ERR_CONVERT_TYPE, "typestr");
+    REFUSED(set_typestr(&array, ">f4"), CAI_ERR_CONVERT_BYTE_ORDER, "typestr");
+    REFUSED(array.strides = swapped, CAI_ERR_CONVERT_CONTIGUOUS, "strides");
+    REFUSED(array.ndim = 0, CAI_ERR_CONVERT_NDIM, "ndim");
+    REFUSED((set_typestr(&array, "|i1"), array.shape = wide), CAI_ERR_CONVERT_TYPE, "shape[1]");
+    REFUSED((array.ndim = 3, array.shape = overflow, array.data = NULL), CAI_ERR_SIZE_OVERFLOW,
+            "shape[1]");
+    REFUSED(array.data = (char *)test_data + 1, CAI_ERR_ALIGNMENT, "data");
+    REFUSED(array.device.type = CAI_DEVICE_ONEAPI, CAI_ERR_CONVERT_DEVICE, "device");
+    REFUSED((array.device.type = CAI_DEVICE_ROCM, array.device.id = -1), CAI_ERR_CONVERT_DEVICE,
+            "device");
+    REFUSED(array.stream = 77, CAI_ERR_STREAM_DEVICE, "device.type");
+    REFUSED((array.stream = CAI_STREAM_UNKNOWN, array.event = &event), CAI_ERR_STREAM_DEVICE,
+            "device.type");
+    REFUSED((cai_owner_release(array.owner), array.owner = NULL), CAI_ERR_BORROWED, "owner");
+    test_row = NULL;
     array = owned("<f4", 2, shape);
     ASSERT_STATUS(CAI_ERR_NEWER_CALLER, cai_array_to_arrow(&array, 1, &values, NULL, &error));
     ASSERT_TEXT("flags", error.field);

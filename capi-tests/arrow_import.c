@@ -82,16 +82,21 @@ static void types(void) {
     for (size_t i = 0; i < sizeof known / sizeof *known; ++i) {
         struct ArrowSchema schema = schema_of_values(known[i][0]);
         struct ArrowDeviceArray array = foreign_values(3, test_data);
-        cai_array out = imported(&array, &schema);
+        cai_array out;
+        test_row = known[i][0];
+        out = imported(&array, &schema);
         ASSERT_TEXT(known[i][1], out.typestr);
         ASSERT(out.data == test_data && out.ndim == 1 && out.shape[0] == 3 && out.mask == NULL);
         ASSERT(out.stream == CAI_STREAM_NONE && out.device.type == CAI_DEVICE_CPU);
         ASSERT(out.device.id == 0);
         end(&out);
     }
-    for (size_t i = 0; i < sizeof unknown / sizeof *unknown; ++i)
+    for (size_t i = 0; i < sizeof unknown / sizeof *unknown; ++i) {
+        test_row = unknown[i];
         refused(foreign_values(3, test_data), schema_of_values(unknown[i]), CAI_ERR_CONVERT_TYPE,
                 "schema.format");
+    }
+    test_row = NULL;
     refused(foreign_values(3, test_data), schema_of_values("w:0"), CAI_ERR_ITEMSIZE, "typestr");
     {
         struct ArrowSchema schema = schema_of_values("i"), values = schema_of_values("u");
@@ -101,62 +106,62 @@ static void types(void) {
     }
 }
 
-static void extension_types(void) {
-    char metadata[128];
-    int32_t numbers[4] = {1, 20, 11, -1};
-    struct ArrowSchema schema = schema_of_values("c");
-    struct ArrowDeviceArray array = foreign_values(3, test_data);
-    cai_array out;
-    memcpy(metadata, &numbers[0], 4);
-    memcpy(metadata + 4, &numbers[1], 4);
-    memcpy(metadata + 8, "ARROW:extension:name", 20);
-    memcpy(metadata + 28, &numbers[2], 4);
-    memcpy(metadata + 32, "arrow.bool8", 11);
-    schema.metadata = metadata;
-    out = imported(&array, &schema);
-    ASSERT_TEXT("|b1", out.typestr);
-    end(&out);
-    schema = schema_of_values("i");
-    schema.metadata = metadata;
-    refused(foreign_values(3, test_data), schema, CAI_ERR_CONVERT_TYPE, "schema.format");
-    /* Of another extension type, the storage is what counts. */
-    memcpy(metadata + 32, "arrow.other", 11);
-    schema = schema_of_values("i");
-    schema.metadata = metadata;
-    array = foreign_values(3, test_data);
-    out = imported(&array, &schema);
-    ASSERT_TEXT("<i4", out.typestr);
-    end(&out);
-    /* Nor does its name count under another key. */
-    memcpy(metadata + 8, "ARROW:extension:note", 20);
-    memcpy(metadata + 32, "arrow.bool8", 11);
-    schema = schema_of_values("c");
-    schema.metadata = metadata;
-    array = foreign_values(3, test_data);
-    out = imported(&array, &schema);
-    ASSERT_TEXT("|i1", out.typestr);
-    end(&out);
-    memcpy(metadata + 28, &numbers[3], 4);
-    schema = schema_of_values("i");
-    schema.metadata = metadata;
-    refused(foreign_values(3, test_data), schema, CAI_ERR_ARROW, "schema.metadata");
-}
-
-/* The metadata of a schema: two pairs of texts, each behind its size. */
-static char *tensor_metadata(const char *text) {
+/* The metadata of a schema: pairs of texts, each behind its size. */
+static char *metadata(int pairs, const char *const *texts) {
     static char out[512];
-    const char *texts[4] = {"ARROW:extension:name", "arrow.fixed_shape_tensor",
-                            "ARROW:extension:metadata", text};
-    int32_t number = 2;
+    int32_t number = pairs;
     char *at = out + 4;
     memcpy(out, &number, 4);
-    for (int i = 0; i < 4; ++i) {
+    for (int i = 0; i < 2 * pairs; ++i) {
         number = (int32_t)strlen(texts[i]);
         memcpy(at, &number, 4);
         memcpy(at + 4, texts[i], (size_t)number);
         at += 4 + number;
     }
     return out;
+}
+
+static char *tensor_metadata(const char *text) {
+    const char *const texts[4] = {"ARROW:extension:name", "arrow.fixed_shape_tensor",
+                                  "ARROW:extension:metadata", text};
+    return metadata(2, texts);
+}
+
+static void extension_types(void) {
+    static const struct {
+        const char *pair[2], *storage, *typestr;
+    } rows[] = {
+        {{"ARROW:extension:name", "arrow.bool8"}, "c", "|b1"},
+        {{"ARROW:extension:name", "arrow.bool8"}, "i", NULL},
+        /* Of another extension type, the storage is what counts. */
+        {{"ARROW:extension:name", "arrow.other"}, "i", "<i4"},
+        /* Nor does its name count under another key. */
+        {{"ARROW:extension:note", "arrow.bool8"}, "c", "|i1"},
+    };
+    const int32_t negative = -1;
+    struct ArrowSchema schema;
+    char *wrong;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
+        struct ArrowDeviceArray array = foreign_values(3, test_data);
+        cai_array out;
+        test_row = rows[i].pair[1];
+        schema = schema_of_values(rows[i].storage);
+        schema.metadata = metadata(1, rows[i].pair);
+        if (rows[i].typestr == NULL) {
+            refused(array, schema, CAI_ERR_CONVERT_TYPE, "schema.format");
+            continue;
+        }
+        out = imported(&array, &schema);
+        ASSERT_TEXT(rows[i].typestr, out.typestr);
+        end(&out);
+    }
+    test_row = "a text of a negative size";
+    schema = schema_of_values("i");
+    wrong = metadata(1, rows[0].pair);
+    memcpy(wrong + 28, &negative, 4);
+    schema.metadata = wrong;
+    refused(foreign_values(3, test_data), schema, CAI_ERR_ARROW, "schema.metadata");
+    test_row = NULL;
 }
 
 static void tensors(void) {
@@ -197,6 +202,7 @@ static void tensors(void) {
         struct ArrowDeviceArray array = foreign(2, lengths, test_data);
         struct ArrowSchema schema = schema_of(2, formats);
         cai_array out;
+        test_row = known[i].metadata;
         schema.metadata = tensor_metadata(known[i].metadata);
         out = imported(&array, &schema);
         ASSERT(out.ndim == known[i].ndim && out.data == test_data);
@@ -209,9 +215,11 @@ static void tensors(void) {
     }
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; ++i) {
         struct ArrowSchema schema = schema_of(2, formats);
+        test_row = wrong[i];
         schema.metadata = tensor_metadata(wrong[i]);
         refused(foreign(2, lengths, test_data), schema, CAI_ERR_ARROW, "schema.metadata");
     }
+    test_row = NULL;
     {
         struct ArrowSchema schema = schema_of(2, bits);
         schema.metadata = tensor_metadata("{\"shape\":[2,3],\"permutation\":[1,0]}");
@@ -524,6 +532,7 @@ static void malformed(void) {
         struct ArrowArray *outer = &array.array, *inner = outer->children[0]; \
         struct ArrowSchema *type = schema.children[0];                        \
         (void)outer, (void)inner, (void)type;                                 \
+        test_row = #change;                                                   \
         change;                                                               \
         refused(array, schema, status, field);                                \
     } while (0)
@@ -559,6 +568,7 @@ static void malformed(void) {
            "shape");
     BROKEN((inner->length = 12, inner->offset = INT64_MAX / 2), CAI_ERR_ADDRESS_RANGE,
            "array.offset");
+    test_row = NULL;
     {
         struct ArrowDeviceArray array = foreign_values(3, test_data);
         struct ArrowSchema schema = schema_of_values("f");

@@ -3,16 +3,6 @@
  * run: plain asan valgrind */
 #include "cai_test.h"
 
-#define REFUSED(status, path, call)                    \
-    do {                                               \
-        cai_error why_;                                \
-        cai_error *error = &why_;                      \
-        ASSERT_STATUS(status, call);                   \
-        ASSERT(why_.code == (status));                 \
-        ASSERT_TEXT(path, why_.field);                 \
-        ASSERT(out.owner == NULL && out.data == NULL); \
-    } while (0)
-
 static int16_t values[4][6];
 
 static cai_array host(const int64_t *shape, const int64_t *strides, int32_t ndim, void *data) {
@@ -52,13 +42,13 @@ static void layouts(void) {
 /* Every order and direction of three dimensions, with gaps and without, compared element by
  * element. Bytes behind the buffer stay as they were. */
 static void every_layout(void) {
-    static const int64_t extents[] = {1, 2, 3}, strides[] = {0, 2, -2, 4, 6, -6, 12, 18};
+    static const int64_t lengths[] = {1, 2, 3}, strides[] = {0, 2, -2, 4, 6, -6, 12, 18};
     static int16_t memory[256];
     for (int i = 0; i < 256; ++i)
         memory[i] = (int16_t)i;
     for (int number = 0; number < 27 * 512; ++number) {
         const int e = number % 27, s = number / 27;
-        const int64_t shape[3] = {extents[e % 3], extents[e / 3 % 3], extents[e / 9]};
+        const int64_t shape[3] = {lengths[e % 3], lengths[e / 3 % 3], lengths[e / 9]};
         const int64_t steps[3] = {strides[s % 8], strides[s / 8 % 8], strides[s / 64]};
         const cai_array array = host(shape, steps, 3, memory + 128);
         const size_t count = (size_t)(shape[0] * shape[1] * shape[2]);
@@ -103,35 +93,42 @@ static void read_only_and_without_elements(void) {
     cai_array_release(&out);
 }
 
+static const int64_t extents[2] = {2, 3};
+
+/* Each row changes something in an array of 12 bytes, and names the stream, the flags, the buffer
+ * and its size. */
+#define REFUSED(change, status, path, stream, flags, buffer, size)              \
+    do {                                                                        \
+        cai_array array = host(extents, NULL, 2, values), out = CAI_ARRAY_INIT; \
+        cai_error error;                                                        \
+        test_row = #change ", " #stream ", " #flags ", " #buffer ", " #size;    \
+        (void)(change);                                                         \
+        ASSERT_STATUS(status, COPY(stream, flags, buffer, size));               \
+        ASSERT(error.code == (status));                                         \
+        ASSERT_TEXT(path, error.field);                                         \
+        ASSERT(out.owner == NULL && out.data == NULL);                          \
+        test_row = NULL;                                                        \
+    } while (0)
+
 static void refusals(void) {
-    static const int64_t shape[2] = {2, 3};
-    const cai_array good = host(shape, NULL, 2, values);
-    cai_array array = good, mask = good, out = CAI_ARRAY_INIT;
+    const cai_stream none = CAI_STREAM_NONE;
+    cai_array same = host(extents, NULL, 2, values), mask = same;
+    cai_error why;
     char buffer[12];
-    REFUSED(CAI_ERR_BUFFER_SIZE, "size",
-            cai_array_copy_to_host(&array, CAI_STREAM_NONE, 0, buffer, 11, &out, error));
-    REFUSED(CAI_ERR_NULL_ARGUMENT, "buffer",
-            cai_array_copy_to_host(&array, CAI_STREAM_NONE, 0, NULL, 12, &out, error));
-    REFUSED(CAI_ERR_STREAM_ZERO, "stream",
-            cai_array_copy_to_host(&array, 0, 0, NULL, 0, &out, error));
-    REFUSED(CAI_ERR_ARGUMENT, "stream",
-            cai_array_copy_to_host(&array, CAI_STREAM_UNKNOWN, 0, NULL, 0, &out, error));
-    REFUSED(
-        CAI_ERR_NEWER_CALLER, "flags",
-        cai_array_copy_to_host(&array, CAI_STREAM_NONE, CAI_ACCESS_WRITE, NULL, 0, &out, error));
-    REFUSED(CAI_ERR_ARGUMENT, "out",
-            cai_array_copy_to_host(&array, CAI_STREAM_NONE, 0, NULL, 0, &array, error));
-    array.mask = &mask;
-    REFUSED(CAI_ERR_CONVERT_MASK, "mask",
-            cai_array_copy_to_host(&array, CAI_STREAM_NONE, 0, NULL, 0, &out, error));
-    array = good;
-    array.device.type = CAI_DEVICE_ROCM;
-    REFUSED(CAI_ERR_CONVERT_DEVICE, "device.type",
-            cai_array_copy_to_host(&array, CAI_STREAM_NONE, 0, NULL, 0, &out, error));
-    array = good;
-    array.ndim = -1;
-    REFUSED(CAI_ERR_NDIM, "ndim",
-            cai_array_copy_to_host(&array, CAI_STREAM_NONE, 0, NULL, 0, &out, error));
+#define COPY(stream, flags, buffer, size) \
+    cai_array_copy_to_host(&array, stream, flags, buffer, size, &out, &error)
+    REFUSED(0, CAI_ERR_BUFFER_SIZE, "size", none, 0, buffer, 11);
+    REFUSED(0, CAI_ERR_NULL_ARGUMENT, "buffer", none, 0, NULL, 12);
+    REFUSED(0, CAI_ERR_STREAM_ZERO, "stream", 0, 0, NULL, 0);
+    REFUSED(0, CAI_ERR_ARGUMENT, "stream", CAI_STREAM_UNKNOWN, 0, NULL, 0);
+    REFUSED(0, CAI_ERR_NEWER_CALLER, "flags", none, CAI_ACCESS_WRITE, NULL, 0);
+    REFUSED(array.mask = &mask, CAI_ERR_CONVERT_MASK, "mask", none, 0, NULL, 0);
+    REFUSED(array.device.type = CAI_DEVICE_ROCM, CAI_ERR_CONVERT_DEVICE, "device.type", none, 0,
+            NULL, 0);
+    REFUSED(array.ndim = -1, CAI_ERR_NDIM, "ndim", none, 0, NULL, 0);
+#undef COPY
+    ASSERT_STATUS(CAI_ERR_ARGUMENT, cai_array_copy_to_host(&same, none, 0, NULL, 0, &same, &why));
+    ASSERT_TEXT("out", why.field);
 }
 
 static void back(void) {
@@ -158,51 +155,28 @@ static void back(void) {
 }
 
 static void refusals_back(void) {
-    static const int64_t shape[2] = {2, 3}, repeated[2] = {0, 2}, windows[2] = {2, 2};
-    static const int64_t nothing[2] = {0, 3};
-    const cai_array good = host(shape, NULL, 2, values), out = CAI_ARRAY_INIT;
-    cai_array array = good, mask = good;
-    const char buffer[12] = {0};
+    static const int64_t repeated[2] = {0, 2}, windows[2] = {2, 2}, nothing[2] = {0, 3};
     const cai_stream none = CAI_STREAM_NONE;
-    REFUSED(CAI_ERR_BUFFER_SIZE, "size",
-            cai_array_copy_from_host(&array, none, 0, buffer, 11, error));
-    REFUSED(CAI_ERR_BUFFER_SIZE, "size", cai_array_copy_from_host(&array, none, 0, NULL, 0, error));
-    REFUSED(CAI_ERR_NULL_ARGUMENT, "array",
-            cai_array_copy_from_host(NULL, none, 0, buffer, 12, error));
-    array = host(nothing, NULL, 2, NULL);
-    REFUSED(CAI_ERR_NULL_ARGUMENT, "buffer",
-            cai_array_copy_from_host(&array, none, 0, NULL, 4, error));
-    array = good;
-    REFUSED(CAI_ERR_STREAM_ZERO, "stream",
-            cai_array_copy_from_host(&array, 0, 0, buffer, 12, error));
-    REFUSED(CAI_ERR_ARGUMENT, "stream",
-            cai_array_copy_from_host(&array, CAI_STREAM_UNKNOWN, 0, buffer, 12, error));
-    REFUSED(CAI_ERR_NEWER_CALLER, "flags",
-            cai_array_copy_from_host(&array, none, CAI_ACCESS_READ, buffer, 12, error));
-    array.flags = CAI_ARRAY_READONLY;
-    REFUSED(CAI_ERR_READONLY, "flags",
-            cai_array_copy_from_host(&array, none, 0, buffer, 12, error));
+    cai_array mask = host(extents, NULL, 2, values);
+    const char buffer[12] = {0};
+#define COPY(stream, flags, buffer, size) \
+    cai_array_copy_from_host(&array, stream, flags, buffer, size, &error)
+    REFUSED(0, CAI_ERR_BUFFER_SIZE, "size", none, 0, buffer, 11);
+    REFUSED(0, CAI_ERR_BUFFER_SIZE, "size", none, 0, NULL, 0);
+    REFUSED((array.shape = nothing, array.data = NULL), CAI_ERR_NULL_ARGUMENT, "buffer", none, 0,
+            NULL, 4);
+    REFUSED(0, CAI_ERR_STREAM_ZERO, "stream", 0, 0, buffer, 12);
+    REFUSED(0, CAI_ERR_ARGUMENT, "stream", CAI_STREAM_UNKNOWN, 0, buffer, 12);
+    REFUSED(0, CAI_ERR_NEWER_CALLER, "flags", none, CAI_ACCESS_READ, buffer, 12);
+    REFUSED(array.flags = CAI_ARRAY_READONLY, CAI_ERR_READONLY, "flags", none, 0, buffer, 12);
     /* Before the buffer is looked at. */
-    REFUSED(CAI_ERR_READONLY, "flags",
-            cai_array_copy_from_host(&array, none, 0, buffer, 11, error));
-    array = good;
-    array.strides = repeated;
-    REFUSED(CAI_ERR_ARGUMENT, "strides",
-            cai_array_copy_from_host(&array, none, 0, buffer, 12, error));
-    array.strides = windows;
-    REFUSED(CAI_ERR_ARGUMENT, "strides",
-            cai_array_copy_from_host(&array, none, 0, buffer, 12, error));
-    array = good;
-    array.mask = &mask;
-    REFUSED(CAI_ERR_CONVERT_MASK, "mask",
-            cai_array_copy_from_host(&array, none, 0, buffer, 12, error));
-    array = good;
-    array.device.type = CAI_DEVICE_ROCM;
-    REFUSED(CAI_ERR_CONVERT_DEVICE, "device.type",
-            cai_array_copy_from_host(&array, none, 0, buffer, 12, error));
-    array = good;
-    array.ndim = -1;
-    REFUSED(CAI_ERR_NDIM, "ndim", cai_array_copy_from_host(&array, none, 0, buffer, 12, error));
+    REFUSED(array.flags = CAI_ARRAY_READONLY, CAI_ERR_READONLY, "flags", none, 0, buffer, 11);
+    REFUSED(array.strides = repeated, CAI_ERR_ARGUMENT, "strides", none, 0, buffer, 12);
+    REFUSED(array.strides = windows, CAI_ERR_ARGUMENT, "strides", none, 0, buffer, 12);
+    REFUSED(array.mask = &mask, CAI_ERR_CONVERT_MASK, "mask", none, 0, buffer, 12);
+    REFUSED(array.device.type = CAI_DEVICE_ROCM, CAI_ERR_CONVERT_DEVICE, "device.type", none, 0,
+            buffer, 12);
+    REFUSED(array.ndim = -1, CAI_ERR_NDIM, "ndim", none, 0, buffer, 12);
 }
 
 int main(void) {

@@ -80,7 +80,7 @@ static void out_deleter_of_null(void) {
     ASSERT(destroyed == 1);
 }
 
-static void steps(int line, int32_t ndim, const int64_t *shape, const int64_t *strides,
+static void steps(int32_t ndim, const int64_t *shape, const int64_t *strides,
                   const int64_t *expected) {
     int destroyed = 0;
     int32_t i;
@@ -97,24 +97,22 @@ static void steps(int line, int32_t ndim, const int64_t *shape, const int64_t *s
             array.data = NULL;
         }
     }
-    if (cai_array_to_dlpack(&array, 0, &tensor, &error) != CAI_OK) {
-        fprintf(stderr, "line %d: %s\n", line, error.message);
-        exit(1);
-    }
+    if (cai_array_to_dlpack(&array, 0, &tensor, &error) != CAI_OK) FAIL("%s", error.message);
     ASSERT(tensor->dl_tensor.data == array.data && tensor->dl_tensor.ndim == ndim);
     ASSERT((tensor->dl_tensor.strides == NULL) == (ndim == 0));
     ASSERT((tensor->dl_tensor.shape == NULL) == (ndim == 0));
     for (i = 0; i < ndim; i++) {
-        if (tensor->dl_tensor.strides[i] != expected[i] || tensor->dl_tensor.shape[i] != shape[i]) {
-            fprintf(stderr, "line %d: strides[%d] is %lld\n", line, i,
-                    (long long)tensor->dl_tensor.strides[i]);
-            exit(1);
-        }
+        ASSERT(tensor->dl_tensor.strides[i] == expected[i]);
+        ASSERT(tensor->dl_tensor.shape[i] == shape[i]);
     }
     tensor->deleter(tensor);
     cai_array_release(&array);
     ASSERT(destroyed == 1);
 }
+
+/* The rows: extents, strides in bytes, and the tensor's strides in elements. */
+#define STEPS(ndim, shape, strides, expected) \
+    (test_row = #shape ", " #strides, steps(ndim, shape, strides, expected), test_row = NULL)
 
 static void out_steps(void) {
     static const int64_t two[2] = {3, 4}, one_row[2] = {1, 4}, none[2] = {0, 4},
@@ -127,40 +125,46 @@ static void out_steps(void) {
     static const int64_t of_huge[3] = {1, 1, INT64_MIN / 4};
     int64_t most[64];
     int i;
-    steps(__LINE__, 2, two, NULL, of_two);
-    steps(__LINE__, 2, two, transposed, of_transposed);
-    steps(__LINE__, 2, two, broadcast, of_broadcast);
-    steps(__LINE__, 0, NULL, NULL, NULL);
-    steps(__LINE__, 0, two, transposed, NULL);
+    STEPS(2, two, NULL, of_two);
+    STEPS(2, two, transposed, of_transposed);
+    STEPS(2, two, broadcast, of_broadcast);
+    STEPS(0, NULL, NULL, NULL);
+    STEPS(0, two, transposed, NULL);
     /* A step that nothing takes: kept where it can be said, else one element. */
-    steps(__LINE__, 2, one_row, odd_row, of_odd_row);
-    steps(__LINE__, 2, one_row, kept, of_kept);
-    steps(__LINE__, 2, none, odd, ones);
-    steps(__LINE__, 2, none, NULL, of_two);
-    steps(__LINE__, 3, huge, NULL, ones);
-    steps(__LINE__, 3, huge, odd_large, of_huge);
+    STEPS(2, one_row, odd_row, of_odd_row);
+    STEPS(2, one_row, kept, of_kept);
+    STEPS(2, none, odd, ones);
+    STEPS(2, none, NULL, of_two);
+    STEPS(3, huge, NULL, ones);
+    STEPS(3, huge, odd_large, of_huge);
     for (i = 0; i < 64; i++) {
         most[i] = 1;
     }
-    steps(__LINE__, 64, most, NULL, most);
+    STEPS(64, most, NULL, most);
 }
 
 /* An array is refused, its owner keeps its count, and the tensor's place stays as it was. */
-static void refuse_out(int line, cai_status status, const char *field, cai_array array) {
+static void refuse_out(cai_status status, const char *field, cai_array array) {
     versioned *out = (versioned *)&array;
     unversioned *older = (unversioned *)&array;
     cai_error error;
-    cai_status got = cai_array_to_dlpack(&array, 0, &out, &error);
-    if (got != status || strcmp(error.field, field) != 0) {
-        fprintf(stderr, "line %d: %s at %s\n", line, cai_status_name(got),
-                got ? error.message : "");
-        exit(1);
-    }
+    ASSERT_STATUS(status, cai_array_to_dlpack(&array, 0, &out, &error));
+    ASSERT_TEXT(field, error.field);
     ASSERT_STATUS(status, cai_array_to_dlpack_unversioned(&array, 0, &older, &error));
     ASSERT_TEXT(field, error.field);
     ASSERT(out == (versioned *)&array && older == (unversioned *)&array);
 }
-#define REFUSED_OUT(status, field, array) refuse_out(__LINE__, status, field, array)
+
+/* Each row changes something in an array that has a tensor. */
+#define REFUSED_OUT(change, status, field)                                               \
+    (test_row = #change, array = good, (void)(change), refuse_out(status, field, array), \
+     test_row = NULL)
+
+static void becomes_a_tensor(const cai_array *array) {
+    versioned *out = NULL;
+    ASSERT_STATUS(CAI_OK, cai_array_to_dlpack(array, 0, &out, NULL));
+    out->deleter(out);
+}
 
 static void out_refused(void) {
     static const int64_t odd[2] = {16, 6}, odd_first[2] = {-7, 4};
@@ -173,89 +177,60 @@ static void out_refused(void) {
     int destroyed = 0;
     cai_array good = valid_array(), array, mask = valid_array();
     cai_field row, two_rows[2];
-    cai_descr descr = {sizeof(cai_descr), sizeof(cai_field), 1, &row};
+    const cai_descr plain_type = {sizeof(cai_descr), sizeof(cai_field), 1, &row},
+                    structure = {sizeof(cai_descr), sizeof(cai_field), 2, two_rows};
     versioned *out = NULL;
     cai_error error;
     size_t i;
-
-    good.owner = counting_owner(&destroyed);
-    array = good;
-    ASSERT_STATUS(CAI_ERR_NEWER_CALLER, cai_array_to_dlpack(&array, 1, &out, &error));
-    ASSERT_TEXT("flags", error.field);
-    ASSERT_STATUS(CAI_ERR_NEWER_CALLER, cai_array_to_dlpack_unversioned(
-                                            &array, 0x80000000u, (unversioned **)&out, &error));
-    ASSERT(out == NULL);
-
-    array.owner = NULL;
-    REFUSED_OUT(CAI_ERR_BORROWED, "owner", array);
-    array.owner = &broken;
-    REFUSED_OUT(CAI_ERR_OWNER_OPS, "owner.ops.retain", array);
-
-    array = good;
     set_typestr(&mask, "|b1");
-    array.mask = &mask;
-    REFUSED_OUT(CAI_ERR_CONVERT_MASK, "mask", array);
-
-    for (i = 0; i < sizeof(no_counterpart) / sizeof(no_counterpart[0]); i++) {
-        array = good;
-        set_typestr(&array, no_counterpart[i]);
-        REFUSED_OUT(CAI_ERR_CONVERT_TYPE, "typestr", array);
-    }
-    for (i = 0; i < sizeof(foreign) / sizeof(foreign[0]); i++) {
-        array = good;
-        set_typestr(&array, foreign[i]);
-        REFUSED_OUT(CAI_ERR_CONVERT_BYTE_ORDER, "typestr", array);
-    }
-    array = good;
-    set_typestr(&array, ">V2");
-    array.dtype_code = CAI_DTYPE_BFLOAT16;
-    REFUSED_OUT(CAI_ERR_CONVERT_BYTE_ORDER, "typestr", array);
-    /* Of one byte, or not relevant: that is no foreign order. */
-    set_typestr(&array, "|V2");
-    ASSERT_STATUS(CAI_OK, cai_array_to_dlpack(&array, 0, &out, NULL));
-    out->deleter(out);
-    array = good;
-    set_typestr(&array, ">u1");
-    ASSERT_STATUS(CAI_OK, cai_array_to_dlpack(&array, 0, &out, NULL));
-    out->deleter(out);
-
-    array = good;
-    array.strides = odd;
-    REFUSED_OUT(CAI_ERR_CONVERT_STRIDES, "strides[1]", array);
-    array.strides = odd_first;
-    REFUSED_OUT(CAI_ERR_CONVERT_STRIDES, "strides[0]", array);
-
-    /* Whatever is no sound array has the words of validation. */
-    array = good;
-    array.ndim = 65;
-    REFUSED_OUT(CAI_ERR_NDIM, "ndim", array);
-    array = good;
-    array.stream = 0;
-    REFUSED_OUT(CAI_ERR_STREAM_ZERO, "stream", array);
-    array = good;
-    array.data = NULL;
-    REFUSED_OUT(CAI_ERR_DATA_NULL, "data", array);
-    array = good;
-    array.struct_size = 3;
-    REFUSED_OUT(CAI_ERR_STRUCT_SIZE, "struct_size", array);
-
-    /* A structure is none of DLPack's types; the one row of a plain type changes nothing. */
     memset(&row, 0, sizeof(row));
     memset(two_rows, 0, sizeof(two_rows));
     row.name = "";
     memcpy(row.typestr, "<f4", 4);
-    array = good;
-    array.descr = &descr;
-    ASSERT_STATUS(CAI_OK, cai_array_to_dlpack(&array, 0, &out, NULL));
-    out->deleter(out);
     two_rows[0].name = "x";
     two_rows[1].name = "y";
     memcpy(two_rows[0].typestr, "<i2", 4);
     memcpy(two_rows[1].typestr, "<i2", 4);
-    descr.count = 2;
-    descr.fields = two_rows;
-    set_typestr(&array, "|V4");
-    REFUSED_OUT(CAI_ERR_CONVERT_TYPE, "typestr", array);
+
+    good.owner = counting_owner(&destroyed);
+    ASSERT_STATUS(CAI_ERR_NEWER_CALLER, cai_array_to_dlpack(&good, 1, &out, &error));
+    ASSERT_TEXT("flags", error.field);
+    ASSERT_STATUS(CAI_ERR_NEWER_CALLER, cai_array_to_dlpack_unversioned(
+                                            &good, 0x80000000u, (unversioned **)&out, &error));
+    ASSERT(out == NULL);
+
+    REFUSED_OUT(array.owner = NULL, CAI_ERR_BORROWED, "owner");
+    REFUSED_OUT(array.owner = &broken, CAI_ERR_OWNER_OPS, "owner.ops.retain");
+    REFUSED_OUT(array.mask = &mask, CAI_ERR_CONVERT_MASK, "mask");
+    for (i = 0; i < sizeof(no_counterpart) / sizeof(no_counterpart[0]); i++) {
+        REFUSED_OUT(set_typestr(&array, no_counterpart[i]), CAI_ERR_CONVERT_TYPE, "typestr");
+    }
+    for (i = 0; i < sizeof(foreign) / sizeof(foreign[0]); i++) {
+        REFUSED_OUT(set_typestr(&array, foreign[i]), CAI_ERR_CONVERT_BYTE_ORDER, "typestr");
+    }
+    REFUSED_OUT((set_typestr(&array, ">V2"), array.dtype_code = CAI_DTYPE_BFLOAT16),
+                CAI_ERR_CONVERT_BYTE_ORDER, "typestr");
+    REFUSED_OUT(array.strides = odd, CAI_ERR_CONVERT_STRIDES, "strides[1]");
+    REFUSED_OUT(array.strides = odd_first, CAI_ERR_CONVERT_STRIDES, "strides[0]");
+    REFUSED_OUT((set_typestr(&array, "|V4"), array.descr = &structure), CAI_ERR_CONVERT_TYPE,
+                "typestr");
+    /* Whatever is no sound array has the words of validation. */
+    REFUSED_OUT(array.ndim = 65, CAI_ERR_NDIM, "ndim");
+    REFUSED_OUT(array.stream = 0, CAI_ERR_STREAM_ZERO, "stream");
+    REFUSED_OUT(array.data = NULL, CAI_ERR_DATA_NULL, "data");
+    REFUSED_OUT(array.struct_size = 3, CAI_ERR_STRUCT_SIZE, "struct_size");
+
+    /* Of one byte, or not relevant: that is no foreign order. */
+    array = good;
+    set_typestr(&array, ">u1");
+    becomes_a_tensor(&array);
+    set_typestr(&array, "|V2");
+    array.dtype_code = CAI_DTYPE_BFLOAT16;
+    becomes_a_tensor(&array);
+    /* The one row of a plain type changes nothing. */
+    array = good;
+    array.descr = &plain_type;
+    becomes_a_tensor(&array);
 
     ASSERT(destroyed == 0);
     cai_array_release(&good);
@@ -290,7 +265,7 @@ static void out_devices(void) {
     }
     /* A device whose number is not known: DLPack has no word for that. */
     array.device.id = -1;
-    REFUSED_OUT(CAI_ERR_CONVERT_DEVICE, "device.id", array);
+    refuse_out(CAI_ERR_CONVERT_DEVICE, "device.id", array);
     array.device.id = 5;
     /* Nothing there, and nowhere: no driver is asked. */
     array.shape = none;

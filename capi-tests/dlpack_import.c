@@ -2,6 +2,13 @@
  * run: plain asan valgrind ages */
 #include "dlpack_test.h"
 
+/* Each row makes a tensor, or changes something in one of 3 x 4 floats. */
+#define REFUSED_TENSOR(tensor, status, field) \
+    (test_row = #tensor, refuse(status, field, tensor, CAI_STREAM_LEGACY), test_row = NULL)
+#define REFUSED(change, status, field)                    \
+    (test_row = #change, given = plain(), (void)(change), \
+     refuse(status, field, given, CAI_STREAM_LEGACY), test_row = NULL)
+
 /* --- in */
 
 static void in_plainly(void) {
@@ -96,7 +103,6 @@ static void in_other_versions(void) {
     uint32_t *version = malloc(2 * sizeof(*version));
     cai_array out = CAI_ARRAY_INIT;
     cai_error error;
-    versioned *given = plain();
     ASSERT(version != NULL);
     version[0] = 2;
     version[1] = 7;
@@ -106,83 +112,65 @@ static void in_other_versions(void) {
     ASSERT_CONTAINS(error.message, "2.7");
     untouched(&out);
     free(version);
-    given->major = 0;
-    REFUSED(CAI_ERR_DLPACK_VERSION, "version", given);
 }
 
 static void in_refused(void) {
     static const int64_t one[1] = {1};
     static const int64_t too_far[2] = {INT64_MAX / 2, 1}, too_far_second[2] = {1, INT64_MIN / 2};
     static const int64_t down[2] = {-(INT64_C(1) << 61), 1}, below[2] = {-(INT64_C(1) << 60), 1},
-                         large[3] = {1 << 30, 1 << 30, 1 << 30};
+                         large[3] = {1 << 30, 1 << 30, 1 << 30}, bytes[3] = {1 << 30, 1 << 30, 4};
     int64_t many[65];
-    versioned *given = plain();
+    versioned *given;
     int i;
     cai_array out = CAI_ARRAY_INIT;
-
-    given->flags = 8;
-    REFUSED(CAI_ERR_FLAGS, "flags", given);
-    given = plain();
-    given->flags = UINT64_C(1) << 40;
-    REFUSED(CAI_ERR_FLAGS, "flags", given);
-
-    for (i = -1; i < 21; i++) {
-        given = plain();
-        given->dl_tensor.device_type = i;
-        if (i >= 1 && i <= 18) {
-            cai_array array = taken(given);
-            ASSERT(array.device.type == i);
-            release_last(&array);
-        } else {
-            REFUSED(CAI_ERR_DEVICE_TYPE, "device.device_type", given);
-        }
-    }
-    given = plain();
-    given->dl_tensor.device_id = -1;
-    REFUSED(CAI_ERR_DEVICE_ID, "device.device_id", given);
-    /* In an array that is a device that is not known; DLPack has none. */
-    given = plain();
-    given->dl_tensor.device_type = CAI_DEVICE_ONEAPI;
-    given->dl_tensor.device_id = -1;
-    REFUSED(CAI_ERR_DEVICE_ID, "device.device_id", given);
-
-    given = plain();
-    given->dl_tensor.ndim = -1;
-    REFUSED(CAI_ERR_NDIM, "ndim", given);
     for (i = 0; i < 65; i++) {
         many[i] = 1;
     }
-    REFUSED(CAI_ERR_NDIM, "ndim", some_versioned(65, many, many));
-    REFUSED(CAI_ERR_SHAPE_NULL, "shape", some_versioned(1, NULL, one));
-    given = plain();
-    given->dl_tensor.shape[0] = -3;
-    REFUSED(CAI_ERR_SHAPE_NEGATIVE, "shape[0]", given);
-    REFUSED(CAI_ERR_SIZE_OVERFLOW, "shape[2]", some_versioned(3, large, NULL));
-    given = some_versioned(3, large, NULL);
-    given->dl_tensor.shape[2] = 4; /* 2^62 elements, 2^64 bytes */
-    REFUSED(CAI_ERR_SIZE_OVERFLOW, "shape", given);
 
-    REFUSED(CAI_ERR_SPAN_OVERFLOW, "strides[0]", some_versioned(2, test_shape, too_far));
-    REFUSED(CAI_ERR_SPAN_OVERFLOW, "strides[1]", some_versioned(2, test_shape, too_far_second));
-    REFUSED(CAI_ERR_SPAN_OVERFLOW, "strides[0]", some_versioned(2, test_shape, down));
+    REFUSED(given->major = 0, CAI_ERR_DLPACK_VERSION, "version");
+    REFUSED(given->flags = 8, CAI_ERR_FLAGS, "flags");
+    REFUSED(given->flags = UINT64_C(1) << 40, CAI_ERR_FLAGS, "flags");
+
+    for (i = 1; i <= 18; i++) {
+        cai_array array;
+        given = plain();
+        given->dl_tensor.device_type = i;
+        array = taken(given);
+        ASSERT(array.device.type == i);
+        release_last(&array);
+    }
+    REFUSED(given->dl_tensor.device_type = -1, CAI_ERR_DEVICE_TYPE, "device.device_type");
+    REFUSED(given->dl_tensor.device_type = 0, CAI_ERR_DEVICE_TYPE, "device.device_type");
+    REFUSED(given->dl_tensor.device_type = 19, CAI_ERR_DEVICE_TYPE, "device.device_type");
+    REFUSED(given->dl_tensor.device_type = 20, CAI_ERR_DEVICE_TYPE, "device.device_type");
+    REFUSED(given->dl_tensor.device_id = -1, CAI_ERR_DEVICE_ID, "device.device_id");
+    /* In an array that is a device that is not known; DLPack has none. */
+    REFUSED((given->dl_tensor.device_type = CAI_DEVICE_ONEAPI, given->dl_tensor.device_id = -1),
+            CAI_ERR_DEVICE_ID, "device.device_id");
+
+    REFUSED(given->dl_tensor.ndim = -1, CAI_ERR_NDIM, "ndim");
+    REFUSED(given->dl_tensor.shape[0] = -3, CAI_ERR_SHAPE_NEGATIVE, "shape[0]");
+    REFUSED_TENSOR(some_versioned(65, many, many), CAI_ERR_NDIM, "ndim");
+    REFUSED_TENSOR(some_versioned(1, NULL, one), CAI_ERR_SHAPE_NULL, "shape");
+    REFUSED_TENSOR(some_versioned(3, large, NULL), CAI_ERR_SIZE_OVERFLOW, "shape[2]");
+    /* 2^62 elements, 2^64 bytes. */
+    REFUSED_TENSOR(some_versioned(3, bytes, NULL), CAI_ERR_SIZE_OVERFLOW, "shape");
+    REFUSED_TENSOR(some_versioned(2, test_shape, too_far), CAI_ERR_SPAN_OVERFLOW, "strides[0]");
+    REFUSED_TENSOR(some_versioned(2, test_shape, too_far_second), CAI_ERR_SPAN_OVERFLOW,
+                   "strides[1]");
+    REFUSED_TENSOR(some_versioned(2, test_shape, down), CAI_ERR_SPAN_OVERFLOW, "strides[0]");
     /* Two steps down by 2^62 bytes are a number, but no address lies there. */
-    REFUSED(CAI_ERR_ADDRESS_RANGE, "data", some_versioned(2, test_shape, below));
+    REFUSED_TENSOR(some_versioned(2, test_shape, below), CAI_ERR_ADDRESS_RANGE, "data");
 
-    given = plain();
-    given->dl_tensor.data = NULL;
-    REFUSED(CAI_ERR_DATA_NULL, "data", given);
-    given = plain();
-    given->dl_tensor.data = NULL;
-    given->dl_tensor.byte_offset = 64; /* would hide it */
-    REFUSED(CAI_ERR_DATA_NULL, "data", given);
-    given = plain();
-    given->dl_tensor.byte_offset = UINT64_MAX;
-    REFUSED(CAI_ERR_ADDRESS_RANGE, "byte_offset", given);
-    given = plain();
-    given->dl_tensor.byte_offset = UINT64_MAX - (uint64_t)(uintptr_t)test_data - 8;
-    REFUSED(CAI_ERR_ADDRESS_RANGE, "data", given);
+    REFUSED(given->dl_tensor.data = NULL, CAI_ERR_DATA_NULL, "data");
+    /* The offset would hide it. */
+    REFUSED((given->dl_tensor.data = NULL, given->dl_tensor.byte_offset = 64), CAI_ERR_DATA_NULL,
+            "data");
+    REFUSED(given->dl_tensor.byte_offset = UINT64_MAX, CAI_ERR_ADDRESS_RANGE, "byte_offset");
+    REFUSED(given->dl_tensor.byte_offset = UINT64_MAX - (uint64_t)(uintptr_t)test_data - 8,
+            CAI_ERR_ADDRESS_RANGE, "data");
 
-    refuse_with(__LINE__, CAI_ERR_STREAM_ZERO, "stream", plain(), 0);
+    refuse(CAI_ERR_STREAM_ZERO, "stream", plain(), 0);
 
     /* Shorter than any age of the header, and no size at all: the tensor is not taken. */
     given = plain();
@@ -251,7 +239,7 @@ static void in_host_memory(void) {
     size_t i;
     versioned *host = plain();
     host->dl_tensor.device_type = CAI_DEVICE_CPU;
-    refuse_with(__LINE__, CAI_ERR_STREAM_ZERO, "stream", host, 0);
+    refuse(CAI_ERR_STREAM_ZERO, "stream", host, 0);
     for (i = 0; i < sizeof(streams) / sizeof(streams[0]); i++) {
         versioned *given = plain();
         cai_array array = CAI_ARRAY_INIT;
@@ -322,6 +310,7 @@ static void types_both_ways(void) {
         cai_array array;
         cai_dtype dtype;
         cai_error error;
+        test_row = types[i].typestr;
         given->flags = types[i].flags;
         given->dl_tensor.dtype = types[i].theirs;
         array = taken(given);
@@ -352,6 +341,7 @@ static void types_both_ways(void) {
         back->deleter(back);
         ASSERT(deleted == 1);
     }
+    test_row = NULL;
 }
 
 /* Everything else that three numbers can say is refused, and nothing that is taken is ambiguous. */
@@ -398,35 +388,30 @@ static void types_of_theirs(void) {
     ASSERT(taken_types == 2 + 9 + 2 * (TYPES - 11));
 }
 
+/* A tensor of bits. */
+static versioned *bits(const int64_t *shape, const int64_t *strides) {
+    versioned *made = some_versioned(2, shape, strides);
+    const data_type bit = {UINT, 1, 1};
+    made->dl_tensor.dtype = bit;
+    made->dl_tensor.byte_offset = 3;
+    return made;
+}
+
 /* Packed bits have no steps, so the tensor's must be those of C order. */
 static void types_packed_bits(void) {
     static const int64_t shape[2] = {3, 12}, dense[2] = {12, 1}, gaps[2] = {16, 1},
                          other[2] = {1, 3};
     static const int64_t single[2] = {1, 12}, any[2] = {99, 1};
-    versioned *given = some_versioned(2, shape, dense);
-    data_type bit;
-    cai_array array;
-    bit.code = UINT;
-    bit.bits = 1;
-    bit.lanes = 1;
-    given->dl_tensor.dtype = bit;
-    given->dl_tensor.byte_offset = 3;
-    array = taken(given);
+    versioned *given;
+    cai_array array = taken(bits(shape, dense));
     ASSERT(array.strides == NULL && array.data == (char *)test_data + 3);
     release_last(&array);
-    given = some_versioned(2, single, any);
-    given->dl_tensor.dtype = bit;
-    array = taken(given);
+    array = taken(bits(single, any));
     release_last(&array);
-    given = some_versioned(2, shape, gaps);
-    given->dl_tensor.dtype = bit;
-    REFUSED(CAI_ERR_BIT_STRIDES, "strides", given);
-    given = some_versioned(2, shape, other);
-    given->dl_tensor.dtype = bit;
-    REFUSED(CAI_ERR_BIT_STRIDES, "strides", given);
+    REFUSED_TENSOR(bits(shape, gaps), CAI_ERR_BIT_STRIDES, "strides");
+    REFUSED_TENSOR(bits(shape, other), CAI_ERR_BIT_STRIDES, "strides");
     /* One in a byte: strides as ever. */
-    given = some_versioned(2, shape, gaps);
-    given->dl_tensor.dtype = bit;
+    given = bits(shape, gaps);
     given->flags = PADDED;
     array = taken(given);
     ASSERT(array.strides[0] == 16 && array.strides[1] == 1 && array.dtype_code == CAI_DTYPE_UINT1);

@@ -114,19 +114,14 @@ static inline void untouched(const cai_array *array) {
 
 /* A tensor is refused, the array and the tensor stay as they were, and the tensor is deleted by its
  * owner. */
-static inline void refuse_with(int line, cai_status status, const char *field, versioned *given,
-                               cai_stream stream) {
+static inline void refuse(cai_status status, const char *field, versioned *given,
+                          cai_stream stream) {
     cai_array out = CAI_ARRAY_INIT;
     cai_error error;
     versioned before = *given;
-    cai_status got;
     deleted = 0;
-    got = cai_array_from_dlpack(given, stream, &out, &error);
-    if (got != status || strcmp(error.field, field) != 0) {
-        fprintf(stderr, "line %d: %s at %s: %s\n", line, cai_status_name(got),
-                got ? error.field : "", got ? error.message : "");
-        exit(1);
-    }
+    ASSERT_STATUS(status, cai_array_from_dlpack(given, stream, &out, &error));
+    ASSERT_TEXT(field, error.field);
     ASSERT(error.code == status && deleted == 0);
     untouched(&out);
     ASSERT(memcmp(&before, given, sizeof(before)) == 0);
@@ -134,18 +129,14 @@ static inline void refuse_with(int line, cai_status status, const char *field, v
     given->deleter(given);
     ASSERT(deleted == 1);
 }
-#define REFUSED(status, field, given) refuse_with(__LINE__, status, field, given, CAI_STREAM_LEGACY)
 
 static inline cai_array taken(versioned *given) {
     cai_array out = CAI_ARRAY_INIT;
     cai_error error;
-    cai_status status;
     deleted = 0;
-    status = cai_array_from_dlpack(given, CAI_STREAM_LEGACY, &out, &error);
-    if (status != CAI_OK) {
-        fprintf(stderr, "%s\n", error.message);
+    if (cai_array_from_dlpack(given, CAI_STREAM_LEGACY, &out, &error) != CAI_OK) {
+        FAIL("%s", error.message);
     }
-    ASSERT_STATUS(CAI_OK, status);
     ASSERT(deleted == 0 && out.owner != NULL && out.struct_size == sizeof(out) && out.version == 3);
     ASSERT_STATUS(CAI_OK, cai_array_validate(&out, CAI_CHECK_LAYOUT, NULL));
     return out;

@@ -6,6 +6,7 @@
 #define REFUSES(name, call)                          \
     do {                                             \
         cai_error *e = &error;                       \
+        test_row = #call;                            \
         memset(&error, 0x55, sizeof(error));         \
         ASSERT_STATUS(CAI_ERR_NULL_ARGUMENT, call);  \
         ASSERT(error.code == CAI_ERR_NULL_ARGUMENT); \
