@@ -249,13 +249,4 @@ mod tests {
         let above = layout(&[2], Some(&[i64::MAX]), 8);
         assert_eq!(status(above.span()), crate::abi::CAI_ERR_SPAN_OVERFLOW);
     }
-
-    #[test]
-    fn a_zero_extent_wins_over_any_overflow() {
-        let shape = [i64::MAX, i64::MAX, 0];
-        assert_eq!(count(&shape).ok(), Some(0));
-        assert_eq!(layout(&shape, None, 64).nbytes().ok(), Some(0));
-        assert_eq!(layout(&shape, None, 64).span().ok(), Some(Span { lower: 0, upper: 0 }));
-        assert!(layout(&shape, Some(&[1, 2, 3]), 64).is_f_contiguous());
-    }
 }

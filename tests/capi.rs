@@ -219,53 +219,6 @@ fn a_consumer_that_links_nothing() {
     }
 }
 
-/// The header as it is, and one that is longer by two members: callers of both work.
-#[test]
-fn callers_with_other_sizes() {
-    let source = root().join("capi-tests/special/other_size.c");
-    for (name, size, more) in [("same", 128, false), ("longer", 144, true)] {
-        let folder = scratch(&format!("size_{name}"));
-        let headers = folder.join("cai");
-        fs::create_dir(&headers).unwrap();
-        for header in fs::read_dir(root().join("include/cai")).unwrap() {
-            let header = header.unwrap();
-            fs::copy(header.path(), headers.join(header.file_name())).unwrap();
-        }
-        let mut text = fs::read_to_string(headers.join("abi.h")).unwrap();
-        if more {
-            for (old, new) in [
-                ("uint64_t byte_offset;\n", "uint64_t byte_offset;\n    uint64_t future[2];\n"),
-                ("NULL, {0, 0}, NULL, 0 ", "NULL, {0, 0}, NULL, 0, {0, 0} "),
-                ("sizeof(cai_array) == 128", "sizeof(cai_array) == 144"),
-            ] {
-                assert!(text.contains(old), "{old}");
-                text = text.replace(old, new);
-            }
-        }
-        fs::write(headers.join("abi.h"), text).unwrap();
-        let size = format!("-DCALLER_SIZE={size}");
-        let mut flags = vec![size.as_str(), "-fsanitize=address", "-O0"];
-        if more {
-            flags.push("-DCALLER_HAS_MORE");
-        }
-        let include = format!("-I{}", folder.display());
-        flags.insert(0, &include);
-        // Compiled with its own header first in the search path.
-        let program = folder.join("other_size");
-        let mut command = Command::new("gcc");
-        command
-            .args(["-std=c99"])
-            .args(STRICT)
-            .args(&flags)
-            .arg("-I")
-            .arg(root().join("capi-tests"));
-        command.arg(&source).arg("-o").arg(&program).arg("-L").arg(library_folder());
-        command.arg("-lcai").arg(format!("-Wl,-rpath,{}", folder.display()));
-        run(&mut command);
-        run(&mut Command::new(program));
-    }
-}
-
 /// Two plug-ins, each with a copy of the library of its own, built apart: one debug, one release.
 #[test]
 fn two_copies_in_one_process() {
