@@ -6,41 +6,55 @@
  * run: omit events_of_a_context_that_came_back */
 #include "sync_test.h"
 
+/* The library has left HIP's device, which only it changes, and the context as they were. */
+static void check_current(CUcontext wanted) {
+#ifdef ON_HIP
+    CUcontext current;
+    int current_device = -1;
+    CU(cuCtxGetCurrent(&current));
+    ASSERT(get_device(&current_device) == 0);
+    ASSERT(current == wanted && context[current_device] == wanted);
+#else
+    (void)wanted;
+#endif
+}
+
 /* Write, read, write, write by the consumer, read: each has to wait for the one before. */
 static void exchange_between(CUstream producer, CUstream consumer, cai_array *array,
                              CUcontext producers, CUcontext consumers) {
     CUdeviceptr buffer = (CUdeviceptr)(uintptr_t)array->data, first, last;
-    CU(cuCtxSetCurrent(consumers));
+    use(consumers);
     first = new_buffer();
-    CU(cuCtxSetCurrent(producers));
+    use(producers);
     last = new_buffer();
     fill(buffer, 1, producer);
 
-    CU(cuCtxSetCurrent(consumers));
+    use(consumers);
     read_into(first, array, consumer);
 
-    CU(cuCtxSetCurrent(producers));
+    use(producers);
     fill(buffer, 2, producer);
 
-    CU(cuCtxSetCurrent(consumers));
+    use(consumers);
     write_from(array, 3, consumer);
+    check_current(consumers);
 
-    CU(cuCtxSetCurrent(producers));
+    use(producers);
     copy(last, buffer, producer);
     ASSERT(holds(last, 3, producer));
 
-    CU(cuCtxSetCurrent(consumers));
+    use(consumers);
     ASSERT(holds(first, 1, consumer));
-    CU(cuCtxSetCurrent(producers));
+    use(producers);
 }
 
-CASE(handles) {
+SHARED_CASE(handles) {
     CUstream producer = new_stream(), consumer = new_stream();
     cai_array array = array_of(new_buffer(), as_value(producer));
     exchange_between(producer, consumer, &array, context[0], context[0]);
 }
 
-CASE(blocking_handles) {
+SHARED_CASE(blocking_handles) {
     CUstream producer = blocking_stream(), consumer = blocking_stream();
     cai_array array = array_of(new_buffer(), as_value(producer));
     exchange_between(producer, consumer, &array, context[0], context[0]);
@@ -62,13 +76,13 @@ CASE(many_rounds) {
         COUNTED(the_shim.count("cuEventCreate") == 1 && the_shim.count("cuEventDestroy_v2") == 0));
 }
 
-CASE(two_devices) {
+SHARED_CASE(two_devices) {
     CUstream producer, consumer;
     cai_array array;
     CUcontext second = context[devices - 1];
-    CU(cuCtxSetCurrent(second));
+    use(second);
     consumer = new_stream();
-    CU(cuCtxSetCurrent(context[0]));
+    use(context[0]);
     producer = new_stream();
     array = array_of(new_buffer(), as_value(producer));
     exchange_between(producer, consumer, &array, context[0], second);
@@ -191,23 +205,23 @@ CASE(green_contexts) {
 
 /* --- default streams */
 
-CASE(legacy_producer) {
+SHARED_CASE(legacy_producer) {
     CUstream consumer = new_stream();
     cai_array array = array_of(new_buffer(), CAI_STREAM_LEGACY);
-    array.context = context[0];
+    array.context = context_on(0);
     exchange_between(CU_STREAM_LEGACY, consumer, &array, context[0], context[0]);
     if (devices > 1) {
-        CU(cuCtxSetCurrent(context[1]));
+        use(context[1]);
         consumer = new_stream();
         exchange_between(CU_STREAM_LEGACY, consumer, &array, context[0], context[1]);
     }
 }
 
-CASE(legacy_producer_found_by_its_memory) {
+SHARED_CASE(legacy_producer_found_by_its_memory) {
     /* The dictionary carries no context: the memory's is the one. */
     CUdeviceptr buffer = new_buffer();
-    cai_array array = array_of(buffer, CAI_STREAM_LEGACY);
-    CU(cuCtxSetCurrent(context[devices - 1]));
+    cai_array array = array_by_memory(buffer, CAI_STREAM_LEGACY);
+    use(context[devices - 1]);
     exchange_between(CU_STREAM_LEGACY, new_stream(), &array, context[0], context[devices - 1]);
 }
 
@@ -240,10 +254,10 @@ CASE(legacy_of_a_second_context) {
     exchange_between(CU_STREAM_LEGACY, consumer, &array, other, context[0]);
 }
 
-CASE(legacy_of_two_devices) {
+SHARED_CASE(legacy_of_two_devices) {
     /* One value, two streams. */
     cai_array array = array_of(new_buffer(), CAI_STREAM_LEGACY);
-    array.context = context[0];
+    array.context = context_on(0);
     exchange_between(CU_STREAM_LEGACY, CU_STREAM_LEGACY, &array, context[0], context[devices - 1]);
     array.context = NULL;
     exchange_between(CU_STREAM_LEGACY, CU_STREAM_LEGACY, &array, context[0], context[devices - 1]);
@@ -317,11 +331,11 @@ typedef CUdeviceptr memory_maker(CUcontext user);
 
 /* The first half is written in the memory's context, the other half in the working one. */
 static void fill_halves(CUdeviceptr buffer, int value, CUstream stream, CUcontext working) {
-    CU(cuCtxSetCurrent(context[0]));
+    use(context[0]);
     for (int i = 0; i < 8; ++i) {
         CU(cuMemsetD32Async(buffer, i < 7 ? 0xbad : (unsigned)value, N / 2, stream));
     }
-    CU(cuCtxSetCurrent(working));
+    use(working);
     for (int i = 0; i < 8; ++i) {
         CU(cuMemsetD32Async(buffer + BYTES / 2, i < 7 ? 0xbad : (unsigned)value, N / 2, stream));
     }
@@ -351,17 +365,22 @@ static void exchange_in_either(CUdeviceptr buffer, const cai_array *seen, CUstre
     ASSERT(holds(first, 1, consumer));
 }
 
-static void in_either(CUstream producer, int is_mask) {
+/* HIP's arrays state a device, which may be that of the memory or open. */
+static void in_either(CUstream producer, int is_mask, int id) {
     static memory_maker *const makers[] = {device_memory, managed_memory, page_locked_memory,
                                            pool_memory, mapped_memory};
     const CUcontext working = working_context();
     for (size_t i = 0; i < sizeof makers / sizeof *makers; ++i) {
         CUdeviceptr buffer;
         cai_array array, around;
-        CU(cuCtxSetCurrent(context[0]));
+        use(context[0]);
         buffer = makers[i](working);
-        CU(cuCtxSetCurrent(working));
+        use(working);
         array = array_of(buffer, as_value(producer));
+        array.device.id = id;
+#ifdef ON_HIP
+        if (makers[i] == page_locked_memory) array.device.type = CAI_DEVICE_ROCM_HOST;
+#endif
         around = array_of(new_buffer(), CAI_STREAM_NONE);
         around.mask = &array;
         exchange_in_either(buffer, is_mask ? &around : &array, producer, new_stream(), working);
@@ -370,10 +389,10 @@ static void in_either(CUstream producer, int is_mask) {
     }
 }
 
-CASE(legacy_in_either) { in_either(CU_STREAM_LEGACY, 0); }
-CASE(legacy_mask_in_either) { in_either(CU_STREAM_LEGACY, 1); }
-CASE(per_thread_in_either) { in_either(CU_STREAM_PER_THREAD, 0); }
-CASE(per_thread_mask_in_either) { in_either(CU_STREAM_PER_THREAD, 1); }
+SHARED_CASE(legacy_in_either) { in_either(CU_STREAM_LEGACY, 0, 0); }
+SHARED_CASE(legacy_mask_in_either) { in_either(CU_STREAM_LEGACY, 1, 0); }
+SHARED_CASE(per_thread_in_either) { in_either(CU_STREAM_PER_THREAD, 0, 0); }
+SHARED_CASE(per_thread_mask_in_either) { in_either(CU_STREAM_PER_THREAD, 1, 0); }
 
 /* Where a context is stated, it alone counts. */
 CASE(stated_context_of_a_default_stream) {
@@ -465,7 +484,7 @@ CASE(array_and_mask_of_two_contexts) {
 }
 
 /* Nothing is known of the stream, so the context of the memory and the current one count. */
-CASE(conservative_in_either_context) {
+SHARED_CASE(conservative_in_either_context) {
     const uint32_t reads = CAI_ACCESS_READ | CAI_SYNC_CONSERVATIVE;
     const CUcontext working = working_context();
     const CUdeviceptr one = device_memory(working), first = new_buffer(), second = new_buffer();
@@ -474,7 +493,7 @@ CASE(conservative_in_either_context) {
     CUdeviceptr two;
     cai_array array = array_of(one, CAI_STREAM_UNKNOWN);
     array.version = 2;
-    CU(cuCtxSetCurrent(working));
+    use(working);
     two = new_buffer();
     in_working = new_stream(), consumer = new_stream(), reader = new_stream();
     fill(one, 1, in_memorys);
@@ -527,17 +546,17 @@ CASE(identity_in_either_context) {
     ASSERT(COUNTED(the_shim.count("cuEventRecord") == 1));
 }
 
-CASE(legacy_consumer) {
+SHARED_CASE(legacy_consumer) {
     CUstream producer = new_stream();
     cai_array array = array_of(new_buffer(), as_value(producer));
     exchange_between(producer, CU_STREAM_LEGACY, &array, context[0], context[0]);
     exchange_between(producer, CU_STREAM_PER_THREAD, &array, context[0], context[devices - 1]);
 }
 
-CASE(per_thread_producer) {
+SHARED_CASE(per_thread_producer) {
     CUstream consumer = new_stream();
     cai_array array = array_of(new_buffer(), CAI_STREAM_PER_THREAD);
-    array.context = context[0];
+    array.context = context_on(0);
     exchange_between(CU_STREAM_PER_THREAD, consumer, &array, context[0], context[0]);
     exchange_between(CU_STREAM_PER_THREAD, CU_STREAM_LEGACY, &array, context[0],
                      context[devices - 1]);
@@ -575,7 +594,7 @@ static void no_calls(const cai_array *array, cai_stream stream, uint32_t flags) 
     ASSERT(the_shim.count(NULL) == 0);
 }
 
-CASE(nothing_to_order) {
+SHARED_CASE(nothing_to_order) {
     CUstream producer = new_stream(), consumer = new_stream();
     CUdeviceptr buffer = new_buffer(), out = new_buffer();
     cai_array array = array_of(buffer, as_value(producer)), empty = array, unknown = array,
@@ -710,7 +729,7 @@ CASE(refused_without_work_to_order) {
 
 static void count_up(void *data) { ++**(int **)data; }
 
-CASE(readers_at_once_then_a_writer) {
+SHARED_CASE(readers_at_once_then_a_writer) {
     CUstream producer = new_stream(), one = new_stream(), two = new_stream(), writer = new_stream();
     CUdeviceptr buffer = new_buffer(), first = new_buffer(), second = new_buffer();
     /* Only a read-only array lets its readers read at once: only the producer writes it. */
@@ -757,7 +776,7 @@ CASE(readers_at_once_then_a_writer) {
     ASSERT(holds(buffer, 4, producer));
 }
 
-CASE(event_follows_a_write_on_the_same_stream) {
+SHARED_CASE(event_follows_a_write_on_the_same_stream) {
     CUstream producer = new_stream(), reader = new_stream();
     CUdeviceptr buffer = new_buffer(), out = new_buffer();
     cai_array array = array_of(buffer, as_value(producer));
@@ -777,7 +796,7 @@ CASE(event_follows_a_write_on_the_same_stream) {
     ASSERT(holds(out, 3, reader));
 }
 
-CASE(event_of_an_unknown_stream) {
+SHARED_CASE(event_of_an_unknown_stream) {
     CUstream producer = new_stream(), reader = new_stream();
     CUdeviceptr buffer = new_buffer(), out = new_buffer();
     cai_array array = array_of(buffer, CAI_STREAM_UNKNOWN);
@@ -798,7 +817,7 @@ CASE(event_of_an_unknown_stream) {
     ASSERT(holds(buffer, 4, reader));
 }
 
-CASE(masks_are_ordered_too) {
+SHARED_CASE(masks_are_ordered_too) {
     CUstream producer = new_stream(), masker = new_stream(), consumer = new_stream();
     CUdeviceptr buffer = new_buffer(), bits = new_buffer(), out = new_buffer(),
                 out_bits = new_buffer();
@@ -842,7 +861,7 @@ static void mask_of_a_settled_array(cai_stream stream, CUstream consumer) {
     CU(cuStreamSynchronize(masker));
 }
 
-CASE(masks_of_arrays_without_work_to_order) {
+SHARED_CASE(masks_of_arrays_without_work_to_order) {
     CUstream consumer = new_stream();
     mask_of_a_settled_array(CAI_STREAM_NONE, consumer);
     mask_of_a_settled_array(as_value(consumer), consumer);
@@ -885,7 +904,7 @@ CASE(host_and_an_unknown_stream) {
     ASSERT(COUNTED(the_shim.count("cuCtxSynchronize") == 1));
 }
 
-CASE(conservative) {
+SHARED_CASE(conservative) {
     CUstream consumer = new_stream();
     conservatively(new_stream(), consumer);
     conservatively(blocking_stream(), consumer);
@@ -897,7 +916,7 @@ CASE(conservative) {
  * ---------------------------------------------------------------------------------------
  */
 
-CASE(host_waits) {
+SHARED_CASE(host_waits) {
     CUstream producer = new_stream();
     CUdeviceptr buffer = new_buffer();
     cai_array array = array_of(buffer, as_value(producer));
@@ -916,9 +935,9 @@ CASE(host_waits) {
     ASSERT(host[0] == 2);
     array = array_of(buffer, CAI_STREAM_LEGACY);
     fill(buffer, 3, CU_STREAM_LEGACY);
-    CU(cuCtxSetCurrent(context[devices - 1]));
+    use(context[devices - 1]);
     OK(cai_array_synchronize(&array, CAI_ACCESS_WRITE, error));
-    CU(cuCtxSetCurrent(context[0]));
+    use(context[0]);
     CU(cuMemcpyDtoH(host, buffer, sizeof host));
     ASSERT(host[0] == 3);
 }
@@ -959,4 +978,6 @@ CASE(events_of_a_context_that_came_back) {
     }
 }
 
+#ifndef ON_HIP
 int main(int count, char **words) { return run_cases(count, words); }
+#endif

@@ -1,32 +1,26 @@
-/* Arrays of ROCm devices: ordered with HIP, beside arrays of CUDA. HIP is hip_on_cuda.c.
+/* Arrays of ROCm devices: cases of exchange.c on HIP, and HIP beside CUDA. HIP is hip_on_cuda.c.
  * run: sim asan valgrind refuse
- * run: omit handles two_devices legacy_consumer legacy_streams_of_two_devices legacy_in_either
- * run: omit per_thread_producer legacy_in_either_by_memory per_thread_in_either
- * run: omit page_locked_in_either the_host_waits both_streams_in_one_capture an_event_for_arrow */
-#define SHIM_VARIABLE "CAI_HIP_DRIVER"
-#define STATUS_OF_709 CAI_ERR_STREAM_HANDLE
+ * run: omit handles two_devices legacy_producer legacy_consumer legacy_of_two_devices
+ * run: omit legacy_in_either per_thread_producer legacy_in_either_by_memory per_thread_in_either
+ * run: omit event_of_an_unknown_stream both_streams_in_one_capture an_event_for_arrow */
+#define ON_HIP
 #include "sync_test.h"
 
 #include <cai/arrow.h>
 
 #include <signal.h>
 
-static int (*set_device)(int);
-static int (*get_device)(int *);
-
-/* HIP as the program uses it, which is not what the library calls: nothing of it is counted. */
-static void set_up_hip(void) {
-    void *library = dlopen(getenv("CAI_HIP_DRIVER"), RTLD_NOW);
-    ASSERT(library != NULL);
-    *(void **)&set_device = dlsym(library, "hipSetDevice");
-    *(void **)&get_device = dlsym(library, "hipGetDevice");
-    ASSERT(set_device(0) == 0);
-}
+/* The cases of CUDA alone are compiled and not run. */
+#undef CASE
+#define CASE(case_name) __attribute__((unused)) static void case_name(void)
+#include "exchange.c"
+#undef CASE
+#define CASE(case_name) SHARED_CASE(case_name)
 
 static int current_device(void) {
-    int device = -1;
-    ASSERT(get_device(&device) == 0);
-    return device;
+    int device_number = -1;
+    ASSERT(get_device(&device_number) == 0);
+    return device_number;
 }
 
 static CUcontext current_context(void) {
@@ -37,46 +31,20 @@ static CUcontext current_context(void) {
 
 static cai_array rocm_array(CUdeviceptr buffer, int id, cai_stream stream) {
     cai_array array = array_of(buffer, stream);
-    array.device.type = CAI_DEVICE_ROCM;
     array.device.id = id;
+    return array;
+}
+
+/* An array that CUDA orders. */
+static cai_array cuda_array(CUdeviceptr buffer, cai_stream stream) {
+    cai_array array = array_of(buffer, stream);
+    array.device.type = CAI_DEVICE_UNKNOWN;
+    array.device.id = 0;
     return array;
 }
 
 static CUdeviceptr address_of(const cai_array *array) {
     return (CUdeviceptr)(uintptr_t)array->data;
-}
-
-/* Makes a device current, for HIP and for the program's own work. */
-static void use(int id) {
-    CU(cuCtxSetCurrent(context[id]));
-    ASSERT(set_device(id) == 0);
-}
-
-/*
- * Write, read, write by the consumer, read: each has to wait for the one before. The streams are
- * those of two devices. A default stream of the consumer is that of its current device.
- */
-static void exchange_of(const cai_array *array, cai_stream producer, int producers,
-                        cai_stream consumer, int consumers) {
-    CUdeviceptr first, last;
-    set_up_hip();
-    use(consumers);
-    first = new_buffer();
-    use(producers);
-    last = new_buffer();
-    fill(address_of(array), 1, as_stream(producer));
-    use(consumers);
-    read_into(first, array, as_stream(consumer));
-    use(producers);
-    fill(address_of(array), 2, as_stream(producer));
-    use(consumers);
-    write_from(array, 3, as_stream(consumer));
-    ASSERT(current_device() == consumers && current_context() == context[consumers]);
-    use(producers);
-    copy(last, address_of(array), as_stream(producer));
-    ASSERT(holds(last, 3, as_stream(producer)));
-    use(consumers);
-    ASSERT(holds(first, 1, as_stream(consumer)));
 }
 
 static cai_stream stream_on(int id) {
@@ -89,52 +57,16 @@ static CUdeviceptr buffer_on(int id) {
     return new_buffer();
 }
 
-CASE(handles) {
-    const cai_stream producer = stream_on(0), consumer = stream_on(0);
-    const cai_array array = rocm_array(buffer_on(0), 0, producer);
-    exchange_of(&array, producer, 0, consumer, 0);
-}
-
-CASE(two_devices) {
-    const int other = devices - 1;
-    const cai_stream producer = stream_on(0), consumer = stream_on(other);
-    const cai_array array = rocm_array(buffer_on(0), 0, producer);
-    exchange_of(&array, producer, 0, consumer, other);
-}
-
 CASE(legacy_producer_of_another_device) {
     const int other = devices - 1;
-    const cai_stream consumer = stream_on(0);
-    const cai_array array = rocm_array(buffer_on(other), other, CAI_STREAM_LEGACY);
-    exchange_of(&array, CAI_STREAM_LEGACY, other, consumer, 0);
+    const CUstream consumer = as_stream(stream_on(0));
+    cai_array array = rocm_array(buffer_on(other), other, CAI_STREAM_LEGACY);
+    exchange_between(CU_STREAM_LEGACY, consumer, &array, context[other], context[0]);
+    array.device.id = -1; /* HIP knows that of the memory */
+    exchange_between(CU_STREAM_LEGACY, consumer, &array, context[other], context[0]);
 }
 
-CASE(legacy_consumer) {
-    const cai_stream producer = stream_on(0);
-    const cai_array array = rocm_array(buffer_on(0), 0, producer);
-    exchange_of(&array, producer, 0, CAI_STREAM_LEGACY, devices - 1);
-}
-
-CASE(legacy_streams_of_two_devices) {
-    const cai_array array = rocm_array(buffer_on(0), 0, CAI_STREAM_LEGACY);
-    exchange_of(&array, CAI_STREAM_LEGACY, 0, CAI_STREAM_LEGACY, devices - 1);
-}
-
-CASE(per_thread_producer) {
-    const cai_stream consumer = stream_on(0);
-    const cai_array array = rocm_array(buffer_on(0), 0, CAI_STREAM_PER_THREAD);
-    exchange_of(&array, CAI_STREAM_PER_THREAD, 0, consumer, 0);
-}
-
-/* The device is not stated: HIP knows that of the memory. */
-CASE(legacy_producer_found_by_its_memory) {
-    const int other = devices - 1;
-    const cai_stream consumer = stream_on(0);
-    const cai_array array = rocm_array(buffer_on(other), -1, CAI_STREAM_LEGACY);
-    exchange_of(&array, CAI_STREAM_LEGACY, other, consumer, 0);
-}
-
-CASE(page_locked_memory) {
+CASE(page_locked_memory_of_another_device) {
     const int other = devices - 1;
     const cai_stream consumer = stream_on(0);
     void *host;
@@ -143,56 +75,20 @@ CASE(page_locked_memory) {
     CU(cuMemAllocHost(&host, BYTES));
     array = rocm_array((CUdeviceptr)(uintptr_t)host, 0, CAI_STREAM_LEGACY);
     array.device.type = CAI_DEVICE_ROCM_HOST;
-    exchange_of(&array, CAI_STREAM_LEGACY, other, consumer, 0);
+    exchange_between(CU_STREAM_LEGACY, as_stream(consumer), &array, context[other], context[0]);
 }
 
-/* The producer uses memory of the first device on both, and states neither. */
-static void exchange_in_either(int type, int id, cai_stream producer) {
-    const int working = devices - 1;
-    const CUdeviceptr buffer = buffer_on(0);
-    const CUdeviceptr out = buffer_on(working), last = buffer_on(working);
-    const cai_stream consumer = stream_on(working), reader = stream_on(working);
-    cai_array array = rocm_array(buffer, id, producer);
-    set_up_hip();
-    if (type == CAI_DEVICE_ROCM_HOST) {
-        CU(cuCtxSetCurrent(context[0]));
-        CU(cuMemAllocHost(&array.data, BYTES));
-    } else if (devices > 1) {
-        CU(cuCtxSetCurrent(context[1]));
-        CU(cuCtxEnablePeerAccess(context[0], 0));
-    }
-    array.device.type = type;
-    for (int round = 1; round <= 3; ++round) {
-        for (int on = 0; on < 2; ++on) {
-            const size_t start = (size_t)on * BYTES / 2;
-            use(on * working);
-            CU(cuMemsetD32Async(address_of(&array) + start, (unsigned)round, N / 2,
-                                as_stream(producer)));
-        }
-        if (round < 3) read_into(out, &array, as_stream(consumer));
-    }
-    OK(cai_array_synchronize(&array, CAI_ACCESS_READ, error));
-    copy(last, address_of(&array), as_stream(reader));
-    ASSERT(holds(last, 3, as_stream(reader)));
-    ASSERT(holds(out, 2, as_stream(consumer)));
-    ASSERT(current_device() == working && current_context() == context[working]);
-}
-
-CASE(legacy_in_either) { exchange_in_either(CAI_DEVICE_ROCM, 0, CAI_STREAM_LEGACY); }
-CASE(legacy_in_either_by_memory) { exchange_in_either(CAI_DEVICE_ROCM, -1, CAI_STREAM_LEGACY); }
-CASE(per_thread_in_either) { exchange_in_either(CAI_DEVICE_ROCM, 0, CAI_STREAM_PER_THREAD); }
-CASE(page_locked_in_either) { exchange_in_either(CAI_DEVICE_ROCM_HOST, 0, CAI_STREAM_LEGACY); }
+CASE(legacy_in_either_by_memory) { in_either(CU_STREAM_LEGACY, 0, -1); }
 
 /* The same stream needs no wait, and a handle not even a call. */
 CASE(the_same_stream) {
     const cai_stream stream = stream_on(0);
     cai_array array = rocm_array(buffer_on(0), 0, stream);
-    set_up_hip();
     the_shim.reset();
     OK(cai_array_consume_begin(&array, stream, CAI_ACCESS_READ, error));
     ASSERT(COUNTED(the_shim.count(NULL) == 0));
     array.stream = CAI_STREAM_LEGACY;
-    use(0);
+    use(context[0]);
     OK(cai_array_consume_begin(&array, CAI_STREAM_LEGACY, CAI_ACCESS_READ, error));
     ASSERT(COUNTED(the_shim.count("hipEventRecord") == 0));
 }
@@ -201,7 +97,6 @@ CASE(the_same_stream) {
 CASE(number_of_calls) {
     const cai_stream producer = stream_on(0), consumer = stream_on(0);
     const cai_array array = rocm_array(buffer_on(0), 0, producer);
-    set_up_hip();
     OK(cai_array_consume_begin(&array, consumer, CAI_ACCESS_READ, error));
     the_shim.reset();
     OK(cai_array_consume_begin(&array, consumer, CAI_ACCESS_READ, error));
@@ -216,14 +111,13 @@ CASE(streams_are_joined_and_identified) {
     const cai_stream reader = stream_on(0);
     CUdeviceptr one = buffer_on(other), out = buffer_on(0);
     cai_array array = rocm_array(one, other, 0);
-    set_up_hip();
-    use(other);
+    use(context[other]);
     fill(one, 5, as_stream(streams[0]));
     OK(cai_array_produce(&array, streams, 3, streams[1], 0, error));
     ASSERT(array.stream == streams[1] && array.stream_id == 0);
     /* The number of the device plus one. */
     ASSERT(array.context == (void *)(uintptr_t)(other + 1));
-    use(0);
+    use(context[0]);
     read_into(out, &array, as_stream(reader));
     ASSERT(holds(out, 5, as_stream(reader)));
     array.context = NULL;
@@ -237,42 +131,6 @@ CASE(streams_are_joined_and_identified) {
     ASSERT(current_device() == 0);
 }
 
-CASE(the_host_waits) {
-    const cai_stream producer = stream_on(0);
-    cai_array array = rocm_array(buffer_on(0), 0, producer);
-    set_up_hip();
-    fill(address_of(&array), 7, as_stream(producer));
-    OK(cai_array_synchronize(&array, CAI_ACCESS_READ, error));
-    ASSERT(cuStreamQuery(as_stream(producer)) == CUDA_SUCCESS);
-}
-
-CASE(the_whole_device_waits) {
-    const cai_stream producer = stream_on(0), consumer = stream_on(0);
-    cai_array array = rocm_array(buffer_on(0), 0, CAI_STREAM_UNKNOWN);
-    const CUdeviceptr out = new_buffer();
-    set_up_hip();
-    fill(address_of(&array), 7, as_stream(producer));
-    OK(cai_array_consume_begin(&array, consumer, CAI_ACCESS_READ | CAI_SYNC_CONSERVATIVE, error));
-    copy(out, address_of(&array), as_stream(consumer));
-    OK(cai_array_consume_end(&array, consumer, CAI_ACCESS_READ | CAI_SYNC_CONSERVATIVE, error));
-    ASSERT(cuStreamQuery(as_stream(consumer)) == CUDA_SUCCESS);
-    ASSERT(holds(out, 7, as_stream(consumer)));
-}
-
-CASE(an_event_of_an_unknown_stream) {
-    const cai_stream producer = stream_on(0), consumer = stream_on(0);
-    cai_array array = rocm_array(buffer_on(0), 0, CAI_STREAM_UNKNOWN);
-    const CUdeviceptr out = new_buffer();
-    const CUevent event = new_event();
-    set_up_hip();
-    fill(address_of(&array), 7, as_stream(producer));
-    CU(cuEventRecord(event, as_stream(producer)));
-    array.event = event;
-    OK(cai_array_consume_begin(&array, consumer, CAI_ACCESS_READ, error));
-    copy(out, address_of(&array), as_stream(consumer));
-    ASSERT(holds(out, 7, as_stream(consumer)));
-}
-
 /* Arrow has events instead of streams. */
 CASE(an_event_for_arrow) {
     const cai_stream producer = stream_on(devices - 1), consumer = stream_on(0);
@@ -280,7 +138,6 @@ CASE(an_event_for_arrow) {
     const CUdeviceptr out = buffer_on(0);
     struct ArrowDeviceArray values;
     struct ArrowSchema schema;
-    set_up_hip();
     OK(cai_owner_create(NULL, NULL, &array.owner, error));
     fill(address_of(&array), 7, as_stream(producer));
     OK(cai_array_to_arrow(&array, 0, &values, &schema, error));
@@ -298,20 +155,19 @@ CASE(release_after_work) {
     const cai_stream stream = stream_on(devices - 1);
     const CUdeviceptr one = buffer_on(devices - 1), two = new_buffer();
     cai_array array = rocm_array(one, devices - 1, stream);
-    set_up_hip();
     for (int round = 0; round < 3; ++round) {
         atomic_store(&released, 0);
         if (round == 2) array.device.type = CAI_DEVICE_ROCM, array.stream = CAI_STREAM_LEGACY;
         OK(cai_owner_create(&released, count_destroyed, &array.owner, error));
         fill(one, 1, as_stream(array.stream));
         copy(two, one, as_stream(array.stream));
-        use(round == 2 ? devices - 1 : 0);
+        use(context[round == 2 ? devices - 1 : 0]);
         {
             cai_array given = array;
             OK(cai_array_release_after(&given, array.stream, error));
             ASSERT(given.owner == NULL);
         }
-        use(devices - 1);
+        use(context[devices - 1]);
         CU(cuStreamSynchronize(as_stream(array.stream)));
         ASSERT(comes_true(is_one, &released));
     }
@@ -325,7 +181,6 @@ CASE(both_streams_in_one_capture) {
     const CUevent fork = new_event();
     CUgraph graph;
     CUgraphExec launchable;
-    set_up_hip();
     OK(cai_owner_create(&released, count_destroyed, &array.owner, error));
     CU(cuStreamBeginCapture(as_stream(producer), CU_STREAM_CAPTURE_MODE_GLOBAL));
     CU(cuEventRecord(fork, as_stream(producer)));
@@ -347,7 +202,6 @@ CASE(one_stream_in_a_capture_is_refused) {
     const cai_stream producer = stream_on(0), consumer = stream_on(0);
     cai_array array = rocm_array(buffer_on(0), 0, producer);
     CUgraph graph;
-    set_up_hip();
     CU(cuStreamBeginCapture(as_stream(consumer), CU_STREAM_CAPTURE_MODE_GLOBAL));
     REFUSED(CAI_ERR_CAPTURE_CONSUMER, "stream",
             cai_array_consume_begin(&array, consumer, CAI_ACCESS_READ, error));
@@ -358,7 +212,6 @@ CASE(one_stream_in_a_capture_is_refused) {
 CASE(a_context_is_refused) {
     const cai_stream consumer = stream_on(0);
     cai_array array = rocm_array(buffer_on(0), 0, CAI_STREAM_LEGACY);
-    set_up_hip();
     array.context = (void *)(uintptr_t)0x7f0000000001;
     REFUSED(CAI_ERR_DRIVER, "driver",
             cai_array_consume_begin(&array, consumer, CAI_ACCESS_READ, error));
@@ -369,9 +222,8 @@ CASE(cuda_and_rocm_in_one_process) {
     const int other = devices - 1;
     const cai_stream producer = stream_on(0), consumer = stream_on(0);
     const CUdeviceptr buffer = new_buffer(), out = new_buffer();
-    const cai_array of_cuda = array_of(buffer, producer);
+    const cai_array of_cuda = cuda_array(buffer, producer);
     const cai_array of_rocm = rocm_array(buffer, 0, producer);
-    set_up_hip();
     ASSERT(set_device(other) == 0);
     for (int round = 0; round < 4; ++round) {
         fill(buffer, round, as_stream(producer));
@@ -387,9 +239,8 @@ CASE(cuda_and_rocm_in_one_process) {
 CASE(a_mask_of_the_other_library) {
     const cai_stream producer = stream_on(0), masks = stream_on(0), consumer = stream_on(0);
     const CUdeviceptr out = new_buffer();
-    cai_array mask = array_of(new_buffer(), masks);
+    cai_array mask = cuda_array(new_buffer(), masks);
     cai_array array = rocm_array(new_buffer(), 0, producer);
-    set_up_hip();
     array.mask = &mask;
     fill(address_of(&array), 1, as_stream(producer));
     fill(address_of(&mask), 2, as_stream(masks));
@@ -404,9 +255,8 @@ CASE(without_cuda) {
     const cai_stream producer = stream_on(0), consumer = stream_on(0);
     static atomic_int released;
     cai_array array = rocm_array(new_buffer(), 0, producer);
-    const cai_array other = array_of(new_buffer(), producer);
+    const cai_array other = cuda_array(new_buffer(), producer);
     const CUdeviceptr out = new_buffer();
-    set_up_hip();
     setenv("CAI_CUDA_DRIVER", "/nonexistent/libcuda.so.1", 1);
     fill(address_of(&array), 4, as_stream(producer));
     read_into(out, &array, as_stream(consumer));
@@ -421,7 +271,7 @@ CASE(without_cuda) {
 CASE(without_hip) {
     const cai_stream producer = stream_on(0), consumer = stream_on(0);
     const cai_array array = rocm_array(new_buffer(), 0, producer);
-    const cai_array other = array_of(new_buffer(), producer);
+    const cai_array other = cuda_array(new_buffer(), producer);
     cai_error why;
     setenv("CAI_HIP_DRIVER", "/nonexistent/libamdhip64.so", 1);
     ASSERT_STATUS(CAI_ERR_NO_DRIVER,
@@ -435,7 +285,6 @@ CASE(a_child_of_fork) {
     const cai_array array = rocm_array(new_buffer(), 0, producer);
     int status;
     pid_t child;
-    set_up_hip();
     OK(cai_array_consume_begin(&array, consumer, CAI_ACCESS_READ, error));
     child = fork();
     if (child == 0) {

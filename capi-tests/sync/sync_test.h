@@ -40,6 +40,15 @@
         }                                                                              \
     } while (0)
 
+/* The library that orders the streams: CUDA's driver, or HIP in hip.c. */
+#ifdef ON_HIP
+#define SHIM_VARIABLE "CAI_HIP_DRIVER"
+#define STATUS_OF_709 CAI_ERR_STREAM_HANDLE
+#else
+#define SHIM_VARIABLE "CAI_CUDA_DRIVER"
+#define STATUS_OF_709 CAI_ERR_CONTEXT_DESTROYED
+#endif
+
 /* --- the driver in between */
 
 typedef struct shim {
@@ -61,11 +70,7 @@ static inline void no_reset(void) {}
 static inline int no_fired(void) { return 0; }
 static inline void no_print(void) {}
 
-/* The library under test uses the driver that this variable names. */
-#ifndef SHIM_VARIABLE
-#define SHIM_VARIABLE "CAI_CUDA_DRIVER"
-#endif
-
+/* The library under test uses the driver that SHIM_VARIABLE names. */
 static inline void find_shim(void) {
     const char *path = getenv(SHIM_VARIABLE);
     void *library = path != NULL ? dlopen(path, RTLD_NOW) : NULL;
@@ -80,10 +85,6 @@ static inline void find_shim(void) {
     *(void **)&the_shim.fired = dlsym(library, "shim_fired");
     *(void **)&the_shim.print = dlsym(library, "shim_print");
 }
-
-#ifndef STATUS_OF_709
-#define STATUS_OF_709 CAI_ERR_CONTEXT_DESTROYED
-#endif
 
 /* The status that a code of the driver becomes. */
 static inline cai_status status_of(int code) {
@@ -151,7 +152,27 @@ static CUdevice device[2];
 static CUcontext context[2];
 static int devices;
 
+#ifdef ON_HIP
+/* HIP as the program uses it, which is not what the library calls: nothing of it is counted. */
+static int (*set_device)(int);
+static int (*get_device)(int *);
+#endif
+
+/* Makes a context current, and with HIP its device. */
+static inline void use(CUcontext wanted) {
+    CU(cuCtxSetCurrent(wanted));
+#ifdef ON_HIP
+    ASSERT(set_device(wanted == context[0] ? 0 : 1) == 0);
+#endif
+}
+
 static inline void set_up(void) {
+#ifdef ON_HIP
+    void *library = dlopen(getenv(SHIM_VARIABLE), RTLD_NOW);
+    ASSERT(library != NULL);
+    *(void **)&set_device = dlsym(library, "hipSetDevice");
+    *(void **)&get_device = dlsym(library, "hipGetDevice");
+#endif
     CU(cuInit(0));
     CU(cuDeviceGetCount(&devices));
     if (devices > 2) devices = 2;
@@ -160,6 +181,7 @@ static inline void set_up(void) {
         CU(cuDevicePrimaryCtxRetain(&context[i], device[i]));
         CU(cuCtxSetCurrent(context[i]));
     }
+    use(context[0]);
 }
 
 /* Another context of the first device, which is current afterwards. */
@@ -173,9 +195,12 @@ static inline CUcontext second_context(void) {
     return other;
 }
 
-/* The context in which a producer works on memory of the first one. */
+/* The context in which a producer works on memory of the first one. A device of HIP has one. */
 static inline CUcontext working_context(void) {
-    CUcontext other = devices > 1 ? context[1] : second_context();
+    CUcontext other = context[devices - 1];
+#ifndef ON_HIP
+    if (devices == 1) other = second_context();
+#endif
     CU(cuCtxSetCurrent(context[0]));
     return other;
 }
@@ -238,7 +263,7 @@ static inline int holds(CUdeviceptr buffer, int value, CUstream stream) {
 
 static const int64_t the_shape[1] = {N};
 
-/* A borrowed array over a buffer. */
+/* A borrowed array over a buffer, with HIP on the current device. */
 static inline cai_array array_of(CUdeviceptr buffer, cai_stream stream) {
     cai_array array = CAI_ARRAY_INIT;
     array.data = (void *)(uintptr_t)buffer;
@@ -246,6 +271,28 @@ static inline cai_array array_of(CUdeviceptr buffer, cai_stream stream) {
     array.ndim = 1;
     memcpy(array.typestr, "<i4", 4);
     array.stream = stream;
+#ifdef ON_HIP
+    array.device.type = CAI_DEVICE_ROCM;
+    ASSERT(get_device(&array.device.id) == 0);
+#endif
+    return array;
+}
+
+/* What the context of an array is on a device. HIP has none: the device's number plus one. */
+static inline void *context_on(int id) {
+#ifdef ON_HIP
+    return (void *)(uintptr_t)(id + 1);
+#else
+    return context[id];
+#endif
+}
+
+/* An array that says neither: the memory knows. */
+static inline cai_array array_by_memory(CUdeviceptr buffer, cai_stream stream) {
+    cai_array array = array_of(buffer, stream);
+#ifdef ON_HIP
+    array.device.id = -1;
+#endif
     return array;
 }
 
@@ -287,7 +334,9 @@ typedef struct test_case {
 
 static test_case *all_cases;
 
-#define CASE(case_name)                                                   \
+/* SHARED_CASE: hip.c includes exchange.c, and runs these of its cases. */
+#define CASE(case_name) SHARED_CASE(case_name)
+#define SHARED_CASE(case_name)                                            \
     static void case_name(void);                                          \
     __attribute__((constructor)) static void register_##case_name(void) { \
         static test_case self = {#case_name, case_name, NULL};            \

@@ -203,9 +203,9 @@ NEEDED = {
     "arrow": ["a_consumer_of_arrow_waits_for_the_event", "a_mask_on_another_stream", "an_unknown_stream", "an_imported_array"],
     "copies": ["page_locked_memory_on_a_stream"],
     "hip": [
-        "handles", "two_devices", "legacy_consumer", "legacy_streams_of_two_devices", "legacy_in_either",
-        "per_thread_producer", "legacy_in_either_by_memory", "per_thread_in_either", "page_locked_in_either", "the_host_waits",
-        "both_streams_in_one_capture", "an_event_for_arrow",
+        "handles", "two_devices", "legacy_producer", "legacy_consumer", "legacy_of_two_devices", "legacy_in_either",
+        "per_thread_producer", "legacy_in_either_by_memory", "per_thread_in_either",
+        "event_of_an_unknown_stream", "both_streams_in_one_capture", "an_event_for_arrow",
     ],
 }  # fmt: skip
 

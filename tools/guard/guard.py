@@ -18,7 +18,7 @@ ROOT = HERE.parents[1]
 
 # In C: cases, rules, race programs, and rows of tables that expand to cases. A name belongs to no file, so moving it is
 # no change.
-IN_C = re.compile(r"(?:^|\s)(CASE|PART|RULE|RACY|CORRECT|REMARK|ONE|OTHERS|OWNS|MORE_MODES)\(([^){]+)\)", re.MULTILINE)
+IN_C = re.compile(r"(?:^|\s)(CASE|SHARED_CASE|PART|RULE|RACY|CORRECT|REMARK|ONE|OTHERS|OWNS|MORE_MODES)\(([^){]+)\)", re.MULTILINE)
 # Rows of the tables in capi-tests, each with what it tests.
 IN_TABLES = re.compile(
     r"^    +(REFUSED\w*|PASSES|ALIGNED|MISALIGNED|IS|FAILS|UNSOUND|OVERLAP|STEPS|BROKEN|UNFORMATTABLE|REFUSES|takes|refuses"
@@ -43,7 +43,7 @@ def names(root):
             continue
         text = file.read_text(errors="replace")
         if file.suffix in {".c", ".cpp", ".h"}:
-            found |= {f"{kind.lower()} {' '.join(words.split())}" for kind, words in IN_C.findall(text)}
+            found |= {f"{kind.lower().replace('shared_', '')} {' '.join(words.split())}" for kind, words in IN_C.findall(text)}
             if file.parent.name == "capi-tests":
                 found |= {f"row {kind.lower()} {' '.join(words.split())}" for kind, words in IN_TABLES.findall(text)}
         elif file.suffix == ".txt":
