@@ -1,11 +1,22 @@
 """Tests of real, unmodified clients on the simulated driver. `make interop` starts pytest under `cuda-sim run`."""
 
 import ctypes
+import gc
+import pathlib
+import sys
 
 import pytest
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tests/python"))
+
 # Need no simulator, and have environments of their own; ports have a program of their own.
 collect_ignore = ["browser", "host", "nvcc", "ports"]
+
+
+def pytest_collection_finish():
+    """What exists before the first test is no garbage, and so much that each collection took long."""
+    gc.collect()
+    gc.freeze()
 
 
 class Api(ctypes.Structure):
@@ -48,3 +59,25 @@ def no_races(simulator):
     yield
     count, text = simulator.take_report()
     assert count == 0, text
+
+
+@pytest.fixture
+def device():
+    """Of cuda.core."""
+    from cuda.core import Device
+
+    device = Device(0)
+    device.set_current()
+    return device
+
+
+@pytest.fixture
+def memory(device):
+    """A buffer of cuda.core, and its stream."""
+    stream = device.create_stream()
+    buffer = device.allocate(4096, stream=stream)
+    buffer.fill(1, stream=stream)
+    stream.sync()
+    yield buffer, stream
+    buffer.close(stream)
+    stream.sync()

@@ -44,14 +44,14 @@ interop-browser: target-link $(VENV)/ready sim docs
 	else echo "apt-get is not here: the tests in a browser are left out"; fi
 
 # In a process of its own: the package of MPICH brings libraries of another version of UCX.
-UCXX := interop/host/test_cai_ucxx.py
+UCXX := interop/host/test_ucxx.py
 
 interop: target-link $(INTEROP)/ready $(INTEROP_HOST)/ready lib sim interop-browser interop-nvcc ## tests with PyTorch, Numba and others (6 GB)
 	for schedule in lazy threads; do \
 	    LD_LIBRARY_PATH="$(CURDIR)/$(INTEROP)/stubs" timeout 900 $(SIM) run --print=exit \
 	        --undeclared=warn --runtime=13 --schedule=$$schedule -- $(INTEROP)/bin/python -m pytest -q -p no:cacheprovider interop || exit 1; \
 	done
-	for tests in "interop/host --ignore=$(UCXX)" $(UCXX); do \
+	for tests in "interop/test_exchange.py interop/host --ignore=$(UCXX)" $(UCXX); do \
 	    OCL_ICD_FILENAMES="$(CURDIR)/$(INTEROP_HOST)/lib/libintelocl.so" timeout 400 $(INTEROP_HOST)/bin/python -m pytest -q \
 	        -p no:cacheprovider --confcutdir=interop/host $$tests || exit 1; \
 	done

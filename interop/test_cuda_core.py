@@ -1,33 +1,14 @@
-"""cuda.core: devices, streams, events, buffers, and views of other people's arrays."""
+"""cuda.core: devices, streams, events, buffers, and views."""
 
 import ctypes
 
 import numpy as np
 import pytest
-from cuda.core import Device, EventOptions, LegacyPinnedMemoryResource
+from cai_python import give, make, take
+from cuda.core import EventOptions, LegacyPinnedMemoryResource
 from cuda.core.utils import StridedMemoryView
 
-
-class Exporter:
-    """An array of another library, on its own stream."""
-
-    def __init__(self, buffer, shape, typestr, stream, strides=None, readonly=False):
-        self.buffer = buffer
-        self.__cuda_array_interface__ = {
-            "shape": shape,
-            "typestr": typestr,
-            "data": (int(buffer.handle), readonly),
-            "version": 3,
-            "strides": strides,
-            "stream": int(stream.handle) if stream is not None else None,
-        }
-
-
-@pytest.fixture
-def device():
-    device = Device(0)
-    device.set_current()
-    return device
+import cai_python as P
 
 
 def copy_out(buffer, host, stream):
@@ -66,34 +47,14 @@ def test_buffers(device):
     a.sync()
 
 
-@pytest.mark.parametrize("same", [True, False])
-def test_view_orders_streams(device, same, simulator):
-    producer = device.create_stream()
-    consumer = producer if same else device.create_stream()
-    buffer = device.allocate(4096, stream=producer)
-    buffer.fill(9, stream=producer)
-    array = Exporter(buffer, (32, 32), "<f4", producer)
-    view = StridedMemoryView.from_cuda_array_interface(array, stream_ptr=int(consumer.handle))
-    assert view.ptr == int(buffer.handle) and tuple(view.shape) == (32, 32) and view.dtype == np.float32
-    other = device.allocate(4096, stream=consumer)
-    buffer.copy_to(other, stream=consumer)
-    host = np.zeros(4096, np.uint8)
-    copy_out(other, host, consumer)
-    assert (host == 9).all()
-    other.close(consumer)
-    # The producer waits for its consumer before it lets the memory go.
-    producer.wait(consumer)
-    buffer.close(producer)
-    producer.sync()
-
-
 def test_a_producer_that_hides_its_stream_races(device, simulator):
     producer, consumer = device.create_stream(), device.create_stream()
     buffer = device.allocate(4096, stream=producer)
     buffer.fill(9, stream=producer)
     consumer.wait(producer)
     buffer.fill(10, stream=producer)
-    array = Exporter(buffer, (4096,), "|u1", None)
+    data = (int(buffer.handle), False)
+    array = P.Exporter({"shape": (4096,), "typestr": "|u1", "data": data, "version": 3, "stream": None})
     StridedMemoryView.from_cuda_array_interface(array, stream_ptr=int(consumer.handle))
     other = device.allocate(4096, stream=consumer)
     buffer.copy_to(other, stream=consumer)
@@ -105,12 +66,14 @@ def test_a_producer_that_hides_its_stream_races(device, simulator):
     buffer.close(producer)
 
 
-def test_strided_and_read_only_views(device):
-    a = device.create_stream()
-    buffer = device.allocate(4096, stream=a)
-    view = StridedMemoryView.from_cuda_array_interface(
-        Exporter(buffer, (4, 8), "<i2", a, strides=(64, 4), readonly=True), stream_ptr=int(a.handle)
-    )
-    assert view.readonly and tuple(view.strides) == (32, 2)
-    buffer.close(a)
-    a.sync()
+def test_version_2_is_refused(memory):
+    with make((3, 4), "<i2", int(memory[0].handle), stream=P.STREAM_UNKNOWN) as array, pytest.raises(BufferError):
+        StridedMemoryView.from_cuda_array_interface(give(array), stream_ptr=int(memory[1].handle))
+
+
+def test_buffers_by_dlpack(memory):
+    """cuda.core's buffers offer DLPack, and come in by it."""
+    buffer, stream = memory
+    with take(buffer, stream=int(stream.handle)) as taken:
+        assert taken.data == int(buffer.handle) and taken.shape == (4096,) and taken.device == (P.CUDA, 0)
+        assert taken.stream == int(stream.handle)

@@ -1,4 +1,4 @@
-"""CuPy alone: what works of it without kernels, and its own tests of arrays, memory and streams.
+"""CuPy: what works of it without kernels, its kinds of memory, and its own tests of arrays, memory and streams.
 
 Its sources, which `make interop` puts beside the environment, have the tests. Those that need a compiler for kernels
 or one of NVIDIA's mathematical libraries fail because that library is not there; each other failure is listed."""
@@ -11,10 +11,12 @@ import subprocess
 import sys
 import xml.etree.ElementTree
 
+import cupy
 import numpy as np
 import pytest
+from cai_python import take
 
-cupy = pytest.importorskip("cupy")
+import cai_python as P
 
 SOURCES = pathlib.Path(sys.prefix) / "cupy-14.2.0/tests"
 FILES = [
@@ -71,6 +73,18 @@ def test_capture():
         graph.launch()
         assert (target.get() == np.arange(10.0)).all()
     stream.synchronize()
+
+
+def test_kinds_of_memory():
+    managed = cupy.ndarray(3, "f4", cupy.cuda.malloc_managed(12))
+    with take(managed, device=True, protocols=[P.CUDA_ARRAY_INTERFACE]) as taken:
+        assert taken.device[0] == P.CUDA_MANAGED
+    pool = cupy.cuda.MemoryAsyncPool()
+    ordered = cupy.ndarray(3, "f4", pool.malloc(12))
+    with take(ordered, device=True) as taken:
+        assert taken.device == (P.CUDA, 0)
+    del ordered
+    cupy.cuda.runtime.deviceSynchronize()
 
 
 @pytest.mark.skipif(not SOURCES.exists(), reason="CuPy's sources are not there")

@@ -1,13 +1,10 @@
-"""numba.cuda: device arrays, streams, events, copies, and arrays of others. Its kernels cannot run here."""
+"""numba.cuda: device arrays, streams, events, copies, kinds of memory. Its kernels cannot run here."""
 
 import numpy as np
-import pytest
+from cai_python import give, take
 from numba import cuda
 
-
-class Exporter:
-    def __init__(self, **interface):
-        self.__cuda_array_interface__ = interface
+import cai_python as P
 
 
 def test_copies():
@@ -55,41 +52,38 @@ def test_events():
     assert d.size == 1000
 
 
-@pytest.mark.parametrize("sync", [True, False])
-def test_consumes_what_is_on_a_stream(simulator, sync):
-    producer = cuda.stream()
-    d = cuda.device_array(1000, np.int32)
-    cuda.synchronize()
-    d.copy_to_device(np.arange(1000, dtype=np.int32), stream=producer)
-    interface = dict(d.__cuda_array_interface__, stream=int(producer.handle))
-    taken = cuda.from_cuda_array_interface(interface, sync=sync)
-    consumer = cuda.stream()
-    host = cuda.pinned_array(1000, np.int32)
-    taken.copy_to_host(host, stream=consumer)
-    consumer.synchronize()
-    count, text = simulator.take_report()
-    assert count == (0 if sync else 1), text
-    if sync:
-        assert (host == np.arange(1000)).all()
-    producer.synchronize()
-
-
-def test_exports():
-    stream = cuda.stream()
-    d = cuda.device_array((3, 4), np.complex64, stream=stream)
-    interface = d.__cuda_array_interface__
-    assert interface["version"] == 3 and interface["typestr"] == "<c8" and interface["shape"] == (3, 4)
-    assert interface["stream"] not in (None, 0)
-    x = cuda.as_cuda_array(Exporter(**interface))
-    assert x.device_ctypes_pointer.value == interface["data"][0] and x.shape == (3, 4)
-
-
-def test_managed_memory():
-    m = cuda.managed_array(10, np.float64)
-    m[:] = 3
-    assert cuda.as_cuda_array(m).copy_to_host().sum() == 30
+def test_managed_and_pinned_memory():
+    managed = cuda.managed_array(10, np.float64)
+    managed[:] = 3
+    assert cuda.as_cuda_array(managed).copy_to_host().sum() == 30
+    with take(managed, device=True) as taken:
+        assert taken.device[0] == P.CUDA_MANAGED
+    mapped = cuda.mapped_array(10, np.float64)
+    with take(mapped, device=True) as taken:
+        assert taken.device[0] == P.CUDA_HOST
 
 
 def test_ipc_handles():
     d = cuda.to_device(np.arange(10))
     assert d.get_ipc_handle() is not None
+
+
+def test_requirements():
+    fortran = cuda.to_device(np.asfortranarray(np.zeros((3, 4))))
+    with take(fortran, f_contiguous=True, device=True) as taken:
+        assert taken.strides == (8, 24) and taken.device == (P.CUDA, 0)
+
+
+def test_the_stream_of_an_array():
+    """Goes through an object of ours."""
+    stream = cuda.stream()
+    with take(cuda.device_array((3, 4), np.float32, stream=stream)) as taken:
+        again = cuda.as_cuda_array(give(taken))
+        assert int(again.__cuda_array_interface__["stream"]) == int(stream.handle)
+    stream.synchronize()
+
+
+def test_structures():
+    kind = np.dtype([("a", "i4"), ("b", "i1"), ("c", "f8", (2,))], align=True)
+    with take(cuda.device_array(5, kind)) as taken:
+        assert taken.typestr == kind.str and taken.descr is None  # Numba writes no fields

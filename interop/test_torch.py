@@ -1,16 +1,24 @@
-"""PyTorch's CUDA tensors on the replacement runtime libraries. Its kernels cannot run here: copies can."""
+"""PyTorch's CUDA tensors on the replacement runtime libraries, and tensors that are more than memory.
+
+Its kernels cannot run here: copies can."""
+
+import weakref
 
 import numpy as np
 import pytest
+import torch
+from cai_python import give, take
 
-torch = pytest.importorskip("torch")
-if not torch.cuda.is_available():
-    pytest.skip("the replacement runtime library is not loaded", allow_module_level=True)
+import cai_python as P
+
+assert torch.cuda.is_available(), "the replacement runtime library is not loaded"
+WAYS = {"default": [], "table": [P.DLPACK_EXCHANGE], "dlpack": [P.DLPACK]}
 
 
-class Exporter:
-    def __init__(self, interface):
-        self.__cuda_array_interface__ = interface
+@pytest.fixture(autouse=True)
+def nothing_pending():
+    yield
+    torch.cuda.synchronize()
 
 
 def test_devices():
@@ -43,18 +51,6 @@ def test_streams_and_events():
     torch.cuda.synchronize()
 
 
-def test_a_forgotten_wait_is_found(simulator):
-    a, b = torch.cuda.Stream(), torch.cuda.Stream()
-    torch.cuda.synchronize()
-    with torch.cuda.stream(a):
-        d = torch.zeros(1000, device="cuda")
-    with torch.cuda.stream(b):
-        d.clone()
-    count, text = simulator.take_report()
-    assert count >= 1 and "read" in text, text
-    torch.cuda.synchronize()
-
-
 def test_graph():
     source, target = torch.arange(10.0).cuda(), torch.zeros(10, device="cuda")
     torch.cuda.synchronize()
@@ -67,15 +63,6 @@ def test_graph():
     assert torch.equal(target.cpu(), torch.arange(10.0))
 
 
-def test_array_interface():
-    t = torch.arange(12, dtype=torch.int16).cuda().reshape(3, 4)
-    interface = t.t().__cuda_array_interface__
-    assert interface["version"] == 2 and interface["shape"] == (4, 3) and interface["strides"] == (2, 8)
-    again = torch.as_tensor(Exporter(interface), device="cuda")
-    assert again.data_ptr() == t.data_ptr() and torch.equal(again.cpu(), t.t().cpu())
-    assert torch.from_dlpack(t).data_ptr() == t.data_ptr()
-
-
 def test_numpy_of_what_was_copied():
     t = torch.full((5,), 3.0).cuda().cpu().numpy()
     assert (t == np.full(5, 3.0, np.float32)).all()
@@ -86,3 +73,87 @@ def test_kernels_are_refused_and_nothing_breaks():
     with pytest.raises(RuntimeError, match="not supported"):
         t + 1
     assert torch.equal(t.cpu(), torch.arange(10.0))
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_host_memory_is_refused_unless_allowed(way):
+    with pytest.raises(BufferError):
+        take(torch.zeros(3), protocols=WAYS[way])
+
+
+def test_requires_grad():
+    """PyTorch's own exceptions pass through. Its table does not look, so the importer does."""
+    tensor = torch.zeros(3, requires_grad=True)
+    with pytest.raises((RuntimeError, BufferError), match="gradient"):
+        take(tensor, host=True, protocols=[P.DLPACK])
+    with pytest.raises(BufferError, match="CAI_IMPORT_ALLOW_GRAD"):
+        take(tensor, host=True)
+    with pytest.raises(BufferError, match="detach"):
+        take(torch.nn.Parameter(torch.zeros(3)), host=True)
+    with take(tensor, host=True, grad=True) as taken:
+        assert taken.data == tensor.data_ptr()
+    take(tensor.detach(), host=True).release()
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_values_that_are_computed_later(way):
+    """The memory of a conjugated or negated view has other values than the view."""
+    tensor = torch.zeros(3, dtype=torch.complex64)
+    imaginary = tensor.conj().imag
+    negated = [torch._neg_view(torch.zeros(3, dtype=dtype)) for dtype in (torch.bfloat16, torch.float32, torch.int32)]
+    for view in (tensor.conj(), imaginary, imaginary.as_strided((2,), (3,)), imaginary.as_strided((3,), (1,)), *negated):
+        with pytest.raises(BufferError):
+            take(view, host=True, protocols=WAYS[way])
+        take(view.resolve_conj().resolve_neg(), host=True, protocols=WAYS[way]).release()
+    take(tensor.real, host=True, protocols=WAYS[way]).release()
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_no_memory(way):
+    for tensor in (torch.zeros(3, device="meta"), torch.zeros(3, 3).to_sparse()):
+        with pytest.raises((RuntimeError, ValueError, BufferError)):
+            take(tensor, host=True, protocols=WAYS[way])
+
+
+def test_a_fake_tensor():
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    with FakeTensorMode():
+        tensors = [torch.empty(3), torch.empty(3, device="cuda")]
+    for tensor in tensors:
+        for host in (False, True):
+            with pytest.raises(ValueError, match="NULL.*FakeTensor"):
+                take(tensor, host=host)
+
+
+def test_held_without_the_lock():
+    tensor = torch.zeros(3, 4, device="cuda")
+    alive = weakref.ref(tensor)
+    taken = take(tensor)
+    del tensor
+    taken.release(P.free)
+    assert P.soon(lambda: alive() is None)
+
+
+def test_readonly():
+    """PyTorch has no read-only tensors."""
+    tensor = torch.zeros(3, 4, device="cuda")
+    with P.make((3, 4), "<f4", tensor.data_ptr(), readonly=True) as array:
+        assert torch.as_tensor(give(array, hide_readonly=True), device="cuda").data_ptr() == tensor.data_ptr()
+
+
+def test_exceptions_pass_through():
+    tensor = torch.zeros(3, device="cuda", requires_grad=True)
+    with pytest.raises(RuntimeError, match="requires grad"):
+        take(tensor, protocols=[P.CUDA_ARRAY_INTERFACE])
+    with pytest.raises(TypeError, match="__cuda_array_interface__"):
+        take(torch.zeros(3), protocols=[P.CUDA_ARRAY_INTERFACE])
+
+
+def test_strides_that_dlpack_cannot_say():
+    tensor = torch.zeros(3, 4, device="cuda")
+    with P.make((3, 2), "<f4", tensor.data_ptr(), (17, 4)) as array:
+        with pytest.raises(BufferError):
+            torch.from_dlpack(give(array))
+        with pytest.raises(ValueError):
+            torch.as_tensor(give(array), device="cuda")

@@ -1,4 +1,4 @@
-// Functions for test_cai_torch_abi.py: tensors, as Python objects, through arrays. Linked with
+// Functions for torch_header.py: tensors, as Python objects, through arrays. Linked with
 // libtorch_cpu's stable C interface and libcai only.
 #include <cai/torch.h>
 

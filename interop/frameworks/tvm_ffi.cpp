@@ -1,4 +1,4 @@
-// Functions in TVM FFI's C ABI that go through arrays, for test_cai_tvm_ffi.py.
+// Functions in TVM FFI's C ABI that go through arrays, for test_tvm_ffi.py.
 #include <cai/tvm_ffi.h>
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-/* Handlers of XLA that go through arrays, for test_cai_xla_ffi.py. */
+/* Handlers of XLA that go through arrays, for test_xla_ffi.py. */
 #include <cai/xla_ffi.h>
 
 /* What a handler has seen, for ctypes. */

@@ -1,4 +1,4 @@
-// A handler that is bound with XLA's C++ interface, for test_cai_xla_ffi.py.
+// A handler that is bound with XLA's C++ interface, for test_xla_ffi.py.
 #include <cai/xla_ffi.h>
 #include <xla/ffi/api/ffi.h>
 

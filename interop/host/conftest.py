@@ -3,4 +3,5 @@
 import pathlib
 import sys
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tests/python"))
+INTEROP = pathlib.Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(INTEROP), str(INTEROP.parent / "tests/python")]

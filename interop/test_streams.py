@@ -2,36 +2,15 @@
 wait for each other through cai_array_produce, cai_array_consume_begin and cai_array_consume_end, and for nothing else."""
 
 import ctypes
-import pathlib
-import sys
 
 import numpy as np
-import pytest
+import torch
+from cai_ctypes import Error, new_array
+from cai_python import free as cai
+from cuda.bindings import driver
+from numba import cuda as numba_cuda
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT / "tests/python"))
-import cai_ctypes  # noqa: E402
-
-torch = pytest.importorskip("torch")
-driver = pytest.importorskip("cuda.bindings.driver")
-numba_cuda = pytest.importorskip("numba.cuda")
-if not torch.cuda.is_available():
-    pytest.skip("the replacement runtime library is not loaded", allow_module_level=True)
-
-READ, WRITE = 1, 2
-
-
-@pytest.fixture(scope="session")
-def cai():
-    library = ROOT / "target/release/libcai.so"
-    if not library.exists():
-        pytest.skip("run `make lib` first")
-    library = cai_ctypes.declare(ctypes.CDLL(str(library)))
-    for name in ("cai_array_consume_begin", "cai_array_consume_end"):
-        getattr(library, name).argtypes = [ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint32, ctypes.c_void_p]
-    library.cai_array_produce.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_uint64,
-                                    ctypes.c_uint32, ctypes.c_void_p]  # fmt: skip
-    return library
+READ = 1
 
 
 def check(status, error):
@@ -40,13 +19,13 @@ def check(status, error):
 
 def described(interface, shape):
     """The dictionary, as a structure. `shape` must outlive it."""
-    array = cai_ctypes.new_array(data=interface["data"][0], ndim=1, typestr=interface["typestr"].encode())
+    array = new_array(data=interface["data"][0], ndim=1, typestr=interface["typestr"].encode())
     array.shape = ctypes.cast(shape, type(array.shape))
     return array
 
 
-def exports(cai, array, *streams):
-    error = cai_ctypes.Error()
+def exports(array, *streams):
+    error = Error()
     names = (ctypes.c_uint64 * len(streams))(*streams)
     check(cai.cai_array_produce(ctypes.byref(array), names, len(streams), streams[-1], 0, ctypes.byref(error)), error)
 
@@ -54,16 +33,16 @@ def exports(cai, array, *streams):
 class Uses:
     """A consumer's work, between begin and end."""
 
-    def __init__(self, cai, array, stream, access=READ):
-        self.cai, self.array, self.stream, self.access = cai, array, stream, access
+    def __init__(self, array, stream, access=READ):
+        self.array, self.stream, self.access = array, ctypes.c_uint64(stream), access
 
     def __enter__(self):
-        error = cai_ctypes.Error()
-        check(self.cai.cai_array_consume_begin(ctypes.byref(self.array), self.stream, self.access, ctypes.byref(error)), error)
+        error = Error()
+        check(cai.cai_array_consume_begin(ctypes.byref(self.array), self.stream, self.access, ctypes.byref(error)), error)
 
     def __exit__(self, *_):
-        error = cai_ctypes.Error()
-        check(self.cai.cai_array_consume_end(ctypes.byref(self.array), self.stream, self.access, ctypes.byref(error)), error)
+        error = Error()
+        check(cai.cai_array_consume_end(ctypes.byref(self.array), self.stream, self.access, ctypes.byref(error)), error)
 
 
 def new_stream():
@@ -77,7 +56,7 @@ def copy(target, source, nbytes, stream):
     assert result == driver.CUresult.CUDA_SUCCESS
 
 
-def test_pytorch_to_the_driver(cai):
+def test_pytorch_to_the_driver():
     """PyTorch's dictionary names no stream. Its current one is known here, and exported with the tensor."""
     torch.cuda.synchronize()
     producer, consumer = torch.cuda.Stream(), new_stream()
@@ -87,8 +66,8 @@ def test_pytorch_to_the_driver(cai):
     with torch.cuda.stream(producer):
         tensor = torch.arange(1000, dtype=torch.int32).pin_memory().to("cuda", non_blocking=True)
         array = described(tensor.__cuda_array_interface__, shape)
-        exports(cai, array, producer.cuda_stream)
-        with Uses(cai, array, int(consumer)):
+        exports(array, producer.cuda_stream)
+        with Uses(array, int(consumer)):
             copy(out.data_ptr(), tensor.data_ptr(), 4000, consumer)
         tensor.zero_()  # at once: ordered after the consumer's copy
     driver.cuStreamSynchronize(consumer)
@@ -96,7 +75,7 @@ def test_pytorch_to_the_driver(cai):
     torch.cuda.synchronize()
 
 
-def test_numba_to_pytorch(cai):
+def test_numba_to_pytorch():
     producer, consumer = numba_cuda.stream(), torch.cuda.Stream()
     shape = (ctypes.c_int64 * 1)(100)
     host = numba_cuda.pinned_array(100, dtype=np.float32)
@@ -105,16 +84,16 @@ def test_numba_to_pytorch(cai):
     torch.cuda.synchronize()
     source = numba_cuda.to_device(host, stream=producer)
     array = described(source.__cuda_array_interface__, shape)
-    exports(cai, array, int(producer.handle))
+    exports(array, int(producer.handle))
     assert array.stream == int(producer.handle) and array.stream_id != 0 and array.context
-    with Uses(cai, array, consumer.cuda_stream):
+    with Uses(array, consumer.cuda_stream):
         copy(target.data_ptr(), source.__cuda_array_interface__["data"][0], 400, consumer.cuda_stream)
     with torch.cuda.stream(consumer):
         assert target.cpu().tolist() == [7.0] * 100
     producer.synchronize()
 
 
-def test_what_happens_without(cai, simulator):
+def test_what_happens_without(simulator):
     """The same without begin is a race, and is called R3."""
     torch.cuda.synchronize()
     producer, consumer = torch.cuda.Stream(), new_stream()
@@ -124,7 +103,7 @@ def test_what_happens_without(cai, simulator):
     with torch.cuda.stream(producer):
         tensor = torch.arange(1000, dtype=torch.int32).pin_memory().to("cuda", non_blocking=True)
     array = described(tensor.__cuda_array_interface__, shape)
-    exports(cai, array, producer.cuda_stream)
+    exports(array, producer.cuda_stream)
     copy(out.data_ptr(), tensor.data_ptr(), 4000, consumer)
     count, text = simulator.take_report()
     assert count >= 1 and "rule R3" in text, text

@@ -1,4 +1,4 @@
-"""dpctl's memory and dpnp's arrays in and out, on Intel's runtime for processors."""
+"""dpctl's memory, and what is peculiar to SYCL's dictionaries, on Intel's runtime for processors."""
 
 import gc
 import weakref
@@ -36,47 +36,14 @@ def test_memory(kind):
         assert type(again) is kind and again._pointer == memory._pointer and again.nbytes == 64
 
 
-@pytest.mark.parametrize("index", [np.s_[:], np.s_[:, 1:3], np.s_[1:, ::-2], np.s_[::-1], np.s_[1, 2]])
-def test_arrays_in(index):
-    array = dpnp.arange(12, dtype="f4").reshape(3, 4)[index]
-    found = array.__sycl_usm_array_interface__
-    with take(array, protocols=SYCL) as taken:
-        assert taken.shape == array.shape and taken.typestr == found["typestr"] == "|f4" and not taken.readonly
-        assert taken.device == tuple(array.__dlpack_device__())
-        assert taken.data == found["data"][0] + 4 * found["offset"] and taken.byte_offset == 0
-        if found["strides"] is not None and array.ndim:
-            assert taken.strides == tuple(4 * step for step in found["strides"])
-        assert taken.contiguous() == array.flags.c_contiguous
-        assert taken.stream not in (None, P.STREAM_UNKNOWN)  # the queue, or a copy of it
-    # By DLPack it is the same array, without a queue.
-    with take(array, protocols=[P.DLPACK]) as taken:
-        assert taken.shape == array.shape and taken.device[0] == P.ONEAPI and taken.stream == P.STREAM_UNKNOWN
-        assert taken.data == found["data"][0] + 4 * found["offset"] and taken.contiguous() == array.flags.c_contiguous
-    take(array).release()
-
-
-@pytest.mark.parametrize("dtype", ["?", "i1", "u2", "i8", "f2", "f4", "c8"])
-def test_types(dtype):
-    array = dpnp.zeros(3, dtype=dtype)
-    with take(array, protocols=SYCL, typestr=np.dtype(dtype).str) as taken:
-        assert taken.typestr[1:] == np.dtype(dtype).str[1:]
-
-
 @pytest.mark.parametrize("index", [np.s_[:], np.s_[:, 1:3], np.s_[1:], np.s_[1, 2]])
-def test_there_and_back(index):
+def test_memory_of_arrays(index):
     array = dpnp.arange(12, dtype="f4").reshape(3, 4)[index]
-    with take(array, protocols=SYCL) as taken:
+    with take(array, protocols=SYCL, typestr="<f4") as taken:  # dpnp writes "|f4"
         obj = give(taken)
         found = obj.__sycl_usm_array_interface__
         assert found["version"] == 1 and found["data"] == (taken.data, False)
-        again = dpctl.memory.as_usm_memory(obj)
-        assert again._pointer == taken.data
-        back = dpnp.asarray(obj)
-        assert back.shape == array.shape and (dpnp.asnumpy(back) == dpnp.asnumpy(array)).all()
-        shared = dpnp.from_dlpack(obj)
-        assert shared.shape == array.shape and (dpnp.asnumpy(shared) == dpnp.asnumpy(array)).all()
-        shared[...] = 7
-        assert (dpnp.asnumpy(array) == 7).all()
+        assert dpctl.memory.as_usm_memory(obj)._pointer == taken.data
 
 
 def test_back_from_the_end():
@@ -144,15 +111,6 @@ def test_what_syclobj_may_be():
         assert dpctl.memory.as_usm_memory(give(taken))._pointer == memory._pointer
     with pytest.raises(Exception):
         take(Offers(**dict(given, syclobj="no such device")))
-
-
-def test_empty():
-    """dpnp's empty arrays have an address, ours have none, and dpctl looks it up all the same: so they go no further."""
-    array = dpnp.zeros((0, 3))
-    assert array.__sycl_usm_array_interface__["data"][0] != 0
-    for protocols in (SYCL, [P.DLPACK]):
-        with take(array, protocols=protocols) as taken:
-            assert taken.shape == (0, 3) and taken.data == 0
 
 
 def test_readonly():

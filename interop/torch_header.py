@@ -1,0 +1,67 @@
+"""cai/torch.h, compiled for releases of PyTorch: tensors through its stable C interface."""
+
+import ctypes as c
+import functools
+import os
+import pathlib
+import subprocess
+import tempfile
+
+import torch
+
+import cai_ctypes as T
+import cai_python as P
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+STRICT = "-Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror".split()
+FOLDER = pathlib.Path(torch.__file__).parent
+STATUS = {number: name for name, number in P.ERRORS.items()}
+OPTIONS = {
+    # The oldest release that the header takes, as far as its Python functions allow.
+    "2.11": ["-DTORCH_TARGET_VERSION=0x020B000000000000", "-DUSE_CUDA", "-DPYTHON_BY_HAND", "-ltorch_cuda"],
+    "2.15": [],
+    "rocm": ["-DUSE_ROCM"],
+}
+
+
+class Library:
+    def __init__(self, path):
+        self.c = c.PyDLL(str(path))
+        self.c.measure.restype = c.c_double
+        self.error = T.Error()
+
+    def checked(self, status):
+        if status:
+            raise BufferError(STATUS[status], self.error.field.decode(), self.error.message.decode())
+
+    def look(self, tensor):
+        out = T.new_array()
+        self.checked(self.c.from_torch(c.py_object(tensor), c.byref(out), c.byref(self.error)))
+        return P.Taken(out)
+
+    def give(self, array, access=3):
+        made = c.c_void_p()
+        self.checked(self.c.to_torch(c.byref(array.array), access, c.byref(made), c.byref(self.error)))
+        return P.adopt(made)
+
+
+def compiled(source, folder, *more):
+    """Under the simulator, which preloads libraries that are not for compilers."""
+    if not (folder / "libcai.so.1").exists():
+        (folder / "libcai.so.1").symlink_to(P.LIBRARY)
+    made = folder / f"{source.stem}.so"
+    command = [
+        "g++", "-std=c++17", "-O1", *STRICT, "-I", ROOT / "include", "-isystem", FOLDER / "include", "-isystem",
+        FOLDER.parent / "nvidia/cu13/include", "-fPIC", "-shared", source, P.LIBRARY,
+        f"-Wl,-rpath,{folder}:{FOLDER / 'lib'}", "-L", FOLDER / "lib", "-ltorch_cpu", *more,
+        "-Wl,--allow-shlib-undefined", "-o", made,
+    ]  # fmt: skip
+    plain = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
+    subprocess.run([str(word) for word in command], check=True, env=plain)
+    return made
+
+
+@functools.cache
+def build(version):
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="cai-torch-"))
+    return Library(compiled(ROOT / "interop/frameworks/torch_abi.cpp", folder, *OPTIONS[version]))
