@@ -31,6 +31,12 @@ impl Library {
         system::loaded(file).map(Library)
     }
 
+    /// Returns true if the process has certainly not loaded a library: without memory, the loader
+    /// finds none.
+    pub fn is_absent(file: &CStr) -> bool {
+        system::is_absent(file)
+    }
+
     /// What the whole process can see: the program and the libraries that it was linked with.
     pub fn program() -> Self {
         Library(system::program())
@@ -97,6 +103,18 @@ mod system {
         (!handle.is_null()).then_some(handle)
     }
 
+    pub fn is_absent(file: &CStr) -> bool {
+        // SAFETY: forgets an earlier failure of this thread.
+        unsafe { libc::dlerror() };
+        if loaded(file).is_some() {
+            return false;
+        }
+        // SAFETY: as in `error`. A library that is merely not loaded may be no failure.
+        let message = unsafe { libc::dlerror() };
+        // SAFETY: not NULL.
+        message.is_null() || !is_no_memory(unsafe { CStr::from_ptr(message) })
+    }
+
     pub fn program() -> Handle {
         libc::RTLD_DEFAULT
     }
@@ -112,14 +130,20 @@ mod system {
             let message = libc::dlerror();
             if message.is_null() { c"" } else { CStr::from_ptr(message) }
         };
-        let has = |part: &[u8]| message.to_bytes().windows(part.len()).any(|bytes| bytes == part);
         OpenError {
-            is_no_memory: message.is_empty()
-                || has(b"allocate memory")
-                || has(b"out of memory")
-                || has(b"cannot create shared object descriptor"),
+            is_no_memory: is_no_memory(message),
             message: Text::new(format_args!("{}", message.to_bytes().escape_ascii())),
         }
+    }
+
+    /// Returns true if the loader's message is about memory, or there was none for the message.
+    fn is_no_memory(message: &CStr) -> bool {
+        let has = |part: &[u8]| message.to_bytes().windows(part.len()).any(|bytes| bytes == part);
+        message.is_empty()
+            || has(b"allocate")
+            || has(b"out of memory")
+            || has(b"cannot create")
+            || message == c"cannot open shared object file"
     }
 }
 
@@ -156,6 +180,10 @@ mod system {
 
     pub fn loaded(file: &CStr) -> Option<Handle> {
         Library::open_already_loaded(text(file)).ok().map(Handle::new)
+    }
+
+    pub fn is_absent(file: &CStr) -> bool {
+        loaded(file).is_none()
     }
 
     pub fn program() -> Handle {

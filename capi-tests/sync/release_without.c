@@ -13,12 +13,15 @@
 #include "release.c"
 
 static atomic_int away;
+static int loader_too;
 
 static int is_missing(const char *what, const void *caller) {
     const char *without = getenv("WITHOUT");
     Dl_info info;
     return atomic_load(&away) && strncmp(without, what, strlen(what)) == 0 &&
-           dladdr(caller, &info) != 0 && strstr(info.dli_fname, "libcai.so") != NULL;
+           dladdr(caller, &info) != 0 &&
+           (strstr(info.dli_fname, "libcai.so") != NULL ||
+            (loader_too && strstr(info.dli_fname, "/ld-") != NULL));
 }
 
 static void take_away(int on) {
@@ -69,4 +72,27 @@ static cai_owner *new_owner(void) {
     }
     OK(cai_owner_create(&destroyed, count_destroyed, &owner, error));
     return owner;
+}
+
+/* The library has not loaded the driver yet, and the loader has no memory to find it. */
+CASE(before_the_driver_is_loaded) {
+    const CUstream streams[] = {new_stream(), CU_STREAM_LEGACY, CU_STREAM_PER_THREAD};
+    const CUdeviceptr buffer = new_buffer();
+    loader_too = 1;
+    unsetenv("CAI_CUDA_DRIVER");
+    for (int i = 0; i < 3; ++i) {
+        cai_array array = array_of(buffer, as_value(streams[i]));
+        OK(cai_owner_create(&destroyed, count_destroyed, &array.owner, error));
+        held_at_gate(streams[i]);
+        take_away(1);
+        cai_array_release_in_order(&array);
+        for (int calls = 0; calls < 8; ++calls) {
+            usleep(500);
+            cai_owner_release(NULL);
+        }
+        take_away(0);
+        ASSERT(atomic_load(&destroyed) == 0);
+    }
+    atomic_store(&gate, 1);
+    CU(cuCtxSynchronize());
 }

@@ -58,8 +58,8 @@ impl Api {
 
     /// Returns true if the process has loaded none of the files that the driver may be.
     fn is_absent(self) -> bool {
-        let is_loaded = |file: &CStr| Library::loaded(file).is_some();
-        !is_loaded(self.file().as_c_str()) && !self.files().iter().any(|file| is_loaded(file))
+        Library::is_absent(self.file().as_c_str())
+            && self.files().iter().all(|file| Library::is_absent(file))
     }
 
     /// The file to look for first.
