@@ -3,6 +3,8 @@
  * run: omit join_7_9_15_into_3 release_after_work */
 #include "sync_test.h"
 
+#include <cai/frameworks.h>
+
 CASE(join_7_9_15_into_3) {
     CUstream s7 = new_stream(), s9 = new_stream(), s15 = new_stream(), s3 = new_stream(),
              consumer = new_stream();
@@ -354,6 +356,29 @@ CASE(release_in_order_of_a_destroyed_stream) {
         CU(cuLaunchHostFunc(stream, wait_until_open, &gate));
         CU(cuStreamDestroy(stream));
         cai_array_release_in_order(&array);
+        usleep(20000);
+        ASSERT(atomic_load(&it.destroyed) == 0);
+        atomic_store(&gate, 1);
+        ASSERT(comes_true(is_one, &it.destroyed));
+    }
+}
+
+/* A framework's tensor is released by any thread, whose current context may be another one. */
+CASE(tensor_on_a_default_stream_of_the_current_context) {
+    const CUstream streams[] = {CU_STREAM_LEGACY, CU_STREAM_PER_THREAD};
+    for (int i = 0; i < 2; ++i) {
+        static atomic_int gate;
+        held it;
+        cai_array array = held_array(&it, CAI_STREAM_NONE), *kept = NULL;
+        const cai_device location = array.device;
+        atomic_store(&gate, 0);
+        CU(cuCtxSetCurrent(working_context()));
+        OK(cai_private_keep(&array, location, &kept, error));
+        OK(cai_private_begin(&array, as_value(streams[i]), CAI_ACCESS_READ, kept, error));
+        CU(cuLaunchHostFunc(streams[i], wait_until_open, &gate));
+        CU(cuCtxSetCurrent(context[0]));
+        cai_private_release_kept(kept);
+        cai_array_release(&array);
         usleep(20000);
         ASSERT(atomic_load(&it.destroyed) == 0);
         atomic_store(&gate, 1);

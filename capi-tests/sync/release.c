@@ -17,7 +17,17 @@ typedef enum where {
     LEGACY_IN_CURRENT,
     PER_THREAD_IN_CURRENT
 } where;
-typedef enum state { NO_CAPTURE, OWN, OWN_INVALIDATED, FOREIGN, FOREIGN_INVALIDATED } state;
+typedef enum state {
+    NO_CAPTURE,
+    OWN,
+    /* the work is before the capture, whose graph is never launched */
+    OWN_UNUSED,
+    OWN_INVALIDATED,
+    /* then the stream is destroyed, and another one gets its handle */
+    OWN_REPLACED,
+    FOREIGN,
+    FOREIGN_INVALIDATED
+} state;
 
 static atomic_int gate, destroyed;
 
@@ -137,7 +147,9 @@ static void run(way how, where place, state captured, CUstreamCaptureMode mode) 
     } else if (captured != NO_CAPTURE) {
         CU(cuStreamBeginCapture(stream, mode));
         if (captured == OWN) held_at_gate(stream);
-        if (captured == OWN_INVALIDATED) ASSERT(cuStreamSynchronize(stream) != CUDA_SUCCESS);
+        if (captured == OWN_INVALIDATED || captured == OWN_REPLACED) {
+            ASSERT(cuStreamSynchronize(stream) != CUDA_SUCCESS);
+        }
     }
 
     the_shim.arm(1);
@@ -158,8 +170,15 @@ static void run(way how, where place, state captured, CUstreamCaptureMode mode) 
         CU(cuGraphLaunch(launchable, stream));
         CU(cuGraphDestroy(graph));
         CU(cuGraphExecDestroy(launchable));
-    } else if (captured == OWN_INVALIDATED) {
+    } else if (captured == OWN_UNUSED) {
+        CU(cuStreamEndCapture(stream, &graph));
+        CU(cuGraphDestroy(graph));
+    } else if (captured == OWN_INVALIDATED || captured == OWN_REPLACED) {
         ASSERT(cuStreamEndCapture(stream, &graph) != CUDA_SUCCESS);
+    }
+    if (captured == OWN_REPLACED) {
+        CU(cuStreamDestroy(stream));
+        ASSERT(new_stream() == stream);
     }
     nothing_is_destroyed();
     /* The call that fails may be one of the second release. */
@@ -194,10 +213,13 @@ static void run(way how, where place, state captured, CUstreamCaptureMode mode) 
 OTHERS(IN_ORDER, HANDLE)
 OWNS(IN_ORDER, HANDLE)
 MORE_MODES(IN_ORDER, HANDLE, OWN)
+ONE(IN_ORDER, HANDLE, OWN_UNUSED, GLOBAL)
+ONE(IN_ORDER, HANDLE, OWN_REPLACED, GLOBAL)
 OTHERS(IN_ORDER, BLOCKING)
 MORE_MODES(IN_ORDER, BLOCKING, FOREIGN)
 OTHERS(IN_ORDER, PER_THREAD)
 OWNS(IN_ORDER, PER_THREAD)
+ONE(IN_ORDER, PER_THREAD, OWN_UNUSED, GLOBAL)
 OTHERS(IN_ORDER, LEGACY)
 MORE_MODES(IN_ORDER, LEGACY, FOREIGN)
 OTHERS(IN_ORDER, PER_THREAD_OF_ANOTHER)

@@ -211,8 +211,17 @@ static inline cai_status cai_private_begin(const cai_array *array, cai_stream st
     cai_status status = cai_array_consume_begin(array, consumer, access, error);
     if (status != CAI_OK || kept == NULL) return status;
     kept->stream = stream;
-    /* In another thread, this number is another stream. */
-    return stream == CAI_STREAM_PER_THREAD ? cai_array_identify(kept, error) : CAI_OK;
+    if (stream > CAI_STREAM_PER_THREAD || kept->data == NULL) return CAI_OK;
+    /* In another thread, this number is another stream: state its context and its identity. */
+    status = cai_array_produce(kept, &stream, 1, stream, CAI_SYNC_THIS_CALL, error);
+    if (status != CAI_OK && stream == CAI_STREAM_LEGACY) {
+        /* A capture may forbid it. The other default stream is of the same context. */
+        const cai_stream other = CAI_STREAM_PER_THREAD;
+        status = cai_array_produce(kept, &other, 1, other, CAI_SYNC_THIS_CALL, error);
+        kept->stream_id = 0;
+    }
+    kept->stream = stream;
+    return status;
 }
 
 #endif /* CAI_FRAMEWORKS_H */

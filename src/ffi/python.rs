@@ -41,8 +41,9 @@ use crate::read;
 /// on any thread, with or without the interpreter's lock: without it, the object is released by the
 /// interpreter's main thread, or by the next import or export of a Python object, and the release
 /// never waits. After the interpreter has ended, nothing is released. A tensor imported
-/// through `__dlpack__` is released in stream order, on the stream that was passed to `__dlpack__`:
-/// that release calls the driver and may start the thread of `cai_owner_release_after`.
+/// through `__dlpack__` is released in stream order, on the stream that was passed to `__dlpack__`
+/// (a default stream: in the context of the memory and in the current one): that release calls the
+/// driver and may start the thread of `cai_owner_release_after`.
 ///
 /// On failure a Python exception is set, unless `CAI_IMPORT_NO_EXCEPTION` is set: KeyError for a
 /// missing key, TypeError for a wrong type or an object without a protocol, BufferError for an

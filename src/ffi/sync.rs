@@ -351,7 +351,7 @@ unsafe fn release_after(owner: *mut cai_owner, device_type: i32, stream: cai_str
     let identity = owner.cast_const().cast();
     // SAFETY: the owner is alive (this function's contract). Afterwards it may be destroyed, so
     // only its address is used.
-    let result = unsafe { release_queue::release_after(owner, device_type, stream, true) };
+    let result = unsafe { release_queue::release_after(owner, device_type, stream, false) };
     // The observer watches CUDA's streams alone.
     if notify::is_watched() && !device::is_rocm(device_type) {
         notify::release_after(
@@ -409,7 +409,7 @@ pub unsafe extern "C-unwind" fn cai_array_release_after(
 /// Releases the reference of an array after the work that is enqueued on the array's own stream so
 /// far, and clears the structure, as `cai_array_release`. Never fails. Use it in the deleter of
 /// another library's tensor, which runs on any thread: store the consumer's stream in a copy of the
-/// array, and release the copy.
+/// array, for a default stream with its context, and release the copy.
 ///
 /// A default stream is that of `context`; if that is NULL, of the context that owns the memory,
 /// else of the primary context of its device, and also of the calling thread's current context if
@@ -419,9 +419,9 @@ pub unsafe extern "C-unwind" fn cai_array_release_after(
 /// It is released at once if the stream is `CAI_STREAM_NONE`, if there are no elements, or if the
 /// process has no driver. Otherwise it is never released before the work is done: where the driver
 /// cannot say so now, it is asked again later. That is so while another stream's capture forbids
-/// the legacy default stream, until the capture of the stream ends if it was invalidated, and where
-/// memory has run out or no thread can be started (see `cai_owner_release_after`). Until then the
-/// stream must not be destroyed.
+/// the legacy default stream, until a capture of the stream ends, and where memory has run out or
+/// no thread can be started (see `cai_owner_release_after`). Until then the stream must not be
+/// destroyed. If the stream is capturing, its graph holds a reference as well.
 ///
 /// If the stream is the per-thread default stream of another thread (`cai_array_identify`), the
 /// array is released after the work on all blocking streams of the context. If it was destroyed
@@ -430,9 +430,9 @@ pub unsafe extern "C-unwind" fn cai_array_release_after(
 /// invalidates a capture in the context.
 ///
 /// The reference is kept for ever if the driver can never answer: in the child of a process that
-/// had started the driver, if the driver does not say whether the stream is capturing, or if the
-/// stream is capturing and its graph does not take the reference. Does nothing for NULL and for a
-/// structure with an unknown size or flag.
+/// had started the driver, if the driver does not say which context is current, which stream this
+/// is or whether it is capturing, or if the stream is capturing and its graph does not take the
+/// reference. Does nothing for NULL and for a structure with an unknown size or flag.
 ///
 /// Thread safety: any thread, but not two on one structure at once; needs no allocation.
 /// Source: CAI version 3, "Lifetime management".
@@ -449,7 +449,7 @@ pub unsafe extern "C-unwind" fn cai_array_release_in_order(array: *mut cai_array
         if !owner.is_null() {
             // SAFETY: the structure held a reference to this owner, which is alive as the header
             // requires.
-            unsafe { release_in_order::release(owner, &before) };
+            unsafe { release_in_order::release(owner, &before, ptr::null_mut()) };
             release_queue::progress_here();
         }
         Ok(())

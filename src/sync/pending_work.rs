@@ -116,6 +116,27 @@ impl PendingWork {
         }
     }
 
+    /// The work on a stream that exists, behind which no event can be recorded yet. The stream may be
+    /// destroyed before one is, and another one may get its handle, so it is identified.
+    pub fn on(thread: &CallingThread, device_type: i32, stream: &Stream) -> Result<Self> {
+        let (context, stream_id, place) = if stream.is_default() {
+            // Its context identifies it.
+            (stream.context(thread)?, 0, Place::Legacy)
+        } else {
+            let (context, id) = stream.identity(thread, stream.capture(thread)?)?;
+            (context, id, Place::Stream)
+        };
+        let (context, stream) = (context.cast(), stream.value());
+        let device = cai_device { r#type: device_type, id: -1 };
+        let array = cai_array { device, context, stream, stream_id, ..NOTHING };
+        Ok(PendingWork::of(&array, place))
+    }
+
+    /// Returns true if its stream has this id.
+    pub fn is_on(&self, stream_id: u64) -> bool {
+        self.stream_id == stream_id
+    }
+
     /// Returns true if an event is recorded behind the work.
     pub fn is_recorded(&self) -> bool {
         self.event.is_some()

@@ -1,7 +1,10 @@
 //! Releases an array after the work on its own stream, in every case.
 
+use std::ffi::c_void;
+use std::ptr::null_mut;
+
 use crate::abi::{self, cai_array, cai_owner};
-use crate::driver::{self, CallingThread, Capture};
+use crate::driver::{self, CUcontext, CallingThread, Capture, Stream};
 use crate::error::Result;
 use crate::sync::array_context::{ArrayContext, with_stream};
 use crate::sync::consume::same_thread;
@@ -24,23 +27,23 @@ unsafe fn release_after_own(owner: *mut cai_owner, array: &cai_array) -> Result<
     if stream > abi::CAI_STREAM_PER_THREAD {
         // SAFETY: the owner is alive, and the caller gives up one reference (this function's
         // contract).
-        return unsafe { release_queue::release_after(owner, r#type, stream, false) };
+        return unsafe { release_queue::release_after(owner, r#type, stream, true) };
     }
     let thread = &CallingThread::new(driver::driver_of(r#type)?);
     let context = ArrayContext::of(thread, array)?;
     let _entered = thread.enter(context.context)?;
     // SAFETY: the owner is alive, and the caller gives up one reference (this function's contract).
-    unsafe { release_queue::release_after(owner, r#type, stream, false) }
+    unsafe { release_queue::release_after(owner, r#type, stream, true) }
 }
 
 /// Releases an owner as [`release_after_own`] does, in every case: without elements there is
 /// nothing to wait for. If an event cannot be recorded now, it is recorded later, and behind more
 /// work where the stream does not exist any more or is that of another thread. What cannot be
-/// waited for is never released.
+/// waited for is never released. `begun`: NULL, or another context that a default stream may be of.
 ///
 /// # Safety
 /// `owner` points to a live owner of any library; the caller gives up one reference.
-pub unsafe fn release(owner: *mut cai_owner, array: &cai_array) {
+pub unsafe fn release(owner: *mut cai_owner, array: &cai_array, begun: CUcontext) {
     if array.data.is_null() || array.stream == abi::CAI_STREAM_NONE {
         // SAFETY: this function's contract.
         unsafe { owner::release(owner) };
@@ -48,7 +51,7 @@ pub unsafe fn release(owner: *mut cai_owner, array: &cai_array) {
     }
     // A panic is a defect. The reference is kept then.
     // SAFETY: this function's contract.
-    let _ = unwind::catch(|| unsafe { release_work_in_order(owner, array) });
+    let _ = unwind::catch(|| unsafe { release_work_in_order(owner, array, begun) });
 }
 
 /// How often something is tried that must not fail: a call may report the failure of another one,
@@ -59,12 +62,29 @@ fn repeated<T>(query: impl Fn() -> Result<T>) -> Option<T> {
     (0..ATTEMPTS).find_map(|_| query().ok())
 }
 
-/// A default stream without a context may be of two contexts: then two references are released, one
+/// Returns the calling thread's current context if a default stream of the array may be of it, or
+/// else NULL.
+pub fn current_context(array: &cai_array) -> Result<CUcontext> {
+    let r#type = array.device.r#type;
+    let is_stated = !driver::is_default(array.stream) || !array.context.is_null();
+    if is_stated || array.data.is_null() || driver::is_absent(r#type) {
+        return Ok(null_mut());
+    }
+    let thread = &CallingThread::new(driver::driver_of(r#type)?);
+    let current = thread.current()?;
+    // Green contexts have no per-thread default stream. [cuStreamGetCtx]
+    let has_none = !current.is_null()
+        && array.stream == abi::CAI_STREAM_PER_THREAD
+        && thread.is_green().unwrap_or_default();
+    Ok(if has_none { null_mut() } else { current })
+}
+
+/// A default stream without a context may be of several: then as many references are released, one
 /// after the work in each.
 ///
 /// # Safety
 /// As for [`release`].
-unsafe fn release_work_in_order(owner: *mut cai_owner, given: &cai_array) {
+unsafe fn release_work_in_order(owner: *mut cai_owner, given: &cai_array, begun: CUcontext) {
     let mut array = *given;
     if matches!(array.stream, 0 | abi::CAI_STREAM_UNKNOWN) {
         (array.stream, array.stream_id) = (abi::CAI_STREAM_LEGACY, 0);
@@ -73,25 +93,23 @@ unsafe fn release_work_in_order(owner: *mut cai_owner, given: &cai_array) {
         // SAFETY: this function's contract.
         return unsafe { release_work_of_one_stream(owner, array) };
     }
-    let thread = driver::driver_of(array.device.r#type).map(CallingThread::new);
+    // Work in a context that is not known cannot be waited for: the reference is kept.
+    let Some(current) = repeated(|| current_context(&array)) else { return };
     // Without an answer, the thread of the queue asks for the context of the memory.
-    let of_memory =
-        thread.as_ref().ok().and_then(|thread| repeated(|| ArrayContext::of(thread, &array)));
-    let current = thread.as_ref().ok().and_then(|thread| repeated(|| thread.current()));
+    let of_memory = repeated(|| {
+        let thread = CallingThread::new(driver::driver_of(array.device.r#type)?);
+        ArrayContext::of(&thread, &array)
+    });
     if let Some(found) = &of_memory {
         array.context = found.context.cast();
     }
-    let has_no_stream = |thread: &CallingThread| {
-        // Green contexts have no per-thread default stream. [cuStreamGetCtx]
-        array.stream == abi::CAI_STREAM_PER_THREAD && thread.is_green().unwrap_or_default()
-    };
-    if let (Ok(thread), Some(current)) = (&thread, current) {
-        let is_other = !current.is_null() && current.cast() != array.context;
+    let others = [current, if begun == current { null_mut() } else { begun }];
+    for context in others.map(CUcontext::cast::<c_void>) {
+        let is_other = !context.is_null() && context != array.context;
         // SAFETY: the owner is alive (this function's contract).
-        if is_other && !has_no_stream(thread) && unsafe { owner::retain(owner) }.is_ok() {
-            let other = cai_array { context: current.cast(), ..array };
+        if is_other && unsafe { owner::retain(owner) }.is_ok() {
             // SAFETY: the reference was just taken.
-            unsafe { release_work_of_one_stream(owner, other) };
+            unsafe { release_work_of_one_stream(owner, cai_array { context, ..array }) };
         }
     }
     // SAFETY: this function's contract.
@@ -137,20 +155,31 @@ unsafe fn release_work_of_one_stream(owner: *mut cai_owner, mut array: cai_array
     if last == abi::CAI_ERR_FORKED {
         return;
     }
-    let place = match capture_of(&array) {
-        _ if array.stream == abi::CAI_STREAM_LEGACY => Place::Legacy,
-        Ok(Capture::None | Capture::Invalidated) => match array.stream {
-            abi::CAI_STREAM_PER_THREAD => Place::Legacy,
-            _ => Place::Stream,
-        },
+    let work = match capture_of(&array) {
+        _ if array.stream == abi::CAI_STREAM_LEGACY => PendingWork::of(&array, Place::Legacy),
+        Ok(Capture::None | Capture::Invalidated) if array.stream == abi::CAI_STREAM_PER_THREAD => {
+            PendingWork::of(&array, Place::Legacy)
+        }
+        Ok(Capture::None | Capture::Invalidated) => repeated(|| identified(&array))
+            .unwrap_or_else(|| PendingWork::of(&array, Place::Nowhere)),
         Err(failure) if lost == REPEATED || failure.status() == abi::CAI_ERR_DEVICE_LOST => {
-            Place::Context
+            PendingWork::of(&array, Place::Context)
         }
         // A graph may launch the work later.
-        _ => Place::Nowhere,
+        _ => PendingWork::of(&array, Place::Nowhere),
     };
     // SAFETY: the reference is still owned (this function's contract).
-    unsafe { release_queue::release_later(owner, PendingWork::of(&array, place)) };
+    unsafe { release_queue::release_later(owner, work) };
+}
+
+/// Returns the work on an array's stream, which is a handle, with the identity of the stream.
+fn identified(array: &cai_array) -> Result<PendingWork> {
+    let r#type = array.device.r#type;
+    let thread = &CallingThread::new(driver::driver_of(r#type)?);
+    let work = PendingWork::on(thread, r#type, &Stream::from_handle(array.stream, 0))?;
+    // If the handle is that of another stream by now, the array's was destroyed before.
+    let is_it = array.stream_id == 0 || work.is_on(array.stream_id);
+    Ok(if is_it { work } else { PendingWork::of(array, Place::Stream) })
 }
 
 /// Returns the capture state of the array's stream.

@@ -607,3 +607,41 @@ def test_a_tensor_is_released_after_the_work_beside_a_capture(built, invalidates
         assert counted.gone == 1
         """,
     )
+
+
+@pytest.mark.parametrize("own", [1, 2])
+def test_a_tensor_is_released_after_the_work_in_the_context_of_the_import(built, own):  # noqa: F811
+    """The consumer works on a default stream of its current context, which is not that of the memory, and the tensor is
+    released in a thread with another one."""
+    python(
+        built,
+        f"""
+        counted, managed, gate = P.Counted(), c.c_uint64(), buffer()
+        ok(cuda.cuMemAllocManaged(c.byref(managed), c.c_size_t(SIZE), 1))
+        array = make((SIZE,), "|u1", managed.value, counted=counted, device=(P.CUDA_MANAGED, 0))
+        obj = give(array)
+        use(1)
+        taken, opener = take(obj, protocols=[P.DLPACK], stream={own}), stream()
+        array.release()
+        del obj
+        ok(cuda.cuStreamWaitValue32_v2(c.c_void_p({own}), c.c_uint64(gate), 1, 0))
+        fill(taken.data, 1, {own})
+
+        def release():
+            use(0)
+            taken.release()
+
+        Thread()(release)
+        gc.collect()
+        for _ in range(20):
+            time.sleep(0.001)
+            assert counted.gone == 0
+        ok(cuda.cuStreamWriteValue32_v2(c.c_void_p(opener), c.c_uint64(gate), 1, 0))
+        ok(cuda.cuStreamSynchronize(c.c_void_p(opener)))
+        for _ in range(10_000):
+            if counted.gone:
+                break
+            time.sleep(0.001)
+        assert counted.gone == 1
+        """,
+    )

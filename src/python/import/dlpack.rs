@@ -331,6 +331,9 @@ fn device_of(py: Py, device: &Owned) -> Result<i32> {
 struct Deferred {
     tensor: *mut cai_owner,
     array: cai_array,
+    /// The context that was current at the import, of which a default stream may be: the release may
+    /// run in a thread with another one.
+    begun: driver::CUcontext,
 }
 
 /// Defers the release of a tensor. The producer has ordered its work before the consumer's stream,
@@ -338,6 +341,7 @@ struct Deferred {
 /// the deleter has run. So the tensor is released in stream order, on the stream that was passed to
 /// `__dlpack__`.
 fn defer_release(array: &mut cai_array) -> Result<()> {
+    let begun = release_in_order::current_context(array)?;
     // SAFETY: `Deferred` is not zero-sized.
     let later = unsafe { alloc(Layout::new::<Deferred>()) }.cast::<Deferred>();
     if later.is_null() {
@@ -345,7 +349,7 @@ fn defer_release(array: &mut cai_array) -> Result<()> {
     }
     // SAFETY: not NULL (checked above), fresh, and of the layout that a `Box` frees.
     let later = unsafe {
-        later.write(Deferred { tensor: array.owner, array: *array });
+        later.write(Deferred { tensor: array.owner, array: *array, begun });
         Box::from_raw(later)
     };
     array.owner = owner::new((&raw const *later).cast_mut().cast(), Some(release_deferred))?;
@@ -355,7 +359,7 @@ fn defer_release(array: &mut cai_array) -> Result<()> {
 
 unsafe extern "C-unwind" fn release_deferred(later: *mut c_void) {
     // SAFETY: `defer_release` made it, and this runs once.
-    let Deferred { tensor, array } = *unsafe { Box::from_raw(later.cast::<Deferred>()) };
+    let Deferred { tensor, array, begun } = *unsafe { Box::from_raw(later.cast::<Deferred>()) };
     // SAFETY: the reference was taken over by `defer_release`, and this runs once.
-    unsafe { release_in_order::release(tensor, &array) };
+    unsafe { release_in_order::release(tensor, &array, begun) };
 }
