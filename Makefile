@@ -38,7 +38,7 @@ TEST_PARTS := test-python test-library $(if $(HAS_SIM),test-simulator) test-loom
 
 .PHONY: all help demo test built-release built-debug $(TEST_PARTS) test-targets test-pythons gpu-test gpu-programs docs \
     docs-serve lint deny header format install uninstall install-sim uninstall-sim release lib sim fuzz fuzz-targets fuzz-count \
-    mutants mutants-random clean dist dist-test target-link recipes FORCE
+    mutants mutants-random clean dist dist-test target-link two-trees recipes FORCE
 
 all: lib
 
@@ -135,6 +135,10 @@ test-library:
 
 test-simulator:
 	$(ALONE) $(MAKE_SIM) test-parts
+
+# What it takes to move cuda-sim/ to a repository of its own.
+two-trees: $(VENV)/ready
+	$(ALONE) tools/two_trees.sh
 
 # Optimized for loom's sake, which runs each model many times. Link-time optimization, and optimized packages that only
 # other tests use, would take longer to build than the models run.
