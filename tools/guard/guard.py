@@ -28,7 +28,7 @@ IN_TABLES = re.compile(
 IN_ROWS = re.compile(r"^(\w+) (racy|correct|remark)\b", re.MULTILINE)
 IN_RUST = re.compile(r"#\[test\]\s+(?:#\[[^\]]+\]\s+)*(?:pub )?fn (\w+)")
 IN_PYTHON = re.compile(r"^def (test_\w+)", re.MULTILINE)
-MUTANT = re.compile(r'^    \(\s*"([^"]+)", ', re.MULTILINE)
+MUTANT = re.compile(r'^    \(\s*"([^"]+)", |^  (\S.*?) \|(?: |$)', re.MULTILINE)
 
 
 def output(*command, cwd):
@@ -48,10 +48,12 @@ def names(root):
                 found |= {f"row {kind.lower()} {' '.join(words.split())}" for kind, words in IN_TABLES.findall(text)}
         elif file.suffix == ".txt":
             found |= {f"{verdict} {name}" for name, verdict in IN_ROWS.findall(text) if file.parent.name == "litmus"}
+            if path.startswith("tools/mutants"):
+                found |= {f"mutant {name}" for _, name in MUTANT.findall(text)}
         elif file.suffix == ".rs":
             found |= {f"rust {name}" for name in IN_RUST.findall(text)}
         elif path.startswith("tools/mutants"):
-            found |= {f"mutant {name}" for name in MUTANT.findall(text)}
+            found |= {f"mutant {name}" for name, _ in MUTANT.findall(text)}
         elif not path.startswith(("tests/python/", "cuda-sim/tests/python/")):
             found |= {f"python {name}" for name in IN_PYTHON.findall(text)}
     for folder in (root, root / "cuda-sim"):
