@@ -84,7 +84,7 @@ def build():
         if shutil.which(program) is None:
             raise Lacking(f"it is built from source, and {program} is not in the PATH: {what}")
     run("make", "-s", "sim", "QUIET=--locked")
-    target = SOURCE / os.environ.get("CARGO_TARGET_DIR", "target")
+    target = SOURCE / (os.environ.get("CARGO_TARGET_DIR") or "target")
     built = target.resolve() / "release"
     libraries = "cuda_sim/lib/cuda-sim"
     files = {

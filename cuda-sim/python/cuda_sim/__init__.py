@@ -18,9 +18,9 @@ _PACKAGE = pathlib.Path(__file__).resolve().parent
 
 def command():
     """Returns the path of the program `cuda-sim`."""
-    # Installed; or in the source tree, where cargo puts it.
-    source = _PACKAGE.parents[2]
-    places = [_PACKAGE / "bin/cuda-sim", source / "target/release/cuda-sim"]
+    # Installed; or of the source tree, where cargo puts it.
+    target = pathlib.Path(os.environ.get("CARGO_TARGET_DIR") or _PACKAGE.parents[1] / "target")
+    places = [_PACKAGE / "bin/cuda-sim", target / "release/cuda-sim"]
     for path in places:
         if path.exists():
             return str(path)
