@@ -28,7 +28,6 @@ from commands import CUDA_SIM, SIM  # noqa: E402
 COPY = ROOT / "build/mutants"
 BUILT = ROOT / "target/release"
 SITE = pathlib.Path(sysconfig.get_path("purelib"))
-
 LIST = ROOT / "tools/mutants.txt"
 
 
