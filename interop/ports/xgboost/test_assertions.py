@@ -1,5 +1,5 @@
 """Assertions that XGBoost's package carries (`xgboost.testing`), of what goes through its reader of array interfaces. They run
-before and after the port, on the host: this build has no CUDA."""
+on the host: this build has no CUDA."""
 
 import inspect
 
