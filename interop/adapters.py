@@ -376,7 +376,8 @@ class CudaCore(OnDevice):
     refuses = refusals((waits, ["mask"], BufferError))
 
     def __init__(self):
-        self.lib, utils = importlib.import_module("cuda.core"), importlib.import_module("cuda.core.utils")
+        name = "cuda.core" if hasattr(importlib.import_module("cuda.core"), "Device") else "cuda.core.experimental"
+        self.lib, utils = importlib.import_module(name), importlib.import_module(f"{name}.utils")
         self.gpu = self.lib.Device(0)
         self.gpu.set_current()
         self.own = self.on = self.gpu.create_stream()

@@ -54,165 +54,94 @@ class Driver:
         return list(to)
 
 
-# --- libraries: each says how it makes an array, takes one, and keeps a stream busy -----------------------------------
+# --- libraries: those of adapters.py, and how each keeps a stream busy ------------------------------------------------
 
 
-class CuPy:
-    name = "cupy"
+def kinds():
+    adapters = importlib.import_module("adapters")
 
-    def __init__(self):
-        self.lib = importlib.import_module("cupy")
-        source = """extern "C" __global__ void spin(long long cycles, float *to, float value, int n) {
-            long long start = clock64(); while (clock64() - start < cycles) {}
-            for (int i = threadIdx.x; i < n; i += blockDim.x) to[i] = value; }"""
-        self.kernel = self.lib.RawKernel(source, "spin")
+    class Jax(adapters.Library):
+        name, ways = "jax", {"default": []}
 
-    def make(self, n):
-        return self.lib.arange(n, dtype=self.lib.float32)
+        def __init__(self):
+            self.lib, self.numpy = importlib.import_module("jax"), importlib.import_module("jax.numpy")
+            if self.lib.default_backend() != "gpu":
+                raise ImportError("without CUDA")
+            self.backs = {"asarray": self.numpy.asarray, "from_dlpack": self.lib.dlpack.from_dlpack}
 
-    def take(self, obj):
-        return self.lib.asarray(obj)
+        def array(self, values):
+            return self.numpy.asarray(values).block_until_ready()
 
-    def address(self, array):
-        return array.data.ptr
+        def address(self, array):
+            return array.unsafe_buffer_pointer()
 
-    def late(self, n, value):
-        stream = self.lib.cuda.Stream(non_blocking=True)
-        with stream:
-            array = self.lib.zeros(n, dtype=self.lib.float32)
-            self.kernel((1,), (32,), (400_000_000, array, self.lib.float32(value), n))
-            return array, stream, stream
+    class Mpi(adapters.Library):
+        name = "mpi4py"
 
+        def __init__(self):
+            self.backs = {"Get_address": importlib.import_module("mpi4py.MPI").Get_address}
 
-class Torch:
-    name = "torch"
+        def address(self, found):
+            return found
 
-    def __init__(self):
-        self.lib = importlib.import_module("torch")
-        if not self.lib.cuda.is_available():
-            raise ImportError("without CUDA")
-
-    def make(self, n):
-        return self.lib.arange(n, dtype=self.lib.float32).cuda()
-
-    def take(self, obj):
-        return self.lib.as_tensor(obj, device="cuda")
-
-    def take_dlpack(self, obj):
-        return self.lib.from_dlpack(obj)
-
-    def address(self, array):
-        return array.data_ptr()
-
-    def late(self, n, value):
-        stream = self.lib.cuda.Stream()
-        context = self.lib.cuda.stream(stream)
-        with context:
-            array = self.lib.zeros(n, dtype=self.lib.float32, device="cuda")
-            self.lib.cuda._sleep(400_000_000)
-            array.fill_(value)
-        # Its current stream is what its table names: the array is taken inside of it.
-        return array, stream, self.lib.cuda.stream(stream)
+    return {
+        "cupy": adapters.CuPy, "numba.cuda": adapters.Numba, "torch": adapters.TorchOnDevice, "jax": Jax,
+        "cuda.core": adapters.CudaCore, "mpi4py": Mpi,
+    }  # fmt: skip
 
 
-class Numba:
-    name = "numba.cuda"
-
-    def __init__(self):
-        self.lib = importlib.import_module("numba.cuda")
-        self.numpy = importlib.import_module("numpy")
-        if not self.lib.is_available():
-            raise ImportError("without CUDA")
-
-    def make(self, n):
-        return self.lib.to_device(self.numpy.arange(n, dtype=self.numpy.float32))
-
-    def take(self, obj):
-        return self.lib.as_cuda_array(obj)
-
-    def address(self, array):
-        return array.device_ctypes_pointer.value
-
-    def late(self, n, value):
-        lib = self.lib
-
-        @lib.jit
-        def spin(to, value):
-            for _ in range(400):
-                lib.nanosleep(1_000_000)
-            for i in range(to.shape[0]):
-                to[i] = value
-
-        stream = lib.stream()
-        array = lib.device_array(n, dtype=self.numpy.float32, stream=stream)
-        spin[1, 1, stream](array, value)
-        return array, stream, None
+def late_cupy(library, stream, current, n, value):
+    source = """extern "C" __global__ void spin(long long cycles, float *to, float value, int n) {
+        long long start = clock64(); while (clock64() - start < cycles) {}
+        for (int i = threadIdx.x; i < n; i += blockDim.x) to[i] = value; }"""
+    with current:
+        array = library.lib.zeros(n, dtype=library.lib.float32)
+        library.lib.RawKernel(source, "spin")((1,), (32,), (400_000_000, array, library.lib.float32(value), n))
+    return array
 
 
-class Jax:
-    name = "jax"
-
-    def __init__(self):
-        self.lib = importlib.import_module("jax")
-        self.numpy = importlib.import_module("jax.numpy")
-        if self.lib.default_backend() != "gpu":
-            raise ImportError("without CUDA")
-
-    def make(self, n):
-        return self.numpy.arange(n, dtype=self.numpy.float32).block_until_ready()
-
-    def take(self, obj):
-        return self.numpy.asarray(obj)
-
-    def take_dlpack(self, obj):
-        return self.lib.dlpack.from_dlpack(obj)
-
-    def address(self, array):
-        return array.unsafe_buffer_pointer()
+def late_torch(library, stream, current, n, value):
+    with current:
+        array = library.lib.zeros(n, dtype=library.lib.float32, device="cuda")
+        library.lib.cuda._sleep(400_000_000)
+        array.fill_(value)
+    return array
 
 
-class CudaCore:
-    name = "cuda.core"
-    takes_only = True
+def late_numba(library, stream, current, n, value):
+    lib = library.lib
 
-    def __init__(self):
-        try:
-            self.lib = importlib.import_module("cuda.core.utils")
-        except ImportError:
-            self.lib = importlib.import_module("cuda.core.experimental.utils")
+    @lib.jit
+    def spin(to, value):
+        for _ in range(400):
+            lib.nanosleep(1_000_000)
+        for i in range(to.shape[0]):
+            to[i] = value
 
-    def take(self, obj):
-        return self.lib.StridedMemoryView.from_any_interface(obj, stream_ptr=-1)
-
-    def address(self, view):
-        return view.ptr
+    array = lib.device_array(n, dtype="f4", stream=stream)
+    spin[1, 1, stream](array, value)
+    return array
 
 
-class Mpi:
-    name = "mpi4py"
-    takes_only = True
-
-    def __init__(self):
-        self.lib = importlib.import_module("mpi4py.MPI")
-
-    def take(self, obj):
-        return self.lib.memory.fromaddress, self.lib.Get_address(obj)
-
-    def address(self, found):
-        return found[1]
+LATE = {"cupy": late_cupy, "torch": late_torch, "numba.cuda": late_numba}
 
 
 # --- what is tried ----------------------------------------------------------------------------------------------------
 
 
-def producing(library):
-    if getattr(library, "takes_only", False):
+def produced(library, n):
+    if not library.ways:
         raise NotOffered
-    return library
+    return library.array(importlib.import_module("numpy").arange(n, dtype="f4"))
+
+
+def backs(library):
+    """Those that take an object."""
+    return {name: take for name, take in library.backs.items() if callable(take)}
 
 
 def take_in(P, driver, library):
-    array = producing(library).make(16)
+    array = produced(library, 16)
     with P.take(array, device=True) as taken:
         assert taken.shape == (16,) and taken.typestr == "<f4" and taken.data == library.address(array), taken
         assert taken.device[0] in (P.CUDA, P.CUDA_MANAGED), taken
@@ -229,10 +158,7 @@ def source(P, driver, n=16):
 
 
 def hand_out(P, driver, library):
-    for how in ("take", "take_dlpack"):
-        take = getattr(library, how, None)
-        if take is None:
-            continue
+    for how, take in backs(library).items():
         address = source(P, driver)
         ours = P.make((16,), "<f4", address)
         obj = P.give(ours)
@@ -249,14 +175,15 @@ def hand_out(P, driver, library):
 
 
 def round_trip(P, driver, library):
-    array = producing(library).make(16)
+    array = produced(library, 16)
     with P.take(array) as taken:
-        again = library.take(P.give(taken, hide_readonly=taken.readonly))
-        assert library.address(again) == library.address(array)
+        for take in backs(library).values():
+            again = take(P.give(taken, hide_readonly=taken.readonly))
+            assert library.address(again) == library.address(array)
 
 
 def lifetime(P, driver, library):
-    array = producing(library).make(1 << 20)
+    array = produced(library, 1 << 20)
     gone = weakref.ref(array)
     taken = P.take(array)
     del array
@@ -270,80 +197,86 @@ def lifetime(P, driver, library):
 
 def streams(P, driver, library):
     """A slow kernel is still writing on the producer's stream: a consumer that does not wait reads zeros."""
-    late = getattr(producing(library), "late", None)
-    if late is None:
+    if library.late is None:
         raise NotOffered
-    late(1024, 1.0)
+    late, (stream, _, current) = library.late, library.new_stream()
+    late(library, stream, current, 1024, 1.0)
     driver.check(driver.cuda.cuCtxSynchronize())  # compiled, and warm
-    array, stream, current = late(1024, 7.0)
-    if current is None:
+    array = late(library, stream, current, 1024, 7.0)
+    with current:
         taken = P.take(array)
-    else:
-        with current:
-            taken = P.take(array)
     with taken:
         assert taken.stream not in (None, P.STREAM_UNKNOWN), f"no stream: {taken.stream}"
         assert driver.cuda.cuStreamQuery(c.c_void_p(taken.stream)) == 600, "the kernel finished too early for this test"
         assert driver.read(P, taken, 1024) == [7.0] * 1024
-    del stream
 
 
 def read_only(P, driver, library):
-    address = source(P, driver)
-    ours = P.make((16,), "<f4", address, readonly=True)
-    try:
-        theirs = library.take(P.give(ours))
-    except (TypeError, BufferError, ValueError) as error:
-        result = f"refused: {str(error)[:60]}"
-        theirs = library.take(P.give(ours, hide_readonly=True))
-    else:
-        result = "taken"
-    assert library.address(theirs) == address
-    del theirs
-    gc.collect()
-    ours.release()
-    driver.check(driver.cuda.cuCtxSynchronize())
-    driver.check(driver.cuda.cuMemFree_v2(c.c_uint64(address)))
-    return result
+    results = []
+    for how, take in backs(library).items():
+        address = source(P, driver)
+        ours = P.make((16,), "<f4", address, readonly=True)
+        try:
+            theirs = take(P.give(ours))
+        except (TypeError, BufferError, ValueError) as error:
+            results.append(f"{how}: refused: {str(error)[:60]}")
+            theirs = take(P.give(ours, hide_readonly=True))
+        else:
+            results.append(f"{how}: taken")
+        assert library.address(theirs) == address
+        del theirs
+        gc.collect()
+        ours.release()
+        driver.check(driver.cuda.cuCtxSynchronize())
+        driver.check(driver.cuda.cuMemFree_v2(c.c_uint64(address)))
+    return "; ".join(results)
 
 
 def masks(P, driver, library):
     """Who cannot do masks must say so, and must not lose them in silence."""
-    address = source(P, driver)
-    mask = P.make((16,), "|b1", address)
-    ours = P.make((16,), "<f4", address, mask=mask)
-    try:
-        library.take(P.give(ours))
-    except Exception as error:  # each library has its own
-        result = f"refused: {type(error).__name__}"
-    else:
-        result = "the mask is ignored there"
-    gc.collect()
-    ours.release()
-    mask.release()
-    driver.check(driver.cuda.cuMemFree_v2(c.c_uint64(address)))
-    return result
+    results = []
+    for how, take in backs(library).items():
+        address = source(P, driver)
+        mask = P.make((16,), "|b1", address)
+        ours = P.make((16,), "<f4", address, mask=mask)
+        try:
+            take(P.give(ours))
+        except Exception as error:  # each library has its own
+            results.append(f"{how}: refused: {type(error).__name__}")
+        else:
+            results.append(f"{how}: the mask is ignored there")
+        gc.collect()
+        ours.release()
+        mask.release()
+        driver.check(driver.cuda.cuMemFree_v2(c.c_uint64(address)))
+    return "; ".join(results)
 
 
 def main(folder, *wanted):
     found = next(iter(sorted(pathlib.Path(folder).resolve().glob("libcai.so.*"))), None)
     if found:
         os.environ.setdefault("CAI_LIBRARY", str(found))
-    sys.path.insert(0, str(ROOT / "tests/python"))
+    sys.path[:0] = [str(ROOT / "interop"), str(ROOT / "tests/python")]
     try:
         driver = Driver()
     except (OSError, RuntimeError, AttributeError) as error:
         print(f"Python: no driver is available ({error})")
         return NOT_AVAILABLE
     P = importlib.import_module("cai_python")
+    try:
+        found = kinds()
+    except ImportError as error:
+        print(f"Python: {error}")
+        return NOT_AVAILABLE
     tried = failed = 0
-    for kind in (CuPy, Numba, Torch, Jax, CudaCore, Mpi):
-        if wanted and kind.name not in wanted:
+    for name, kind in found.items():
+        if wanted and name not in wanted:
             continue
         try:
             library = kind()
+            library.late = LATE.get(name)
         except Exception as error:  # not installed, or without CUDA
-            print(f"{kind.name}: not available ({str(error)[:80]})")
+            print(f"{name}: not available ({str(error)[:80]})")
             continue
         tried += 1
         for test in (take_in, hand_out, round_trip, lifetime, streams, read_only, masks):
@@ -354,7 +287,7 @@ def main(folder, *wanted):
             except Exception:
                 failed += 1
                 result = "FAILED\n" + traceback.format_exc()
-            print(f"{kind.name}: {test.__name__.replace(chr(95), chr(32))}: {result}", flush=True)
+            print(f"{name}: {test.__name__.replace(chr(95), chr(32))}: {result}", flush=True)
     return 1 if failed else 0 if tried else NOT_AVAILABLE
 
 
