@@ -652,7 +652,7 @@ CASE(policy_of_the_process) {
 CASE(refused) {
     CUstream producer = new_stream(), consumer = new_stream();
     cai_stream c = as_value(consumer);
-    cai_array good = array_of(new_buffer(), as_value(producer)), array = good;
+    cai_array good = array_of(new_buffer(), as_value(producer));
     ASSERT_STATUS(CAI_ERR_NULL_ARGUMENT, cai_array_consume_begin(NULL, c, CAI_ACCESS_READ, NULL));
     REFUSED(CAI_ERR_ARGUMENT, "flags", cai_array_consume_begin(&good, c, 0, error));
     REFUSED(CAI_ERR_NEWER_CALLER, "flags",
@@ -667,62 +667,49 @@ CASE(refused) {
             cai_array_consume_begin(&good, CAI_STREAM_NONE, CAI_ACCESS_READ, error));
     REFUSED(CAI_ERR_ARGUMENT, "consumer_stream",
             cai_array_consume_end(&good, CAI_STREAM_UNKNOWN, CAI_ACCESS_READ, error));
-    array.stream = 0;
-    REFUSED(CAI_ERR_STREAM_ZERO, "stream",
-            cai_array_consume_begin(&array, c, CAI_ACCESS_READ, error));
-    REFUSED(CAI_ERR_STREAM_ZERO, "stream", cai_array_synchronize(&array, CAI_ACCESS_READ, error));
-    array = good;
-    array.flags = CAI_ARRAY_READONLY;
-    REFUSED(CAI_ERR_READONLY, "flags", cai_array_consume_begin(&array, c, CAI_ACCESS_WRITE, error));
-    REFUSED(CAI_ERR_READONLY, "flags",
-            cai_array_consume_end(&array, c, CAI_ACCESS_READ | CAI_ACCESS_WRITE, error));
-    array.flags = 2;
-    REFUSED(CAI_ERR_FLAGS, "flags", cai_array_consume_begin(&array, c, CAI_ACCESS_READ, error));
-    array = good;
-    array.version = 2;
-    REFUSED(CAI_ERR_STREAM_VERSION, "stream",
-            cai_array_consume_begin(&array, c, CAI_ACCESS_READ, error));
-    array = good;
-    array.device.type = CAI_DEVICE_OPENCL;
-    REFUSED(CAI_ERR_STREAM_DEVICE, "device.type",
-            cai_array_consume_begin(&array, c, CAI_ACCESS_READ, error));
-    array = good;
-    array.struct_size = 7;
-    REFUSED(CAI_ERR_STRUCT_SIZE, "struct_size",
-            cai_array_consume_begin(&array, c, CAI_ACCESS_READ, error));
+#define BEGIN(flags) cai_array_consume_begin(&array, c, flags, error)
+#define END(flags) cai_array_consume_end(&array, c, flags, error)
+    REFUSED_ARRAY(array.stream = 0, CAI_ERR_STREAM_ZERO, "stream", BEGIN(CAI_ACCESS_READ));
+    REFUSED_ARRAY(array.stream = 0, CAI_ERR_STREAM_ZERO, "stream",
+                  cai_array_synchronize(&array, CAI_ACCESS_READ, error));
+    REFUSED_ARRAY(array.flags = CAI_ARRAY_READONLY, CAI_ERR_READONLY, "flags",
+                  BEGIN(CAI_ACCESS_WRITE));
+    REFUSED_ARRAY(array.flags = CAI_ARRAY_READONLY, CAI_ERR_READONLY, "flags",
+                  END(CAI_ACCESS_READ | CAI_ACCESS_WRITE));
+    REFUSED_ARRAY(array.flags = 2, CAI_ERR_FLAGS, "flags", BEGIN(CAI_ACCESS_READ));
+    REFUSED_ARRAY(array.version = 2, CAI_ERR_STREAM_VERSION, "stream", BEGIN(CAI_ACCESS_READ));
+    REFUSED_ARRAY(array.device.type = CAI_DEVICE_OPENCL, CAI_ERR_STREAM_DEVICE, "device.type",
+                  BEGIN(CAI_ACCESS_READ));
+    REFUSED_ARRAY(array.struct_size = 7, CAI_ERR_STRUCT_SIZE, "struct_size",
+                  BEGIN(CAI_ACCESS_READ));
 }
 
 /* Nothing has to be ordered for the array itself: its rules hold all the same. */
 CASE(refused_without_work_to_order) {
-    CUstream producer = new_stream();
-    const uint32_t writes = CAI_ACCESS_WRITE;
-    cai_stream p = as_value(producer);
-    cai_array good = array_of(new_buffer(), p), array = good;
+    const cai_stream c = as_value(new_stream());
+    const cai_array good = array_of(new_buffer(), c);
+    cai_array array = good;
     array.flags = CAI_ARRAY_READONLY;
-    OK(cai_array_consume_begin(&array, p, CAI_ACCESS_READ, error));
-    REFUSED(CAI_ERR_READONLY, "flags", cai_array_consume_begin(&array, p, writes, error));
-    REFUSED(CAI_ERR_READONLY, "flags", cai_array_consume_end(&array, p, writes, error));
+    OK(BEGIN(CAI_ACCESS_READ));
     array.stream = CAI_STREAM_NONE;
-    OK(cai_array_consume_end(&array, p, CAI_ACCESS_READ, error));
-    REFUSED(CAI_ERR_READONLY, "flags", cai_array_consume_begin(&array, p, writes, error));
-    array.flags = 2;
-    REFUSED(CAI_ERR_FLAGS, "flags", cai_array_consume_begin(&array, p, CAI_ACCESS_READ, error));
-    array = good;
-    array.version = 2;
-    REFUSED(CAI_ERR_STREAM_VERSION, "stream",
-            cai_array_consume_begin(&array, p, CAI_ACCESS_READ, error));
-    array = good;
-    array.device.type = CAI_DEVICE_OPENCL;
-    REFUSED(CAI_ERR_STREAM_DEVICE, "device.type",
-            cai_array_consume_end(&array, p, CAI_ACCESS_READ, error));
-    REFUSED(CAI_ERR_ARGUMENT, "flags", cai_array_consume_begin(&good, p, 0, error));
-    REFUSED(CAI_ERR_NEWER_CALLER, "flags",
-            cai_array_consume_begin(&good, p, CAI_ACCESS_READ | 4, error));
-    good.stream = CAI_STREAM_NONE;
-    REFUSED(CAI_ERR_STREAM_ZERO, "consumer_stream",
-            cai_array_consume_begin(&good, 0, CAI_ACCESS_READ, error));
-    REFUSED(CAI_ERR_ARGUMENT, "consumer_stream",
-            cai_array_consume_begin(&good, CAI_STREAM_UNKNOWN, CAI_ACCESS_READ, error));
+    OK(END(CAI_ACCESS_READ));
+    REFUSED_ARRAY(array.flags = CAI_ARRAY_READONLY, CAI_ERR_READONLY, "flags",
+                  BEGIN(CAI_ACCESS_WRITE));
+    REFUSED_ARRAY(array.flags = CAI_ARRAY_READONLY, CAI_ERR_READONLY, "flags",
+                  END(CAI_ACCESS_WRITE));
+    REFUSED_ARRAY((array.flags = CAI_ARRAY_READONLY, array.stream = CAI_STREAM_NONE),
+                  CAI_ERR_READONLY, "flags", BEGIN(CAI_ACCESS_WRITE));
+    REFUSED_ARRAY((array.flags = 2, array.stream = CAI_STREAM_NONE), CAI_ERR_FLAGS, "flags",
+                  BEGIN(CAI_ACCESS_READ));
+    REFUSED_ARRAY(array.version = 2, CAI_ERR_STREAM_VERSION, "stream", BEGIN(CAI_ACCESS_READ));
+    REFUSED_ARRAY(array.device.type = CAI_DEVICE_OPENCL, CAI_ERR_STREAM_DEVICE, "device.type",
+                  END(CAI_ACCESS_READ));
+    REFUSED_ARRAY(array = good, CAI_ERR_ARGUMENT, "flags", BEGIN(0));
+    REFUSED_ARRAY(array = good, CAI_ERR_NEWER_CALLER, "flags", BEGIN(CAI_ACCESS_READ | 4));
+    REFUSED_ARRAY(array.stream = CAI_STREAM_NONE, CAI_ERR_STREAM_ZERO, "consumer_stream",
+                  cai_array_consume_begin(&array, 0, CAI_ACCESS_READ, error));
+    REFUSED_ARRAY(array.stream = CAI_STREAM_NONE, CAI_ERR_ARGUMENT, "consumer_stream",
+                  cai_array_consume_begin(&array, CAI_STREAM_UNKNOWN, CAI_ACCESS_READ, error));
 }
 
 /* --- events, masks */

@@ -567,54 +567,45 @@ CASE(device_pointer_of_registered_memory) {
     ASSERT(info.device_pointer == (void *)(uintptr_t)(expected + 16));
 }
 
+/* So many bytes behind where it was. */
+static void shift(cai_array *array, ptrdiff_t by) { array->data = (char *)array->data + by; }
+
 CASE(checks_of_memory) {
-    CUdeviceptr buffer = new_buffer();
-    cai_array good = array_of(buffer, CAI_STREAM_NONE), array = good;
-    int64_t strides[1] = {4}, shape[1] = {N};
+    static const int64_t dense[1] = {4}, gaps[1] = {8}, backwards[1] = {-4}, half[1] = {N / 2};
     static int host[N];
+    cai_array good = array_of(new_buffer(), CAI_STREAM_NONE), mask;
     good.device.type = CAI_DEVICE_CUDA;
-    OK(cai_array_validate(&good, CAI_CHECK_DEVICE, error));
+    mask = good;
+    shift(&mask, 4);
+#define CHECK cai_array_validate(&array, CAI_CHECK_DEVICE, error)
+#define CHECKED(change)         \
+    do {                        \
+        cai_array array = good; \
+        test_row = #change;     \
+        (void)(change);         \
+        OK(CHECK);              \
+        test_row = NULL;        \
+    } while (0)
     /* Every byte that it can touch has to be there. */
-    array = good;
-    array.data = (char *)array.data + 4;
-    REFUSED(CAI_ERR_OUT_OF_ALLOCATION, "data", cai_array_validate(&array, CAI_CHECK_DEVICE, error));
-    array = good;
-    array.strides = strides;
-    array.shape = shape;
-    strides[0] = 8;
-    REFUSED(CAI_ERR_OUT_OF_ALLOCATION, "data", cai_array_validate(&array, CAI_CHECK_DEVICE, error));
-    shape[0] = N / 2;
-    OK(cai_array_validate(&array, CAI_CHECK_DEVICE, error));
-    strides[0] = -4;
-    REFUSED(CAI_ERR_OUT_OF_ALLOCATION, "data", cai_array_validate(&array, CAI_CHECK_DEVICE, error));
-    array.data = (char *)array.data + (N / 2 - 1) * 4;
-    OK(cai_array_validate(&array, CAI_CHECK_DEVICE, error));
-    array.data = (char *)array.data - 4;
-    REFUSED(CAI_ERR_OUT_OF_ALLOCATION, "data", cai_array_validate(&array, CAI_CHECK_DEVICE, error));
+    CHECKED(array.strides = dense);
+    REFUSED_ARRAY(shift(&array, 4), CAI_ERR_OUT_OF_ALLOCATION, "data", CHECK);
+    REFUSED_ARRAY(array.strides = gaps, CAI_ERR_OUT_OF_ALLOCATION, "data", CHECK);
+    CHECKED((array.strides = gaps, array.shape = half));
+    REFUSED_ARRAY((array.strides = backwards, array.shape = half), CAI_ERR_OUT_OF_ALLOCATION,
+                  "data", CHECK);
+    CHECKED((array.strides = backwards, array.shape = half, shift(&array, (N / 2 - 1) * 4)));
+    REFUSED_ARRAY((array.strides = backwards, array.shape = half, shift(&array, (N / 2 - 2) * 4)),
+                  CAI_ERR_OUT_OF_ALLOCATION, "data", CHECK);
     /* The right device and kind. */
-    array = good;
-    array.device.id = 1;
-    REFUSED(CAI_ERR_DEVICE_MISMATCH, "device.id",
-            cai_array_validate(&array, CAI_CHECK_DEVICE, error));
-    array.device.type = CAI_DEVICE_CUDA_HOST;
-    REFUSED(CAI_ERR_DEVICE_MISMATCH, "device.type",
-            cai_array_validate(&array, CAI_CHECK_DEVICE, error));
-    array.device.type = CAI_DEVICE_UNKNOWN;
-    OK(cai_array_validate(&array, CAI_CHECK_DEVICE, error));
-    array.data = host;
-    REFUSED(CAI_ERR_NOT_DEVICE_POINTER, "data",
-            cai_array_validate(&array, CAI_CHECK_DEVICE, error));
-    array.device.type = CAI_DEVICE_CPU;
-    OK(cai_array_validate(&array, CAI_CHECK_DEVICE, error));
+    REFUSED_ARRAY(array.device.id = 1, CAI_ERR_DEVICE_MISMATCH, "device.id", CHECK);
+    REFUSED_ARRAY(array.device.type = CAI_DEVICE_CUDA_HOST, CAI_ERR_DEVICE_MISMATCH, "device.type",
+                  CHECK);
+    CHECKED(array.device.type = CAI_DEVICE_UNKNOWN);
+    REFUSED_ARRAY((array.device.type = CAI_DEVICE_UNKNOWN, array.data = host),
+                  CAI_ERR_NOT_DEVICE_POINTER, "data", CHECK);
+    CHECKED((array.device.type = CAI_DEVICE_CPU, array.data = host));
     /* A mask is an array too. */
-    array = good;
-    {
-        cai_array mask = good;
-        mask.data = (char *)mask.data + 4;
-        array.mask = &mask;
-        REFUSED(CAI_ERR_OUT_OF_ALLOCATION, "mask.data",
-                cai_array_validate(&array, CAI_CHECK_DEVICE, error));
-    }
+    REFUSED_ARRAY(array.mask = &mask, CAI_ERR_OUT_OF_ALLOCATION, "mask.data", CHECK);
 }
 
 /* Memory that is mapped piece by piece, as growing allocators do it. */

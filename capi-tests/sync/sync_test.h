@@ -143,6 +143,16 @@ static inline cai_status status_of(int code) {
         ASSERT_TEXT(path, why_.field); \
     } while (0)
 
+/* The same as a row of a table: an array that differs in this from `good`. */
+#define REFUSED_ARRAY(change, status, path, call) \
+    do {                                          \
+        cai_array array = good;                   \
+        test_row = #change;                       \
+        (void)(change);                           \
+        REFUSED(status, path, call);              \
+        test_row = NULL;                          \
+    } while (0)
+
 /* --- devices, streams, memory */
 
 #define N 4096

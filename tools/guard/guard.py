@@ -21,7 +21,7 @@ ROOT = HERE.parents[1]
 IN_C = re.compile(r"(?:^|\s)(CASE|SHARED_CASE|PART|RULE|RACY|CORRECT|REMARK|ONE|OTHERS|OWNS|MORE_MODES)\(([^){]+)\)", re.MULTILINE)
 # Rows of the tables in capi-tests, each with what it tests.
 IN_TABLES = re.compile(
-    r"^    +(REFUSED\w*|PASSES|ALIGNED|MISALIGNED|IS|FAILS|UNSOUND|OVERLAP|STEPS|BROKEN|UNFORMATTABLE|REFUSES|takes|refuses"
+    r"^    +(REFUSED\w*|PASSES|CHECKED|ALIGNED|MISALIGNED|IS|FAILS|UNSOUND|OVERLAP|STEPS|BROKEN|UNFORMATTABLE|REFUSES|takes|refuses"
     r"|same|native|code|parses|does_not_parse|finds|strides_of)\((.*?)\);",
     re.MULTILINE | re.DOTALL,
 )
@@ -44,7 +44,7 @@ def names(root):
         text = file.read_text(errors="replace")
         if file.suffix in {".c", ".cpp", ".h"}:
             found |= {f"{kind.lower().replace('shared_', '')} {' '.join(words.split())}" for kind, words in IN_C.findall(text)}
-            if file.parent.name == "capi-tests":
+            if path.startswith("capi-tests/"):
                 found |= {f"row {kind.lower()} {' '.join(words.split())}" for kind, words in IN_TABLES.findall(text)}
         elif file.suffix == ".txt":
             found |= {f"{verdict} {name}" for name, verdict in IN_ROWS.findall(text) if file.parent.name == "litmus"}
