@@ -207,16 +207,16 @@ CAI_API cai_status cai_array_identify(cai_array *array, cai_error *error);
  * The first call starts a thread of the library, which queries an event periodically and then
  * releases the owner. `destroy` then runs on that thread, with no current context, and delays other
  * releases while it runs. It never runs inside a callback of the driver. If `stream` is capturing,
- * the graph holds the reference until it and every executable graph made from it are destroyed;
- * work that was enqueued before the capture began is not waited for. If the device is lost or the
- * context destroyed, the owner is released, because nothing runs any more. Any other failure of the
- * driver leaves the reference pending, and the driver is asked again. If the thread ended and
- * cannot be started again, later calls try to; those that release an owner do its work instead, on
- * the calling thread. References that are still pending when the process exits are not released; a
- * `destroy` that runs while it exits may find that the driver has shut down
- * (`CUDA_ERROR_DEINITIALIZED`). From when a Python in the process begins to end, and until one
- * begins again, the thread releases nothing, because a `destroy` may be a Python function: what is
- * due then is never released.
+ * the owner is released after the work that was enqueued before the capture, and after the graph
+ * and every executable graph made from it are destroyed; until the owner is released, the stream
+ * must not be destroyed. If the device is lost or the context destroyed, the owner is released,
+ * because nothing runs any more. Any other failure of the driver leaves the reference pending, and
+ * the driver is asked again. If the thread ended and cannot be started again, later calls try to;
+ * those that release an owner do its work instead, on the calling thread. References that are still
+ * pending when the process exits are not released; a `destroy` that runs while it exits may find
+ * that the driver has shut down (`CUDA_ERROR_DEINITIALIZED`). From when a Python in the process
+ * begins to end, and until one begins again, the thread releases nothing, because a `destroy` may
+ * be a Python function: what is due then is never released.
  *
  * `stream`: as `consumer_stream` in `cai_array_consume_begin`, of CUDA; for HIP see
  * `cai_array_release_after`. For `CAI_STREAM_NONE` the owner is released at once.

@@ -309,10 +309,11 @@ pub unsafe extern "C-unwind" fn cai_array_identify(
 /// The first call starts a thread of the library, which queries an event periodically and then
 /// releases the owner. `destroy` then runs on that thread, with no current context, and delays
 /// other releases while it runs. It never runs inside a callback of the driver. If `stream` is
-/// capturing, the graph holds the reference until it and every executable graph made from it are
-/// destroyed; work that was enqueued before the capture began is not waited for. If the device is
-/// lost or the context destroyed, the owner is released, because nothing runs any more. Any other
-/// failure of the driver leaves the reference pending, and the driver is asked again. If the thread
+/// capturing, the owner is released after the work that was enqueued before the capture, and after
+/// the graph and every executable graph made from it are destroyed; until the owner is released,
+/// the stream must not be destroyed. If the device is lost or the context destroyed, the owner is
+/// released, because nothing runs any more. Any other failure of the driver leaves the reference
+/// pending, and the driver is asked again. If the thread
 /// ended and cannot be started again, later calls try to; those that release an owner do its work
 /// instead, on the calling thread. References that are still pending when the process exits are not
 /// released; a `destroy` that runs while it exits may find that the driver has shut down
@@ -351,7 +352,7 @@ unsafe fn release_after(owner: *mut cai_owner, device_type: i32, stream: cai_str
     let identity = owner.cast_const().cast();
     // SAFETY: the owner is alive (this function's contract). Afterwards it may be destroyed, so
     // only its address is used.
-    let result = unsafe { release_queue::release_after(owner, device_type, stream, false) };
+    let result = unsafe { release_queue::release_after(owner, device_type, stream, true) };
     // The observer watches CUDA's streams alone.
     if notify::is_watched() && !device::is_rocm(device_type) {
         notify::release_after(

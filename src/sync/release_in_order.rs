@@ -27,13 +27,13 @@ unsafe fn release_after_own(owner: *mut cai_owner, array: &cai_array) -> Result<
     if stream > abi::CAI_STREAM_PER_THREAD {
         // SAFETY: the owner is alive, and the caller gives up one reference (this function's
         // contract).
-        return unsafe { release_queue::release_after(owner, r#type, stream, true) };
+        return unsafe { release_queue::release_after(owner, r#type, stream, false) };
     }
     let thread = &CallingThread::new(driver::driver_of(r#type)?);
     let context = ArrayContext::of(thread, array)?;
     let _entered = thread.enter(context.context)?;
     // SAFETY: the owner is alive, and the caller gives up one reference (this function's contract).
-    unsafe { release_queue::release_after(owner, r#type, stream, true) }
+    unsafe { release_queue::release_after(owner, r#type, stream, false) }
 }
 
 /// Releases an owner as [`release_after_own`] does, in every case: without elements there is

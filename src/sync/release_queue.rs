@@ -88,9 +88,9 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// Releases an owner once the work enqueued on `stream` so far is done. The device type says whose
-/// stream it is. On failure the caller keeps the reference. `in_order`: the owner is also released
-/// after the work that was enqueued before a capture of the stream, and it is no failure that no
-/// thread can be started, because one may be started later.
+/// stream it is. On failure the caller keeps the reference. If the stream is being captured, the
+/// owner is released after the work before the capture, and after its graph. `needs_thread`: it is
+/// a failure that no thread can be started, although one may be started later.
 ///
 /// # Safety
 /// `owner` points to a live owner of any library; on success the caller gives up one reference.
@@ -98,7 +98,7 @@ pub unsafe fn release_after(
     owner: *mut cai_owner,
     device_type: i32,
     stream: u64,
-    in_order: bool,
+    needs_thread: bool,
 ) -> Result<()> {
     // SAFETY: the owner is alive (this function's contract).
     unsafe { owner::check(owner) }?;
@@ -115,7 +115,7 @@ pub unsafe fn release_after(
         Api::Cuda => &[Function::event_query, Function::context_push, Function::context_pop],
         Api::Hip => &[Function::event_query, Function::device_set],
     })?;
-    if !in_order {
+    if needs_thread {
         start()?;
     }
     let thread = &CallingThread::new(driver);
@@ -125,19 +125,17 @@ pub unsafe fn release_after(
         Capture::Active => {
             return driver.relaxed(|| {
                 let graph = stream.graph(thread)?.1;
-                let before = in_order.then(|| PendingWork::on(thread, device_type, &stream));
-                let before = before.transpose()?;
-                // SAFETY: the owner is alive (this function's contract). The reference for the work
-                // before the capture is given up if the graph takes the other one.
+                let before = PendingWork::on(thread, device_type, &stream)?;
+                // SAFETY: the owner is alive (this function's contract). The second reference, for
+                // the work before the capture, is passed on if the graph takes the first one, and
+                // released if not.
                 unsafe {
-                    if before.is_some() {
-                        owner::retain(owner)?;
-                    }
+                    owner::retain(owner)?;
                     let kept = keep_in(driver, graph, owner, Content::Graph);
-                    match before {
-                        Some(work) if kept.is_ok() => release_later(owner, work),
-                        Some(_) => owner::release(owner),
-                        None => {}
+                    if kept.is_ok() {
+                        release_later(owner, before);
+                    } else {
+                        owner::release(owner);
                     }
                     kept?;
                 }
