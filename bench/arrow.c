@@ -6,6 +6,8 @@
  * Allocations are counted by standing in for malloc and realloc.
  */
 #define _GNU_SOURCE
+#include "timing.h"
+
 #include <nanoarrow/nanoarrow_device.h>
 
 #include <cai/arrow.h>
@@ -14,7 +16,6 @@
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 enum { ROUNDS = 21, TIMES = 100000, ROWS = 8, COLUMNS = 9 };
 
@@ -169,17 +170,6 @@ static const struct {
 };
 enum { VARIANTS = sizeof variants / sizeof variants[0] };
 
-static double now(void) {
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec * 1e9 + (double)time.tv_nsec;
-}
-
-static int ascending(const void *a, const void *b) {
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 int main(void) {
     static const int64_t one[1] = {ROWS * COLUMNS}, two[2] = {ROWS, COLUMNS};
     static double times[VARIANTS][ROUNDS];
@@ -217,7 +207,7 @@ int main(void) {
     printf("%-52s %9s %9s %12s\n", "Arrow's device structures, made and released", "median ns",
            "least ns", "allocations");
     for (int v = 0; v < VARIANTS; v++) {
-        qsort(times[v], ROUNDS, sizeof(double), ascending);
+        sort_times(times[v], ROUNDS);
         printf("%-52s %9.1f %9.1f %12lu\n", variants[v].name, times[v][ROUNDS / 2], times[v][0],
                allocated[v]);
     }

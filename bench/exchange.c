@@ -7,12 +7,12 @@
  */
 #define _GNU_SOURCE
 #include "exchange.h"
+#include "timing.h"
 
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum { ROUNDS = 41, TIMES = 200000, MOST = 16 };
 
@@ -163,17 +163,6 @@ static const struct {
 };
 enum { VARIANTS = sizeof(variants) / sizeof(variants[0]) };
 
-static double now(void) {
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec * 1e9 + (double)time.tv_nsec;
-}
-
-static int ascending(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 int main(void) {
     static double times[VARIANTS][ROUNDS];
     unsigned long allocated[VARIANTS];
@@ -212,7 +201,7 @@ int main(void) {
         return 1;
     }
     for (v = 0; v < VARIANTS; v++) {
-        qsort(times[v], ROUNDS, sizeof(double), ascending);
+        sort_times(times[v], ROUNDS);
     }
     base = times[0][ROUNDS / 2];
     printf("%-52s %9s %9s %8s %12s\n", "one exchange of a 4-dimensional array", "median ns",

@@ -3,11 +3,12 @@
  * and with datatypes made by hand, for every message or once. Every way runs in every round.
  */
 #define _GNU_SOURCE
+#include "timing.h"
+
 #include <cai/mpi.h>
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 enum { ROUNDS = 41, EXCHANGES = 400, WAYS = 3, MOST = 66 };
 
@@ -15,12 +16,6 @@ static double cells[MOST][MOST][MOST];
 static int edge; /* cells of the layer's sides */
 static int axis; /* across the layer: 0 (rows in a plane), 1 (rows), 2 (single elements) */
 static MPI_Datatype once;
-
-static double now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
-}
 
 static double *first_of(int index) {
     int at[3] = {1, 1, 1};
@@ -73,11 +68,6 @@ static void with_cai(void) {
     if (cai_mpi_wait_all(2, requests, NULL) != CAI_OK) exit(1);
 }
 
-static int ascending(const void *a, const void *b) {
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 int main(int count, char **words) {
     static void (*const ways[WAYS])(void) = {with_once, with_each, with_cai};
     static const char *const names[WAYS] = {
@@ -104,7 +94,7 @@ int main(int count, char **words) {
             MPI_Type_free(&once);
             for (int way = 0; way < WAYS; ++way) {
                 char name[64];
-                qsort(times[way], ROUNDS, sizeof(double), ascending);
+                sort_times(times[way], ROUNDS);
                 snprintf(name, sizeof name, "%d x %d across axis %d: %s", edge, edge, axis,
                          names[way]);
                 printf("%-52s %9.0f %7.2fx\n", name, times[way][ROUNDS / 2],

@@ -7,13 +7,14 @@
  *     pingpong [bytes [rounds]]
  */
 #define _GNU_SOURCE
+#include "timing.h"
+
 #include <cai/cai.h>
 #include <cuda.h>
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #define OK(call)                                                                    \
     do {                                                                            \
@@ -59,17 +60,6 @@ static void with_library(int i) {
     OK(cai_array_consume_begin(&array, cai_inline_stream(second), CAI_ACCESS_READ, NULL));
     take();
     OK(cai_array_consume_end(&array, cai_inline_stream(second), CAI_ACCESS_READ, NULL));
-}
-
-static double now(void) {
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
-}
-
-static int ascending(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
 }
 
 static const struct {
@@ -118,11 +108,11 @@ int main(int count, char **words) {
                 ways[way].round(i);
             }
             OK(cuCtxSynchronize());
-            if (turn >= 0) seconds[way][turn] = (now() - start) / rounds;
+            if (turn >= 0) seconds[way][turn] = (now() - start) * 1e-9 / rounds;
         }
     }
     for (int way = 0; way < WAYS; ++way) {
-        qsort(seconds[way], TURNS, sizeof(double), ascending);
+        sort_times(seconds[way], TURNS);
     }
     printf("%zu bytes to and fro, %s\n", bytes, name);
     for (int way = 0; way < WAYS; ++way) {

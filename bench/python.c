@@ -8,12 +8,13 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
+#include "timing.h"
+
 #include <cai/cai.h>
 #include <dlfcn.h>
 #include <pthread.h>
 #include <sched.h>
 #include <string.h>
-#include <time.h>
 
 /* In python_pybind11.cpp. */
 int read_with_pybind11(PyObject *object);
@@ -22,12 +23,6 @@ static PyObject *n_interface, *n_shape, *n_typestr, *n_data, *n_strides, *n_stre
 
 /* The compiler must believe that what was read is used. */
 #define KEEP(pointer) __asm__ volatile("" : : "r"(pointer) : "memory")
-
-static double now(void) {
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec * 1e9 + (double)time.tv_nsec;
-}
 
 /* One way: what it works on, and what `prepare` made of that. */
 typedef struct way {

@@ -5,6 +5,8 @@
  * median of the rounds. Allocations are counted by standing in for malloc.
  */
 #define _GNU_SOURCE
+#include "timing.h"
+
 #include <cai/cai.h>
 
 #include <dlfcn.h>
@@ -12,7 +14,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum { ROUNDS = 41, MOST = 16 };
 static long times_per_round = 100000;
@@ -114,17 +115,6 @@ static const struct {
 };
 enum { VARIANTS = sizeof(variants) / sizeof(variants[0]) };
 
-static double now(void) {
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec * 1e9 + (double)time.tv_nsec;
-}
-
-static int ascending(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 int main(int count, char **words) {
     static double times[VARIANTS][ROUNDS];
     static const int64_t shape[1] = {1024};
@@ -193,7 +183,7 @@ int main(int count, char **words) {
     printf("%-58s %9s %9s  %s\n", count > 1 ? words[1] : "begin and end", "median ns", "least ns",
            "allocations");
     for (v = 0; v < VARIANTS; v++) {
-        qsort(times[v], ROUNDS, sizeof(double), ascending);
+        sort_times(times[v], ROUNDS);
         printf("%-58s %9.1f %9.1f %12lu\n", variants[v].name, times[v][ROUNDS / 2], times[v][0],
                allocated[v]);
     }
