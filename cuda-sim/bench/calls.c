@@ -1,21 +1,12 @@
 // What the simulated driver costs: for each operation enqueued, and how that grows with streams and
 // with the number of ranges that the checker remembers. Run once with CUDASIM_RACES=off and once
 // with it on.
+#include "../tests/ok.h"
+
 #include <cuda.h>
 #include <cudasim.h>
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <time.h>
-
-#define OK(call)                                                                     \
-    do {                                                                             \
-        const int result_ = (int)(call);                                             \
-        if (result_ != 0) {                                                          \
-            fprintf(stderr, "%s:%d: %s = %d\n", __FILE__, __LINE__, #call, result_); \
-            exit(2);                                                                 \
-        }                                                                            \
-    } while (0)
 
 enum { ROUNDS = 9, MOST = 1000 };
 

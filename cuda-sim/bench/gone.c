@@ -2,22 +2,13 @@
 // gone: by how much the process grew, and the time for each, for a quarter of them and for all. Run
 // once with CUDASIM_RACES=off and once with it on. Arguments: a title, the number of streams (a
 // tenth as many threads), and the seconds of the last part.
+#include "../tests/ok.h"
+
 #include <cuda.h>
 
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <sys/resource.h>
 #include <time.h>
-
-#define OK(call)                                                                     \
-    do {                                                                             \
-        const int result_ = (int)(call);                                             \
-        if (result_ != 0) {                                                          \
-            fprintf(stderr, "%s:%d: %s = %d\n", __FILE__, __LINE__, #call, result_); \
-            exit(2);                                                                 \
-        }                                                                            \
-    } while (0)
 
 enum { SIZE = 512, THREADS = 16 };
 

@@ -1,21 +1,12 @@
 /* A library that uses the driver while it is loaded, and waits: for its own threads, which use the
  * driver as well, for a stream and for a host function. With -DPROGRAM: a program that loads it,
  * and meanwhile enqueues work on other threads. */
+#include "ok.h"
+
 #include <cuda.h>
 
 #include <dlfcn.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-
-#define OK(call)                                                                     \
-    do {                                                                             \
-        const int result_ = (int)(call);                                             \
-        if (result_ != 0) {                                                          \
-            fprintf(stderr, "%s:%d: %s = %d\n", __FILE__, __LINE__, #call, result_); \
-            exit(2);                                                                 \
-        }                                                                            \
-    } while (0)
 
 enum { THREADS = 8 };
 

@@ -1,19 +1,10 @@
 // A conditional node that repeats its body until a kernel has run three times. What the body writes
 // is read behind the node or, with the argument `beside`, by an unordered node: a race. Prints how
 // often the kernel ran in each of two launches.
+#include "ok.h"
+
 #include <cuda.h>
 #include <cudasim.h>
-#include <stdio.h>
-#include <stdlib.h>
-
-#define CHECK(call)                                                   \
-    do {                                                              \
-        const int result = (int)(call);                               \
-        if (result != 0) {                                            \
-            fprintf(stderr, "%d: %s: %d\n", __LINE__, #call, result); \
-            exit(2);                                                  \
-        }                                                             \
-    } while (0)
 
 enum { N = 64 };
 
@@ -34,31 +25,31 @@ int main(int argc, char **argv) {
     CUstream a, c;
     CUdeviceptr p, q;
     CUgraph graph;
-    CHECK(cuInit(0));
-    CHECK(cuDevicePrimaryCtxRetain(&context, 0));
-    CHECK(cuCtxSetCurrent(context));
-    CHECK(cuStreamCreate(&a, CU_STREAM_NON_BLOCKING));
-    CHECK(cuStreamCreate(&c, CU_STREAM_NON_BLOCKING));
-    CHECK(cuMemAlloc(&p, N));
-    CHECK(cuMemAlloc(&q, N));
-    CHECK(cuGraphCreate(&graph, 0));
+    OK(cuInit(0));
+    OK(cuDevicePrimaryCtxRetain(&context, 0));
+    OK(cuCtxSetCurrent(context));
+    OK(cuStreamCreate(&a, CU_STREAM_NON_BLOCKING));
+    OK(cuStreamCreate(&c, CU_STREAM_NON_BLOCKING));
+    OK(cuMemAlloc(&p, N));
+    OK(cuMemAlloc(&q, N));
+    OK(cuGraphCreate(&graph, 0));
 
     int runs = 0;
     struct loop loop = {.runs = &runs};
-    CHECK(cuGraphConditionalHandleCreate(&loop.handle, graph, context, 1,
-                                         CU_GRAPH_COND_ASSIGN_DEFAULT));
+    OK(cuGraphConditionalHandleCreate(&loop.handle, graph, context, 1,
+                                      CU_GRAPH_COND_ASSIGN_DEFAULT));
     CUgraphNodeParams params = {.type = CU_GRAPH_NODE_TYPE_CONDITIONAL};
     params.conditional.handle = loop.handle;
     params.conditional.type = CU_GRAPH_COND_TYPE_WHILE;
     params.conditional.size = 1;
     params.conditional.ctx = context;
     CUgraphNode node, reader;
-    CHECK(cuGraphAddNode(&node, graph, NULL, NULL, 0, &params));
+    OK(cuGraphAddNode(&node, graph, NULL, NULL, 0, &params));
     CUgraph body = params.conditional.phGraph_out[0];
     const cudasim_access writes = {.address = p, .nbytes = N, .mode = CUDASIM_WRITE};
-    CHECK(cuStreamBeginCaptureToGraph(c, body, NULL, NULL, 0, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
-    CHECK(cudasim_launch(c, "count", count_to_three, &loop, sizeof loop, &writes, 1));
-    CHECK(cuStreamEndCapture(c, &body));
+    OK(cuStreamBeginCaptureToGraph(c, body, NULL, NULL, 0, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+    OK(cudasim_launch(c, "count", count_to_three, &loop, sizeof loop, &writes, 1));
+    OK(cuStreamEndCapture(c, &body));
     const CUDA_MEMCPY3D copy = {.srcMemoryType = CU_MEMORYTYPE_DEVICE,
                                 .srcDevice = p,
                                 .dstMemoryType = CU_MEMORYTYPE_DEVICE,
@@ -66,15 +57,15 @@ int main(int argc, char **argv) {
                                 .WidthInBytes = N,
                                 .Height = 1,
                                 .Depth = 1};
-    CHECK(cuGraphAddMemcpyNode(&reader, graph, &node, argc < 2, &copy, context));
+    OK(cuGraphAddMemcpyNode(&reader, graph, &node, argc < 2, &copy, context));
 
     CUgraphExec exec;
-    CHECK(cuGraphInstantiate(&exec, graph, 0));
-    CHECK(cuGraphDestroy(graph));
+    OK(cuGraphInstantiate(&exec, graph, 0));
+    OK(cuGraphDestroy(graph));
     for (int i = 0; i < 2; ++i) {
         runs = 0;
-        CHECK(cuGraphLaunch(exec, a));
-        CHECK(cuStreamSynchronize(a));
+        OK(cuGraphLaunch(exec, a));
+        OK(cuStreamSynchronize(a));
         printf("%d\n", runs);
     }
     return 0;

@@ -2,24 +2,15 @@
 // nothing may deadlock, and memory may not grow with the number of operations.
 //
 //     stress [threads streams operations]
+#include "ok.h"
+
 #include <cuda.h>
 #include <cudasim.h>
 
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-
-#define OK(call)                                                                     \
-    do {                                                                             \
-        const int result_ = (int)(call);                                             \
-        if (result_ != 0) {                                                          \
-            fprintf(stderr, "%s:%d: %s = %d\n", __FILE__, __LINE__, #call, result_); \
-            exit(2);                                                                 \
-        }                                                                            \
-    } while (0)
 
 enum { MOST_STREAMS = 64, BYTES = 64 };
 
