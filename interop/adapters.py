@@ -157,8 +157,9 @@ class CuPy(OnDevice):
     deviceless = {"default", "dictionary"}
     # It divides strides by the size of an element without a sign.
     refuses = refusals(
-        (["dlpack"], BACKWARDS, ValueError), (["asarray"], ["mask"], ValueError), (["from_dlpack"], ["mask"], BufferError)
-    )
+        (["dlpack"], BACKWARDS, ValueError), (["asarray"], ["mask"], ValueError),
+        (["from_dlpack"], ["mask"], BufferError),
+    )  # fmt: skip
     ignores = {("asarray", "read-only"), ("from_dlpack", "read-only")}
     current = {"default", "dictionary"}
     waits = {"asarray", "from_dlpack"}

@@ -1,4 +1,4 @@
-"""cai/torch.h beyond test_exchange.py: what it refuses, references, devices, a build for ROCm."""
+"""cai/torch.h alone: tensors that it refuses, references, devices, the page about it."""
 
 import ctypes as c
 import gc
@@ -19,38 +19,10 @@ from torch_header import ROOT, STATUS
 import cai_ctypes as T
 import cai_python as P
 
-ROCM = 10
-
-
-@pytest.fixture(scope="module")
-def newest():
-    return torch_header.build("2.15")
-
 
 @pytest.fixture(scope="module", params=["2.11", "2.15"])
 def library(request):
     return torch_header.build(request.param)
-
-
-@pytest.fixture(scope="module")
-def rocm(tmp_path_factory):
-    """As for a PyTorch of ROCm: its streams are HIP's, for which those of the simulated driver stand."""
-    folder = tmp_path_factory.mktemp("rocm")
-    driver = re.search(r"/\S*/libcuda\.so\S*", pathlib.Path("/proc/self/maps").read_text())[0]
-    command = ["gcc", "-std=gnu11", "-w", "-shared", "-fPIC", "-DHIP", ROOT / "capi-tests/sync/shim.c",
-               ROOT / "capi-tests/sync/hip_on_cuda.c", "-isystem", torch_header.FOLDER.parent / "nvidia/cu13/include", "-o", folder / "libhip.so",
-               driver, "-ldl"]  # fmt: skip
-    subprocess.run([str(a) for a in command], check=True)
-    os.environ["CAI_HIP_DRIVER"] = str(folder / "libhip.so")
-    yield torch_header.build("rocm")
-    del os.environ["CAI_HIP_DRIVER"]
-
-
-@pytest.fixture(params=["cpu", "cuda"])
-def device(request):
-    yield request.param
-    if request.param == "cuda":
-        torch.cuda.synchronize()
 
 
 def refused(function, *arguments):
@@ -83,28 +55,12 @@ def test_tensors_that_are_refused(library):
         assert STATUS[function(c.byref(T.new_array()), c.byref(library.error))] == "NULL_ARGUMENT"
 
 
-def test_arrays_that_are_refused(library):
+def test_devices_and_strides_that_are_refused(library):
     memory = torch.zeros(3, 4)
-
-    def give(access=1, shape=(3, 4), dtype="<f4", device=(P.CPU, 0), **options):
-        with make(shape, dtype, memory.data_ptr(), device=device, **options) as array:
-            result = refused(library.give, array, access)
-        assert array.counted.gone == 1
-        return result
-
-    assert give(dtype=">f4") == ("CONVERT_BYTE_ORDER", "typestr")
-    assert give(dtype="|V4") == ("CONVERT_TYPE", "typestr")
-    assert give(dtype="<M8[s]", shape=(3, 2)) == ("CONVERT_TYPE", "typestr")
-    assert give(dtype="|S4") == ("CONVERT_TYPE", "typestr")
-    assert give(strides=(6, 4)) == ("CONVERT_STRIDES", "strides")
-    assert give(strides=(16, -4)) == ("CONVERT_STRIDES", "strides")
-    assert give(access=2, readonly=True)[0] == "READONLY"
-    assert give(access=0)[0] == "ARGUMENT"
-    assert give(device=(P.ONEAPI, 0)) == ("CONVERT_DEVICE", "device.type")
-    assert give(device=(P.CUDA_HOST, 0)) == ("CONVERT_DEVICE", "device.type")
-    mask = make((3, 4), "|b1", memory.data_ptr(), device=(P.CPU, 0))
-    assert give(mask=mask) == ("CONVERT_MASK", "mask")
-    mask.release()
+    with make((3, 4), "<f4", memory.data_ptr(), device=(P.CUDA_HOST, 0)) as array:
+        assert refused(library.give, array) == ("CONVERT_DEVICE", "device.type")
+    with make((3, 4), "<f4", memory.data_ptr() + 12, (16, -4), device=(P.CPU, 0)) as array:
+        assert refused(library.give, array) == ("CONVERT_STRIDES", "strides")
 
 
 def test_an_array_without_an_owner(library):
@@ -149,39 +105,6 @@ def test_the_array_keeps_the_tensor(library):
     back = library.give(taken)
     taken.release()
     assert back.sum() == 499500
-
-
-def test_the_tensor_keeps_the_array(library):
-    memory = torch.arange(6)
-    with make((6,), "<i8", memory.data_ptr(), device=(P.CPU, 0)) as array:
-        tensor = library.give(array)
-    part = tensor[2:4]
-    del tensor
-    gc.collect()
-    assert array.counted.gone == 0 and part.tolist() == [2, 3]
-    del part
-    gc.collect()
-    assert array.counted.gone == 1
-
-
-def test_read_only_arrays_may_be_read(library):
-    memory = torch.arange(6)
-    with make((6,), "<i8", memory.data_ptr(), device=(P.CPU, 0), readonly=True) as array:
-        assert library.give(array, 1).tolist() == memory.tolist()
-    gc.collect()
-    assert array.counted.gone == 1
-
-
-@pytest.mark.parametrize("shape", [(0,), (3, 0, 2)])
-def test_arrays_without_elements(library, device, shape):
-    """PyTorch calls no deleter for memory at NULL."""
-    where = {"device": (P.CPU, 0)} if device == "cpu" else {"device": (P.CUDA, 0), "stream": P.STREAM_LEGACY}
-    with make(shape, "<f4", **where) as array:
-        tensor = library.give(array)
-    assert tensor.shape == shape and tensor.device.type == device
-    del tensor
-    gc.collect()
-    assert array.counted.gone == 1
 
 
 def test_strides_that_are_not_used(library):
@@ -244,49 +167,12 @@ def test_the_stream_of_a_device(library):
         assert library.c.stream_of(0, c.byref(found)) == 0 and found.value == stream.cuda_stream
 
 
-def test_a_build_for_rocm(rocm, newest):
-    tensor = torch.zeros(3, 4, device="cuda")
-    with rocm.look(tensor) as taken:
-        assert taken.device == (ROCM, 0) and taken.stream == P.STREAM_LEGACY
-        assert rocm.give(taken).data_ptr() == tensor.data_ptr()
-        assert refused(newest.give, taken) == ("CONVERT_DEVICE", "device.type")
-    with newest.look(tensor) as taken:
-        assert refused(rocm.give, taken) == ("CONVERT_DEVICE", "device.type")
-
-
 def test_a_device_that_is_not_known(library):
     tensor = torch.zeros(4, device="cuda")
     with make((4,), "<f4", tensor.data_ptr(), device=(P.UNKNOWN, 0)) as array:
         assert library.give(array).device == tensor.device
     with make((0,), "<f4", device=(P.UNKNOWN, 0)) as array:
         assert library.give(array).device == tensor.device
-
-
-@pytest.mark.parametrize("ends", [True, False])
-@pytest.mark.parametrize("device", [P.CUDA, ROCM])
-def test_order(request, simulator, device, ends):
-    """The tensor's stream waits for the array's, the memory is kept while it works, and the array's then waits for it."""
-    library = request.getfixturevalue("rocm" if device == ROCM else "newest")
-    memory, read = torch.empty(1024, device="cuda"), torch.empty(1024, device="cuda")
-    first, second = torch.cuda.Stream(), torch.cuda.Stream()
-    torch.cuda.synchronize()
-    with torch.cuda.stream(first):
-        memory.zero_()
-    with make((1024,), "<f4", memory.data_ptr(), stream=first.cuda_stream, device=(device, 0)) as array:
-        with torch.cuda.stream(second):
-            tensor = library.give(array)
-            read.copy_(tensor)
-            if ends:
-                tensor = None  # otherwise its release, which waits for the work, may order the streams
-                error = T.Error()
-                assert P.held.cai_array_consume_end(c.byref(array.array), second.cuda_stream, 3, c.byref(error)) == 0
-    with torch.cuda.stream(first):
-        memory.zero_()
-    torch.cuda.synchronize()
-    del tensor
-    P.soon(lambda: array.counted.gone == 1)
-    assert array.counted.gone == 1
-    assert (simulator.take_report()[0] > 0) == (not ends)
 
 
 def sample():

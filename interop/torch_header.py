@@ -44,6 +44,18 @@ class Library:
         self.checked(self.c.to_torch(c.byref(array.array), access, c.byref(made), c.byref(self.error)))
         return P.adopt(made)
 
+    def end(self, array, stream):
+        status = P.held.cai_array_consume_end(c.byref(array.array), c.c_uint64(stream), 3, c.byref(self.error))
+        assert status == 0, self.error.message
+
+    @staticmethod
+    def as_torch(tensor):
+        return tensor
+
+    @staticmethod
+    def current(stream):
+        return torch.cuda.stream(stream)
+
 
 def compiled(source, folder, *more):
     """Under the simulator, which preloads libraries that are not for compilers."""

@@ -8,7 +8,7 @@ from mpi4py import MPI
 
 import cai_python as P
 from cai_python import give, make, take
-from host_arrays import OnlyDictionary, out
+from host_arrays import out
 
 
 def exchange(source, target):

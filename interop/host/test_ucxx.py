@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import ucxx
 from cai_python import give, make
-from host_arrays import OnlyDictionary, out
+from host_arrays import out
 from ucxx._lib.arr import Array
 
 

@@ -1,0 +1,76 @@
+"""cai/tvm_ffi.h in a module of Apache TVM FFI."""
+
+import contextlib
+import ctypes as c
+import functools
+import pathlib
+import subprocess
+import tempfile
+
+import torch
+import tvm_ffi
+from tvm_ffi import libinfo
+
+import cai_ctypes as T
+import cai_python as P
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+STRICT = "-Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror".split()
+STATUS = {number: name for name, number in P.ERRORS.items()}
+
+
+class Seen(c.Structure):
+    _fields_ = [("array", T.Array), ("shape", c.c_int64 * 8), ("strides", c.c_int64 * 8), ("error", T.Error),
+                ("borrowed", c.c_int32)]  # fmt: skip
+
+
+class Library:
+    def __init__(self, path):
+        self.module = tvm_ffi.load_module(str(path))
+        self.last = Seen.in_dll(c.CDLL(str(path)), "last")
+
+    def __getattr__(self, name):
+        """A function of the module, whose refusals are those of cai/torch.h."""
+        function = getattr(self.module, name)
+
+        def call(*arguments):
+            try:
+                return function(*arguments)
+            except ValueError as raised:
+                error = self.last.error
+                assert error.message.decode() in str(raised)
+                raise BufferError(STATUS[error.code], error.field.decode()) from None
+
+        return call
+
+    def give(self, array, access=3):
+        return self.__getattr__("give")(c.addressof(array.array), access)
+
+    def end(self, array, stream):
+        self.__getattr__("end")(c.addressof(array.array), 3)
+
+    @staticmethod
+    def as_torch(tensor):
+        return torch.from_dlpack(tensor)
+
+    @staticmethod
+    @contextlib.contextmanager
+    def current(stream):
+        with torch.cuda.stream(stream), tvm_ffi.use_torch_stream():
+            yield
+
+
+def compiled(source, folder):
+    (folder / "libcai.so.1").symlink_to(P.LIBRARY)
+    made, tvm = folder / f"{source.stem}.so", pathlib.Path(libinfo.find_libtvm_ffi())
+    include = [libinfo.find_include_path(), "-isystem", libinfo.find_dlpack_include_path()]
+    command = ["g++", "-std=c++17", *STRICT, "-fPIC", "-shared", "-I", ROOT / "include", "-isystem", *include,
+               source, P.LIBRARY, tvm, f"-Wl,-rpath,{folder}:{tvm.parent}", "-o", made]  # fmt: skip
+    subprocess.run([str(word) for word in command], check=True)
+    return made
+
+
+@functools.cache
+def build():
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="cai-tvm-"))
+    return Library(compiled(ROOT / "interop/frameworks/tvm_ffi.cpp", folder))
