@@ -104,6 +104,10 @@ class Library:
     def type_of(self, array):
         return str(np.dtype(array.dtype))
 
+    def is_where_it_was(self, array):
+        """On the adapter's device, where the library says so."""
+        return True
+
     def settle(self):
         pass
 
@@ -330,6 +334,9 @@ class Torch(Library):
     def type_of(self, array):
         return str(array.dtype).partition(".")[2]
 
+    def is_where_it_was(self, array):
+        return array.device.type == self.where and (array.device.index or 0) == 0
+
 
 class TorchOnDevice(Torch, OnDevice):
     name = "torch on the device"
@@ -404,6 +411,9 @@ class CudaCore(OnDevice):
 
     def type_of(self, array):
         return array.dtype.name
+
+    def is_where_it_was(self, array):
+        return array.device_id == 0 and array.is_device_accessible
 
     def readonly(self, array, way=None):
         return array.readonly

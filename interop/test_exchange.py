@@ -111,7 +111,7 @@ def exchange(library, way, back, layout, name):
                 library.back(back, taken)
             return
         theirs = library.back(back, taken)
-    assert tuple(theirs.shape) == model.shape and library.type_of(theirs) == name
+    assert tuple(theirs.shape) == model.shape and library.type_of(theirs) == name and library.is_where_it_was(theirs)
     if back not in library.copies:
         assert steps(model.shape, library.strides(theirs), size) == steps(model.shape, model.strides, size)
         assert not model.size or library.address(theirs) == place[0]
@@ -159,6 +159,9 @@ def test_object_dropped_first(library, way, back):
         taken.release(P.free)
     else:
         assert library.values(theirs) is None or (library.values(theirs) == WHOLE).all()
+        if "default" in library.ways:
+            with library.take("default", theirs) as again:
+                assert back in library.copies or again.data == address
     del theirs
     gc.collect()
     assert P.soon(lambda: taken.counted.gone == 1 if way == "made" else alive() is None or alive() is library)
