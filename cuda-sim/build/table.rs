@@ -1,90 +1,116 @@
-//! The driver's functions, for the build scripts: which there are, and which the sources define.
+//! The table of the driver's functions, `entry_points.txt`, for the build scripts.
+//!
+//! A row has the name, the version since which it has this form, and the symbol. Functions that
+//! the simulator, the checker beside a real driver or the runtime library has also state, once for
+//! each symbol: the module of `core/src/api`, or `-`; what the checker does, `follows`, `own` or
+//! `passes`; and the types of the arguments, as the runtime library declares them in C. Twins of
+//! another default stream (`_ptsz`, `_ptds`) are as the function whose twins they are.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-/// A function: name, version since which it has this form, symbol.
+/// A row: name, version since which it has this form, symbol.
 pub type Row = (String, u32, String);
 
-pub fn rows(path: &str) -> Vec<Row> {
-    println!("cargo:rerun-if-changed={path}");
-    let row = |line: &str| {
-        let mut words = line.split(' ').map(str::to_owned);
-        let mut word = || words.next().expect("name, version, symbol");
-        (word(), word().parse().expect("a version"), word())
-    };
-    fs::read_to_string(path).unwrap().lines().map(row).collect()
+#[derive(Clone, Default)]
+pub struct Function {
+    /// The module of `cudasim_core::api` that defines it, if it is simulated.
+    pub module: Option<String>,
+    pub checker: Checker,
+    arguments: Vec<String>,
 }
 
-/// A function that the sources define: its module and arguments.
-pub struct Defined {
-    pub module: String,
-    /// Names and types. Empty for a row of a table of similar functions.
-    arguments: Vec<(String, String)>,
+/// What the checker beside a real driver does with a function.
+#[derive(Clone, Copy, Default, PartialEq)]
+pub enum Checker {
+    /// Jumps into the real driver.
+    #[default]
+    Passes,
+    /// Calls the function of `cudasim_core::api`, which calls the real driver, then reports.
+    Follows,
+    /// Has a function of its own in `shadow/src`.
+    Own,
 }
 
-/// Returns the functions of the driver that the sources in a folder define. A definition is `fn
-/// cuName(` or, with its twin of another default stream, `fn cuName / cuName_ptsz(`; tables have
-/// `cuName,`.
-pub fn defined(folder: &str) -> BTreeMap<String, Defined> {
-    println!("cargo:rerun-if-changed={folder}");
-    let mut found = BTreeMap::new();
-    for entry in fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        let module = path.file_stem().unwrap().to_str().unwrap().to_owned();
-        let source = fs::read_to_string(&path).unwrap();
-        let mut at = 0;
-        for line in source.split_inclusive('\n') {
-            let rest = &source[at..];
-            at += line.len();
-            let rest = rest.trim_start().trim_start_matches("pub extern \"C\" ");
-            let (names, arguments) = match rest.strip_prefix("fn ") {
-                Some(rest) => {
-                    let (names, rest) = rest.split_once('(').unwrap();
-                    (names, rest.split(')').next().unwrap())
-                }
-                None => (line.trim_start().split(',').next().unwrap(), ""),
-            };
-            if !names.starts_with("cu") {
-                continue;
-            }
-            let argument = |text: &str| {
-                let (name, r#type) = text.split_once(':')?;
-                Some((name.trim().to_owned(), r#type.trim().to_owned()))
-            };
-            let arguments: Vec<_> = arguments.split(',').filter_map(argument).collect();
-            for name in names.split(" / ") {
-                let defined = Defined { module: module.clone(), arguments: arguments.clone() };
-                found.insert(name.to_owned(), defined);
-            }
-        }
-    }
-    found
-}
-
-/// Returns the definition of an exported function that calls the one of `cudasim_core::api`. The
-/// types that its arguments point to are private there and not needed here.
-pub fn exported(symbol: &str, function: &Defined) -> String {
-    let path = format!("cudasim_core::api::{}", function.module);
-    let (mut declared, mut passed) = (Vec::new(), Vec::new());
-    for (name, r#type) in &function.arguments {
-        let (r#type, cast) = match r#type.as_str() {
-            text if text.starts_with("*mut ") => ("*mut std::ffi::c_void".to_owned(), ".cast()"),
-            text if text.starts_with("*const ") => {
-                ("*const std::ffi::c_void".to_owned(), ".cast()")
-            }
-            "u8" | "u16" | "u32" | "u64" | "i32" | "usize" => (r#type.clone(), ""),
-            _ => (format!("{path}::{}", r#type), ""),
+/// Returns the rows, and the functions by their symbols.
+pub fn read() -> (Vec<Row>, BTreeMap<String, Function>) {
+    const PATH: &str = "../entry_points.txt";
+    println!("cargo:rerun-if-changed=build.rs");
+    println!("cargo:rerun-if-changed=../build/table.rs");
+    println!("cargo:rerun-if-changed={PATH}");
+    let text = fs::read_to_string(PATH).unwrap();
+    let (mut rows, mut functions) = (Vec::new(), BTreeMap::<String, Function>::new());
+    for line in text.lines() {
+        let (words, arguments) = line.split_once(" (").unwrap_or((line, ")"));
+        let words: Vec<&str> = words.split(' ').collect();
+        let [name, version, symbol, columns @ ..] = &words[..] else {
+            panic!("entry_points.txt: expected name, version, symbol, found {line}")
         };
-        declared.push(format!("{name}: {}", r#type));
-        passed.push(format!("{name}{cast}"));
+        rows.push(((*name).to_owned(), version.parse().expect("a version"), (*symbol).to_owned()));
+        let function = functions.entry((*symbol).to_owned()).or_default();
+        let [module, checker] = columns else { continue };
+        let arguments = arguments.strip_suffix(')').expect("arguments in parentheses").split(", ");
+        *function = Function {
+            module: (*module != "-").then(|| (*module).to_owned()),
+            checker: match *checker {
+                "passes" => Checker::Passes,
+                "follows" => Checker::Follows,
+                "own" => Checker::Own,
+                other => panic!("entry_points.txt: expected follows, own or passes, found {other}"),
+            },
+            arguments: arguments.filter(|r#type| !r#type.is_empty()).map(str::to_owned).collect(),
+        };
     }
-    let (declared, passed) = (declared.join(", "), passed.join(", "));
-    format!(
-        "#[unsafe(no_mangle)] pub extern \"C\" fn {symbol}({declared}) -> i32 {{\n    \
-         {path}::{symbol}({passed})\n}}\n"
-    )
+    let twins: Vec<_> =
+        functions.keys().filter_map(|twin| Some((twin.clone(), base(twin)?.to_owned()))).collect();
+    for (twin, base) in twins {
+        functions.insert(twin, functions[&base].clone());
+    }
+    (rows, functions)
+}
+
+/// Returns the function of which this one is the twin of another default stream.
+fn base(symbol: &str) -> Option<&str> {
+    symbol.strip_suffix("_ptsz").or_else(|| symbol.strip_suffix("_ptds"))
+}
+
+/// Returns the Rust type that is passed as a type of C. The types that pointers point to are private
+/// to `cudasim_core::api`, and not needed here.
+fn rust_type(r#type: &str) -> &str {
+    match r#type {
+        "unsigned char" => "u8",
+        "unsigned short" => "u16",
+        "unsigned" => "u32",
+        "unsigned long long" => "u64",
+        "int" | "CUdevice" => "i32",
+        "size_t" => "usize",
+        "struct ipc_handle" => "cudasim_core::api::ipc::IpcHandle",
+        // Two numbers of 32 bits.
+        "struct memory_location" => "u64",
+        "host_function" | "driver_callback" => "*mut std::ffi::c_void",
+        pointer if pointer.ends_with('*') => "*mut std::ffi::c_void",
+        handle if handle.starts_with("CU") => "u64",
+        other => panic!("entry_points.txt: unknown type {other}"),
+    }
+}
+
+impl Function {
+    /// Returns the definition of an exported function that calls the one of `cudasim_core::api`. It
+    /// compiles only if that has the arguments that the table states.
+    pub fn exported(&self, symbol: &str) -> String {
+        let module = self.module.as_ref().expect("a simulated function");
+        let (mut declared, mut passed) = (String::new(), String::new());
+        for (at, r#type) in self.arguments.iter().enumerate() {
+            let r#type = rust_type(r#type);
+            declared += &format!("a{at}: {type}, ");
+            passed += &format!("a{at}{}, ", if r#type.starts_with('*') { " as _" } else { "" });
+        }
+        format!(
+            "#[unsafe(no_mangle)] pub extern \"C\" fn {symbol}({declared}) -> i32 {{\n    \
+             cudasim_core::api::{module}::{symbol}({passed})\n}}\n"
+        )
+    }
 }
 
 /// Writes a generated file for `include!`.

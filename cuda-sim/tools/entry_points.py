@@ -1,6 +1,7 @@
-"""Writes entry_points.txt: the functions of the driver, their versions and their symbols.
+"""Renews entry_points.txt: the functions of the driver, their versions and their symbols. The other columns, which
+build/table.rs describes, remain as they are.
 
-    python3 tools/entry_points.py CUDA_INCLUDE [CUDA_INCLUDE ...] > entry_points.txt
+    python3 tools/entry_points.py CUDA_INCLUDE [CUDA_INCLUDE ...]
 
 Each CUDA_INCLUDE is a folder with NVIDIA's cuda.h, cudaTypedefs.h, and those of graphics libraries;
 functions of several releases add up.
@@ -11,7 +12,15 @@ import re
 import sys
 
 
+TABLE = pathlib.Path(__file__).parents[1] / "entry_points.txt"
+
+
 def main():
+    columns = {}  # name, version, symbol -> the rest of the row
+    for line in TABLE.read_text().splitlines():
+        *key, rest = (line + " ").split(" ", 3)
+        columns[" ".join(key)] = rest.strip()
+    rows = []
     versions = {}  # name -> set of versions
     twins = {}  # name -> (suffix, set of versions)
     declared = set()
@@ -42,12 +51,15 @@ def main():
         # One symbol a version; where the typedefs leave old versions out, the newest ones match.
         pairs = list(zip(reversed(known), reversed(symbols)))[::-1]
         for version, symbol in pairs:
-            print(name, version, symbol)
+            rows.append(f"{name} {version} {symbol}")
         if name in twins:
             suffix, since = twins[name]
             for version in sorted(since):
                 of = [symbol for first, symbol in pairs if first <= version]
-                print(name, version, f"{(of or [symbols[0]])[-1]}_{suffix}")
+                rows.append(f"{name} {version} {(of or [symbols[0]])[-1]}_{suffix}")
+    if gone := [row for row, rest in columns.items() if rest and row not in rows]:
+        sys.exit(f"these functions are gone, with what the table states about them: {gone}")
+    TABLE.write_text("".join(f"{row} {columns.get(row, '')}".rstrip() + "\n" for row in rows))
 
 
 main()

@@ -532,29 +532,3 @@ API cudaError_t ASYNC(cudaGetDriverEntryPoint)(const char *symbol, void **functi
     return ASYNC(cudaGetDriverEntryPointByVersion)(symbol, function, RUNTIME_VERSION, flags,
                                                    status);
 }
-
-/* Not here: arrays, semaphores of other APIs, resources of green contexts, and the newest variants.
- */
-
-NOT_SUPPORTED(SYNC(cudaMemcpy2DArrayToArray))
-NOT_SUPPORTED(SYNC(cudaMemcpy2DFromArray))
-NOT_SUPPORTED(SYNC(cudaMemcpy2DToArray))
-NOT_SUPPORTED(SYNC(cudaMemcpyArrayToArray))
-NOT_SUPPORTED(SYNC(cudaMemcpyFromArray))
-NOT_SUPPORTED(SYNC(cudaMemcpyToArray))
-NOT_SUPPORTED(ASYNC(cudaMemcpy2DFromArrayAsync))
-NOT_SUPPORTED(ASYNC(cudaMemcpy2DToArrayAsync))
-NOT_SUPPORTED(ASYNC(cudaMemcpyFromArrayAsync))
-NOT_SUPPORTED(ASYNC(cudaMemcpyToArrayAsync))
-NOT_SUPPORTED(ASYNC(cudaMemcpy3DBatchAsync))
-NOT_SUPPORTED(ASYNC(cudaSignalExternalSemaphoresAsync))
-NOT_SUPPORTED(ASYNC(cudaWaitExternalSemaphoresAsync))
-#if CUDART_MAJOR == 12
-NOT_SUPPORTED(ASYNC(cudaSignalExternalSemaphoresAsync_v2))
-NOT_SUPPORTED(ASYNC(cudaWaitExternalSemaphoresAsync_v2))
-#else
-NOT_SUPPORTED(ASYNC(cudaMemcpyWithAttributesAsync))
-NOT_SUPPORTED(ASYNC(cudaMemcpy3DWithAttributesAsync))
-NOT_SUPPORTED(ASYNC(cudaStreamBeginRecaptureToGraph))
-NOT_SUPPORTED(ASYNC(cudaStreamGetDevResource))
-#endif

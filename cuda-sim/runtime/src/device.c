@@ -335,6 +335,16 @@ API cudaError_t cudaThreadSetLimit(int limit, size_t value) {
 }
 API cudaError_t cudaThreadGetCacheConfig(int *config) { return cudaDeviceGetCacheConfig(config); }
 API cudaError_t cudaThreadSetCacheConfig(int config) { return cudaDeviceSetCacheConfig(config); }
+
+/* From GPUs without doubles: nothing to convert. */
+API cudaError_t cudaSetDoubleForDevice(double *value) {
+    (void)value;
+    return cudaSuccess;
+}
+API cudaError_t cudaSetDoubleForHost(double *value) {
+    (void)value;
+    return cudaSuccess;
+}
 #endif
 
 /* Profiling is never on, so that there is nothing to start and stop. */

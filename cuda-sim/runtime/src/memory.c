@@ -246,3 +246,12 @@ cudaError_t describe_copy3d_peer(struct driver_memcpy3d *out, const struct memcp
     cudaError_t error = primary_context(copy->src_device, &out->src_context);
     return error != cudaSuccess ? error : primary_context(copy->dst_device, &out->dst_context);
 }
+
+struct channel_description {
+    int x, y, z, w, kind;
+};
+
+/* There are no arrays, but programs describe their elements all the same. */
+API struct channel_description cudaCreateChannelDesc(int x, int y, int z, int w, int kind) {
+    return (struct channel_description){x, y, z, w, kind};
+}

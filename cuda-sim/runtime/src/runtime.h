@@ -20,13 +20,15 @@ enum {
 #undef ERROR
 };
 
-/* The driver's functions. A function that this driver lacks is NULL: CALL returns
- * cudaErrorNotSupported for it.
+/* The driver's functions, of ../../entry_points.txt. A function that this driver lacks is NULL:
+ * CALL returns cudaErrorNotSupported for it.
  */
 struct driver {
+#define CUdeviceptr const void *
 #define DRIVER_FUNCTION(name, parameters) int(*name) parameters;
 #include "driver_functions.h"
 #undef DRIVER_FUNCTION
+#undef CUdeviceptr
 };
 extern struct driver driver;
 
@@ -69,8 +71,8 @@ void end_sticky_errors(void);
         return record(CALL call);           \
     }
 
-/* A function that this library does not have. It reads no argument, so that its parameters need no
- * declaration. */
+/* A function that this library does not have, one that exports.txt marks. It reads no argument, so
+ * that its parameters need no declaration. */
 #define NOT_SUPPORTED(name) \
     API cudaError_t name(void) { return record(cudaErrorNotSupported); }
 

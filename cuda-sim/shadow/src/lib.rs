@@ -3,8 +3,8 @@
 //! difference.
 //!
 //! `real` finds the driver. `init`, `waits`, `ends`, `host`, `kernels`, `graphs`, `green` and
-//! `memory` have the functions that need more than a report afterwards; all others are in
-//! `followed.txt` or are not followed.
+//! `memory` have the functions that need more than a report afterwards; for all others,
+//! `entry_points.txt` states whether they are followed.
 //!
 //! - An object that begins is reported after the call; one that ends is set aside before it. In
 //!   between, another thread may receive the same address or handle.

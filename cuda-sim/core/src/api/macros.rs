@@ -8,7 +8,8 @@
 /// Beside a real driver, each calls the function of that and then runs the body for the checker. If
 /// the first argument receives a handle or an address, the real one names what the body creates.
 ///
-/// The functions are exported by the front ends, whose build scripts read these definitions.
+/// The functions are exported by the front ends, for which `entry_points.txt` states the module and
+/// the arguments of each.
 macro_rules! api {
     () => {};
     (
