@@ -57,22 +57,10 @@ passed_on! {
         free("cuMemFree", 1, at(address), || real(address), |sim, _| memory::free(sim, address))
     }
     fn cuMemFreeHost(address: u64) |real| {
-        free(
-            "cuMemFreeHost",
-            1,
-            at(address),
-            || real(address),
-            |sim, _| memory::end(sim, address, "cuMemFreeHost"),
-        )
+        free("cuMemFreeHost", 1, at(address), || real(address), |sim, _| memory::end(sim, address, "cuMemFreeHost"))
     }
     fn cuMemHostUnregister(address: u64) |real| {
-        free(
-            "cuMemHostUnregister",
-            1,
-            of_host(address),
-            || real(address),
-            |sim, _| memory::unregister(sim, address),
-        )
+        free("cuMemHostUnregister", 1, of_host(address), || real(address), |sim, _| memory::unregister(sim, address))
     }
     fn cuMemFreeAsync / cuMemFreeAsync_ptsz(address: u64, stream: u64) |real, default| {
         free(

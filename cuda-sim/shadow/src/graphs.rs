@@ -79,10 +79,7 @@ fn added(result: i32, kind: *const i32) -> i32 {
 }
 
 passed_on! {
-    fn cuStreamEndCapture / cuStreamEndCapture_ptsz(
-        stream: u64,
-        graph: *mut u64,
-    ) |real, default| {
+    fn cuStreamEndCapture / cuStreamEndCapture_ptsz(stream: u64, graph: *mut u64) |real, default| {
         let result = outside(|| real(stream, graph));
         notify("cuStreamEndCapture", default, 0, |sim, default| {
             end_capture(sim, stream, default, result, graph)
@@ -103,10 +100,7 @@ passed_on! {
             capture::begin(sim, core, mode, None)
         })
     }
-    fn cuStreamBeginCaptureToCig / cuStreamBeginCaptureToCig_ptsz(
-        stream: u64,
-        params: *const u64,
-    ) |real, default| {
+    fn cuStreamBeginCaptureToCig / cuStreamBeginCaptureToCig_ptsz(stream: u64, params: *const u64) |real, default| {
         follow(
             "cuStreamBeginCaptureToCig",
             default,
@@ -153,13 +147,7 @@ passed_on! {
             capture::begin(sim, core, mode, Some((graph, tail)))
         })
     }
-    fn cuGraphAddChildGraphNode(
-        to: *mut u64,
-        graph: u64,
-        dependencies: *const u64,
-        count: usize,
-        child: u64,
-    ) |real| {
+    fn cuGraphAddChildGraphNode(to: *mut u64, graph: u64, dependencies: *const u64, count: usize, child: u64) |real| {
         let real = || real(to, graph, dependencies, count, child);
         follow("cuGraphAddChildGraphNode", 1, real, std::ptr::null(), |sim, _| {
             let copy = clone_graph(sim, child, true)?;
@@ -167,33 +155,13 @@ passed_on! {
             add(sim, to, graph, dependencies, count, Task::Child(copy))
         })
     }
-    fn cuGraphAddNode(
-        to: u64,
-        graph: u64,
-        dependencies: u64,
-        count: usize,
-        params: *const i32,
-    ) |real| {
+    fn cuGraphAddNode(to: u64, graph: u64, dependencies: u64, count: usize, params: *const i32) |real| {
         added(outside(|| real(to, graph, dependencies, count, params)), params)
     }
-    fn cuGraphAddNode_v2(
-        to: u64,
-        graph: u64,
-        dependencies: u64,
-        edges: u64,
-        count: usize,
-        params: *const i32,
-    ) |real| {
+    fn cuGraphAddNode_v2(to: u64, graph: u64, dependencies: u64, edges: u64, count: usize, params: *const i32) |real| {
         added(outside(|| real(to, graph, dependencies, edges, count, params)), params)
     }
-    fn cuGraphAddNode_v3(
-        to: u64,
-        graph: u64,
-        dependencies: u64,
-        edges: u64,
-        count: usize,
-        params: *const i32,
-    ) |real| {
+    fn cuGraphAddNode_v3(to: u64, graph: u64, dependencies: u64, edges: u64, count: usize, params: *const i32) |real| {
         added(outside(|| real(to, graph, dependencies, edges, count, params)), params)
     }
     fn cuGraphLaunch / cuGraphLaunch_ptsz(exec: u64, stream: u64) |real, default| {

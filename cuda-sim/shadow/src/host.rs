@@ -153,11 +153,7 @@ fn show_own(params: *mut HostParams) {
 }
 
 passed_on! {
-    fn cuLaunchHostFunc / cuLaunchHostFunc_ptsz(
-        stream: u64,
-        function: usize,
-        data: usize,
-    ) |real, default| {
+    fn cuLaunchHostFunc / cuLaunchHostFunc_ptsz(stream: u64, function: usize, data: usize) |real, default| {
         if function == 0 {
             return outside(|| real(stream, function, data));
         }
@@ -201,13 +197,7 @@ passed_on! {
             )
         })
     }
-    fn cuUserObjectCreate(
-        to: *mut u64,
-        data: usize,
-        destroy: usize,
-        count: u32,
-        flags: u32,
-    ) |real| {
+    fn cuUserObjectCreate(to: *mut u64, data: usize, destroy: usize, count: u32, flags: u32) |real| {
         if destroy == 0 {
             return outside(|| real(to, data, destroy, count, flags));
         }

@@ -80,12 +80,7 @@ passed_on! {
         }
         result
     }
-    fn cuGetProcAddress(
-        name: *const c_char,
-        to: *mut *mut c_void,
-        version: i32,
-        flags: u64,
-    ) |real| {
+    fn cuGetProcAddress(name: *const c_char, to: *mut *mut c_void, version: i32, flags: u64) |real| {
         let result = outside(|| real(name, to, version, flags));
         if result == 0 {
             replace(name, to, version, flags);
@@ -132,7 +127,5 @@ passed_on! {
     fn cuDevicePrimaryCtxReset_v2(device: i32) |real| {
         ended_primary("cuDevicePrimaryCtxReset", outside(|| real(device)), device)
     }
-    fn cuCtxDestroy_v2(context: u64) |real| {
-        destroyed("cuCtxDestroy", outside(|| real(context)), context)
-    }
+    fn cuCtxDestroy_v2(context: u64) |real| { destroyed("cuCtxDestroy", outside(|| real(context)), context) }
 }

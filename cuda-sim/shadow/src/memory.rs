@@ -59,37 +59,16 @@ fn variable(
 }
 
 passed_on! {
-    fn cuModuleGetGlobal_v2(
-        to: *mut u64,
-        size: *mut usize,
-        module: u64,
-        name: *const c_char,
-    ) |real| {
+    fn cuModuleGetGlobal_v2(to: *mut u64, size: *mut usize, module: u64, name: *const c_char) |real| {
         variable("cuModuleGetGlobal", || real(to, size, module, name), to, size)
     }
-    fn cuLibraryGetGlobal(
-        to: *mut u64,
-        size: *mut usize,
-        library: u64,
-        name: *const c_char,
-    ) |real| {
+    fn cuLibraryGetGlobal(to: *mut u64, size: *mut usize, library: u64, name: *const c_char) |real| {
         variable("cuLibraryGetGlobal", || real(to, size, library, name), to, size)
     }
-    fn cuLibraryGetManaged(
-        to: *mut u64,
-        size: *mut usize,
-        library: u64,
-        name: *const c_char,
-    ) |real| {
+    fn cuLibraryGetManaged(to: *mut u64, size: *mut usize, library: u64, name: *const c_char) |real| {
         variable("cuLibraryGetManaged", || real(to, size, library, name), to, size)
     }
-    fn cuMemAllocPitch_v2(
-        to: *mut u64,
-        pitch: *mut usize,
-        width: usize,
-        rows: usize,
-        element: u32,
-    ) |real| {
+    fn cuMemAllocPitch_v2(to: *mut u64, pitch: *mut usize, width: usize, rows: usize, element: u32) |real| {
         follow(
             "cuMemAllocPitch",
             1,

@@ -57,20 +57,10 @@ fn of_context(sim: &mut Locked, context: u64) -> Result<Vec<Clock>> {
 
 passed_on! {
     fn cuStreamSynchronize / cuStreamSynchronize_ptsz(stream: u64) |real, default| {
-        wait(
-            "cuStreamSynchronize",
-            default,
-            || real(stream),
-            |sim, default| of_stream(sim, stream, default),
-        )
+        wait("cuStreamSynchronize", default, || real(stream), |sim, default| of_stream(sim, stream, default))
     }
     fn cuStreamQuery / cuStreamQuery_ptsz(stream: u64) |real, default| {
-        wait(
-            "cuStreamQuery",
-            default,
-            || real(stream),
-            |sim, default| of_stream(sim, stream, default),
-        )
+        wait("cuStreamQuery", default, || real(stream), |sim, default| of_stream(sim, stream, default))
     }
     fn cuEventSynchronize(event: u64) |real| {
         let call = "cuEventSynchronize";

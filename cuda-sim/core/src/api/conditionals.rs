@@ -81,13 +81,7 @@ pub fn conditional_params(sim: &Locked, node: u64, context: u64) -> Result<Condi
 }
 
 api! {
-    fn cuGraphConditionalHandleCreate(
-        to: *mut u64,
-        graph: u64,
-        context: u64,
-        value: u32,
-        flags: u32,
-    ) |sim| {
+    fn cuGraphConditionalHandleCreate(to: *mut u64, graph: u64, context: u64, value: u32, flags: u32) |sim| {
         if to.is_null() || flags & !ASSIGN_DEFAULT != 0 {
             return Err(Code::INVALID_VALUE);
         }

@@ -70,16 +70,8 @@ const LEAST_PRIORITY: i32 = 0;
 pub const GREATEST_PRIORITY: i32 = -5;
 
 api! {
-    fn cuCtxCreate_v2(to: *mut u64, flags: u32, device: i32) |sim| {
-        create(sim, to, flags, device, 3020)
-    }
-    fn cuCtxCreate_v3(
-        to: *mut u64,
-        affinity: *const u8,
-        count: i32,
-        flags: u32,
-        device: i32,
-    ) |sim| {
+    fn cuCtxCreate_v2(to: *mut u64, flags: u32, device: i32) |sim| { create(sim, to, flags, device, 3020) }
+    fn cuCtxCreate_v3(to: *mut u64, affinity: *const u8, count: i32, flags: u32, device: i32) |sim| {
         let _ = affinity;
         if count != 0 {
             return Err(Code::UNSUPPORTED_EXEC_AFFINITY);
@@ -92,15 +84,9 @@ api! {
         }
         create(sim, to, flags, device, 3020)
     }
-    fn cuCtxDestroy_v2(context: u64) |sim| {
-        destroy(sim, context)
-    }
-    fn cuCtxPushCurrent_v2(context: u64) |sim| {
-        push(sim, context)
-    }
-    fn cuCtxPopCurrent_v2(to: *mut u64) |sim| {
-        pop(sim, to)
-    }
+    fn cuCtxDestroy_v2(context: u64) |sim| { destroy(sim, context) }
+    fn cuCtxPushCurrent_v2(context: u64) |sim| { push(sim, context) }
+    fn cuCtxPopCurrent_v2(to: *mut u64) |sim| { pop(sim, to) }
     fn cuCtxSetCurrent(context: u64) |sim| {
         if context != 0 {
             sim.contexts.get(context).ok_or(Code::INVALID_CONTEXT)?;
@@ -182,9 +168,7 @@ api! {
         sim.current_context()?;
         if (0..4).contains(&config) { Ok(()) } else { Err(Code::INVALID_VALUE) }
     }
-    fn cuCtxResetPersistingL2Cache() |sim| {
-        sim.current_context().map(|_| ())
-    }
+    fn cuCtxResetPersistingL2Cache() |sim| { sim.current_context().map(|_| ()) }
     fn cuCtxEnablePeerAccess(peer: u64, flags: u32) |sim| {
         let (context, peer) = (sim.current_context()?, sim.base(peer));
         let device = sim.context(peer)?.device;

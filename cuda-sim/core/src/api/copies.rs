@@ -430,33 +430,16 @@ api! {
             copy_now(sim, default, End::any(to), End::any(from), bytes, "cuMemcpyPeer")
         })
     }
-    fn cuMemcpyHtoD_v2 / cuMemcpyHtoD_v2_ptds(
-        to: u64,
-        from: u64,
-        bytes: usize,
-    ) |sim, default| {
+    fn cuMemcpyHtoD_v2 / cuMemcpyHtoD_v2_ptds(to: u64, from: u64, bytes: usize) |sim, default| {
         copy_now(sim, default, End::device(to), End::host(from), bytes, "cuMemcpyHtoD")
     }
-    fn cuMemcpyDtoH_v2 / cuMemcpyDtoH_v2_ptds(
-        to: u64,
-        from: u64,
-        bytes: usize,
-    ) |sim, default| {
+    fn cuMemcpyDtoH_v2 / cuMemcpyDtoH_v2_ptds(to: u64, from: u64, bytes: usize) |sim, default| {
         copy_now(sim, default, End::host(to), End::device(from), bytes, "cuMemcpyDtoH")
     }
-    fn cuMemcpyDtoD_v2 / cuMemcpyDtoD_v2_ptds(
-        to: u64,
-        from: u64,
-        bytes: usize,
-    ) |sim, default| {
+    fn cuMemcpyDtoD_v2 / cuMemcpyDtoD_v2_ptds(to: u64, from: u64, bytes: usize) |sim, default| {
         copy_now(sim, default, End::device(to), End::device(from), bytes, "cuMemcpyDtoD")
     }
-    fn cuMemcpyAsync / cuMemcpyAsync_ptsz(
-        to: u64,
-        from: u64,
-        bytes: usize,
-        stream: u64,
-    ) |sim, default| {
+    fn cuMemcpyAsync / cuMemcpyAsync_ptsz(to: u64, from: u64, bytes: usize, stream: u64) |sim, default| {
         copy_async(sim, stream, default, End::any(to), End::any(from), bytes, "cuMemcpyAsync")
     }
     fn cuMemcpyPeerAsync / cuMemcpyPeerAsync_ptsz(
@@ -470,68 +453,24 @@ api! {
         check_contexts(sim, &[to_context, from_context])?;
         copy_async(sim, stream, default, End::any(to), End::any(from), bytes, "cuMemcpyPeerAsync")
     }
-    fn cuMemcpyHtoDAsync_v2 / cuMemcpyHtoDAsync_v2_ptsz(
-        to: u64,
-        from: u64,
-        bytes: usize,
-        stream: u64,
-    ) |sim, default| {
-        copy_async(
-            sim,
-            stream,
-            default,
-            End::device(to),
-            End::host(from),
-            bytes,
-            "cuMemcpyHtoDAsync",
-        )
+    fn cuMemcpyHtoDAsync_v2 / cuMemcpyHtoDAsync_v2_ptsz(to: u64, from: u64, bytes: usize, stream: u64) |sim, default| {
+        copy_async(sim, stream, default, End::device(to), End::host(from), bytes, "cuMemcpyHtoDAsync")
     }
-    fn cuMemcpyDtoHAsync_v2 / cuMemcpyDtoHAsync_v2_ptsz(
-        to: u64,
-        from: u64,
-        bytes: usize,
-        stream: u64,
-    ) |sim, default| {
-        copy_async(
-            sim,
-            stream,
-            default,
-            End::host(to),
-            End::device(from),
-            bytes,
-            "cuMemcpyDtoHAsync",
-        )
+    fn cuMemcpyDtoHAsync_v2 / cuMemcpyDtoHAsync_v2_ptsz(to: u64, from: u64, bytes: usize, stream: u64) |sim, default| {
+        copy_async(sim, stream, default, End::host(to), End::device(from), bytes, "cuMemcpyDtoHAsync")
     }
-    fn cuMemcpyDtoDAsync_v2 / cuMemcpyDtoDAsync_v2_ptsz(
-        to: u64,
-        from: u64,
-        bytes: usize,
-        stream: u64,
-    ) |sim, default| {
-        copy_async(
-            sim,
-            stream,
-            default,
-            End::device(to),
-            End::device(from),
-            bytes,
-            "cuMemcpyDtoDAsync",
-        )
+    fn cuMemcpyDtoDAsync_v2 / cuMemcpyDtoDAsync_v2_ptsz(to: u64, from: u64, bytes: usize, stream: u64) |sim, default| {
+        copy_async(sim, stream, default, End::device(to), End::device(from), bytes, "cuMemcpyDtoDAsync")
     }
     fn cuMemcpy2D_v2 / cuMemcpy2D_v2_ptds(copy_of: *const Copy2D) |sim, default| {
         let core = sim.stream(0, default)?;
         copy_3d(sim, core, &get(copy_of)?.as_3d(), true, "cuMemcpy2D")
     }
-    fn cuMemcpy2DUnaligned_v2 / cuMemcpy2DUnaligned_v2_ptds(
-        copy_of: *const Copy2D,
-    ) |sim, default| {
+    fn cuMemcpy2DUnaligned_v2 / cuMemcpy2DUnaligned_v2_ptds(copy_of: *const Copy2D) |sim, default| {
         let core = sim.stream(0, default)?;
         copy_3d(sim, core, &get(copy_of)?.as_3d(), true, "cuMemcpy2DUnaligned")
     }
-    fn cuMemcpy2DAsync_v2 / cuMemcpy2DAsync_v2_ptsz(
-        copy_of: *const Copy2D,
-        stream: u64,
-    ) |sim, default| {
+    fn cuMemcpy2DAsync_v2 / cuMemcpy2DAsync_v2_ptsz(copy_of: *const Copy2D, stream: u64) |sim, default| {
         let core = sim.stream(stream, default)?;
         copy_3d(sim, core, &get(copy_of)?.as_3d(), false, "cuMemcpy2DAsync")
     }
@@ -539,10 +478,7 @@ api! {
         let core = sim.stream(0, default)?;
         copy_3d(sim, core, &get(copy_of)?, true, "cuMemcpy3D")
     }
-    fn cuMemcpy3DAsync_v2 / cuMemcpy3DAsync_v2_ptsz(
-        copy_of: *const Copy3D,
-        stream: u64,
-    ) |sim, default| {
+    fn cuMemcpy3DAsync_v2 / cuMemcpy3DAsync_v2_ptsz(copy_of: *const Copy3D, stream: u64) |sim, default| {
         let core = sim.stream(stream, default)?;
         copy_3d(sim, core, &get(copy_of)?, false, "cuMemcpy3DAsync")
     }
@@ -552,10 +488,7 @@ api! {
             copy_3d(sim, core, &copy_of, true, "cuMemcpy3DPeer")
         })
     }
-    fn cuMemcpy3DPeerAsync / cuMemcpy3DPeerAsync_ptsz(
-        copy_of: *const Copy3D,
-        stream: u64,
-    ) |sim, default| {
+    fn cuMemcpy3DPeerAsync / cuMemcpy3DPeerAsync_ptsz(copy_of: *const Copy3D, stream: u64) |sim, default| {
         let core = sim.stream(stream, default)?;
         copy_3d(sim, core, &get(copy_of)?, false, "cuMemcpy3DPeerAsync")
     }

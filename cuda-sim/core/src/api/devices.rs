@@ -130,9 +130,7 @@ api! {
         check(sim, ordinal)?;
         put(device, ordinal)
     }
-    fn cuDeviceGetCount(count: *mut i32) |sim| {
-        put(count, sim.devices.len() as i32)
-    }
+    fn cuDeviceGetCount(count: *mut i32) |sim| { put(count, sim.devices.len() as i32) }
     fn cuDeviceGetName(name: *mut c_char, length: i32, device: Device) |sim| {
         check(sim, device)?;
         put_text(name, length, NAME)
@@ -181,12 +179,7 @@ api! {
         check(sim, peer)?;
         put(can, i32::from(device != peer && sim.config.peers))
     }
-    fn cuDeviceGetP2PAttribute(
-        value: *mut i32,
-        which: i32,
-        device: Device,
-        peer: Device,
-    ) |sim| {
+    fn cuDeviceGetP2PAttribute(value: *mut i32, which: i32, device: Device, peer: Device) |sim| {
         check(sim, device)?;
         check(sim, peer)?;
         if device == peer {
@@ -221,29 +214,17 @@ api! {
         }
         put(context, retain_primary(sim, device)?)
     }
-    fn cuDevicePrimaryCtxRelease(device: Device) |sim| {
-        release_primary(sim, device)
-    }
-    fn cuDevicePrimaryCtxRelease_v2(device: Device) |sim| {
-        release_primary(sim, device)
-    }
-    fn cuDevicePrimaryCtxReset(device: Device) |sim| {
-        reset_primary(sim, device)
-    }
-    fn cuDevicePrimaryCtxReset_v2(device: Device) |sim| {
-        reset_primary(sim, device)
-    }
+    fn cuDevicePrimaryCtxRelease(device: Device) |sim| { release_primary(sim, device) }
+    fn cuDevicePrimaryCtxRelease_v2(device: Device) |sim| { release_primary(sim, device) }
+    fn cuDevicePrimaryCtxReset(device: Device) |sim| { reset_primary(sim, device) }
+    fn cuDevicePrimaryCtxReset_v2(device: Device) |sim| { reset_primary(sim, device) }
     fn cuDevicePrimaryCtxGetState(device: Device, flags: *mut u32, active: *mut i32) |sim| {
         let at = check(sim, device)?;
         put_if(flags, sim.devices[at].primary_flags);
         put(active, i32::from(sim.devices[at].primary != 0))
     }
-    fn cuDevicePrimaryCtxSetFlags(device: Device, flags: u32) |sim| {
-        set_primary_flags(sim, device, flags)
-    }
-    fn cuDevicePrimaryCtxSetFlags_v2(device: Device, flags: u32) |sim| {
-        set_primary_flags(sim, device, flags)
-    }
+    fn cuDevicePrimaryCtxSetFlags(device: Device, flags: u32) |sim| { set_primary_flags(sim, device, flags) }
+    fn cuDevicePrimaryCtxSetFlags_v2(device: Device, flags: u32) |sim| { set_primary_flags(sim, device, flags) }
     fn cuDeviceGetProperties(properties: *mut [i32; 11], device: Device) |sim| {
         check(sim, device)?;
         // maxThreadsPerBlock, maxThreadsDim[3], maxGridSize[3], then one each.

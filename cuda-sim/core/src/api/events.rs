@@ -118,24 +118,16 @@ api! {
     fn cuEventRecord / cuEventRecord_ptsz(event: u64, stream: u64) |sim, default| {
         record(sim, event, stream, default, 0)
     }
-    fn cuEventRecordWithFlags / cuEventRecordWithFlags_ptsz(
-        event: u64,
-        stream: u64,
-        flags: u32,
-    ) |sim, default| {
+    fn cuEventRecordWithFlags / cuEventRecordWithFlags_ptsz(event: u64, stream: u64, flags: u32) |sim, default| {
         record(sim, event, stream, default, flags)
     }
-    fn cuEventQuery(event: u64) |sim| {
-        if reached(sim, event, false)? { Ok(()) } else { Err(Code::NOT_READY) }
-    }
+    fn cuEventQuery(event: u64) |sim| { if reached(sim, event, false)? { Ok(()) } else { Err(Code::NOT_READY) } }
     fn cuEventSynchronize(event: u64) |sim| {
         reached(sim, event, true)?;
         sim.pools_synchronized();
         Ok(())
     }
-    fn cuEventElapsedTime(milliseconds: *mut f32, start: u64, end: u64) |sim| {
-        elapsed(sim, milliseconds, start, end)
-    }
+    fn cuEventElapsedTime(milliseconds: *mut f32, start: u64, end: u64) |sim| { elapsed(sim, milliseconds, start, end) }
     fn cuEventElapsedTime_v2(milliseconds: *mut f32, start: u64, end: u64) |sim| {
         elapsed(sim, milliseconds, start, end)
     }

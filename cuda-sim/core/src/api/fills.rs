@@ -162,28 +162,13 @@ api! {
         let elements = (address, pitch, value, count, rows);
         several(sim, default, None, elements, "cuMemsetD2D32_v2")
     }
-    fn cuMemsetD8Async / cuMemsetD8Async_ptsz(
-        address: u64,
-        value: u8,
-        count: usize,
-        stream: u64,
-    ) |sim, default| {
+    fn cuMemsetD8Async / cuMemsetD8Async_ptsz(address: u64, value: u8, count: usize, stream: u64) |sim, default| {
         flat(sim, default, Some(stream), (address, value, count), "cuMemsetD8Async")
     }
-    fn cuMemsetD16Async / cuMemsetD16Async_ptsz(
-        address: u64,
-        value: u16,
-        count: usize,
-        stream: u64,
-    ) |sim, default| {
+    fn cuMemsetD16Async / cuMemsetD16Async_ptsz(address: u64, value: u16, count: usize, stream: u64) |sim, default| {
         flat(sim, default, Some(stream), (address, value, count), "cuMemsetD16Async")
     }
-    fn cuMemsetD32Async / cuMemsetD32Async_ptsz(
-        address: u64,
-        value: u32,
-        count: usize,
-        stream: u64,
-    ) |sim, default| {
+    fn cuMemsetD32Async / cuMemsetD32Async_ptsz(address: u64, value: u32, count: usize, stream: u64) |sim, default| {
         flat(sim, default, Some(stream), (address, value, count), "cuMemsetD32Async")
     }
     fn cuMemsetD2D8Async / cuMemsetD2D8Async_ptsz(

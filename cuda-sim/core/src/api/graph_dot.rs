@@ -167,7 +167,5 @@ fn write(sim: &mut Locked, graph: u64, path: *const c_char, flags: u32) -> Resul
 }
 
 api! {
-    fn cuGraphDebugDotPrint(graph: u64, path: *const c_char, flags: u32) |sim| {
-        write(sim, graph, path, flags)
-    }
+    fn cuGraphDebugDotPrint(graph: u64, path: *const c_char, flags: u32) |sim| { write(sim, graph, path, flags) }
 }

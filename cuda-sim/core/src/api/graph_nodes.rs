@@ -162,13 +162,7 @@ fn update(sim: &mut Locked, exec: u64, graph: u64, info: impl FnOnce(i32, u64)) 
 }
 
 api! {
-    fn cuGraphAddNode(
-        to: *mut u64,
-        graph: u64,
-        dependencies: *const u64,
-        count: usize,
-        params: *mut AnyParams,
-    ) |sim| {
+    fn cuGraphAddNode(to: *mut u64, graph: u64, dependencies: *const u64, count: usize, params: *mut AnyParams) |sim| {
         add_any(sim, to, graph, dependencies, count, params)
     }
     fn cuGraphAddNode_v2(
@@ -182,9 +176,7 @@ api! {
         let _ = edges;
         add_any(sim, to, graph, dependencies, count, params)
     }
-    fn cuGraphNodeGetParams(node: u64, params: *mut AnyParams) |sim| {
-        put_any(sim, node, params)
-    }
+    fn cuGraphNodeGetParams(node: u64, params: *mut AnyParams) |sim| { put_any(sim, node, params) }
     fn cuGraphNodeSetParams(node: u64, params: *mut AnyParams) |sim| {
         let task = any_task(sim, params)?;
         set(sim, node, task)
@@ -210,62 +202,36 @@ api! {
         let task = kernel_task_v2(sim, &get(params)?)?;
         set(sim, node, task)
     }
-    fn cuGraphExecKernelNodeSetParams(
-        exec: u64,
-        node: u64,
-        params: *const KernelParams,
-    ) |sim| {
+    fn cuGraphExecKernelNodeSetParams(exec: u64, node: u64, params: *const KernelParams) |sim| {
         let task = kernel_task(sim, &get(params)?)?;
         set_step(sim, exec, node, task)
     }
-    fn cuGraphExecKernelNodeSetParams_v2(
-        exec: u64,
-        node: u64,
-        params: *const KernelParamsV2,
-    ) |sim| {
+    fn cuGraphExecKernelNodeSetParams_v2(exec: u64, node: u64, params: *const KernelParamsV2) |sim| {
         let task = kernel_task_v2(sim, &get(params)?)?;
         set_step(sim, exec, node, task)
     }
-    fn cuGraphMemcpyNodeGetParams(node: u64, params: *mut Copy3D) |sim| {
-        put(params, memcpy_params(sim, node)?)
-    }
+    fn cuGraphMemcpyNodeGetParams(node: u64, params: *mut Copy3D) |sim| { put(params, memcpy_params(sim, node)?) }
     fn cuGraphMemcpyNodeSetParams(node: u64, params: *const Copy3D) |sim| {
         let task = memcpy_task(sim, &get(params)?)?;
         set(sim, node, task)
     }
-    fn cuGraphExecMemcpyNodeSetParams(
-        exec: u64,
-        node: u64,
-        params: *const Copy3D,
-        context: u64,
-    ) |sim| {
+    fn cuGraphExecMemcpyNodeSetParams(exec: u64, node: u64, params: *const Copy3D, context: u64) |sim| {
         let _ = context;
         let task = memcpy_task(sim, &get(params)?)?;
         set_step(sim, exec, node, task)
     }
-    fn cuGraphMemsetNodeGetParams(node: u64, params: *mut FillParams) |sim| {
-        put(params, memset_params(sim, node)?)
-    }
+    fn cuGraphMemsetNodeGetParams(node: u64, params: *mut FillParams) |sim| { put(params, memset_params(sim, node)?) }
     fn cuGraphMemsetNodeSetParams(node: u64, params: *const FillParams) |sim| {
         let task = memset_task(sim, &get(params)?)?;
         set(sim, node, task)
     }
-    fn cuGraphExecMemsetNodeSetParams(
-        exec: u64,
-        node: u64,
-        params: *const FillParams,
-        context: u64,
-    ) |sim| {
+    fn cuGraphExecMemsetNodeSetParams(exec: u64, node: u64, params: *const FillParams, context: u64) |sim| {
         let _ = context;
         let task = memset_task(sim, &get(params)?)?;
         set_step(sim, exec, node, task)
     }
-    fn cuGraphHostNodeGetParams(node: u64, params: *mut HostParams) |sim| {
-        put(params, host_params(sim, node)?)
-    }
-    fn cuGraphHostNodeSetParams(node: u64, params: *const HostParams) |sim| {
-        set(sim, node, host_task(get(params)?)?)
-    }
+    fn cuGraphHostNodeGetParams(node: u64, params: *mut HostParams) |sim| { put(params, host_params(sim, node)?) }
+    fn cuGraphHostNodeSetParams(node: u64, params: *const HostParams) |sim| { set(sim, node, host_task(get(params)?)?) }
     fn cuGraphExecHostNodeSetParams(exec: u64, node: u64, params: *const HostParams) |sim| {
         set_step(sim, exec, node, host_task(get(params)?)?)
     }
@@ -302,11 +268,7 @@ api! {
         let task = mem_ops_task(sim, &get(params)?)?;
         set(sim, node, task)
     }
-    fn cuGraphExecBatchMemOpNodeSetParams(
-        exec: u64,
-        node: u64,
-        params: *const MemOpsParams,
-    ) |sim| {
+    fn cuGraphExecBatchMemOpNodeSetParams(exec: u64, node: u64, params: *const MemOpsParams) |sim| {
         let task = mem_ops_task(sim, &get(params)?)?;
         set_step(sim, exec, node, task)
     }
@@ -347,16 +309,8 @@ api! {
     ) |sim| {
         add_alloc(sim, to, graph, dependencies, count, params)
     }
-    fn cuGraphMemAllocNodeGetParams(node: u64, params: *mut AllocParams) |sim| {
-        put(params, alloc_params(sim, node)?)
-    }
-    fn cuGraphAddMemFreeNode(
-        to: *mut u64,
-        graph: u64,
-        dependencies: *const u64,
-        count: usize,
-        address: u64,
-    ) |sim| {
+    fn cuGraphMemAllocNodeGetParams(node: u64, params: *mut AllocParams) |sim| { put(params, alloc_params(sim, node)?) }
+    fn cuGraphAddMemFreeNode(to: *mut u64, graph: u64, dependencies: *const u64, count: usize, address: u64) |sim| {
         if !sim.is_graph_memory(address) {
             return Err(Code::INVALID_VALUE);
         }

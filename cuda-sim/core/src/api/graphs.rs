@@ -123,12 +123,7 @@ api! {
         let is_it = |node: &u64| sim.nodes.get(*node).is_some_and(|node| node.original == wanted);
         put(to, nodes.iter().copied().find(is_it).ok_or(Code::INVALID_VALUE)?)
     }
-    fn cuGraphAddEmptyNode(
-        to: *mut u64,
-        graph: u64,
-        dependencies: *const u64,
-        count: usize,
-    ) |sim| {
+    fn cuGraphAddEmptyNode(to: *mut u64, graph: u64, dependencies: *const u64, count: usize) |sim| {
         add(sim, to, graph, dependencies, count, Task::Empty)
     }
     fn cuGraphAddHostNode(
@@ -185,33 +180,15 @@ api! {
         let task = kernel_task(sim, &get(params)?)?;
         add(sim, to, graph, dependencies, count, task)
     }
-    fn cuGraphAddEventRecordNode(
-        to: *mut u64,
-        graph: u64,
-        dependencies: *const u64,
-        count: usize,
-        event: u64,
-    ) |sim| {
+    fn cuGraphAddEventRecordNode(to: *mut u64, graph: u64, dependencies: *const u64, count: usize, event: u64) |sim| {
         sim.events.get(event).ok_or(Code::INVALID_VALUE)?;
         add(sim, to, graph, dependencies, count, Task::RecordEvent(event))
     }
-    fn cuGraphAddEventWaitNode(
-        to: *mut u64,
-        graph: u64,
-        dependencies: *const u64,
-        count: usize,
-        event: u64,
-    ) |sim| {
+    fn cuGraphAddEventWaitNode(to: *mut u64, graph: u64, dependencies: *const u64, count: usize, event: u64) |sim| {
         sim.events.get(event).ok_or(Code::INVALID_VALUE)?;
         add(sim, to, graph, dependencies, count, Task::WaitEvent(event))
     }
-    fn cuGraphAddChildGraphNode(
-        to: *mut u64,
-        graph: u64,
-        dependencies: *const u64,
-        count: usize,
-        child: u64,
-    ) |sim| {
+    fn cuGraphAddChildGraphNode(to: *mut u64, graph: u64, dependencies: *const u64, count: usize, child: u64) |sim| {
         let copy = graph::clone_graph(sim, child, true)?;
         let added = add(sim, to, graph, dependencies, count, Task::Child(copy));
         if added.is_err() {
@@ -237,30 +214,14 @@ api! {
             _ => Err(Code::INVALID_VALUE),
         }
     }
-    fn cuGraphAddDependencies(
-        graph: u64,
-        from: *const u64,
-        to: *const u64,
-        count: usize,
-    ) |sim| {
+    fn cuGraphAddDependencies(graph: u64, from: *const u64, to: *const u64, count: usize) |sim| {
         connect(sim, graph, from, to, count, true)
     }
-    fn cuGraphAddDependencies_v2(
-        graph: u64,
-        from: *const u64,
-        to: *const u64,
-        edges: *const u64,
-        count: usize,
-    ) |sim| {
+    fn cuGraphAddDependencies_v2(graph: u64, from: *const u64, to: *const u64, edges: *const u64, count: usize) |sim| {
         let _ = edges;
         connect(sim, graph, from, to, count, true)
     }
-    fn cuGraphRemoveDependencies(
-        graph: u64,
-        from: *const u64,
-        to: *const u64,
-        count: usize,
-    ) |sim| {
+    fn cuGraphRemoveDependencies(graph: u64, from: *const u64, to: *const u64, count: usize) |sim| {
         connect(sim, graph, from, to, count, false)
     }
     fn cuGraphRemoveDependencies_v2(
@@ -287,13 +248,7 @@ api! {
     fn cuGraphGetEdges(graph: u64, from: *mut u64, to: *mut u64, count: *mut usize) |sim| {
         put_edges(sim, graph, from, to, count)
     }
-    fn cuGraphGetEdges_v2(
-        graph: u64,
-        from: *mut u64,
-        to: *mut u64,
-        data: *mut u64,
-        count: *mut usize,
-    ) |sim| {
+    fn cuGraphGetEdges_v2(graph: u64, from: *mut u64, to: *mut u64, data: *mut u64, count: *mut usize) |sim| {
         put_edges(sim, graph, from, to, count)?;
         if !data.is_null() {
             let zeros = vec![0u64; get(count)?];
@@ -309,12 +264,7 @@ api! {
         let found = sim.nodes.get(node).ok_or(Code::INVALID_VALUE)?;
         put_list(nodes, count, &found.dependencies)
     }
-    fn cuGraphNodeGetDependencies_v2(
-        node: u64,
-        nodes: *mut u64,
-        data: *mut u64,
-        count: *mut usize,
-    ) |sim| {
+    fn cuGraphNodeGetDependencies_v2(node: u64, nodes: *mut u64, data: *mut u64, count: *mut usize) |sim| {
         let found = sim.nodes.get(node).ok_or(Code::INVALID_VALUE)?;
         if !data.is_null() {
             let capacity = get(count)?;
@@ -326,12 +276,7 @@ api! {
     fn cuGraphNodeGetDependentNodes(node: u64, nodes: *mut u64, count: *mut usize) |sim| {
         put_list(nodes, count, &dependents(sim, node)?)
     }
-    fn cuGraphNodeGetDependentNodes_v2(
-        node: u64,
-        nodes: *mut u64,
-        data: *mut u64,
-        count: *mut usize,
-    ) |sim| {
+    fn cuGraphNodeGetDependentNodes_v2(node: u64, nodes: *mut u64, data: *mut u64, count: *mut usize) |sim| {
         let found = dependents(sim, node)?;
         if !data.is_null() {
             let capacity = get(count)?;
@@ -354,24 +299,12 @@ api! {
         graph::destroy_node(sim, node);
         Ok(())
     }
-    fn cuGraphInstantiate(
-        to: *mut u64,
-        graph: u64,
-        node: *mut u64,
-        log: *mut u8,
-        capacity: usize,
-    ) |sim| {
+    fn cuGraphInstantiate(to: *mut u64, graph: u64, node: *mut u64, log: *mut u8, capacity: usize) |sim| {
         let _ = (log, capacity);
         put_if(node, 0);
         instantiate(sim, to, graph, 0)
     }
-    fn cuGraphInstantiate_v2(
-        to: *mut u64,
-        graph: u64,
-        node: *mut u64,
-        log: *mut u8,
-        capacity: usize,
-    ) |sim| {
+    fn cuGraphInstantiate_v2(to: *mut u64, graph: u64, node: *mut u64, log: *mut u8, capacity: usize) |sim| {
         let _ = (log, capacity);
         put_if(node, 0);
         instantiate(sim, to, graph, 0)
@@ -407,21 +340,13 @@ api! {
         crate::sim::give_back_graph_memory(sim);
         Ok(())
     }
-    fn cuGraphExecDestroy(exec: u64) |sim| {
-        graph::destroy_exec(sim, exec)
-    }
+    fn cuGraphExecDestroy(exec: u64) |sim| { graph::destroy_exec(sim, exec) }
     fn cuGraphExecGetFlags(exec: u64, flags: *mut u64) |sim| {
         let found = sim.execs.get(exec).ok_or(Code::INVALID_VALUE)?.flags;
         put(flags, found)
     }
 
-    fn cuUserObjectCreate(
-        to: *mut u64,
-        data: usize,
-        destroy: usize,
-        count: u32,
-        flags: u32,
-    ) |sim| {
+    fn cuUserObjectCreate(to: *mut u64, data: usize, destroy: usize, count: u32, flags: u32) |sim| {
         // CU_USER_OBJECT_NO_DESTRUCTOR_SYNC is required. [cuUserObjectCreate]
         if to.is_null() || destroy == 0 || count == 0 || flags != 1 {
             return Err(Code::INVALID_VALUE);

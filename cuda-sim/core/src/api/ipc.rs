@@ -115,18 +115,12 @@ fn close_memory(sim: &mut Locked, address: u64) -> Result {
 }
 
 api! {
-    fn cuIpcGetMemHandle(to: *mut [u8; 64], address: u64) |sim| {
-        export_memory(sim, to, address)
-    }
+    fn cuIpcGetMemHandle(to: *mut [u8; 64], address: u64) |sim| { export_memory(sim, to, address) }
     fn cuIpcOpenMemHandle_v2(to: *mut u64, handle: IpcHandle, flags: u32) |sim| {
         import_memory(sim, to, &handle, flags)
     }
-    fn cuIpcOpenMemHandle(to: *mut u64, handle: IpcHandle, flags: u32) |sim| {
-        import_memory(sim, to, &handle, flags)
-    }
-    fn cuIpcCloseMemHandle(address: u64) |sim| {
-        close_memory(sim, address)
-    }
+    fn cuIpcOpenMemHandle(to: *mut u64, handle: IpcHandle, flags: u32) |sim| { import_memory(sim, to, &handle, flags) }
+    fn cuIpcCloseMemHandle(address: u64) |sim| { close_memory(sim, address) }
     fn cuIpcGetEventHandle(to: *mut [u8; 64], event: u64) |sim| {
         let found = sim.events.get(event).ok_or(Code::INVALID_HANDLE)?;
         let shared = found.shared.as_ref().ok_or(Code::INVALID_VALUE)?;

@@ -1,6 +1,7 @@
 //! The macro that defines functions of the driver.
 
-/// Defines functions of the driver: `fn name(arguments) |sim| { body }`.
+/// Defines functions of the driver: `fn name(arguments) |sim| { body }`. rustfmt leaves them as they
+/// are: a signature is one line of up to 120 characters, and so is a function with a short body.
 ///
 /// A function for which the stream 0 is the legacy default stream has a twin for which it is the
 /// per-thread one: `fn name / twin(arguments) |sim, default| { body }`.

@@ -274,13 +274,7 @@ api! {
         discard(sim, &ranges, stream, default, "cuMemDiscardAndPrefetchBatchAsync")?;
         prefetch_batch(sim, &ranges, places, first, stream, default)
     }
-    fn cuMemRangeGetAttribute(
-        to: *mut c_void,
-        size: usize,
-        which: i32,
-        address: u64,
-        count: usize,
-    ) |sim| {
+    fn cuMemRangeGetAttribute(to: *mut c_void, size: usize, which: i32, address: u64, count: usize) |sim| {
         get_attribute(sim, to, size, which, address, count)
     }
     fn cuMemRangeGetAttributes(

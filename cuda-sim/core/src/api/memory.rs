@@ -321,16 +321,8 @@ api! {
         put(free, sim.config.memory.saturating_sub(sim.memory_used(device)) as usize)?;
         put(total, sim.config.memory as usize)
     }
-    fn cuMemAlloc_v2(to: *mut u64, size: usize) |sim| {
-        allocate(sim, to, size as u64, "cuMemAlloc")
-    }
-    fn cuMemAllocPitch_v2(
-        to: *mut u64,
-        pitch: *mut usize,
-        width: usize,
-        rows: usize,
-        element: u32,
-    ) |sim| {
+    fn cuMemAlloc_v2(to: *mut u64, size: usize) |sim| { allocate(sim, to, size as u64, "cuMemAlloc") }
+    fn cuMemAllocPitch_v2(to: *mut u64, pitch: *mut usize, width: usize, rows: usize, element: u32) |sim| {
         if pitch.is_null() || !matches!(element, 4 | 8 | 16) {
             return Err(Code::INVALID_VALUE);
         }
@@ -343,9 +335,7 @@ api! {
         )?;
         put(pitch, of as usize)
     }
-    fn cuMemFree_v2(address: u64) |sim| {
-        free(sim, address)
-    }
+    fn cuMemFree_v2(address: u64) |sim| { free(sim, address) }
     fn cuMemGetAddressRange_v2(base: *mut u64, size: *mut usize, address: u64) |sim| {
         sim.current_context()?;
         let found = sim.memory.find(address).ok_or(Code::NOT_FOUND)?;
@@ -353,9 +343,7 @@ api! {
         put_if(size, found.size as usize);
         Ok(())
     }
-    fn cuMemAllocHost_v2(to: *mut u64, size: usize) |sim| {
-        allocate_host(sim, to, size as u64, 0, "cuMemAllocHost")
-    }
+    fn cuMemAllocHost_v2(to: *mut u64, size: usize) |sim| { allocate_host(sim, to, size as u64, 0, "cuMemAllocHost") }
     fn cuMemHostAlloc(to: *mut u64, size: usize, flags: u32) |sim| {
         allocate_host(sim, to, size as u64, flags, "cuMemHostAlloc")
     }
@@ -380,15 +368,9 @@ api! {
             .ok_or(Code::INVALID_VALUE)?;
         put(flags, found.flags)
     }
-    fn cuMemHostRegister_v2(address: u64, size: usize, flags: u32) |sim| {
-        register(sim, address, size as u64, flags)
-    }
-    fn cuMemHostUnregister(address: u64) |sim| {
-        unregister(sim, address)
-    }
-    fn cuMemAllocManaged(to: *mut u64, size: usize, flags: u32) |sim| {
-        allocate_managed(sim, to, size as u64, flags)
-    }
+    fn cuMemHostRegister_v2(address: u64, size: usize, flags: u32) |sim| { register(sim, address, size as u64, flags) }
+    fn cuMemHostUnregister(address: u64) |sim| { unregister(sim, address) }
+    fn cuMemAllocManaged(to: *mut u64, size: usize, flags: u32) |sim| { allocate_managed(sim, to, size as u64, flags) }
     fn cuPointerGetAttribute(to: *mut c_void, which: i32, address: u64) |sim| {
         if to.is_null() {
             return Err(Code::INVALID_VALUE);
@@ -399,12 +381,7 @@ api! {
         }
         store(to, value)
     }
-    fn cuPointerGetAttributes(
-        count: u32,
-        which: *const i32,
-        to: *const *mut c_void,
-        address: u64,
-    ) |sim| {
+    fn cuPointerGetAttributes(count: u32, which: *const i32, to: *const *mut c_void, address: u64) |sim| {
         let (which, to) = (slice(which, count as usize)?, slice(to, count as usize)?);
         // Not allowed in a batch: the tokens, access flags, and attributes of mappings.
         // [cuPointerGetAttributes]

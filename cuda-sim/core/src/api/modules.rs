@@ -232,9 +232,7 @@ pub struct LaunchConfig {
 }
 
 api! {
-    fn cuModuleLoadData(to: *mut u64, image: *const c_void) |sim| {
-        load(sim, to, image)
-    }
+    fn cuModuleLoadData(to: *mut u64, image: *const c_void) |sim| { load(sim, to, image) }
     fn cuModuleLoadDataEx(
         to: *mut u64,
         image: *const c_void,
@@ -245,9 +243,7 @@ api! {
         let _ = (count, options, values);
         load(sim, to, image)
     }
-    fn cuModuleLoadFatBinary(to: *mut u64, image: *const c_void) |sim| {
-        load(sim, to, image)
-    }
+    fn cuModuleLoadFatBinary(to: *mut u64, image: *const c_void) |sim| { load(sim, to, image) }
     fn cuModuleLoad(to: *mut u64, path: *const c_char) |sim| {
         let path = name_of(path)?;
         if !std::path::Path::new(&*path.to_string_lossy()).exists() {
@@ -255,19 +251,12 @@ api! {
         }
         load(sim, to, path.as_ptr().cast())
     }
-    fn cuModuleUnload(module: u64) |sim| {
-        sim.modules.remove(module).ok_or(Code::INVALID_HANDLE)
-    }
+    fn cuModuleUnload(module: u64) |sim| { sim.modules.remove(module).ok_or(Code::INVALID_HANDLE) }
     fn cuModuleGetFunction(to: *mut u64, module: u64, name: *const c_char) |sim| {
         sim.modules.get(module).ok_or(Code::INVALID_HANDLE)?;
         function(sim, to, module, name)
     }
-    fn cuModuleGetGlobal_v2(
-        to: *mut u64,
-        size: *mut usize,
-        module: u64,
-        name: *const c_char,
-    ) |sim| {
+    fn cuModuleGetGlobal_v2(to: *mut u64, size: *mut usize, module: u64, name: *const c_char) |sim| {
         sim.modules.get(module).ok_or(Code::INVALID_HANDLE)?;
         let _ = (to, size, name_of(name)?);
         Err(Code::NOT_FOUND)
@@ -289,9 +278,7 @@ api! {
         let _ = (jit, jit_values, jit_count, options, values, count);
         load_library(sim, to, image)
     }
-    fn cuLibraryUnload(library: u64) |sim| {
-        sim.libraries.remove(library).ok_or(Code::INVALID_HANDLE)
-    }
+    fn cuLibraryUnload(library: u64) |sim| { sim.libraries.remove(library).ok_or(Code::INVALID_HANDLE) }
     fn cuLibraryGetKernel(to: *mut u64, library: u64, name: *const c_char) |sim| {
         sim.libraries.get(library).ok_or(Code::INVALID_HANDLE)?;
         function(sim, to, library, name)
@@ -305,12 +292,7 @@ api! {
         sim.libraries.get(library).ok_or(Code::INVALID_HANDLE)?;
         put(count, sim.kernels.len() as u32)
     }
-    fn cuLibraryGetGlobal(
-        to: *mut u64,
-        size: *mut usize,
-        library: u64,
-        name: *const c_char,
-    ) |sim| {
+    fn cuLibraryGetGlobal(to: *mut u64, size: *mut usize, library: u64, name: *const c_char) |sim| {
         sim.libraries.get(library).ok_or(Code::INVALID_HANDLE)?;
         let _ = (to, size, name_of(name)?);
         Err(Code::NOT_FOUND)
@@ -358,9 +340,7 @@ api! {
         sim.functions.get(handle).ok_or(Code::INVALID_HANDLE)?;
         put(state, 1)
     }
-    fn cuFuncLoad(handle: u64) |sim| {
-        sim.functions.get(handle).map(|_| ()).ok_or(Code::INVALID_HANDLE)
-    }
+    fn cuFuncLoad(handle: u64) |sim| { sim.functions.get(handle).map(|_| ()).ok_or(Code::INVALID_HANDLE) }
     fn cuKernelGetName(name: *mut *const c_char, kernel: u64) |sim| {
         if name.is_null() || kernel == 0 {
             return Err(Code::INVALID_VALUE);
@@ -372,12 +352,7 @@ api! {
         let library = sim.functions.get(kernel).ok_or(Code::INVALID_HANDLE)?.module;
         put(to, library)
     }
-    fn cuOccupancyMaxActiveBlocksPerMultiprocessor(
-        count: *mut i32,
-        handle: u64,
-        block: i32,
-        shared: usize,
-    ) |sim| {
+    fn cuOccupancyMaxActiveBlocksPerMultiprocessor(count: *mut i32, handle: u64, block: i32, shared: usize) |sim| {
         sim.functions.get(handle).ok_or(Code::INVALID_HANDLE)?;
         let _ = shared;
         put(count, (2048 / block.clamp(1, 1024)).min(32))

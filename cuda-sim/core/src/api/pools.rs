@@ -232,11 +232,7 @@ fn attribute(sim: &mut Locked, pool: u64, which: i32, value: *mut c_void) -> Res
 const SHARED_POOL: i32 = 0x706f_6f6c;
 
 api! {
-    fn cuMemAllocAsync / cuMemAllocAsync_ptsz(
-        to: *mut u64,
-        size: usize,
-        stream: u64,
-    ) |sim, default| {
+    fn cuMemAllocAsync / cuMemAllocAsync_ptsz(to: *mut u64, size: usize, stream: u64) |sim, default| {
         allocate(sim, to, size as u64, None, stream, default, "cuMemAllocAsync")
     }
     fn cuMemAllocFromPoolAsync / cuMemAllocFromPoolAsync_ptsz(
@@ -355,12 +351,7 @@ api! {
         let granted = pool.access.get(&location.id).filter(|_| location.kind == DEVICE);
         put(flags, granted.copied().unwrap_or(own))
     }
-    fn cuMemPoolExportToShareableHandle(
-        to: *mut c_void,
-        pool: u64,
-        kind: i32,
-        flags: u64,
-    ) |sim| {
+    fn cuMemPoolExportToShareableHandle(to: *mut c_void, pool: u64, kind: i32, flags: u64) |sim| {
         let found = pool_of(sim, pool)?;
         if kind != 1 || flags != 0 || found.handle_types & 1 == 0 {
             return Err(Code::INVALID_VALUE);
@@ -377,12 +368,7 @@ api! {
         };
         put(to.cast::<i32>(), fd)
     }
-    fn cuMemPoolImportFromShareableHandle(
-        to: *mut u64,
-        handle: u64,
-        kind: i32,
-        flags: u64,
-    ) |sim| {
+    fn cuMemPoolImportFromShareableHandle(to: *mut u64, handle: u64, kind: i32, flags: u64) |sim| {
         let mut content = [0, -1i32];
         // SAFETY: `pread` checks the descriptor, and `content` has eight bytes.
         let read = unsafe { libc::pread(handle as i32, (&raw mut content).cast(), 8, 0) };

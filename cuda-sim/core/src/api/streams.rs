@@ -197,12 +197,8 @@ fn attribute(sim: &mut Locked, core: CoreRef, which: i32) -> Result<[u64; 8]> {
 }
 
 api! {
-    fn cuStreamCreate(to: *mut u64, flags: u32) |sim| {
-        create(sim, to, flags, 0)
-    }
-    fn cuStreamCreateWithPriority(to: *mut u64, flags: u32, priority: i32) |sim| {
-        create(sim, to, flags, priority)
-    }
+    fn cuStreamCreate(to: *mut u64, flags: u32) |sim| { create(sim, to, flags, 0) }
+    fn cuStreamCreateWithPriority(to: *mut u64, flags: u32, priority: i32) |sim| { create(sim, to, flags, priority) }
     fn cuStreamDestroy_v2(stream: u64) |sim| {
         let core = *sim.streams.get(stream).ok_or(Code::INVALID_HANDLE)?;
         capture::leave(sim, core);
@@ -214,17 +210,11 @@ api! {
         sim.destroy_core(core);
         Ok(())
     }
-    fn cuStreamGetPriority / cuStreamGetPriority_ptsz(
-        stream: u64,
-        priority: *mut i32,
-    ) |sim, default| {
+    fn cuStreamGetPriority / cuStreamGetPriority_ptsz(stream: u64, priority: *mut i32) |sim, default| {
         let core = sim.stream(stream, default)?;
         put(priority, sim.core_mut(core).priority)
     }
-    fn cuStreamGetFlags / cuStreamGetFlags_ptsz(
-        stream: u64,
-        flags: *mut u32,
-    ) |sim, default| {
+    fn cuStreamGetFlags / cuStreamGetFlags_ptsz(stream: u64, flags: *mut u32) |sim, default| {
         let core = sim.stream(stream, default)?;
         put(flags, sim.core_mut(core).flags)
     }
@@ -232,30 +222,19 @@ api! {
         let core = forbid_query(sim, stream, default)?;
         put(id, core.id)
     }
-    fn cuStreamGetDevice / cuStreamGetDevice_ptsz(
-        stream: u64,
-        device: *mut i32,
-    ) |sim, default| {
+    fn cuStreamGetDevice / cuStreamGetDevice_ptsz(stream: u64, device: *mut i32) |sim, default| {
         let core = forbid_query(sim, stream, default)?;
         put(device, sim.core_mut(core).device)
     }
     fn cuStreamGetCtx / cuStreamGetCtx_ptsz(stream: u64, context: *mut u64) |sim, default| {
         put(context, context_of(sim, stream, default)?)
     }
-    fn cuStreamGetCtx_v2 / cuStreamGetCtx_v2_ptsz(
-        stream: u64,
-        context: *mut u64,
-        green: *mut u64,
-    ) |sim, default| {
+    fn cuStreamGetCtx_v2 / cuStreamGetCtx_v2_ptsz(stream: u64, context: *mut u64, green: *mut u64) |sim, default| {
         let of = context_of(sim, stream, default)?;
         put_if(green, sim.green_of(of));
         put(context, sim.base(of))
     }
-    fn cuStreamWaitEvent / cuStreamWaitEvent_ptsz(
-        stream: u64,
-        event: u64,
-        flags: u32,
-    ) |sim, default| {
+    fn cuStreamWaitEvent / cuStreamWaitEvent_ptsz(stream: u64, event: u64, flags: u32) |sim, default| {
         let core = sim.stream(stream, default)?;
         if flags > 1 {
             return Err(Code::INVALID_VALUE);
@@ -297,11 +276,7 @@ api! {
         capture::submit(sim, core, Work::Host(call, None), Vec::new(), "cuStreamAddCallback")?;
         Ok(())
     }
-    fn cuLaunchHostFunc / cuLaunchHostFunc_ptsz(
-        stream: u64,
-        function: usize,
-        data: usize,
-    ) |sim, default| {
+    fn cuLaunchHostFunc / cuLaunchHostFunc_ptsz(stream: u64, function: usize, data: usize) |sim, default| {
         host_call(sim, stream, default, function, data)
     }
     fn cuLaunchHostFunc_v2 / cuLaunchHostFunc_v2_ptsz(
@@ -367,20 +342,13 @@ api! {
         let core = sim.stream(stream, default)?;
         wait_value(sim, core, address, value, true, flags)
     }
-    fn cuStreamCopyAttributes / cuStreamCopyAttributes_ptsz(
-        to: u64,
-        from: u64,
-    ) |sim, default| {
+    fn cuStreamCopyAttributes / cuStreamCopyAttributes_ptsz(to: u64, from: u64) |sim, default| {
         let (to, from) = (sim.stream(to, default)?, sim.stream(from, default)?);
         let attributes = sim.core_mut(from).attributes.clone();
         sim.core_mut(to).attributes = attributes;
         Ok(())
     }
-    fn cuStreamGetAttribute / cuStreamGetAttribute_ptsz(
-        stream: u64,
-        which: i32,
-        value: *mut [u64; 8],
-    ) |sim, default| {
+    fn cuStreamGetAttribute / cuStreamGetAttribute_ptsz(stream: u64, which: i32, value: *mut [u64; 8]) |sim, default| {
         let core = sim.stream(stream, default)?;
         let found = attribute(sim, core, which)?;
         put(value, found)
@@ -399,10 +367,7 @@ api! {
 
     // --- capture ---
 
-    fn cuStreamBeginCapture_v2 / cuStreamBeginCapture_v2_ptsz(
-        stream: u64,
-        mode: i32,
-    ) |sim, default| {
+    fn cuStreamBeginCapture_v2 / cuStreamBeginCapture_v2_ptsz(stream: u64, mode: i32) |sim, default| {
         let core = sim.stream(stream, default)?;
         capture::begin(sim, core, mode, None)
     }
@@ -427,20 +392,14 @@ api! {
         }
         capture::begin(sim, core, mode, Some((graph, tail)))
     }
-    fn cuStreamEndCapture / cuStreamEndCapture_ptsz(
-        stream: u64,
-        graph: *mut u64,
-    ) |sim, default| {
+    fn cuStreamEndCapture / cuStreamEndCapture_ptsz(stream: u64, graph: *mut u64) |sim, default| {
         let core = sim.stream(stream, default)?;
         put_if(graph, 0);
         let captured = capture::end(sim, core)?;
         put_if(graph, captured);
         Ok(())
     }
-    fn cuStreamIsCapturing / cuStreamIsCapturing_ptsz(
-        stream: u64,
-        status: *mut i32,
-    ) |sim, default| {
+    fn cuStreamIsCapturing / cuStreamIsCapturing_ptsz(stream: u64, status: *mut i32) |sim, default| {
         let info = capture_info(sim, stream, default)?;
         put(status, info.status)
     }

@@ -79,22 +79,14 @@ api! {
         check(sim, &props)?;
         put(to, ALLOCATION_GRANULARITY as usize)
     }
-    fn cuMemAddressReserve(
-        to: *mut u64,
-        size: usize,
-        alignment: usize,
-        wanted: u64,
-        flags: u64,
-    ) |sim| {
+    fn cuMemAddressReserve(to: *mut u64, size: usize, alignment: usize, wanted: u64, flags: u64) |sim| {
         if to.is_null() || flags != 0 {
             return Err(Code::INVALID_VALUE);
         }
         let base = sim.mappings.reserve(size as u64, alignment as u64, wanted)?;
         put(to, base)
     }
-    fn cuMemAddressFree(address: u64, size: usize) |sim| {
-        sim.mappings.free(address, size as u64)
-    }
+    fn cuMemAddressFree(address: u64, size: usize) |sim| { sim.mappings.free(address, size as u64) }
     fn cuMemCreate(to: *mut u64, size: usize, props: *const Props, flags: u64) |sim| {
         let props = get(props)?;
         check(sim, &props)?;
@@ -150,15 +142,8 @@ api! {
         sim.memory.is_at(address, file);
         Ok(())
     }
-    fn cuMemUnmap(address: u64, size: usize) |sim| {
-        unmap(sim, address, size as u64)
-    }
-    fn cuMemSetAccess(
-        address: u64,
-        size: usize,
-        descs: *const AccessDesc,
-        count: usize,
-    ) |sim| {
+    fn cuMemUnmap(address: u64, size: usize) |sim| { unmap(sim, address, size as u64) }
+    fn cuMemSetAccess(address: u64, size: usize, descs: *const AccessDesc, count: usize) |sim| {
         for desc in slice(descs, count)? {
             if desc.location.kind != DEVICE || !matches!(desc.flags, 0 | 1 | 3) {
                 return Err(Code::INVALID_VALUE);
@@ -202,12 +187,7 @@ api! {
             Props { kind: 1, handle_types: found.handle_types, location, win32: 0, flags: [0; 8] },
         )
     }
-    fn cuMemExportToShareableHandle(
-        to: *mut c_void,
-        handle: u64,
-        kind: i32,
-        flags: u64,
-    ) |sim| {
+    fn cuMemExportToShareableHandle(to: *mut c_void, handle: u64, kind: i32, flags: u64) |sim| {
         let found = sim.physical.get(handle).ok_or(Code::INVALID_VALUE)?;
         if kind != 1 || flags != 0 || found.handle_types & 1 == 0 {
             return Err(Code::INVALID_VALUE);
