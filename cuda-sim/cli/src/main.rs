@@ -6,79 +6,20 @@ mod folder;
 mod html;
 mod junit;
 mod manual;
+mod options;
 mod report;
 mod sarif;
 mod shadow;
 
 use cudasim_core::shown::shown;
 use folder::PrivateFolder;
+use options::Options;
 use report::Reports;
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
-
-const USAGE: &str = "\
-cuda-sim: a simulated CUDA driver that finds races
-
-    cuda-sim run [options] [--] program [arguments]
-        Runs a program with the simulated libcuda.so.1 as the driver. Exit status: 66 if races were
-        found, in this process or in one that it started; 67 if the program ended with 0, but had
-        looked for kernels that are not declared; otherwise the program's own.
-
-        --races=error|warn|off    how races are treated; error: also as exit status (default: error)
-        --schedule=KIND           when the device runs its work (default: lazy):
-                                    lazy           only what a wait requires: shows missing waits
-                                    eager          at once
-                                    random[:SEED]  in an order that the seed determines
-                                    threads        on a thread for each stream
-        --devices=N               number of devices, 0 to 16 (default: 1)
-        --peers=none              no device can access the memory of another
-        --memory=BYTES            memory of each device (default: 8 GiB)
-        --fail=CALL[:N]=CODE,...  the N-th call of a function fails: cuMemAlloc:3=2,
-                                  cuStreamSynchronize=700; any call: *:100=lost (a lost device)
-        --without=NAME,...        functions that this driver does not have
-        --driver-version=N        an older driver, for example 11040, without newer functions
-        --stub                    the stub library of the toolkit: every call returns 34
-        --guard                   the host faults when it accesses device memory
-        --register=shifted        registered host memory has another address on the device
-        --free=syncs              cuMemFree waits for the device, as drivers may and often do
-        --host-threads=ordered    order host threads by their calls; otherwise only what the
-                                  checker observes and annotations order them
-        --runtime                 put the replacement runtime libraries into the path, too
-        --runtime=12|13           and load one of them first: for programs that bundle their own
-        --explain                 print which CUDA runtime library each module has, and whether it
-                                  can be used here
-        --undeclared=warn         kernels that are not declared do not change the exit status
-        --rules=strict            also report refused, illegal and needlessly slow calls, and
-                                  print a summary of exchanged arrays
-        --exchanges=hidden        do not observe the arrays that libraries exchange
-        --print=exit              print races when the program ends, not when they are found
-        --report=FILE             write a report; may be repeated. FILE ends with
-                                    .json   one line for each process
-                                    .xml    JUnit: a test case for each race
-                                    .sarif  SARIF 2.1.0, for code hosts and editors
-                                    .html   a page with a timeline of each race
-
-    cuda-sim run --shadow[=FILE] [options] [--] program [arguments]
-        Runs a program with the real driver, FILE or the installed one, and the race checker beside
-        it. The options --races, --free, --host-threads, --rules, --exchanges, --print and
-        --report are as above.
-
-    cai-race [options] [--] program [arguments]
-        cuda-sim run --rules=strict: for producers and consumers of arrays.
-
-    cuda-sim --missing [--] program [arguments]
-        Runs a program and lists the functions of the driver that are not simulated and that it
-        called, looked up or names in its file, and those that are simulated and refused its
-        arguments. Exit status: 1 if it called one that is not simulated.
-
-    cuda-sim libdir               the folder for LD_LIBRARY_PATH
-    cuda-sim entries              all functions of the driver, and whether they are simulated
-    cuda-sim manual               this text as a manual page, for man
-    cuda-sim --version
-";
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args_os();
@@ -106,7 +47,7 @@ fn complain(message: &str) {
 
 fn run(arguments: &[OsString]) -> Result<ExitCode, String> {
     if requests_help(arguments) {
-        print!("{USAGE}");
+        print!("{}", options::usage());
         return Ok(ExitCode::SUCCESS);
     }
     match arguments.first().and_then(|first| first.to_str()) {
@@ -128,7 +69,7 @@ fn run(arguments: &[OsString]) -> Result<ExitCode, String> {
             Ok(ExitCode::SUCCESS)
         }
         Some("manual") => {
-            print!("{}", manual::page(USAGE));
+            print!("{}", manual::page(&options::usage()));
             Ok(ExitCode::SUCCESS)
         }
         Some("--version") => {
@@ -139,7 +80,7 @@ fn run(arguments: &[OsString]) -> Result<ExitCode, String> {
             );
             Ok(ExitCode::SUCCESS)
         }
-        _ => Err(format!("expected a command\n\n{USAGE}")),
+        _ => Err("expected a command; see cuda-sim --help".to_owned()),
     }
 }
 
@@ -220,169 +161,6 @@ fn link_into(folder: &Path, library: &Path, names: &[&str]) -> Result<(), String
         std::fs::rename(&fresh, &link).map_err(fail)?;
     }
     Ok(())
-}
-
-struct Options {
-    variables: Vec<(&'static str, String)>,
-    reports: Vec<String>,
-    without: Vec<String>,
-    version: Option<i32>,
-    runtime: bool,
-    preload: Vec<String>,
-    threads_seen: bool,
-    explain: bool,
-    /// Whether kernels without a declaration change the exit status.
-    undeclared_fails: bool,
-    /// Whether to run beside a real driver, and its path.
-    shadow: Option<Option<String>>,
-}
-
-/// Returns the options before the program, and the rest.
-fn options(arguments: &[OsString]) -> Result<(Options, &[OsString]), String> {
-    let mut options = Options {
-        variables: Vec::new(),
-        reports: Vec::new(),
-        without: Vec::new(),
-        version: None,
-        runtime: false,
-        preload: Vec::new(),
-        threads_seen: true,
-        explain: false,
-        undeclared_fails: true,
-        shadow: None,
-    };
-    let mut at = 0;
-    while let Some(argument) = arguments.get(at) {
-        let text = argument.to_string_lossy();
-        if text == "--" {
-            at += 1;
-            break;
-        }
-        let Some(option) = text.strip_prefix("--") else { break };
-        let (name, value) =
-            option.split_once('=').map_or((option, None), |(name, value)| (name, Some(value)));
-        let wanted = || {
-            value
-                .map(str::to_owned)
-                .ok_or_else(|| format!("--{name} requires a value: --{name}=..."))
-        };
-        let one_of = |allowed: &[&str]| {
-            let value = wanted()?;
-            if allowed.contains(&value.as_str()) {
-                Ok(value)
-            } else {
-                Err(format!("--{name}: expected one of {}, found {value}", allowed.join(", ")))
-            }
-        };
-        let flag = || match value {
-            None => Ok("1".to_owned()),
-            Some(_) => Err(format!("--{name}: expected no value")),
-        };
-        let number = || {
-            let value = wanted()?;
-            value
-                .parse::<u64>()
-                .map(|_| value.clone())
-                .map_err(|_| format!("--{name}: expected a number, found {value}"))
-        };
-        let between = |least: u64, most: u64| {
-            let value = number()?;
-            match value.parse() {
-                Ok(found) if (least..=most).contains(&found) => Ok(value),
-                _ => Err(format!("--{name}: expected {least} to {most}, found {value}")),
-            }
-        };
-        if name == "shadow" {
-            options.shadow = Some(value.map(str::to_owned));
-            at += 1;
-            continue;
-        }
-        let variable = match name {
-            "races" => ("CUDASIM_RACES", one_of(&["error", "warn", "off"])?),
-            "schedule" => {
-                let value = wanted()?;
-                match value.strip_prefix("random:").map(str::parse::<u64>) {
-                    Some(Ok(_)) => {}
-                    Some(Err(_)) => {
-                        return Err(format!("--schedule: expected random:SEED, found {value}"));
-                    }
-                    None => {
-                        one_of(&["lazy", "eager", "random", "threads"])?;
-                    }
-                }
-                ("CUDASIM_SCHEDULE", value)
-            }
-            "devices" => ("CUDASIM_DEVICES", between(0, cudasim_core::config::MOST_DEVICES)?),
-            "peers" => ("CUDASIM_PEERS", one_of(&["all", "none"])?),
-            "memory" => ("CUDASIM_MEMORY", number()?),
-            "fail" => {
-                let value = wanted()?;
-                for part in value.split(',') {
-                    let fault = cudasim_core::config::parse_fault(part)
-                        .ok_or(format!("--fail: expected CALL[:N]=CODE, found {part}"))?;
-                    if fault.call != "*" && !is_known(&fault.call) {
-                        return Err(format!(
-                            "--fail: expected a function of the driver, or *, found {}",
-                            fault.call
-                        ));
-                    }
-                }
-                ("CUDASIM_FAIL", value)
-            }
-            "without" => {
-                options.without = wanted()?.split(',').map(str::to_owned).collect();
-                if let Some(name) = options.without.iter().find(|name| !is_known(name)) {
-                    return Err(format!("the driver has no function {name}"));
-                }
-                ("CUDASIM_WITHOUT", wanted()?)
-            }
-            "driver-version" => {
-                let newest = cudasim_core::config::DRIVER_VERSION.unsigned_abs().into();
-                options.version = between(2000, newest)?.parse().ok();
-                ("CUDASIM_DRIVER_VERSION", wanted()?)
-            }
-            "explain" => {
-                options.explain = true;
-                ("CUDASIM_EXPLAIN", flag()?)
-            }
-            "stub" => ("CUDASIM_STUB", flag()?),
-            "guard" => ("CUDASIM_GUARD", flag()?),
-            "register" => ("CUDASIM_REGISTER", one_of(&["same", "shifted"])?),
-            "free" => ("CUDASIM_FREE", one_of(&["race", "syncs"])?),
-            "rules" => ("CUDASIM_RULES", one_of(&["strict", "races"])?),
-            "exchanges" => ("CUDASIM_EXCHANGES", one_of(&["seen", "hidden"])?),
-            "print" => ("CUDASIM_PRINT", one_of(&["now", "exit"])?),
-            "undeclared" => {
-                options.undeclared_fails = one_of(&["error", "warn"])? == "error";
-                at += 1;
-                continue;
-            }
-            "report" => {
-                let path = wanted()?;
-                if path.is_empty() {
-                    return Err("--report: expected a file".to_owned());
-                }
-                options.reports.push(path);
-                at += 1;
-                continue;
-            }
-            "host-threads" => {
-                options.threads_seen = one_of(&["seen", "ordered"])? == "seen";
-                ("CUDASIM_HOST_THREADS", wanted()?)
-            }
-            "runtime" => {
-                options.runtime = true;
-                if value.is_some() {
-                    options.preload.push(format!("libcudart.so.{}", one_of(&["12", "13"])?));
-                }
-                ("CUDASIM_RUNTIME", "1".to_owned())
-            }
-            _ => return Err(format!("unknown option --{name}\n\n{USAGE}")),
-        };
-        options.variables.push(variable);
-        at += 1;
-    }
-    Ok((options, &arguments[at..]))
 }
 
 fn prepend(variable: &str, path: &Path) -> OsString {
@@ -471,22 +249,25 @@ fn command(
 }
 
 /// Returns the variables for the program, the user's choices last.
-fn variables(options: &Options) -> Result<Vec<(&'static str, String)>, String> {
-    if let Some(path) = &options.shadow {
-        return shadow::variables(options, path.as_deref());
-    }
-    let mut variables =
-        vec![("CUDASIM_RACES", "error".to_owned()), ("CUDASIM_SCHEDULE", "lazy".to_owned())];
+fn variables(options: &Options) -> Result<Vec<(String, String)>, String> {
+    let prefix = if options.shadow.is_some() { "CUDASIM_SHADOW_" } else { "CUDASIM_" };
+    let mut variables = vec![(format!("{prefix}RACES"), "error".to_owned())];
     if options.threads_seen {
-        variables.push(("CUDASIM_HOST_THREADS", "seen".to_owned()));
+        variables.push((format!("{prefix}HOST_THREADS"), "seen".to_owned()));
     }
-    variables.extend(options.variables.iter().cloned());
+    match &options.shadow {
+        None => variables.push(("CUDASIM_SCHEDULE".to_owned(), "lazy".to_owned())),
+        Some(path) => {
+            if let Some(option) = options.of_driver {
+                return Err(format!("--{option} is for the simulated driver, not for --shadow"));
+            }
+            let real = shadow::real(path.as_deref())?.to_string_lossy().into_owned();
+            variables.push(("CUDASIM_REAL".to_owned(), real));
+        }
+    }
+    let chosen = options.variables.iter();
+    variables.extend(chosen.map(|(name, value)| (format!("{prefix}{name}"), value.clone())));
     Ok(variables)
-}
-
-/// Returns whether the driver has a function, by any of its names.
-fn is_known(name: &str) -> bool {
-    cudasim_core::functions::ENTRIES.iter().any(|entry| entry.0 == name || entry.2 == name)
 }
 
 /// Returns all symbols of a function, by any of its names.
@@ -501,10 +282,11 @@ fn symbols_of(name: &str) -> Vec<String> {
 }
 
 fn run_program(arguments: &[OsString]) -> Result<ExitCode, String> {
-    let (mut options, program) = options(arguments)?;
+    let (mut options, program) = options::parse(arguments)?;
     let reports = Reports::new(&options.reports)?;
     options.variables.extend(reports.iter().flat_map(Reports::variables));
-    let (command, temporary) = command(&options, program)?;
+    let (mut command, temporary) = command(&options, program)?;
+    command.envs(reports.iter().map(Reports::folder_variable));
     let status = child::run(command)
         .map_err(|error| format!("{}: {error}", Path::new(&program[0]).display()));
     drop(temporary);
@@ -542,10 +324,10 @@ fn list_missing(arguments: &[OsString]) -> Result<ExitCode, String> {
     let program = arguments.strip_prefix([OsString::from("--")].as_slice()).unwrap_or(arguments);
     let folder = PrivateFolder::new()?;
     let log = folder.path().join("missing");
-    let mut options = options(&[])?.0;
-    options.variables.push(("CUDASIM_RACES", "off".to_owned()));
-    options.variables.push(("CUDASIM_SCHEDULE", "eager".to_owned()));
-    options.variables.push(("CUDASIM_MISSING_LOG", log.to_string_lossy().into_owned()));
+    let mut options = options::parse(&[])?.0;
+    options.variables.push(("RACES".to_owned(), "off".to_owned()));
+    options.variables.push(("SCHEDULE".to_owned(), "eager".to_owned()));
+    options.variables.push(("MISSING_LOG".to_owned(), log.to_string_lossy().into_owned()));
     options.threads_seen = false;
     let (command, _) = command(&options, program)?;
     let status = child::run(command)

@@ -5,7 +5,7 @@ The simulated driver executes memory, streams, events, copies and graphs on a ma
 not executed. The race checker reports every missing wait between two streams.";
 
 /// Column from which the text beside an option has a list of its own.
-const LIST: usize = 35;
+const LIST: usize = crate::options::WIDTH + 1;
 
 /// Returns the page of a help. Indentation gives the kinds of its lines: 4 a command, 8 text or an
 /// option, more the text beside an option.

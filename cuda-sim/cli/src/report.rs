@@ -98,17 +98,19 @@ impl Reports {
         Ok(Some(reports))
     }
 
-    /// Returns the variables for the program.
-    pub fn variables(&self) -> Vec<(&'static str, String)> {
-        let text = |path: &Path| path.to_string_lossy().into_owned();
-        let mut variables = vec![
-            ("CUDASIM_REPORT", text(&self.folder.path().join(MAIN))),
-            ("CUDASIM_REPORT_FOLDER", text(self.folder.path())),
-        ];
+    /// Returns the variables of the checker, by their names without a prefix.
+    pub fn variables(&self) -> Vec<(String, String)> {
+        let main = self.folder.path().join(MAIN).to_string_lossy().into_owned();
+        let mut variables = vec![("REPORT".to_owned(), main)];
         if self.files.iter().any(|path| Format::of(path) == Format::Html) {
-            variables.push(("CUDASIM_TIMELINE", "1".to_owned()));
+            variables.push(("TIMELINE".to_owned(), "1".to_owned()));
         }
         variables
+    }
+
+    /// Returns the variable of all processes of the run.
+    pub fn folder_variable(&self) -> (&'static str, &Path) {
+        ("CUDASIM_REPORT_FOLDER", self.folder.path())
     }
 
     /// Writes the reports.

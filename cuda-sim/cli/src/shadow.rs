@@ -1,47 +1,10 @@
-//! The option `--shadow`: the checker beside a real driver. Finds that driver and translates the
-//! options.
+//! The option `--shadow`: the checker beside a real driver. Finds that driver.
 
-use super::{Options, library, link_into};
+use super::{library, link_into};
 use std::path::{Path, PathBuf};
 
-/// Returns the variable of an option for the checker. It is another one, because the real driver
-/// may be a simulated one.
-fn variable(name: &str) -> Option<&'static str> {
-    Some(match name {
-        "CUDASIM_RACES" => "CUDASIM_SHADOW_RACES",
-        "CUDASIM_FREE" => "CUDASIM_SHADOW_FREE",
-        "CUDASIM_PRINT" => "CUDASIM_SHADOW_PRINT",
-        "CUDASIM_EXCHANGES" => "CUDASIM_SHADOW_EXCHANGES",
-        "CUDASIM_RULES" => "CUDASIM_SHADOW_RULES",
-        "CUDASIM_REPORT" => "CUDASIM_SHADOW_REPORT",
-        "CUDASIM_TIMELINE" => "CUDASIM_SHADOW_TIMELINE",
-        "CUDASIM_REPORT_FOLDER" => "CUDASIM_REPORT_FOLDER",
-        "CUDASIM_HOST_THREADS" => "CUDASIM_SHADOW_HOST_THREADS",
-        _ => return None,
-    })
-}
-
-/// Returns the variables for the program. `path`: the driver, if the user named one.
-pub fn variables(
-    options: &Options,
-    path: Option<&str>,
-) -> Result<Vec<(&'static str, String)>, String> {
-    let mut variables = vec![("CUDASIM_SHADOW_RACES", "error".to_owned())];
-    if options.threads_seen {
-        variables.push(("CUDASIM_SHADOW_HOST_THREADS", "seen".to_owned()));
-    }
-    for (name, value) in &options.variables {
-        let name = variable(name).ok_or_else(|| {
-            let option = name.trim_start_matches("CUDASIM_").replace('_', "-").to_lowercase();
-            format!("--{option} is for the simulated driver, not for --shadow")
-        })?;
-        variables.push((name, value.clone()));
-    }
-    variables.push(("CUDASIM_REAL", real(path)?.to_string_lossy().into_owned()));
-    Ok(variables)
-}
-
-fn real(path: Option<&str>) -> Result<PathBuf, String> {
+/// Returns the path of the real driver. `path`: the one that the user named, if any.
+pub fn real(path: Option<&str>) -> Result<PathBuf, String> {
     let own: Vec<PathBuf> = ["libcuda.so", "libcuda.so.1", "libcudasim_shadow.so"]
         .iter()
         .filter_map(|name| library(name).ok()?.canonicalize().ok())

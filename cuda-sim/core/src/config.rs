@@ -1,30 +1,19 @@
 //! The options in the environment, read once at cuInit.
 //!
-//! | variable | values | default |
-//! |---|---|---|
-//! | `CUDASIM_SCHEDULE` | `eager`, `lazy`, `random`, `random:SEED`, `threads` | `eager` |
-//! | `CUDASIM_RACES` | `off`, `warn`, `error` | `warn` |
-//! | `CUDASIM_DEVICES` | number of devices, 0 to 16 | 1 |
-//! | `CUDASIM_PEERS` | `none`: no device can access the memory of another | `all` |
-//! | `CUDASIM_MEMORY` | bytes of memory of each device | 8 GiB |
-//! | `CUDASIM_FAIL` | `call:n=code,...`; `*` is any call, the code `lost` a lost device | none |
-//! | `CUDASIM_DRIVER_VERSION` | the result of cuDriverGetVersion | 13050 |
-//! | `CUDASIM_WITHOUT` | names that cuGetProcAddress does not find | none |
-//! | `CUDASIM_STUB` | 1: every call returns `CUDA_ERROR_STUB_LIBRARY` | 0 |
-//! | `CUDASIM_GUARD` | 1: the host faults when it touches device memory | 0 |
-//! | `CUDASIM_REGISTER` | `shifted`: registered memory has another device address | `same` |
-//! | `CUDASIM_FREE` | `syncs`: cuMemFree waits for the device, as drivers may | `race` |
-//! | `CUDASIM_HOST_THREADS` | `seen`: by locks, annotations; `ordered`: by calls | `ordered` |
-//! | `CUDASIM_REPORT` | file that the report is written to, as JSON | none |
-//! | `CUDASIM_TIMELINE` | 1: the report has what came before each race | 0 |
-//! | `CUDASIM_RULES` | `strict`: also reports refused, illegal and slow calls | off |
-//! | `CUDASIM_EXCHANGES` | `hidden`: libraries are not observed at an exchange | `seen` |
-//! | `CUDASIM_PRINT` | `now`, `exit`: when races are printed | `now` |
-//! | `CUDASIM_REAL` | the real driver that is followed, see `shadow/` | usual places |
-//! | `CUDASIM_MISSING_LOG` | file that missing functions are written to, by `--missing` | none |
+//! `cuda-sim run --help` describes those that are options of the command, of the table in
+//! `cli/src/options.rs`. The others are set by the command, or name files:
 //!
-//! `cuda-sim run` sets `CUDASIM_HOST_THREADS=seen`. Beside a real driver, `CUDASIM_SHADOW_RACES`,
-//! `_FREE`, `_HOST_THREADS`, `_REPORT`, `_RULES`, `_EXCHANGES` and `_PRINT` take their place.
+//! | variable | value |
+//! |---|---|
+//! | `CUDASIM_REPORT` | file that the report is written to, as JSON |
+//! | `CUDASIM_REPORT_FOLDER` | folder for the reports of all processes of a run |
+//! | `CUDASIM_TIMELINE` | 1: the report has what came before each race |
+//! | `CUDASIM_MISSING_LOG` | file that missing functions are written to, by `--missing` |
+//! | `CUDASIM_REAL` | the real driver that is followed, see `shadow/` |
+//! | `CUDASIM_REDIRECT` | folder of the runtime libraries, see `redirect/` |
+//!
+//! Without the command, races are warnings, the schedule is `eager`, and host threads are ordered by
+//! their calls. Beside a real driver, variables for the checker begin with `CUDASIM_SHADOW_`.
 
 use crate::console::print;
 use crate::environment::variable;

@@ -173,7 +173,7 @@ def test_generated_manual_page():
     """It has every option of the help, and the kinds of lines that man knows."""
     usage, page = run(COMMAND, "--help").stdout, run(COMMAND, "manual").stdout
     options = set(re.findall(r"^ +(--[a-z-]+)[^ ]*  ", usage, re.M))
-    assert len(options) > 15 and options <= set(re.findall(r"^\\fB(\S*?)[=\\]", page.replace(r"\-", "-"), re.M))
+    assert len(options) > 15 and options <= set(re.findall(r"^\\fB(\S*?)[=\[\\]", page.replace(r"\-", "-"), re.M))
     assert page.count(".RS\n") == page.count(".RE\n") == 2 and page.startswith(".TH CUDA-SIM 1\n.SH NAME\ncuda\\-sim, cai\\-race")
 
 
