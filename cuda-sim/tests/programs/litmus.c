@@ -3,13 +3,15 @@
 //     # Record after the write, wait before the read: ordered.
 //     event_between correct: p=mem a=nb b=nb e=ev; w a p; rec e a; wait b e; r b p
 //
-// A row has a name, the expected result (racy or correct), and statements. Lines that are indented
+// A row has a name, the expected result (racy, correct, or remark for one whose report has remarks,
+// which do not count), and statements. Lines that are indented
 // continue the row. A statement is a verb with its arguments, a group of declarations, or
-// `3x(...)`, which repeats statements. `name=maker:argument:argument` declares; verbs and makers
-// are listed in litmus_verbs.h. A name that is declared again is another object. Numbers may be
-// sums and products, of N = 1024 as well: `p+N`, `2*N`. A number of bytes that is left out is N.
-// The streams L, P and 0 are the legacy stream, the per-thread stream and NULL; H is the host in
-// place of a stream for `take` and `give`. What is not understood ends the program with status 2.
+// `3x(...)`, which repeats statements, or `thread(...)`, which runs them in another host thread.
+// `name=maker:argument:argument` declares; verbs and makers are listed in litmus_verbs.h. A name
+// that is declared again is another object. Numbers may be sums and products, of N = 1024 as well:
+// `p+N`, `2*N`. A number of bytes that is left out is N. The streams L, P and 0 are the legacy
+// stream, the per-thread stream and NULL; H is the host in place of a stream for `take` and `give`.
+// What is not understood ends the program with status 2.
 //
 // The line `needs 12.8` keeps the rows after it, up to the next such line, for headers from that
 // version on.
@@ -186,6 +188,12 @@ static uint64_t call(const struct entry *entries, size_t count, char *text, cons
 
 static int tracing;
 
+#ifdef CUDA_API_PER_THREAD_DEFAULT_STREAM
+enum { PER_THREAD = 1 };
+#else
+enum { PER_THREAD = 0 };
+#endif
+
 static void run_statement(void) {
     char text[MAX_STATEMENT], kind;
     if (tracing) fprintf(stderr, "%s: %s\n", running, statement);
@@ -206,7 +214,16 @@ static void run_statement(void) {
     }
 }
 
-// Runs the statements up to `end_of_block`; those in parentheses as often as the number says.
+static void run_block(const char *at, const char *end_of_block);
+
+static void *run_inner(void *block) {
+    const char *const *ends = block;
+    run_block(ends[0], ends[1]);
+    return NULL;
+}
+
+// Runs the statements up to `end_of_block`; those in parentheses as often as the number says, or in
+// a thread.
 static void run_block(const char *at, const char *end_of_block) {
     while (at < end_of_block) {
         at += strspn(at, " ;");
@@ -214,11 +231,13 @@ static void run_block(const char *at, const char *end_of_block) {
         char *after;
         const unsigned long times = strtoul(at, &after, 10);
         size_t n = strcspn(at, ";)");
-        if (after != at && strncmp(after, "x(", 2) == 0) {
-            const char *inner = after + 2, *close = strchr(inner, ')');
+        const int threaded = strncmp(at, "thread(", 7) == 0;
+        if (threaded || (after != at && strncmp(after, "x(", 2) == 0)) {
+            const char *inner = strchr(at, '(') + 1, *close = strchr(inner, ')');
             snprintf(statement, sizeof statement, "%.*s", (int)n, at);
-            if (times == 0) fail("repeated 0 times");
+            if (times == 0 && !threaded) fail("repeated 0 times");
             if (close == NULL || close >= end_of_block) fail("no \")\"");
+            if (threaded) finish(start(run_inner, (const char *[]){inner, close}));
             for (unsigned long i = 0; i < times; ++i)
                 run_block(inner, close);
             at = close + 1;
@@ -251,7 +270,9 @@ static int visit_row(const char *theme, char *text, litmus_visitor *visit) {
     snprintf(running, sizeof running, "%s/%s", theme, name);
     snprintf(statement, sizeof statement, "%s", result);
     const int racy = strcmp(result, "racy") == 0;
-    if (!racy && strcmp(result, "correct") != 0) fail("neither racy nor correct");
+    if (!racy && strcmp(result, "correct") != 0 && strcmp(result, "remark") != 0) {
+        fail("neither racy nor correct");
+    }
     row = text + body;
     if (row[strspn(row, " ;")] == '\0') fail("no statements");
     return visit(theme, &(struct race_program){name, run_row, racy});
@@ -306,7 +327,8 @@ int litmus_visit(litmus_visitor *visit, int trace) {
     CHECK(count < 0);
     for (int i = 0; i < count; ++i) {
         const char *ending = strrchr(files[i]->d_name, '.');
-        if (!done && ending != NULL && strcmp(ending, ".txt") == 0) {
+        const int per_thread = strcmp(files[i]->d_name, "per_thread.txt") == 0;
+        if (!done && ending != NULL && strcmp(ending, ".txt") == 0 && per_thread == PER_THREAD) {
             done = visit_file(folder, files[i]->d_name, visit);
         }
         free(files[i]);

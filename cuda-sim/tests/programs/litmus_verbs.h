@@ -3,7 +3,10 @@
 #ifndef LITMUS_VERBS_H
 #define LITMUS_VERBS_H
 
+#include "exchange.h"
 #include "graphs.h"
+
+#include <semaphore.h>
 
 #define S(i) ((CUstream)(uintptr_t)a[i])
 #define E(i) ((CUevent)(uintptr_t)a[i])
@@ -13,11 +16,12 @@
 #define EXEC(i) ((CUgraphExec)(uintptr_t)a[i])
 #define NEEDS(i) needs((CUgraphNode)(uintptr_t)a[i], (CUgraphNode)(uintptr_t)a[(i) + 1])
 #define GREEN(i) ((CUgreenCtx)(uintptr_t)a[i])
+#define ARRAY(i) ((struct array *)(uintptr_t)a[i])
 #define HANDLE(made) ((uint64_t)(uintptr_t)(made))
 
 // Kinds of arguments, in the table's texts: s stream, e event, p memory, h memory that the host can
-// touch, c context, g graph, k its node, x executable graph, G green context, m physical memory, n
-// number; and such that may be left out: N bytes, D device 0, K node.
+// touch, c context, g graph, k its node, x executable graph, G green context, m physical memory,
+// a exchanged array, n number; and such that may be left out: N bytes, D device 0, K node.
 
 // clang-format off
 #define MAKERS(M) \
@@ -45,6 +49,19 @@
     M(phys,   'm', "",    physical())                 /* physical memory, of the smallest size */ \
     M(imp,    'm', "m",   imported(a[0]))             /* exported and imported again */ \
     M(map,    'p', "m",   map(a[0]))                  /* at an address of its own */ \
+    /* exchanged arrays of N bytes: with a stream, without one, with an unknown one */ \
+    M(arr,    'a', "ps",  HANDLE(make_array(a[0], a[1]))) \
+    M(arrn,   'a', "p",   HANDLE(make_array(a[0], NO_STREAM))) \
+    M(arru,   'a', "p",   HANDLE(make_array(a[0], UNKNOWN_STREAM))) \
+    /* like another: read-only, of another owner, of none, of n bytes, one of two columns */ \
+    M(ro,     'a', "a",   HANDLE(read_only(*ARRAY(0)))) \
+    M(by,     'a', "an",  HANDLE(owned_by(*ARRAY(0), &owners[a[1]]))) \
+    M(bare,   'a', "a",   HANDLE(owned_by(*ARRAY(0), NULL))) \
+    M(of,     'a', "an",  HANDLE(first_bytes(*ARRAY(0), a[1]))) \
+    M(col,    'a', "an",  HANDLE(column(*ARRAY(0), a[1]))) \
+    M(on,     'a', "as",  HANDLE(exported_on(*ARRAY(0), S(1)))) \
+    M(within, 'a', "ac",  HANDLE(within(*ARRAY(0), C(1)))) \
+    M(foreign, 'a', "a",  HANDLE(foreign(*ARRAY(0)))) /* with a library that reports no end */ \
     MAKERS_12_8(M)
 
 #define VERBS(V) \
@@ -66,6 +83,13 @@
     V(query,  "s",        until_done(cuStreamQuery(S(0)))) \
     V(equery, "e",        until_done(cuEventQuery(E(0)))) \
     V(use,    "c",        use(C(0))) \
+    V(cdel,   "c",        CHECK(cuCtxDestroy(C(0)))) \
+    /* host functions: one that does nothing, that posts a semaphore, that ends an array's owner */ \
+    V(host,   "s",        CHECK(cuLaunchHostFunc(S(0), run_nothing, NULL))) \
+    V(post,   "s",        CHECK(cuLaunchHostFunc(S(0), post, NULL))) \
+    V(postcb, "s",        CHECK(cuStreamAddCallback(S(0), post_in_callback, NULL, 0))) \
+    V(await,  "",         await_post()) \
+    V(hgone,  "sa",       CHECK(cuLaunchHostFunc(S(0), destroys, ARRAY(1)))) \
     /* events: one of its own from stream to stream; record event in stream; stream waits */ \
     V(ord,    "ss",       order(S(0), S(1))) \
     V(rec,    "es",       CHECK(cuEventRecord(E(0), S(1)))) \
@@ -108,6 +132,27 @@
     V(launch, "sx",       CHECK(cuGraphLaunch(EXEC(1), S(0)))) \
     V(gdrop,  "g",        CHECK(cuGraphDestroy(GRAPH(0)))) \
     V(xdrop,  "x",        CHECK(cuGraphExecDestroy(EXEC(0)))) \
+    /* exchange: a consumer begins and ends, for reading, writing, both; begins, reads and ends */ \
+    V(exp,    "a",        exports(ARRAY(0))) \
+    V(beg,    "as",       begins(ARRAY(0), S(1), CUDASIM_READ)) \
+    V(begw,   "as",       begins(ARRAY(0), S(1), CUDASIM_WRITE)) \
+    V(begrw,  "as",       begins(ARRAY(0), S(1), CUDASIM_READ | CUDASIM_WRITE)) \
+    V(fin,    "as",       ends(ARRAY(0), S(1), CUDASIM_READ)) \
+    V(finw,   "as",       ends(ARRAY(0), S(1), CUDASIM_WRITE)) \
+    V(finrw,  "as",       ends(ARRAY(0), S(1), CUDASIM_READ | CUDASIM_WRITE)) \
+    V(look,   "as",       reads_properly(ARRAY(0), S(1))) \
+    V(gone,   "a",        destroys(ARRAY(0))) \
+    V(colw,   "as",       writes_strided(S(1), COLUMN(0))) \
+    V(colr,   "as",       reads_strided(S(1), COLUMN(0))) \
+    /* notes alone: began, waited for by the host, released after the work of a stream */ \
+    V(began,  "as",       notify(CUDASIM_CAI_BEGIN, ARRAY(0), S(1), CUDASIM_READ)) \
+    V(synced, "a",        notify(CUDASIM_CAI_SYNCHRONIZE, ARRAY(0), NULL, CUDASIM_READ)) \
+    V(after,  "as",       notify(CUDASIM_CAI_RELEASE_AFTER, ARRAY(0), S(1), 0)) \
+    /* refused, with a status and by a rule */ \
+    V(nobeg,  "asnD",     refused(CUDASIM_CAI_BEGIN, ARRAY(0), S(1), a[2], a[3])) \
+    V(nofin,  "asnD",     refused(CUDASIM_CAI_END, ARRAY(0), S(1), a[2], a[3])) \
+    V(noexp,  "anD",      refused(CUDASIM_CAI_EXPORT, ARRAY(0), NULL, a[1], a[2])) \
+    V(nosync, "anD",      refused(CUDASIM_CAI_SYNCHRONIZE, ARRAY(0), NULL, a[1], a[2])) \
     VERBS_12_5(V) VERBS_12_8(V) VERBS_13_0(V)
 
 #if CUDA_VERSION >= 12050
@@ -160,6 +205,31 @@ static CUdeviceptr ready_flag(void) {
 }
 
 static void run_nothing(void *data) { (void)data; }
+
+static sem_t posted; // zero posts
+
+static void post(void *data) {
+    (void)data;
+    sem_post(&posted);
+}
+
+static void CUDA_CB post_in_callback(CUstream stream, CUresult result, void *data) {
+    (void)stream;
+    (void)result;
+    post(data);
+}
+
+static void await_post(void) {
+    while (sem_wait(&posted) != 0) {
+    }
+}
+
+#define COLUMN(i) ARRAY(i)->at, ARRAY(i)->n, ARRAY(i)->rows, ARRAY(i)->pitch
+
+static void refused(unsigned kind, const struct array *array, CUstream consumer, uint64_t status,
+                    uint64_t rule) {
+    notify_refused(kind, array, consumer, CUDASIM_READ, status, rule);
+}
 
 static void claims_matrix(CUstream stream, CUdeviceptr at, const int64_t shape[4]) {
     cudasim_access access = range(at, 4, CUDASIM_WRITE);

@@ -8,10 +8,10 @@
 
 // clang-format off
 #define FOR_EACH_THEME(X) \
-    X(legacy_stream) X(per_thread) X(contexts) X(stream_ordered) X(host_memory) \
+    X(legacy_stream) X(contexts) X(stream_ordered) X(host_memory) \
     X(copies) X(threads) X(locks) X(graphs) X(ranges) \
-    X(memory_free) X(host_functions) X(launches) X(values) X(rules) \
-    X(rules_views) X(rules_calls) X(rules_owners) X(thread_events)
+    X(memory_free) X(host_functions) X(launches) X(values) X(rules_calls) \
+    X(thread_events)
 // clang-format on
 
 #define DECLARE(theme) extern const struct race_program programs_##theme[];
@@ -248,7 +248,7 @@ static int visit_all(int trace) {
             if (visit(themes[t].theme, at)) return 1;
         }
     }
-    return litmus_visit(visit, trace);
+    return litmus_visit(visit, trace) || litmus_visit_per_thread(visit, trace);
 }
 
 int main(int argc, char **argv) {

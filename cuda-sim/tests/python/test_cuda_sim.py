@@ -61,6 +61,7 @@ def test_there_are_enough_programs(programs):
     ("x correct: a=nb p", "p is no declaration"),
     ("x correct: 0x(csync)", "repeated 0 times"),
     ("x correct: 2x(csync", 'no ")"'),
+    ("x correct: thread(csync", 'no ")"'),
     ("x correct: csync)", '")" without "("'),
     ("x correct: 2x(2x(csync))", 'no ")"'),
 ])  # fmt: skip
