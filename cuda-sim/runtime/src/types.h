@@ -44,64 +44,10 @@ typedef void (*driver_callback)(CUstream stream, int result, void *data);
 #define LEGACY_STREAM ((CUstream)0x1)
 #define PER_THREAD_STREAM ((CUstream)0x2)
 
-/* Numbers. Those of the runtime's enumerations that equal the driver's pass through and need no
- * name. */
 enum {
-    MEMCPY_HOST_TO_HOST = 0,
-    MEMCPY_HOST_TO_DEVICE = 1,
-    MEMCPY_DEVICE_TO_HOST = 2,
-    MEMCPY_DEVICE_TO_DEVICE = 3,
-    MEMCPY_DEFAULT = 4,
-};
-
-enum {
-    TYPE_UNREGISTERED = 0,
-    TYPE_HOST = 1,
-    TYPE_DEVICE = 2,
-    TYPE_MANAGED = 3
-}; /* cudaMemoryType */
-
-enum { DRIVER_TYPE_HOST = 1, DRIVER_TYPE_DEVICE = 2, DRIVER_TYPE_UNIFIED = 4 }; /* CUmemorytype */
-
-enum { /* CUpointer_attribute */
-       POINTER_MEMORY_TYPE = 2,
-       POINTER_DEVICE_POINTER = 3,
-       POINTER_HOST_POINTER = 4,
-       POINTER_IS_MANAGED = 8,
-       POINTER_DEVICE_ORDINAL = 9,
-};
-
-enum { /* CUfunction_attribute */
-       FUNCTION_MAX_THREADS_PER_BLOCK = 0,
-       FUNCTION_SHARED_SIZE = 1,
-       FUNCTION_CONST_SIZE = 2,
-       FUNCTION_LOCAL_SIZE = 3,
-       FUNCTION_NUM_REGS = 4,
-       FUNCTION_PTX_VERSION = 5,
-       FUNCTION_BINARY_VERSION = 6,
-       FUNCTION_CACHE_MODE_CA = 7,
-       FUNCTION_MAX_DYNAMIC_SHARED = 8,
-       FUNCTION_SHARED_CARVEOUT = 9,
-       FUNCTION_CLUSTER_MUST_BE_SET = 10,
-       FUNCTION_CLUSTER_WIDTH = 11,
-       FUNCTION_CLUSTER_HEIGHT = 12,
-       FUNCTION_CLUSTER_DEPTH = 13,
-       FUNCTION_NON_PORTABLE_CLUSTER = 14,
-       FUNCTION_CLUSTER_SCHEDULING = 15,
-};
-
-enum { /* CUgraphNodeType, and cudaGraphNodeType */
-       NODE_KERNEL = 0,
-       NODE_MEMCPY = 1,
-       NODE_MEMSET = 2,
-       NODE_HOST = 3,
-       NODE_GRAPH = 4,
-       NODE_EMPTY = 5,
-       NODE_WAIT_EVENT = 6,
-       NODE_EVENT_RECORD = 7,
-       NODE_MEM_ALLOC = 10,
-       NODE_MEM_FREE = 11,
-       NODE_CONDITIONAL = 13,
+#define NUMBER(name, value, nvidia) name = value,
+#include "numbers.h"
+#undef NUMBER
 };
 
 #define KERNEL_IS_FUNCTION 3 /* cudaKernelFunctionType: `function` is a CUfunction already */

@@ -14,7 +14,7 @@
 
 _Static_assert(CUDART_VERSION / 1000 == CUDART_MAJOR, "these headers are of another major version");
 
-#define NUMBER(own, nvidia) _Static_assert((int)(own) == (int)(nvidia), #own " is not " #nvidia);
+#define SAME(own, nvidia) _Static_assert((int)(own) == (int)(nvidia), #own " is not " #nvidia);
 #define SIZE(own, nvidia) \
     _Static_assert(sizeof(own) == sizeof(nvidia), #own " has another size than " #nvidia);
 #define FIELD(own, field, nvidia, nvidia_field)                                      \
@@ -24,70 +24,40 @@ _Static_assert(CUDART_VERSION / 1000 == CUDART_MAJOR, "these headers are of anot
                    #own "." #field " has another size");
 
 /* Numbers. */
+#define NUMBER(own, value, nvidia) SAME(own, nvidia)
+#include "numbers.h"
+#undef NUMBER
+
 #if CUDART_MAJOR == 13 /* the table holds the newer list, a superset */
-#define ERROR(name, number, description) NUMBER(number, name)
+#define ERROR(name, number, description) SAME(number, name)
 #include "errors.h"
 #undef ERROR
 #endif
 
-#define PROPERTY(field, number, attribute) NUMBER(number, cudaDevAttr##attribute)
+#define PROPERTY(field, number, attribute) SAME(number, cudaDevAttr##attribute)
 #include "device_properties.h"
 #undef PROPERTY
 
-NUMBER(MEMCPY_HOST_TO_HOST, cudaMemcpyHostToHost)
-NUMBER(MEMCPY_HOST_TO_DEVICE, cudaMemcpyHostToDevice)
-NUMBER(MEMCPY_DEVICE_TO_HOST, cudaMemcpyDeviceToHost)
-NUMBER(MEMCPY_DEVICE_TO_DEVICE, cudaMemcpyDeviceToDevice)
-NUMBER(MEMCPY_DEFAULT, cudaMemcpyDefault)
-NUMBER(TYPE_UNREGISTERED, cudaMemoryTypeUnregistered)
-NUMBER(TYPE_HOST, cudaMemoryTypeHost)
-NUMBER(TYPE_DEVICE, cudaMemoryTypeDevice)
-NUMBER(TYPE_MANAGED, cudaMemoryTypeManaged)
-NUMBER(DRIVER_TYPE_HOST, CU_MEMORYTYPE_HOST)
-NUMBER(DRIVER_TYPE_DEVICE, CU_MEMORYTYPE_DEVICE)
-NUMBER(DRIVER_TYPE_UNIFIED, CU_MEMORYTYPE_UNIFIED)
-NUMBER(POINTER_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_MEMORY_TYPE)
-NUMBER(POINTER_DEVICE_POINTER, CU_POINTER_ATTRIBUTE_DEVICE_POINTER)
-NUMBER(POINTER_HOST_POINTER, CU_POINTER_ATTRIBUTE_HOST_POINTER)
-NUMBER(POINTER_IS_MANAGED, CU_POINTER_ATTRIBUTE_IS_MANAGED)
-NUMBER(POINTER_DEVICE_ORDINAL, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL)
-NUMBER(FUNCTION_MAX_THREADS_PER_BLOCK, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK)
-NUMBER(FUNCTION_SHARED_SIZE, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES)
-NUMBER(FUNCTION_CONST_SIZE, CU_FUNC_ATTRIBUTE_CONST_SIZE_BYTES)
-NUMBER(FUNCTION_LOCAL_SIZE, CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES)
-NUMBER(FUNCTION_NUM_REGS, CU_FUNC_ATTRIBUTE_NUM_REGS)
-NUMBER(FUNCTION_PTX_VERSION, CU_FUNC_ATTRIBUTE_PTX_VERSION)
-NUMBER(FUNCTION_BINARY_VERSION, CU_FUNC_ATTRIBUTE_BINARY_VERSION)
-NUMBER(FUNCTION_CACHE_MODE_CA, CU_FUNC_ATTRIBUTE_CACHE_MODE_CA)
-NUMBER(FUNCTION_MAX_DYNAMIC_SHARED, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES)
-NUMBER(FUNCTION_SHARED_CARVEOUT, CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT)
-NUMBER(FUNCTION_CLUSTER_MUST_BE_SET, CU_FUNC_ATTRIBUTE_CLUSTER_SIZE_MUST_BE_SET)
-NUMBER(FUNCTION_CLUSTER_WIDTH, CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH)
-NUMBER(FUNCTION_CLUSTER_HEIGHT, CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT)
-NUMBER(FUNCTION_CLUSTER_DEPTH, CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH)
-NUMBER(FUNCTION_NON_PORTABLE_CLUSTER, CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED)
-NUMBER(FUNCTION_CLUSTER_SCHEDULING, CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE)
-NUMBER(DEVICE_MAP_HOST, cudaDeviceMapHost)
-NUMBER(DEVICE_SCHEDULE_FLAGS,
-       cudaDeviceScheduleMask | cudaDeviceLmemResizeToMax | cudaDeviceSyncMemops)
-NUMBER(INIT_DEVICE_FLAGS_VALID, cudaInitDeviceFlagsAreValid)
+SAME(DEVICE_MAP_HOST, cudaDeviceMapHost)
+SAME(DEVICE_SCHEDULE_FLAGS,
+     cudaDeviceScheduleMask | cudaDeviceLmemResizeToMax | cudaDeviceSyncMemops)
+SAME(INIT_DEVICE_FLAGS_VALID, cudaInitDeviceFlagsAreValid)
 _Static_assert(CUDART_VERSION <= RUNTIME_VERSION,
                "these headers are newer than the version that the library reports");
 
 /* Numbers that pass through: the same in both of NVIDIA's headers. */
-#define PASSES(runtime, driver) NUMBER(runtime, driver)
-#define NODE(own, runtime, driver) NUMBER(own, runtime) PASSES(runtime, driver)
-NODE(NODE_KERNEL, cudaGraphNodeTypeKernel, CU_GRAPH_NODE_TYPE_KERNEL)
-NODE(NODE_MEMCPY, cudaGraphNodeTypeMemcpy, CU_GRAPH_NODE_TYPE_MEMCPY)
-NODE(NODE_MEMSET, cudaGraphNodeTypeMemset, CU_GRAPH_NODE_TYPE_MEMSET)
-NODE(NODE_HOST, cudaGraphNodeTypeHost, CU_GRAPH_NODE_TYPE_HOST)
-NODE(NODE_GRAPH, cudaGraphNodeTypeGraph, CU_GRAPH_NODE_TYPE_GRAPH)
-NODE(NODE_EMPTY, cudaGraphNodeTypeEmpty, CU_GRAPH_NODE_TYPE_EMPTY)
-NODE(NODE_WAIT_EVENT, cudaGraphNodeTypeWaitEvent, CU_GRAPH_NODE_TYPE_WAIT_EVENT)
-NODE(NODE_EVENT_RECORD, cudaGraphNodeTypeEventRecord, CU_GRAPH_NODE_TYPE_EVENT_RECORD)
-NODE(NODE_MEM_ALLOC, cudaGraphNodeTypeMemAlloc, CU_GRAPH_NODE_TYPE_MEM_ALLOC)
-NODE(NODE_MEM_FREE, cudaGraphNodeTypeMemFree, CU_GRAPH_NODE_TYPE_MEM_FREE)
-NODE(NODE_CONDITIONAL, cudaGraphNodeTypeConditional, CU_GRAPH_NODE_TYPE_CONDITIONAL)
+#define PASSES(runtime, driver) SAME(runtime, driver)
+PASSES(cudaGraphNodeTypeKernel, CU_GRAPH_NODE_TYPE_KERNEL)
+PASSES(cudaGraphNodeTypeMemcpy, CU_GRAPH_NODE_TYPE_MEMCPY)
+PASSES(cudaGraphNodeTypeMemset, CU_GRAPH_NODE_TYPE_MEMSET)
+PASSES(cudaGraphNodeTypeHost, CU_GRAPH_NODE_TYPE_HOST)
+PASSES(cudaGraphNodeTypeGraph, CU_GRAPH_NODE_TYPE_GRAPH)
+PASSES(cudaGraphNodeTypeEmpty, CU_GRAPH_NODE_TYPE_EMPTY)
+PASSES(cudaGraphNodeTypeWaitEvent, CU_GRAPH_NODE_TYPE_WAIT_EVENT)
+PASSES(cudaGraphNodeTypeEventRecord, CU_GRAPH_NODE_TYPE_EVENT_RECORD)
+PASSES(cudaGraphNodeTypeMemAlloc, CU_GRAPH_NODE_TYPE_MEM_ALLOC)
+PASSES(cudaGraphNodeTypeMemFree, CU_GRAPH_NODE_TYPE_MEM_FREE)
+PASSES(cudaGraphNodeTypeConditional, CU_GRAPH_NODE_TYPE_CONDITIONAL)
 PASSES(cudaStreamNonBlocking, CU_STREAM_NON_BLOCKING)
 PASSES(cudaEventBlockingSync, CU_EVENT_BLOCKING_SYNC)
 PASSES(cudaEventDisableTiming, CU_EVENT_DISABLE_TIMING)
@@ -258,7 +228,7 @@ FIELD(struct node_params, conditional.type, struct cudaGraphNodeParams, conditio
 FIELD(struct node_params, conditional.size, struct cudaGraphNodeParams, conditional.size)
 FIELD(struct node_params, conditional.graphs, struct cudaGraphNodeParams, conditional.phGraph_out)
 #if CUDART_MAJOR >= 13
-NUMBER(KERNEL_IS_FUNCTION, cudaKernelFunctionTypeFunction)
+SAME(KERNEL_IS_FUNCTION, cudaKernelFunctionTypeFunction)
 FIELD(struct node_params, kernel.context, struct cudaGraphNodeParams, kernel.ctx)
 FIELD(struct node_params, kernel.function_type, struct cudaGraphNodeParams, kernel.functionType)
 FIELD(struct node_params, memset.context, struct cudaGraphNodeParams, memset.ctx)
