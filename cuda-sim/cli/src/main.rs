@@ -72,6 +72,10 @@ fn run(arguments: &[OsString]) -> Result<ExitCode, String> {
             print!("{}", manual::page(&options::usage()));
             Ok(ExitCode::SUCCESS)
         }
+        Some("options") => {
+            print!("{}", options::listing());
+            Ok(ExitCode::SUCCESS)
+        }
         Some("--version") => {
             println!(
                 "cuda-sim {} (driver {})",

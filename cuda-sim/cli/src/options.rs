@@ -140,6 +140,10 @@ pub fn parse(arguments: &[OsString]) -> Result<(Options, &[OsString]), String> {
 }
 
 impl Row {
+    fn text_in_one_line(&self) -> String {
+        self.text.split_whitespace().collect::<Vec<_>>().join(" ")
+    }
+
     fn check(&self, value: Option<&str>) -> Result<(), String> {
         let shape = self.value.trim_start_matches('[').trim_end_matches(']');
         let fits = match (shape.strip_prefix('='), value) {
@@ -155,8 +159,7 @@ impl Row {
             return Ok(());
         }
         let found = value.map_or("no value", |value| value);
-        let text: Vec<&str> = self.text.split_whitespace().collect();
-        let text = text.join(" ");
+        let text = self.text_in_one_line();
         Err(format!("expected --{}{}, found {found}: {text}", self.name, self.value))
     }
 
@@ -224,6 +227,12 @@ impl Options {
     }
 }
 
+/// Returns the options, one a line, for programs that pass them on: name, value, text.
+pub fn listing() -> String {
+    let line = |row: &Row| format!("{}\t{}\t{}\n", row.name, row.value, row.text_in_one_line());
+    TABLE.iter().map(line).collect()
+}
+
 /// The width of the options in the help, after which their text begins.
 pub const WIDTH: usize = 38;
 
@@ -273,6 +282,7 @@ cuda-sim: a simulated CUDA driver that finds races
     cuda-sim libdir               the folder for LD_LIBRARY_PATH
     cuda-sim entries              all functions of the driver, and whether they are simulated
     cuda-sim manual               this text as a manual page, for man
+    cuda-sim options              the options of run, one a line, for programs that pass them on
     cuda-sim --version
 "
     )

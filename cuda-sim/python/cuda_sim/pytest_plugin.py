@@ -5,8 +5,10 @@ test all work on streams is waited for, so that it does not race with a later te
 """
 
 import argparse
+import functools
 import os
 import pathlib
+import subprocess
 import sys
 
 import pytest
@@ -15,24 +17,8 @@ import cuda_sim
 from cuda_sim import _driver
 from cuda_sim._collect import Collector, plural
 
-# Options of `cuda-sim run`, in its own words. Without a value: a flag.
-OPTIONS = {
-    "schedule": ("KIND", "when the device runs its work: lazy, eager, random[:SEED], threads"),
-    "devices": ("N", "number of devices, 0 to 16"),
-    "peers": ("KIND", "none: no device can access the memory of another"),
-    "memory": ("BYTES", "memory of each device"),
-    "fail": ("CALL[:N]=CODE", "the N-th call of a function fails"),
-    "without": ("NAME,...", "functions that the driver does not have"),
-    "driver-version": ("N", "an older driver, for example 11040"),
-    "guard": (None, "the host faults when it accesses device memory"),
-    "register": ("KIND", "shifted: registered memory has another address on the device"),
-    "free": ("KIND", "syncs: cuMemFree waits for the device"),
-    "host-threads": ("KIND", "seen, ordered: what orders host threads"),
-    "runtime": ("12|13", "replace the runtime library, too"),
-    "rules": ("KIND", "strict: also report refused, illegal and slow calls"),
-    "exchanges": ("KIND", "hidden: do not observe the arrays that libraries exchange"),
-    "report": ("FILE", "write a report, of the kind that its name ends with; may be repeated"),
-}
+# Options of `cuda-sim run` that a session decides.
+OWN_OPTIONS = {"races", "print", "stub", "explain", "undeclared"}
 RACES = {"fail": "error", "error": "error", "report": "warn", "warn": "warn", "off": "off"}
 # Set for the interpreter that replaces this one.
 STARTED = "CUDASIM_PYTEST"
@@ -49,6 +35,21 @@ def pytest_addoption(parser):
     )
 
 
+@functools.lru_cache(maxsize=None)
+def run_options():
+    """Returns the other options of `cuda-sim run`: a text for the value, None for a flag, and help."""
+    try:
+        listing = subprocess.run([cuda_sim.command(), "options"], stdout=subprocess.PIPE, check=True)
+    except FileNotFoundError:
+        return {}  # `start` reports it.
+    rows = [line.split("\t") for line in listing.stdout.decode().splitlines()]
+    return {
+        name: (value.strip("[=]") or None, text)
+        for name, value, text in rows
+        if name not in OWN_OPTIONS
+    }
+
+
 def names_of(name):
     return f"--{name}", f"--cuda-sim-{name}"
 
@@ -60,7 +61,7 @@ def add_options(add):
         choices=list(RACES),
         help="what a race does: fail (the test), report, off",
     )
-    for name, (metavar, text) in OPTIONS.items():
+    for name, (metavar, text) in run_options().items():
         if metavar is None:
             add(name, action="store_true", help=text)
         else:
@@ -174,7 +175,7 @@ def as_words(options):
     """Returns the options as those of `cuda-sim run`."""
     # Whether a test passes without a kernel is for the test to say.
     words = [f"--races={RACES[options.cuda_sim_races or 'fail']}", "--undeclared=warn"]
-    for name, (metavar, _) in OPTIONS.items():
+    for name, (metavar, _) in run_options().items():
         value = getattr(options, dest_of(name))
         if metavar is None:
             words += [f"--{name}"] if value else []
