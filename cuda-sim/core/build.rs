@@ -1,7 +1,7 @@
 //! Generates the table of the driver's functions, which there are and which are simulated, and that
 //! of its result codes.
 
-#[path = "../build/table.rs"]
+#[path = "../entry_points.rs"]
 #[allow(dead_code)]
 mod table;
 

@@ -1,7 +1,7 @@
 //! Sets the link arguments of `libcuda.so.1`, and generates its functions: those of
 //! `cudasim_core::api`, and for all others a stub, which lets programs link and counts the call.
 
-#[path = "../build/table.rs"]
+#[path = "../entry_points.rs"]
 #[allow(dead_code)]
 mod table;
 

@@ -174,8 +174,7 @@ LEFT_OUT = re.compile(r"(^|/)(__pycache__|build|dist|target|\.git)(/|$)|\.(pyc|o
 def build_sdist(sdist_directory, config_settings=None):
     base = f"{NAME}-{version()}"
     files = sorted(path for path in SOURCE.rglob("*") if path.is_file())
-    files = [path for path in files if not LEFT_OUT.search(str(path.relative_to(SOURCE)))
-             or path.parent == SOURCE / "build"]  # fmt: skip
+    files = [path for path in files if not LEFT_OUT.search(str(path.relative_to(SOURCE)))]
     with tarfile.open(pathlib.Path(sdist_directory) / f"{base}.tar.gz", "w:gz") as archive:
         for path in files:
             archive.add(path, f"{base}/{path.relative_to(SOURCE)}", recursive=False)

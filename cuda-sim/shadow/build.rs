@@ -2,7 +2,7 @@
 //! that the checker follows call the functions of `cudasim_core::api`, which notify it; all others
 //! jump into the real driver.
 
-#[path = "../build/table.rs"]
+#[path = "../entry_points.rs"]
 #[allow(dead_code)]
 mod table;
 

@@ -1,5 +1,5 @@
 """Renews entry_points.txt: the functions of the driver, their versions and their symbols. The other columns, which
-build/table.rs describes, remain as they are.
+entry_points.rs describes, remain as they are.
 
     python3 tools/entry_points.py CUDA_INCLUDE [CUDA_INCLUDE ...]
 

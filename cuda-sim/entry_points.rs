@@ -37,7 +37,7 @@ pub enum Checker {
 pub fn read() -> (Vec<Row>, BTreeMap<String, Function>) {
     const PATH: &str = "../entry_points.txt";
     println!("cargo:rerun-if-changed=build.rs");
-    println!("cargo:rerun-if-changed=../build/table.rs");
+    println!("cargo:rerun-if-changed=../entry_points.rs");
     println!("cargo:rerun-if-changed={PATH}");
     let text = fs::read_to_string(PATH).unwrap();
     let (mut rows, mut functions) = (Vec::new(), BTreeMap::<String, Function>::new());
