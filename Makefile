@@ -173,7 +173,7 @@ gpu-test: ## runs what needs a GPU, writes one report
 	@$(PYTHON) tools/gpu_test.py --programs build/gpu
 
 GPU_GCC = gcc -std=gnu11 -O1 -g -Wall -Wextra -isystem "$(SITE)/nvidia/cu13/include" -Iinclude -I"$(CUDA_SIM_ROOT)/include"
-GPU_PROGRAMS := $(addprefix capi-tests/sync/,exchange produce capture events arrow stress) bench/streams bench/pingpong
+GPU_PROGRAMS = $(basename $(shell grep -l '^ \* run: .*gpu' capi-tests/sync/*.c)) bench/streams bench/pingpong
 gpu-programs: $(VENV)/ready lib sim
 	mkdir -p build/gpu/simulated
 	cp "$$($(SIM) libdir)"/libcuda.so.1 build/gpu/simulated/
@@ -191,7 +191,7 @@ gpu-programs: $(VENV)/ready lib sim
 header: target-link $(VENV)/ready sim ## writes the generated files
 	CAI_BLESS=1 $(CARGO) test -q --test header
 	CAI_BLESS=1 $(CARGO) test -q --test error_table
-	CAI_BLESS=1 $(CARGO) test -q --test capi exported_symbols
+	CAI_BLESS=1 $(CARGO) test -q --test programs exported_symbols
 	CAI_BLESS=1 PATH="$(BIN):$$PATH" $(PY) -m pytest -q -k generated tests/python/test_hops.py
 
 # The site: the pages of docs/src and cuda-sim/docs, and a reference from the headers. Warnings are errors: a link or an

@@ -1,7 +1,7 @@
 /*
  * Threads that end inside the library: pthread_exit and pthread_cancel in code that it calls back.
  * Only the thread ends; the process goes on, and so does the library, on other threads and in what
- * still runs of this one.
+ * still runs of this one. MinGW lacks what this needs, and musl runs no destructors there.
  * run: plain asan valgrind; not windows musl
  */
 #define _POSIX_C_SOURCE 200809L

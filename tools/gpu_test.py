@@ -17,6 +17,7 @@ import json
 import os
 import pathlib
 import platform
+import re
 import shlex
 import shutil
 import signal
@@ -205,6 +206,14 @@ def conformance(bench):
     return summary
 
 
+def programs_with_cases():
+    """The programs about streams that also run on a GPU, as their first comments state."""
+    for path in sorted((ROOT / "capi-tests/sync").glob("*.c")):
+        text = path.read_text()
+        if re.search(r"^ \* run: .*\bgpu\b", text, re.MULTILINE) and "run_cases(" in text:
+            yield path.stem
+
+
 def stream_program(name):
     """All test cases of a program about streams, each in a process, with the library's driver calls counted."""
 
@@ -321,7 +330,7 @@ def shadow_checker(bench):
 def all_parts():
     return [
         Part("conformance", 300, conformance),
-        *(Part(f"streams: {name}", 240, stream_program(name)) for name in ("exchange", "produce", "capture", "events", "arrow")),
+        *(Part(f"streams: {name}", 240, stream_program(name)) for name in programs_with_cases()),
         Part("streams: stress", 180, program("stress", "32", "20000")),
         Part("begin and end, against the same calls by hand", 120, program("streams", "with this driver")),
         Part("events against blocking (pingpong)", 180, ping_pong),

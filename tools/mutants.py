@@ -10,7 +10,7 @@ python the tests in tests/python. Prints what survived, and fails if anything di
 """
 
 import argparse
-import concurrent.futures
+import json
 import os
 import pathlib
 import random
@@ -18,16 +18,10 @@ import re
 import shutil
 import subprocess
 import sys
-import sysconfig
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT / "tests/python"))
-from commands import CUDA_SIM, SIM  # noqa: E402
-
 COPY = ROOT / "build/mutants"
-BUILT = ROOT / "target/release"
-SITE = pathlib.Path(sysconfig.get_path("purelib"))
 LIST = ROOT / "tools/mutants.txt"
 
 
@@ -43,81 +37,47 @@ def build():
     return done.returncode == 0, done.stderr
 
 
-class Streams:
-    """The programs of capi-tests/sync, on the simulated driver."""
+class Programs:
+    """The programs of capi-tests, which tests/programs runs: it ends with the first that fails."""
+
+    def __init__(self, mutants):
+        command = ["cargo", "test", "-q", "--no-run", "--test", "programs", "--message-format=json"]
+        lines = run(*command, cwd=ROOT).stdout.splitlines()
+        found = [json.loads(line).get("executable") for line in lines if line.startswith("{")]
+        self.runner = next(path for path in reversed(found) if path)
+        self.all = self.jobs(sorted({name for mutant in mutants for name in mutant[5] or self.PROGRAMS}))
+
+    def test(self, job):
+        env = {**os.environ, "CAI_LIBRARY": str(COPY / "target/release/libcai.so"), "FAIL_FAST": "1", "PROGRAMS": job}
+        done = run(self.runner, "--test-threads", os.environ.get("JOBS", os.cpu_count() or 1), env=env)
+        failed = re.search("^failed: (.*)", done.stdout, re.MULTILINE)
+        assert failed or done.returncode == 0, done.stdout + done.stderr
+        return failed and failed[1]
+
+
+class Streams(Programs):
+    """Those of capi-tests/sync, on the simulated driver."""
 
     PROGRAMS = ["exchange", "produce", "capture", "events", "release", "hip"]
     # Some things show only where the driver refuses.
-    REFUSALS = [
-        ("exchange", "legacy_consumer", "lazy", 2, "cuCtxPopCurrent_v2:1:400"),
-        ("capture", "graph_keeps_an_owner", "lazy", 2, "cuGraphRetainUserObject:1:2"),
-        ("hip", "handles", "lazy", 2, "hipEventRecord:1:709"),
-        ("release", "IN_ORDER_HANDLE_NO_CAPTURE_GLOBAL", "lazy", 2, "cuEventQuery:1:709"),
-        ("release", "IN_ORDER_HANDLE_NO_CAPTURE_GLOBAL", "lazy", 2, "cuEventQuery:1:400"),
-    ]
-
-    def __init__(self, mutants):
-        driver = run(CUDA_SIM, "libdir").stdout.strip()
-        sync = ROOT / "capi-tests/sync"
-        run("gcc", "-std=gnu11", "-O1", "-shared", "-fPIC", sync / "shim.c", "-o", COPY / "libshim.so", "-Wl,--no-as-needed",
-            "-L", driver, "-lcuda", "-ldl")  # fmt: skip
-        run("gcc", "-std=gnu11", "-O1", "-shared", "-fPIC", "-DHIP", sync / "shim.c", sync / "hip_on_cuda.c", "-isystem",
-            SITE / "nvidia/cu13/include", "-o", COPY / "libhip.so", "-Wl,--no-as-needed", "-L", driver, "-lcuda", "-ldl")  # fmt: skip
-        wanted = sorted({name for mutant in mutants for name in mutant[5] or self.PROGRAMS})
-        self.all = [job for job in self.REFUSALS if job[0] in wanted]
-        for name in wanted:
-            done = run("gcc", "-std=gnu11", "-g", "-O1", "-isystem", SITE / "nvidia/cu13/include", "-I", ROOT / "include",
-                       "-I", SIM / "include", sync / f"{name}.c", "-o", COPY / name, "-L", BUILT, "-lcai", "-L", driver,
-                       "-lcuda", "-lpthread", "-ldl", f"-Wl,-rpath,{COPY}")  # fmt: skip
-            assert done.returncode == 0, done.stderr
-            cases = run(CUDA_SIM, "run", "--", COPY / name, "list").stdout.split()
-            self.all += [(name, case, schedule, 2) for case in cases for schedule in ("lazy", "threads")]
+    REFUSALS = ["exchange::legacy_consumer", "capture::graph_keeps_an_owner", "hip::handles",
+                "release::IN_ORDER_HANDLE_NO_CAPTURE_GLOBAL"]  # fmt: skip
 
     def jobs(self, tests):
-        return [job for job in self.all if job[0] in (tests or self.PROGRAMS)]
-
-    def test(self, job):
-        program, case, schedule, devices, *refusal = job
+        wanted = tests or self.PROGRAMS
         # Half of the runs are observed by the race checker; in the other half the library takes its fast path.
-        exchanges = "hidden" if schedule == "lazy" else "seen"
-        env = {**os.environ, "CAI_CUDA_DRIVER": str(COPY / "libshim.so"), "CAI_HIP_DRIVER": str(COPY / "libhip.so"),
-               "SHIM": "".join(refusal), "CUDASIM_EXCHANGES": exchanges}  # fmt: skip
-        if not refusal:
-            del env["SHIM"]
-        try:
-            done = run(CUDA_SIM, "run", "--print=exit", f"--schedule={schedule}", f"--devices={devices}", "--",
-                       COPY / program, case, env=env, timeout=60)  # fmt: skip
-        except subprocess.TimeoutExpired:
-            return f"{program} {case}: hangs"
-        return None if done.returncode == 0 else f"{program} {case}"
+        ways = [(name, way) for name in wanted for way in ("lazy" if name.startswith("ipc") else "hidden", "threads")]
+        names = [f"sync/{name}::*::{way}::2" for name, way in ways]
+        return [" ".join(names + [f"sync/{case}::refuse" for case in self.REFUSALS if case.partition(":")[0] in wanted])]
 
 
-class Plain:
-    """The programs of capi-tests, which need no driver."""
+class Plain(Programs):
+    """Those that need no driver. The ones that show most changes of a module run first."""
 
-    def __init__(self, mutants):
-        sources = sorted([*(ROOT / "capi-tests").glob("*.c"), *(ROOT / "capi-tests").glob("*.cpp")])
-        folder = COPY / "plain"
-        folder.mkdir(exist_ok=True)
-        done = list(pool().map(lambda source: self.compile(source, folder / source.stem), sources))
-        assert all(code == 0 for code, _ in done), done
-        self.all = [source.stem for source in sources]
-
-    def compile(self, source, program):
-        compiler = ["g++", "-std=c++17"] if source.suffix == ".cpp" else ["gcc", "-std=c99"]
-        done = run(*compiler, "-g", "-O0", "-I", ROOT / "include", "-I", ROOT / "capi-tests", source, "-o", program, "-L", BUILT,
-                   "-lcai", "-lpthread", "-ldl", f"-Wl,-rpath,{COPY}")  # fmt: skip
-        return done.returncode, done.stderr
+    PROGRAMS = []
 
     def jobs(self, tests):
-        return [*tests, *(name for name in self.all if name not in tests)]
-
-    def test(self, program):
-        try:
-            done = run(COPY / "plain" / program, timeout=60)
-        except subprocess.TimeoutExpired:
-            return f"{program}: hangs"
-        return None if done.returncode == 0 else program
+        return [" ".join(f"{name}::plain" for name in tests), "*::plain"] if tests else ["*::plain"]
 
 
 class Python:
@@ -140,24 +100,8 @@ class Python:
         return failed[0].split(" - ")[0] if failed else f"pytest ends with {done.returncode}"
 
 
-def pool():
-    return concurrent.futures.ThreadPoolExecutor(int(os.environ.get("JOBS", os.cpu_count() or 1)))
-
-
 def first_failure(suite, jobs):
-    """What fails first, without running all that come after it."""
-    with pool() as threads:
-        running = [threads.submit(suite.test, job) for job in jobs]
-        found = None
-        for done in concurrent.futures.as_completed(running):
-            if done.cancelled():
-                continue
-            found = found or done.result()
-            if found:
-                for waiting in running:
-                    waiting.cancel()
-                break
-        return found
+    return next(filter(None, map(suite.test, jobs)), None)
 
 
 def every_mutant():
@@ -190,7 +134,7 @@ def stale():
 def set_up():
     """A fresh copy of the sources. What cargo built before is kept, so that only changes are compiled."""
     COPY.mkdir(parents=True, exist_ok=True)
-    for part in ("src", "include", "rust"):
+    for part in ("src", "include", "rust", "tests/programs"):
         shutil.rmtree(COPY / part, ignore_errors=True)
         shutil.copytree(ROOT / part, COPY / part, ignore=shutil.ignore_patterns("target"))
     for part in ("Cargo.toml", "Cargo.lock", "build.rs", "README.md"):

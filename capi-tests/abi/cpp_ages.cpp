@@ -1,5 +1,6 @@
 // A program of two ages: one of today's headers and one of later ones, linked in either order, with
 // two settings of the default stream.
+// run: by tests/python/test_cpp_ages.py
 #include "cpp_ages.h"
 
 #include <cai/abi.hpp>

@@ -1,5 +1,6 @@
 // Loads the shared objects that are its arguments, all of them visible to one another, and uses
 // each: every owner must run the code of the object that made it.
+// run: by tests/python/test_cpp_ages.py
 #include "cpp_ages.h"
 
 #include <cai/abi.hpp>

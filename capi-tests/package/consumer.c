@@ -1,4 +1,5 @@
-/* What a stranger's first program does with the installed package. */
+/* What a stranger's first program does with the installed package.
+ * run: by tests/python/test_package.py */
 #include <cai/cai.h>
 
 #include <stdio.h>

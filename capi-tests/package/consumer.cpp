@@ -1,4 +1,5 @@
 // The same from C++: through cai.hpp.
+// run: by tests/python/test_package.py
 #include <cai/cai.hpp>
 
 #include <cstdio>

@@ -1,4 +1,5 @@
-/* Closes an extension that made an owner, and releases the owner afterwards. */
+/* Closes an extension that made an owner, and releases the owner afterwards.
+ * run: by tests/python/test_package.py */
 #include <cai/abi.h>
 
 #include <dlfcn.h>

@@ -1,6 +1,7 @@
 /*
  * cai/abi.h without the library: lifetime through an owner's own table, arrays and lists of other
  * sizes, and streams. Compiled as every version of C and C++, with nothing linked.
+ * run: by tests/python/test_headers.py
  */
 #include <cai/abi.h>
 

@@ -1,4 +1,5 @@
-/* Loads two plug-ins, each with its own copy of the library, and passes arrays both ways. */
+/* Loads two plug-ins, each with its own copy of the library, and passes arrays both ways.
+ * run: by tests/programs/special.rs */
 #include "cai_test.h"
 
 #include <dlfcn.h>

@@ -1,4 +1,5 @@
-/* A consumer that links nothing: it is built without the library. */
+/* A consumer that links nothing: it is built without the library.
+ * run: by tests/programs/special.rs */
 #include "cai_test.h"
 
 typedef struct {

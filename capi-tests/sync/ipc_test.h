@@ -212,6 +212,7 @@ static inline int ipc_main(int count, char **words) {
             find_shim();
             set_up();
             it->run(atoi(words[3]));
+            if (getenv("CALLS") != NULL) print_calls();
             return 0;
         }
     }

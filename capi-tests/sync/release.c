@@ -232,4 +232,6 @@ OTHERS(ARRAY_AFTER, LEGACY)
 OWNS(ARRAY_AFTER, PER_THREAD)
 ONE(ARRAY_AFTER, PER_THREAD, OWN_UNUSED, GLOBAL)
 
+#ifndef WITHOUT
 int main(int count, char **words) { return run_cases(count, words); }
+#endif

@@ -2,6 +2,7 @@
  * How much stack each function of the library takes, and the release thread: prints "NAME BYTES".
  * Each runs on a thread whose stack has been painted. What the driver's functions take is included,
  * and a frame of this program.
+ * run: by tests/python/test_sync.py
  */
 #include "sync_test.h"
 

@@ -86,6 +86,11 @@ static inline void find_shim(void) {
     *(void **)&the_shim.print = dlsym(library, "shim_print");
 }
 
+static inline void print_calls(void) {
+    ASSERT(the_shim.print != no_print);
+    the_shim.print();
+}
+
 /* The status that a code of the driver becomes. */
 static inline cai_status status_of(int code) {
     switch (code) {
@@ -358,13 +363,14 @@ static test_case *all_cases;
 /* Runs a case, and then prints the calls that the library made, if that is wanted. */
 static inline int run_case(const test_case *it, int with_calls) {
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
+    if (with_calls) setenv("CALLS", "1", 1);
     find_shim();
     set_up();
     it->run();
     /* The library has left the thread as it was. */
     ASSERT(cuThreadExchangeStreamCaptureMode(&mode) == CUDA_SUCCESS &&
            mode == CU_STREAM_CAPTURE_MODE_GLOBAL);
-    if (with_calls) the_shim.print();
+    if (with_calls) print_calls();
     puts("passed");
     return 0;
 }

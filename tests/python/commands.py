@@ -1,8 +1,12 @@
 """How tests run commands, and compile and run programs on the simulated driver: the one place for it."""
 
+import contextlib
+import hashlib
 import os
 import pathlib
+import platform
 import subprocess
+import sys
 import sysconfig
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -10,11 +14,15 @@ BUILT = ROOT / "target/release"
 # The simulator, as a user has it: `make sim` installs it there.
 SIM = pathlib.Path(os.environ.get("CUDA_SIM_ROOT") or ROOT / "build/sim")
 CUDA_SIM = SIM / "bin/cuda-sim"
+LIBRARY = pathlib.Path(os.environ.get("CAI_LIBRARY", BUILT / "libcai.so"))
 SITE = pathlib.Path(sysconfig.get_path("purelib"))
 BIN = ROOT / "build/venv/bin"
 TESTS = ROOT / "capi-tests/sync"
-HEADERS = ["-isystem", SITE / "nvidia/cu13/include", "-I", ROOT / "include", "-I", SIM / "include"]
-STRICT = ["-g", "-O1", "-Wall", "-Wextra", "-Werror"]
+CUDA = SITE / "nvidia/cu13/include"
+PYTHON = pathlib.Path(sysconfig.get_path("include"))
+STRICT = ["-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror"]
+CLANG = [sys.executable, "-m", "ziglang"]
+SANITIZE = ["-g", "-O0", "-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer"]
 
 
 def run(*command, check=True, env=None, timeout=600, **more):
@@ -38,46 +46,84 @@ def libdir():
     return run(CUDA_SIM, "libdir").stdout.strip()
 
 
-class Built:
-    """The programs of capi-tests/sync and drivers that fail on demand, built in a folder, and how to run them."""
+def library_folder(library=LIBRARY):
+    """A folder that has the library under the name by which programs load it."""
+    folder = ROOT / "build/python-tests" / hashlib.sha256(str(library).encode()).hexdigest()[:16]
+    folder.mkdir(parents=True, exist_ok=True)
+    with contextlib.suppress(FileExistsError):
+        (folder / "libcai.so.1").symlink_to(library)
+    return folder
 
-    def __init__(self, folder, driver):
+
+def linked(library=LIBRARY):
+    """Flags for programs that load libcai."""
+    folder = library_folder(library)
+    return [folder / "libcai.so.1", f"-Wl,-rpath,{folder}"]
+
+
+def compile(source, target, *flags, library=LIBRARY, cuda=False):
+    """Compiles a file of C or C++: a program, with `-shared` a shared object, with `-c` an object. It is linked with
+    libcai, unless `library` is None. With `cuda`, it sees the headers of NVIDIA and of the simulator, and is linked with
+    the simulated driver. Flags come last, so they may replace the standard, and may be further files. Returns the target."""
+    source, links = pathlib.Path(source), "-c" not in flags
+    command = ["gcc", "-std=gnu11", source] if source.suffix == ".c" else ["g++", "-std=c++17", "-x", "c++", source, "-x", "none"]
+    command += ["-I", ROOT / "include", *flags, "-o", target]
+    if "-shared" in flags:
+        command.append("-fPIC")
+    if cuda:
+        command += ["-I", SIM / "include", "-isystem", CUDA]
+    if links and library is not None:
+        command += linked(library)
+    if links and cuda:
+        command += ["-L", libdir(), "-lcuda"]
+    run(*command, *(["-lpthread", "-ldl"] if links else []))
+    return target
+
+
+def cython_module(source, folder, *flags):
+    """The module of a file in Cython."""
+    source, made = pathlib.Path(source), folder / f"{pathlib.Path(source).stem}.c"
+    run(sys.executable, "-m", "cython", "-I", ROOT / "include", source, "-o", made)
+    return compile(made, made.with_suffix(".so"), "-shared", "-O1", "-Wall", "-Werror", "-isystem", PYTHON, *flags)
+
+
+def simulated(*command, schedule="lazy", devices=1, check=True, **more):
+    """Runs a command on the simulated driver. A race makes it fail."""
+    options = ["--print=exit", f"--schedule={schedule}", f"--devices={devices}"]
+    return run(CUDA_SIM, "run", *options, "--", *command, check=check, **more)
+
+
+def sanitized_library(tree=ROOT, target=ROOT / "target/asan"):
+    """The static library with AddressSanitizer in its Rust: rustc's option is unstable, which RUSTC_BOOTSTRAP allows."""
+    triple = f"{platform.machine()}-unknown-linux-gnu"
+    run("cargo", "rustc", "-q", "--lib", "--crate-type", "staticlib", "--target", triple, "--target-dir", target,
+        cwd=tree, env={"RUSTC_BOOTSTRAP": "1", "RUSTFLAGS": "-Zsanitizer=address"})  # fmt: skip
+    return target / triple / "debug/libcai.a"
+
+
+class Built:
+    """Programs of capi-tests/sync and drivers that fail on demand, built in a folder, and how to run them."""
+
+    def __init__(self, folder):
         self.folder = folder
-        self.driver = driver
-        self.shim = folder / "libshim.so"
-        (folder / "libcai.so.1").symlink_to(BUILT / "libcai.so")
-        self.compile_shim(self.shim)
-        self.hip = folder / "libhip.so"
-        self.compile_shim(self.hip, "-DHIP", TESTS / "hip_on_cuda.c", *HEADERS[:2], "-L", driver, "-lcuda")
+        self.driver = libdir()
+        self.shim = self.compile_shim("libshim.so")
+        self.hip = self.compile_shim("libhip.so", "-DHIP", TESTS / "hip_on_cuda.c", cuda=True)
         self.drivers = {"CAI_CUDA_DRIVER": str(self.shim), "CAI_HIP_DRIVER": str(self.hip)}
 
-    def compile_shim(self, target, *flags):
-        run("gcc", "-std=gnu11", *STRICT, "-shared", "-fPIC", TESTS / "shim.c", *flags, "-o", target, "-ldl")
+    def compile_shim(self, name, *flags, cuda=False):
+        target = self.folder / name
+        return target if target.exists() else compile(TESTS / "shim.c", target, "-shared", *flags, library=None, cuda=cuda)
 
     def shim_without(self, function):
         """A driver that lacks a function."""
-        target = self.folder / f"libshim_without_{function}.so"
-        if not target.exists():
-            self.compile_shim(target, f"-D{function}=without_{function}")
-        return target
-
-    def program(self, name):
-        target = self.folder / name
-        return target if target.exists() else self.compile(TESTS / f"{name}.c", target)
+        return self.compile_shim(f"libshim_without_{function}.so", f"-D{function}=without_{function}")
 
     def compile(self, source, target):
-        language = ["g++", "-std=c++17"] if source.suffix == ".cpp" else ["gcc", "-std=gnu11"]
-        run(
-            *language, *STRICT, "-rdynamic", *HEADERS, "-I", TESTS, source, "-o", target, "-L", BUILT, "-lcai",
-            "-L", self.driver, "-lcuda", "-lpthread", "-ldl", f"-Wl,-rpath,{self.folder}",
-        )  # fmt: skip
-        return target
+        return compile(source, target, "-g", "-O1", "-rdynamic", "-I", TESTS, cuda=True)
 
     def run(self, program, *words, schedule="lazy", devices=2, check=True, **env):
-        return run(
-            CUDA_SIM, "run", "--print=exit", f"--schedule={schedule}", f"--devices={devices}", "--",
-            self.program(program), *words, check=check, timeout=120, env={**self.drivers, **env},
-        )  # fmt: skip
-
-    def cases(self, program):
-        return self.run(program, "list").stdout.split()
+        target = self.folder / program
+        if not target.exists():
+            self.compile(TESTS / f"{program}.c", target)
+        return simulated(target, *words, schedule=schedule, devices=devices, check=check, env={**self.drivers, **env})

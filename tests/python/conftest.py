@@ -4,12 +4,10 @@ import ctypes
 import gc
 import os
 import pathlib
-import platform
-import subprocess
 
 import pytest
 
-from commands import ROOT, Built, libdir
+from commands import ROOT, Built, libdir, run, sanitized_library
 from parameter_ids import stable_id
 
 
@@ -19,7 +17,7 @@ def pytest_make_parametrize_id(val):
 
 
 # Files with few tests that take long. The processes of `make test` take whole files, in this order.
-LONG = ["test_casters", "test_sync", "test_ages", "test_cpp_ages", "test_package", "test_wheel",
+LONG = ["test_casters", "test_ages", "test_cpp_ages", "test_package", "test_wheel",
         "test_clang", "test_headers", "test_hostile", "test_dist", "test_abi"]  # fmt: skip
 
 
@@ -56,28 +54,18 @@ def driver():
 
 
 @pytest.fixture(scope="session")
-def built(tmp_path_factory, driver):
+def built(tmp_path_factory):
     """Drivers that fail on demand, and programs that are compiled when a test wants them."""
-    return Built(tmp_path_factory.mktemp("sync"), driver)
+    return Built(tmp_path_factory.mktemp("sync"))
 
 
 @pytest.fixture(scope="session")
 def sanitized(tmp_path_factory):
     """The library with the sanitizer in it, as a shared object, and what a process needs to load it."""
-    triple = f"{platform.machine()}-unknown-linux-gnu"
-    subprocess.run(
-        [os.environ.get("CARGO", "cargo"), "rustc", "-q", "--lib", "--crate-type", "staticlib", "--target", triple,
-         "--target-dir", "target/asan"],
-        cwd=ROOT, check=True, env=os.environ | {"RUSTC_BOOTSTRAP": "1", "RUSTFLAGS": "-Zsanitizer=address"},
-    )  # fmt: skip
-    folder = ROOT / "target/asan" / triple / "debug"
     # Each testing process links its own copy, under the name that programs load: another may be using an older one.
     library = tmp_path_factory.mktemp("sanitized") / "libcai.so.1"
-    link = [ROOT / "abi/link.sh", folder / "libcai.a", library, "gcc", "-fsanitize=address"]
-    subprocess.run(link, check=True)
-    runtime = subprocess.run(
-        ["gcc", "-print-file-name=libasan.so"], check=True, capture_output=True, text=True
-    ).stdout.strip()
+    run(ROOT / "abi/link.sh", sanitized_library(), library, "gcc", "-fsanitize=address")
+    runtime = run("gcc", "-print-file-name=libasan.so").stdout.strip()
     return os.environ | {
         "CAI_LIBRARY": str(library),
         "LD_PRELOAD": runtime,

@@ -54,7 +54,7 @@ PROGRAMS = {
     "cuda-sim": 'for last; do :; done\n[ "$last" = racy ] || exit 0\necho "cuda-sim: 1 race found" >&2\nexit 66',
 }
 PARTS = [
-    "conformance", "streams: exchange", "streams: produce", "streams: capture", "streams: events", "streams: arrow", "streams: stress",
+    "conformance", "streams: arrow", "streams: capture", "streams: events", "streams: exchange", "streams: produce", "streams: stress",
     "begin and end, against the same calls by hand", "events against blocking (pingpong)",
     "Python: cupy", "Python: numba.cuda", "Python: torch", "Python: jax", "Python: cuda.core", "Python: mpi4py",
     ".cu examples", "compute-sanitizer: memcheck", "compute-sanitizer: racecheck", "compute-sanitizer: initcheck",

@@ -192,7 +192,7 @@ def test_settings_of_the_sources(tmp_path):
     source.mkdir()
     for name in ("CMakeLists.txt", "Cargo.toml", "Cargo.lock", "build.rs"):
         shutil.copy(ROOT / name, source)
-    for name in ("abi", "cmake", "include", "rust", "src"):
+    for name in ("abi", "cmake", "include", "rust", "src", "tests/programs"):
         shutil.copytree(ROOT / name, source / name)
     (source / ".cargo").mkdir()
     (source / ".cargo/config.toml").write_text(

@@ -156,7 +156,7 @@ def test_sources_that_change(prefix, tmp_path):
     source.mkdir()
     for name in ("CMakeLists.txt", "Cargo.toml", "Cargo.lock", "build.rs", "LICENSE-MIT", "LICENSE-APACHE", "LICENSE-THIRD-PARTY"):
         shutil.copy(ROOT / name, source)
-    for name in ("abi", "cmake", "include", "rust", "src"):
+    for name in ("abi", "cmake", "include", "rust", "src", "tests/programs"):
         shutil.copytree(ROOT / name, source / name)
     before = sorted(source.rglob("*"))
     offline = {"CARGO_NET_OFFLINE": "true"}

@@ -25,6 +25,8 @@ IN_TABLES = re.compile(
     r"|same|native|code|parses|does_not_parse|finds|strides_of)\((.*?)\);",
     re.MULTILINE | re.DOTALL,
 )
+# How a program runs.
+HOW = re.compile(r"^(?: \*|//) run: (.*?)(?: \*/)?$", re.MULTILINE)
 IN_ROWS = re.compile(r"^(\w+) (racy|correct|remark)\b", re.MULTILINE)
 IN_RUST = re.compile(r"#\[test\]\s+(?:#\[[^\]]+\]\s+)*(?:pub )?fn (\w+)")
 IN_PYTHON = re.compile(r"^def (test_\w+)", re.MULTILINE)
@@ -43,6 +45,7 @@ def names(root):
             continue
         text = file.read_text(errors="replace")
         if file.suffix in {".c", ".cpp", ".h"}:
+            found |= {f"run {file.name} {word}" for line in HOW.findall(text) for word in re.split("[ ;]+", line)}
             found |= {f"{kind.lower().replace('shared_', '')} {' '.join(words.split())}" for kind, words in IN_C.findall(text)}
             if path.startswith("capi-tests/"):
                 found |= {f"row {kind.lower()} {' '.join(words.split())}" for kind, words in IN_TABLES.findall(text)}
