@@ -4,18 +4,14 @@ loaded."""
 import ctypes
 import gc
 import importlib.util
-import pathlib
 import re
-import subprocess
 import sys
-import sysconfig
 
 import numpy
 import pytest
+from commands import PYTHON, ROOT, compile, cython_module, run
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
 INCLUDE = ROOT / "include"
-PYTHON = pathlib.Path(sysconfig.get_path("include"))
 
 sys.path.insert(0, str(ROOT / "python/libcai"))
 import _abi  # noqa: E402
@@ -54,10 +50,7 @@ def test_ctypes_has_the_layouts_and_numbers_of_c(tmp_path):
     source.write_text(
         "#include <cai/cai.h>\n#include <stdio.h>\nint main(void) {" + "\n".join(lines) + "}\n"
     )
-    subprocess.run(["gcc", "-I", INCLUDE, source, "-o", tmp_path / "layouts"], check=True)
-    found = subprocess.run(
-        [tmp_path / "layouts"], capture_output=True, text=True, check=True
-    ).stdout.split()
+    found = run(compile(source, tmp_path / "layouts", library=None)).stdout.split()
     expected = list(numbers.values())
     for structure in structures:
         expected.append(ctypes.sizeof(structure))
@@ -91,17 +84,10 @@ def test_cffi_knows_the_numbers(library_path):
         assert ffi.sizeof(structure.__name__) == ctypes.sizeof(structure)
 
 
-def cython(pyx, folder, library_path):
+def cython(pyx, folder):
     """The module of a file in Cython."""
     name = pyx.stem
-    source, module = folder / f"{name}.c", folder / f"{name}.so"
-    subprocess.run([sys.executable, "-m", "cython", "-3", "-I", INCLUDE, pyx, "-o", source], check=True)
-    (folder / "libcai.so.1").symlink_to(library_path)
-    subprocess.run(
-        ["gcc", "-shared", "-fPIC", "-O1", "-Wall", "-Werror", "-I", INCLUDE, "-isystem", PYTHON,
-         source, "-o", module, library_path, f"-Wl,-rpath,{folder}"],
-        check=True,
-    )  # fmt: skip
+    module = cython_module(pyx, folder)
     spec = importlib.util.spec_from_file_location(name, module)
     made = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(made)
@@ -114,11 +100,11 @@ needs_headers = pytest.mark.skipif(
 
 
 @needs_headers
-def test_the_producer_of_the_page(tmp_path, library_path):
+def test_the_producer_of_the_page(tmp_path):
     page = (ROOT / "docs/src/cython.md").read_text()
     pyx = tmp_path / "producer.pyx"
     pyx.write_text(re.search(r"## A producer\n.*?```cython\n(.*?)```", page, re.S)[1])
-    producer = cython(pyx, tmp_path, library_path)
+    producer = cython(pyx, tmp_path)
     made = producer.linspace(1, 0.5, 4)
     numbers = numpy.asarray(made)
     assert sys.getrefcount(made) == 3  # the name, the argument and NumPy's array
@@ -129,8 +115,8 @@ def test_the_producer_of_the_page(tmp_path, library_path):
 
 
 @needs_headers
-def test_cython(tmp_path, library_path):
-    client = cython(ROOT / "tests/python/cython_client.pyx", tmp_path, library_path)
+def test_cython(tmp_path):
+    client = cython(ROOT / "tests/python/cython_client.pyx", tmp_path)
     assert client.once() == 1
     numbers = numpy.arange(12.0).reshape(3, 4)
     references = sys.getrefcount(numbers)

@@ -1,19 +1,16 @@
 """The casters of pybind11 and nanobind, and the example extensions: built by CMake as adopters build them, and used
 from Python on the simulated driver under several schedules. The tests are in casters/inside.py and casters/ages.py."""
 
-import pathlib
 import sys
-import sysconfig
 
 import cpp_ages
 import pytest
-from commands import CUDA_SIM, ROOT, run
+from commands import CUDA_SIM, PYTHON, ROOT, SITE, compile, linked, run
 
-CUDA = pathlib.Path(sysconfig.get_path("purelib")) / "nvidia/cu13"
-INCLUDE = pathlib.Path(sysconfig.get_path("include"))
+CUDA = SITE / "nvidia/cu13"
 LIBRARIES = ["pybind11", "nanobind"]
 
-pytestmark = pytest.mark.skipif(not (INCLUDE / "Python.h").exists(), reason="Python's headers are not installed")
+pytestmark = pytest.mark.skipif(not (PYTHON / "Python.h").exists(), reason="Python's headers are not installed")
 
 
 def cmake(source, folder, *options):
@@ -91,7 +88,7 @@ def test_views_in_containers_do_not_compile(tmp_path, name):
             f'{module}(x, m) {{ m.def("f", [](std::vector<{type_name}> v) {{ return v.size(); }}); }}\n'
         )
         done = run(
-            "g++", "-std=c++17", "-fsyntax-only", "-I", "include", "-isystem", headers, "-isystem", INCLUDE, source,
+            "g++", "-std=c++17", "-fsyntax-only", "-I", "include", "-isystem", headers, "-isystem", PYTHON, source,
             check=False,
         )  # fmt: skip
         assert (done.returncode == 0) == compiles, done.stderr
@@ -120,7 +117,7 @@ with pytest.raises(ValueError, match="stream: found None"):
 
 def test_files_of_different_default_streams(tmp_path):
     """The casters are shared by the files of an extension: neither default would be right."""
-    headers = ["-I", "include", "-isystem", INCLUDE]
+    headers = ["-isystem", PYTHON]
     found = run(sys.executable, "-m", "pybind11", "--includes").stdout.replace("-I", "").split()
     headers += [word for folder in found for word in ("-isystem", folder)]
     objects = []
@@ -130,9 +127,6 @@ def test_files_of_different_default_streams(tmp_path):
     ):
         source = tmp_path / f"{name}.cpp"
         source.write_text(text)
-        objects.append(source.with_suffix(".o"))
-        run("g++", "-std=c++17", "-O0", "-fPIC", *options, *headers, "-c", source, "-o", objects[-1])
-    library = ROOT / "target/release"
-    (tmp_path / "libcai.so.1").symlink_to(library / "libcai.so")
-    run("g++", "-shared", *objects, library / "libcai.so", f"-Wl,-rpath,{tmp_path}", "-o", tmp_path / "mixed.so")
+        objects.append(compile(source, source.with_suffix(".o"), "-O0", "-fPIC", *options, *headers, "-c"))
+    run("g++", "-shared", *objects, *linked(), "-o", tmp_path / "mixed.so")
     run(sys.executable, "-c", USE_MIXED, env={"PYTHONPATH": str(tmp_path)})

@@ -2,11 +2,10 @@
 process; and the part of the headers that needs no library."""
 
 import re
-import sys
 
 import cpp_ages
 import pytest
-from commands import ROOT, run
+from commands import CLANG, ROOT, linked, run
 
 SOURCES = ROOT / "capi-tests/abi"
 STRICT = "-Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wshadow".split()
@@ -27,12 +26,8 @@ def ages(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def library(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("library")
-    dynamic = run("readelf", "-d", ROOT / "target/release/libcai.so").stdout
-    soname = re.search(r"SONAME.*\[(.*)\]", dynamic).group(1)
-    (folder / soname).symlink_to(ROOT / "target/release/libcai.so")
-    return [ROOT / "target/release/libcai.so", f"-Wl,-rpath,{folder}"]
+def library():
+    return linked()
 
 
 def compiled(compiler, ages, folder, name, age, *options):
@@ -147,11 +142,8 @@ def test_without_the_library(tmp_path, ages):
     assert " cai_" not in run("nm", "-u", plain).stdout
 
 
-CLANG = [sys.executable, "-m", "ziglang", "c++"]
-
-
 @pytest.mark.parametrize("standard", ["c++17", "c++20", "c++23"])
-@pytest.mark.parametrize("compiler", [["g++"], CLANG], ids=["gcc", "clang"])
+@pytest.mark.parametrize("compiler", [["g++"], [*CLANG, "c++"]], ids=["gcc", "clang"])
 @pytest.mark.parametrize("header", ["abi.hpp", "cai.hpp"])
 def test_a_header_alone_and_twice(tmp_path, ages, compiler, standard, header):
     source = tmp_path / "alone.cpp"
@@ -169,7 +161,7 @@ def test_a_header_alone_and_twice(tmp_path, ages, compiler, standard, header):
     )
 
 
-@pytest.mark.parametrize("compiler", [["g++"], CLANG], ids=["gcc", "clang"])
+@pytest.mark.parametrize("compiler", [["g++"], [*CLANG, "c++"]], ids=["gcc", "clang"])
 @pytest.mark.parametrize("header", ["abi.hpp", "cai.hpp"])
 def test_before_cpp17(tmp_path, ages, compiler, header):
     """The first error is the one that names the option."""

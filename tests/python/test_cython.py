@@ -1,21 +1,14 @@
 """The example for Cython: built as its page shows it, and run on the simulated driver with the race checker."""
 
 import os
-import pathlib
-import subprocess
-import sys
-import sysconfig
 
 import pytest
 
 from test_stream_export import python
-from commands import SIM
+from commands import CUDA, PYTHON, ROOT, SIM, cython_module
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
 RUNTIME = SIM / "lib/cuda-sim/runtime"
 EXAMPLE = ROOT / "examples-py/cython/clear.pyx"
-PYTHON = pathlib.Path(sysconfig.get_path("include"))
-NVIDIA = pathlib.Path(sysconfig.get_path("purelib")) / "nvidia/cu13/include"
 
 needs_headers = pytest.mark.skipif(not (PYTHON / "Python.h").exists(), reason="Python's headers are not installed")
 
@@ -27,16 +20,9 @@ def test_the_page_has_the_example():
 
 
 @pytest.fixture(scope="module")
-def clear(tmp_path_factory, library_path):
+def clear(tmp_path_factory):
     folder = tmp_path_factory.mktemp("cython")
-    source, module = folder / "clear.c", folder / "clear.so"
-    subprocess.run([sys.executable, "-m", "cython", "-I", ROOT / "include", EXAMPLE, "-o", source], check=True)
-    (folder / "libcai.so.1").symlink_to(library_path)
-    subprocess.run(
-        ["gcc", "-shared", "-fPIC", "-O1", "-Wall", "-Werror", "-I", ROOT / "include", "-isystem", PYTHON, "-isystem", NVIDIA,
-         source, "-o", module, library_path, RUNTIME / "libcudart.so.13", f"-Wl,-rpath,{folder}:{RUNTIME}"],
-        check=True,
-    )  # fmt: skip
+    cython_module(EXAMPLE, folder, "-isystem", CUDA, RUNTIME / "libcudart.so.13", f"-Wl,-rpath,{RUNTIME}")
     return folder
 
 

@@ -8,15 +8,11 @@ import pathlib
 import re
 import subprocess
 import sys
-import sysconfig
 
 import pytest
+from commands import CUDA, PYTHON, ROOT, SITE, compile, run
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
 BOOK = ROOT / "docs/src"
-PACKAGES = pathlib.Path(sysconfig.get_path("purelib"))
-NVIDIA = PACKAGES / "nvidia/cu13/include"
-PYTHON = pathlib.Path(sysconfig.get_path("include"))
 FRONT = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "CODE_OF_CONDUCT.md")
 PAGES = [*(ROOT / name for name in FRONT), *sorted(BOOK.glob("*.md"))]
 
@@ -36,41 +32,30 @@ def programs():
 def test_programs_compile(tmp_path, language, text):
     source = tmp_path / f"program.{language}"
     source.write_text(text)
-    compiler = ["gcc", "-std=c99"] if language == "c" else ["g++", "-std=c++17", "-Wno-unused-but-set-variable"]
-    headers = ["-I", ROOT / "include", "-isystem", NVIDIA]
+    flags = ["-std=c99"] if language == "c" else ["-Wno-unused-but-set-variable"]
     if re.search(r"#include <(Python\.h|cai/(pybind11|nanobind)\.hpp)>", text):
         if not (PYTHON / "Python.h").exists():
             pytest.skip("Python's headers are not installed")
-        for folder in (PYTHON, PACKAGES / "pybind11/include", PACKAGES / "nanobind/include"):
-            headers += ["-isystem", folder]
-    command = [*compiler, "-Wall", "-Wextra", "-Wpedantic", "-Werror", *headers, "-c", source]
-    done = subprocess.run([*command, "-o", tmp_path / "program.o"], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+        for folder in (PYTHON, SITE / "pybind11/include", SITE / "nanobind/include"):
+            flags += ["-isystem", folder]
+    compile(source, tmp_path / "program.o", "-c", "-Wall", "-Wextra", "-Wpedantic", "-Werror", *flags, "-isystem", CUDA)
 
 
 @pytest.mark.parametrize("page", ["introduction", "copies", "json", "arrow", "dlpack", "specification"])
-def test_the_first_program_runs(tmp_path, library_path, page):
+def test_the_first_program_runs(tmp_path, page):
     """It prints the page's first block of text, but for addresses."""
     text = (BOOK / f"{page}.md").read_text()
     source = tmp_path / "program.c"
     source.write_text(re.search(r"```c\n(.*?)```", text, re.S)[1])
-    (tmp_path / "libcai.so.1").symlink_to(library_path)
-    command = ["gcc", "-I", ROOT / "include", source, "-o", tmp_path / "program", library_path]
-    subprocess.run([*command, f"-Wl,-rpath,{tmp_path}"], check=True)
-    done = subprocess.run([tmp_path / "program"], capture_output=True, text=True, check=True)
+    done = run(compile(source, tmp_path / "program"))
     shown = re.search(r"```text\n(.*?)```", text, re.S)[1]
     assert re.sub(r"\d{5,}", "ADDRESS", done.stdout) == re.sub(r"\d{5,}", "ADDRESS", shown)
 
 
-def test_the_program_about_cpp_runs(tmp_path, library_path):
+def test_the_program_about_cpp_runs(tmp_path):
     page = (BOOK / "cpp.md").read_text()
     (tmp_path / "program.cpp").write_text(re.search(r"```cpp\n(.*?)```", page, re.S)[1])
-    (tmp_path / "libcai.so.1").symlink_to(library_path)
-    command = ["g++", "-std=c++17", "-I", ROOT / "include", tmp_path / "program.cpp", library_path,
-               f"-Wl,-rpath,{tmp_path}", "-o", tmp_path / "program"]  # fmt: skip
-    subprocess.run(command, check=True)
-    done = subprocess.run([tmp_path / "program"], capture_output=True, text=True, check=True)
-    assert done.stdout == re.search(r"```text\n(.*?)```", page, re.S)[1]
+    assert run(compile(tmp_path / "program.cpp", tmp_path / "program")).stdout == re.search(r"```text\n(.*?)```", page, re.S)[1]
 
 
 def test_there_are_programs():

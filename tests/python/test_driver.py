@@ -12,7 +12,7 @@ import textwrap
 
 import pytest
 
-from commands import BUILT, ROOT, SITE, TESTS, output_of, run
+from commands import BUILT, CUDA, LIBRARY, TESTS, compile, output_of, run
 
 PRELUDE = """
 import ctypes as c, os, sys
@@ -313,8 +313,7 @@ def ending(tmp_path_factory):
     """The driver of ending_driver.c."""
     target = tmp_path_factory.mktemp("ending") / "libcuda.so.1"
     source = TESTS / "ending_driver.c"
-    run("gcc", "-std=gnu11", "-g", "-O1", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", source, "-o", target)
-    return target
+    return compile(source, target, "-shared", "-g", "-O1", "-Wall", "-Wextra", "-Werror", library=None)
 
 
 def test_a_fork_during_the_search(ending):
@@ -546,9 +545,7 @@ cai_status *seen(void) { return during; }
 def test_calls_from_inside_of_the_driver(tmp_path, library_path):
     """A call from code that the search itself runs gets a status; it does not wait for itself."""
     (tmp_path / "driver.c").write_text(CALLS_BACK)
-    driver = tmp_path / "libdriver.so"
-    build = ["gcc", "-shared", "-fPIC", "-I", ROOT / "include", tmp_path / "driver.c", "-o", driver, "-ldl"]
-    subprocess.run(build, check=True)
+    driver = compile(tmp_path / "driver.c", tmp_path / "libdriver.so", "-shared", library=None)
     code = f"""if True:
         import ctypes as c
         library = c.CDLL({library_path!r}, mode=c.RTLD_GLOBAL)
@@ -605,7 +602,7 @@ def test_set_user_id_programs_ignore_the_environment(driver, what):
         folder = pathlib.Path(folder)
         folder.chmod(0o777)
         if what == "library":
-            text, library, name = RIGHTS, os.environ.get("CAI_LIBRARY", BUILT / "libcai.so"), "libcai.so.1"
+            text, library, name = RIGHTS, LIBRARY, "libcai.so.1"
             variables = {"CAI_CUDA_DRIVER": "/nowhere/another.so", "CAI_SYNC": "conservative"}
             expected = "0 64 .*/nowhere/another.so", "0 0 (?!.*/nowhere)"
         else:
@@ -616,8 +613,7 @@ def test_set_user_id_programs_ignore_the_environment(driver, what):
         source.write_text(text)
         shutil.copy(library, folder / name)
         (folder / name).chmod(0o755)
-        headers = ["-I", ROOT / "include", "-isystem", SITE / "nvidia/cu13/include"]
-        run("gcc", *headers, source, "-o", program, folder / name, f"-Wl,-rpath,{folder}")
+        compile(source, program, "-isystem", CUDA, folder / name, f"-Wl,-rpath,{folder}", library=None)
 
         def output(mode):
             os.chown(program, 65533, 65533)

@@ -1,14 +1,12 @@
 """How many calls of the driver an exchange makes, counted on a driver that does nothing. The page on streams states the
 numbers; where they change, this test and that page change."""
 
-import pathlib
 import re
 import subprocess
 import sys
 
 import pytest
-
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+from commands import ROOT, compile
 
 COUNT = """
 import ctypes as c, os, sys
@@ -75,9 +73,8 @@ assert pair(array(NONE), 0x3002) == [0, 0] and imported(None) == 0 and imported(
 @pytest.fixture(scope="module")
 def counted(tmp_path_factory):
     target = tmp_path_factory.mktemp("null") / "null_driver.so"
-    source = ROOT / "bench/null_driver.c"
-    subprocess.run(["gcc", "-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", source, "-o", target], check=True)
-    text = COUNT.format(folder=str(pathlib.Path(__file__).parent))
+    compile(ROOT / "bench/null_driver.c", target, "-shared", "-O1", "-Wall", "-Wextra", "-Werror", library=None)
+    text = COUNT.format(folder=str(ROOT / "tests/python"))
     done = subprocess.run(
         [sys.executable, "-c", text], env={"CAI_CUDA_DRIVER": str(target)}, capture_output=True, text=True, timeout=60
     )

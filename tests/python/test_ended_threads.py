@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from test_driver import ending, python  # noqa: F401
-from commands import run
+from commands import compile
 
 
 @pytest.mark.skipif(sys.version_info >= (3, 14), reason="PyGILState_Ensure crashes while CPython deletes its interpreter")
@@ -39,7 +39,7 @@ def test_a_python_function_due_after_the_interpreter(driver, tmp_path):
         void after_python(void) { is_open = 1; usleep(300000); }
         """
     )
-    run("gcc", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", source, "-o", library)
+    compile(source, library, "-shared", "-Wall", "-Wextra", "-Werror", library=None)
     python(
         f"""
         destroy = cai_ctypes.DESTROY(lambda context: None)

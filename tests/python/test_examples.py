@@ -1,19 +1,14 @@
 """The examples, compiled by hand as their first lines say, and the demo on files of many kinds."""
 
-import pathlib
 import re
 import shutil
 import sys
-import sysconfig
 
 import numpy as np
 import pytest
-from commands import CUDA_SIM, ROOT, SIM, run
+from commands import CUDA_SIM, LIBRARY, PYTHON, ROOT, SIM, STRICT, compile, run, simulated
 
 pytestmark = pytest.mark.filterwarnings("ignore:Stored array in format:UserWarning")
-
-STRICT = "-Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror".split()
-
 
 OUTPUT = {
     "01_consume.c": "CAI_ERR_STREAM_ZERO\n  stream: found 0, .*\nsum 21\nthe data released\n",
@@ -39,34 +34,17 @@ def test_every_example_is_tested():
 
 
 def test_extension_in_plain_c(tmp_path):
-    driver = run(CUDA_SIM, "libdir").stdout.strip()
-    headers = pathlib.Path(sysconfig.get_path("purelib")) / "nvidia/cu13/include"
-    (tmp_path / "libcai.so.1").symlink_to(ROOT / "target/release/libcai.so")
-    run(
-        "gcc", "-std=c99", *STRICT, "-g", "-shared", "-fPIC", "-I", "include", "-isystem", headers,
-        "-isystem", sysconfig.get_path("include"), "examples-c/08_python.c", "-o", tmp_path / "plain.so",
-        "-L", "target/release", "-lcai", "-L", driver, "-lcuda", f"-Wl,-rpath,{tmp_path}",
-    )  # fmt: skip
+    flags = ["-std=c99", *STRICT, "-g", "-shared", "-isystem", PYTHON]
+    compile("examples-c/08_python.c", tmp_path / "plain.so", *flags, cuda=True)
     for schedule in ("lazy", "eager", "threads"):
-        done = run(
-            CUDA_SIM, "run", "--print=exit", f"--schedule={schedule}", "--", sys.executable,
-            "examples-c/demo/python.py", tmp_path,
-        )  # fmt: skip
+        done = simulated(sys.executable, "examples-c/demo/python.py", tmp_path, schedule=schedule)
         assert "sum of it: 18.0; of half of it, which another library made: 9.0" in done.stdout
         assert "ValueError: __cuda_array_interface__['shape'][1]: found -3" in done.stdout
 
 
 def build_on_a_device(name, tmp_path):
-    compiler = ["gcc", "-std=c99"] if str(name).endswith(".c") else ["g++", "-std=c++17", "-x", "c++"]
-    driver = run(CUDA_SIM, "libdir").stdout.strip()
-    headers = pathlib.Path(sysconfig.get_path("purelib")) / "nvidia/cu13/include"
-    (tmp_path / "libcai.so.1").symlink_to(ROOT / "target/release/libcai.so")
-    program = tmp_path / "program"
-    run(
-        *compiler, *STRICT, "-g", "-I", "include", "-I", SIM / "include", "-isystem", headers, ROOT / "examples-c" / name,
-        "-o", program, "-L", "target/release", "-lcai", "-L", driver, "-lcuda", "-ldl", f"-Wl,-rpath,{tmp_path}",
-    )  # fmt: skip
-    return program
+    standard = ["-std=c99"] if str(name).endswith(".c") else []
+    return compile(ROOT / "examples-c" / name, tmp_path / "program", *standard, *STRICT, "-g", cuda=True)
 
 
 @pytest.mark.parametrize("name", ON_A_DEVICE)
@@ -100,11 +78,9 @@ def test_a_client_that_does_not_wait(tmp_path):
 
 @pytest.mark.parametrize("name", OUTPUT)
 def test_example(tmp_path, name):
-    compiler = ["g++", "-std=c++17"] if name.endswith("cpp") else ["gcc", "-std=c99"]
-    (tmp_path / "libcai.so.1").symlink_to(ROOT / "target/release/libcai.so")
-    library = [] if name == "04_header_only.c" else [ROOT / "target/release/libcai.so", f"-Wl,-rpath,{tmp_path}"]
-    program = tmp_path / "program"
-    run(*compiler, *STRICT, "-g", "-I", "include", f"examples-c/{name}", "-o", program, *library)
+    standard = [] if name.endswith("cpp") else ["-std=c99"]
+    library = None if name == "04_header_only.c" else LIBRARY
+    program = compile(f"examples-c/{name}", tmp_path / "program", *standard, *STRICT, "-g", library=library)
     assert re.fullmatch(OUTPUT[name], run(program).stdout)
     if shutil.which("valgrind"):
         run("valgrind", "-q", "--error-exitcode=9", "--leak-check=full", "--errors-for-leak-kinds=all", program)
@@ -125,8 +101,7 @@ def demo():
 
 @pytest.mark.parametrize("name", ["producer", "consumer", "statistics", "table"])
 def test_the_plugins_compile_without_warnings(tmp_path, name):
-    source = f"examples-c/demo/{name}.c"
-    run("gcc", "-std=c99", *STRICT, "-O2", "-fPIC", "-I", "include", "-c", source, "-o", tmp_path / "object.o")
+    compile(f"examples-c/demo/{name}.c", tmp_path / "object.o", "-std=c99", *STRICT, "-O2", "-fPIC", "-c")
 
 
 def table(output, title):

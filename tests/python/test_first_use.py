@@ -5,7 +5,7 @@ that has used nothing yet."""
 import pytest
 
 from test_driver import ending, python  # noqa: F401
-from commands import TESTS, run
+from commands import TESTS, compile
 
 BODY = """
 preloaded = c.PyDLL(None)
@@ -55,8 +55,7 @@ assert set(results[:-1]) == {{0}} and len(results) > {least}, results
 def preload(tmp_path_factory):
     target = tmp_path_factory.mktemp("preload") / "failing_malloc.so"
     source = TESTS.parent / "special/failing_malloc.c"
-    run("gcc", "-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror", "-fno-builtin", "-shared", "-fPIC", source, "-o", target)
-    return target
+    return compile(source, target, "-shared", "-O1", "-Wall", "-Wextra", "-Werror", "-fno-builtin", library=None)
 
 
 def every_allocation(preload, prepare, least, statuses="(601,)", **env):

@@ -7,10 +7,9 @@ The clang is that of the zig package."""
 import itertools
 import re
 import subprocess
-import sys
 
 import pytest
-from commands import ROOT, run
+from commands import CLANG, ROOT, linked, run
 
 INCLUDE = ROOT / "include"
 HEADERS = [
@@ -43,7 +42,6 @@ EVERYTHING = """-Weverything -Wno-padded -Wno-c++98-compat -Wno-c++98-compat-ped
     -Wno-nullability-completeness -Wno-reserved-identifier -Wno-reserved-macro-identifier
     -Wno-c++-compat -Wno-unused-command-line-argument -Werror""".split()
 
-CLANG = [sys.executable, "-m", "ziglang"]
 COMPILERS = (
     [(["gcc"], s) for s in ("c99", "c11", "c17", "c2x")]
     + [(["g++"], s) for s in ("c++11", "c++14", "c++17", "c++20", "c++23")]
@@ -224,7 +222,7 @@ def shown(header):
 
 
 @pytest.mark.parametrize("header", HEADERS[:-1])
-def test_the_program_that_the_header_shows(tmp_path, header, library_path):
+def test_the_program_that_the_header_shows(tmp_path, header):
     text = shown(header)
     for standard in ("c99", "c++11"):
         program = tmp_path / "program"
@@ -232,9 +230,7 @@ def test_the_program_that_the_header_shows(tmp_path, header, library_path):
         flags = [
             f for f in strict(["gcc"], standard) if f not in ("-Wold-style-cast", "-Wuseless-cast")
         ]
-        library = [] if header == "abi.h" else [library_path, f"-Wl,-rpath,{tmp_path}"]
-        if library and not (tmp_path / "libcai.so.1").exists():
-            (tmp_path / "libcai.so.1").symlink_to(library_path)
+        library = [] if header == "abi.h" else linked()
         run(
             "g++" if is_cpp(standard) else "gcc",
             *flags,

@@ -1,6 +1,6 @@
 """The driver table's HIP functions against HIP's own headers: parameters, codes, flags. The headers are those of ROCm, or
 of Debian, which `tools/debian/alone.sh build/hip/SUITE SUITE libamdhip64-dev` unpacks. What the library does with the
-functions is tested in test_sync.py, with capi-tests/sync/hip.c."""
+functions is tested by capi-tests/sync/hip.c."""
 
 import pathlib
 import re
@@ -9,9 +9,8 @@ import subprocess
 import pytest
 
 from test_stream_export import python
-from commands import BUILT, CUDA_SIM, SITE, run
+from commands import ROOT, compile, simulated
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
 TABLE = ROOT / "src/driver/table.rs"
 STAND_IN = ROOT / "capi-tests/sync/hip_functions.h"
 FOLDERS = ["/usr/include", "/opt/rocm/include", *map(str, sorted(ROOT.glob("build/hip/*/root/usr/include")))]
@@ -239,15 +238,9 @@ def test_the_program_of_the_page(built, tmp_path, left_out):  # noqa: F811
     (tmp_path / "hip/hip_runtime_api.h").write_text(HIP_HEADER)
     (tmp_path / "program.c").write_text(text)
     (tmp_path / "hip.c").write_text(PROGRAMS_HIP)
-    run(
-        "gcc", "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-I", tmp_path, "-I", ROOT / "include", "-isystem",
-        SITE / "nvidia/cu13/include", tmp_path / "program.c", tmp_path / "hip.c", "-o", tmp_path / "program", built.hip,
-        built.folder / "libcai.so.1", f"-Wl,-rpath,{built.folder}", "-L", built.driver, "-lcuda",
-    )  # fmt: skip
-    done = run(
-        CUDA_SIM, "run", "--print=exit", "--", tmp_path / "program", check=False,
-        env={"CAI_HIP_DRIVER": str(built.hip)},
-    )  # fmt: skip
+    flags = ["-Wall", "-Wextra", "-Werror", "-I", tmp_path, tmp_path / "hip.c", built.hip]
+    program = compile(tmp_path / "program.c", tmp_path / "program", *flags, cuda=True)
+    done = simulated(program, check=False, env={"CAI_HIP_DRIVER": str(built.hip)})
     if left_out:
         assert done.returncode == 66, done.stdout + done.stderr
     else:

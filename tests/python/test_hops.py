@@ -5,14 +5,13 @@ import os
 import sys
 
 import pytest
-from commands import CUDA_SIM, ROOT, run
+from commands import ROOT, compile, run, simulated
 
 pytest.importorskip("numpy")
 
 
 def hops(what, schedule, seed):
-    simulated = [CUDA_SIM, "run", "--print=exit", f"--schedule={schedule}", "--"]
-    assert "came back" in run(*simulated, sys.executable, "tools/hops.py", what, "400", seed).stdout
+    assert "came back" in simulated(sys.executable, "tools/hops.py", what, "400", seed, schedule=schedule).stdout
 
 
 def test_generated_table():
@@ -28,9 +27,4 @@ def test_the_program_of_the_page(tmp_path):
     page = (ROOT / "docs/src/hops.md").read_text()
     program, printed = (page.split(f"```{kind}\n")[1].split("```")[0] for kind in ("c", "text"))
     (tmp_path / "program.c").write_text(program)
-    (tmp_path / "libcai.so.1").symlink_to(ROOT / "target/release/libcai.so")
-    run(
-        "gcc", "-std=c99", "-I", ROOT / "include", tmp_path / "program.c", "-o", tmp_path / "program", tmp_path / "libcai.so.1",
-        f"-Wl,-rpath,{tmp_path}",
-    )  # fmt: skip
-    assert run(tmp_path / "program").stdout == printed
+    assert run(compile(tmp_path / "program.c", tmp_path / "program", "-std=c99")).stdout == printed

@@ -14,6 +14,7 @@ import cai_ctypes as T
 import cai_python as P
 import pytest
 from cai_python import ERRORS, Exporter, even, give, make, soon, take
+from commands import compile
 from importing import CAI, MISSING, Boom, Property, exporter, interface, refused
 
 # --- 1: one look, and only AttributeError means no
@@ -321,19 +322,7 @@ void at_exit(cai_array *these, int how_many) {
 def late(tmp_path_factory):
     folder = tmp_path_factory.mktemp("late")
     (folder / "late.c").write_text(LATE)
-    command = [
-        "gcc",
-        "-std=gnu11",
-        "-O1",
-        "-g",
-        "-shared",
-        "-fPIC",
-        "-I",
-        P.ROOT / "include",
-        folder / "late.c",
-    ]
-    subprocess.run([*command, "-o", folder / "liblate.so", "-lpthread"], check=True)
-    return folder / "liblate.so"
+    return compile(folder / "late.c", folder / "liblate.so", "-shared", "-O1", "-g", library=None)
 
 
 def python(text, *arguments):

@@ -5,13 +5,13 @@ import ctypes as c
 import gc
 import os
 import pathlib
-import subprocess
 import sys
 import sysconfig
 import threading
 
 import cai_python as P
 import pytest
+from commands import compile
 
 HERE = pathlib.Path(__file__).resolve().parent
 TIMES = int(os.environ.get("CAI_LEAK_TIMES", "50000"))
@@ -23,12 +23,7 @@ QUIET, HOST, MASK, STRICT = 1024, 256, 128, 1
 @pytest.fixture(scope="module")
 def leaks(tmp_path_factory, library_path):
     path = tmp_path_factory.mktemp("leaks") / "leaks.so"
-    include = HERE.parents[1] / "include"
-    subprocess.run(
-        ["gcc", "-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", f"-I{include}", HERE / "leaks.c", "-o",
-         path, P.LIBRARY, "-lpthread"],
-        check=True,
-    )  # fmt: skip
+    compile(HERE / "leaks.c", path, "-shared", "-O2", "-Wall", "-Wextra", "-Werror", P.LIBRARY, library=None)
     # The library is in the process already, under the name that is asked for.
     library = c.PyDLL(str(path))
     library.leaks_import.restype = library.leaks_export.restype = library.leaks_share.restype = c.c_long

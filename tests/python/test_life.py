@@ -8,6 +8,7 @@ import sys
 import sysconfig
 
 import pytest
+from commands import compile
 
 HERE = pathlib.Path(__file__).resolve().parent
 CASES = ["again", "before", "during", "after", "sub", "sub_first", "sub_own", "lock", "blocked", "child", "teardown", "no_end"]
@@ -28,11 +29,8 @@ pytestmark = pytest.mark.skipif(libpython() is None, reason="this Python has no 
 @pytest.fixture(scope="module")
 def life(sanitized, tmp_path_factory):
     program = tmp_path_factory.mktemp("life") / "life"
-    flags = ["-std=gnu11", "-g", "-Wall", "-Wextra", "-Werror", "-fsanitize=address", f"-I{HERE.parents[1] / 'include'}"]
-    library = pathlib.Path(sanitized["CAI_LIBRARY"])
-    flags.append(f"-Wl,-rpath,{library.parent}")
-    command = ["gcc", *flags, HERE / "life.c", "-o", program, library, "-lpthread", "-ldl"]
-    subprocess.run(command, check=True)
+    library = sanitized["CAI_LIBRARY"]
+    compile(HERE / "life.c", program, "-g", "-Wall", "-Wextra", "-Werror", "-fsanitize=address", library=library)
     environment = {key: value for key, value in sanitized.items() if not key.startswith(("LD_PRELOAD", "PYTHON"))}
     # pymalloc: what CPython leaves behind at its end is in its arenas then.
     environment |= {"PYTHONHOME": sys.base_prefix}

@@ -11,7 +11,7 @@ import tempfile
 
 import numpy
 import pytest
-from commands import CUDA_SIM, ROOT, run
+from commands import CUDA_SIM, ROOT, compile, run
 
 CARGO = os.environ.get("CARGO", "cargo")
 VERSION = re.search(r'^version = "([\d.]+)"', (ROOT / "Cargo.toml").read_text(), re.M)[1]
@@ -98,11 +98,9 @@ def test_arrays_of_numpy(extension):
 
 def test_plug_ins_in_c(tmp_path):
     """Those of the demo, as `make demo` builds them, but that they are linked to this folder's library."""
-    os.symlink(ROOT / "target/release/libcai.so", tmp_path / "libcai.so.1")
     for name, more in [("producer", []), ("consumer", ["statistics", "table"])]:
         sources = [ROOT / f"examples-c/demo/{part}.c" for part in [name, *more]]
-        run("gcc", "-std=c99", "-fPIC", "-shared", "-fvisibility=hidden", "-I", ROOT / "include", *sources,
-            "-o", tmp_path / f"{name}.so", "-L", ROOT / "target/release", "-lcai", "-lm", "-Wl,-rpath,$ORIGIN")  # fmt: skip
+        compile(sources[0], tmp_path / f"{name}.so", "-std=c99", "-shared", "-fvisibility=hidden", *sources[1:], "-lm")
     command = [CARGO, "run", "-q", "-p", "libcai", "--example", "c_plugin", "--"]
     out = run(*command, tmp_path / "producer.so", tmp_path / "consumer.so", cwd=ROOT).stdout
     assert "while the plug-in has them: 2" in out and "after it has closed: 1" in out

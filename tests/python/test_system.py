@@ -2,14 +2,13 @@
 
 import json
 import os
-import pathlib
 import re
 import subprocess
 import sys
 
 import pytest
+from commands import ROOT, compile
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "python"))
 
 from commands import CUDA_SIM  # noqa: E402
@@ -48,8 +47,7 @@ def report(library_path, tmp_path):
 
 def build(folder, name, source):
     (folder / f"{name}.c").write_text(source)
-    subprocess.run(["gcc", "-shared", "-fPIC", f"{name}.c", "-o", f"{name}.so"], cwd=folder, check=True)
-    return folder / f"{name}.so"
+    return compile(folder / f"{name}.c", folder / f"{name}.so", "-shared", library=None)
 
 
 def test_without_a_driver(report, library_path):
