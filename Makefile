@@ -37,9 +37,9 @@ PYTHON_INCLUDE = $(eval PYTHON_INCLUDE := $$(call path_of,include))$(PYTHON_INCL
 # The longest first, for machines that cannot run all at once.
 TEST_PARTS := test-python test-library $(if $(HAS_SIM),test-simulator) test-loom
 
-.PHONY: all help demo test built-release built-debug $(TEST_PARTS) test-targets test-pythons gpu-test gpu-programs docs \
-    docs-serve lint deny header format install uninstall install-sim uninstall-sim release lib sim fuzz fuzz-targets fuzz-count \
-    mutants mutants-random clean dist dist-test target-link two-trees recipes FORCE
+.PHONY: all help demo test built-release built-debug $(TEST_PARTS) test-targets test-pythons gpu-test gpu-programs \
+    docs docs-serve lint deny header format install uninstall install-sim uninstall-sim release lib bindings sim fuzz \
+    fuzz-targets fuzz-count mutants mutants-random clean dist dist-test target-link two-trees recipes FORCE
 
 all: lib
 
@@ -90,7 +90,7 @@ target-link: FORCE
 # macOS, cargo links the shared library. `make demo` shows cargo's progress.
 QUIET := -q
 demo: QUIET :=
-lib: FORCE ## builds the library (40 seconds)
+lib: bindings ## builds the library (40 seconds)
 	@echo "Building the library$(if $(QUIET),, (40 seconds on two cores))"
 	@$(CARGO) rustc $(QUIET) --release --lib --crate-type staticlib
 ifeq ($(shell uname),Darwin)
@@ -98,6 +98,10 @@ ifeq ($(shell uname),Darwin)
 else
 	@abi/link.sh "$(BUILT)"/libcai.a "$(BUILT)"/libcai.so $(CC)
 endif
+
+# The declarations for other languages, which are not tracked: cai.cdef, cai.pxd and python/libcai/_abi.py.
+bindings: FORCE
+	@$(CARGO) run -q -p cai-headers
 
 # Another simulator than that of cuda-sim/ is used as it is.
 sim: FORCE ## builds the simulated driver and the race checker (1 minute)

@@ -159,7 +159,7 @@ def publishing(version):
     branch = git("branch", "--show-current")
     return [
         f"git push origin {branch} v{version}",
-        "cargo publish -p libcai-c",
+        "cargo publish -p libcai-c --allow-dirty",
         "cargo publish -p libcai",
         f"python3 -m twine upload dist/*.whl dist/libcai-{version}.tar.gz",
         f"gh release create v{version} dist/* --verify-tag --notes-file build/release-notes.md"

@@ -2,7 +2,6 @@
 //! `src/abi/headers` name. When a file is stale its test fails; with `CAI_BLESS=1` in the
 //! environment (`make header`) it is written instead.
 
-mod bindings;
 mod c;
 mod items;
 mod layout;
@@ -42,14 +41,6 @@ fn the_headers_are_fresh() {
     for (header, text) in rendered() {
         fresh(&format!("include/cai/{header}"), &text);
     }
-}
-
-#[test]
-fn the_bindings_are_fresh() {
-    let items = Items::of_crate(root());
-    fresh("include/cai/cai.cdef", &bindings::cdef(&items));
-    fresh("include/cai/cai.pxd", &bindings::pxd(&items));
-    fresh("python/libcai/_abi.py", &bindings::ctypes(&items));
 }
 
 #[test]

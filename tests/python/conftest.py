@@ -10,6 +10,8 @@ import pytest
 from commands import ROOT, Built, libdir, run, sanitized_library
 from parameter_ids import stable_id
 
+assert (ROOT / "python/libcai/_abi.py").exists(), "run `make bindings` first"
+
 
 def pytest_make_parametrize_id(val):
     """Addresses differ between processes, and names of tests must not."""

@@ -63,6 +63,7 @@ def test_packages(debs):
         f"{lib}/libcai.so.{VERSION}",
         f"{lib}/libcai.so.1 -> libcai.so.{VERSION}",
     }
+    assert {"usr/include/cai/cai.cdef", "usr/include/cai/cai.pxd"} < files["libcai-dev"]
     assert files["libcai-dev"] == documents("libcai-dev") | {
         *(f"usr/include/cai/{path.name}" for path in (ROOT / "include/cai").iterdir()),
         f"{lib}/libcai.a",

@@ -158,7 +158,7 @@ def test_cargo_target_dir(bare, tmp_path):
         assert f"{target}/release" in commands.replace('"', "")
         assert not re.search(rf"(?<!\w)(?:{re.escape(str(ROOT))}/)?target/release", commands), goal
     command = ["cmake", "-S", ROOT, "-B", tmp_path / "build", "-DCAI_BUILD_EXAMPLES=OFF"]
-    for given, expected in ((str(target), target), ("below", ROOT / "below"), ("", tmp_path / "build/cargo")):
+    for given, expected in ((str(target), target), ("build/below", ROOT / "build/below"), ("", tmp_path / "build/cargo")):
         environment = {**CLEAN, "PATH": f"{BIN}:{CLEAN['PATH']}", "CARGO_TARGET_DIR": given}
         shutil.rmtree(tmp_path / "build", ignore_errors=True)
         subprocess.run(command, check=True, capture_output=True, env=environment)
@@ -192,7 +192,7 @@ def test_settings_of_the_sources(tmp_path):
     source.mkdir()
     for name in ("CMakeLists.txt", "Cargo.toml", "Cargo.lock", "build.rs"):
         shutil.copy(ROOT / name, source)
-    for name in ("abi", "cmake", "include", "rust", "src", "tests/programs"):
+    for name in ("abi", "cmake", "include", "rust", "src", "tests/programs", "tools/headers"):
         shutil.copytree(ROOT / name, source / name)
     (source / ".cargo").mkdir()
     (source / ".cargo/config.toml").write_text(

@@ -38,6 +38,7 @@ def exported(library):
 
 def test_what_is_installed(prefix):
     files = {str(path.relative_to(prefix)) for path in prefix.rglob("*") if not path.is_dir()}
+    assert {"include/cai/cai.cdef", "include/cai/cai.pxd"} < files
     assert files == {
         *(f"include/cai/{path.name}" for path in (ROOT / "include/cai").iterdir()),
         "lib/libcai.a",
@@ -156,7 +157,7 @@ def test_sources_that_change(prefix, tmp_path):
     source.mkdir()
     for name in ("CMakeLists.txt", "Cargo.toml", "Cargo.lock", "build.rs", "LICENSE-MIT", "LICENSE-APACHE", "LICENSE-THIRD-PARTY"):
         shutil.copy(ROOT / name, source)
-    for name in ("abi", "cmake", "include", "rust", "src", "tests/programs"):
+    for name in ("abi", "cmake", "include", "rust", "src", "tests/programs", "tools/headers"):
         shutil.copytree(ROOT / name, source / name)
     before = sorted(source.rglob("*"))
     offline = {"CARGO_NET_OFFLINE": "true"}
@@ -173,6 +174,14 @@ def test_sources_that_change(prefix, tmp_path):
     assert run(folder / "consumer_cai").stdout == f"ok {VERSION}\n"
     assert "[libcai" not in run("readelf", "-d", folder / "consumer_cai").stdout
     assert sorted(source.rglob("*")) == before
+
+    # A checkout has no declarations for other languages: they are made.
+    made = ("include/cai/cai.cdef", "include/cai/cai.pxd", "python/libcai/_abi.py")
+    for name in made[:2]:
+        (source / name).unlink()
+    build()
+    for name in made:
+        assert (source / name).read_bytes() == (ROOT / name).read_bytes()
 
     def state_major(name, prefix):
         text = (source / name).read_text()

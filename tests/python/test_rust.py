@@ -148,7 +148,7 @@ def test_what_must_not_compile():
     ("libcai", "rust/", ("src/", "examples/", "benches/", "README.md", "LICENSE-")),
 ])  # fmt: skip
 def test_what_cargo_packs(package, folder, names):
-    """What the repository has of the package, although files of the same names lie below build/, as those of other
+    """What the repository has of the package, and the declarations that are made, although files of the same names lie below build/, as those of other
     projects do after `make interop`."""
     with tempfile.TemporaryDirectory(prefix="packed", dir=ROOT / "build") as planted:
         for name in ("README.md", "LICENSE-MIT", "build.rs", "src/lib.rs", "include/cai/cai.h"):
@@ -157,6 +157,8 @@ def test_what_cargo_packs(package, folder, names):
             path.touch()
         packed = set(run(CARGO, "package", "--list", "--allow-dirty", "-p", package, cwd=ROOT).stdout.split())
     tracked = run("git", "ls-files", "--cached", "--others", "--exclude-standard", f"{folder}.", cwd=ROOT).stdout.split()
+    if package == "libcai-c":
+        tracked += ["include/cai/cai.cdef", "include/cai/cai.pxd"]
     expected = {name.removeprefix(folder) for name in tracked if name.removeprefix(folder).startswith(names)}
     assert packed - {"Cargo.toml", "Cargo.toml.orig", "Cargo.lock", ".cargo_vcs_info.json"} == expected
     assert {"src/lib.rs", "README.md", "LICENSE-MIT", "LICENSE-APACHE"} <= packed

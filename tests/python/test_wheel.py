@@ -62,6 +62,7 @@ def test_what_is_in_it(wheel):
         assert not any(stat.S_ISLNK(info.external_attr >> 16) for info in archive.infolist())
         texts = {name: archive.read(name).decode() for name in files if name.endswith((".cmake", ".pc", "libcai.so"))}
         metadata = archive.read(f"libcai-{VERSION}.dist-info/METADATA").decode()
+    assert {"libcai/_abi.py", "libcai/include/cai/cai.cdef", "libcai/include/cai/cai.pxd"} < files
     sources = {f"libcai/{path.name}" for path in (ROOT / "python/libcai").glob("*.py")}
     headers = {f"libcai/include/cai/{path.name}" for path in (ROOT / "include/cai").iterdir()}
     package = {f"libcai/lib/cmake/cai/{name}.cmake" for name in ("caiConfig", "caiConfigVersion", "caiTargets")}
@@ -268,7 +269,8 @@ def test_the_source_distribution(wheel, tmp_path):
     with tarfile.open(archive) as tar:
         names = {name.partition("/")[2] for name in tar.getnames()}
     sources = {"Cargo.lock", "CMakeLists.txt", "src/lib.rs", "python/libcai/__init__.py"}
-    assert sources | {"LICENSE-MIT", "LICENSE-THIRD-PARTY"} <= names
+    made = {"include/cai/cai.cdef", "include/cai/cai.pxd", "python/libcai/_abi.py"}
+    assert sources | made | {"LICENSE-MIT", "LICENSE-THIRD-PARTY"} <= names
     assert not any(name.startswith(("target/", "build/", ".git/")) for name in names)
     # Where it lies decides what cargo takes for fresh: always in the same place, with a folder of its own.
     place = ROOT / "build/sdist"

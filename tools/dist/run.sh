@@ -12,6 +12,7 @@ cd "$sources"
 export SOURCE_DATE_EPOCH="${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || stat -c %Y Cargo.toml)}"
 umask 022
 "$here/tools.sh"
+make --silent bindings
 if [ $# -eq 0 ]; then
     rm -rf dist
     # shellcheck disable=SC2086 # the words of the list

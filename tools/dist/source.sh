@@ -35,6 +35,8 @@ set --
 make --silent -C cuda-sim docs "$@"
 cp cuda-sim/cuda-sim.1 "$tree/cuda-sim/"
 cp cuda-sim/docs/driver_rules.md cuda-sim/docs/entry_points.md "$tree/cuda-sim/docs/"
+make --silent bindings
+tar --create include/cai/cai.cdef include/cai/cai.pxd python/libcai/_abi.py | tar --extract --directory "$tree"
 mkdir "$tree/.cargo"
 # With --quiet it would not print the configuration.
 (cd "$tree" && cargo vendor --locked --versioned-dirs --sync cuda-sim/Cargo.toml vendor >.cargo/config.toml 2>"$work/vendor.log") ||
@@ -57,7 +59,9 @@ done
     { cat "$work/sdist.log" >&2; exit 1; }
 mv "$work/libcai-$version.tar.gz" "$out/"
 
-cargo package --quiet --locked ${CAI_DIST_DIRTY:+--allow-dirty} --no-verify --target-dir "$work/crates" \
+# Cargo takes the declarations that are made for changes, so git is asked.
+[ -n "${CAI_DIST_DIRTY:-}" ] || [ -z "$(git status --porcelain)" ] || { git status --short >&2; exit 1; }
+cargo package --quiet --locked --allow-dirty --no-verify --target-dir "$work/crates" \
     --package libcai-c --package libcai
 mv "$work"/crates/package/*.crate "$out/"
 rm -rf "$work"

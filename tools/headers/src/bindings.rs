@@ -1,19 +1,14 @@
-//! Declarations for other languages: `cai.cdef` for cffi and LuaJIT, `cai.pxd` for Cython, and
-//! `_abi.py` for ctypes.
+//! Declarations for other languages: `cai.cdef` for cffi and LuaJIT, `cai.pxd` for Cython, and `_abi.py` for ctypes.
 
 use std::fmt::Write;
-use std::fs;
-use std::path::Path;
 
-use crate::c::{FOREIGN, declaration, signature};
-use crate::items::{Constant, Function, Items, Struct, Variable};
+use crate::c::{declaration, signature};
+use crate::items::{Constant, FOREIGN, Function, Items, Struct, Variable};
 
-/// The template of a file in `src/abi/headers`, with its declarations.
-fn template(file: &str, declarations: &str) -> String {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/abi/headers");
-    let text = fs::read_to_string(folder.join(format!("{file}.in"))).unwrap();
-    assert!(text.contains("@declarations@\n"), "{file}.in has no place for declarations");
-    text.replace("@declarations@\n", declarations)
+/// A template with its declarations.
+fn fill(template: &str, declarations: &str) -> String {
+    assert!(template.contains("@declarations@\n"), "a template has no place for declarations");
+    template.replace("@declarations@\n", declarations)
 }
 
 /// LuaJIT and ctypes resolve a name only after its declaration, so structures come in this order.
@@ -25,15 +20,14 @@ fn structs(items: &Items) -> Vec<&Struct> {
 }
 
 /// LuaJIT's constants have 32 bits.
-fn is_small(items: &Items, constant: &Constant) -> bool {
-    items.number(&constant.value) <= i32::MAX as u64
+fn is_small(constant: &&Constant) -> bool {
+    constant.value <= i32::MAX as u64
 }
 
 pub fn cdef(items: &Items) -> String {
-    let mut text = String::new();
-    text += "enum {\n";
-    for constant in items.constants.iter().filter(|constant| is_small(items, constant)) {
-        writeln!(text, "    {} = {},", constant.name, items.number(&constant.value)).unwrap();
+    let mut text = String::from("enum {\n");
+    for constant in items.constants.iter().filter(is_small) {
+        writeln!(text, "    {} = {},", constant.name, constant.value).unwrap();
     }
     text += "};\n\n";
     for alias in &items.aliases {
@@ -51,7 +45,7 @@ pub fn cdef(items: &Items) -> String {
         for member in &item.members {
             let mut member = member.clone();
             if !member.length.is_empty() {
-                member.length = items.number(&member.length).to_string();
+                member.length = items.length(&member.length).to_string();
             }
             writeln!(text, "    {};", declaration(&member)).unwrap();
         }
@@ -59,9 +53,9 @@ pub fn cdef(items: &Items) -> String {
     }
     text += "\n";
     for function in &items.functions {
-        text += &signature("", function);
+        text += &signature(function);
     }
-    template("cai.cdef", &text)
+    fill(include_str!("cai.cdef.in"), &text)
 }
 
 /// Functions that need the interpreter's lock.
@@ -79,10 +73,10 @@ pub fn pxd(items: &Items) -> String {
         writeln!(text, "    ctypedef {} {}", alias.ctype, alias.name).unwrap();
     }
     text += "\n    enum:\n";
-    for constant in items.constants.iter().filter(|constant| is_small(items, constant)) {
+    for constant in items.constants.iter().filter(is_small) {
         writeln!(text, "        {}", constant.name).unwrap();
     }
-    for constant in items.constants.iter().filter(|constant| !is_small(items, constant)) {
+    for constant in items.constants.iter().filter(|constant| !is_small(constant)) {
         writeln!(text, "    const uint64_t {}", constant.name).unwrap();
     }
     text += "\n";
@@ -103,24 +97,14 @@ pub fn pxd(items: &Items) -> String {
         let result = cython_type(&function.result);
         let space = if result.ends_with('*') { "" } else { " " };
         let nogil = if needs_python(function) { "" } else { " nogil" };
-        let head = format!("    {result}{space}{}(", function.name);
-        let line = format!("{head}{}) noexcept{nogil}", parameters.join(", "));
-        if line.len() <= crate::c::WIDTH {
-            writeln!(text, "{line}").unwrap();
-        } else {
-            writeln!(
-                text,
-                "{head}\n        {}\n    ) noexcept{nogil}",
-                parameters.join(",\n        ")
-            )
-            .unwrap();
-        }
+        let list = parameters.join(", ");
+        writeln!(text, "    {result}{space}{}({list}) noexcept{nogil}", function.name).unwrap();
     }
-    template("cai.pxd", &text)
+    fill(include_str!("cai.pxd.in"), &text)
 }
 
-/// Structures of DLPack and Arrow have names of their own in Cython: `cimport *` then leaves a
-/// module's own declarations of them as they are.
+/// Structures of DLPack and Arrow have names of their own in Cython: `cimport *` then leaves a module's own
+/// declarations of them as they are.
 fn cython_type(ctype: &str) -> String {
     let word = |word: &str| match word {
         "_object" => "PyObject".to_owned(),
@@ -134,13 +118,10 @@ fn cython_type(ctype: &str) -> String {
 fn cython(variable: &Variable, nogil: bool) -> String {
     let mut variable = variable.clone();
     variable.ctype = cython_type(&variable.ctype);
-    let pointer = variable.parameters.is_some();
-    let suffix = if pointer && nogil {
-        " noexcept nogil"
-    } else if pointer {
-        " noexcept"
-    } else {
-        ""
+    let suffix = match (&variable.parameters, nogil) {
+        (None, _) => "",
+        (Some(_), true) => " noexcept nogil",
+        (Some(_), false) => " noexcept",
     };
     // A structure of C needs no keyword.
     declaration(&variable).replace("struct ", "") + suffix
@@ -149,10 +130,10 @@ fn cython(variable: &Variable, nogil: bool) -> String {
 pub fn ctypes(items: &Items) -> String {
     let mut text = String::new();
     for constant in &items.constants {
-        writeln!(text, "{} = {}", constant.name, items.number(&constant.value)).unwrap();
+        writeln!(text, "{} = {}", constant.name, constant.value).unwrap();
     }
-    let names: Vec<&str> = structs(items).iter().map(|item| item.name.as_str()).collect();
-    let structs: Vec<&Struct> = structs(items);
+    let structs = structs(items);
+    let names: Vec<&str> = structs.iter().map(|item| item.name.as_str()).collect();
     for item in &structs {
         write!(text, "\n\nclass {}(c.Structure):\n    pass\n", item.name).unwrap();
     }
@@ -163,7 +144,7 @@ pub fn ctypes(items: &Items) -> String {
                 (Some(parameters), _) => callback(&member.ctype, parameters, &names),
                 (None, "") => python_type(&member.ctype, &names),
                 (None, length) => {
-                    format!("{} * {}", python_type(&member.ctype, &names), items.number(length))
+                    format!("{} * {}", python_type(&member.ctype, &names), items.length(length))
                 }
             };
             writeln!(text, "    (\"{}\", {ctype}),", member.name).unwrap();
@@ -172,39 +153,27 @@ pub fn ctypes(items: &Items) -> String {
     }
     text += "\n# Name, result and parameters of every function.\nFUNCTIONS = {\n";
     for function in &items.functions {
-        let parameters: Vec<String> = function
-            .parameters
-            .iter()
-            .map(|parameter| match &parameter.parameters {
-                Some(_) => "DESTROY".to_owned(),
-                None => python_type(&parameter.ctype, &names),
-            })
-            .collect();
+        let parameter = |parameter: &Variable| match &parameter.parameters {
+            Some(_) => "DESTROY".to_owned(),
+            None => python_type(&parameter.ctype, &names),
+        };
+        let parameters: Vec<String> = function.parameters.iter().map(parameter).collect();
         let result = python_type(&function.result, &names);
-        let line = format!("    \"{}\": ({result}, [{}]),", function.name, parameters.join(", "));
-        if line.len() <= crate::c::WIDTH {
-            writeln!(text, "{line}").unwrap();
-        } else {
-            let list = parameters.join(",\n            ");
-            let head = format!("    \"{}\": (\n        {result},\n", function.name);
-            text += &format!("{head}        [\n            {list},\n        ],\n    ),\n");
-        }
+        let list = parameters.join(", ");
+        writeln!(text, "    \"{}\": ({result}, [{list}]),", function.name).unwrap();
     }
     text += "}\n\nPYTHON_FUNCTIONS = (\n";
     for function in items.functions.iter().filter(|function| needs_python(function)) {
         writeln!(text, "    \"{}\",", function.name).unwrap();
     }
     text += ")\n";
-    template("_abi.py", &text)
+    fill(include_str!("_abi.py.in"), &text)
 }
 
 fn callback(result: &str, parameters: &[Variable], structs: &[&str]) -> String {
     let mut list = vec![python_type(result, structs)];
     list.extend(parameters.iter().map(|parameter| python_type(&parameter.ctype, structs)));
-    match &list[..] {
-        [result, only] => format!("c.CFUNCTYPE({result}, {only})"),
-        many => format!("c.CFUNCTYPE(\n        {},\n    )", many.join(",\n        ")),
-    }
+    format!("c.CFUNCTYPE({})", list.join(", "))
 }
 
 fn python_type(ctype: &str, structs: &[&str]) -> String {
