@@ -132,11 +132,13 @@ built-release:
 built-debug:
 	$(ALONE) $(CARGO) test -q --no-run
 	$(ALONE) $(CARGO) test -q --no-run -p libcai
+	$(ALONE) $(CARGO) test -q --no-run -p cai-headers --features headers
 	$(if $(HAS_SIM),$(ALONE) $(MAKE_SIM) built-debug)
 
 test-library:
 	$(ALONE) $(CARGO) test -q
 	$(ALONE) $(CARGO) test -q -p libcai
+	$(ALONE) $(CARGO) test -q -p cai-headers --features headers
 
 test-simulator:
 	$(ALONE) $(MAKE_SIM) test-parts
@@ -191,11 +193,9 @@ gpu-programs: $(VENV)/ready lib sim
 	        build/gpu/simulated/libcuda.so.1 -lpthread -ldl -Wl,-rpath,'$$ORIGIN' || exit 1; \
 	done
 
-# What is generated and checked in: the header, the list of exported names, the table of errors, pages of the book.
+# What is generated and checked in: the C headers, the lists in abi/, pages of the book.
 header: target-link $(VENV)/ready sim ## writes the generated files
-	CAI_BLESS=1 $(CARGO) test -q --test header
-	CAI_BLESS=1 $(CARGO) test -q --test error_table
-	CAI_BLESS=1 $(CARGO) test -q --test programs exported_symbols
+	$(CARGO) run -q -p cai-headers --features headers
 	CAI_BLESS=1 PATH="$(BIN):$$PATH" $(PY) -m pytest -q -k generated tests/python/test_hops.py
 
 # The site: the pages of docs/src and cuda-sim/docs, and a reference from the headers. Warnings are errors: a link or an
@@ -246,7 +246,7 @@ C_FILES = $(shell git ls-files '*.c' '*.h' '*.cpp' '*.hpp' ':!cuda-sim' | xargs 
 # Style: rustfmt and clippy with warnings denied, clang-format for C and C++; and the licence of every file.
 lint: $(VENV)/ready ## runs rustfmt, clippy, clang-format, reuse (1 minute)
 	$(CARGO) fmt --check
-	$(CARGO) clippy -q --workspace --all-targets -- -D warnings
+	$(CARGO) clippy -q --workspace --all-targets --features cai-headers/headers -- -D warnings
 	$(CARGO) clippy -q -p libcai --features cudarc --all-targets -- -D warnings
 	$(BIN)/clang-format --dry-run --Werror $(C_FILES)
 	+$(if $(HAS_SIM),$(MAKE_SIM) lint)

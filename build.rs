@@ -1,12 +1,13 @@
 //! Two jobs, neither of which writes into the source tree:
 //! the link arguments that cargo does not set by itself (SONAME, install name, no unloading), and
-//! the table of statuses, made from `src/abi/status.rs` so that number, name and text stand there alone.
+//! the table of statuses, made from `src/abi` so that number, name and text stand there alone.
 
 use std::path::Path;
 use std::{env, fs};
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
+    println!("cargo:rerun-if-changed=src/abi/core.rs");
     println!("cargo:rerun-if-changed=src/abi/status.rs");
     println!("cargo:rerun-if-changed=src/abi/version.rs");
     // cargo passes these arguments to every shared library that depends on this package.
@@ -42,7 +43,9 @@ fn abi_major() -> String {
 
 /// A status is a doc comment whose first paragraph is its text, and a constant below it.
 fn status_table() {
-    let source = fs::read_to_string("src/abi/status.rs").unwrap();
+    let source = ["src/abi/core.rs", "src/abi/status.rs"]
+        .map(|file| fs::read_to_string(file).unwrap())
+        .concat();
     let (mut rows, mut texts) = (String::new(), String::new());
     let mut text: Vec<&str> = Vec::new();
     let mut first_paragraph = true;

@@ -1,6 +1,6 @@
 """Collects the site's pages into one folder, for Sphinx: prepare.py FOLDER
 
-Pages of the book, of cuda-sim and the change log, and a page for each C header.
+Pages of the book, of cuda-sim and the change log, a page for each C header, and the table of statuses.
 Links between pages follow them; a link to another file of the repository becomes a download.
 """
 
@@ -71,6 +71,9 @@ class Site:
             parts.append(self.contents(source))
         if source == BOOK / "c.md":
             parts.append(self.headers())
+        if source == BOOK / "errors.md":
+            headers = (ROOT / "include/cai" / name for name in ("abi.h", "status.h"))
+            parts.append(reference.statuses([header.read_text() for header in headers]))
         target = self.folder / page
         target.parent.mkdir(parents=True, exist_ok=True)
         # Rust's documentation tests have words behind the language.

@@ -51,9 +51,34 @@ def members(body):
     return [item for item in found if body.find(item.name) < private]
 
 
+def blocks(header):
+    """The header with comments of three slashes as blocks of stars."""
+    return re.sub(r"(?m)((?:^ *///.*\n)+)", lambda match: f"/**{re.sub('(?m)^ *///', ' *', match[1])} */\n", header)
+
+
+FAMILIES = {
+    0: "Success", 1: "Arguments", 2: "The array", 3: "The CUDA driver", 4: "Stream capture", 5: "Python",
+    6: "Resources", 7: "Conversions and requirements", 9: "The library itself",
+}  # fmt: skip
+
+
+def statuses(headers):
+    """The table of each family of statuses. A comment is the cause, and what to do."""
+    found = []
+    for doc, name, number in re.findall(r"((?:///.*\n)+)#define (CAI_OK|CAI_ERR_\w+) (\d+)\n", "".join(headers)):
+        found.append((int(number), name, " ".join(doc.replace("///", " ").split()).replace("|", "\\|")))
+    text = ""
+    for family, title in FAMILIES.items():
+        text += f"\n## {title}\n\n| number | name | cause and cure |\n|---|---|---|\n"
+        rows = [row for row in sorted(found) if row[0] // 100 == family]
+        text += "".join(f"| {number} | `{name}` | {doc} |\n" for number, name, doc in rows)
+    assert text.count("| `CAI_") == len(found) > 100, "a status has no family"
+    return text
+
+
 def items(header):
     """What a header declares, in its order. Declarations without a comment of their own belong to the one before."""
-    text = header[header.find("#define", header.find("#ifndef")) :]
+    text = blocks(header[header.find("#define", header.find("#ifndef")) :])
     if "Generated from" not in header:
         # Written by hand: any comment before a declaration is its own.
         text = re.sub(r"(?m)^/\*(?=[ \n])", "/**", text)

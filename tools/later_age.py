@@ -79,7 +79,7 @@ NO_LITERAL = {("cai_field", "literal"), ("cai_export_options", "literal")}
 
 def manifest(folder):
     """The manifest of the library alone: a workspace of its own, with the versions of today's lock file."""
-    for name in ("build.rs", "Cargo.lock", "rustfmt.toml", "cbindgen.toml"):
+    for name in ("build.rs", "Cargo.lock", "rustfmt.toml"):
         if (ROOT / name).exists():
             write(folder / name, (ROOT / name).read_text())
     text = (ROOT / "Cargo.toml").read_text()

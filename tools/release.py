@@ -2,7 +2,7 @@
 
 1. Checks: a branch, a clean tree, a new tag, the same version in all places, an unreleased section in CHANGELOG.md.
 2. Writes the version into all places, and the date into the change log and CITATION.cff.
-3. Runs `make lint` and `make test`, and records the interface in abi/released (`abi`); commits; runs `make dist` and
+3. Runs `make lint` and `make test`, and records the interface in abi/layout.txt (`abi`); commits; runs `make dist` and
    `make dist-test`, which take what is committed.
 4. Makes an annotated tag, writes the release notes, and prints the commands that publish them.
 
@@ -24,7 +24,7 @@ PARTS_BEFORE = ("lint", "test", "abi")
 PARTS_AFTER = ("dist", "dist-test")
 COMMANDS = {
     **{part: f"make {part}" for part in ("lint", "test", "dist", "dist-test")},
-    "abi": "tools/dist/abi.sh tools && tools/dist/abi.sh release",
+    "abi": "cargo run -q -p cai-headers --features headers -- release",
 }
 VERSION = r"(\d+\.\d+\.\d+)"
 

@@ -35,40 +35,19 @@
 #ifndef CAI_ABI_H
 #define CAI_ABI_H
 
-/** Version of this file. If several copies meet in one translation unit, the first one counts. */
+/// Version of this file. If several copies meet in one translation unit, the first one counts.
 #define CAI_ABI_H_VERSION 0x10000
 
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
-
 #if UINTPTR_MAX != 0xffffffffffffffffu
 #error "cai/abi.h describes 64-bit platforms only"
 #endif
 
-/** Version of the layouts of arrays, owners and fields. A new layout would get new names. */
-#define CAI_DATA_ABI 1
-/** Highest version of the CUDA Array Interface that this header describes. */
-#define CAI_INTERFACE_VERSION 3
-
-/* Limits. */
-#define CAI_TYPESTR_SIZE 16    /**< Bytes of a `typestr`, the terminating NUL included. */
-#define CAI_MAX_NDIM 64        /**< Maximum number of dimensions. */
-#define CAI_MAX_MASKS 8        /**< Maximum mask nesting depth (the mask of a mask, and so on). */
-#define CAI_MAX_FIELDS 65536   /**< Maximum number of fields, nested fields included. */
-#define CAI_MAX_DESCR_DEPTH 16 /**< Maximum field nesting depth, the outermost list included. */
-
-/* Bits of cai_array.flags. */
-#define CAI_ARRAY_READONLY 1 /**< The data must not be written through this array. */
-
-/* Values of cai_array.stream beside CUstream. */
-#define CAI_STREAM_LEGACY 1                 /**< Legacy default stream of `context`. */
-#define CAI_STREAM_PER_THREAD 2             /**< Per-thread default stream of the producer. */
-#define CAI_STREAM_NONE UINT64_MAX          /**< No work is pending: no synchronization needed. */
-#define CAI_STREAM_UNKNOWN (UINT64_MAX - 1) /**< Not known: the protocol has no streams. */
-
 /*
- * Values of cai_device.type: those of DLPack. What the members of cai_array mean by device type:
+ * CAI_DEVICE_, values of cai_device.type: those of DLPack. What the members of cai_array mean by
+ * device type:
  *
  *   device type            data     stream           stream_id      event          context
  *   ---------------------  -------  ---------------  -------------  -------------  ---------------
@@ -83,64 +62,13 @@
  * The library orders work for UNKNOWN, CUDA's types and ROCm's. For others its functions refuse to
  * wait for a stream (CAI_ERR_STREAM_DEVICE): synchronize by the means of that platform instead.
  */
-#define CAI_DEVICE_UNKNOWN 0       /**< Not known; the CUDA driver may know it. */
-#define CAI_DEVICE_CPU 1           /**< Host memory. */
-#define CAI_DEVICE_CUDA 2          /**< Memory of a CUDA device. */
-#define CAI_DEVICE_CUDA_HOST 3     /**< Host memory that CUDA allocated or registered. */
-#define CAI_DEVICE_OPENCL 4        /**< OpenCL buffer. */
-#define CAI_DEVICE_VULKAN 7        /**< Vulkan buffer. */
-#define CAI_DEVICE_METAL 8         /**< Metal buffer. */
-#define CAI_DEVICE_VPI 9           /**< Verilog simulator buffer. */
-#define CAI_DEVICE_ROCM 10         /**< Memory of a ROCm device. */
-#define CAI_DEVICE_ROCM_HOST 11    /**< Host memory that ROCm allocated. */
-#define CAI_DEVICE_EXT_DEV 12      /**< Device of an extension. */
-#define CAI_DEVICE_CUDA_MANAGED 13 /**< CUDA managed memory. */
-#define CAI_DEVICE_ONEAPI 14       /**< oneAPI unified shared memory. */
-#define CAI_DEVICE_WEBGPU 15       /**< WebGPU buffer. */
-#define CAI_DEVICE_HEXAGON 16      /**< Qualcomm Hexagon DSP. */
-#define CAI_DEVICE_MAIA 17         /**< Microsoft MAIA device. */
-#define CAI_DEVICE_TRN 18          /**< AWS Trainium. */
 
 /*
- * Values of cai_array.dtype_code, for types that NumPy's grammar cannot name: opaque bytes, <V1, or
- * <V2 for bfloat16 (u of that size and <f1 are valid too). Types below 8 bits use one byte each,
- * except CAI_DTYPE_FLOAT4_E2M1FN_X2, whose extents count bytes. Numbers below 256 are DLPack's.
+ * CAI_DTYPE_, values of cai_array.dtype_code, for types that NumPy's grammar cannot name: opaque
+ * bytes, <V1, or <V2 for bfloat16 (u of that size and <f1 are valid too). Types below 8 bits use
+ * one byte each, except CAI_DTYPE_FLOAT4_E2M1FN_X2, whose extents count bytes. Numbers below 256
+ * are DLPack's.
  */
-#define CAI_DTYPE_NONE 0               /**< None: `typestr` describes the type completely. */
-#define CAI_DTYPE_BFLOAT16 4           /**< bfloat16, 2 bytes. */
-#define CAI_DTYPE_FLOAT8_E3M4 7        /**< 8-bit float, IEEE-like, 3 exponent bits. */
-#define CAI_DTYPE_FLOAT8_E4M3 8        /**< 8-bit float, IEEE-like, 4 exponent bits. */
-#define CAI_DTYPE_FLOAT8_E4M3B11FNUZ 9 /**< 8-bit float, finite, unsigned zero, bias 11. */
-#define CAI_DTYPE_FLOAT8_E4M3FN 10     /**< 8-bit float, finite, 4 exponent bits. */
-#define CAI_DTYPE_FLOAT8_E4M3FNUZ 11   /**< 8-bit float, finite, unsigned zero. */
-#define CAI_DTYPE_FLOAT8_E5M2 12       /**< 8-bit float, IEEE-like, 5 exponent bits. */
-#define CAI_DTYPE_FLOAT8_E5M2FNUZ 13   /**< 8-bit float, finite, unsigned zero. */
-#define CAI_DTYPE_FLOAT8_E8M0FNU 14    /**< 8-bit power of two without a sign. */
-#define CAI_DTYPE_FLOAT6_E2M3FN 15     /**< 6-bit float, finite, 2 exponent bits. */
-#define CAI_DTYPE_FLOAT6_E3M2FN 16     /**< 6-bit float, finite, 3 exponent bits. */
-#define CAI_DTYPE_FLOAT4_E2M1FN 17     /**< 4-bit float, finite, 2 exponent bits. */
-#define CAI_DTYPE_INT4 256             /**< 4-bit signed integer. */
-#define CAI_DTYPE_UINT4 257            /**< 4-bit unsigned integer. */
-#define CAI_DTYPE_INT2 258             /**< 2-bit signed integer. */
-#define CAI_DTYPE_UINT2 259            /**< 2-bit unsigned integer. */
-#define CAI_DTYPE_FLOAT4_E2M1FN_X2 260 /**< Two 4-bit floats in a byte. */
-#define CAI_DTYPE_INT1 261             /**< 1-bit signed integer (0 or -1). */
-#define CAI_DTYPE_UINT1 262            /**< 1-bit unsigned integer. */
-
-/** Result of a function: `CAI_OK`, or a failure, which this header need not name. */
-typedef int32_t cai_status;
-/** Success. */
-#define CAI_OK 0
-/** A required pointer argument is NULL. */
-#define CAI_ERR_NULL_ARGUMENT 101
-/** `struct_size` is not the size of any version of the structure. */
-#define CAI_ERR_STRUCT_SIZE 201
-/** `flags` of the array has a bit that this library does not know. */
-#define CAI_ERR_FLAGS 202
-/** The array has no owner, so it cannot be kept beyond this call. */
-#define CAI_ERR_BORROWED 215
-/** The owner's table of operations is missing, too short or incomplete. */
-#define CAI_ERR_OWNER_OPS 216
 
 #if defined(__cplusplus)
 extern "C" {
@@ -153,164 +81,328 @@ typedef struct cai_array cai_array;
 typedef struct cai_descr cai_descr;
 typedef struct cai_field cai_field;
 
-/**
- * A CUDA stream: a `CUstream` (`cudaStream_t`) as an integer, or one of the `CAI_STREAM_` values. 0
- * is invalid, so that a zeroed structure never passes for "no synchronization needed".
- */
+/// Version of the layouts of arrays, owners and fields. A new layout would get new names.
+#define CAI_DATA_ABI 1
+
+/// Highest version of the CUDA Array Interface that this header describes.
+#define CAI_INTERFACE_VERSION 3
+
+/// Bytes of a `typestr`, the terminating NUL included.
+#define CAI_TYPESTR_SIZE 16
+
+/// Maximum number of dimensions.
+#define CAI_MAX_NDIM 64
+
+/// Maximum mask nesting depth (the mask of a mask, and so on).
+#define CAI_MAX_MASKS 8
+
+/// Maximum number of fields, nested fields included.
+#define CAI_MAX_FIELDS 65536
+
+/// Maximum field nesting depth, the outermost list included.
+#define CAI_MAX_DESCR_DEPTH 16
+
+/// The data must not be written through this array.
+#define CAI_ARRAY_READONLY 1
+
+/// Not known; the CUDA driver may know it.
+#define CAI_DEVICE_UNKNOWN 0
+
+/// Host memory.
+#define CAI_DEVICE_CPU 1
+
+/// Memory of a CUDA device.
+#define CAI_DEVICE_CUDA 2
+
+/// Host memory that CUDA allocated or registered.
+#define CAI_DEVICE_CUDA_HOST 3
+
+/// OpenCL buffer.
+#define CAI_DEVICE_OPENCL 4
+
+/// Vulkan buffer.
+#define CAI_DEVICE_VULKAN 7
+
+/// Metal buffer.
+#define CAI_DEVICE_METAL 8
+
+/// Verilog simulator buffer.
+#define CAI_DEVICE_VPI 9
+
+/// Memory of a ROCm device.
+#define CAI_DEVICE_ROCM 10
+
+/// Host memory that ROCm allocated.
+#define CAI_DEVICE_ROCM_HOST 11
+
+/// Device of an extension.
+#define CAI_DEVICE_EXT_DEV 12
+
+/// CUDA managed memory.
+#define CAI_DEVICE_CUDA_MANAGED 13
+
+/// oneAPI unified shared memory.
+#define CAI_DEVICE_ONEAPI 14
+
+/// WebGPU buffer.
+#define CAI_DEVICE_WEBGPU 15
+
+/// Qualcomm Hexagon DSP.
+#define CAI_DEVICE_HEXAGON 16
+
+/// Microsoft MAIA device.
+#define CAI_DEVICE_MAIA 17
+
+/// AWS Trainium.
+#define CAI_DEVICE_TRN 18
+
+/// None: `typestr` describes the type completely.
+#define CAI_DTYPE_NONE 0
+
+/// bfloat16, 2 bytes.
+#define CAI_DTYPE_BFLOAT16 4
+
+/// 8-bit float, IEEE-like, 3 exponent bits.
+#define CAI_DTYPE_FLOAT8_E3M4 7
+
+/// 8-bit float, IEEE-like, 4 exponent bits.
+#define CAI_DTYPE_FLOAT8_E4M3 8
+
+/// 8-bit float, finite, unsigned zero, bias 11.
+#define CAI_DTYPE_FLOAT8_E4M3B11FNUZ 9
+
+/// 8-bit float, finite, 4 exponent bits.
+#define CAI_DTYPE_FLOAT8_E4M3FN 10
+
+/// 8-bit float, finite, unsigned zero.
+#define CAI_DTYPE_FLOAT8_E4M3FNUZ 11
+
+/// 8-bit float, IEEE-like, 5 exponent bits.
+#define CAI_DTYPE_FLOAT8_E5M2 12
+
+/// 8-bit float, finite, unsigned zero.
+#define CAI_DTYPE_FLOAT8_E5M2FNUZ 13
+
+/// 8-bit power of two without a sign.
+#define CAI_DTYPE_FLOAT8_E8M0FNU 14
+
+/// 6-bit float, finite, 2 exponent bits.
+#define CAI_DTYPE_FLOAT6_E2M3FN 15
+
+/// 6-bit float, finite, 3 exponent bits.
+#define CAI_DTYPE_FLOAT6_E3M2FN 16
+
+/// 4-bit float, finite, 2 exponent bits.
+#define CAI_DTYPE_FLOAT4_E2M1FN 17
+
+/// 4-bit signed integer.
+#define CAI_DTYPE_INT4 256
+
+/// 4-bit unsigned integer.
+#define CAI_DTYPE_UINT4 257
+
+/// 2-bit signed integer.
+#define CAI_DTYPE_INT2 258
+
+/// 2-bit unsigned integer.
+#define CAI_DTYPE_UINT2 259
+
+/// Two 4-bit floats in a byte.
+#define CAI_DTYPE_FLOAT4_E2M1FN_X2 260
+
+/// 1-bit signed integer (0 or -1).
+#define CAI_DTYPE_INT1 261
+
+/// 1-bit unsigned integer.
+#define CAI_DTYPE_UINT1 262
+
+/// A CUDA stream: a `CUstream` (`cudaStream_t`) as an integer, or one of the `CAI_STREAM_` values.
+/// 0 is invalid, so that a zeroed structure never passes for "no synchronization needed".
 typedef uint64_t cai_stream;
 
-/** Location of data. */
+/// Result of a function: `CAI_OK`, or a failure, which this header need not name.
+typedef int32_t cai_status;
+
+/// Location of data.
 struct cai_device {
-    /** A `CAI_DEVICE_` number: DLPack's `DLDeviceType`, or `CAI_DEVICE_UNKNOWN`. */
+    /// A `CAI_DEVICE_` number: DLPack's `DLDeviceType`, or `CAI_DEVICE_UNKNOWN`.
     int32_t type;
-    /** Ordinal of the device; -1: not known (not for CUDA). Ignored if the type is unknown. */
+    /// Ordinal of the device; -1: not known (not for CUDA). Ignored if the type is unknown.
     int32_t id;
 };
 
-/**
- * GPU array: the contents of `__cuda_array_interface__` versions 0 to 3, and what the related
- * protocols for other devices need. Plain data of 128 bytes.
- *
- * Start from `CAI_ARRAY_INIT`. It leaves `stream` 0, which is invalid: a producer sets the stream
- * that its work is on, or `CAI_STREAM_NONE`.
- *
- * Ownership: copying the structure copies no reference. `cai_inline_retain` and
- * `cai_inline_release` act on `owner`. What the pointers lead to is constant while any reference is
- * held. For a copy use `cai_inline_share`: an assignment also copies a `struct_size` that can
- * exceed the copy.
- *
- * Growth: later versions append members. Use only what `struct_size` covers and take the rest for
- * zero. A member that must not be ignored is announced by a bit in `flags`.
- *
- * Thread safety: plain data. Several threads may read one structure at once.
- */
-struct cai_array {
-    /** `sizeof(cai_array)` of the header that the writer was compiled with: 128 to 512, a
-     *  multiple of 8. */
+/// Operations of an owner: a constant table in the library that made the owner.
+///
+/// Both functions may be called from any thread at any time, by several threads at once, with or
+/// without an interpreter's lock, with any CUDA context current or none, and during a stream
+/// capture. They must not throw. Later versions append operations: use only what `struct_size`
+/// covers.
+struct cai_owner_ops {
+    /// `sizeof(cai_owner_ops)` of the producer's header; at least 24.
     uint32_t struct_size;
-    /** `CAI_ARRAY_` bits. An array with an unknown bit must be refused. */
-    uint32_t flags;
-    /** Keeps everything that is reachable from this structure alive. NULL: a borrowed array,
-     *  which is valid only during the call that it was passed to. */
-    cai_owner *owner;
-    /** Address of the element at index zero, or a handle. NULL exactly if there are no elements.
-     *  With negative strides it is not the lowest address. */
-    void *data;
-    /** `ndim` extents in elements, each at least 0. May be NULL if `ndim` is 0. */
-    const int64_t *shape;
-    /** `ndim` strides in bytes, which may be 0 or negative. NULL: C-contiguous. */
-    const int64_t *strides;
-    /** Number of dimensions, 0 to `CAI_MAX_NDIM`. */
-    int32_t ndim;
-    /** Version of the CUDA Array Interface that the contents follow. Values above 3 mean "at
-     *  least 3". */
-    uint16_t version;
-    /** Meaning of an opaque type (`CAI_DTYPE_BFLOAT16`, ...), or `CAI_DTYPE_NONE`. */
-    uint16_t dtype_code;
-    /** Type of an element in the grammar of NumPy's array interface, NUL-terminated: `<f4`. */
+    /// Zero.
+    uint32_t reserved;
+    /// Adds a reference.
+    void (*retain)(struct cai_owner *owner);
+    /// Releases a reference; the last one destroys the owner. It should not block, and must not
+    /// make a CUDA call that synchronizes: `cudaFree` waits for the device and fails during a
+    /// capture.
+    void (*release)(struct cai_owner *owner);
+};
+
+/// Reference count of what keeps an array alive. It carries its own operations, so that an array
+/// from one library is released correctly through any other.
+///
+/// Embed `cai_owner` as the first member of your own reference-counted object. The other members
+/// are private to you. `cai_owner_create` makes one if you have no such object.
+///
+/// An owner keeps alive everything that is reachable from the `cai_array`: the data, `shape`,
+/// `strides`, `descr` and `mask`, the event, and the stream, which must live at least as long as
+/// the exported array (CAI version 3, "Lifetime management", "Streams").
+struct cai_owner {
+    /// Operations. They stay valid, and their code stays loaded, until the last release has
+    /// returned.
+    const struct cai_owner_ops *ops;
+};
+
+/// One row of a `cai_descr`.
+struct cai_field {
+    /// Name, NUL-terminated UTF-8. Empty for padding and for the single row of a plain type.
+    const char *name;
+    /// Title (the first of the two names in NumPy's `(title, name)`), or NULL.
+    const char *title;
+    /// Type of the field, or of one element of its sub-array. Empty if `nested` is set.
     char typestr[CAI_TYPESTR_SIZE];
-    /** Fields of a structured type, or NULL. Their size is that of `typestr`. */
-    const cai_descr *descr;
-    /** NULL, or an array that broadcasts to this one: a non-zero element marks a valid element.
-     *  If the mask has a mask of its own, an element must be valid in both. Its `owner` may be
-     *  NULL. */
-    const cai_array *mask;
-    /** Stream on which the producer's work on the data may be pending. On ROCm devices, of HIP. */
+    /// NULL, or the fields that this field consists of.
+    const struct cai_descr *nested;
+    /// `ndim` extents of a sub-array in C order without gaps. May be NULL if `ndim` is 0.
+    const int64_t *shape;
+    /// Number of dimensions of the sub-array; 0 for a single element.
+    int32_t ndim;
+    /// As in `cai_array`.
+    uint16_t dtype_code;
+    /// Zero.
+    uint16_t reserved;
+};
+
+/// Fields of a structured type: NumPy's `descr` with a count. The array's owner keeps it alive.
+struct cai_descr {
+    /// `sizeof(cai_descr)` of the producer's header; at least 24.
+    uint32_t struct_size;
+    /// `sizeof(cai_field)` of the producer's header, at least 56: the distance between two rows.
+    uint32_t field_size;
+    /// Number of rows.
+    uint64_t count;
+    /// Rows in memory order; `cai_inline_field` returns one. May be NULL if `count` is 0.
+    const struct cai_field *fields;
+};
+
+/// GPU array: the contents of `__cuda_array_interface__` versions 0 to 3, and what the related
+/// protocols for other devices need. Plain data of 128 bytes.
+///
+/// Start from `CAI_ARRAY_INIT`. It leaves `stream` 0, which is invalid: a producer sets the stream
+/// that its work is on, or `CAI_STREAM_NONE`.
+///
+/// Ownership: copying the structure copies no reference. `cai_inline_retain` and
+/// `cai_inline_release` act on `owner`. What the pointers lead to is constant while any reference
+/// is held. For a copy use `cai_inline_share`: an assignment also copies a `struct_size` that can
+/// exceed the copy.
+///
+/// Growth: later versions append members. Use only what `struct_size` covers and take the rest for
+/// zero. A member that must not be ignored is announced by a bit in `flags`.
+///
+/// Thread safety: plain data. Several threads may read one structure at once.
+struct cai_array {
+    /// `sizeof(cai_array)` of the header that the writer was compiled with: 128 to 512, a multiple
+    /// of 8.
+    uint32_t struct_size;
+    /// `CAI_ARRAY_` bits. An array with an unknown bit must be refused.
+    uint32_t flags;
+    /// Keeps everything that is reachable from this structure alive. NULL: a borrowed array, which
+    /// is valid only during the call that it was passed to.
+    struct cai_owner *owner;
+    /// Address of the element at index zero, or a handle. NULL exactly if there are no elements.
+    /// With negative strides it is not the lowest address.
+    void *data;
+    /// `ndim` extents in elements, each at least 0. May be NULL if `ndim` is 0.
+    const int64_t *shape;
+    /// `ndim` strides in bytes, which may be 0 or negative. NULL: C-contiguous.
+    const int64_t *strides;
+    /// Number of dimensions, 0 to `CAI_MAX_NDIM`.
+    int32_t ndim;
+    /// Version of the CUDA Array Interface that the contents follow. Values above 3 mean "at least
+    /// 3".
+    uint16_t version;
+    /// Meaning of an opaque type (`CAI_DTYPE_BFLOAT16`, ...), or `CAI_DTYPE_NONE`.
+    uint16_t dtype_code;
+    /// Type of an element in the grammar of NumPy's array interface, NUL-terminated: `<f4`.
+    char typestr[CAI_TYPESTR_SIZE];
+    /// Fields of a structured type, or NULL. Their size is that of `typestr`.
+    const struct cai_descr *descr;
+    /// NULL, or an array that broadcasts to this one: a non-zero element marks a valid element. If
+    /// the mask has a mask of its own, an element must be valid in both. Its `owner` may be NULL.
+    const struct cai_array *mask;
+    /// Stream on which the producer's work on the data may be pending. On ROCm devices, of HIP.
     cai_stream stream;
-    /** Identity of the stream (`cuStreamGetId`), or 0 if not known. It distinguishes a destroyed
-     *  stream from a new one with the same handle. */
+    /// Identity of the stream (`cuStreamGetId`), or 0 if not known. It distinguishes a destroyed
+    /// stream from a new one with the same handle.
     uint64_t stream_id;
-    /** NULL, or an event recorded on `stream` after the last write. Readers wait for the event
-     *  alone only if the array is read-only; otherwise they wait for the stream, because a
-     *  writer that follows the specification on `stream` alone does not record the event again.
-     *  If `stream` is `CAI_STREAM_UNKNOWN`, readers and writers wait for the event. */
+    /// NULL, or an event recorded on `stream` after the last write. Readers wait for the event
+    /// alone only if the array is read-only; otherwise they wait for the stream, because a writer
+    /// that follows the specification on `stream` alone does not record the event again. If
+    /// `stream` is `CAI_STREAM_UNKNOWN`, readers and writers wait for the event.
     void *event;
-    /** Location of the data. */
-    cai_device device;
-    /** Context of `stream` (of the data, if there is no stream), or NULL if not known; on ROCm,
-     *  the number of the device plus one. Streams 1 and 2 have a meaning only within a context. */
+    /// Location of the data.
+    struct cai_device device;
+    /// Context of `stream` (of the data, if there is no stream), or NULL if not known; on ROCm, the
+    /// number of the device plus one. Streams 1 and 2 have a meaning only within a context.
     void *context;
-    /** For handles, bytes from the start of the buffer to the element at index zero. Otherwise
-     *  0. */
+    /// For handles, bytes from the start of the buffer to the element at index zero. Otherwise 0.
     uint64_t byte_offset;
 };
 
-/** Initial value of a cai_array. */
+/// Legacy default stream of `context`.
+#define CAI_STREAM_LEGACY 1
+
+/// Per-thread default stream of the producer.
+#define CAI_STREAM_PER_THREAD 2
+
+/// No work is pending: no synchronization needed.
+#define CAI_STREAM_NONE UINT64_MAX
+
+/// Not known: the protocol has no streams.
+#define CAI_STREAM_UNKNOWN (UINT64_MAX - 1)
+
+/// Success.
+#define CAI_OK 0
+
+/// A required pointer argument is NULL.
+///
+/// `field` names the parameter.
+#define CAI_ERR_NULL_ARGUMENT 101
+
+/// `struct_size` is not the size of any version of the structure.
+///
+/// Initialize the structure with `CAI_ARRAY_INIT`.
+#define CAI_ERR_STRUCT_SIZE 201
+
+/// `flags` of the array has a bit that this library does not know.
+///
+/// The bit announces a member that must not be ignored. Use a newer library.
+#define CAI_ERR_FLAGS 202
+
+/// The array has no owner, so it cannot be kept beyond this call.
+#define CAI_ERR_BORROWED 215
+
+/// The owner's table of operations is missing, too short or incomplete.
+#define CAI_ERR_OWNER_OPS 216
+
+/// Initial value of a cai_array.
 #define CAI_ARRAY_INIT                                                                             \
     {                                                                                              \
         sizeof(cai_array), 0, NULL, NULL, NULL, NULL, 0, CAI_INTERFACE_VERSION, 0, {0}, NULL,      \
             NULL, 0, 0, NULL, {0, 0}, NULL, 0                                                      \
     }
-
-/**
- * Reference count of what keeps an array alive. It carries its own operations, so that an array
- * from one library is released correctly through any other.
- *
- * Embed `cai_owner` as the first member of your own reference-counted object. The other members are
- * private to you. `cai_owner_create` makes one if you have no such object.
- *
- * An owner keeps alive everything that is reachable from the `cai_array`: the data, `shape`,
- * `strides`, `descr` and `mask`, the event, and the stream, which must live at least as long as the
- * exported array (CAI version 3, "Lifetime management", "Streams").
- */
-struct cai_owner {
-    /** Operations. They stay valid, and their code stays loaded, until the last release has
-     *  returned. */
-    const cai_owner_ops *ops;
-};
-
-/**
- * Operations of an owner: a constant table in the library that made the owner.
- *
- * Both functions may be called from any thread at any time, by several threads at once, with or
- * without an interpreter's lock, with any CUDA context current or none, and during a stream
- * capture. They must not throw. Later versions append operations: use only what `struct_size`
- * covers.
- */
-struct cai_owner_ops {
-    /** `sizeof(cai_owner_ops)` of the producer's header; at least 24. */
-    uint32_t struct_size;
-    /** Zero. */
-    uint32_t reserved;
-    /** Adds a reference. */
-    void (*retain)(cai_owner *owner);
-    /** Releases a reference; the last one destroys the owner. It should not block, and must not
-     *  make a CUDA call that synchronizes: `cudaFree` waits for the device and fails during a
-     *  capture. */
-    void (*release)(cai_owner *owner);
-};
-
-/** Fields of a structured type: NumPy's `descr` with a count. The array's owner keeps it alive. */
-struct cai_descr {
-    /** `sizeof(cai_descr)` of the producer's header; at least 24. */
-    uint32_t struct_size;
-    /** `sizeof(cai_field)` of the producer's header, at least 56: the distance between two rows. */
-    uint32_t field_size;
-    /** Number of rows. */
-    uint64_t count;
-    /** Rows in memory order; `cai_inline_field` returns one. May be NULL if `count` is 0. */
-    const cai_field *fields;
-};
-
-/** One row of a `cai_descr`. */
-struct cai_field {
-    /** Name, NUL-terminated UTF-8. Empty for padding and for the single row of a plain type. */
-    const char *name;
-    /** Title (the first of the two names in NumPy's `(title, name)`), or NULL. */
-    const char *title;
-    /** Type of the field, or of one element of its sub-array. Empty if `nested` is set. */
-    char typestr[CAI_TYPESTR_SIZE];
-    /** NULL, or the fields that this field consists of. */
-    const cai_descr *nested;
-    /** `ndim` extents of a sub-array in C order without gaps. May be NULL if `ndim` is 0. */
-    const int64_t *shape;
-    /** Number of dimensions of the sub-array; 0 for a single element. */
-    int32_t ndim;
-    /** As in `cai_array`. */
-    uint16_t dtype_code;
-    /** Zero. */
-    uint16_t reserved;
-};
 
 /* Layouts, as every compiler must see them. */
 #if defined(__cplusplus)
@@ -352,12 +444,10 @@ CAI_PRIVATE_AT(cai_field, dtype_code, 52);
 #define CAI_PRIVATE_OPS_OK(ops)                                                                    \
     ((ops) != NULL && (ops)->struct_size >= 24 && (ops)->retain != NULL && (ops)->release != NULL)
 
-/**
- * Adds a reference to the owner of an array. Does what cai_array_retain does.
- *
- * Returns CAI_OK, or, if nothing is kept alive, CAI_ERR_NULL_ARGUMENT, CAI_ERR_STRUCT_SIZE,
- * CAI_ERR_BORROWED for an array without an owner, or CAI_ERR_OWNER_OPS. Thread safety: any thread.
- */
+/// Adds a reference to the owner of an array. Does what cai_array_retain does.
+///
+/// Returns CAI_OK, or, if nothing is kept alive, CAI_ERR_NULL_ARGUMENT, CAI_ERR_STRUCT_SIZE,
+/// CAI_ERR_BORROWED for an array without an owner, or CAI_ERR_OWNER_OPS. Thread safety: any thread.
 static inline cai_status cai_inline_retain(const cai_array *array) {
     const cai_owner_ops *ops;
     if (array == NULL) return CAI_ERR_NULL_ARGUMENT;
@@ -369,13 +459,11 @@ static inline cai_status cai_inline_retain(const cai_array *array) {
     return CAI_OK;
 }
 
-/**
- * Makes a second structure for the same array, with a reference of its own. Does what
- * cai_array_share does: copies the members that both structures have, and zeroes the rest of `out`.
- *
- * `out` is initialized (CAI_ARRAY_INIT), holds no reference, and is not `array`. It is written on
- * success only. Returns a status of cai_inline_retain, or CAI_ERR_FLAGS. Thread safety: any thread.
- */
+/// Makes a second structure for the same array, with a reference of its own. Does what
+/// cai_array_share does: copies the members that both structures have, and zeroes the rest of `out`.
+///
+/// `out` is initialized (CAI_ARRAY_INIT), holds no reference, and is not `array`. It is written on
+/// success only. Returns a status of cai_inline_retain, or CAI_ERR_FLAGS. Thread safety: any thread.
 static inline cai_status cai_inline_share(const cai_array *array, cai_array *out) {
     cai_status status;
     uint32_t size, common;
@@ -393,13 +481,11 @@ static inline cai_status cai_inline_share(const cai_array *array, cai_array *out
     return CAI_OK;
 }
 
-/**
- * Releases the reference of a structure and clears its first 128 bytes, which every version has,
- * except `struct_size`. Does what cai_array_release does.
- *
- * A borrowed array is only cleared. Does nothing for NULL, CAI_ARRAY_INIT and a released array.
- * Cannot fail. Thread safety: any thread, but not two on one structure at once.
- */
+/// Releases the reference of a structure and clears its first 128 bytes, which every version has,
+/// except `struct_size`. Does what cai_array_release does.
+///
+/// A borrowed array is only cleared. Does nothing for NULL, CAI_ARRAY_INIT and a released array.
+/// Cannot fail. Thread safety: any thread, but not two on one structure at once.
 static inline void cai_inline_release(cai_array *array) {
     cai_owner *owner;
     uint32_t size;
@@ -412,10 +498,8 @@ static inline void cai_inline_release(cai_array *array) {
     if (owner != NULL && CAI_PRIVATE_OPS_OK(owner->ops)) owner->ops->release(owner);
 }
 
-/**
- * Returns row `index` of a list of fields, or NULL if there is none. Rows can be longer than this
- * header describes: they are `field_size` bytes apart, and `descr->fields[index]` would miss them.
- */
+/// Returns row `index` of a list of fields, or NULL if there is none. Rows can be longer than this
+/// header describes: they are `field_size` bytes apart, and `descr->fields[index]` would miss them.
 static inline const cai_field *cai_inline_field(const cai_descr *descr, uint64_t index) {
     const void *rows;
     if (descr == NULL || index >= descr->count || descr->fields == NULL) return NULL;
@@ -424,11 +508,9 @@ static inline const cai_field *cai_inline_field(const cai_descr *descr, uint64_t
     return CAI_PRIVATE_CAST(const cai_field *, rows);
 }
 
-/**
- * Returns a CUstream, cudaStream_t or hipStream_t as a cai_stream. For 0 it returns the default
- * stream that the compiler options choose: the per-thread one for nvcc --default-stream per-thread
- * (CUDA_API_PER_THREAD_DEFAULT_STREAM) and hipcc -fgpu-default-stream=per-thread, else the legacy.
- */
+/// Returns a CUstream, cudaStream_t or hipStream_t as a cai_stream. For 0 it returns the default
+/// stream that the compiler options choose: the per-thread one for nvcc --default-stream per-thread
+/// (CUDA_API_PER_THREAD_DEFAULT_STREAM) and hipcc -fgpu-default-stream=per-thread, else the legacy.
 static inline cai_stream cai_inline_stream(const void *cuda_stream) {
     size_t handle;
     memcpy(&handle, &cuda_stream, sizeof(handle));
@@ -441,8 +523,8 @@ static inline cai_stream cai_inline_stream(const void *cuda_stream) {
     return CAI_STREAM_LEGACY;
 #endif
 }
-
 #if defined(__cplusplus)
 }
 #endif
+
 #endif /* CAI_ABI_H */

@@ -19,7 +19,6 @@
  *   - Sizes, strides and offsets are in bytes, extents in elements.
  *
  * SPDX-License-Identifier: MIT OR Apache-2.0
- * Generated from the sources of libcai: do not edit.
  */
 #ifndef CAI_H
 #define CAI_H

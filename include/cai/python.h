@@ -43,333 +43,349 @@ typedef struct cai_import_options cai_import_options;
 typedef struct cai_export_options cai_export_options;
 typedef struct cai_exchange_api cai_exchange_api;
 
-/** Initial values of the options: no requirements. */
-#define CAI_IMPORT_OPTIONS_INIT                                                                    \
-    {sizeof(cai_import_options), 0, {0}, CAI_STREAM_UNKNOWN, 0, 0, 0, 0, {0}, {0}}
-#define CAI_EXPORT_OPTIONS_INIT {sizeof(cai_export_options), 0}
+/// Exchange table of this library on the object's type: `__cai_exchange_api__`.
+#define CAI_PROTOCOL_EXCHANGE 1
 
-/**
- * Describes a Python object that holds an array: of PyTorch, CuPy, Numba, JAX, or any other object
- * with `__cuda_array_interface__`, DLPack or a related protocol. The array keeps the object and its
- * mask alive.
- *
- * The protocols are tried in the order of `cai_import_options.protocols`: by default the exchange
- * tables on the object's type first, which take nanoseconds, then the dictionary, then the others.
- * The dictionary is read once and never changed. Without `CAI_IMPORT_STRICT`, what real producers
- * write is accepted if its meaning is unique: any mapping, lists for tuples, no `version`, a
- * `typestr` without byte order. An AttributeError means that the object does not offer the
- * protocol, and the next one is tried. The same holds for a BufferError of `__dlpack__`, and for a
- * BufferError or status of this library's exchange table. Any other exception of the producer ends
- * the search and stays set.
- *
- * The function orders nothing: `out->stream` is the stream on which the producer's work may be
- * pending, or `CAI_STREAM_UNKNOWN` if the protocol names none (dictionaries before version 3, some
- * DLPack tensors). Call `cai_array_consume_begin` before you use the data.
- *
- * `object`: a `PyObject *`; the caller keeps its reference.
- * `options`: requirements, or NULL for none. An array with a mask is refused unless
- * `CAI_IMPORT_ALLOW_MASK` is set, host memory unless `CAI_IMPORT_ALLOW_HOST` is, a tensor that
- * requires grad unless `CAI_IMPORT_ALLOW_GRAD` is, and an object of the buffer interface that does
- * not state what its `_ptr` is unless `CAI_IMPORT_BUFFER_OPENCL` or `CAI_IMPORT_BUFFER_CUDA` is.
- * `out`: must be initialized (`CAI_ARRAY_INIT`) and hold no reference, which would be lost. It
- * passes `cai_array_validate` with `CAI_CHECK_LAYOUT`. Written on success only. It may be released
- * on any thread, with or without the interpreter's lock: without it, the object is released by the
- * interpreter's main thread, or by the next import or export of a Python object, and the release
- * never waits. After the interpreter has ended, nothing is released. A tensor imported through
- * `__dlpack__` is released in stream order, on the stream that was passed to `__dlpack__` (a
- * default stream: in the context of the memory and in the current one): that release calls the
- * driver and may start the thread of `cai_owner_release_after`.
- *
- * On failure a Python exception is set, unless `CAI_IMPORT_NO_EXCEPTION` is set: KeyError for a
- * missing key, TypeError for a wrong type or an object without a protocol, BufferError for an array
- * that does not meet the options, MemoryError, RuntimeError for the driver, SystemError for an
- * internal error, otherwise ValueError. Its text begins with the key:
- * `__cuda_array_interface__['shape'][1]: found -1, expected at least 0`.
- *
- * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_ARGUMENT`, `CAI_ERR_NEWER_CALLER`,
- * `CAI_ERR_STRUCT_SIZE`, `CAI_ERR_NO_PYTHON`, `CAI_ERR_PYTHON_VERSION`, `CAI_ERR_PYTHON_LOCK`,
- * `CAI_ERR_PYTHON_EXCEPTION`, `CAI_ERR_NO_PROTOCOL`, `CAI_ERR_KEY`, `CAI_ERR_TYPE`,
- * `CAI_ERR_VALUE`, `CAI_ERR_VERSION`, `CAI_ERR_EXCHANGE_TABLE`, `CAI_ERR_READONLY`,
- * `CAI_ERR_BORROWED`, `CAI_ERR_NO_MEMORY`, a 7xx status, a status of `cai_array_validate` or
- * `cai_array_from_dlpack`, any status of a type's `from_object`, or, with `CAI_IMPORT_QUERY_DEVICE`
- * or `CAI_IMPORT_IDENTIFY_STREAM`, of `cai_array_identify`.
- * Thread safety: any thread that holds the interpreter's lock (is attached, in a free-threaded
- * build). Allocates one block, which is reused after its release. Source: CAI version 3, "Python
- * Interface Specification"; DLPack 1.3; `__sycl_usm_array_interface__` version 1; the proposal
- * "OpenCL/CUDA Buffer Interface".
- */
-CAI_API cai_status cai_array_from_python(
-    struct _object *object, const cai_import_options *options, cai_array *out, cai_error *error);
+/// Exchange table of DLPack on the object's type: `__dlpack_c_exchange_api__`.
+#define CAI_PROTOCOL_DLPACK_EXCHANGE 2
 
-/**
- * Describes the array in a dictionary that is passed without its object, as
- * `from_cuda_array_interface(desc, owner)` of Numba takes it. For code that has already read
- * `__cuda_array_interface__`, or has written such a dictionary itself.
- *
- * `dictionary`: a `PyObject *`: a dictionary, or, without `CAI_IMPORT_STRICT`, any mapping. It is
- * read during the call and never changed.
- * `owner`: the `PyObject *` that keeps the data alive; the array holds a reference to it. NULL: the
- * array holds a reference to the dictionary only, and the caller must keep the data alive.
- * `options`: as for `cai_array_from_python`. `protocols[0]` names the interface that the dictionary
- * belongs to: 0 or `CAI_PROTOCOL_CUDA_ARRAY_INTERFACE`, `CAI_PROTOCOL_SYCL_USM`, or, with
- * `CAI_IMPORT_ALLOW_HOST`, `CAI_PROTOCOL_ARRAY_INTERFACE`; further protocols are refused. An object
- * in `mask` is imported through any protocol. `out`, exceptions, release and thread safety: as for
- * `cai_array_from_python`.
- *
- * Returns `CAI_OK`, or a status of `cai_array_from_python` other than `CAI_ERR_NO_PROTOCOL`.
- * Source: CAI version 3, "Python Interface Specification"; Numba,
- * `numba.cuda.from_cuda_array_interface`.
- */
-CAI_API cai_status cai_array_from_python_dict(
-    struct _object *dictionary, struct _object *owner, const cai_import_options *options,
-    cai_array *out, cai_error *error);
+/// Dictionary `__cuda_array_interface__`, versions 0 to 3.
+#define CAI_PROTOCOL_CUDA_ARRAY_INTERFACE 3
 
-/**
- * Creates a Python object from an array, for CuPy, Numba, PyTorch, JAX, cuDF and others. It offers
- * `__cuda_array_interface__` (for other devices `__sycl_usm_array_interface__`, for host memory
- * `__array_interface__`), `__dlpack__`, `__dlpack_device__`, and both exchange tables on its type.
- * It holds a reference to the array's owner as long as it lives.
- *
- * Each access to a dictionary makes a new one: of version 3, with `strides` None exactly if the
- * array is C-contiguous, and `stream` if one is known. An array with `CAI_STREAM_UNKNOWN` is
- * exported as version 2, which has no stream. The per-thread stream of another thread is exported
- * as the legacy stream of its context, which waits for it. If readers of the dictionary would
- * assume another context for a default stream, or if `stream_id` shows that the stream was
- * destroyed, the dictionary is not offered, and `__dlpack__` fails in the latter case. With
- * `CAI_SYNC_EXPORT_NONE` no stream is exported. A protocol that cannot represent the array is not
- * offered: `hasattr` returns False, and the AttributeError gives the reason; `__dlpack__` raises
- * BufferError. A read-only array is exported as read-only.
- *
- * `array`: must have an owner and pass `cai_array_validate` with `CAI_CHECK_LAYOUT`.
- * `options`: NULL for none. With `CAI_EXPORT_VERSION_2`, the caller must ensure that no work is
- * pending (`cai_array_synchronize`); with `CAI_EXPORT_HIDE_READONLY`, that nothing writes to the
- * data.
- * `out`: a new reference. Written on success only.
- *
- * On failure a Python exception is set if there is an interpreter.
- *
- * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_NEWER_CALLER`, `CAI_ERR_STRUCT_SIZE`,
- * `CAI_ERR_BORROWED`, `CAI_ERR_OWNER_OPS`, `CAI_ERR_NO_PYTHON`, `CAI_ERR_PYTHON_VERSION`,
- * `CAI_ERR_PYTHON_LOCK`, `CAI_ERR_PYTHON_EXCEPTION`, `CAI_ERR_NO_MEMORY`, or a status of
- * `cai_array_validate`.
- * Thread safety: any thread that holds the interpreter's lock. Allocates. Source: CAI version 3,
- * "Python Interface Specification", "Lifetime management".
- */
-CAI_API cai_status cai_array_to_python(
-    const cai_array *array, const cai_export_options *options, struct _object **out,
-    cai_error *error);
+/// Method `__dlpack__`.
+#define CAI_PROTOCOL_DLPACK 4
 
-/**
- * Returns the CUDA stream of a Python object: of cuda.core, PyTorch, CuPy, Numba, of any other
- * object with `__cuda_stream__`, or of an integer.
- *
- * `object`: a `PyObject *`. In this order: None; an integer, 1 (`CAI_STREAM_LEGACY`), 2
- * (`CAI_STREAM_PER_THREAD`) or a `cudaStream_t`; an object with the method `__cuda_stream__`, or
- * the attribute in the first releases of cuda.core, whose value is (0, handle); with `cuda_stream`
- * (PyTorch); with `ptr` (CuPy) or `handle` (older Numba), if the name of its type contains
- * "Stream", because events and buffers have these attributes as well; an object with `__index__`
- * (`CUstream` of cuda-bindings). A handle of 0 in a stream object is the legacy default stream; in
- * Numba, whose default stream NUMBA_CUDA_PER_THREAD_DEFAULT_STREAM changes, pass 2 then.
- * `none`: the value to return for None, for example a stream. 0: None is refused.
- * `flags`: 0, or any of `CAI_IMPORT_ALLOW_STREAM_ZERO` (the integer 0 is the legacy default stream
- * as well) and `CAI_IMPORT_NO_EXCEPTION`. Without the first one the integer 0 is refused.
- * `out`: the stream. It is no reference: the object must live as long as the stream is used.
- * `out_device`: NULL, or the number of the device that the object states; -1 if it states none, as
- * for integers. A default stream is that of the calling thread's current context: if the context is
- * of another device, set a context of this device first. Both are written on success only.
- *
- * On failure a Python exception is set, unless `CAI_IMPORT_NO_EXCEPTION` is set: TypeError for an
- * object that is no stream, ValueError for a wrong integer. Exceptions of the object stay set.
- *
- * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_FLAGS`, `CAI_ERR_TYPE`, `CAI_ERR_VALUE`,
- * `CAI_ERR_VERSION`, `CAI_ERR_STREAM_ZERO`, `CAI_ERR_NO_PYTHON`, `CAI_ERR_PYTHON_VERSION`,
- * `CAI_ERR_PYTHON_LOCK`, `CAI_ERR_PYTHON_EXCEPTION` or `CAI_ERR_NO_MEMORY`.
- * Thread safety: any thread that holds the interpreter's lock. Makes no driver call. Source:
- * cuda.core, "CUDA stream protocol".
- */
-CAI_API cai_status cai_stream_from_python(
-    struct _object *object, cai_stream none, uint32_t flags, cai_stream *out, int32_t *out_device,
-    cai_error *error);
+/// Dictionary `__sycl_usm_array_interface__`, version 1.
+#define CAI_PROTOCOL_SYCL_USM 5
 
-/**
- * Returns the Python function `view(obj, /, stream=None, *, readonly=False)`, which makes objects
- * of the type `libcai.View`: the attributes of cuda.core's StridedMemoryView, and `release()`. The
- * Python package has it as `libcai.view`; its `__self__` is the type.
- *
- * A view holds a reference to the array of `obj`, which it imports as `cai_array_from_python` does
- * with `CAI_IMPORT_ALLOW_HOST`. It makes `stream` wait for the producer's pending work, and keeps
- * the stream object alive. `release()`, or the end of a `with` block, makes the producer wait for
- * `stream` and releases the array. A view that is destroyed without `release()` makes no driver
- * call.
- *
- * `out`: a new reference. Each interpreter has one function.
- *
- * On failure a Python exception is set if there is an interpreter.
- *
- * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_NO_PYTHON`, `CAI_ERR_PYTHON_VERSION`,
- * `CAI_ERR_PYTHON_LOCK`, `CAI_ERR_PYTHON_EXCEPTION` or `CAI_ERR_NO_MEMORY`.
- * Thread safety: any thread that holds the interpreter's lock. Allocates.
- */
-CAI_API cai_status cai_python_view(struct _object **out, cai_error *error);
+/// Attributes `buffer` or `base_data`, `offset`, `dtype`, `shape`, `strides` of OpenCL arrays.
+#define CAI_PROTOCOL_BUFFER 6
 
-/**
- * Sets the Python exception for a failure of any function of this library: KeyError, TypeError,
- * BufferError, ValueError, MemoryError, or RuntimeError for the driver, with the text of the error.
- * For extensions that pass a failure on: `return cai_python_raise(&error);`.
- *
- * `error`: as a function filled it. If an exception is already set, nothing happens. If none is set
- * and `error` names none (NULL, `CAI_OK`, `CAI_ERR_PYTHON_EXCEPTION`), SystemError is raised.
- *
- * Returns NULL always. Without an interpreter, or without its lock, it does nothing.
- * Thread safety: any thread that holds the interpreter's lock.
- */
-CAI_API struct _object *cai_python_raise(const cai_error *error);
+/// Capsule `__array_struct__` of NumPy, for host memory.
+#define CAI_PROTOCOL_ARRAY_STRUCT 7
 
-/**
- * Publishes an exchange table on a Python type, as its attribute `__cai_exchange_api__`. From then
- * on, `cai_array_from_python` of any copy of this library imports objects of the type, and of
- * derived types, through the table.
- *
- * `type`: a `PyTypeObject *` that allows new attributes: a heap type, as pybind11, nanobind and
- * `PyType_FromSpec` make them.
- * `table`: constant as long as the process lives.
- *
- * On failure a Python exception is set if there is an interpreter.
- *
- * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_TYPE`, `CAI_ERR_EXCHANGE_TABLE`,
- * `CAI_ERR_NO_PYTHON`, `CAI_ERR_PYTHON_VERSION`, `CAI_ERR_PYTHON_LOCK`, `CAI_ERR_PYTHON_EXCEPTION`
- * or `CAI_ERR_NO_MEMORY`.
- * Thread safety: any thread that holds the interpreter's lock.
- */
-CAI_API cai_status cai_python_publish(
-    struct _object *type, const cai_exchange_api *table, cai_error *error);
+/// Dictionary `__array_interface__` of NumPy, version 3, for host memory.
+#define CAI_PROTOCOL_ARRAY_INTERFACE 8
 
-/**
- * Options of `cai_array_from_python`. Start from `CAI_IMPORT_OPTIONS_INIT`, which requires nothing.
- *
- * A newer caller may pass a longer structure. If its tail is not zero, the call is refused with
- * `CAI_ERR_NEWER_CALLER`: no requirement is ignored.
- */
+/// Accepts only what the specification allows to the letter.
+#define CAI_IMPORT_STRICT 1
+
+/// Accepts a `stream` of 0, which the specification forbids, as the legacy default stream.
+#define CAI_IMPORT_ALLOW_STREAM_ZERO 2
+
+/// Refuses read-only arrays.
+#define CAI_IMPORT_REQUIRE_WRITABLE 4
+
+/// Refuses arrays that are not C-contiguous. With the next bit too, either order is accepted.
+#define CAI_IMPORT_REQUIRE_C_CONTIGUOUS 8
+
+/// Refuses arrays that are not Fortran-contiguous.
+#define CAI_IMPORT_REQUIRE_F_CONTIGUOUS 16
+
+/// Refuses elements that are not in the machine's byte order.
+#define CAI_IMPORT_REQUIRE_NATIVE 32
+
+/// Refuses arrays whose number of dimensions is not `ndim` of the options.
+#define CAI_IMPORT_REQUIRE_NDIM 64
+
+/// Accepts arrays with a mask, which the caller must not ignore.
+#define CAI_IMPORT_ALLOW_MASK 128
+
+/// Accepts host memory (`CAI_DEVICE_CPU`), and tries NumPy's protocols after the others.
+#define CAI_IMPORT_ALLOW_HOST 256
+
+/// Asks CUDA, and HIP if it is loaded, for what the protocol does not specify of the location.
+#define CAI_IMPORT_QUERY_DEVICE 512
+
+/// Sets no Python exception for a failure of this library. Exceptions of the producer stay set.
+#define CAI_IMPORT_NO_EXCEPTION 1024
+
+/// Refuses Python objects (`O`) as elements and in fields, which mean nothing on a device.
+#define CAI_IMPORT_REFUSE_OBJECTS 2048
+
+/// Accepts tensors that require grad: automatic differentiation does not see what is written.
+#define CAI_IMPORT_ALLOW_GRAD 4096
+
+/// Takes `_ptr` of the buffer interface as a `cl_mem` if the object does not state its kind.
+#define CAI_IMPORT_BUFFER_OPENCL 8192
+
+/// Takes `_ptr` of the buffer interface as a CUDA address if the object does not state its kind.
+#define CAI_IMPORT_BUFFER_CUDA 16384
+
+/// Asks the CUDA driver for the context and the id of any stream, not only of 2.
+#define CAI_IMPORT_IDENTIFY_STREAM 32768
+
+/// Exports version 2 of the interface, which has no stream.
+#define CAI_EXPORT_VERSION_2 1
+
+/// Always exports `strides` as a tuple, for consumers that do not accept None.
+#define CAI_EXPORT_STRIDES 2
+
+/// Exports a read-only array as writable, for consumers that reject read-only arrays.
+#define CAI_EXPORT_HIDE_READONLY 4
+
+/// Options of `cai_array_from_python`. Start from `CAI_IMPORT_OPTIONS_INIT`, which requires
+/// nothing.
+///
+/// A newer caller may pass a longer structure. If its tail is not zero, the call is refused with
+/// `CAI_ERR_NEWER_CALLER`: no requirement is ignored.
 struct cai_import_options {
-    /** `sizeof(cai_import_options)` of the caller's header; at least 56. */
+    /// `sizeof(cai_import_options)` of the caller's header; at least 56.
     uint32_t struct_size;
-    /** `CAI_IMPORT_` bits. */
+    /// `CAI_IMPORT_` bits.
     uint32_t flags;
-    /** Protocols to try, `CAI_PROTOCOL_` numbers in this order, up to the first 0. All 0: the
-     *  default order, which is that of the numbers, but SYCL before DLPack for oneAPI. */
+    /// Protocols to try, `CAI_PROTOCOL_` numbers in this order, up to the first 0. All 0: the
+    /// default order, which is that of the numbers, but SYCL before DLPack for oneAPI.
     uint8_t protocols[8];
-    /** Stream that the caller will work on; only `CAI_PROTOCOL_DLPACK` uses it. The producer
-     *  orders its work before it, and the array is released on it: it must live until then.
-     *  `CAI_STREAM_UNKNOWN`: the legacy default stream. `CAI_STREAM_NONE`: the producer orders
-     *  nothing. 0 is refused. */
+    /// Stream that the caller will work on; only `CAI_PROTOCOL_DLPACK` uses it. The producer orders
+    /// its work before it, and the array is released on it: it must live until then.
+    /// `CAI_STREAM_UNKNOWN`: the legacy default stream. `CAI_STREAM_NONE`: the producer orders
+    /// nothing. 0 is refused.
     cai_stream stream;
-    /** Number of dimensions that `CAI_IMPORT_REQUIRE_NDIM` requires. */
+    /// Number of dimensions that `CAI_IMPORT_REQUIRE_NDIM` requires.
     int32_t ndim;
-    /** Required `dtype_code`; considered only if `typestr` is not empty. */
+    /// Required `dtype_code`; considered only if `typestr` is not empty.
     uint16_t dtype_code;
-    /** Meaning of an opaque 1-byte type (`CAI_DTYPE_FLOAT8_E4M3FN`, ...), or 0 if not known. */
+    /// Meaning of an opaque 1-byte type (`CAI_DTYPE_FLOAT8_E4M3FN`, ...), or 0 if not known.
     uint16_t opaque_8bit;
-    /** Meaning of an opaque 2-byte type (`CAI_DTYPE_BFLOAT16`), or 0 if not known. */
+    /// Meaning of an opaque 2-byte type (`CAI_DTYPE_BFLOAT16`), or 0 if not known.
     uint16_t opaque_16bit;
-    /** Zero. */
+    /// Zero.
     uint16_t reserved[3];
-    /** Required type, as in `cai_array`. Empty: any type. */
+    /// Required type, as in `cai_array`. Empty: any type.
     char typestr[CAI_TYPESTR_SIZE];
 };
 
-/* Bits of cai_import_options.flags. */
-/** Accepts only what the specification allows to the letter. */
-#define CAI_IMPORT_STRICT 1
-/** Accepts a `stream` of 0, which the specification forbids, as the legacy default stream. */
-#define CAI_IMPORT_ALLOW_STREAM_ZERO 2
-/** Refuses read-only arrays. */
-#define CAI_IMPORT_REQUIRE_WRITABLE 4
-/** Refuses arrays that are not C-contiguous. With the next bit too, either order is accepted. */
-#define CAI_IMPORT_REQUIRE_C_CONTIGUOUS 8
-/** Refuses arrays that are not Fortran-contiguous. */
-#define CAI_IMPORT_REQUIRE_F_CONTIGUOUS 16
-/** Refuses elements that are not in the machine's byte order. */
-#define CAI_IMPORT_REQUIRE_NATIVE 32
-/** Refuses arrays whose number of dimensions is not `ndim` of the options. */
-#define CAI_IMPORT_REQUIRE_NDIM 64
-/** Accepts arrays with a mask, which the caller must not ignore. */
-#define CAI_IMPORT_ALLOW_MASK 128
-/** Accepts host memory (`CAI_DEVICE_CPU`), and tries NumPy's protocols after the others. */
-#define CAI_IMPORT_ALLOW_HOST 256
-/** Asks CUDA, and HIP if it is loaded, for what the protocol does not specify of the location. */
-#define CAI_IMPORT_QUERY_DEVICE 512
-/** Sets no Python exception for a failure of this library. Exceptions of the producer stay set. */
-#define CAI_IMPORT_NO_EXCEPTION 1024
-/** Refuses Python objects (`O`) as elements and in fields, which mean nothing on a device. */
-#define CAI_IMPORT_REFUSE_OBJECTS 2048
-/** Accepts tensors that require grad: automatic differentiation does not see what is written. */
-#define CAI_IMPORT_ALLOW_GRAD 4096
-/** Takes `_ptr` of the buffer interface as a `cl_mem` if the object does not state its kind. */
-#define CAI_IMPORT_BUFFER_OPENCL 8192
-/** Takes `_ptr` of the buffer interface as a CUDA address if the object does not state its kind. */
-#define CAI_IMPORT_BUFFER_CUDA 16384
-/** Asks the CUDA driver for the context and the id of any stream, not only of 2. */
-#define CAI_IMPORT_IDENTIFY_STREAM 32768
-
-/* Values of cai_import_options.protocols. */
-/** Exchange table of this library on the object's type: `__cai_exchange_api__`. */
-#define CAI_PROTOCOL_EXCHANGE 1
-/** Exchange table of DLPack on the object's type: `__dlpack_c_exchange_api__`. */
-#define CAI_PROTOCOL_DLPACK_EXCHANGE 2
-/** Dictionary `__cuda_array_interface__`, versions 0 to 3. */
-#define CAI_PROTOCOL_CUDA_ARRAY_INTERFACE 3
-/** Method `__dlpack__`. */
-#define CAI_PROTOCOL_DLPACK 4
-/** Dictionary `__sycl_usm_array_interface__`, version 1. */
-#define CAI_PROTOCOL_SYCL_USM 5
-/** Attributes `buffer` or `base_data`, `offset`, `dtype`, `shape`, `strides` of OpenCL arrays. */
-#define CAI_PROTOCOL_BUFFER 6
-/** Capsule `__array_struct__` of NumPy, for host memory. */
-#define CAI_PROTOCOL_ARRAY_STRUCT 7
-/** Dictionary `__array_interface__` of NumPy, version 3, for host memory. */
-#define CAI_PROTOCOL_ARRAY_INTERFACE 8
-
-/**
- * Options of `cai_array_to_python`. Start from `CAI_EXPORT_OPTIONS_INIT`.
- *
- * A longer structure of a newer caller is refused with `CAI_ERR_NEWER_CALLER` if its tail is not
- * zero.
- */
+/// Options of `cai_array_to_python`. Start from `CAI_EXPORT_OPTIONS_INIT`.
+///
+/// A longer structure of a newer caller is refused with `CAI_ERR_NEWER_CALLER` if its tail is not
+/// zero.
 struct cai_export_options {
-    /** `sizeof(cai_export_options)` of the caller's header; at least 8. */
+    /// `sizeof(cai_export_options)` of the caller's header; at least 8.
     uint32_t struct_size;
-    /** `CAI_EXPORT_` bits. */
+    /// `CAI_EXPORT_` bits.
     uint32_t flags;
 };
 
-/* Bits of cai_export_options.flags. */
-/** Exports version 2 of the interface, which has no stream. */
-#define CAI_EXPORT_VERSION_2 1
-/** Always exports `strides` as a tuple, for consumers that do not accept None. */
-#define CAI_EXPORT_STRIDES 2
-/** Exports a read-only array as writable, for consumers that reject read-only arrays. */
-#define CAI_EXPORT_HIDE_READONLY 4
-
-/**
- * Table of functions that a Python type publishes with `cai_python_publish`, so that compiled code
- * exchanges its objects without Python calls. It is constant and lives as long as the process.
- *
- * The functions are called with the interpreter's lock held. If they fail they may set a Python
- * exception, which is then passed on.
- */
+/// Table of functions that a Python type publishes with `cai_python_publish`, so that compiled code
+/// exchanges its objects without Python calls. It is constant and lives as long as the process.
+///
+/// The functions are called with the interpreter's lock held. If they fail they may set a Python
+/// exception, which is then passed on.
 struct cai_exchange_api {
-    /** `sizeof(cai_exchange_api)` of the publisher's header; at least 24. */
+    /// `sizeof(cai_exchange_api)` of the publisher's header; at least 24.
     uint32_t struct_size;
-    /** `CAI_DATA_ABI` of the publisher's header. A table with another number is not used. */
+    /// `CAI_DATA_ABI` of the publisher's header. A table with another number is not used.
     uint32_t data_abi;
-    /** Describes an object of the type, or of a derived type, in `out`, which is initialized
-     *  (`CAI_ARRAY_INIT`) and gets a reference of its own. It orders nothing: `out` names the
-     *  stream. */
+    /// Describes an object of the type, or of a derived type, in `out`, which is initialized
+    /// (`CAI_ARRAY_INIT`) and gets a reference of its own. It orders nothing: `out` names the
+    /// stream.
     cai_status (*from_object)(void *object, cai_array *out, cai_error *error);
-    /** NULL, or makes a new object of the type that holds a reference of its own to the array. */
+    /// NULL, or makes a new object of the type that holds a reference of its own to the array.
     cai_status (*to_object)(const cai_array *array, void **out, cai_error *error);
 };
 
+/// Describes a Python object that holds an array: of PyTorch, CuPy, Numba, JAX, or any other object
+/// with `__cuda_array_interface__`, DLPack or a related protocol. The array keeps the object and
+/// its mask alive.
+///
+/// The protocols are tried in the order of `cai_import_options.protocols`: by default the exchange
+/// tables on the object's type first, which take nanoseconds, then the dictionary, then the others.
+/// The dictionary is read once and never changed. Without `CAI_IMPORT_STRICT`, what real producers
+/// write is accepted if its meaning is unique: any mapping, lists for tuples, no `version`, a
+/// `typestr` without byte order. An AttributeError means that the object does not offer the
+/// protocol, and the next one is tried. The same holds for a BufferError of `__dlpack__`, and for a
+/// BufferError or status of this library's exchange table. Any other exception of the producer ends
+/// the search and stays set.
+///
+/// The function orders nothing: `out->stream` is the stream on which the producer's work may be
+/// pending, or `CAI_STREAM_UNKNOWN` if the protocol names none (dictionaries before version 3,
+/// some DLPack tensors). Call `cai_array_consume_begin` before you use the data.
+///
+/// `object`: a `PyObject *`; the caller keeps its reference.
+/// `options`: requirements, or NULL for none. An array with a mask is refused unless
+/// `CAI_IMPORT_ALLOW_MASK` is set, host memory unless `CAI_IMPORT_ALLOW_HOST` is, a tensor that
+/// requires grad unless `CAI_IMPORT_ALLOW_GRAD` is, and an object of the buffer interface that does
+/// not state what its `_ptr` is unless `CAI_IMPORT_BUFFER_OPENCL` or `CAI_IMPORT_BUFFER_CUDA` is.
+/// `out`: must be initialized (`CAI_ARRAY_INIT`) and hold no reference, which would be lost. It
+/// passes `cai_array_validate` with `CAI_CHECK_LAYOUT`. Written on success only. It may be released
+/// on any thread, with or without the interpreter's lock: without it, the object is released by the
+/// interpreter's main thread, or by the next import or export of a Python object, and the release
+/// never waits. After the interpreter has ended, nothing is released. A tensor imported
+/// through `__dlpack__` is released in stream order, on the stream that was passed to `__dlpack__`
+/// (a default stream: in the context of the memory and in the current one): that release calls the
+/// driver and may start the thread of `cai_owner_release_after`.
+///
+/// On failure a Python exception is set, unless `CAI_IMPORT_NO_EXCEPTION` is set: KeyError for a
+/// missing key, TypeError for a wrong type or an object without a protocol, BufferError for an
+/// array that does not meet the options, MemoryError, RuntimeError for the driver, SystemError for
+/// an internal error, otherwise ValueError. Its text begins with the key:
+/// `__cuda_array_interface__['shape'][1]: found -1, expected at least 0`.
+///
+/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_ARGUMENT`, `CAI_ERR_NEWER_CALLER`,
+/// `CAI_ERR_STRUCT_SIZE`, `CAI_ERR_NO_PYTHON`, `CAI_ERR_PYTHON_VERSION`, `CAI_ERR_PYTHON_LOCK`,
+/// `CAI_ERR_PYTHON_EXCEPTION`, `CAI_ERR_NO_PROTOCOL`, `CAI_ERR_KEY`, `CAI_ERR_TYPE`,
+/// `CAI_ERR_VALUE`, `CAI_ERR_VERSION`, `CAI_ERR_EXCHANGE_TABLE`, `CAI_ERR_READONLY`,
+/// `CAI_ERR_BORROWED`, `CAI_ERR_NO_MEMORY`, a 7xx status, a status of `cai_array_validate` or
+/// `cai_array_from_dlpack`, any status of a type's `from_object`, or, with
+/// `CAI_IMPORT_QUERY_DEVICE` or `CAI_IMPORT_IDENTIFY_STREAM`, of `cai_array_identify`.
+/// Thread safety: any thread that holds the interpreter's lock (is attached, in a free-threaded
+/// build). Allocates one block, which is reused after its release. Source: CAI version 3, "Python
+/// Interface Specification"; DLPack 1.3; `__sycl_usm_array_interface__` version 1; the proposal
+/// "OpenCL/CUDA Buffer Interface".
+CAI_API
+cai_status cai_array_from_python(struct _object *object,
+                                 const cai_import_options *options,
+                                 cai_array *out,
+                                 cai_error *error);
+
+/// Describes the array in a dictionary that is passed without its object, as
+/// `from_cuda_array_interface(desc, owner)` of Numba takes it. For code that has already read
+/// `__cuda_array_interface__`, or has written such a dictionary itself.
+///
+/// `dictionary`: a `PyObject *`: a dictionary, or, without `CAI_IMPORT_STRICT`, any mapping. It is
+/// read during the call and never changed.
+/// `owner`: the `PyObject *` that keeps the data alive; the array holds a reference to it. NULL:
+/// the array holds a reference to the dictionary only, and the caller must keep the data alive.
+/// `options`: as for `cai_array_from_python`. `protocols[0]` names the interface that the
+/// dictionary belongs to: 0 or `CAI_PROTOCOL_CUDA_ARRAY_INTERFACE`, `CAI_PROTOCOL_SYCL_USM`, or,
+/// with `CAI_IMPORT_ALLOW_HOST`, `CAI_PROTOCOL_ARRAY_INTERFACE`; further protocols are refused. An
+/// object in `mask` is imported through any protocol.
+/// `out`, exceptions, release and thread safety: as for `cai_array_from_python`.
+///
+/// Returns `CAI_OK`, or a status of `cai_array_from_python` other than `CAI_ERR_NO_PROTOCOL`.
+/// Source: CAI version 3, "Python Interface Specification"; Numba,
+/// `numba.cuda.from_cuda_array_interface`.
+CAI_API
+cai_status cai_array_from_python_dict(struct _object *dictionary,
+                                      struct _object *owner,
+                                      const cai_import_options *options,
+                                      cai_array *out,
+                                      cai_error *error);
+
+/// Creates a Python object from an array, for CuPy, Numba, PyTorch, JAX, cuDF and others. It offers
+/// `__cuda_array_interface__` (for other devices `__sycl_usm_array_interface__`, for host memory
+/// `__array_interface__`), `__dlpack__`, `__dlpack_device__`, and both exchange tables on its type.
+/// It holds a reference to the array's owner as long as it lives.
+///
+/// Each access to a dictionary makes a new one: of version 3, with `strides` None exactly if the
+/// array is C-contiguous, and `stream` if one is known. An array with `CAI_STREAM_UNKNOWN` is
+/// exported as version 2, which has no stream. The per-thread stream of another thread is exported
+/// as the legacy stream of its context, which waits for it. If readers of the dictionary would
+/// assume another context for a default stream, or if `stream_id` shows that the stream was
+/// destroyed, the dictionary is not offered, and `__dlpack__` fails in the latter case. With
+/// `CAI_SYNC_EXPORT_NONE` no stream is exported. A protocol that cannot represent the array is not
+/// offered: `hasattr` returns False, and the AttributeError gives the reason; `__dlpack__` raises
+/// BufferError. A read-only array is exported as read-only.
+///
+/// `array`: must have an owner and pass `cai_array_validate` with `CAI_CHECK_LAYOUT`.
+/// `options`: NULL for none. With `CAI_EXPORT_VERSION_2`, the caller must ensure that no work is
+/// pending (`cai_array_synchronize`); with `CAI_EXPORT_HIDE_READONLY`, that nothing writes to the
+/// data.
+/// `out`: a new reference. Written on success only.
+///
+/// On failure a Python exception is set if there is an interpreter.
+///
+/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_NEWER_CALLER`, `CAI_ERR_STRUCT_SIZE`,
+/// `CAI_ERR_BORROWED`, `CAI_ERR_OWNER_OPS`, `CAI_ERR_NO_PYTHON`, `CAI_ERR_PYTHON_VERSION`,
+/// `CAI_ERR_PYTHON_LOCK`, `CAI_ERR_PYTHON_EXCEPTION`, `CAI_ERR_NO_MEMORY`, or a status of
+/// `cai_array_validate`.
+/// Thread safety: any thread that holds the interpreter's lock. Allocates. Source: CAI version 3,
+/// "Python Interface Specification", "Lifetime management".
+CAI_API
+cai_status cai_array_to_python(const cai_array *array,
+                               const cai_export_options *options,
+                               struct _object **out,
+                               cai_error *error);
+
+/// Returns the CUDA stream of a Python object: of cuda.core, PyTorch, CuPy, Numba, of any other
+/// object with `__cuda_stream__`, or of an integer.
+///
+/// `object`: a `PyObject *`. In this order: None; an integer, 1 (`CAI_STREAM_LEGACY`), 2
+/// (`CAI_STREAM_PER_THREAD`) or a `cudaStream_t`; an object with the method `__cuda_stream__`, or
+/// the attribute in the first releases of cuda.core, whose value is (0, handle); with `cuda_stream`
+/// (PyTorch); with `ptr` (CuPy) or `handle` (older Numba), if the name of its type contains
+/// "Stream", because events and buffers have these attributes as well; an object with `__index__`
+/// (`CUstream` of cuda-bindings). A handle of 0 in a stream object is the legacy default stream; in
+/// Numba, whose default stream NUMBA_CUDA_PER_THREAD_DEFAULT_STREAM changes, pass 2 then.
+/// `none`: the value to return for None, for example a stream. 0: None is refused.
+/// `flags`: 0, or any of `CAI_IMPORT_ALLOW_STREAM_ZERO` (the integer 0 is the legacy default stream
+/// as well) and `CAI_IMPORT_NO_EXCEPTION`. Without the first one the integer 0 is refused.
+/// `out`: the stream. It is no reference: the object must live as long as the stream is used.
+/// `out_device`: NULL, or the number of the device that the object states; -1 if it states none, as
+/// for integers. A default stream is that of the calling thread's current context: if the context
+/// is of another device, set a context of this device first. Both are written on success only.
+///
+/// On failure a Python exception is set, unless `CAI_IMPORT_NO_EXCEPTION` is set: TypeError for an
+/// object that is no stream, ValueError for a wrong integer. Exceptions of the object stay set.
+///
+/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_FLAGS`, `CAI_ERR_TYPE`, `CAI_ERR_VALUE`,
+/// `CAI_ERR_VERSION`, `CAI_ERR_STREAM_ZERO`, `CAI_ERR_NO_PYTHON`, `CAI_ERR_PYTHON_VERSION`,
+/// `CAI_ERR_PYTHON_LOCK`, `CAI_ERR_PYTHON_EXCEPTION` or `CAI_ERR_NO_MEMORY`.
+/// Thread safety: any thread that holds the interpreter's lock. Makes no driver call. Source:
+/// cuda.core, "CUDA stream protocol".
+CAI_API
+cai_status cai_stream_from_python(struct _object *object,
+                                  cai_stream none,
+                                  uint32_t flags,
+                                  cai_stream *out,
+                                  int32_t *out_device,
+                                  cai_error *error);
+
+/// Returns the Python function `view(obj, /, stream=None, *, readonly=False)`, which makes objects
+/// of the type `libcai.View`: the attributes of cuda.core's StridedMemoryView, and `release()`. The
+/// Python package has it as `libcai.view`; its `__self__` is the type.
+///
+/// A view holds a reference to the array of `obj`, which it imports as `cai_array_from_python` does
+/// with `CAI_IMPORT_ALLOW_HOST`. It makes `stream` wait for the producer's pending work, and keeps
+/// the stream object alive. `release()`, or the end of a `with` block, makes the producer wait for
+/// `stream` and releases the array. A view that is destroyed without `release()` makes no driver
+/// call.
+///
+/// `out`: a new reference. Each interpreter has one function.
+///
+/// On failure a Python exception is set if there is an interpreter.
+///
+/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_NO_PYTHON`, `CAI_ERR_PYTHON_VERSION`,
+/// `CAI_ERR_PYTHON_LOCK`, `CAI_ERR_PYTHON_EXCEPTION` or `CAI_ERR_NO_MEMORY`.
+/// Thread safety: any thread that holds the interpreter's lock. Allocates.
+CAI_API cai_status cai_python_view(struct _object **out, cai_error *error);
+
+/// Sets the Python exception for a failure of any function of this library: KeyError, TypeError,
+/// BufferError, ValueError, MemoryError, or RuntimeError for the driver, with the text of the
+/// error. For extensions that pass a failure on: `return cai_python_raise(&error);`.
+///
+/// `error`: as a function filled it. If an exception is already set, nothing happens. If none is
+/// set and `error` names none (NULL, `CAI_OK`, `CAI_ERR_PYTHON_EXCEPTION`), SystemError is raised.
+///
+/// Returns NULL always. Without an interpreter, or without its lock, it does nothing.
+/// Thread safety: any thread that holds the interpreter's lock.
+CAI_API struct _object *cai_python_raise(const cai_error *error);
+
+/// Publishes an exchange table on a Python type, as its attribute `__cai_exchange_api__`. From then
+/// on, `cai_array_from_python` of any copy of this library imports objects of the type, and of
+/// derived types, through the table.
+///
+/// `type`: a `PyTypeObject *` that allows new attributes: a heap type, as pybind11, nanobind and
+/// `PyType_FromSpec` make them.
+/// `table`: constant as long as the process lives.
+///
+/// On failure a Python exception is set if there is an interpreter.
+///
+/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_TYPE`, `CAI_ERR_EXCHANGE_TABLE`,
+/// `CAI_ERR_NO_PYTHON`, `CAI_ERR_PYTHON_VERSION`, `CAI_ERR_PYTHON_LOCK`, `CAI_ERR_PYTHON_EXCEPTION`
+/// or `CAI_ERR_NO_MEMORY`.
+/// Thread safety: any thread that holds the interpreter's lock.
+CAI_API
+cai_status cai_python_publish(struct _object *type,
+                              const cai_exchange_api *table,
+                              cai_error *error);
+
+/// Initial value of cai_import_options: no requirements.
+#define CAI_IMPORT_OPTIONS_INIT                                                                    \
+    {sizeof(cai_import_options), 0, {0}, CAI_STREAM_UNKNOWN, 0, 0, 0, 0, {0}, {0}}
+/// Initial value of cai_export_options.
+#define CAI_EXPORT_OPTIONS_INIT {sizeof(cai_export_options), 0}
 #if defined(__cplusplus)
 }
 #endif

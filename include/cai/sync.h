@@ -33,276 +33,272 @@
 extern "C" {
 #endif
 
-/* Access of a consumer. */
-#define CAI_ACCESS_READ 1  /**< The consumer reads the data. */
-#define CAI_ACCESS_WRITE 2 /**< The consumer writes the data. */
+/// The consumer reads the data.
+#define CAI_ACCESS_READ 1
 
-/* Synchronization, for one call or the whole process. */
-/** Consumers treat every array as if its stream were `CAI_STREAM_NONE`. */
+/// The consumer writes the data.
+#define CAI_ACCESS_WRITE 2
+
+/// Consumers treat every array as if its stream were `CAI_STREAM_NONE`.
 #define CAI_SYNC_IGNORE 16
-/** Producers always export `CAI_STREAM_NONE`. */
+
+/// Producers always export `CAI_STREAM_NONE`.
 #define CAI_SYNC_EXPORT_NONE 32
-/** For `CAI_STREAM_UNKNOWN`, synchronizes with every stream of the array's context. */
+
+/// For `CAI_STREAM_UNKNOWN`, synchronizes with every stream of the array's context.
 #define CAI_SYNC_CONSERVATIVE 64
-/** Only the `CAI_SYNC_` bits of this call count, not those of the process. */
+
+/// Only the `CAI_SYNC_` bits of this call count, not those of the process.
 #define CAI_SYNC_THIS_CALL 128
 
-/* Stream capture. */
-/** A stream that has to wait for a capturing stream joins the capture until it ends. */
+/// A stream that has to wait for a capturing stream joins the capture until it ends.
 #define CAI_CAPTURE_JOIN 256
-/** A capturing stream gets a graph node that waits, at each launch, for the other stream's work. */
+
+/// A capturing stream gets a graph node that waits, at each launch, for the other stream's work.
 #define CAI_CAPTURE_EXTERNAL 512
 
-/**
- * Makes `consumer_stream` wait for the producer's pending work on an array and its masks. Call it,
- * enqueue the work on `consumer_stream`, then call `cai_array_consume_end`. On failure the consumer
- * must not touch the data.
- *
- * Enqueues an event and a wait, and does not block the host. Makes no driver call if both streams
- * are the same `CUstream`, if the array's stream is `CAI_STREAM_NONE`, or if the array has no
- * elements; for default streams it compares the contexts. If the array has an `event` and is
- * read-only, readers wait for the event instead of the stream, so that several readers can run in
- * parallel. For `CAI_STREAM_UNKNOWN` it waits only for the array's `event`, if there is one.
- *
- * `consumer_stream`: `CAI_STREAM_LEGACY` or `CAI_STREAM_PER_THREAD` of the calling thread's current
- * context, or a `CUstream`, also of another context or device than the producer's.
- * `flags`: `CAI_ACCESS_READ`, `CAI_ACCESS_WRITE` or both, and any of `CAI_SYNC_IGNORE`,
- * `CAI_SYNC_CONSERVATIVE`, `CAI_SYNC_THIS_CALL`, `CAI_CAPTURE_JOIN`, `CAI_CAPTURE_EXTERNAL`.
- *
- * If the array is on `CAI_DEVICE_ROCM` or `CAI_DEVICE_ROCM_HOST`, its stream and `consumer_stream`
- * are each a `hipStream_t`, and the corresponding functions of HIP are called. The default streams
- * are those of HIP's current device.
- *
- * An array's default stream is that of its `context`. If that is NULL, it is that of the context
- * that owns the memory (else of the primary context of its device) or of the current one: if these
- * differ, either may be meant, and both are ordered; if only one of them is capturing, the function
- * returns `CAI_ERR_CAPTURE_PRODUCER`. It detects per-thread streams of other threads by
- * `stream_id`. It makes no call on a capturing stream that could invalidate the capture.
- *
- * `CAI_SYNC_CONSERVATIVE` makes the whole context wait, which invalidates a capture in it; on
- * drivers without `cuCtxRecordEvent` it blocks the host. `CAI_CAPTURE_EXTERNAL` makes each launch
- * of the graph wait for the work that is pending now; an `event` of the array must then outlive the
- * graph, so let the graph keep the owner with `cai_owner_release_after`. If you use
- * `CAI_SYNC_IGNORE`, you are responsible for avoiding data races.
- *
- * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_ARGUMENT`, `CAI_ERR_NEWER_CALLER`,
- * `CAI_ERR_STRUCT_SIZE`, `CAI_ERR_FLAGS`, `CAI_ERR_READONLY`, `CAI_ERR_MASK_DEPTH`,
- * `CAI_ERR_STREAM_ZERO`, `CAI_ERR_STREAM_VERSION`, `CAI_ERR_STREAM_DEVICE`,
- * `CAI_ERR_STREAM_HANDLE`, `CAI_ERR_STREAM_STALE`, `CAI_ERR_STREAM_THREAD`,
- * `CAI_ERR_STREAM_DETACHED`, `CAI_ERR_NO_CONTEXT`, `CAI_ERR_CAPTURE_PRODUCER`,
- * `CAI_ERR_CAPTURE_CONSUMER`, `CAI_ERR_CAPTURE_MERGE`, `CAI_ERR_CAPTURE_INVALIDATED`,
- * `CAI_ERR_CAPTURE_LEGACY`, `CAI_ERR_CAPTURE`, `CAI_ERR_ENVIRONMENT`, with `CAI_CAPTURE_EXTERNAL`
- * also `CAI_ERR_THREAD`, or a status of `cai_driver_info_get`.
- * Thread safety: any thread, also several on one array; allocates nothing. Source: CAI version 3,
- * "Interface Requirements"; `cuEventRecord`, `cuStreamWaitEvent`.
- */
-CAI_API cai_status cai_array_consume_begin(
-    const cai_array *array, cai_stream consumer_stream, uint32_t flags, cai_error *error);
+/// Makes `consumer_stream` wait for the producer's pending work on an array and its masks. Call it,
+/// enqueue the work on `consumer_stream`, then call `cai_array_consume_end`. On failure the
+/// consumer must not touch the data.
+///
+/// Enqueues an event and a wait, and does not block the host. Makes no driver call if both streams
+/// are the same `CUstream`, if the array's stream is `CAI_STREAM_NONE`, or if the array has no
+/// elements; for default streams it compares the contexts. If the array has an `event` and is
+/// read-only, readers wait for the event instead of the stream, so that several readers can run in
+/// parallel. For `CAI_STREAM_UNKNOWN` it waits only for the array's `event`, if there is one.
+///
+/// `consumer_stream`: `CAI_STREAM_LEGACY` or `CAI_STREAM_PER_THREAD` of the calling thread's
+/// current context, or a `CUstream`, also of another context or device than the producer's.
+/// `flags`: `CAI_ACCESS_READ`, `CAI_ACCESS_WRITE` or both, and any of `CAI_SYNC_IGNORE`,
+/// `CAI_SYNC_CONSERVATIVE`, `CAI_SYNC_THIS_CALL`, `CAI_CAPTURE_JOIN`, `CAI_CAPTURE_EXTERNAL`.
+///
+/// If the array is on `CAI_DEVICE_ROCM` or `CAI_DEVICE_ROCM_HOST`, its stream and `consumer_stream`
+/// are each a `hipStream_t`, and the corresponding functions of HIP are called. The default streams
+/// are those of HIP's current device.
+///
+/// An array's default stream is that of its `context`. If that is NULL, it is that of the context
+/// that owns the memory (else of the primary context of its device) or of the current one: if these
+/// differ, either may be meant, and both are ordered; if only one of them is capturing, the
+/// function returns `CAI_ERR_CAPTURE_PRODUCER`. It detects per-thread streams of other threads by
+/// `stream_id`. It makes no call on a capturing stream that could invalidate the capture.
+///
+/// `CAI_SYNC_CONSERVATIVE` makes the whole context wait, which invalidates a capture in it; on
+/// drivers without `cuCtxRecordEvent` it blocks the host.
+/// `CAI_CAPTURE_EXTERNAL` makes each launch of the graph wait for the work that is pending now; an
+/// `event` of the array must then outlive the graph, so let the graph keep the owner with
+/// `cai_owner_release_after`. If you use `CAI_SYNC_IGNORE`, you are responsible for avoiding data
+/// races.
+///
+/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_ARGUMENT`, `CAI_ERR_NEWER_CALLER`,
+/// `CAI_ERR_STRUCT_SIZE`, `CAI_ERR_FLAGS`, `CAI_ERR_READONLY`, `CAI_ERR_MASK_DEPTH`,
+/// `CAI_ERR_STREAM_ZERO`, `CAI_ERR_STREAM_VERSION`, `CAI_ERR_STREAM_DEVICE`,
+/// `CAI_ERR_STREAM_HANDLE`, `CAI_ERR_STREAM_STALE`, `CAI_ERR_STREAM_THREAD`,
+/// `CAI_ERR_STREAM_DETACHED`, `CAI_ERR_NO_CONTEXT`, `CAI_ERR_CAPTURE_PRODUCER`,
+/// `CAI_ERR_CAPTURE_CONSUMER`, `CAI_ERR_CAPTURE_MERGE`, `CAI_ERR_CAPTURE_INVALIDATED`,
+/// `CAI_ERR_CAPTURE_LEGACY`, `CAI_ERR_CAPTURE`, `CAI_ERR_ENVIRONMENT`, with `CAI_CAPTURE_EXTERNAL`
+/// also `CAI_ERR_THREAD`, or a status of `cai_driver_info_get`.
+/// Thread safety: any thread, also several on one array; allocates nothing. Source: CAI version 3,
+/// "Interface Requirements"; `cuEventRecord`, `cuStreamWaitEvent`.
+CAI_API
+cai_status cai_array_consume_begin(const cai_array *array,
+                                   cai_stream consumer_stream,
+                                   uint32_t flags,
+                                   cai_error *error);
 
-/**
- * Makes the array's stream wait for everything that was enqueued on `consumer_stream`, so that the
- * producer's later work comes after the consumer's. Call it before control returns to code that may
- * let the producer continue.
- *
- * Blocks the host only as described for `CAI_SYNC_CONSERVATIVE`. The producer does not wait if the
- * streams are the same, if the array's stream is `CAI_STREAM_NONE`, if it is `CAI_STREAM_UNKNOWN`
- * and `CAI_SYNC_CONSERVATIVE` is not set, or if the array has no elements. Keep the array until the
- * work is done, or release it with `cai_array_release_after`.
- *
- * `consumer_stream`, `flags`: the same as in `cai_array_consume_begin`. Call it with the same
- * context current, in which default streams have the same meaning.
- *
- * Returns a status of `cai_array_consume_begin`. On failure the producer does not wait: synchronize
- * `consumer_stream` before you return to it.
- * Thread safety: any thread, also several on one array; allocates nothing. Source: CAI version 3,
- * "Interface Requirements": "Placing a wait on an event in the provided stream".
- */
-CAI_API cai_status cai_array_consume_end(
-    const cai_array *array, cai_stream consumer_stream, uint32_t flags, cai_error *error);
+/// Makes the array's stream wait for everything that was enqueued on `consumer_stream`, so that the
+/// producer's later work comes after the consumer's. Call it before control returns to code that
+/// may let the producer continue.
+///
+/// Blocks the host only as described for `CAI_SYNC_CONSERVATIVE`. The producer does not wait if the
+/// streams are the same, if the array's stream is `CAI_STREAM_NONE`, if it is `CAI_STREAM_UNKNOWN`
+/// and `CAI_SYNC_CONSERVATIVE` is not set, or if the array has no elements. Keep the array until
+/// the work is done, or release it with `cai_array_release_after`.
+///
+/// `consumer_stream`, `flags`: the same as in `cai_array_consume_begin`. Call it with the same
+/// context current, in which default streams have the same meaning.
+///
+/// Returns a status of `cai_array_consume_begin`. On failure the producer does not wait:
+/// synchronize `consumer_stream` before you return to it.
+/// Thread safety: any thread, also several on one array; allocates nothing. Source: CAI version 3,
+/// "Interface Requirements": "Placing a wait on an event in the provided stream".
+CAI_API
+cai_status cai_array_consume_end(const cai_array *array,
+                                 cai_stream consumer_stream,
+                                 uint32_t flags,
+                                 cai_error *error);
 
-/**
- * Blocks the host until the producer's pending work on an array and its masks is done, for
- * consumers that read on the host. If a stream can wait instead, use `cai_array_consume_begin`.
- *
- * Release an interpreter's lock before the call: the pending work may need it.
- *
- * For `CAI_STREAM_UNKNOWN` it waits only for the array's `event`, if there is one. With
- * `CAI_SYNC_CONSERVATIVE` it waits for every stream of the array's context instead. Contexts and
- * default streams are those of `cai_array_consume_begin`.
- *
- * `flags`: as in `cai_array_consume_begin`, without `CAI_CAPTURE_` bits.
- *
- * Returns a status of `cai_array_consume_begin`, or `CAI_ERR_CAPTURE_HOST` if the stream is
- * capturing.
- * Thread safety: any thread; allocates nothing. Source: CAI version 3, "Interface Requirements";
- * `cuStreamSynchronize`, `cuEventSynchronize`.
- */
+/// Blocks the host until the producer's pending work on an array and its masks is done, for
+/// consumers that read on the host. If a stream can wait instead, use `cai_array_consume_begin`.
+///
+/// Release an interpreter's lock before the call: the pending work may need it.
+///
+/// For `CAI_STREAM_UNKNOWN` it waits only for the array's `event`, if there is one. With
+/// `CAI_SYNC_CONSERVATIVE` it waits for every stream of the array's context instead. Contexts and
+/// default streams are those of `cai_array_consume_begin`.
+///
+/// `flags`: as in `cai_array_consume_begin`, without `CAI_CAPTURE_` bits.
+///
+/// Returns a status of `cai_array_consume_begin`, or `CAI_ERR_CAPTURE_HOST` if the stream is
+/// capturing.
+/// Thread safety: any thread; allocates nothing. Source: CAI version 3, "Interface Requirements";
+/// `cuStreamSynchronize`, `cuEventSynchronize`.
 CAI_API cai_status cai_array_synchronize(const cai_array *array, uint32_t flags, cai_error *error);
 
-/**
- * Makes `export_stream` wait for all pending work on the data, and writes the stream into an array
- * that is about to be exported. A consumer that waits for `export_stream` then waits for all of the
- * work.
- *
- * `array`: only `stream`, `stream_id`, `context` and `event` are written, on success only. If
- * `count` is 0, nothing is pending: `stream` becomes `CAI_STREAM_NONE`, `stream_id` 0 and `event`
- * NULL. If `event` is not NULL, it is recorded on `export_stream`, unless that stream is capturing.
- * The producer creates the event in the context of `export_stream`, and the array's owner keeps it
- * alive.
- * `streams`, `count`: the streams on which work on the data may be pending, in any order,
- * `export_stream` included or not. If consumers may write to the data, include the streams of work
- * that reads it. Default streams are those of the calling thread's current context.
- * `export_stream`: the stream that consumers synchronize with. It waits for the others by events;
- * the host never blocks. It must not be 0, even if `count` is 0. The array's owner must keep the
- * stream alive: see `cai_array_attach`.
- * `flags`: 0 or any of `CAI_SYNC_EXPORT_NONE`, `CAI_SYNC_THIS_CALL`, `CAI_CAPTURE_JOIN`,
- * `CAI_CAPTURE_EXTERNAL`.
- *
- * If you will reuse an idle buffer on stream `s`, export it with `s`, not with `CAI_STREAM_NONE`:
- * only then can consumers make `s` wait for them.
- *
- * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_ARGUMENT`, `CAI_ERR_NEWER_CALLER`,
- * `CAI_ERR_STRUCT_SIZE`, `CAI_ERR_FLAGS`, `CAI_ERR_VERSION`, `CAI_ERR_STREAM_ZERO`,
- * `CAI_ERR_STREAM_HANDLE`, `CAI_ERR_STREAM_DETACHED`, `CAI_ERR_NO_CONTEXT`,
- * `CAI_ERR_CAPTURE_STREAMS`, `CAI_ERR_CAPTURE_MERGE`, `CAI_ERR_CAPTURE_INVALIDATED`,
- * `CAI_ERR_CAPTURE_LEGACY`, `CAI_ERR_CAPTURE`, `CAI_ERR_ENVIRONMENT`, with `CAI_CAPTURE_EXTERNAL`
- * also `CAI_ERR_THREAD`, or a status of `cai_driver_info_get`.
- * Thread safety: any thread, but not two on one structure at once; allocates nothing. Source: CAI
- * version 3, "Interface Requirements".
- */
-CAI_API cai_status cai_array_produce(
-    cai_array *array, const cai_stream *streams, size_t count, cai_stream export_stream,
-    uint32_t flags, cai_error *error);
+/// Makes `export_stream` wait for all pending work on the data, and writes the stream into an array
+/// that is about to be exported. A consumer that waits for `export_stream` then waits for all of
+/// the work.
+///
+/// `array`: only `stream`, `stream_id`, `context` and `event` are written, on success only. If
+/// `count` is 0, nothing is pending: `stream` becomes `CAI_STREAM_NONE`, `stream_id` 0 and `event`
+/// NULL. If `event` is not NULL, it is recorded on `export_stream`, unless that stream is
+/// capturing. The producer creates the event in the context of `export_stream`, and the array's
+/// owner keeps it alive.
+/// `streams`, `count`: the streams on which work on the data may be pending, in any order,
+/// `export_stream` included or not. If consumers may write to the data, include the streams of work
+/// that reads it. Default streams are those of the calling thread's current context.
+/// `export_stream`: the stream that consumers synchronize with. It waits for the others by events;
+/// the host never blocks. It must not be 0, even if `count` is 0. The array's owner must keep the
+/// stream alive: see `cai_array_attach`.
+/// `flags`: 0 or any of `CAI_SYNC_EXPORT_NONE`, `CAI_SYNC_THIS_CALL`, `CAI_CAPTURE_JOIN`,
+/// `CAI_CAPTURE_EXTERNAL`.
+///
+/// If you will reuse an idle buffer on stream `s`, export it with `s`, not with `CAI_STREAM_NONE`:
+/// only then can consumers make `s` wait for them.
+///
+/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_ARGUMENT`, `CAI_ERR_NEWER_CALLER`,
+/// `CAI_ERR_STRUCT_SIZE`, `CAI_ERR_FLAGS`, `CAI_ERR_VERSION`, `CAI_ERR_STREAM_ZERO`,
+/// `CAI_ERR_STREAM_HANDLE`, `CAI_ERR_STREAM_DETACHED`, `CAI_ERR_NO_CONTEXT`,
+/// `CAI_ERR_CAPTURE_STREAMS`, `CAI_ERR_CAPTURE_MERGE`, `CAI_ERR_CAPTURE_INVALIDATED`,
+/// `CAI_ERR_CAPTURE_LEGACY`, `CAI_ERR_CAPTURE`, `CAI_ERR_ENVIRONMENT`, with `CAI_CAPTURE_EXTERNAL`
+/// also `CAI_ERR_THREAD`, or a status of `cai_driver_info_get`.
+/// Thread safety: any thread, but not two on one structure at once; allocates nothing. Source: CAI
+/// version 3, "Interface Requirements".
+CAI_API
+cai_status cai_array_produce(cai_array *array,
+                             const cai_stream *streams,
+                             size_t count,
+                             cai_stream export_stream,
+                             uint32_t flags,
+                             cai_error *error);
 
-/**
- * Writes the identity of the array's stream: its `context` and its `stream_id`. Other functions can
- * then detect the per-thread stream of another thread (`CAI_ERR_STREAM_THREAD`) and a destroyed
- * stream (`CAI_ERR_STREAM_STALE`). Call it for arrays that you fill without `cai_array_produce`,
- * which also writes the identity. Imports write it for stream 2 only, or, with
- * `CAI_IMPORT_IDENTIFY_STREAM`, for every stream.
- *
- * `array`: only `context` and `stream_id` are written, on success only. A `stream_id` that is not 0
- * is not changed. Nothing is written, and no driver call is made, if the array has no elements or
- * its stream is `CAI_STREAM_NONE` or `CAI_STREAM_UNKNOWN`. Masks are not changed.
- *
- * Streams 1 and 2 are default streams of `context`. If that is NULL, they are those of the context
- * that owns the memory, else of the primary context of its device, else of the current context. If
- * the memory's context is not the current one, either may be meant (`cai_array_consume_begin`):
- * then `context` stays NULL, and `stream_id` is that in the memory's context. Stream 2 is that of
- * the calling thread. Without `cuStreamGetId` (drivers before CUDA 12.0), `stream_id` stays 0.
- *
- * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_STRUCT_SIZE`, `CAI_ERR_FLAGS`,
- * `CAI_ERR_STREAM_ZERO`, `CAI_ERR_STREAM_VERSION`, `CAI_ERR_STREAM_DEVICE`,
- * `CAI_ERR_STREAM_HANDLE`, `CAI_ERR_STREAM_DETACHED`, `CAI_ERR_NO_CONTEXT`,
- * `CAI_ERR_CAPTURE_LEGACY`, `CAI_ERR_CAPTURE`, or a status of `cai_driver_info_get`.
- * Thread safety: any thread, but not two on one structure at once; allocates nothing. Source: CAI
- * version 3, "Streams"; `cuStreamGetId`.
- */
+/// Writes the identity of the array's stream: its `context` and its `stream_id`. Other functions
+/// can then detect the per-thread stream of another thread (`CAI_ERR_STREAM_THREAD`) and a
+/// destroyed stream (`CAI_ERR_STREAM_STALE`). Call it for arrays that you fill without
+/// `cai_array_produce`, which also writes the identity. Imports write it for stream 2 only, or,
+/// with `CAI_IMPORT_IDENTIFY_STREAM`, for every stream.
+///
+/// `array`: only `context` and `stream_id` are written, on success only. A `stream_id` that is not
+/// 0 is not changed. Nothing is written, and no driver call is made, if the array has no elements
+/// or its stream is `CAI_STREAM_NONE` or `CAI_STREAM_UNKNOWN`. Masks are not changed.
+///
+/// Streams 1 and 2 are default streams of `context`. If that is NULL, they are those of the context
+/// that owns the memory, else of the primary context of its device, else of the current context. If
+/// the memory's context is not the current one, either may be meant (`cai_array_consume_begin`):
+/// then `context` stays NULL, and `stream_id` is that in the memory's context. Stream 2 is that of
+/// the calling thread. Without `cuStreamGetId` (drivers before CUDA 12.0), `stream_id` stays 0.
+///
+/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_STRUCT_SIZE`, `CAI_ERR_FLAGS`,
+/// `CAI_ERR_STREAM_ZERO`, `CAI_ERR_STREAM_VERSION`, `CAI_ERR_STREAM_DEVICE`,
+/// `CAI_ERR_STREAM_HANDLE`, `CAI_ERR_STREAM_DETACHED`, `CAI_ERR_NO_CONTEXT`,
+/// `CAI_ERR_CAPTURE_LEGACY`, `CAI_ERR_CAPTURE`, or a status of `cai_driver_info_get`.
+/// Thread safety: any thread, but not two on one structure at once; allocates nothing. Source: CAI
+/// version 3, "Streams"; `cuStreamGetId`.
 CAI_API cai_status cai_array_identify(cai_array *array, cai_error *error);
 
-/**
- * Releases a reference to an owner after the work that is enqueued on `stream` so far, without
- * blocking. For consumers that are done with an array while their kernels still read it.
- *
- * The first call starts a thread of the library, which queries an event periodically and then
- * releases the owner. `destroy` then runs on that thread, with no current context, and delays other
- * releases while it runs. It never runs inside a callback of the driver. If `stream` is capturing,
- * the owner is released after the work that was enqueued before the capture, and after the graph
- * and every executable graph made from it are destroyed; until the owner is released, the stream
- * must not be destroyed. If the device is lost or the context destroyed, the owner is released,
- * because nothing runs any more. Any other failure of the driver leaves the reference pending, and
- * the driver is asked again. If the thread ended and cannot be started again, later calls try to;
- * those that release an owner do its work instead, on the calling thread. References that are still
- * pending when the process exits are not released; a `destroy` that runs while it exits may find
- * that the driver has shut down (`CUDA_ERROR_DEINITIALIZED`). From when a Python in the process
- * begins to end, and until one begins again, the thread releases nothing, because a `destroy` may
- * be a Python function: what is due then is never released.
- *
- * `stream`: as `consumer_stream` in `cai_array_consume_begin`, of CUDA; for HIP see
- * `cai_array_release_after`. For `CAI_STREAM_NONE` the owner is released at once.
- *
- * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_ARGUMENT`, `CAI_ERR_OWNER_OPS`,
- * `CAI_ERR_STREAM_ZERO`, `CAI_ERR_STREAM_HANDLE`, `CAI_ERR_STREAM_DETACHED`, `CAI_ERR_NO_CONTEXT`,
- * `CAI_ERR_CAPTURE_INVALIDATED`, `CAI_ERR_CAPTURE_LEGACY`, `CAI_ERR_CAPTURE`, `CAI_ERR_THREAD`,
- * `CAI_ERR_NO_MEMORY`, or a status of `cai_driver_info_get`. On failure the caller still has the
- * reference.
- * Thread safety: any thread; allocates only while the library's lists grow: for a second pending
- * reference to one owner, for an owner of another library, and for a capturing stream. Source: CAI
- * version 3, "Lifetime management"; `cuUserObjectCreate`.
- */
+/// Releases a reference to an owner after the work that is enqueued on `stream` so far, without
+/// blocking. For consumers that are done with an array while their kernels still read it.
+///
+/// The first call starts a thread of the library, which queries an event periodically and then
+/// releases the owner. `destroy` then runs on that thread, with no current context, and delays
+/// other releases while it runs. It never runs inside a callback of the driver. If `stream` is
+/// capturing, the owner is released after the work that was enqueued before the capture, and after
+/// the graph and every executable graph made from it are destroyed; until the owner is released,
+/// the stream must not be destroyed. If the device is lost or the context destroyed, the owner is
+/// released, because nothing runs any more. Any other failure of the driver leaves the reference
+/// pending, and the driver is asked again. If the thread
+/// ended and cannot be started again, later calls try to; those that release an owner do its work
+/// instead, on the calling thread. References that are still pending when the process exits are not
+/// released; a `destroy` that runs while it exits may find that the driver has shut down
+/// (`CUDA_ERROR_DEINITIALIZED`). From when a Python in the process begins to end, and until one
+/// begins again, the thread releases nothing, because a `destroy` may be a Python function: what
+/// is due then is never released.
+///
+/// `stream`: as `consumer_stream` in `cai_array_consume_begin`, of CUDA; for HIP see
+/// `cai_array_release_after`. For `CAI_STREAM_NONE` the owner is released at once.
+///
+/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_ARGUMENT`, `CAI_ERR_OWNER_OPS`,
+/// `CAI_ERR_STREAM_ZERO`, `CAI_ERR_STREAM_HANDLE`, `CAI_ERR_STREAM_DETACHED`, `CAI_ERR_NO_CONTEXT`,
+/// `CAI_ERR_CAPTURE_INVALIDATED`, `CAI_ERR_CAPTURE_LEGACY`, `CAI_ERR_CAPTURE`, `CAI_ERR_THREAD`,
+/// `CAI_ERR_NO_MEMORY`, or a status of `cai_driver_info_get`. On failure the caller still has the
+/// reference.
+/// Thread safety: any thread; allocates only while the library's lists grow: for a second pending
+/// reference to one owner, for an owner of another library, and for a capturing stream. Source: CAI
+/// version 3, "Lifetime management"; `cuUserObjectCreate`.
 CAI_API cai_status cai_owner_release_after(cai_owner *owner, cai_stream stream, cai_error *error);
 
-/**
- * Releases the reference of an array after the work that is enqueued on `stream` so far, as
- * `cai_owner_release_after`, and clears the structure, as `cai_array_release`. An array without an
- * owner is only cleared. If the array is on a ROCm device, `stream` is a `hipStream_t`.
- *
- * Returns a status of `cai_owner_release_after`, or `CAI_ERR_STRUCT_SIZE`. On failure the structure
- * is unchanged.
- * Thread safety: any thread, but not two on one structure at once; allocates as
- * `cai_owner_release_after`.
- */
+/// Releases the reference of an array after the work that is enqueued on `stream` so far, as
+/// `cai_owner_release_after`, and clears the structure, as `cai_array_release`. An array without an
+/// owner is only cleared. If the array is on a ROCm device, `stream` is a `hipStream_t`.
+///
+/// Returns a status of `cai_owner_release_after`, or `CAI_ERR_STRUCT_SIZE`. On failure the
+/// structure is unchanged.
+/// Thread safety: any thread, but not two on one structure at once; allocates as
+/// `cai_owner_release_after`.
 CAI_API cai_status cai_array_release_after(cai_array *array, cai_stream stream, cai_error *error);
 
-/**
- * Releases the reference of an array after the work that is enqueued on the array's own stream so
- * far, and clears the structure, as `cai_array_release`. Never fails. Use it in the deleter of
- * another library's tensor, which runs on any thread: store the consumer's stream in a copy of the
- * array, for a default stream with its context, and release the copy.
- *
- * A default stream is that of `context`; if that is NULL, of the context that owns the memory, else
- * of the primary context of its device, and also of the calling thread's current context if that is
- * another one: the array is released after the work on both. So `data` and `device` must be those
- * of the array; `shape` is not read.
- *
- * It is released at once if the stream is `CAI_STREAM_NONE`, if there are no elements, or if the
- * process has no driver. Otherwise it is never released before the work is done: where the driver
- * cannot say so now, it is asked again later. That is so while another stream's capture forbids the
- * legacy default stream, until a capture of the stream ends, and where memory has run out or no
- * thread can be started (see `cai_owner_release_after`). Until then the stream must not be
- * destroyed. If the stream is capturing, its graph holds a reference as well.
- *
- * If the stream is the per-thread default stream of another thread (`cai_array_identify`), the
- * array is released after the work on all blocking streams of the context. If it was destroyed
- * before the call, it is released after all work of the context; on drivers without
- * `cuCtxRecordEvent`, the thread of the library blocks meanwhile. As that function does, this
- * invalidates a capture in the context.
- *
- * The reference is kept for ever if the driver can never answer: in the child of a process that had
- * started the driver, if the driver does not say which context is current, which stream this is or
- * whether it is capturing, or if the stream is capturing and its graph does not take the reference.
- * Does nothing for NULL and for a structure with an unknown size or flag.
- *
- * Thread safety: any thread, but not two on one structure at once; needs no allocation.
- * Source: CAI version 3, "Lifetime management".
- */
+/// Releases the reference of an array after the work that is enqueued on the array's own stream so
+/// far, and clears the structure, as `cai_array_release`. Never fails. Use it in the deleter of
+/// another library's tensor, which runs on any thread: store the consumer's stream in a copy of the
+/// array, for a default stream with its context, and release the copy.
+///
+/// A default stream is that of `context`; if that is NULL, of the context that owns the memory,
+/// else of the primary context of its device, and also of the calling thread's current context if
+/// that is another one: the array is released after the work on both. So `data` and `device` must
+/// be those of the array; `shape` is not read.
+///
+/// It is released at once if the stream is `CAI_STREAM_NONE`, if there are no elements, or if the
+/// process has no driver. Otherwise it is never released before the work is done: where the driver
+/// cannot say so now, it is asked again later. That is so while another stream's capture forbids
+/// the legacy default stream, until a capture of the stream ends, and where memory has run out or
+/// no thread can be started (see `cai_owner_release_after`). Until then the stream must not be
+/// destroyed. If the stream is capturing, its graph holds a reference as well.
+///
+/// If the stream is the per-thread default stream of another thread (`cai_array_identify`), the
+/// array is released after the work on all blocking streams of the context. If it was destroyed
+/// before the call, it is released after all work of the context; on drivers without
+/// `cuCtxRecordEvent`, the thread of the library blocks meanwhile. As that function does, this
+/// invalidates a capture in the context.
+///
+/// The reference is kept for ever if the driver can never answer: in the child of a process that
+/// had started the driver, if the driver does not say which context is current, which stream this
+/// is or whether it is capturing, or if the stream is capturing and its graph does not take the
+/// reference. Does nothing for NULL and for a structure with an unknown size or flag.
+///
+/// Thread safety: any thread, but not two on one structure at once; needs no allocation.
+/// Source: CAI version 3, "Lifetime management".
 CAI_API void cai_array_release_in_order(cai_array *array);
 
-/**
- * Disables or extends synchronization for the whole process, and overrides the environment variable
- * `CAI_SYNC`. If you set a bit, you are responsible for avoiding data races.
- *
- * `policy`: 0, the default, follows the specification. Otherwise any of `CAI_SYNC_IGNORE`,
- * `CAI_SYNC_EXPORT_NONE` and `CAI_SYNC_CONSERVATIVE`. In the environment they are called `ignore`,
- * `export-none` and `conservative`, separated by commas; `0` means the first two.
- *
- * Each copy of the library in a process has its own setting; the environment applies to all of
- * them.
- *
- * Returns `CAI_OK`, `CAI_ERR_ARGUMENT` or `CAI_ERR_NEWER_CALLER`.
- * Thread safety: any thread; calls in progress may use the old setting. Source: CAI version 3,
- * "Synchronization", "Design Motivations", 3.
- */
+/// Disables or extends synchronization for the whole process, and overrides the environment
+/// variable `CAI_SYNC`. If you set a bit, you are responsible for avoiding data races.
+///
+/// `policy`: 0, the default, follows the specification. Otherwise any of `CAI_SYNC_IGNORE`,
+/// `CAI_SYNC_EXPORT_NONE` and `CAI_SYNC_CONSERVATIVE`. In the environment they are called `ignore`,
+/// `export-none` and `conservative`, separated by commas; `0` means the first two.
+///
+/// Each copy of the library in a process has its own setting; the environment applies to all of
+/// them.
+///
+/// Returns `CAI_OK`, `CAI_ERR_ARGUMENT` or `CAI_ERR_NEWER_CALLER`.
+/// Thread safety: any thread; calls in progress may use the old setting. Source: CAI version 3,
+/// "Synchronization", "Design Motivations", 3.
 CAI_API cai_status cai_sync_policy_set(uint32_t policy, cai_error *error);
 
-/**
- * Reports the setting of `cai_sync_policy_set`, or of the environment.
- *
- * `out`: written on success only.
- *
- * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT` or `CAI_ERR_ENVIRONMENT`.
- * Thread safety: any thread.
- */
+/// Reports the setting of `cai_sync_policy_set`, or of the environment.
+///
+/// `out`: written on success only.
+///
+/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT` or `CAI_ERR_ENVIRONMENT`.
+/// Thread safety: any thread.
 CAI_API cai_status cai_sync_policy_get(uint32_t *out, cai_error *error);
 
 #if defined(__cplusplus)

@@ -115,6 +115,28 @@ pub const CAI_DTYPE_INT1: u16 = 261;
 /// 1-bit unsigned integer.
 pub const CAI_DTYPE_UINT1: u16 = 262;
 
+/// Result of a function: `CAI_OK`, or a failure, which this header need not name.
+pub type cai_status = i32;
+
+/// Success.
+pub const CAI_OK: cai_status = 0;
+/// A required pointer argument is NULL.
+///
+/// `field` names the parameter.
+pub const CAI_ERR_NULL_ARGUMENT: cai_status = 101;
+/// `struct_size` is not the size of any version of the structure.
+///
+/// Initialize the structure with `CAI_ARRAY_INIT`.
+pub const CAI_ERR_STRUCT_SIZE: cai_status = 201;
+/// `flags` of the array has a bit that this library does not know.
+///
+/// The bit announces a member that must not be ignored. Use a newer library.
+pub const CAI_ERR_FLAGS: cai_status = 202;
+/// The array has no owner, so it cannot be kept beyond this call.
+pub const CAI_ERR_BORROWED: cai_status = 215;
+/// The owner's table of operations is missing, too short or incomplete.
+pub const CAI_ERR_OWNER_OPS: cai_status = 216;
+
 /// Location of data.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

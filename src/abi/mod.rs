@@ -3,7 +3,7 @@
 //! The only module with public `#[repr(C)]` types. The doc comments are those of the headers: they
 //! address C programmers. Sizes and offsets are asserted at the end of each file, and by the
 //! headers. `core` is the data of `cai/abi.h`, which programs copy; every other file is named as
-//! its header. `headers/` has the templates that `tests/header.rs` fills.
+//! its header. `headers/` has the configuration of each header, with its prose, for `tools/headers`.
 
 #![allow(non_camel_case_types)]
 

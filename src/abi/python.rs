@@ -3,8 +3,8 @@
 use std::ffi::{c_char, c_void};
 use std::mem::{offset_of, size_of};
 
-use super::core::{CAI_TYPESTR_SIZE, cai_array, cai_stream};
-use super::status::{cai_error, cai_status};
+use super::core::{CAI_TYPESTR_SIZE, cai_array, cai_status, cai_stream};
+use super::status::cai_error;
 
 /// `PyObject` of CPython, under the name that its own headers use.
 pub enum _object {}

@@ -1,7 +1,8 @@
-//! Statuses, and the error that a caller allocates, of `cai/status.h`.
+//! Statuses, and the error that a caller allocates, of `cai/status.h`. Those that the inline
+//! functions of `cai/abi.h` return are in `core`.
 //!
-//! The first paragraph of a status's comment is the text that `cai_status_message` returns; the
-//! second one appears in the error table only. `build.rs` reads both from here.
+//! The first paragraph of a status's comment is the text that `cai_status_message` returns.
+//! `build.rs` reads it from here.
 //!
 //! Numbers are pinned: a retired one is never used again. 1xx arguments, 2xx the array, 3xx the
 //! CUDA driver, 4xx stream capture, 5xx Python, 6xx resources, 7xx conversions, 9xx the library.
@@ -9,8 +10,7 @@
 use std::ffi::c_char;
 use std::mem::{offset_of, size_of};
 
-/// Result of a function: `CAI_OK`, or a failure, which this header need not name.
-pub type cai_status = i32;
+use super::core::cai_status;
 
 /// First number that this library never uses; for statuses of other libraries.
 pub const CAI_STATUS_THIRD_PARTY: cai_status = 0x10000;
@@ -42,13 +42,6 @@ const _: () = assert!(offset_of!(cai_error, driver_code) == 4);
 const _: () = assert!(offset_of!(cai_error, field) == 8);
 const _: () = assert!(offset_of!(cai_error, message) == 104);
 
-/// Success.
-pub const CAI_OK: cai_status = 0;
-
-/// A required pointer argument is NULL.
-///
-/// `field` names the parameter.
-pub const CAI_ERR_NULL_ARGUMENT: cai_status = 101;
 /// An argument has a value that the function does not accept.
 pub const CAI_ERR_ARGUMENT: cai_status = 102;
 /// The caller's buffer is too small for the result.
@@ -62,14 +55,6 @@ pub const CAI_ERR_NEWER_CALLER: cai_status = 104;
 /// Consumers may report it for a type, a device or a mask. The C functions never return it.
 pub const CAI_ERR_UNSUPPORTED: cai_status = 105;
 
-/// `struct_size` is not the size of any version of the structure.
-///
-/// Initialize the structure with `CAI_ARRAY_INIT`.
-pub const CAI_ERR_STRUCT_SIZE: cai_status = 201;
-/// `flags` of the array has a bit that this library does not know.
-///
-/// The bit announces a member that must not be ignored. Use a newer library.
-pub const CAI_ERR_FLAGS: cai_status = 202;
 /// The array's `version` is one that the function cannot use.
 pub const CAI_ERR_VERSION: cai_status = 203;
 /// `ndim` is negative or above `CAI_MAX_NDIM`.
@@ -96,10 +81,6 @@ pub const CAI_ERR_ITEMSIZE: cai_status = 213;
 ///
 /// Only `CAI_CHECK_ALIGNMENT` checks this.
 pub const CAI_ERR_ALIGNMENT: cai_status = 214;
-/// The array has no owner, so it cannot be kept beyond this call.
-pub const CAI_ERR_BORROWED: cai_status = 215;
-/// The owner's table of operations is missing, too short or incomplete.
-pub const CAI_ERR_OWNER_OPS: cai_status = 216;
 
 /// `stream` is 0, which could mean no stream or either default stream.
 ///

@@ -70,6 +70,20 @@ def test_ctypes_through_declare(library_path):
     library.cai_array_release(array)
 
 
+def test_the_library_knows_the_statuses_of_the_headers(library_path):
+    """Names, and texts: the first paragraph of the comment."""
+    library = _abi.declare(ctypes.CDLL(library_path), ["cai_status_name", "cai_status_message"])
+    headers = "".join((INCLUDE / "cai" / name).read_text() for name in ("abi.h", "status.h"))
+    found = re.findall(r"((?:///.*\n)+)#define (CAI_OK|CAI_ERR_\w+) (\d+)\n", headers)
+    assert {name: int(number) for _, name, number in found} == {
+        name: number for name, number in vars(_abi).items() if name == "CAI_OK" or name.startswith("CAI_ERR_")
+    }
+    for comment, name, number in found:
+        assert library.cai_status_name(int(number)) == name.encode()
+        text = " ".join(comment.partition("///\n")[0].replace("///", "").split())
+        assert library.cai_status_message(int(number)) == text.encode(), name
+
+
 def test_cffi_knows_the_numbers(library_path):
     cffi = pytest.importorskip("cffi")
     ffi = cffi.FFI()

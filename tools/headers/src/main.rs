@@ -1,11 +1,16 @@
 //! Writes the declarations of the library for other languages, which are not tracked, where users look for them:
 //! `include/cai/cai.cdef`, `include/cai/cai.pxd` and `python/libcai/_abi.py`.
 //!
-//! Run it in the root of the repository.
+//! With the feature `headers`, also what is tracked: the C headers, `abi/layout.txt` and `abi/symbols.txt`. The
+//! argument `release` makes the present interface that of a release. Run it in the root of the repository.
 
 mod bindings;
 mod c;
+#[cfg(feature = "headers")]
+mod headers;
 mod items;
+#[cfg(feature = "headers")]
+mod layout;
 
 use std::fs;
 use std::path::Path;
@@ -31,4 +36,51 @@ fn main() {
     write(root, "include/cai/cai.cdef", &bindings::cdef(&items));
     write(root, "include/cai/cai.pxd", &bindings::pxd(&items));
     write(root, "python/libcai/_abi.py", &bindings::ctypes(&items));
+    #[cfg(feature = "headers")]
+    if let Err(vanished) =
+        tracked(root, &items, std::env::args().nth(1).as_deref() == Some("release"))
+    {
+        eprintln!(
+            "Programs that are compiled already need these lines of abi/layout.txt; docs/src/versioning.md says what \
+             may change:\n{}",
+            vanished.join("\n")
+        );
+        std::process::exit(1);
+    }
 }
+
+/// Writes the headers and the layout, or returns the lines of the last release that would vanish from it.
+#[cfg(feature = "headers")]
+fn tracked(root: &Path, items: &Items, is_release: bool) -> Result<(), Vec<String>> {
+    for (name, text) in headers::all(root, items) {
+        write(root, &format!("include/cai/{name}.h"), &text);
+    }
+    let text = layout::text(root, items)?;
+    write(root, "abi/symbols.txt", &symbols(items));
+    write(root, "abi/layout.txt", &if is_release { layout::dump(root, items) } else { text });
+    Ok(())
+}
+
+/// The names of the exported functions, each in a line.
+#[cfg(feature = "headers")]
+fn symbols(items: &Items) -> String {
+    let mut names: Vec<String> =
+        items.functions.iter().map(|item| format!("{}\n", item.name)).collect();
+    names.sort_unstable();
+    names.concat()
+}
+
+/// A new folder for temporary files, which the caller removes.
+#[cfg(feature = "headers")]
+fn scratch() -> std::path::PathBuf {
+    use std::sync::atomic::{AtomicU32, Ordering};
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let name =
+        format!("cai-headers-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+    let folder = std::env::temp_dir().join(name);
+    fs::create_dir_all(&folder).unwrap();
+    folder
+}
+
+#[cfg(all(test, feature = "headers"))]
+mod tests;

@@ -1,0 +1,143 @@
+//! The C headers, as cbindgen writes them: `src/abi/headers/NAME.toml` is the configuration of `cai/NAME.h`, with its
+//! prose. What all headers have in common stands here.
+
+use std::fs;
+use std::path::Path;
+
+use cbindgen::{Builder, Config, DocumentationStyle, Language, Style};
+
+use crate::items::{FOREIGN, Items};
+
+/// The headers, in the order of `cai.h`, and the files in `src` whose items each declares: types first.
+const HEADERS: [(&str, &[&str]); 12] = [
+    ("abi", &["abi/core"]),
+    ("status", &["abi/version", "abi/status", "ffi/library"]),
+    ("array", &["abi/array", "ffi/validate", "ffi/array", "ffi/owner", "ffi/layout"]),
+    ("dtype", &["abi/dtype", "ffi/dtype"]),
+    ("sync", &["abi/sync", "ffi/sync"]),
+    ("copy", &["ffi/copy"]),
+    ("driver", &["abi/driver", "ffi/driver"]),
+    ("dlpack", &["abi/dlpack", "ffi/dlpack"]),
+    ("arrow", &["ffi/arrow"]),
+    ("ipc", &["abi/ipc", "ffi/ipc"]),
+    ("json", &["ffi/json"]),
+    ("python", &["abi/python", "ffi/python"]),
+];
+
+/// The line above an exported function.
+pub const EXPORT: &str = "#[cfg_attr(feature = \"exports\", unsafe(no_mangle))]";
+
+/// The names of all headers and their texts.
+pub fn all(root: &Path, items: &Items) -> Vec<(&'static str, String)> {
+    let version = items.constant("CAI_ABI_MAJOR") << 16 | items.constant("CAI_ABI_MINOR");
+    HEADERS.map(|(name, files)| (name, render(root, name, files, version))).into()
+}
+
+/// The text of a header. `version` is that of the ABI, as `cai_abi_version` returns it.
+fn render(root: &Path, name: &str, files: &[&str], version: u64) -> String {
+    let file = root.join(format!("src/abi/headers/{name}.toml"));
+    let own = Config::from_file(&file).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
+    let prose = own.header.as_ref().expect("a header has prose");
+    let guard = format!("CAI_{}_H", name.to_uppercase());
+    let first = match name {
+        "abi" => format!(
+            "\n/// Version of this file. If several copies meet in one translation unit, the first one counts.\n\
+             #define CAI_ABI_H_VERSION {version:#x}\n"
+        ),
+        "status" => include("abi.h", name, version),
+        _ => include("status.h", name, version),
+    };
+    let (types, functions): (Vec<&str>, Vec<&str>) =
+        files.iter().partition(|file| file.starts_with("abi/"));
+    let mut items = Items::default();
+    for file in &types {
+        items.read_types(&root.join(format!("src/{file}.rs")));
+    }
+    let declared: Vec<String> =
+        items.structs.iter().map(|item| format!("typedef struct {0} {0};\n", item.name)).collect();
+
+    let mut config = Config {
+        header: Some(format!("{}#ifndef {guard}\n#define {guard}\n{first}", comment(prose))),
+        after_includes: Some(format!(
+            "{}\n#if defined(__cplusplus)\nextern \"C\" {{\n#endif\n\n{}",
+            own.after_includes.as_deref().unwrap_or_default(),
+            declared.concat()
+        )),
+        trailer: None,
+        ..common(own.clone())
+    };
+    let names = items.structs.iter().map(|item| &item.name);
+    config.export.include =
+        names.chain(items.aliases.iter().map(|item| &item.name)).cloned().collect();
+    let text = run(root, &types, config);
+
+    // In a second run, which knows no types: it then writes all of them without `struct`.
+    let config = Config {
+        header: None,
+        sys_includes: Vec::new(),
+        after_includes: None,
+        trailer: Some(format!(
+            "{}#if defined(__cplusplus)\n}}\n#endif\n\n#endif /* {guard} */",
+            own.trailer.as_deref().unwrap_or_default()
+        )),
+        ..common(own)
+    };
+    let mut text = text + "\n" + &run(root, &functions, config);
+    while text.contains("\n\n\n") {
+        text = text.replace("\n\n\n", "\n\n");
+    }
+    text
+}
+
+fn include(file: &str, name: &str, version: u64) -> String {
+    format!(
+        "\n#include \"{file}\"\n#if CAI_ABI_H_VERSION < {version:#x}\n#error \"an older copy of cai/abi.h was \
+         included before cai/{name}.h: include the newest one first\"\n#endif\n"
+    )
+}
+
+fn comment(prose: &str) -> String {
+    let lines = prose.trim().lines().chain([
+        "",
+        "SPDX-License-Identifier: MIT OR Apache-2.0",
+        "Generated from the sources of libcai: do not edit.",
+    ]);
+    let lines: Vec<String> =
+        lines.map(|line| format!(" * {line}").trim_end().to_owned() + "\n").collect();
+    format!("/*\n{} */\n", lines.concat())
+}
+
+fn common(mut config: Config) -> Config {
+    config.language = Language::C;
+    // A structure's `typedef` stands before all structures, which point to each other.
+    config.style = Style::Tag;
+    config.documentation_style = DocumentationStyle::Cxx;
+    config.line_length = 100;
+    config.tab_width = 4;
+    config.no_includes = true;
+    config.usize_is_size_t = true;
+    config.function.prefix = Some("CAI_API".to_owned());
+    for name in FOREIGN {
+        config.export.rename.insert(name.to_owned(), format!("struct {name}"));
+    }
+    config
+}
+
+/// cbindgen reads no attributes that depend on a feature. So it gets copies of the sources in which the exported
+/// functions have their names without one.
+fn run(root: &Path, files: &[&str], config: Config) -> String {
+    let folder = crate::scratch();
+    let mut builder = Builder::new().with_config(config);
+    for file in files {
+        let (source, copy) =
+            (root.join(format!("src/{file}.rs")), folder.join(format!("{file}.rs")));
+        fs::create_dir_all(copy.parent().unwrap()).unwrap();
+        let text = fs::read_to_string(source).unwrap();
+        fs::write(&copy, text.replace(EXPORT, "#[unsafe(no_mangle)]")).unwrap();
+        builder = builder.with_src(copy);
+    }
+    let mut text = Vec::new();
+    builder.generate().unwrap_or_else(|e| panic!("{files:?}: {e}")).write(&mut text);
+    fs::remove_dir_all(&folder).ok();
+    String::from_utf8(text).unwrap()
+}

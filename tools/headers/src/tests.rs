@@ -1,0 +1,146 @@
+use std::path::PathBuf;
+
+use super::*;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn fresh(path: &str, text: &str) {
+    let stale = fs::read_to_string(root().join(path)).unwrap_or_default();
+    assert!(stale == text, "{path} is stale: run `make header`");
+}
+
+#[test]
+fn the_headers_are_fresh() {
+    let items = Items::of_crate(&root());
+    let headers = headers::all(&root(), &items);
+    for (name, text) in &headers {
+        fresh(&format!("include/cai/{name}.h"), text);
+    }
+    // Every item has a header.
+    let text: String = headers.into_iter().map(|(_, text)| text).collect();
+    let constants = items.constants.iter().map(|item| format!("\n#define {} ", item.name));
+    let structs = items.structs.iter().map(|item| format!("\nstruct {} {{\n", item.name));
+    let functions = items.functions.iter().map(|item| format!("{}(", item.name));
+    for declaration in constants.chain(structs).chain(functions) {
+        assert!(text.contains(&declaration), "no header has {declaration:?}");
+    }
+}
+
+#[test]
+fn the_layout_is_fresh_and_has_what_was_released() {
+    match layout::text(&root(), &Items::of_crate(&root())) {
+        Ok(text) => fresh("abi/layout.txt", &text),
+        Err(vanished) => panic!("these lines of the last release have vanished: {vanished:#?}"),
+    }
+}
+
+#[test]
+fn the_list_of_exported_names_is_fresh() {
+    fresh("abi/symbols.txt", &symbols(&Items::of_crate(&root())));
+}
+
+/// The headers take no names but their own.
+#[test]
+fn macros_have_the_prefix() {
+    let mut count = 0;
+    for (header, text) in headers::all(&root(), &Items::of_crate(&root())) {
+        for line in text.lines() {
+            let directive = line.trim_start().strip_prefix('#').unwrap_or_default().trim_start();
+            if let Some(name) = directive.strip_prefix("define ") {
+                // Arrow's own, under its guards.
+                let is_arrow = header == "arrow" && name.starts_with("ARROW_");
+                assert!(name.starts_with("CAI_") || is_arrow, "{header}: {name}");
+                count += 1;
+            }
+        }
+        assert!(!text.contains("uintptr_t"), "{header}: sizes are size_t");
+    }
+    assert!(count > 200);
+}
+
+#[test]
+fn numbers_are_used_once() {
+    let items = Items::of_crate(&root());
+    let statuses = items.constants.iter().filter(|item| item.name.starts_with("CAI_ERR_"));
+    let mut numbers: Vec<u64> = statuses.map(|item| item.value).collect();
+    let count = numbers.len();
+    numbers.sort_unstable();
+    numbers.dedup();
+    assert!(numbers.len() == count && count > 40);
+}
+
+/// What `make header` says after a change of a source file. The files are copies.
+fn after(file: &str, from: &str, to: &str) -> Result<(), Vec<String>> {
+    let tree = scratch();
+    for folder in ["src/abi", "src/abi/headers", "src/ffi", "include/cai", "abi"] {
+        fs::create_dir_all(tree.join(folder)).unwrap();
+        for entry in fs::read_dir(root().join(folder)).unwrap().map(Result::unwrap) {
+            if entry.path().is_file() {
+                fs::copy(entry.path(), tree.join(folder).join(entry.file_name())).unwrap();
+            }
+        }
+    }
+    let text = fs::read_to_string(tree.join(file)).unwrap();
+    assert_eq!(text.matches(from).count(), 1, "{file} has {from:?} not once");
+    fs::write(tree.join(file), text.replace(from, to)).unwrap();
+    let result = tracked(&tree, &Items::of_crate(&tree), false);
+    fs::remove_dir_all(tree).unwrap();
+    result
+}
+
+#[test]
+fn changes_that_break_programs_are_reported() {
+    let core = "src/abi/core.rs";
+    for (what, file, from, to, vanished) in [
+        (
+            "a member of another type",
+            "src/abi/array.rs",
+            "pub count: i64,",
+            "pub count: u64,",
+            "cai_layout.count: 0 8  int64_t count",
+        ),
+        (
+            "a renamed member",
+            core,
+            "pub title: *const c_char,",
+            "pub heading: *const c_char,",
+            "cai_field.title: 8 8  const char *title",
+        ),
+        (
+            "a member that moves",
+            "src/abi/python.rs",
+            "    pub stream: cai_stream,\n",
+            "    pub stream: cai_stream,\n    pub hint: u64,\n",
+            "cai_import_options.ndim: 24 4  int32_t ndim",
+        ),
+        (
+            "another number of a status",
+            "src/abi/status.rs",
+            "CAI_ERR_NDIM: cai_status = 204",
+            "CAI_ERR_NDIM: cai_status = 298",
+            "CAI_ERR_NDIM = 204",
+        ),
+        (
+            "a parameter of another type",
+            "src/ffi/sync.rs",
+            "policy: u32,",
+            "policy: u64,",
+            "cai_status cai_sync_policy_set(uint32_t policy, cai_error *error);",
+        ),
+        (
+            "a removed function",
+            "src/ffi/library.rs",
+            "fn cai_version(",
+            "fn cai_library_version(",
+            "const char *cai_version(void);",
+        ),
+    ] {
+        let lines = after(file, from, to).expect_err(what);
+        assert!(lines.iter().any(|line| line == vanished), "{what}: {lines:#?}");
+    }
+    // What is added is no change.
+    let added = "pub const CAI_MAX_MASKS: i32 = 8;\n";
+    after(core, added, &format!("{added}/// More.\npub const CAI_MAX_MORE: i32 = 9;\n")).unwrap();
+}
