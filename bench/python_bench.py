@@ -1,10 +1,10 @@
 """What exchange with Python objects costs, side by side in one run: `python_bench.py FOLDER [BOOK]`.
 
 FOLDER has the compiled module (bench/python.c). With BOOK, the table goes into BOOK/performance.md, from which
-docs/chart.py draws. Every way runs in every round, in turn, on one core; the figures are medians of the rounds,
-the ratios medians of each round's ratio to the group's first row. The rounds are those of several processes, each with a
-copy of the library's file of its own: where code and memory happen to lie changes figures by a third for as long as a
-process lives, and with the place of the file in memory for as long as the file does.
+docs/chart.py draws for the site. Every way runs in every round, in turn, on one core; the figures are medians of the
+rounds, the ratios medians of each round's ratio to the group's first row. The rounds are those of several processes,
+each with a copy of the library's file of its own: where code and memory happen to lie changes figures by a third for
+as long as a process lives, and with the place of the file in memory for as long as the file does.
 """
 
 import ctypes

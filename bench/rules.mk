@@ -60,8 +60,7 @@ bench-python: build/bench/python_ways.so
 	$(BENCH_PYTHON) -B bench/python_bench.py build/bench $(BOOK)
 
 bench-docs: BOOK = docs/src
-bench-docs: bench-python $(DOCS)/ready
-	$(DOCS)/bin/python docs/chart.py $(BOOK)
+bench-docs: bench-python
 
 build/bench/python_ways.so: bench/python.c bench/python_pybind11.cpp $(wildcard include/cai/*.h) $(VENV)/ready lib sim
 	mkdir -p build/bench

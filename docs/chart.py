@@ -1,12 +1,7 @@
-"""Draws the chart of the page about performance from the table on it: chart.py docs/src
-
-`make bench-docs` writes the table and calls this.
-"""
+"""Draws the chart of the page about performance from the table on it, which `make bench-docs` writes."""
 
 import io
-import pathlib
 import re
-import sys
 
 import matplotlib
 from matplotlib.figure import Figure
@@ -55,8 +50,3 @@ def draw(page):
     rules = "".join(f'[style*="{light}"]{{fill:{dark}!important}}' for light, dark in DARK.items())
     text = out.getvalue().replace("<defs>", f"<style>@media (prefers-color-scheme: dark){{{rules}}}</style>\n <defs>", 1)
     return re.sub(r"[ \t]+\n", "\n", text[text.index("<svg") :])
-
-
-if __name__ == "__main__":
-    book = pathlib.Path(sys.argv[1])
-    (book / "performance_python.svg").write_text(draw((book / "performance.md").read_text()))

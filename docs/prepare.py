@@ -10,6 +10,7 @@ import re
 import shutil
 import sys
 
+import chart
 import reference
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -17,6 +18,7 @@ BOOK = ROOT / "docs/src"
 SIM = ROOT / "cuda-sim"
 SECTIONS = re.compile(r"(?ms)^## (?P<caption>.+?)$(?P<list>.*?)(?=^## |\Z)")
 LINK = re.compile(r"(!?\[[^\]]*\])\(([^)\s#]*)(#[^)\s]*)?\)")
+CHART = "![Bars: nanoseconds of each way, by group](performance_python.svg)"
 FENCE = re.compile(r"(^ *(?:```+|~~~+).*?^ *(?:```+|~~~+) *$)", re.M | re.S)
 
 
@@ -74,6 +76,10 @@ class Site:
         if source == BOOK / "errors.md":
             headers = (ROOT / "include/cai" / name for name in ("abi.h", "status.h"))
             parts.append(reference.statuses([header.read_text() for header in headers]))
+        if source == BOOK / "performance.md":
+            (self.folder / "performance_python.svg").write_text(chart.draw(self.texts[source]))
+            parts = [re.sub(r"<!-- chart: .*?-->", CHART, part) for part in parts]
+            assert "".join(parts).count(CHART) == 1
         target = self.folder / page
         target.parent.mkdir(parents=True, exist_ok=True)
         # Rust's documentation tests have words behind the language.
