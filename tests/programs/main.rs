@@ -8,8 +8,8 @@
 //! - `ages`: with today's headers and a later library (tools/later_age.py), and the reverse. `later`: both are later.
 //! - `clang`: compiled by clang as C++23.
 //! - `sim SCHEDULE...`: on the simulated driver, each CASE by itself. Without values: all of [`SCHEDULES`]. Under
-//!   `hidden`, which is `lazy`, the race checker does not observe the library, which then takes its fast path. `asan` and
-//!   `valgrind` are then followed by schedules too; without values: `lazy threads`, and `lazy`.
+//!   `hidden`, which is `lazy`, the race checker does not observe the library, which then takes its fast path. `asan` then
+//!   runs each CASE too, by default under `lazy` and `threads`, and `valgrind` all of them in one test, under `lazy`.
 //! - `devices NUMBER...`: in place of 1 and 2.
 //! - `arguments WORD...`: in place of cases.
 //! - `with NAME= VALUE...`: each case with each value of an environment variable.
