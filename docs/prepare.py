@@ -25,7 +25,8 @@ FENCE = re.compile(r"(^ *(?:```+|~~~+).*?^ *(?:```+|~~~+) *$)", re.M | re.S)
 def pages():
     """Every page, and where it lies on the site."""
     found = {page: page.relative_to(BOOK) for page in BOOK.rglob("*.md")}
-    found |= {page: pathlib.Path("cuda-sim", page.name) for page in (SIM / "docs").glob("*.md")}
+    found |= {page: pathlib.Path("cuda-sim", page.name.lower())
+              for page in [*(SIM / "docs").glob("*.md"), *SIM.glob("CHANGELOG.md")]}  # fmt: skip
     found |= {page: pathlib.Path(page.name.lower()) for page in ROOT.glob("*.md")}
     return found | {ROOT / "README.md": pathlib.Path("start.md")}
 

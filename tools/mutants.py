@@ -134,7 +134,7 @@ def stale():
 def set_up():
     """A fresh copy of the sources. What cargo built before is kept, so that only changes are compiled."""
     COPY.mkdir(parents=True, exist_ok=True)
-    for part in ("src", "include", "rust", "tests/programs"):
+    for part in ("src", "include", "rust", "tests/programs", "tools/headers"):
         shutil.rmtree(COPY / part, ignore_errors=True)
         shutil.copytree(ROOT / part, COPY / part, ignore=shutil.ignore_patterns("target"))
     for part in ("Cargo.toml", "Cargo.lock", "build.rs", "README.md"):

@@ -99,7 +99,8 @@ fn include(file: &str, name: &str, version: u64) -> String {
 fn comment(prose: &str) -> String {
     let lines = prose.trim().lines().chain([
         "",
-        "SPDX-License-Identifier: MIT OR Apache-2.0",
+        // In two parts: the licence is that of the header, and no statement about this file.
+        concat!("SPDX-License-", "Identifier: MIT OR Apache-2.0"),
         "Generated from the sources of libcai: do not edit.",
     ]);
     let lines: Vec<String> =
