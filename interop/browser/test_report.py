@@ -9,7 +9,7 @@ import pytest
 from browser import ROOT
 
 sys.path.insert(0, str(ROOT / "tests/python"))
-from commands import CUDA_SIM, HEADERS, libdir, run  # noqa: E402
+from commands import CUDA_SIM, compile, run  # noqa: E402
 
 PICTURES = ROOT / "build/browser-pictures"
 WIDTHS = [1280, 390]
@@ -73,7 +73,7 @@ def pages(tmp_path_factory):
     for name, (text, arguments) in PROGRAMS.items():
         (folder / f"{name}.c").write_text(text)
         program = folder / name
-        run("gcc", "-g", "-fno-inline", *HEADERS, f"{program}.c", "-o", program, "-L", libdir(), "-lcuda", "-ldl")
+        compile(f"{program}.c", program, "-g", "-fno-inline", library=None, cuda=True)
         found[name] = folder / f"{name}.html"
         run(CUDA_SIM, "run", f"--report={found[name]}", "--", program, *arguments, check=False)
     return found
