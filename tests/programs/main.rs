@@ -82,7 +82,8 @@ fn main() {
         let trial = Trial::test(name, move || {
             test().map_err(|why| {
                 if fails_fast {
-                    println!("failed: {shown}\n{why}");
+                    // The name of another test may stand on the line.
+                    println!("\nfailed: {shown}\n{why}");
                     exit(1);
                 }
                 why.into()
