@@ -22,7 +22,7 @@ use std::cell::UnsafeCell;
 use std::ffi::c_void;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use crate::abi::{self, cai_owner};
@@ -79,6 +79,10 @@ static WORK: Work = Work {
 };
 
 static THREAD: Program = Program { run: run_guarded, ended };
+
+/// [`restart`], set by what passes the first element: programs that only validate arrays are linked
+/// without the queue.
+static RESTART: OnceLock<fn()> = OnceLock::new();
 
 /// Locked while the thread is in the driver. `true`: the process exits.
 static IN_DRIVER: Mutex<bool> = Mutex::new(false);
@@ -181,6 +185,7 @@ pub unsafe fn release_later(owner: *mut cai_owner, work: PendingWork) {
 /// # Safety
 /// `fill` made it, and it is in no list.
 unsafe fn pass(node: *mut Node) {
+    RESTART.get_or_init(|| restart);
     // The thread queries the event after this record. No observer sees the lock.
     observer::notify_before(node.cast());
     // SAFETY: in no list (this function's contract).
@@ -193,7 +198,10 @@ unsafe fn pass(node: *mut Node) {
 pub fn progress() {
     // The model checker's locks exist in its models only.
     if cfg!(not(loom)) && queue().is_stalled() {
-        restart();
+        // Set before anything was passed to the queue.
+        if let Some(restart) = RESTART.get() {
+            restart();
+        }
     }
 }
 
@@ -257,6 +265,8 @@ unsafe fn keep_in(
     // Not in the owner: after a failure, the driver may return the element when the owner is gone.
     // SAFETY: no owner's memory is used.
     let node = unsafe { Space::last(null_mut()) }?.fill(owner, content);
+    // The destructor passes the element on a thread where it may not be set.
+    RESTART.get_or_init(|| restart);
     let mut object = null_mut();
     let created = driver.user_object_create(
         &raw mut object,
