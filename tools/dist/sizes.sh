@@ -31,8 +31,8 @@ check() {
     [ "$2" -le "$3" ] || { echo "$1: the limit is $3 bytes" >&2; failed=yes; }
 }
 failed=
-check "shared library" "$(stat -c %s "$out/shared.so")" "${1:-450000}"
+check "shared library" "$(stat -c %s "$out/shared.so")" "${1:-480000}"
 check "bundle of cai_array_validate" "$(bundle validate cai_array_validate)" "${2:-120000}"
 check "bundle with streams and Python" "$(bundle whole cai_array_validate cai_array_from_python cai_array_to_python \
-    cai_array_consume_begin cai_array_consume_end cai_array_produce cai_array_release)" "${3:-330000}"
+    cai_array_consume_begin cai_array_consume_end cai_array_produce cai_array_release)" "${3:-360000}"
 [ -z "$failed" ]
