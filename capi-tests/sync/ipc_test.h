@@ -9,6 +9,7 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 
 /* --- the socket */
@@ -87,6 +88,8 @@ static inline void start_peer(const char *part) {
     peer = fork();
     ASSERT(peer >= 0);
     if (peer == 0) {
+        /* A peer that waits for a process that has failed keeps the runner waiting for its output. */
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
         execl("/proc/self/exe", "ipc", "peer", part, number, (char *)NULL);
         _exit(3);
     }
