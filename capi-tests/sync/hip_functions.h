@@ -12,6 +12,7 @@
     X(hipSetDevice)                       \
     X(hipDeviceSynchronize)               \
     X(hipStreamGetDevice)                 \
+    X(hipStreamGetFlags)                  \
     X(hipStreamWaitEvent)                 \
     X(hipStreamSynchronize)               \
     X(hipStreamIsCapturing)               \

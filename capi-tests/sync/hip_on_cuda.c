@@ -116,6 +116,10 @@ static CUresult device_of(void *stream, int *out) {
 
 static CUresult on_hipStreamGetDevice(void *stream, int *out) { IN_DEVICE(device_of(stream, out)); }
 
+static CUresult on_hipStreamGetFlags(void *stream, unsigned *out) {
+    IN_DEVICE(cuStreamGetFlags(as_cuda(stream), out));
+}
+
 static CUresult on_hipStreamWaitEvent(void *stream, CUevent event, unsigned flags) {
     IN_DEVICE(cuStreamWaitEvent(as_cuda(stream), event, flags));
 }

@@ -88,7 +88,7 @@ static inline void start_peer(const char *part) {
     peer = fork();
     ASSERT(peer >= 0);
     if (peer == 0) {
-        /* A peer that waits for a process that has failed keeps the runner waiting for its output. */
+        /* Otherwise a peer that waits for a process that has failed keeps the test running. */
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         execl("/proc/self/exe", "ipc", "peer", part, number, (char *)NULL);
         _exit(3);

@@ -22,6 +22,8 @@ typedef enum state {
     OWN,
     /* the work is before the capture, whose graph is never launched */
     OWN_UNUSED,
+    /* the same, and the stream is destroyed at once */
+    OWN_DESTROYED,
     OWN_INVALIDATED,
     /* then the stream is destroyed, and another one gets its handle */
     OWN_REPLACED,
@@ -170,8 +172,13 @@ static void run(way how, where place, state captured, CUstreamCaptureMode mode) 
         CU(cuGraphLaunch(launchable, stream));
         CU(cuGraphDestroy(graph));
         CU(cuGraphExecDestroy(launchable));
-    } else if (captured == OWN_UNUSED) {
+    } else if (captured == OWN_UNUSED || captured == OWN_DESTROYED) {
+        /* A stream that is gone cannot be named again. */
+        for (int i = 0; captured == OWN_DESTROYED && i < 3 && !given_up; ++i) {
+            given_up = release(how, &array);
+        }
         CU(cuStreamEndCapture(stream, &graph));
+        if (captured == OWN_DESTROYED) CU(cuStreamDestroy(stream));
         CU(cuGraphDestroy(graph));
     } else if (captured == OWN_INVALIDATED || captured == OWN_REPLACED) {
         ASSERT(cuStreamEndCapture(stream, &graph) != CUDA_SUCCESS);
@@ -228,6 +235,7 @@ OTHERS(IN_ORDER, PER_THREAD_IN_CURRENT)
 OTHERS(OWNER_AFTER, HANDLE)
 OWNS(OWNER_AFTER, HANDLE)
 ONE(OWNER_AFTER, HANDLE, OWN_UNUSED, GLOBAL)
+ONE(OWNER_AFTER, BLOCKING, OWN_DESTROYED, GLOBAL)
 OTHERS(ARRAY_AFTER, LEGACY)
 OWNS(ARRAY_AFTER, PER_THREAD)
 ONE(ARRAY_AFTER, PER_THREAD, OWN_UNUSED, GLOBAL)

@@ -47,6 +47,7 @@ void *find_behind(const char *name);
     X(cuStreamGetCtx)                     \
     X(cuStreamGetCtx_v2)                  \
     X(cuStreamGetId)                      \
+    X(cuStreamGetFlags)                   \
     X(cuStreamWaitEvent)                  \
     X(cuStreamSynchronize)                \
     X(cuStreamIsCapturing)                \

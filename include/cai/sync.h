@@ -212,10 +212,10 @@ CAI_API cai_status cai_array_identify(cai_array *array, cai_error *error);
 /// releases the owner. `destroy` then runs on that thread, with no current context, and delays
 /// other releases while it runs. It never runs inside a callback of the driver. If `stream` is
 /// capturing, the owner is released after the work that was enqueued before the capture, and after
-/// the graph and every executable graph made from it are destroyed; until the owner is released,
-/// the stream must not be destroyed. If the device is lost or the context destroyed, the owner is
-/// released, because nothing runs any more. Any other failure of the driver leaves the reference
-/// pending, and the driver is asked again. If the thread
+/// the graph and every executable graph made from it are destroyed; until the owner is released, a
+/// non-blocking stream must not be destroyed. If the device is lost or the context destroyed, the
+/// owner is released, because nothing runs any more. Any other failure of the driver leaves the
+/// reference pending, and the driver is asked again. If the thread
 /// ended and cannot be started again, later calls try to; those that release an owner do its work
 /// instead, on the calling thread. References that are still pending when the process exits are not
 /// released; a `destroy` that runs while it exits may find that the driver has shut down

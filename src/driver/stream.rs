@@ -175,6 +175,22 @@ impl Stream {
         if state == Capture::None { query() } else { thread.relaxed(query) }
     }
 
+    /// Returns true if the legacy default stream waits for it: it is that one, or a blocking stream.
+    /// False if the driver has no function that tells.
+    pub fn is_blocking(&self, thread: &CallingThread) -> Result<bool> {
+        const NON_BLOCKING: u32 = 1;
+        if self.is_default() {
+            return Ok(true);
+        }
+        let mut flags = 0;
+        let call = thread.stream_flags(self.handle(), &raw mut flags);
+        if call.is_missing() {
+            return Ok(false);
+        }
+        call.ok()?;
+        Ok(flags & NON_BLOCKING == 0)
+    }
+
     /// Fails if the stream's id is not the expected one. Not allowed during its capture.
     #[inline]
     pub fn check_id(&self, thread: &CallingThread) -> Result<()> {

@@ -202,6 +202,7 @@ table! {
     stream_contexts = "cuStreamGetCtx_v2"(stream: CUstream, out: *mut CUcontext,
         green: *mut CUgreenCtx);
     stream_id = "cuStreamGetId"(stream: CUstream, out: *mut u64);
+    stream_flags = "cuStreamGetFlags", "hipStreamGetFlags"(stream: CUstream, out: *mut u32);
     stream_wait = "cuStreamWaitEvent", "hipStreamWaitEvent"(stream: CUstream, event: CUevent,
         flags: u32);
     stream_synchronize = "cuStreamSynchronize", "hipStreamSynchronize"(stream: CUstream);

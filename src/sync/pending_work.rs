@@ -116,16 +116,17 @@ impl PendingWork {
         }
     }
 
-    /// The work on a stream that exists, behind which no event can be recorded yet. The stream may be
-    /// destroyed before one is, and another one may get its handle, so it is identified.
+    /// The work on a stream that exists, behind which no event can be recorded yet. The event is
+    /// recorded on the legacy default stream if that waits for the stream, because the stream may be
+    /// destroyed before. Otherwise it is identified, because another one may get its handle.
     pub fn on(thread: &CallingThread, device_type: i32, stream: &Stream) -> Result<Self> {
-        let (context, stream_id, place) = if stream.is_default() {
+        let (context, stream_id) = if stream.is_default() {
             // Its context identifies it.
-            (stream.context(thread)?, 0, Place::Legacy)
+            (stream.context(thread)?, 0)
         } else {
-            let (context, id) = stream.identity(thread, stream.capture(thread)?)?;
-            (context, id, Place::Stream)
+            stream.identity(thread, stream.capture(thread)?)?
         };
+        let place = if stream.is_blocking(thread)? { Place::Legacy } else { Place::Stream };
         let (context, stream) = (context.cast(), stream.value());
         let device = cai_device { r#type: device_type, id: -1 };
         let array = cai_array { device, context, stream, stream_id, ..NOTHING };

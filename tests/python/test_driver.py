@@ -226,7 +226,7 @@ CASES = {
 # What the programs themselves use cannot be taken away.
 LIBRARY_ONLY = [
     "cuGetErrorName", "cuGetErrorString", "cuDevicePrimaryCtxRelease_v2", "cuCtxGetId", "cuCtxRecordEvent",
-    "cuCtxWaitEvent", "cuStreamGetCtx", "cuStreamGetCtx_v2", "cuStreamGetId", "cuStreamIsCapturing",
+    "cuCtxWaitEvent", "cuStreamGetCtx", "cuStreamGetCtx_v2", "cuStreamGetId", "cuStreamGetFlags", "cuStreamIsCapturing",
     "cuStreamGetCaptureInfo_v2", "cuThreadExchangeStreamCaptureMode", "cuEventDestroy_v2", "cuEventQuery",
     "cuEventSynchronize", "cuUserObjectCreate", "cuUserObjectRelease", "cuGraphRetainUserObject",
     "cuPointerGetAttributes", "cuPointerGetAttribute", "cuMemGetAddressRange_v2",
