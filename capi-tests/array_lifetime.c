@@ -122,6 +122,13 @@ static void sharing(void) {
     ASSERT(destroyed == 2);
 }
 
+/* A memset that the compiler keeps, for what is about to leave its scope. */
+static void overwrite(void *at, size_t size) {
+    volatile unsigned char *bytes = at;
+    while (size-- > 0)
+        bytes[size] = 0x55;
+}
+
 /* Everything that a description points to lives on a stack that is gone when the copy is used. */
 static void describe(cai_array *out, int *destroyed, int *mask_destroyed, int *context) {
     int64_t shape[2] = {3, 4}, strides[2] = {-64, 16}, mask_shape[1] = {4}, sub[2] = {2, 1};
@@ -185,19 +192,19 @@ static void describe(cai_array *out, int *destroyed, int *mask_destroyed, int *c
     cai_array_release(&mask);
     ASSERT(*destroyed == 0 && *mask_destroyed == 0 && *context == 0);
     ASSERT(out->event == shape && out->context == strides);
-    memset(shape, 0x55, sizeof(shape));
-    memset(strides, 0x55, sizeof(strides));
-    memset(mask_shape, 0x55, sizeof(mask_shape));
-    memset(sub, 0x55, sizeof(sub));
-    memset(name, 0x55, sizeof(name));
-    memset(title, 0x55, sizeof(title));
-    memset(inner_name, 0x55, sizeof(inner_name));
-    memset(rows, 0x55, sizeof(rows));
-    memset(&nested, 0x55, sizeof(nested));
-    memset(&descr, 0x55, sizeof(descr));
-    memset(&inner, 0x55, sizeof(inner));
-    memset(&mask, 0x55, sizeof(mask));
-    memset(&array, 0x55, sizeof(array));
+    overwrite(&shape, sizeof(shape));
+    overwrite(&strides, sizeof(strides));
+    overwrite(&mask_shape, sizeof(mask_shape));
+    overwrite(&sub, sizeof(sub));
+    overwrite(&name, sizeof(name));
+    overwrite(&title, sizeof(title));
+    overwrite(&inner_name, sizeof(inner_name));
+    overwrite(&rows, sizeof(rows));
+    overwrite(&nested, sizeof(nested));
+    overwrite(&descr, sizeof(descr));
+    overwrite(&inner, sizeof(inner));
+    overwrite(&mask, sizeof(mask));
+    overwrite(&array, sizeof(array));
 }
 
 static void blocks(void) {
