@@ -66,8 +66,7 @@ def in_c(rust):
 
 
 def test_the_stand_in_has_the_functions_of_the_table():
-    assert set(re.findall(r"X\((\w+)\)", STAND_IN.read_text())) == set(functions())
-    assert len(functions()) == 23
+    assert functions() and set(re.findall(r"X\((\w+)\)", STAND_IN.read_text())) == set(functions())
 
 
 @pytest.mark.skipif(not INCLUDES, reason="no headers of HIP: see the head of this file")
