@@ -22,7 +22,7 @@ use std::ptr::null_mut;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ::cudarc::driver::result::ctx;
-use ::cudarc::driver::sys::CUcontext;
+use ::cudarc::driver::sys::{CUcontext, CUstreamCaptureStatus};
 use ::cudarc::driver::{CudaSlice, CudaStream, DevicePtrMut, DeviceRepr, DriverError};
 
 use crate::array::{Array, ArrayRef};
@@ -395,9 +395,13 @@ impl<T> Drop for Imported<T> {
     /// Ends the work. If the driver does not say whether it is done, the array is never released.
     fn drop(&mut self) {
         // SAFETY: taken once, here.
-        let array = unsafe { ManuallyDrop::take(&mut self.array) };
+        let mut array = unsafe { ManuallyDrop::take(&mut self.array) };
         let others = std::mem::take(&mut *self.others());
         let caller = Current::now();
+        let is_captured = !matches!(
+            self.stream.capture_status(),
+            Ok(CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE)
+        );
         let follows = |other: &Other| {
             self.stream.join(&other.stream).is_ok() || other.stream.synchronize().is_ok()
         };
@@ -414,6 +418,10 @@ impl<T> Drop for Imported<T> {
         if self.access != Access::Read && !is_stated && self.stream.synchronize().is_err() {
             std::mem::forget(array);
             return;
+        }
+        // The library asks for the stream once its capture has ended. It lives until then, or for ever.
+        if is_captured && array.attach(self.stream.clone()).is_err() {
+            std::mem::forget(self.stream.clone());
         }
         if let Err((array, _)) = array.release_after(on) {
             match self.stream.synchronize() {

@@ -107,7 +107,9 @@ impl<'a> Stream<'a> {
     /// [`Stream::LEGACY`] for a NULL handle.
     ///
     /// # Safety
-    /// If the value is a handle, its stream exists during `'a`.
+    /// If the value is a handle, its stream exists during `'a`. A non-blocking stream that is being
+    /// captured when [`Array::release_after`](crate::Array::release_after) names it also exists
+    /// until that release.
     #[must_use]
     pub const unsafe fn from_raw(value: cai_stream) -> Stream<'a> {
         Stream(value, PhantomData)

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use cudarc::driver::result::{malloc_managed, memset_d8_async};
-use cudarc::driver::sys::{CUmemAttach_flags, CUstream};
+use cudarc::driver::sys::{
+    CUgraphInstantiate_flags, CUmemAttach_flags, CUstream, CUstreamCaptureMode,
+};
 use cudarc::driver::{CudaContext, CudaSlice, CudaStream, DevicePtr};
 use libcai::cudarc::{Imported, array_of};
 use libcai::{Access, Array, Bool, Builder, Consumer, Device, Error, Producer, Stream, sys};
@@ -220,6 +222,30 @@ fn a_writer_without_a_stream_to_make_wait() {
 }
 
 /// A view on another stream than its own, and one that is used and dropped by another thread.
+#[test]
+fn a_stream_that_is_captured_lives_until_the_release() {
+    let (mine, theirs) = (stream(), stream());
+    let slice = theirs.clone_htod(&[1.0f32; 3]).unwrap();
+    let count = Arc::new(AtomicUsize::new(0));
+    let array = other(&slice, |builder| builder.stream(Stream::NONE), Counted(count.clone()));
+    let imported = Imported::<f32>::read(array, &mine).unwrap();
+    let before = Arc::strong_count(&mine);
+    mine.begin_capture(CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED).unwrap();
+    drop(imported);
+    assert_eq!(count.load(Ordering::Relaxed), 0);
+    assert!(Arc::strong_count(&mine) >= before, "the stream can be destroyed");
+    let flags = CUgraphInstantiate_flags::CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH;
+    drop(mine.end_capture(flags).unwrap());
+    drop(mine);
+    for _ in 0..10_000 {
+        if count.load(Ordering::Relaxed) == 1 {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    panic!("the array is not released");
+}
+
 #[test]
 fn a_view_on_another_stream_and_thread() {
     each_combination(|[producer, own, one, other]| {
