@@ -1,4 +1,4 @@
-"""Each library in one table: ways in and out, layouts, types, streams, lifetime.
+"""Each library in one table: import and export protocols, layouts, types, streams, lifetime.
 
 What is peculiar to a library has a file of its own.
 """
