@@ -10,34 +10,30 @@ use crate::abi::{self, CAI_MAX_NDIM, cai_array};
 use crate::device::{self, Name};
 use crate::error::{Failure, Result, fail};
 use crate::sync::{mark, outgoing};
-use crate::{dtype, read, validate};
+use crate::validate::Valid;
+use crate::{dtype, read};
 
 /// An array whose every rule was checked, and the stream that its text states, if any.
-pub struct Text {
-    array: cai_array,
+pub struct Text<'a> {
+    array: Valid<'a>,
     stream: Option<u64>,
 }
 
-impl Text {
-    /// Checks an array, and joins its stream into one that the reader can name.
-    ///
-    /// # Safety
-    /// `array` is not NULL and points to an array as cai.h describes it, which stays unchanged as
-    /// long as the result lives.
-    pub unsafe fn new(array: *const cai_array) -> Result<Self> {
-        // SAFETY: this function's contract.
-        unsafe { validate::array(array, abi::CAI_CHECK_LAYOUT) }?;
-        // SAFETY: as above.
-        let array = unsafe { read::array(array) }?;
-        // SAFETY: as above.
-        unsafe { check(&array) }?;
+impl<'a> Text<'a> {
+    /// Joins the stream of an array into one that the reader can name.
+    pub fn new(array: Valid<'a>) -> Result<Self> {
+        check(&array)?;
+        array
+            .masks()
+            .zip(1..)
+            .try_for_each(|(mask, depth)| check(&mask).map_err(|failure| failure.in_mask(depth)))?;
         let is_cuda = device::may_be_cuda(array.device.r#type);
         // XGBoost takes a text with the member for one of device memory, even if it is null.
         let stream = if is_cuda { Some(outgoing::for_dictionary(&array)?) } else { None };
         // Not if the policy of the process is that no stream is stated.
         if is_cuda && (stream != Some(abi::CAI_STREAM_NONE) || array.stream == abi::CAI_STREAM_NONE)
         {
-            // SAFETY: validated above.
+            // SAFETY: `Valid` says that it was validated.
             unsafe { mark::wait_for_masks(&array) }?;
         }
         Ok(Text { array, stream })
@@ -45,16 +41,12 @@ impl Text {
 
     /// Writes the text.
     pub fn write(&self, out: &mut dyn Write) -> Result<()> {
-        // SAFETY: the contract of `new`, which also checked the array.
-        unsafe { object(out, &self.array, self.stream, &self.array) }
+        object(out, &self.array, self.stream, &self.array)
     }
 }
 
-/// Fails for what the text cannot express, in the array and its masks.
-///
-/// # Safety
-/// The array was validated.
-unsafe fn check(array: &cai_array) -> Result<()> {
+/// Fails for what the text cannot express, in an array or a mask.
+fn check(array: &Valid) -> Result<()> {
     let r#type = array.device.r#type;
     if !device::may_be_cuda(r#type) && r#type != abi::CAI_DEVICE_CPU {
         return fail!(
@@ -64,7 +56,7 @@ unsafe fn check(array: &cai_array) -> Result<()> {
             expected = "a CUDA device or the host"
         );
     }
-    let dtype = dtype::of_array(array)?;
+    let dtype = array.dtype();
     if dtype::has_fields(array) || dtype.code != abi::CAI_DTYPE_NONE {
         return fail!(
             CAI_ERR_CONVERT_TYPE,
@@ -81,12 +73,7 @@ unsafe fn check(array: &cai_array) -> Result<()> {
             expected = "the machine's byte order, which readers assume"
         );
     }
-    if array.mask.is_null() {
-        return Ok(());
-    }
-    // SAFETY: a mask of a validated array is an array, and there are at most `CAI_MAX_MASKS` of
-    // them, so this ends.
-    unsafe { check(&read::array(array.mask)?) }.map_err(|failure| failure.in_mask(1))
+    Ok(())
 }
 
 fn typestr(array: &cai_array) -> &str {
@@ -95,17 +82,13 @@ fn typestr(array: &cai_array) -> &str {
 
 /// Writes one object, with the object of its mask inside. `stream` is that of `outermost`, the
 /// array whose mask, or mask of a mask, this is.
-///
-/// # Safety
-/// The array was validated.
-unsafe fn object(
+fn object(
     out: &mut dyn Write,
-    array: &cai_array,
+    array: &Valid,
     stream: Option<u64>,
-    outermost: &cai_array,
+    outermost: &Valid,
 ) -> Result<()> {
-    // SAFETY: this function's contract.
-    let layout = unsafe { validate::describe(array) }?.layout;
+    let layout = array.layout();
     let readonly = array.flags & abi::CAI_ARRAY_READONLY != 0;
     text(write!(out, "{{\"data\": [{}, {readonly}], \"shape\": ", array.data as usize))?;
     list(out, layout.shape)?;
@@ -126,16 +109,13 @@ unsafe fn object(
         Some(stream) if version == 3 => text(write!(out, ", \"stream\": {stream}"))?,
         _ => {}
     }
-    if !array.mask.is_null() {
+    if let Some(mask) = array.mask() {
         text(out.write_str(", \"mask\": "))?;
-        // SAFETY: a mask of a validated array is an array.
-        let mask = unsafe { read::array(array.mask) }?;
         // Nothing is pending on other masks, because they were waited for.
         let stream = stream.filter(|&stream| {
             stream != abi::CAI_STREAM_NONE && mark::has_work_of(&mask, outermost)
         });
-        // SAFETY: the mask was validated with its array, and so few are nested that this ends.
-        unsafe { object(out, &mask, stream, outermost) }?;
+        object(out, &mask, stream, outermost)?;
     }
     text(out.write_char('}'))
 }

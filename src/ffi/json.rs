@@ -5,8 +5,9 @@ use std::ffi::c_char;
 use super::guard::guard;
 use super::ptr::given;
 use super::text::{length, write_text};
-use crate::abi::{cai_array, cai_error, cai_status};
+use crate::abi::{self, cai_array, cai_error, cai_status};
 use crate::json::Text;
+use crate::validate::Valid;
 
 /// Writes the array interface of an array as JSON text, as functions of XGBoost take it
 /// (`XGDMatrixCreateFromDense` and `XGDMatrixCreateFromCudaArrayInterface`), such as
@@ -49,7 +50,8 @@ pub unsafe extern "C-unwind" fn cai_array_to_json(
     guard(error, || {
         given(array, "array")?;
         // SAFETY: not NULL (checked above), and an array as the header requires.
-        let text = unsafe { Text::new(array) }?;
+        let array = unsafe { Valid::check(array, abi::CAI_CHECK_LAYOUT) }?;
+        let text = Text::new(array)?;
         let length = length(|to| text.write(to))?;
         // SAFETY: `size` characters are writable at `buffer`, and `out_length` is NULL or writable,
         // by the caller's contract.

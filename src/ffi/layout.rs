@@ -6,7 +6,7 @@ use crate::abi::{self, cai_array, cai_error, cai_layout, cai_status};
 use crate::error::{Result, fail};
 use crate::layout::{self, Span};
 use crate::read;
-use crate::validate;
+use crate::validate::{self, Valid};
 
 /// Reports the number of elements of an array, their bytes, the bytes that it spans, and whether it
 /// is contiguous.
@@ -23,19 +23,15 @@ pub unsafe extern "C-unwind" fn cai_array_layout(
     error: *mut cai_error,
 ) -> cai_status {
     guard(error, || {
-        // SAFETY: NULL, or a structure of the size that it specifies, by the caller's contract.
-        let local = unsafe { self::array(array, "array") }?;
+        given(array, "array")?;
         given(out, "out")?;
-        // SAFETY: `array` above found that it is not NULL; what it points to is readable by the
-        // caller's contract.
-        unsafe { validate::array(array, abi::CAI_CHECK_LAYOUT) }?;
-        // SAFETY: `local` was validated above.
-        let layout = unsafe { validate::describe(&local) }?.layout;
-        let Span { lower, upper } = layout.span()?;
+        // SAFETY: not NULL (checked above), and an array by the caller's contract.
+        let array = unsafe { Valid::check(array, abi::CAI_CHECK_LAYOUT) }?;
+        let (layout, Span { lower, upper }) = (array.layout(), array.span());
         let flag = |is: bool, flag: u32| if is { flag } else { 0 };
         let measured = cai_layout {
-            count: layout::count(layout.shape)?,
-            nbytes: layout.nbytes()?,
+            count: array.count(),
+            nbytes: array.nbytes(),
             lower,
             upper,
             flags: flag(layout.is_c_contiguous(), abi::CAI_LAYOUT_C_CONTIGUOUS)

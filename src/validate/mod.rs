@@ -6,6 +6,7 @@
 
 mod device;
 mod fast_path;
+mod valid;
 
 use std::mem::MaybeUninit;
 use std::ptr;
@@ -17,7 +18,10 @@ use crate::error::{Failure, Result, Text, fail};
 use crate::layout::{self, Layout, Span};
 use crate::read::{self, Descr};
 
+pub use valid::Valid;
+
 /// What is known of an array whose layout is sound.
+#[derive(Clone, Copy)]
 pub struct Described<'a> {
     /// Element type.
     pub dtype: cai_dtype,

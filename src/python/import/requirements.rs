@@ -7,9 +7,10 @@ use crate::device::{has_streams, is_cuda};
 use crate::error::{Failure, Result, Text, fail, failure};
 use crate::python::import::options::ImportOptions;
 use crate::python::owner::Description;
-use crate::read::{self, Descr};
+use crate::read;
 use crate::sync::identity;
-use crate::{driver, dtype, validate};
+use crate::validate::{self, Valid};
+use crate::{driver, dtype};
 
 /// Checks the caller's requirements, and completes the array as requested.
 #[cold]
@@ -67,45 +68,39 @@ pub fn check_requirements(to: &mut Description, options: &ImportOptions) -> Resu
         );
     }
     // SAFETY: the array was imported, and so validated.
-    let described = unsafe { validate::describe(array) }?;
-    let native = || -> Result<bool> {
-        if !dtype::has_fields(array) {
-            return Ok(dtype::is_native(&described.dtype));
-        }
-        // SAFETY: not NULL, because the array has fields; it was imported, and so validated.
-        dtype::descr::is_native(unsafe { Descr::new(array.descr) }?)
+    let array = unsafe { Valid::assume(array) };
+    let native = || match array.fields() {
+        Some(fields) if dtype::has_fields(&array) => dtype::descr::is_native(fields),
+        _ => Ok(dtype::is_native(&array.dtype())),
     };
     if options.has(abi::CAI_IMPORT_REQUIRE_NATIVE) && !native()? {
         return fail!(
             CAI_ERR_CONVERT_BYTE_ORDER,
             "typestr",
-            found = ("{}", text_of(array)),
+            found = ("{}", text_of(&array)),
             expected = "the byte order of this machine"
         );
     }
-    let has_objects = || -> Result<bool> {
-        if array.descr.is_null() {
-            return Ok(described.dtype.kind as u8 == b'O');
-        }
-        // SAFETY: the array was imported, and so validated.
-        dtype::descr::has_objects(unsafe { Descr::new(array.descr) }?)
+    let has_objects = || match array.fields() {
+        Some(fields) => dtype::descr::has_objects(fields),
+        None => Ok(array.dtype().kind as u8 == b'O'),
     };
     if options.has(abi::CAI_IMPORT_REFUSE_OBJECTS) && has_objects()? {
         return fail!(
             CAI_ERR_CONVERT_TYPE,
             "typestr",
-            found = ("{}, which contains Python objects", text_of(array)),
+            found = ("{}, which contains Python objects", text_of(&array)),
             expected = "numbers or text, because CAI_IMPORT_REFUSE_OBJECTS is set"
         );
     }
     if raw.typestr[0] != 0 {
         let wanted = dtype::from_field(&raw.typestr, raw.dtype_code)?;
-        if !dtype::equal(&described.dtype, &wanted) {
+        if !dtype::equal(&array.dtype(), &wanted) {
             let demanded = cai_array { typestr: raw.typestr, dtype_code: raw.dtype_code, ..*array };
             return fail!(
                 CAI_ERR_CONVERT_TYPE,
                 "typestr",
-                found = ("{}", text_of(array)),
+                found = ("{}", text_of(&array)),
                 expected = ("{}", text_of(&demanded))
             );
         }
@@ -114,7 +109,7 @@ pub fn check_requirements(to: &mut Description, options: &ImportOptions) -> Resu
         options.has(abi::CAI_IMPORT_REQUIRE_C_CONTIGUOUS),
         options.has(abi::CAI_IMPORT_REQUIRE_F_CONTIGUOUS),
     );
-    let layout = &described.layout;
+    let layout = array.layout();
     if (c || f) && !(c && layout.is_c_contiguous()) && !(f && layout.is_f_contiguous()) {
         let strides: Text<80> = match layout.strides {
             Some(strides) => Text::new(format_args!("{strides:?}")),
