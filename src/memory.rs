@@ -1,6 +1,10 @@
 //! Memory whose allocation may fail: the standard library's containers end the process then.
 
 use std::alloc::{Layout, alloc, dealloc};
+use std::marker::PhantomData;
+use std::mem;
+use std::ptr::NonNull;
+use std::slice;
 
 use crate::error::{Failure, Result};
 
@@ -32,7 +36,7 @@ impl Memory {
     /// The memory, which the caller frees from now on.
     pub fn into_raw(self) -> *mut u8 {
         let start = self.start;
-        std::mem::forget(self);
+        mem::forget(self);
         start
     }
 }
@@ -52,5 +56,85 @@ pub fn boxed<T>(value: T) -> Result<Box<T>> {
     unsafe {
         memory.write(value);
         Ok(Box::from_raw(memory))
+    }
+}
+
+/// A value on the heap, and more values behind it in the same block.
+///
+/// Dropping it frees the block first and drops the value then, so that nothing leaks if that ends
+/// the thread.
+pub struct Extended<T, E: Copy> {
+    head: NonNull<Head<T, E>>,
+    value: PhantomData<T>,
+}
+
+#[repr(C)]
+struct Head<T, E> {
+    value: T,
+    count: usize,
+    /// For the alignment: they begin behind this structure.
+    rest: [E; 0],
+}
+
+impl<T, E: Copy> Extended<T, E> {
+    /// Moves a value to the heap, with `count` times `rest` behind it.
+    pub fn new(value: T, count: usize, rest: E) -> Result<Self> {
+        let memory = Memory::new(Self::layout(count)?)?;
+        let head = memory.into_raw().cast::<Head<T, E>>();
+        // SAFETY: fresh memory of a layout with space for the head and for `count` values behind
+        // it, which are aligned, because the head is a multiple of their alignment.
+        unsafe {
+            head.write(Head { value, count, rest: [] });
+            let first = head.add(1).cast::<E>();
+            (0..count).for_each(|index| first.add(index).write(rest));
+            Ok(Extended { head: NonNull::new_unchecked(head), value: PhantomData })
+        }
+    }
+
+    fn layout(count: usize) -> Result<Layout> {
+        let rest = count.saturating_mul(size_of::<E>());
+        let size = size_of::<Head<T, E>>().saturating_add(rest);
+        Layout::from_size_align(size, align_of::<Head<T, E>>())
+            .map_err(|_| Failure::no_memory(size))
+    }
+
+    /// Returns the value and those behind it. Their addresses are valid as long as the block.
+    pub fn parts(&mut self) -> (&mut T, &mut [E]) {
+        // SAFETY: `new` has written the head and `count` values behind it, and this value is their
+        // only owner. The two do not overlap.
+        unsafe {
+            let head = self.head.as_ptr();
+            let rest = slice::from_raw_parts_mut(head.add(1).cast(), (*head).count);
+            (&mut (*head).value, rest)
+        }
+    }
+
+    /// Returns the address of the value. The block must be made one of these again to be freed.
+    pub fn into_raw(self) -> *mut T {
+        let value = self.head.as_ptr().cast();
+        mem::forget(self);
+        value
+    }
+
+    /// Takes over a block.
+    ///
+    /// # Safety
+    /// `value` was returned by [`into_raw`](Self::into_raw) of this type, and is given up.
+    pub unsafe fn from_raw(value: *mut T) -> Self {
+        // SAFETY: the address of a block (this function's contract), which is not NULL.
+        let head = unsafe { NonNull::new_unchecked(value.cast()) };
+        Extended { head, value: PhantomData }
+    }
+}
+
+impl<T, E: Copy> Drop for Extended<T, E> {
+    fn drop(&mut self) {
+        // SAFETY: `new` wrote the head.
+        let Head { value, count, .. } = unsafe { self.head.as_ptr().read() };
+        if let Ok(layout) = Self::layout(count) {
+            // SAFETY: allocated by `new` with this layout. The value was moved out.
+            unsafe { dealloc(self.head.as_ptr().cast(), layout) };
+        }
+        drop(value);
     }
 }

@@ -1,17 +1,19 @@
 //! DLPack tensors from arrays.
 
-use std::alloc::{Layout as MemoryLayout, dealloc};
 use std::ffi::c_void;
-use std::mem::{align_of, offset_of, size_of};
+use std::mem::offset_of;
 use std::ptr;
 
-use crate::abi::{self, DLManagedTensor, DLManagedTensorVersioned, cai_array, cai_owner};
-use crate::dlpack::abi::{DIMENSIONS, PADDED, READ_ONLY, Tensor, Unversioned, VERSION, Versioned};
+use crate::abi::{self, cai_array, cai_owner};
+use crate::dlpack::abi::{
+    DIMENSIONS, Deleter, PADDED, READ_ONLY, Tensor, Unversioned, VERSION, Versioned,
+};
 use crate::dlpack::dtype::to_dlpack;
+use crate::dlpack::managed::ManagedTensor;
 use crate::dtype::{self, NATIVE};
 use crate::error::{Result, fail};
 use crate::layout::{self, Layout};
-use crate::memory::Memory;
+use crate::memory::Extended;
 use crate::{driver, owner, read, validate};
 
 /// `kDLROCMHost`: host memory allocated by ROCm.
@@ -173,75 +175,79 @@ fn element_steps(layout: Layout, is_empty: bool, steps: &mut [i64; DIMENSIONS]) 
     Ok(())
 }
 
+/// A structure of a managed tensor.
+trait Managed {
+    fn new(tensor: Tensor, flags: u64, deleter: Deleter) -> Self;
+    fn tensor(&mut self) -> &mut Tensor;
+}
+
+impl Managed for Versioned {
+    fn new(tensor: Tensor, flags: u64, deleter: Deleter) -> Self {
+        Versioned { version: VERSION, manager_ctx: ptr::null_mut(), deleter, flags, tensor }
+    }
+
+    fn tensor(&mut self) -> &mut Tensor {
+        &mut self.tensor
+    }
+}
+
+impl Managed for Unversioned {
+    fn new(tensor: Tensor, _: u64, deleter: Deleter) -> Self {
+        Unversioned { tensor, manager_ctx: ptr::null_mut(), deleter }
+    }
+
+    fn tensor(&mut self) -> &mut Tensor {
+        &mut self.tensor
+    }
+}
+
 /// A managed tensor of this library. Shape and strides follow it in memory.
 #[repr(C)]
-struct Block<T> {
+struct Exported<T> {
     managed: T,
     owner: *mut cai_owner,
-    size: usize,
 }
 
-const _: () = assert!(size_of::<Block<Versioned>>() % align_of::<i64>() == 0);
+const _: () = assert!(offset_of!(Exported<Versioned>, managed) == 0);
+const _: () = assert!(offset_of!(Exported<Unversioned>, managed) == 0);
 
-const _: () = assert!(size_of::<Block<Unversioned>>() % align_of::<i64>() == 0);
-
-const _: () = assert!(offset_of!(Block<Versioned>, managed) == 0);
-
-const _: () = assert!(offset_of!(Block<Unversioned>, managed) == 0);
-
-fn layout_of<T>(size: usize) -> MemoryLayout {
-    // SAFETY: the alignment is a power of two, and the size is that of a block with 128 numbers at
-    // most.
-    unsafe { MemoryLayout::from_size_align_unchecked(size, align_of::<Block<T>>()) }
+impl<T> Drop for Exported<T> {
+    fn drop(&mut self) {
+        // SAFETY: `place` has added a reference.
+        unsafe { owner::release(self.owner) };
+    }
 }
 
-/// Allocates a block for a managed tensor, with a reference to the array's owner.
+/// Makes a managed tensor, with a reference to the array's owner.
 ///
 /// # Safety
-/// The owner is alive; `manage` makes the structure whose deleter is [`delete`] of the same type.
-unsafe fn place<T>(
-    export: Export,
-    steps: &[i64; DIMENSIONS],
-    manage: impl FnOnce(Tensor, u64) -> T,
-) -> Result<*mut T> {
-    let Export { mut tensor, flags, shape, owner } = export;
-    let numbers = size_of_val(shape).saturating_mul(2);
-    let size = size_of::<Block<T>>().saturating_add(numbers);
-    let memory = Memory::new(layout_of::<T>(size))?;
+/// The owner is alive.
+unsafe fn place<T: Managed>(export: Export, steps: &[i64; DIMENSIONS]) -> Result<*mut T> {
+    let Export { tensor, flags, shape, owner } = export;
     // SAFETY: the owner is alive (this function's contract).
     unsafe { owner::retain(owner) }?;
-    let block = memory.into_raw().cast::<Block<T>>();
-    // SAFETY: the block was allocated with space for twice `shape.len()` numbers. `steps` has as
-    // many, because an array has at most `DIMENSIONS` dimensions (checked by `convert`).
-    unsafe {
-        let (their_shape, their_steps) =
-            (block.add(1).cast::<i64>(), block.add(1).cast::<i64>().add(shape.len()));
-        ptr::copy_nonoverlapping(shape.as_ptr(), their_shape, shape.len());
-        ptr::copy_nonoverlapping(steps.as_ptr(), their_steps, shape.len());
-        if !shape.is_empty() {
-            (tensor.shape, tensor.strides) = (their_shape, their_steps);
-        }
-        block.write(Block { managed: manage(tensor, flags), owner, size });
+    let managed = T::new(tensor, flags, Some(delete::<T>));
+    let mut block = Extended::new(Exported { managed, owner }, 2 * shape.len(), 0)?;
+    let (Exported { managed, .. }, numbers) = block.parts();
+    if !shape.is_empty() {
+        let (their_shape, their_steps) = numbers.split_at_mut(shape.len());
+        their_shape.copy_from_slice(shape);
+        their_steps.iter_mut().zip(steps).for_each(|(to, from)| *to = *from);
+        let tensor = managed.tensor();
+        (tensor.shape, tensor.strides) = (their_shape.as_mut_ptr(), their_steps.as_mut_ptr());
     }
-    Ok(block.cast())
+    Ok(block.into_raw().cast())
 }
 
 /// The deleter of this library's tensors: releases the owner. May be called from any thread. Does
 /// nothing for NULL.
-unsafe extern "C-unwind" fn delete<T>(managed: *mut c_void) {
+unsafe extern "C-unwind" fn delete<T: Managed>(managed: *mut c_void) {
     if managed.is_null() {
         return;
     }
-    let block = managed.cast::<Block<T>>();
-    // SAFETY: only `place` makes structures with this deleter, in a block of this type. The tensor,
-    // which the consumer may have changed, is not read.
-    let (owner, size) =
-        unsafe { ((&raw const (*block).owner).read(), (&raw const (*block).size).read()) };
-    // Freed first, so that nothing leaks if the owner's release ends the thread.
-    // SAFETY: allocated in `place` with this layout.
-    unsafe { dealloc(managed.cast(), layout_of::<T>(size)) };
-    // SAFETY: the block held one reference, which `place` added.
-    unsafe { owner::release(owner) };
+    // SAFETY: only `place` makes structures with this deleter, in a block of this type, which its
+    // consumer gives up. The consumer may have changed any member of the structure.
+    drop(unsafe { Extended::<Exported<T>, i64>::from_raw(managed.cast()) });
 }
 
 /// Makes a versioned tensor of an array, with a reference of its own to the array's owner. `flags`
@@ -249,19 +255,12 @@ unsafe extern "C-unwind" fn delete<T>(managed: *mut c_void) {
 ///
 /// # Safety
 /// `array` is readable as [`validate::array`] requires.
-pub unsafe fn to_versioned(array: &cai_array, flags: u32) -> Result<*mut DLManagedTensorVersioned> {
+pub unsafe fn to_versioned(array: &cai_array, flags: u32) -> Result<ManagedTensor> {
     let mut steps = [0; DIMENSIONS];
     // SAFETY: the array is readable (this function's contract).
     let export = unsafe { convert(array, flags, &mut steps) }?;
-    let manage = |tensor, flags| Versioned {
-        version: VERSION,
-        manager_ctx: ptr::null_mut(),
-        deleter: Some(delete::<Versioned>),
-        flags,
-        tensor,
-    };
-    // SAFETY: the array keeps its owner alive, and the deleter is the one for this structure.
-    unsafe { place(export, &steps, manage) }.map(<*mut Versioned>::cast)
+    // SAFETY: the array keeps its owner alive, and the new tensor has no other owner.
+    unsafe { Ok(ManagedTensor::versioned(place::<Versioned>(export, &steps)?.cast())) }
 }
 
 /// Makes a tensor without a version. It can express neither that it is read-only nor the padding of
@@ -269,7 +268,7 @@ pub unsafe fn to_versioned(array: &cai_array, flags: u32) -> Result<*mut DLManag
 ///
 /// # Safety
 /// As for [`to_versioned`].
-pub unsafe fn to_unversioned(array: &cai_array, flags: u32) -> Result<*mut DLManagedTensor> {
+pub unsafe fn to_unversioned(array: &cai_array, flags: u32) -> Result<ManagedTensor> {
     let mut steps = [0; DIMENSIONS];
     // SAFETY: the array is readable (this function's contract).
     let export = unsafe { convert(array, flags, &mut steps) }?;
@@ -290,11 +289,6 @@ pub unsafe fn to_unversioned(array: &cai_array, flags: u32) -> Result<*mut DLMan
             expected = "elements of whole bytes, or a versioned tensor"
         );
     }
-    let manage = |tensor, _| Unversioned {
-        tensor,
-        manager_ctx: ptr::null_mut(),
-        deleter: Some(delete::<Unversioned>),
-    };
-    // SAFETY: the array keeps its owner alive, and the deleter is the one for this structure.
-    unsafe { place(export, &steps, manage) }.map(<*mut Unversioned>::cast)
+    // SAFETY: the array keeps its owner alive, and the new tensor has no other owner.
+    unsafe { Ok(ManagedTensor::unversioned(place::<Unversioned>(export, &steps)?.cast())) }
 }

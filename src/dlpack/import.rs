@@ -1,18 +1,16 @@
 //! Arrays from DLPack tensors.
 
 use std::ffi::{c_char, c_void};
-use std::mem::{MaybeUninit, size_of};
+use std::mem::{ManuallyDrop, MaybeUninit, size_of};
 use std::ptr;
 
 use crate::abi::{
     self, CAI_TYPESTR_SIZE, DLManagedTensor, DLManagedTensorVersioned, cai_array, cai_device,
 };
 use crate::device::{is_addressed, is_opaque};
-use crate::dlpack::abi::{
-    DIMENSIONS, DataType, Deleter, IS_COPIED, PADDED, READ_ONLY, Tensor, Unversioned, VERSION,
-    Versioned, inside_versioned,
-};
+use crate::dlpack::abi::{DIMENSIONS, DataType, IS_COPIED, PADDED, READ_ONLY, Tensor, VERSION};
 use crate::dlpack::dtype::{BIT, from_dlpack, plain_typestr};
+use crate::dlpack::managed::{ManagedTensor, View};
 use crate::error::{Failure, Result, fail};
 use crate::layout::{self, Layout};
 use crate::owner::shape;
@@ -25,18 +23,9 @@ const KNOWN_FLAGS: u64 = READ_ONLY | IS_COPIED | PADDED;
 pub type Steps = [MaybeUninit<i64>; DIMENSIONS];
 
 /// Writes to `to` the array that a tensor describes, borrowed and validated. Its shape is the
-/// tensor's; its strides are written to `steps`. `flags` are those of a versioned tensor. The paths
-/// of failures are the names in the tensor. After a failure `to` has no owner and must not be used.
-///
-/// # Safety
-/// `tensor` points to a live tensor, which stays unchanged while the result is in use.
-pub unsafe fn describe(
-    tensor: *const Tensor,
-    flags: Option<u64>,
-    stream: u64,
-    steps: &mut Steps,
-    to: &mut cai_array,
-) -> Result<()> {
+/// tensor's; its strides are written to `steps`. The paths of failures are the names in the tensor.
+/// After a failure `to` has no owner and must not be used.
+pub fn describe(view: View, stream: u64, steps: &mut Steps, to: &mut cai_array) -> Result<()> {
     // For every device, also for host memory, where the stream is not used: 0 is never a stream.
     if stream == 0 {
         return fail!(
@@ -46,29 +35,18 @@ pub unsafe fn describe(
             expected = "CAI_STREAM_NONE if no work is pending, else 1, 2 or a CUstream"
         );
     }
-    // SAFETY: the tensor is live (this function's contract).
-    unsafe {
-        if describe_plain(&*tensor, flags.unwrap_or_default(), stream, steps, to) {
-            return Ok(());
-        }
-        describe_any(&*tensor, flags, stream, steps, to)
+    if describe_plain(view, stream, steps, to) {
+        return Ok(());
     }
+    describe_any(view, stream, steps, to)
 }
 
 /// Fast path of [`describe`] for tensors of whole bytes at an address, with elements: describes and
 /// validates them in one pass. A result of false means nothing: [`describe_any`] decides, and is
 /// the only place where the rules are written down; a test compares both.
-///
-/// # Safety
-/// As for [`describe`]; `stream` is not 0.
 #[inline(always)]
-unsafe fn describe_plain(
-    tensor: &Tensor,
-    flags: u64,
-    stream: u64,
-    steps: &mut Steps,
-    to: &mut cai_array,
-) -> bool {
+fn describe_plain(view: View, stream: u64, steps: &mut Steps, to: &mut cai_array) -> bool {
+    let (tensor, flags) = (&*view, view.flags().unwrap_or_default());
     let plain = flags & !KNOWN_FLAGS == 0
         && tensor.device_type != abi::CAI_DEVICE_UNKNOWN
         && is_addressed(tensor.device_type)
@@ -83,14 +61,10 @@ unsafe fn describe_plain(
     }
     let Some(typestr) = plain_typestr(tensor.dtype.code, tensor.dtype.bits) else { return false };
     let itemsize = i64::from(tensor.dtype.bits / 8);
-    // SAFETY: not NULL here, so it refers to `ndim` extents (this function's contract).
-    let shape = unsafe { read::values(tensor.shape, tensor.ndim as usize) };
-    let (span, strides) = if tensor.strides.is_null() {
-        (dense_span(shape, itemsize), ptr::null())
-    } else {
-        // SAFETY: not NULL here, so it refers to `ndim` strides (this function's contract).
-        let strides = unsafe { read::values(tensor.strides, shape.len()) };
-        (strided_span(shape, strides, itemsize, steps), steps.as_ptr().cast())
+    let Ok((shape, strides)) = view.shape_and_strides() else { return false };
+    let (span, strides) = match strides {
+        None => (dense_span(shape, itemsize), ptr::null()),
+        Some(strides) => (strided_span(shape, strides, itemsize, steps), steps.as_ptr().cast()),
     };
     let Some((lower, upper)) = span else { return false };
     let address = tensor.data as u64;
@@ -137,21 +111,11 @@ fn strided_span(
 }
 
 /// The slow path of [`describe`].
-///
-/// # Safety
-/// As for [`describe`].
 #[cold]
 #[inline(never)]
-unsafe fn describe_any(
-    tensor: &Tensor,
-    flags: Option<u64>,
-    stream: u64,
-    steps: &mut Steps,
-    to: &mut cai_array,
-) -> Result<()> {
-    // SAFETY: the contract is that of this function.
-    unsafe { describe_unchecked(tensor, flags, stream, steps, to) }?;
-    // SAFETY: `to` refers to the tensor's shape, which is live, and to `steps`.
+fn describe_any(view: View, stream: u64, steps: &mut Steps, to: &mut cai_array) -> Result<()> {
+    describe_unchecked(view, stream, steps, to)?;
+    // SAFETY: `to` refers to the shape of the view, which is alive, and to `steps`.
     unsafe { validate::array(to, abi::CAI_CHECK_LAYOUT) }.map_err(named)
 }
 
@@ -168,16 +132,13 @@ fn named(failure: Failure) -> Failure {
 }
 
 /// Describes a tensor without validating the array.
-///
-/// # Safety
-/// As for [`describe`].
-unsafe fn describe_unchecked(
-    tensor: &Tensor,
-    flags: Option<u64>,
+fn describe_unchecked(
+    view: View,
     stream: u64,
     steps: &mut Steps,
     to: &mut cai_array,
 ) -> Result<()> {
+    let (tensor, flags) = (&*view, view.flags());
     let tensor_flags = flags.unwrap_or_default();
     if tensor_flags & !KNOWN_FLAGS != 0 {
         return fail!(
@@ -213,9 +174,7 @@ unsafe fn describe_unchecked(
     else {
         return no_type(dtype, flags);
     };
-    // SAFETY: `shape` refers to `ndim` extents (this function's contract); NULL and the range of
-    // `ndim` are checked there.
-    let shape = unsafe { read::shape(tensor.ndim, tensor.shape) }?;
+    let (shape, strides) = view.shape_and_strides()?;
     let mut is_empty = false;
     for &extent in shape {
         if extent <= 0 {
@@ -224,12 +183,6 @@ unsafe fn describe_unchecked(
             is_empty = true;
         }
     }
-    let strides = if tensor.strides.is_null() {
-        None
-    } else {
-        // SAFETY: not NULL here, so `strides` refers to `ndim` values (this function's contract).
-        Some(unsafe { read::values(tensor.strides, shape.len()) })
-    };
     let strides = match strides {
         Some(strides) if dtype == BIT && dtype_code == abi::CAI_DTYPE_NONE => {
             // Strides of elements are compared as if elements were bytes.
@@ -370,21 +323,28 @@ fn byte_steps(
     Ok(())
 }
 
-/// Gives a borrowed description an owner. One block holds shape and strides, and calls
-/// `destroy(context)` when it is destroyed. On failure the caller keeps `context`.
-///
-/// # Safety
-/// `array` was written by [`describe`]; `context` keeps the data alive until it is passed to
-/// `destroy`.
-pub unsafe fn own(array: cai_array, context: *mut c_void, destroy: Deleter) -> Result<cai_array> {
-    // SAFETY: `describe` validated the array (this function's contract).
-    let (shape, strides) = unsafe { read::shape_and_strides(&array) }?;
-    let shape::Made { owner, shape, strides } = shape::new(context, destroy, shape, strides)?;
-    Ok(cai_array { owner, shape, strides, ..array })
+impl ManagedTensor {
+    /// Makes an array that owns the tensor. One block holds shape and strides, and calls the deleter
+    /// when it is destroyed. A failure returns the tensor.
+    pub fn into_array(self, stream: u64) -> std::result::Result<cai_array, (Failure, Self)> {
+        // After a panic, which is a defect, a caller of the C interface still owns the tensor.
+        let tensor = ManuallyDrop::new(self);
+        let make = || {
+            let (mut steps, mut array) = ([MaybeUninit::uninit(); DIMENSIONS], read::NOTHING);
+            describe(tensor.view()?, stream, &mut steps, &mut array)?;
+            // SAFETY: `describe` has written the array, which refers to the tensor, which is alive,
+            // and to `steps`.
+            let (shape, strides) = unsafe { read::shape_and_strides(&array) }?;
+            let (deleter, context) = tensor.deleter();
+            let shape::Made { owner, shape, strides } =
+                shape::new(context, deleter, shape, strides)?;
+            Ok(cai_array { owner, shape, strides, ..array })
+        };
+        make().map_err(|failure| (failure, ManuallyDrop::into_inner(tensor)))
+    }
 }
 
-/// Makes an array of a versioned tensor and takes the tensor over. On failure the caller keeps the
-/// tensor.
+/// Makes an array of a versioned tensor and takes the tensor over. On failure the caller keeps it.
 ///
 /// # Safety
 /// `tensor` points to a live managed tensor that the caller owns.
@@ -392,16 +352,8 @@ pub unsafe fn from_versioned(
     tensor: *mut DLManagedTensorVersioned,
     stream: u64,
 ) -> Result<cai_array> {
-    // SAFETY: the tensor is live (this function's contract).
-    let (inside, flags) = unsafe { inside_versioned(tensor) }?;
-    // SAFETY: `inside_versioned` has checked that the major version has this member.
-    let deleter = unsafe { (&raw const (*tensor.cast::<Versioned>()).deleter).read() };
-    let (mut steps, mut array) = ([MaybeUninit::uninit(); DIMENSIONS], read::NOTHING);
-    // SAFETY: `inside` is the tensor inside `tensor`, which is live (this function's contract).
-    unsafe { describe(inside, Some(flags), stream, &mut steps, &mut array) }?;
-    // SAFETY: `describe` has written the array; the caller owns the tensor (this function's
-    // contract).
-    unsafe { own(array, tensor.cast(), deleter) }
+    // SAFETY: as this function's contract; given back on failure.
+    unsafe { ManagedTensor::versioned(tensor) }.into_array(stream).map_err(given_back)
 }
 
 /// Makes an array of a tensor without a version.
@@ -409,15 +361,14 @@ pub unsafe fn from_versioned(
 /// # Safety
 /// As for [`from_versioned`].
 pub unsafe fn from_unversioned(tensor: *mut DLManagedTensor, stream: u64) -> Result<cai_array> {
-    let managed = tensor.cast::<Unversioned>();
-    // SAFETY: the tensor is live (this function's contract).
-    let deleter = unsafe { (&raw const (*managed).deleter).read() };
-    let (mut steps, mut array) = ([MaybeUninit::uninit(); DIMENSIONS], read::NOTHING);
-    // SAFETY: the tensor inside `managed`, which is live (this function's contract).
-    unsafe { describe(&raw const (*managed).tensor, None, stream, &mut steps, &mut array) }?;
-    // SAFETY: `describe` has written the array; the caller owns the tensor (this function's
-    // contract).
-    unsafe { own(array, tensor.cast(), deleter) }
+    // SAFETY: as this function's contract; given back on failure.
+    unsafe { ManagedTensor::unversioned(tensor) }.into_array(stream).map_err(given_back)
+}
+
+/// Gives a tensor back to the caller of the C interface, who has its address.
+fn given_back((failure, tensor): (Failure, ManagedTensor)) -> Failure {
+    tensor.into_raw();
+    failure
 }
 
 #[cfg(test)]
@@ -500,12 +451,9 @@ mod tests {
             let [first, second] = &mut steps;
             let (mut fast, mut slow) = (read::NOTHING, read::NOTHING);
             // SAFETY: shape and strides have at least `ndim` values, as constructed above.
-            let (is_plain, described) = unsafe {
-                (
-                    describe_plain(&tensor, flags.unwrap_or_default(), stream, first, &mut fast),
-                    describe_any(&tensor, flags, stream, second, &mut slow),
-                )
-            };
+            let view = unsafe { View::new(&tensor, flags) };
+            let is_plain = describe_plain(view, stream, first, &mut fast);
+            let described = describe_any(view, stream, second, &mut slow);
             if is_plain {
                 prop_assert!(described.is_ok(), "{:?}", described.err().map(|it| it.status()));
                 prop_assert_eq!(shown(&fast), shown(&slow));

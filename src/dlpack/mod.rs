@@ -10,7 +10,9 @@ mod dtype;
 pub mod exchange_table;
 mod export;
 mod import;
+mod managed;
 
 pub use abi::*;
 pub use export::*;
 pub use import::*;
+pub use managed::*;

@@ -115,7 +115,7 @@ pub unsafe extern "C-unwind" fn cai_array_to_dlpack(
         // SAFETY: the header requires of the caller what this function requires.
         let tensor = unsafe { dlpack::to_versioned(&local, flags) }?;
         // SAFETY: not NULL (checked above), and writable as the header requires.
-        unsafe { out.write(tensor) };
+        unsafe { out.write(tensor.into_raw().cast()) };
         Ok(())
     })
 }
@@ -139,7 +139,7 @@ pub unsafe extern "C-unwind" fn cai_array_to_dlpack_unversioned(
         // SAFETY: the header requires of the caller what this function requires.
         let tensor = unsafe { dlpack::to_unversioned(&local, flags) }?;
         // SAFETY: not NULL (checked above), and writable as the header requires.
-        unsafe { out.write(tensor) };
+        unsafe { out.write(tensor.into_raw().cast()) };
         Ok(())
     })
 }

@@ -1,12 +1,11 @@
 //! `__dlpack__` and `__dlpack_device__` of an exported array.
 
-use std::ffi::{CStr, c_void};
 use std::ptr;
 
-use crate::abi::{self, DLManagedTensor, DLManagedTensorVersioned, cai_array};
+use crate::abi::{self, cai_array};
 use crate::copy::HostCopy;
 use crate::device;
-use crate::dlpack;
+use crate::dlpack::{self, ManagedTensor};
 use crate::error::{Failure, Result, fail};
 use crate::python::capi::Object;
 use crate::python::capsules::{UNVERSIONED, VERSIONED};
@@ -51,34 +50,36 @@ pub unsafe extern "C-unwind" fn dlpack_method(
         let versioned = request.versioned(py)?;
         let device = dlpack::device_of(&reading).map_err(|failure| cannot(py, failure))?;
         if request.copies(py, device).map_err(|failure| cannot(py, failure))? {
-            return copy_to_host(py, &reading, device.0, versioned)?.into_object(py);
+            return into_capsule(py, copy_to_host(py, &reading, device.0, versioned)?);
         }
         let mut array = *reading;
         if flags & abi::CAI_EXPORT_HIDE_READONLY != 0 {
             array.flags &= !abi::CAI_ARRAY_READONLY;
         }
         // The conversion comes first, so that a failure orders no stream.
-        let capsule = Capsule::new(&array, versioned).map_err(|failure| cannot(py, failure))?;
+        let tensor = tensor_of(&array, versioned).map_err(|failure| cannot(py, failure))?;
         request.order(py, &array, device.0)?;
-        capsule.into_object(py)
+        into_capsule(py, tensor)
     })
 }
 
 /// Makes a tensor of a copy in host memory. The work that is pending on the array is done then.
-fn copy_to_host(py: Py, array: &cai_array, device_type: i32, versioned: bool) -> Result<Capsule> {
+fn copy_to_host(
+    py: Py,
+    array: &cai_array,
+    device_type: i32,
+    versioned: bool,
+) -> Result<ManagedTensor> {
     // SAFETY: the array was validated when the object was made.
     let copy = unsafe { HostCopy::new(array) }.map_err(|failure| cannot(py, failure))?;
     // The conversion comes first, so that a failure copies nothing.
-    let capsule = Capsule::new(copy.array(), versioned).map_err(|failure| cannot(py, failure))?;
+    let mut tensor = tensor_of(copy.array(), versioned).map_err(|failure| cannot(py, failure))?;
     // Other threads may have to run meanwhile: a function that a stream calls may need the lock.
     // SAFETY: the caller holds a reference to the object, which keeps the array alive.
     py.without_lock(|| unsafe { copy.fill(array, device_type) })
         .map_err(|failure| cannot(py, failure))?;
-    if let Capsule::Versioned(tensor) = capsule {
-        // SAFETY: the tensor is alive, and owned here.
-        unsafe { dlpack::mark_copied(tensor) };
-    }
-    Ok(capsule)
+    tensor.mark_copied();
+    Ok(tensor)
 }
 
 /// The arguments of `__dlpack__`.
@@ -273,50 +274,24 @@ impl DlpackRequest {
     }
 }
 
-/// A tensor before it is in a capsule.
-pub enum Capsule {
-    Versioned(*mut DLManagedTensorVersioned),
-    Unversioned(*mut DLManagedTensor),
-}
-
-impl Drop for Capsule {
-    fn drop(&mut self) {
-        // SAFETY: the tensor was not moved into a capsule, so it is still owned here.
-        unsafe {
-            match *self {
-                Capsule::Versioned(tensor) => dlpack::delete_versioned(tensor),
-                Capsule::Unversioned(tensor) => dlpack::delete_unversioned(tensor),
-            }
-        }
+/// Makes a tensor of an array that was validated.
+fn tensor_of(array: &cai_array, versioned: bool) -> Result<ManagedTensor> {
+    // SAFETY: the array was validated, when its object was made or as that of a copy.
+    unsafe {
+        if versioned { dlpack::to_versioned(array, 0) } else { dlpack::to_unversioned(array, 0) }
     }
 }
 
-impl Capsule {
-    /// Makes a tensor of an array that was validated.
-    fn new(array: &cai_array, versioned: bool) -> Result<Self> {
-        // SAFETY: the array was validated, when its object was made or as that of a copy.
-        unsafe {
-            if versioned {
-                dlpack::to_versioned(array, 0).map(Capsule::Versioned)
-            } else {
-                dlpack::to_unversioned(array, 0).map(Capsule::Unversioned)
-            }
-        }
+fn into_capsule(py: Py, tensor: ManagedTensor) -> Result<*mut Object> {
+    let name = if tensor.is_versioned() { VERSIONED } else { UNVERSIONED };
+    let (_, managed) = tensor.deleter();
+    // SAFETY: the GIL is held, and the tensor is alive.
+    let capsule = unsafe { (py.capi().capsule_new)(managed, name.as_ptr(), Some(capsule_ends)) };
+    if capsule.is_null() {
+        return raised();
     }
-
-    fn into_object(self, py: Py) -> Result<*mut Object> {
-        let (tensor, name): (*mut c_void, &CStr) = match self {
-            Capsule::Versioned(tensor) => (tensor.cast(), VERSIONED),
-            Capsule::Unversioned(tensor) => (tensor.cast(), UNVERSIONED),
-        };
-        // SAFETY: the GIL is held, and the tensor is alive.
-        let capsule = unsafe { (py.capi().capsule_new)(tensor, name.as_ptr(), Some(capsule_ends)) };
-        if capsule.is_null() {
-            return raised();
-        }
-        std::mem::forget(self);
-        Ok(capsule)
-    }
+    tensor.into_raw();
+    Ok(capsule)
 }
 
 /// The destructor of the capsule. A consumer that took the tensor has renamed the capsule.
@@ -330,10 +305,10 @@ unsafe extern "C-unwind" fn capsule_ends(capsule: *mut Object) {
             capi.keeping_exception(|| {
                 if (capi.capsule_is)(capsule, VERSIONED.as_ptr()) != 0 {
                     let tensor = (capi.capsule_pointer)(capsule, VERSIONED.as_ptr());
-                    dlpack::delete_versioned(tensor.cast());
+                    drop(ManagedTensor::versioned(tensor.cast()));
                 } else if (capi.capsule_is)(capsule, UNVERSIONED.as_ptr()) != 0 {
                     let tensor = (capi.capsule_pointer)(capsule, UNVERSIONED.as_ptr());
-                    dlpack::delete_unversioned(tensor.cast());
+                    drop(ManagedTensor::unversioned(tensor.cast()));
                 }
             });
         }

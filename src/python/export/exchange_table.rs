@@ -7,7 +7,7 @@ use crate::abi::{self, DLManagedTensorVersioned, cai_array, cai_error, cai_statu
 use crate::dlpack::exchange_table::SetError;
 use crate::error::{Result, fail};
 use crate::python::capi::Object;
-use crate::python::export::dlpack::{Capsule, DlpackRequest, cannot};
+use crate::python::export::dlpack::{DlpackRequest, cannot};
 use crate::python::export::object::{
     Body, Reading, array_of, body, export, is_ours, not_ours, run_for_python, wrap,
 };
@@ -193,14 +193,10 @@ pub unsafe extern "C-unwind" fn dlpack_from_object(
         // SAFETY: the array was validated when the object was made.
         let tensor =
             unsafe { dlpack::to_versioned(&array, 0) }.map_err(|failure| cannot(py, failure))?;
-        let tensor = Capsule::Versioned(tensor);
         DlpackRequest { stream: None, max_version: None, device: None, copy: None }
             .order(py, &array, device.0)?;
-        if let Capsule::Versioned(tensor) = tensor {
-            // SAFETY: `out` is writable by the contract of the table.
-            unsafe { out.write(tensor) };
-        }
-        std::mem::forget(tensor);
+        // SAFETY: `out` is writable by the contract of the table.
+        unsafe { out.write(tensor.into_raw().cast()) };
         Ok(())
     })
 }
@@ -217,12 +213,10 @@ pub unsafe fn dlpack_to_object(
     code(|py| {
         // SAFETY: the caller gives the tensor away, also on failure, by the contract of the table.
         unsafe {
-            let made = dlpack::inside_versioned(tensor).and_then(|(inside, _)| {
-                let cpu = (*inside).device().0 == abi::CAI_DEVICE_CPU;
-                let stream = if cpu { abi::CAI_STREAM_NONE } else { abi::CAI_STREAM_UNKNOWN };
-                dlpack::from_versioned(tensor, stream)
-            });
-            let array = made.inspect_err(|_| dlpack::delete_versioned(tensor))?;
+            let tensor = dlpack::ManagedTensor::versioned(tensor);
+            let cpu = tensor.view()?.device().0 == abi::CAI_DEVICE_CPU;
+            let stream = if cpu { abi::CAI_STREAM_NONE } else { abi::CAI_STREAM_UNKNOWN };
+            let array = tensor.into_array(stream).map_err(|(failure, _)| failure)?;
             out.write(wrap(py, export_type(py), &array, 0)?.cast());
         }
         Ok(())

@@ -4,7 +4,8 @@ use std::alloc::{Layout, alloc};
 use std::ffi::{CStr, c_void};
 use std::ptr::{self, NonNull};
 
-use crate::abi::{self, DLManagedTensor, DLManagedTensorVersioned, cai_array, cai_owner};
+use crate::abi::{self, DLManagedTensorVersioned, cai_array, cai_owner};
+use crate::dlpack::{self, ManagedTensor};
 use crate::error::{Failure, Result, fail};
 use crate::python::cache::Offer;
 use crate::python::capi::Object;
@@ -13,7 +14,7 @@ use crate::python::import::options::ImportOptions;
 use crate::python::interpreter::{Owned, Py, raised};
 use crate::python::owner::{Description, attach_tensor};
 use crate::sync::{identity, release_in_order};
-use crate::{device, dlpack, driver, owner};
+use crate::{device, driver, owner};
 
 /// Prefixes the field of a failure with the name of the protocol.
 pub fn of(name: &'static str) -> impl Fn(Failure) -> Failure {
@@ -52,16 +53,14 @@ pub fn from_dlpack_table(
     if unsafe { from_object(object.as_ptr().cast(), &raw mut managed) } != 0 || managed.is_null() {
         return failed(py, TABLE, "managed_tensor_from_py_object_no_sync");
     }
-    let tensor = Tensor::Versioned(managed);
     // SAFETY: the table gave the tensor to this function.
-    let (inside, flags) = unsafe { dlpack::inside_versioned(managed) }.map_err(of(TABLE))?;
-    // SAFETY: the table gave the tensor to this function.
-    let (device, has_data) = unsafe { ((*inside).device(), (*inside).has_data()) };
-    if !has_data {
+    let tensor = unsafe { ManagedTensor::versioned(managed) };
+    let view = tensor.view().map_err(of(TABLE))?;
+    let device = view.device();
+    if !view.has_data() {
         // Checked before the device, which means nothing if there is no memory.
         let Description { array, strides, .. } = &mut *to;
-        // SAFETY: as above.
-        unsafe { dlpack::describe(inside, Some(flags), abi::CAI_STREAM_NONE, strides, array) }
+        dlpack::describe(view, abi::CAI_STREAM_NONE, strides, array)
             .map_err(without_memory)
             .map_err(of(TABLE))?;
     }
@@ -81,10 +80,8 @@ pub fn from_dlpack_table(
         None => abi::CAI_STREAM_UNKNOWN,
     };
     let Description { array, strides, .. } = to;
-    // SAFETY: the tensor is alive until it is attached or deleted.
-    unsafe { dlpack::describe(inside, Some(flags), stream, strides, array) }.map_err(of(TABLE))?;
-    tensor.attach(py, array)?;
-    Ok(())
+    dlpack::describe(view, stream, strides, array).map_err(of(TABLE))?;
+    attach(py, array, tensor)
 }
 
 /// Returns true if a producer has a current stream for this device. Page-locked memory belongs to
@@ -94,54 +91,12 @@ fn on_device(device_type: i32) -> bool {
         || (device::is_cuda(device_type) && device_type != abi::CAI_DEVICE_CUDA_HOST)
 }
 
-/// An owned managed tensor: deleted when dropped, unless it was attached.
-enum Tensor {
-    Versioned(*mut DLManagedTensorVersioned),
-    Unversioned(*mut DLManagedTensor),
-}
-
-impl Drop for Tensor {
-    fn drop(&mut self) {
-        // SAFETY: the tensor is owned.
-        unsafe {
-            match *self {
-                Tensor::Versioned(tensor) => dlpack::delete_versioned(tensor),
-                Tensor::Unversioned(tensor) => dlpack::delete_unversioned(tensor),
-            }
-        }
-    }
-}
-
-impl Tensor {
-    /// Returns the tensor inside, and the flags of a versioned one.
-    ///
-    /// # Safety
-    /// The tensor is alive.
-    unsafe fn inside(&self) -> Result<(*const dlpack::Tensor, Option<u64>)> {
-        // SAFETY: the tensor is alive (this function's contract).
-        unsafe {
-            match *self {
-                Tensor::Versioned(tensor) => {
-                    dlpack::inside_versioned(tensor).map(|(inside, flags)| (inside, Some(flags)))
-                }
-                Tensor::Unversioned(tensor) => Ok((dlpack::inside_unversioned(tensor), None)),
-            }
-        }
-    }
-
-    /// Makes it the owner of the array that it describes.
-    fn attach(self, py: Py, array: &mut cai_array) -> Result<()> {
-        // SAFETY: the tensor is owned, and so alive.
-        let (deleter, tensor): (_, *mut c_void) = unsafe {
-            match self {
-                Tensor::Versioned(tensor) => (dlpack::deleter_versioned(tensor), tensor.cast()),
-                Tensor::Unversioned(tensor) => (dlpack::deleter_unversioned(tensor), tensor.cast()),
-            }
-        };
-        attach_tensor(py, array, deleter, tensor)?;
-        std::mem::forget(self);
-        Ok(())
-    }
+/// Makes a tensor the owner of the array that it describes.
+fn attach(py: Py, array: &mut cai_array, tensor: ManagedTensor) -> Result<()> {
+    let (deleter, managed) = tensor.deleter();
+    attach_tensor(py, array, deleter, managed)?;
+    tensor.into_raw();
+    Ok(())
 }
 
 /// Fails after a function of DLPack's table failed, which sets an exception.
@@ -253,10 +208,10 @@ pub fn from_dlpack(
         }
     };
     let (versioned, unversioned) = (pointer(c"dltensor_versioned"), pointer(c"dltensor"));
-    let (tensor, used) = if !versioned.is_null() {
-        (Tensor::Versioned(versioned.cast()), c"used_dltensor_versioned")
+    let used = if !versioned.is_null() {
+        c"used_dltensor_versioned"
     } else if !unversioned.is_null() {
-        (Tensor::Unversioned(unversioned.cast()), c"used_dltensor")
+        c"used_dltensor"
     } else {
         let is_used = [c"used_dltensor_versioned", c"used_dltensor"]
             .into_iter()
@@ -276,20 +231,25 @@ pub fn from_dlpack(
             expected = "a capsule named dltensor_versioned or dltensor"
         );
     };
-    // After the renaming, the tensor is owned here, and no other consumer takes it.
     // SAFETY: the GIL is held; a capsule, and a constant name.
     if unsafe { (capi.capsule_rename)(capsule.get(), used.as_ptr()) } != 0 {
-        std::mem::forget(tensor);
         return raised();
     }
-    // SAFETY: the tensor was taken from its capsule above.
-    let (inside, flags) = unsafe { tensor.inside() }.map_err(of(NAME))?;
+    // SAFETY: after the renaming, no other consumer takes the tensor out of the capsule. The name
+    // of the capsule stated the type of the structure.
+    let tensor = unsafe {
+        if versioned.is_null() {
+            ManagedTensor::unversioned(unversioned.cast())
+        } else {
+            ManagedTensor::versioned(versioned.cast())
+        }
+    };
     let Description { array, strides, .. } = to;
-    // SAFETY: the tensor is alive until it is attached or deleted.
-    unsafe { dlpack::describe(inside, flags, stream, strides, array) }
-        .map_err(without_memory)
+    tensor
+        .view()
+        .and_then(|view| dlpack::describe(view, stream, strides, array).map_err(without_memory))
         .map_err(of(NAME))?;
-    tensor.attach(py, array)?;
+    attach(py, array, tensor)?;
     if stream < abi::CAI_STREAM_UNKNOWN {
         // Identified before the release refers to it, so that the reuse of a handle for another
         // stream is noticed, and a release by another thread.
