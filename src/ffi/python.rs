@@ -69,21 +69,21 @@ pub unsafe extern "C-unwind" fn cai_array_from_python(
     out: *mut cai_array,
     error: *mut cai_error,
 ) -> cai_status {
-    let ready = Py::ready();
-    // SAFETY: the header requires of the caller what this function requires.
-    if ready.is_some_and(|py| unsafe { python::share_own(py, object, options, out) }) {
-        return abi::CAI_OK;
-    }
-    let mut raises = true;
-    with_exception(error, &mut raises, |raises| {
-        let Some(object) = NonNull::new(object) else { return Err(Failure::null("object")) };
-        // SAFETY: the header requires of the caller what these functions require.
-        unsafe {
-            import_with(options, out, raises, |options, to| {
-                let py = ready.map_or_else(Py::here, Ok)?;
-                python::import(py, object, options, to)
-            })
+    Py::with_ready(|ready| {
+        // SAFETY: the header requires of the caller what this function requires.
+        if ready.is_some_and(|py| unsafe { python::share_own(py, object, options, out) }) {
+            return abi::CAI_OK;
         }
+        let mut raises = true;
+        with_exception(error, &mut raises, |raises| {
+            let Some(object) = NonNull::new(object) else { return Err(Failure::null("object")) };
+            // SAFETY: the header requires of the caller what these functions require.
+            unsafe {
+                import_with(options, out, raises, |options, to| {
+                    Py::with_known(ready, |py| python::import(py, object, options, to))
+                })
+            }
+        })
     })
 }
 
@@ -121,7 +121,7 @@ pub unsafe extern "C-unwind" fn cai_array_from_python_dict(
         // SAFETY: the header requires of the caller what this function requires.
         unsafe {
             import_with(options, out, raises, |options, to| {
-                python::import_dictionary(dictionary, owner, options, to)
+                Py::with(|py| python::import_dictionary(py, dictionary, owner, options, to))
             })
         }
     })
@@ -172,17 +172,16 @@ pub unsafe extern "C-unwind" fn cai_array_to_python(
         let array = unsafe { read::view(array, &mut scratch) }?;
         // SAFETY: NULL, or a structure of the size that it states, by the caller's contract.
         let flags = unsafe { python::export_flags(options) }?;
-        let py = ready.map_or_else(Py::here, Ok)?;
         // SAFETY: what the array points to is readable by the caller's contract.
-        let object = unsafe { python::export(py, array, flags) }?;
+        let object = Py::with_known(ready, |py| unsafe { python::export(py, array, flags) })?;
         // SAFETY: `given` found that it is not NULL; writable by the caller's contract.
         unsafe { out.write(object) };
         Ok(())
     };
-    match Py::ready_to_export() {
+    Py::with_ready(|ready| match ready.filter(|py| py.has_exported()) {
         Some(py) => with_local_exception(error, || export(Some(py))),
         None => with_exception(error, &mut true, |_| export(None)),
-    }
+    })
 }
 
 /// Returns the CUDA stream of a Python object: of cuda.core, PyTorch, CuPy, Numba, of any other
@@ -234,16 +233,17 @@ pub unsafe extern "C-unwind" fn cai_stream_from_python(
             );
         }
         let accepted = Accepted { none, zero: flags & abi::CAI_IMPORT_ALLOW_STREAM_ZERO != 0 };
-        let py = Py::here()?;
-        // SAFETY: the header requires a live object.
-        let stream = unsafe { python::stream::of_object(py, object, accepted) }?;
-        if !out_device.is_null() {
-            // SAFETY: the header requires a live object, and that this is NULL or writable.
-            unsafe { out_device.write(python::stream::device_of(py, object)?) };
-        }
-        // SAFETY: not NULL (checked above), and writable as the header requires.
-        unsafe { out.write(stream) };
-        Ok(())
+        Py::with(|py| {
+            // SAFETY: the header requires a live object.
+            let stream = unsafe { python::stream::of_object(py, object, accepted) }?;
+            if !out_device.is_null() {
+                // SAFETY: the header requires a live object, and that this is NULL or writable.
+                unsafe { out_device.write(python::stream::device_of(py, object)?) };
+            }
+            // SAFETY: not NULL (checked above), and writable as the header requires.
+            unsafe { out.write(stream) };
+            Ok(())
+        })
     })
 }
 
@@ -271,7 +271,7 @@ pub unsafe extern "C-unwind" fn cai_python_view(
 ) -> cai_status {
     with_exception(error, &mut true, |_| {
         given(out, "out")?;
-        let function = python::view_function(Py::here()?)?;
+        let function = Py::with(python::view_function)?;
         // SAFETY: not NULL (checked above), and writable as the header requires.
         unsafe { out.write(function) };
         Ok(())
@@ -325,7 +325,7 @@ pub unsafe extern "C-unwind" fn cai_python_publish(
         given(table, "table")?;
         // SAFETY: neither is NULL (checked above). The header requires a live type and a constant
         // table.
-        unsafe { python::publish(r#type, table) }
+        Py::with(|py| unsafe { python::publish(py, r#type, table) })
     })
 }
 

@@ -1,55 +1,25 @@
 //! Conversions between Python objects and native values.
 
-use std::ffi::c_char;
 use std::ptr::{self, NonNull};
 
 use crate::error::{Result, Shown, Text, fail};
 use crate::python::cache::Version;
 use crate::python::capi::Object;
-use crate::python::interpreter::{Owned, Py, raised};
+use crate::python::py::{Name, Obj, Owned, Py, raised};
 
-impl Py {
-    /// Clears an AttributeError. Fails if another exception is set.
-    fn no_attribute(self) -> Result<()> {
-        // SAFETY: the GIL is held.
-        unsafe {
-            if (self.capi().error_matches)(*self.capi().attribute_error) == 0 {
-                return raised();
-            }
-            (self.capi().error_clear)();
-        }
-        Ok(())
-    }
-
+impl<'py> Py<'py> {
     /// Returns an attribute, or `None` after an AttributeError. Other exceptions stay set.
     #[inline(never)]
-    pub fn attribute(self, object: *mut Object, name: *mut Object) -> Result<Option<Owned>> {
+    pub fn attribute(self, object: *mut Object, name: Name) -> Result<Option<Owned<'py>>> {
         self.attribute_inlined(object, name)
     }
 
     /// As [`Py::attribute`], for the path that most imports take.
     #[inline(always)]
-    pub fn attribute_inlined(
-        self,
-        object: *mut Object,
-        name: *mut Object,
-    ) -> Result<Option<Owned>> {
-        let capi = self.capi();
-        if let Some(get) = capi.optional_attr.or(capi.optional_attr_before) {
-            let mut found = ptr::null_mut();
-            // SAFETY: the GIL is held; both objects are alive.
-            let answer = unsafe { get(object, name, &raw mut found) };
-            return match NonNull::new(found) {
-                Some(object) => Ok(Some(Owned { object, py: self })),
-                None if answer < 0 => raised(),
-                None => Ok(None),
-            };
-        }
-        // SAFETY: the GIL is held; both objects are alive.
-        match NonNull::new(unsafe { (capi.get_attr)(object, name) }) {
-            Some(object) => Ok(Some(Owned { object, py: self })),
-            None => self.no_attribute().map(|()| None),
-        }
+    pub fn attribute_inlined(self, object: *mut Object, name: Name) -> Result<Option<Owned<'py>>> {
+        let Some(object) = NonNull::new(object) else { return Ok(None) };
+        // SAFETY: the GIL is held; the object is alive.
+        unsafe { Obj::new(object) }.optional_attr_inlined(self, name)
     }
 
     /// Returns the characters of a string object, which must stay alive, or `None` if they are not
@@ -66,14 +36,6 @@ impl Py {
             }
             Some(std::slice::from_raw_parts(text.cast(), length as usize))
         }
-    }
-
-    /// Makes a string.
-    pub fn string(self, text: &[u8]) -> Result<Owned> {
-        // SAFETY: the GIL is held, and the text has this length.
-        Owned::new(self, unsafe {
-            (self.capi().str_from)(text.as_ptr().cast::<c_char>(), text.len() as isize)
-        })
     }
 
     /// Returns true for an object of this type or of one derived from it.
@@ -117,17 +79,17 @@ impl Py {
     pub fn own_attribute(
         self,
         r#type: *mut Object,
-        name: *mut Object,
-    ) -> Result<(Option<Owned>, bool)> {
+        name: Name,
+    ) -> Result<(Option<Owned<'py>>, bool)> {
         let capi = self.capi();
         if let Some(lookup) = capi.type_lookup_ref {
             // SAFETY: the GIL is held; both objects are alive.
-            let found = NonNull::new(unsafe { lookup(r#type, name) });
+            let found = NonNull::new(unsafe { lookup(r#type, name.as_ptr()) });
             return Ok((found.map(|object| Owned { object, py: self }), true));
         }
         if let Some(lookup) = capi.type_lookup {
             // SAFETY: the GIL is held; both objects are alive. The result belongs to the type.
-            let found = NonNull::new(unsafe { lookup(r#type, name) });
+            let found = NonNull::new(unsafe { lookup(r#type, name.as_ptr()) });
             return Ok((found.map(|object| Owned::share(self, object)), true));
         }
         match (capi.type_dict, capi.dict_get_ref) {
@@ -141,7 +103,7 @@ impl Py {
                     let members = Owned::new(self, unsafe { dict(base) })?;
                     let mut found = ptr::null_mut();
                     // SAFETY: the GIL is held; a dictionary, a string and a place for the result.
-                    if unsafe { get(members.get(), name, &raw mut found) } < 0 {
+                    if unsafe { get(members.get(), name.as_ptr(), &raw mut found) } < 0 {
                         return raised();
                     }
                     if let Some(object) = NonNull::new(found) {
@@ -156,19 +118,20 @@ impl Py {
 
     /// Returns a type and its bases in the order of look-ups. A metaclass may have another idea of
     /// `__mro__`, so the descriptor of `type` is called.
-    fn bases(self, r#type: *mut Object) -> Result<Owned> {
+    fn bases(self, r#type: *mut Object) -> Result<Owned<'py>> {
         let capi = self.capi();
         if self.type_of(r#type) == capi.type_type {
             // SAFETY: the GIL is held; a live type, which has the attribute.
-            return Owned::new(self, unsafe { (capi.get_attr)(r#type, self.names.mro) });
+            return Owned::new(self, unsafe { (capi.get_attr)(r#type, self.names.mro.as_ptr()) });
         }
         let Some(dict) = capi.type_dict else { return raised() };
         // SAFETY: the GIL is held throughout; `type` always has the attribute, and a tuple takes
         // over the reference to its item.
         unsafe {
             let members = Owned::new(self, dict(capi.type_type))?;
-            let descriptor = Owned::new(self, (capi.get_item)(members.get(), self.names.mro))?;
-            let get = Owned::new(self, (capi.get_attr)(descriptor.get(), self.names.get))?;
+            let descriptor =
+                Owned::new(self, (capi.get_item)(members.get(), self.names.mro.as_ptr()))?;
+            let get = Owned::new(self, (capi.get_attr)(descriptor.get(), self.names.get.as_ptr()))?;
             let arguments = Owned::new(self, (capi.tuple_new)(1))?;
             (capi.incref)(r#type);
             (capi.tuple_set)(arguments.get(), 0, r#type);
@@ -176,28 +139,16 @@ impl Py {
         }
     }
 
-    /// Clears the exception that is set.
-    pub fn clear(self) {
-        // SAFETY: the GIL is held.
-        unsafe { (self.capi().error_clear)() };
-    }
-
-    /// Returns true if an exception is set.
-    pub fn has_exception(self) -> bool {
-        // SAFETY: the GIL is held.
-        !unsafe { (self.capi().error_occurred)() }.is_null()
-    }
-
     /// Returns an attribute of an object's type. The lookup may run code that gives the object
     /// another type, so a reference to this one is held meanwhile.
-    pub fn type_attribute(self, object: *mut Object, name: *mut Object) -> Result<Option<Owned>> {
+    pub fn type_attribute(self, object: *mut Object, name: Name) -> Result<Option<Owned<'py>>> {
         let Some(r#type) = NonNull::new(self.type_of(object)) else { return Ok(None) };
         let r#type = Owned::share(self, r#type);
         self.attribute(r#type.get(), name)
     }
 
     /// Returns true if an object's type, or one that it derives from, has an attribute.
-    pub fn type_has(self, object: *mut Object, name: *mut Object) -> Result<bool> {
+    pub fn type_has(self, object: *mut Object, name: Name) -> Result<bool> {
         let Some(lookup) = self.capi().type_lookup else {
             return self.type_attribute(object, name).map(|found| found.is_some());
         };
@@ -205,7 +156,7 @@ impl Py {
         // Comparing names may run code that gives the object another type.
         let r#type = Owned::share(self, r#type);
         // SAFETY: the GIL is held; both objects are alive. The result is borrowed, and not used.
-        Ok(!unsafe { lookup(r#type.get(), name) }.is_null())
+        Ok(!unsafe { lookup(r#type.get(), name.as_ptr()) }.is_null())
     }
 
     /// Returns the name of an object's type, for messages.
@@ -225,7 +176,7 @@ impl Py {
 
     /// Returns a string from the cache, or makes and caches it: for the few typestrs that arrays
     /// have.
-    pub fn typestr(self, text: &[u8]) -> Result<Owned> {
+    pub fn typestr(self, text: &[u8]) -> Result<Owned<'py>> {
         // SAFETY: the GIL is held.
         if let Some(known) = unsafe { self.texts.get(self.capi(), text) } {
             return Ok(Owned::share(self, known));
@@ -342,7 +293,7 @@ pub fn size(py: Py, sequence: *mut Object) -> Result<usize> {
 }
 
 /// Returns an item of a sequence. May run Python code.
-pub fn item(py: Py, sequence: *mut Object, index: usize) -> Result<Owned> {
+pub fn item<'py>(py: Py<'py>, sequence: *mut Object, index: usize) -> Result<Owned<'py>> {
     // SAFETY: the GIL is held.
     Owned::new(py, unsafe { (py.capi().sequence_item)(sequence, index as isize) })
 }
@@ -369,7 +320,7 @@ pub fn shown(py: Py, object: *mut Object) -> Text<64> {
 }
 
 /// Makes a tuple of two integers.
-pub fn pair(py: Py, first: i64, second: i64) -> Result<Owned> {
+pub fn pair<'py>(py: Py<'py>, first: i64, second: i64) -> Result<Owned<'py>> {
     let capi = py.capi();
     // SAFETY: the GIL is held. `tuple_set` takes over the reference to the item.
     unsafe {
@@ -431,12 +382,12 @@ pub fn two_integers(py: Py, tuple: &Owned, name: &'static str) -> Result<(i64, i
     Ok((item(0)?, item(1)?))
 }
 
-pub fn none(py: Py) -> Owned {
+pub fn none<'py>(py: Py<'py>) -> Owned<'py> {
     shared(py, py.capi().none)
 }
 
 /// Adds a reference to an immortal object.
-pub fn shared(py: Py, constant: *mut Object) -> Owned {
+pub fn shared<'py>(py: Py<'py>, constant: *mut Object) -> Owned<'py> {
     match ptr::NonNull::new(constant) {
         Some(object) => Owned::share(py, object),
         // `capi` found it at start.
@@ -444,17 +395,17 @@ pub fn shared(py: Py, constant: *mut Object) -> Owned {
     }
 }
 
-pub fn integer(py: Py, value: i64) -> Result<Owned> {
+pub fn integer<'py>(py: Py<'py>, value: i64) -> Result<Owned<'py>> {
     // SAFETY: the GIL is held.
     Owned::new(py, unsafe { (py.capi().long_from_signed)(value) })
 }
 
-pub fn unsigned(py: Py, value: u64) -> Result<Owned> {
+pub fn unsigned<'py>(py: Py<'py>, value: u64) -> Result<Owned<'py>> {
     // SAFETY: the GIL is held.
     Owned::new(py, unsafe { (py.capi().long_from_unsigned)(value) })
 }
 
-pub fn tuple<const N: usize>(py: Py, items: [Owned; N]) -> Result<Owned> {
+pub fn tuple<'py, const N: usize>(py: Py<'py>, items: [Owned<'py>; N]) -> Result<Owned<'py>> {
     let capi = py.capi();
     // SAFETY: the GIL is held. `tuple_set` takes over the reference to the item.
     unsafe {

@@ -3,19 +3,17 @@
 //! The state is leaked when the interpreter ends: its objects are gone, and arrays may outlive it.
 
 use std::ffi::{c_int, c_void};
-use std::marker::PhantomData;
-use std::ops::Deref;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 
-use crate::abi;
-use crate::error::{Failure, Result, failure};
+use crate::error::{Failure, Result};
 use crate::memory;
 use crate::observer;
 use crate::python::at_exit;
 use crate::python::cache::Types;
 use crate::python::capi::{self, Capi, METH_NOARGS, MethodDef, Object};
 use crate::python::names::Names;
+use crate::python::py::Py;
 use crate::python::texts::Texts;
 use crate::unwind;
 
@@ -59,7 +57,7 @@ pub struct Waiting {
     pub next: *mut Waiting,
     pub held: Held,
     /// Frees the memory that contains this.
-    pub free: unsafe fn(Py, *mut Waiting),
+    pub free: unsafe fn(Py<'_>, *mut Waiting),
 }
 
 /// What is released with the GIL held.
@@ -136,107 +134,7 @@ unsafe impl Sync for Interpreter {}
 
 static INTERPRETERS: AtomicPtr<Interpreter> = AtomicPtr::new(ptr::null_mut());
 
-/// The proof that the calling thread holds an interpreter's GIL (in a free-threaded build: is
-/// attached to it).
-#[derive(Clone, Copy)]
-pub struct Py {
-    pub interpreter: &'static Interpreter,
-    /// Makes it neither `Send` nor `Sync`.
-    pub thread: PhantomData<*mut ()>,
-}
-
-impl Deref for Py {
-    type Target = Interpreter;
-
-    #[inline(always)]
-    fn deref(&self) -> &Interpreter {
-        self.interpreter
-    }
-}
-
-impl Py {
-    /// Returns the interpreter that this thread is in.
-    #[inline(never)]
-    pub fn here() -> Result<Py> {
-        let capi = capi::capi()?;
-        if !capi.is_attached() {
-            return Err(capi::not_attached());
-        }
-        // SAFETY: the thread is attached, as checked above.
-        unsafe { Self::attached(capi) }
-    }
-
-    /// Returns the interpreter that this thread is in, if it was used before and nothing waits for
-    /// its release: no code of Python runs then.
-    #[inline(always)]
-    pub fn ready() -> Option<Py> {
-        let capi = capi::found()?;
-        if !capi.is_attached() {
-            return None;
-        }
-        // SAFETY: the thread is attached, as checked above.
-        let interpreter = unsafe { current(capi) }?;
-        interpreter
-            .waiting
-            .load(Ordering::Relaxed)
-            .is_null()
-            .then_some(Py { interpreter, thread: PhantomData })
-    }
-
-    /// The same if objects were exported before. Then the next export runs no code of Python
-    /// either: it allocates an object that the garbage collector does not know.
-    #[inline(always)]
-    pub fn ready_to_export() -> Option<Py> {
-        Self::ready().filter(|py| !py.exports.load(Ordering::Relaxed).is_null())
-    }
-
-    /// Returns the interpreter that this thread is in.
-    ///
-    /// # Safety
-    /// The calling thread is attached.
-    #[inline]
-    unsafe fn attached(capi: &'static Capi) -> Result<Py> {
-        // SAFETY: the thread is attached (this function's contract).
-        match unsafe { current(capi) } {
-            Some(interpreter) => {
-                let py = Py { interpreter, thread: PhantomData };
-                if !interpreter.waiting.load(Ordering::Relaxed).is_null() {
-                    py.release_waiting();
-                }
-                Ok(py)
-            }
-            // SAFETY: the thread is attached (this function's contract).
-            None => unsafe { make(capi) },
-        }
-    }
-
-    /// Returns CPython's functions.
-    #[inline(always)]
-    pub fn capi(&self) -> &'static Capi {
-        self.interpreter.capi
-    }
-
-    /// Returns the interpreter, to compare.
-    pub fn interpreter(&self) -> &'static Interpreter {
-        self.interpreter
-    }
-
-    /// Runs `body` without the GIL, which other threads may hold meanwhile. `body` must not use
-    /// Python: it has no [`Py`] that would allow it to.
-    pub fn without_lock<T>(self, body: impl FnOnce() -> T) -> T {
-        /// Takes the GIL again when dropped.
-        struct Saved(&'static Capi, *mut c_void);
-        impl Drop for Saved {
-            fn drop(&mut self) {
-                // SAFETY: the state that `save_thread` returned to this thread.
-                unsafe { (self.0.restore_thread)(self.1) };
-            }
-        }
-        // SAFETY: the GIL is held.
-        let _saved = Saved(self.capi(), unsafe { (self.capi().save_thread)() });
-        body()
-    }
-
+impl Py<'_> {
     /// Releases what other threads left.
     #[cold]
     #[inline(never)]
@@ -246,7 +144,7 @@ impl Py {
         if self.is_releasing.swap(true, Ordering::Relaxed) {
             return;
         }
-        let _releasing = Releasing(self.interpreter);
+        let _releasing = Releasing(self.interpreter());
         loop {
             // Acquire: pairs with the Release in `push`.
             let mut waiting = self.waiting.swap(ptr::null_mut(), Ordering::Acquire);
@@ -276,22 +174,7 @@ impl Py {
             unsafe { finish(held.context) };
         }
     }
-
-    /// Releases a reference, which may be NULL. Runs the object's finalizer.
-    #[inline]
-    pub fn release(self, object: *mut Object) {
-        if !object.is_null() {
-            let decref = self.decref.load(Ordering::Relaxed);
-            // SAFETY: only functions of this type are stored there.
-            let decref = unsafe { std::mem::transmute::<*mut c_void, Decref>(decref) };
-            // SAFETY: the GIL is held, except in a thread that CPython ends because the interpreter
-            // does: then `decref` has been replaced. The caller held the reference.
-            unsafe { decref(object) };
-        }
-    }
 }
-
-type Decref = unsafe extern "C-unwind" fn(*mut Object);
 
 /// The objects that wait are being released while this exists.
 struct Releasing(&'static Interpreter);
@@ -320,6 +203,24 @@ unsafe extern "C-unwind" fn at_interpreter_exit(_: *mut Object, _: *mut Object) 
     // SAFETY: as above; `None` always exists.
     unsafe { (capi.incref)(capi.none) };
     capi.none
+}
+
+/// Returns the interpreter that the calling thread is in, which is made at its first use, and
+/// releases what other threads left.
+///
+/// # Safety
+/// The calling thread is attached during `'py`.
+#[inline]
+pub unsafe fn attached<'py>(capi: &'static Capi) -> Result<Py<'py>> {
+    // SAFETY: the thread is attached (this function's contract).
+    unsafe {
+        let Some(interpreter) = current(capi) else { return Ok(Py::attached_to(make(capi)?)) };
+        let py = Py::attached_to(interpreter);
+        if !interpreter.waiting.load(Ordering::Relaxed).is_null() {
+            py.release_waiting();
+        }
+        Ok(py)
+    }
 }
 
 /// Returns the interpreter that the calling thread is in, if it was used before.
@@ -358,7 +259,7 @@ pub fn known(id: i64) -> Option<&'static Interpreter> {
 /// The calling thread is attached.
 #[cold]
 #[inline(never)]
-unsafe fn make(capi: &'static Capi) -> Result<Py> {
+unsafe fn make(capi: &'static Capi) -> Result<&'static Interpreter> {
     // SAFETY: the thread is attached (this function's contract).
     let (state, names) = unsafe { ((capi.interpreter)(), Names::new(capi)) };
     // SAFETY: the thread is attached (this function's contract).
@@ -398,7 +299,7 @@ unsafe fn make(capi: &'static Capi) -> Result<Py> {
         // Nothing is added after this look, or the exchange below fails: all places but the first
         // are added where `place` is.
         if let Some(known) = known(id) {
-            return Ok(Py { interpreter: known, thread: PhantomData });
+            return Ok(known);
         }
         made.next = AtomicPtr::new(next);
         let new = Box::into_raw(made);
@@ -424,7 +325,7 @@ unsafe fn make(capi: &'static Capi) -> Result<Py> {
             (capi.error_restore)(kind, value, trace);
         }
     }
-    Ok(Py { interpreter, thread: PhantomData })
+    Ok(interpreter)
 }
 
 /// From this version on, CPython suspends a thread that it would have ended before.
@@ -473,7 +374,8 @@ pub unsafe fn release_from_anywhere(interpreter: &'static Interpreter, waiting: 
     {
         // SAFETY: nothing else uses it (this function's contract).
         let Waiting { held, free, .. } = unsafe { waiting.read() };
-        let py = Py { interpreter, thread: PhantomData };
+        // SAFETY: the thread is attached to it, as checked above.
+        let py = unsafe { Py::attached_to(interpreter) };
         // SAFETY: `waiting` was read, and nothing else uses its memory (this function's contract).
         unsafe { free(py, waiting) };
         py.release_held(held);
@@ -520,71 +422,9 @@ unsafe extern "C-unwind" fn called_back(interpreter: *mut c_void) -> c_int {
     // SAFETY: the thread is attached, because CPython calls this function.
     let here = unsafe { current(interpreter.capi) };
     if here.is_some_and(|here| ptr::eq(here, interpreter)) {
-        let run = || Py { interpreter, thread: PhantomData }.release_waiting();
-        let _ = unwind::catch(run);
+        // SAFETY: the thread is attached to it, as checked above.
+        let py = unsafe { Py::attached_to(interpreter) };
+        let _ = unwind::catch(|| py.release_waiting());
     }
     0
-}
-
-/// A reference to an object, released when dropped.
-pub struct Owned {
-    pub object: NonNull<Object>,
-    pub py: Py,
-}
-
-impl Drop for Owned {
-    #[inline]
-    fn drop(&mut self) {
-        self.py.release(self.object.as_ptr());
-    }
-}
-
-impl Owned {
-    /// Takes over the result of a function of CPython: NULL means that an exception is set.
-    #[inline]
-    pub fn new(py: Py, object: *mut Object) -> Result<Self> {
-        match NonNull::new(object) {
-            Some(object) => Ok(Owned { object, py }),
-            None => raised(),
-        }
-    }
-
-    /// Adds a reference to an object.
-    #[inline]
-    pub fn share(py: Py, object: NonNull<Object>) -> Self {
-        // SAFETY: the GIL is held; the object is alive.
-        unsafe { (py.capi().incref)(object.as_ptr()) };
-        Owned { object, py }
-    }
-
-    /// Returns the object.
-    #[inline]
-    pub fn get(&self) -> *mut Object {
-        self.object.as_ptr()
-    }
-
-    /// Gives the reference to the caller.
-    #[inline]
-    pub fn into_raw(self) -> *mut Object {
-        let object = self.object.as_ptr();
-        std::mem::forget(self);
-        object
-    }
-}
-
-/// Fails because an exception is set.
-pub fn raised<T>() -> Result<T> {
-    Err(python_exception())
-}
-
-/// The failure of a function of Python that raised an exception, which is set.
-#[cold]
-#[inline(never)]
-pub fn python_exception() -> Failure {
-    failure!(
-        abi::CAI_ERR_PYTHON_EXCEPTION,
-        "python",
-        found = "an exception, which is set",
-        expected = "no exception"
-    )
 }

@@ -18,6 +18,7 @@ mod interpreter;
 mod names;
 mod offers;
 mod owner;
+mod py;
 pub mod stream;
 mod texts;
 mod view;
@@ -29,8 +30,8 @@ pub use import::{import, import_dictionary, share_own};
 pub use owner::Description;
 pub use view::function as view_function;
 
-pub use interpreter::Py;
-use interpreter::{Owned, raised};
+pub use py::Py;
+use py::{Owned, raised};
 
 use crate::abi::{_object, cai_exchange_api};
 use crate::error::{Result, fail};
@@ -39,8 +40,7 @@ use crate::error::{Result, fail};
 ///
 /// # Safety
 /// `r#type` is a live object, `table` constant for the life of the process.
-pub unsafe fn publish(r#type: *mut _object, table: *const cai_exchange_api) -> Result<()> {
-    let py = Py::here()?;
+pub unsafe fn publish(py: Py, r#type: *mut _object, table: *const cai_exchange_api) -> Result<()> {
     // SAFETY: the table is constant (this function's contract).
     unsafe { offers::check_table(table) }?;
     let capi = py.capi();
@@ -56,7 +56,7 @@ pub unsafe fn publish(r#type: *mut _object, table: *const cai_exchange_api) -> R
     unsafe {
         let name = capsules::EXCHANGE_CAPSULE.as_ptr();
         let capsule = Owned::new(py, (capi.capsule_new)(table.cast_mut().cast(), name, None))?;
-        if (capi.set_attr)(r#type, py.names.exchange, capsule.get()) != 0 {
+        if (capi.set_attr)(r#type, py.names.exchange.as_ptr(), capsule.get()) != 0 {
             return raised();
         }
     }

@@ -1,16 +1,17 @@
 //! Attribute names and dictionary keys as interned Python strings.
 
 use std::mem::offset_of;
-use std::ptr::{self, NonNull};
+use std::ptr;
 
 use crate::python::capi::{Capi, Object};
+use crate::python::py::Name;
 
 macro_rules! names {
     ($($field:ident = $text:literal;)*) => {
         /// Names as interned Python strings, so that most comparisons are of pointers.
         #[allow(missing_docs)]
         #[repr(C)]
-        pub struct Names { $(pub $field: *mut Object,)* }
+        pub struct Names { $(pub $field: Name,)* }
 
         impl Names {
             /// Interns the names.
@@ -18,13 +19,9 @@ macro_rules! names {
             /// # Safety
             /// The GIL is held.
             pub unsafe fn new(capi: &Capi) -> Option<Self> {
-                // SAFETY: the GIL is held; the texts are terminated. A few strings leak if there is
-                // no memory.
-                unsafe {
-                    Some(Names {
-                        $($field: NonNull::new((capi.str_intern)($text.as_ptr()))?.as_ptr(),)*
-                    })
-                }
+                // A few strings leak if there is no memory.
+                // SAFETY: the GIL is held (this function's contract).
+                unsafe { Some(Names { $($field: Name::new(capi, $text)?,)* }) }
             }
         }
     };
@@ -35,7 +32,7 @@ impl Names {
     #[inline(always)]
     pub fn keys(&self) -> &[*mut Object; KEYS] {
         const { assert!(offset_of!(Names, syclobj) == (KEYS - 1) * size_of::<*mut Object>()) };
-        // SAFETY: the members are pointers in the order of the declaration, and at least as many.
+        // SAFETY: the members are addresses in the order of the declaration, and at least as many.
         unsafe { &*ptr::from_ref(self).cast() }
     }
 }

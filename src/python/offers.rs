@@ -14,7 +14,7 @@ use crate::error::{Result, fail};
 use crate::python::cache::{FromObject, GradGetter, Offer, Version};
 use crate::python::capi::{GetSetDef, Object};
 use crate::python::capsules::{DLPACK_CAPSULE, EXCHANGE_CAPSULE};
-use crate::python::interpreter::{Owned, Py};
+use crate::python::py::{Owned, Py};
 use crate::read::sizes;
 
 /// Returns what an object's type offers.
@@ -143,7 +143,7 @@ fn getter(py: Py, r#type: *mut Object, descriptor: &Owned) -> Result<GradGetter>
     let found = unsafe {
         descriptor.get().cast::<u8>().add(head).cast::<GetSetDescriptor>().read_unaligned()
     };
-    if found.name != name || found.definition.is_null() {
+    if found.name != name.as_ptr() || found.definition.is_null() {
         return Ok(None);
     }
     // SAFETY: the name, which is interned, is where it was expected, so the rest is as well: the
@@ -155,7 +155,7 @@ fn getter(py: Py, r#type: *mut Object, descriptor: &Owned) -> Result<GradGetter>
 
 /// Returns the pointer in a capsule of this name, or in the first one of a tuple: a type that
 /// serves two data ABIs has one for each. Other values are ignored.
-fn capsule(py: Py, value: Option<Owned>, name: &CStr) -> *const c_void {
+fn capsule<'py>(py: Py<'py>, value: Option<Owned<'py>>, name: &CStr) -> *const c_void {
     let Some(value) = value else { return ptr::null() };
     let capi = py.capi();
     let pointer = |object: *mut Object| {
@@ -179,7 +179,7 @@ fn capsule(py: Py, value: Option<Owned>, name: &CStr) -> *const c_void {
         .map_or(ptr::null(), |found| found.as_ptr())
 }
 
-fn exchange(py: Py, value: Option<Owned>) -> Result<Option<FromObject>> {
+fn exchange<'py>(py: Py<'py>, value: Option<Owned<'py>>) -> Result<Option<FromObject>> {
     let table = capsule(py, value, EXCHANGE_CAPSULE).cast::<cai_exchange_api>();
     if table.is_null() {
         return Ok(None);
@@ -230,7 +230,7 @@ pub unsafe fn check_table(table: *const cai_exchange_api) -> Result<FromObject> 
     }
 }
 
-fn dlpack(py: Py, value: Option<Owned>) -> Result<Option<&'static ExchangeTable>> {
+fn dlpack<'py>(py: Py<'py>, value: Option<Owned<'py>>) -> Result<Option<&'static ExchangeTable>> {
     let mut table = capsule(py, value, DLPACK_CAPSULE).cast::<ExchangeTable>();
     // Newer tables refer to their predecessors.
     for _ in 0..8 {

@@ -11,7 +11,8 @@ use crate::dtype::fields::Fields;
 use crate::error::{Failure, Result};
 use crate::owner::description::Arena;
 use crate::owner::{self, Header};
-use crate::python::interpreter::{Held, Interpreter, Owned, Py, Waiting, release_from_anywhere};
+use crate::python::interpreter::{Held, Interpreter, Waiting, release_from_anywhere};
+use crate::python::py::{Owned, Py};
 use crate::read::NOTHING;
 
 const DIMENSIONS: usize = abi::CAI_MAX_NDIM as usize;
@@ -153,18 +154,23 @@ fn layout(size: usize) -> Layout {
 /// Gives an array an owner of up to two objects, which holds a copy of shape and strides. `array`
 /// refers to `ndim` values of each; on failure it does not change.
 #[inline(always)]
-pub fn attach(py: Py, array: &mut cai_array, object: Owned, more: Option<Owned>) -> Result<()> {
+pub fn attach<'py>(
+    py: Py<'py>,
+    array: &mut cai_array,
+    object: Owned<'py>,
+    more: Option<Owned<'py>>,
+) -> Result<()> {
     attach_with_fields(py, array, object, more, None)
 }
 
 /// As [`attach`]. The owner also holds a copy of the fields, which `array.descr` points to then.
 /// Their rules have not been checked.
 #[inline(always)]
-pub fn attach_with_fields(
-    py: Py,
+pub fn attach_with_fields<'py>(
+    py: Py<'py>,
     array: &mut cai_array,
-    object: Owned,
-    more: Option<Owned>,
+    object: Owned<'py>,
+    more: Option<Owned<'py>>,
     fields: Option<&Fields>,
 ) -> Result<()> {
     let objects = [object.get(), more.as_ref().map_or(ptr::null_mut(), Owned::get)];

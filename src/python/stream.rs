@@ -5,7 +5,7 @@ use std::ptr::{self, NonNull};
 use crate::abi::{self, _object};
 use crate::error::{Result, fail, failure};
 use crate::python::convert::{Number, item, number, shown, size};
-use crate::python::interpreter::{Owned, Py};
+use crate::python::py::{Name, Owned, Py};
 
 /// What a caller accepts as a stream, besides a handle.
 #[derive(Clone, Copy)]
@@ -187,7 +187,7 @@ pub unsafe fn device_of(py: Py, object: NonNull<_object>) -> Result<i32> {
     if given == py.capi().none || py.is(given, py.capi().long_type) {
         return Ok(-1);
     }
-    let ordinal = |of: *mut _object, names: &[*mut _object]| -> Result<Option<i32>> {
+    let ordinal = |of: *mut _object, names: &[Name]| -> Result<Option<i32>> {
         for &name in names {
             let Some(stated) = py.attribute(of, name)? else { continue };
             if let Number::Value(value) = number(py, stated.get(), false)? {

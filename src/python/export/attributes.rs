@@ -11,7 +11,7 @@ use crate::python::capi::Object;
 use crate::python::convert::{none, tuple};
 use crate::python::export::cai_dict::{fields, row, typestr};
 use crate::python::export::object::{array_of, attribute, run_for_python};
-use crate::python::interpreter::{Owned, Py};
+use crate::python::py::{Owned, Py};
 use crate::read::{self, Descr};
 use crate::{dlpack, dtype, validate};
 
@@ -49,7 +49,7 @@ pub unsafe extern "C-unwind" fn get_dtype(object: *mut Object, _: *mut c_void) -
 }
 
 /// Returns the type of an array that was validated. NumPy's types of plain typestrs are remembered.
-pub fn dtype_of(py: Py, array: &cai_array) -> Result<Owned> {
+pub fn dtype_of<'py>(py: Py<'py>, array: &cai_array) -> Result<Owned<'py>> {
     let plain = (array.descr.is_null() && array.dtype_code == 0)
         .then(|| read::typestr(&array.typestr).unwrap_or_default());
     // SAFETY: the GIL is held.
@@ -84,7 +84,7 @@ pub fn dtype_of(py: Py, array: &cai_array) -> Result<Owned> {
 }
 
 /// Returns an attribute of a module, which is imported.
-fn attribute_of(py: Py, module: &CStr, name: &[u8]) -> Result<Owned> {
+fn attribute_of<'py>(py: Py<'py>, module: &CStr, name: &[u8]) -> Result<Owned<'py>> {
     let capi = py.capi();
     // SAFETY: the GIL is held; the name of the module is terminated.
     let module = Owned::new(py, unsafe { (capi.import)(module.as_ptr()) })?;
@@ -94,17 +94,17 @@ fn attribute_of(py: Py, module: &CStr, name: &[u8]) -> Result<Owned> {
 }
 
 /// Returns NumPy's type for a typestr, a list of fields or a type.
-fn numpy_dtype(py: Py, of: &Owned) -> Result<Owned> {
+fn numpy_dtype<'py>(py: Py<'py>, of: &Owned) -> Result<Owned<'py>> {
     call_with(py, &attribute_of(py, c"numpy", b"dtype")?, of)
 }
 
 /// Returns NumPy's type for a list of fields, in which nameless bytes are padding.
-fn numpy_dtype_of_descr(py: Py, of: &Owned) -> Result<Owned> {
+fn numpy_dtype_of_descr<'py>(py: Py<'py>, of: &Owned) -> Result<Owned<'py>> {
     call_with(py, &attribute_of(py, c"numpy.lib.format", b"descr_to_dtype")?, of)
 }
 
 /// Calls a function of one argument.
-fn call_with(py: Py, function: &Owned, argument: &Owned) -> Result<Owned> {
+fn call_with<'py>(py: Py<'py>, function: &Owned, argument: &Owned) -> Result<Owned<'py>> {
     let arguments = tuple(py, [Owned::share(py, argument.object)])?;
     // SAFETY: the GIL is held; a tuple of arguments.
     Owned::new(py, unsafe { (py.capi().call)(function.get(), arguments.get(), ptr::null_mut()) })
@@ -112,7 +112,7 @@ fn call_with(py: Py, function: &Owned, argument: &Owned) -> Result<Owned> {
 
 /// Returns `None` instead of a failure: the package is not installed, or does not have the type.
 /// Missing memory is a failure all the same.
-fn without_failure(py: Py, made: Result<Owned>) -> Result<Option<Owned>> {
+fn without_failure<'py>(py: Py<'py>, made: Result<Owned<'py>>) -> Result<Option<Owned<'py>>> {
     // SAFETY: the GIL is held; a variable that CPython keeps an exception in.
     let memory_error = || unsafe { (py.capi().error_matches)(*py.capi().memory_error) } != 0;
     if made.is_err() && !memory_error() {

@@ -15,7 +15,7 @@ use crate::error::{Result, fail};
 use crate::python::capi::{METH_NOARGS, MethodDef, Object};
 use crate::python::convert::{none, unsigned};
 use crate::python::export::object::{array_of, attribute, body, run_for_python};
-use crate::python::interpreter::{Owned, Py};
+use crate::python::py::{Owned, Py};
 
 /// Fails for an array that the interface cannot express.
 fn check(array: &cai_array, flags: u32, name: &'static str) -> Result<()> {
@@ -107,7 +107,7 @@ static RELEASE: MethodDef = MethodDef {
         .as_ptr(),
 };
 
-fn method(py: Py, object: *mut Object) -> Result<Owned> {
+fn method<'py>(py: Py<'py>, object: *mut Object) -> Result<Owned<'py>> {
     // SAFETY: the GIL is held; the definition is constant, and the function keeps the object.
     Owned::new(py, unsafe { (py.capi().function_new)(&RELEASE, object, ptr::null_mut()) })
 }

@@ -10,7 +10,7 @@ use crate::error::{Result, fail};
 use crate::python::capi::Object;
 use crate::python::convert::{integer, none, shared, tuple, unsigned};
 use crate::python::export::object::{array_of, attribute, wrap};
-use crate::python::interpreter::{Owned, Py, raised};
+use crate::python::py::{Name, Owned, Py, raised};
 use crate::read::{self, Descr};
 use crate::sync::outgoing;
 use crate::{device, dtype, owner, validate};
@@ -32,17 +32,17 @@ pub unsafe extern "C-unwind" fn get_cuda(object: *mut Object, _: *mut c_void) ->
 }
 
 /// A dictionary that is being filled.
-pub struct Dictionary {
-    object: Owned,
-    py: Py,
+pub struct Dictionary<'py> {
+    object: Owned<'py>,
+    py: Py<'py>,
     /// It has the keys of version 3 of CUDA's interface, with the values that most arrays have:
     /// `strides` and `stream` are None.
     is_complete: bool,
 }
 
-impl Dictionary {
+impl<'py> Dictionary<'py> {
     /// An empty dictionary.
-    pub fn new(py: Py) -> Result<Self> {
+    pub fn new(py: Py<'py>) -> Result<Self> {
         // SAFETY: the GIL is held.
         let object = Owned::new(py, unsafe { (py.capi().dict_new)() })?;
         Ok(Dictionary { object, py, is_complete: false })
@@ -50,7 +50,7 @@ impl Dictionary {
 
     /// A copy of a complete dictionary, which takes half as long as adding six keys to an empty
     /// one, because nothing is hashed, compared or resized.
-    fn complete(py: Py) -> Result<Self> {
+    fn complete(py: Py<'py>) -> Result<Self> {
         let known = py.dictionary.load(Ordering::Acquire);
         let original = if known.is_null() { make_complete(py)? } else { known };
         // SAFETY: the GIL is held; the interpreter keeps the original for good.
@@ -59,16 +59,16 @@ impl Dictionary {
     }
 
     /// Sets the value of a key.
-    pub fn set(&self, key: *mut Object, value: Owned) -> Result<()> {
+    pub fn set(&self, key: Name, value: Owned<'py>) -> Result<()> {
         // SAFETY: the GIL is held. The dictionary adds references of its own.
-        match unsafe { (self.py.capi().dict_set)(self.object.get(), key, value.get()) } {
+        match unsafe { (self.py.capi().dict_set)(self.object.get(), key.as_ptr(), value.get()) } {
             0 => Ok(()),
             _ => raised(),
         }
     }
 
     /// Returns the object.
-    pub fn into_object(self) -> Owned {
+    pub fn into_object(self) -> Owned<'py> {
         self.object
     }
 }
@@ -94,7 +94,7 @@ fn make_complete(py: Py) -> Result<*mut Object> {
 }
 
 /// Makes a tuple of integers.
-pub fn row(py: Py, values: &[i64]) -> Result<Owned> {
+pub fn row<'py>(py: Py<'py>, values: &[i64]) -> Result<Owned<'py>> {
     let capi = py.capi();
     // SAFETY: the GIL is held. `tuple_set` takes over the reference to the item.
     unsafe {
@@ -106,12 +106,12 @@ pub fn row(py: Py, values: &[i64]) -> Result<Owned> {
     }
 }
 
-pub fn typestr(py: Py, array: &cai_array) -> Result<Owned> {
+pub fn typestr<'py>(py: Py<'py>, array: &cai_array) -> Result<Owned<'py>> {
     py.typestr(read::typestr(&array.typestr).unwrap_or_default())
 }
 
 /// Makes the tuple of address and read-only flag.
-pub fn data(py: Py, array: &cai_array, flags: u32) -> Result<Owned> {
+pub fn data<'py>(py: Py<'py>, array: &cai_array, flags: u32) -> Result<Owned<'py>> {
     let capi = py.capi();
     let readonly =
         array.flags & abi::CAI_ARRAY_READONLY != 0 && flags & abi::CAI_EXPORT_HIDE_READONLY == 0;
@@ -164,7 +164,12 @@ pub fn common(dictionary: &Dictionary, array: &cai_array, flags: u32, version: i
 }
 
 /// Makes the dictionary of `__cuda_array_interface__`.
-pub fn cuda(py: Py, object: *mut Object, array: &cai_array, flags: u32) -> Result<Owned> {
+pub fn cuda<'py>(
+    py: Py<'py>,
+    object: *mut Object,
+    array: &cai_array,
+    flags: u32,
+) -> Result<Owned<'py>> {
     let without_stream = flags & abi::CAI_EXPORT_VERSION_2 != 0;
     let stream = if without_stream { array.stream } else { outgoing::for_dictionary(array)? };
     let old = without_stream || stream == abi::CAI_STREAM_UNKNOWN;
@@ -180,12 +185,12 @@ pub fn cuda(py: Py, object: *mut Object, array: &cai_array, flags: u32) -> Resul
 }
 
 /// Makes an object for the mask of the array in `object`, of the same type.
-pub fn mask_of(
-    py: Py,
+pub fn mask_of<'py>(
+    py: Py<'py>,
     object: *mut Object,
     array: &cai_array,
     flags: u32,
-) -> Result<Option<Owned>> {
+) -> Result<Option<Owned<'py>>> {
     if array.mask.is_null() {
         return Ok(None);
     }
@@ -205,7 +210,7 @@ pub fn mask_of(
 }
 
 /// Makes a list of fields as NumPy writes `descr`.
-pub fn fields(py: Py, descr: Descr) -> Result<Owned> {
+pub fn fields<'py>(py: Py<'py>, descr: Descr) -> Result<Owned<'py>> {
     let capi = py.capi();
     let name_of = |field: &read::Field| -> Result<Owned> {
         let name = py.string(field.name()?.as_bytes())?;

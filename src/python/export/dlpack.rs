@@ -12,7 +12,7 @@ use crate::python::capsules::{UNVERSIONED, VERSIONED};
 use crate::python::convert::{pair, two_integers};
 use crate::python::error::raise_as;
 use crate::python::export::object::{array_of, run_for_python};
-use crate::python::interpreter::{Owned, Py, raised};
+use crate::python::py::{Exception, Owned, Py, raised};
 use crate::sync::consume::{self, Phase};
 use crate::sync::outgoing;
 use crate::unwind;
@@ -35,8 +35,7 @@ pub fn cannot(py: Py, failure: Failure) -> Failure {
     {
         return failure;
     }
-    // SAFETY: a variable that CPython keeps an exception in.
-    raise_as(py, unsafe { *py.capi().buffer_error }, &failure)
+    raise_as(py, Exception::Buffer, &failure)
 }
 
 pub unsafe extern "C-unwind" fn dlpack_method(
@@ -75,24 +74,25 @@ fn copy_to_host(
     // The conversion comes first, so that a failure copies nothing.
     let mut tensor = tensor_of(copy.array(), versioned).map_err(|failure| cannot(py, failure))?;
     // Other threads may have to run meanwhile: a function that a stream calls may need the lock.
-    // SAFETY: the caller holds a reference to the object, which keeps the array alive.
-    py.without_lock(|| unsafe { copy.fill(array, device_type) })
+    // SAFETY: the caller holds a reference to the object, which keeps the array alive. A copy uses no
+    // Python.
+    unsafe { py.without_lock(|| copy.fill(array, device_type)) }
         .map_err(|failure| cannot(py, failure))?;
     tensor.mark_copied();
     Ok(tensor)
 }
 
 /// The arguments of `__dlpack__`.
-pub struct DlpackRequest {
-    pub stream: Option<Owned>,
-    pub max_version: Option<Owned>,
-    pub device: Option<Owned>,
+pub struct DlpackRequest<'py> {
+    pub stream: Option<Owned<'py>>,
+    pub max_version: Option<Owned<'py>>,
+    pub device: Option<Owned<'py>>,
     /// A copy was requested or forbidden.
     pub copy: Option<bool>,
 }
 
-impl DlpackRequest {
-    fn read(py: Py, arguments: *mut Object, keywords: *mut Object) -> Result<Self> {
+impl<'py> DlpackRequest<'py> {
+    fn read(py: Py<'py>, arguments: *mut Object, keywords: *mut Object) -> Result<Self> {
         let capi = py.capi();
         let mut request =
             DlpackRequest { stream: None, max_version: None, device: None, copy: None };
@@ -297,20 +297,22 @@ fn into_capsule(py: Py, tensor: ManagedTensor) -> Result<*mut Object> {
 /// The destructor of the capsule. A consumer that took the tensor has renamed the capsule.
 unsafe extern "C-unwind" fn capsule_ends(capsule: *mut Object) {
     let _ = unwind::catch(|| {
-        let Ok(py) = Py::here() else { return };
-        let capi = py.capi();
-        // SAFETY: the GIL is held. A capsule with this name contains a tensor that no consumer
-        // took.
-        unsafe {
-            capi.keeping_exception(|| {
-                if (capi.capsule_is)(capsule, VERSIONED.as_ptr()) != 0 {
-                    let tensor = (capi.capsule_pointer)(capsule, VERSIONED.as_ptr());
-                    drop(ManagedTensor::versioned(tensor.cast()));
-                } else if (capi.capsule_is)(capsule, UNVERSIONED.as_ptr()) != 0 {
-                    let tensor = (capi.capsule_pointer)(capsule, UNVERSIONED.as_ptr());
-                    drop(ManagedTensor::unversioned(tensor.cast()));
-                }
-            });
-        }
+        let _ = Py::with(|py| {
+            let capi = py.capi();
+            // SAFETY: the GIL is held. A capsule with this name contains a tensor that no consumer
+            // took.
+            unsafe {
+                capi.keeping_exception(|| {
+                    if (capi.capsule_is)(capsule, VERSIONED.as_ptr()) != 0 {
+                        let tensor = (capi.capsule_pointer)(capsule, VERSIONED.as_ptr());
+                        drop(ManagedTensor::versioned(tensor.cast()));
+                    } else if (capi.capsule_is)(capsule, UNVERSIONED.as_ptr()) != 0 {
+                        let tensor = (capi.capsule_pointer)(capsule, UNVERSIONED.as_ptr());
+                        drop(ManagedTensor::unversioned(tensor.cast()));
+                    }
+                });
+            }
+            Ok(())
+        });
     });
 }

@@ -11,13 +11,13 @@ use crate::python::export::dlpack::{DlpackRequest, cannot};
 use crate::python::export::object::{
     Body, Reading, array_of, body, export, is_ours, not_ours, run_for_python, wrap,
 };
-use crate::python::interpreter::Py;
+use crate::python::py::Py;
 use crate::sync::outgoing;
 use crate::{device, dlpack, owner, read, unwind};
 
 /// Runs the body of a function in a table: failures become exceptions and a status.
-fn status(error: *mut cai_error, body: impl FnOnce(Py) -> Result<()>) -> cai_status {
-    let Err(failure) = unwind::guarded(|| Py::here().and_then(body)) else { return abi::CAI_OK };
+fn status(error: *mut cai_error, body: impl for<'py> FnOnce(Py<'py>) -> Result<()>) -> cai_status {
+    let Err(failure) = unwind::guarded(|| Py::with(body)) else { return abi::CAI_OK };
     if !error.is_null() {
         // SAFETY: not NULL, and writable by the contract of the table.
         unsafe { error.write(failure.to_error()) };
@@ -166,7 +166,7 @@ pub unsafe extern "C-unwind" fn dlpack_allocate(
 }
 
 /// Runs the body of a function in DLPack's table: returns 0, or -1 with an exception.
-fn code(body: impl FnOnce(Py) -> Result<()>) -> c_int {
+fn code(body: impl for<'py> FnOnce(Py<'py>) -> Result<()>) -> c_int {
     let mut result = -1;
     run_for_python(|py| {
         body(py)?;

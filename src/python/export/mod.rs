@@ -16,7 +16,7 @@ use crate::error::{Result, fail};
 use crate::flags::{self, Named};
 use crate::python::capi::Object;
 use crate::python::export::type_object::export_type;
-use crate::python::interpreter::Py;
+use crate::python::py::Py;
 use crate::read;
 
 /// Returns the flags of a caller's export options.

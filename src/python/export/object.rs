@@ -10,7 +10,7 @@ use crate::device::{Name, is_opaque};
 use crate::error::{Failure, Result, Text, fail};
 use crate::python::capi::{self, Capi, Object, TP_ALLOC, TP_DEALLOC, TP_FREE};
 use crate::python::error::{self, raise_as};
-use crate::python::interpreter::{Owned, Py};
+use crate::python::py::{Exception, Owned, Py};
 use crate::{owner, read, unwind, validate};
 
 /// The contents of an object behind its head.
@@ -170,13 +170,13 @@ pub fn array_of(py: Py, object: *mut Object) -> Result<(Reading, u32)> {
 }
 
 /// Runs the body of a function that CPython calls: failures and panics become exceptions.
-pub fn run_for_python(body: impl FnOnce(Py) -> Result<*mut Object>) -> *mut Object {
-    unwind::guarded(|| Py::here().and_then(body)).unwrap_or_else(raise)
+pub fn run_for_python(body: impl for<'py> FnOnce(Py<'py>) -> Result<*mut Object>) -> *mut Object {
+    unwind::guarded(|| Py::with(body)).unwrap_or_else(raise)
 }
 
 /// The length of an array for Python: the first extent. Returns -1 if an exception is set.
-pub fn length(array: impl FnOnce(Py) -> Result<Reading>) -> isize {
-    let body = |py| {
+pub fn length(array: impl for<'py> FnOnce(Py<'py>) -> Result<Reading>) -> isize {
+    let body = |py: Py<'_>| {
         let array = array(py)?;
         // SAFETY: the array was validated when the object was made.
         match unsafe { read::shape_and_strides(&array) }?.0.first() {
@@ -189,7 +189,7 @@ pub fn length(array: impl FnOnce(Py) -> Result<Reading>) -> isize {
             ),
         }
     };
-    unwind::guarded(|| Py::here().and_then(body)).unwrap_or_else(|failure| {
+    unwind::guarded(|| Py::with(body)).unwrap_or_else(|failure| {
         error::raise_failure(&failure);
         -1
     })
@@ -214,7 +214,7 @@ fn raise(failure: Failure) -> *mut Object {
 }
 
 /// Runs the body of a getter: a failure means that the object has no such attribute.
-pub fn attribute(body: impl FnOnce(Py) -> Result<*mut Object>) -> *mut Object {
+pub fn attribute(body: impl for<'py> FnOnce(Py<'py>) -> Result<*mut Object>) -> *mut Object {
     run_for_python(|py| body(py).map_err(|failure| no_attribute(py, failure)))
 }
 
@@ -223,8 +223,7 @@ pub fn attribute(body: impl FnOnce(Py) -> Result<*mut Object>) -> *mut Object {
 fn no_attribute(py: Py, failure: Failure) -> Failure {
     match failure.status() {
         abi::CAI_ERR_PYTHON_EXCEPTION | abi::CAI_ERR_NO_MEMORY => failure,
-        // SAFETY: a variable that CPython keeps an exception in.
-        _ => raise_as(py, unsafe { *py.capi().attribute_error }, &failure),
+        _ => raise_as(py, Exception::Attribute, &failure),
     }
 }
 

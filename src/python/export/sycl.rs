@@ -9,7 +9,7 @@ use crate::python::capsules::{CONTEXT, QUEUE};
 use crate::python::convert::{integer, none};
 use crate::python::export::cai_dict::{Dictionary, data, row, typestr};
 use crate::python::export::object::{array_of, attribute};
-use crate::python::interpreter::{Owned, Py};
+use crate::python::py::{Owned, Py};
 use crate::{device, validate};
 
 pub unsafe extern "C-unwind" fn get_sycl(object: *mut Object, _: *mut c_void) -> *mut Object {
@@ -78,7 +78,7 @@ pub unsafe extern "C-unwind" fn get_sycl(object: *mut Object, _: *mut c_void) ->
 }
 
 /// Makes the tuple of strides in elements, which is the unit of SYCL's dictionary.
-fn element_steps(py: Py, described: &validate::Described) -> Result<Owned> {
+fn element_steps<'py>(py: Py<'py>, described: &validate::Described) -> Result<Owned<'py>> {
     let mut steps = [0; abi::CAI_MAX_NDIM as usize];
     let steps = &mut steps[..described.layout.shape.len()];
     described.layout.write_strides(steps)?;
@@ -100,7 +100,7 @@ fn element_steps(py: Py, described: &validate::Described) -> Result<Owned> {
 
 /// Makes the `syclobj` of an array: a capsule around its queue or its context, or `None` if neither
 /// is known.
-pub fn syclobj(py: Py, array: &cai_array) -> Result<Option<Owned>> {
+pub fn syclobj<'py>(py: Py<'py>, array: &cai_array) -> Result<Option<Owned<'py>>> {
     let capi = py.capi();
     let (pointer, name) =
         if array.stream > abi::CAI_STREAM_PER_THREAD && array.stream < abi::CAI_STREAM_UNKNOWN {

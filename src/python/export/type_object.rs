@@ -26,7 +26,7 @@ use crate::python::export::dlpack::{dlpack_device_method, dlpack_method};
 use crate::python::export::exchange_table;
 use crate::python::export::object::{Body, checked_head, dealloc, get_bool, get_length, repr};
 use crate::python::export::sycl::get_sycl;
-use crate::python::interpreter::{Owned, Py, raised};
+use crate::python::py::{Name, Owned, Py, raised};
 
 pub(crate) const NAME: &CStr = c"libcai.Array";
 
@@ -151,7 +151,7 @@ fn make_type(py: Py) -> Result<*mut Object> {
     Box::leak(members);
     // SAFETY: the GIL is held; both tables live as long as the process.
     unsafe {
-        let tables: [(*mut Object, *mut c_void, &CStr); 2] = [
+        let tables: [(Name, *mut c_void, &CStr); 2] = [
             (py.names.exchange, (&raw const EXCHANGE).cast_mut().cast(), EXCHANGE_CAPSULE),
             (
                 py.names.dlpack_exchange,
@@ -161,7 +161,7 @@ fn make_type(py: Py) -> Result<*mut Object> {
         ];
         for (attribute, table, name) in tables {
             let capsule = Owned::new(py, (capi.capsule_new)(table, name.as_ptr(), None))?;
-            if (capi.set_attr)(made.get(), attribute, capsule.get()) != 0 {
+            if (capi.set_attr)(made.get(), attribute.as_ptr(), capsule.get()) != 0 {
                 return raised();
             }
         }

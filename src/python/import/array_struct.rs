@@ -8,8 +8,8 @@ use crate::dtype::NATIVE;
 use crate::error::{Result, Text, fail, failure};
 use crate::python::capi::Object;
 use crate::python::import::exchange_table::Answer;
-use crate::python::interpreter::{Owned, Py};
 use crate::python::owner::{Description, attach};
+use crate::python::py::{Owned, Py};
 use crate::validate;
 
 /// `PyArrayInterface`

@@ -16,8 +16,8 @@ use crate::python::convert::pair;
 use crate::python::import::dict_keys::Protocol;
 use crate::python::import::options::ImportOptions;
 use crate::python::import::{dict, dict_reader};
-use crate::python::interpreter::{Owned, Py};
 use crate::python::owner::Description;
+use crate::python::py::{Name, Owned, Py};
 
 const NAME: &str = "buffer interface";
 
@@ -55,12 +55,7 @@ fn integer(py: Py, object: *mut Object) -> Result<Option<i128>> {
 
 /// Returns an attribute that is a handle or an address. An attribute of that name that is no number
 /// is unrelated.
-fn handle_in(
-    py: Py,
-    object: *mut Object,
-    name: *mut Object,
-    text: &'static str,
-) -> Result<Option<u64>> {
+fn handle_in(py: Py, object: *mut Object, name: Name, text: &'static str) -> Result<Option<u64>> {
     let Some(value) = py.attribute(object, name)? else { return Ok(None) };
     let Some(value) = integer(py, value.get())? else { return Ok(None) };
     match u64::try_from(value) {
@@ -82,7 +77,7 @@ fn in_64_bits(value: i128) -> Text<48> {
 }
 
 /// Returns the handle of an attribute: that of a queue or of a context.
-fn handle_of(py: Py, object: *mut Object, name: *mut Object) -> Result<Option<u64>> {
+fn handle_of(py: Py, object: *mut Object, name: Name) -> Result<Option<u64>> {
     match py.attribute(object, name)? {
         Some(value) => handle_in(py, value.get(), py.names.int_ptr, "int_ptr"),
         None => Ok(None),
@@ -130,7 +125,7 @@ fn offset(py: Py, object: *mut Object, options: &ImportOptions) -> Result<u64> {
 }
 
 /// Returns the typestr of a `dtype`, which is one of NumPy's or a text, and its fields.
-fn element_type(py: Py, dtype: Owned) -> Result<(Owned, Option<Owned>)> {
+fn element_type<'py>(py: Py<'py>, dtype: Owned<'py>) -> Result<(Owned<'py>, Option<Owned<'py>>)> {
     let capi = py.capi();
     if py.is(dtype.get(), capi.str_type) {
         return Ok((dtype, None));

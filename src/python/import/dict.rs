@@ -12,41 +12,41 @@ use crate::python::import::dict_fast::Fast;
 use crate::python::import::dict_keys::{Extras, KEYS, Protocol, in_dictionary};
 use crate::python::import::options::ImportOptions;
 use crate::python::import::{dict_fast, dict_reader, fields, sycl};
-use crate::python::interpreter::{Owned, Py};
 use crate::python::owner::{Description, attach, attach_with_fields};
+use crate::python::py::{Name, Owned, Py};
 use crate::{dtype, validate};
 
 /// What [`read`] found.
-pub enum Found {
+pub enum Found<'py> {
     /// The object has no such attribute.
     Nothing,
     /// An array that needs nothing more.
     Array,
     /// An array without an owner, for [`finish`].
-    Parts(Extras),
+    Parts(Extras<'py>),
 }
 
 /// Reads the dictionary in an attribute into `to`.
-pub fn read(
-    py: Py,
+pub fn read<'py>(
+    py: Py<'py>,
     object: NonNull<Object>,
     protocol: Protocol,
-    name: *mut Object,
+    name: Name,
     options: &ImportOptions,
     to: &mut Description,
-) -> Result<Found> {
+) -> Result<Found<'py>> {
     let Some(dictionary) = py.attribute(object.as_ptr(), name)? else { return Ok(Found::Nothing) };
     read_general(py, &dictionary, None, protocol, options, to)
 }
 
 /// Reads the dictionary of CUDA's protocol into `to`.
 #[inline(always)]
-pub fn read_cuda(
-    py: Py,
+pub fn read_cuda<'py>(
+    py: Py<'py>,
     object: NonNull<Object>,
     options: &ImportOptions,
     to: &mut Description,
-) -> Result<Found> {
+) -> Result<Found<'py>> {
     let name = py.names.cuda_array_interface;
     let Some(dictionary) = py.attribute_inlined(object.as_ptr(), name)? else {
         return Ok(Found::Nothing);
@@ -78,13 +78,13 @@ pub fn read_cuda(
 }
 
 /// Reads a dictionary that comes without its object.
-pub fn read_given(
-    py: Py,
+pub fn read_given<'py>(
+    py: Py<'py>,
     dictionary: &Owned,
     protocol: Protocol,
     options: &ImportOptions,
     to: &mut Description,
-) -> Result<Found> {
+) -> Result<Found<'py>> {
     read_general(py, dictionary, None, protocol, options, to)
 }
 
@@ -98,14 +98,14 @@ fn not_sound(to: &mut Description) -> Result<()> {
 }
 
 #[inline(never)]
-fn read_general(
-    py: Py,
+fn read_general<'py>(
+    py: Py<'py>,
     dictionary: &Owned,
     values: Option<&[*mut Object; KEYS]>,
     protocol: Protocol,
     options: &ImportOptions,
     to: &mut Description,
-) -> Result<Found> {
+) -> Result<Found<'py>> {
     match values {
         Some(values) => dict_reader::read_values(py, values, protocol, options, to),
         None => dict_reader::read(py, dictionary, protocol, options, to),
@@ -115,11 +115,11 @@ fn read_general(
 
 /// Attaches an owner that also holds the fields.
 #[inline(never)]
-fn attach_with_descr(
-    py: Py,
+fn attach_with_descr<'py>(
+    py: Py<'py>,
     to: &mut Description,
-    object: Owned,
-    more: Option<Owned>,
+    object: Owned<'py>,
+    more: Option<Owned<'py>>,
     descr: &Owned,
     options: &ImportOptions,
 ) -> Result<()> {
@@ -132,12 +132,12 @@ fn attach_with_descr(
 }
 
 /// Completes what [`read`] left open: fields, the mask, SYCL's objects, and the owner.
-pub fn finish(
-    py: Py,
+pub fn finish<'py>(
+    py: Py<'py>,
     object: NonNull<Object>,
     protocol: Protocol,
     options: &ImportOptions,
-    extras: Extras,
+    extras: Extras<'py>,
     mut mask: Option<Description>,
     to: &mut Description,
 ) -> Result<()> {

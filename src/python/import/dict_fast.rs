@@ -12,8 +12,8 @@ use crate::python::capi::{Capi, Object, standard};
 use crate::python::import::dict_keys::{
     DATA, DESCR, KEYS, MASK, SHAPE, STREAM, STRIDES, TEXTS, TYPESTR, VERSION,
 };
-use crate::python::interpreter::{Owned, Py};
 use crate::python::owner::Description;
+use crate::python::py::{Owned, Py};
 
 /// What the fast path made of the values of a dictionary.
 pub enum Fast {
@@ -306,7 +306,10 @@ impl<const STANDARD: bool> InPlace<STANDARD> {
         };
         let Some((name, r#type)) = self.pair(row, false) else { return Some(false) };
         // The empty string is interned.
-        if name != py.names.empty || r#type.is_null() || !self.is(r#type, self.capi.str_type) {
+        if name != py.names.empty.as_ptr()
+            || r#type.is_null()
+            || !self.is(r#type, self.capi.str_type)
+        {
             return Some(false);
         }
         // As in `entries`, an exception may have run code.

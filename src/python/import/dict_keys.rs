@@ -5,8 +5,8 @@ use std::ptr::NonNull;
 use crate::abi;
 use crate::error::Failure;
 use crate::python::capi::Object;
-use crate::python::interpreter::{Owned, Py};
 use crate::python::names;
+use crate::python::py::{Owned, Py};
 
 /// The protocol that a dictionary belongs to.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -79,21 +79,21 @@ pub(crate) const TEXTS: [&str; KEYS] = [
 ];
 
 /// What a dictionary contains besides the description.
-pub struct Extras {
+pub struct Extras<'py> {
     /// The object in `descr`, if it is used or has to be checked.
-    pub descr: Option<Owned>,
+    pub descr: Option<Owned<'py>>,
     /// The object in `mask`.
-    pub mask: Option<Owned>,
+    pub mask: Option<Owned<'py>>,
     /// The object in `syclobj`.
-    pub syclobj: Option<Owned>,
+    pub syclobj: Option<Owned<'py>>,
 }
 
-impl Extras {
+impl<'py> Extras<'py> {
     /// Nothing besides the description.
-    pub const NONE: Extras = Extras { descr: None, mask: None, syclobj: None };
+    pub const NONE: Extras<'py> = Extras { descr: None, mask: None, syclobj: None };
 
     /// Adds references to fields and mask, which may be NULL.
-    pub fn share(py: Py, descr: *mut Object, mask: *mut Object) -> Self {
+    pub fn share(py: Py<'py>, descr: *mut Object, mask: *mut Object) -> Self {
         let share = |object| NonNull::new(object).map(|object| Owned::share(py, object));
         Extras { descr: share(descr), mask: share(mask), syclobj: None }
     }
@@ -104,7 +104,7 @@ impl Extras {
     }
 }
 
-pub type Values = [Option<Owned>; KEYS];
+pub type Values<'py> = [Option<Owned<'py>>; KEYS];
 
 /// Renames `shape[1]` of the array to `__cuda_array_interface__['shape'][1]`, as producers write
 /// it.

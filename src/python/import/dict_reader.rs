@@ -17,18 +17,18 @@ use crate::python::import::dict_keys::{
 };
 use crate::python::import::mapping::look_up;
 use crate::python::import::options::ImportOptions;
-use crate::python::interpreter::{Owned, Py};
 use crate::python::owner::Description;
+use crate::python::py::{Owned, Py};
 
 /// Reads any dictionary into `to`: strides are in bytes, and `data` is NULL if there are no
 /// elements. Returns what there is besides.
-pub fn read(
-    py: Py,
+pub fn read<'py>(
+    py: Py<'py>,
     dictionary: &Owned,
     protocol: Protocol,
     options: &ImportOptions,
     to: &mut Description,
-) -> Result<Extras> {
+) -> Result<Extras<'py>> {
     let mut values = [ptr::null_mut(); KEYS];
     if stays_as_it_is(py, dictionary) && entries(py, dictionary.get(), &mut values) {
         return read_values(py, &values, protocol, options, to);
@@ -49,13 +49,13 @@ pub fn read(
 }
 
 /// Reads the values of an exact dictionary, which are borrowed and valid.
-pub fn read_values(
-    py: Py,
+pub fn read_values<'py>(
+    py: Py<'py>,
     values: &[*mut Object; KEYS],
     protocol: Protocol,
     options: &ImportOptions,
     to: &mut Description,
-) -> Result<Extras> {
+) -> Result<Extras<'py>> {
     // References are added first: Python code may run from here on.
     let values = values.map(|value| NonNull::new(value).map(|value| Owned::share(py, value)));
     slow_path(py, values, protocol, options, to)
@@ -64,16 +64,16 @@ pub fn read_values(
 /// Reads the attributes of the buffer interface.
 #[cold]
 #[allow(clippy::too_many_arguments)]
-pub fn read_buffer(
-    py: Py,
-    shape: Owned,
-    typestr: Owned,
-    descr: Option<Owned>,
-    data: Owned,
-    strides: Option<Owned>,
+pub fn read_buffer<'py>(
+    py: Py<'py>,
+    shape: Owned<'py>,
+    typestr: Owned<'py>,
+    descr: Option<Owned<'py>>,
+    data: Owned<'py>,
+    strides: Option<Owned<'py>>,
     options: &ImportOptions,
     to: &mut Description,
-) -> Result<Extras> {
+) -> Result<Extras<'py>> {
     let mut values: Values = Default::default();
     values[SHAPE] = Some(shape);
     values[TYPESTR] = Some(typestr);
@@ -85,7 +85,7 @@ pub fn read_buffer(
 
 /// Reads values one by one and reports errors in them.
 struct Reader<'a> {
-    py: Py,
+    py: Py<'a>,
     protocol: Protocol,
     options: &'a ImportOptions,
 }
@@ -93,13 +93,13 @@ struct Reader<'a> {
 /// Reads every dictionary that the fast path does not accept.
 #[cold]
 #[inline(never)]
-fn slow_path(
-    py: Py,
-    values: Values,
+fn slow_path<'py>(
+    py: Py<'py>,
+    values: Values<'py>,
     protocol: Protocol,
     options: &ImportOptions,
     to: &mut Description,
-) -> Result<Extras> {
+) -> Result<Extras<'py>> {
     let reader = Reader { py, protocol, options };
     to.reset();
     let none = py.capi().none;
@@ -393,7 +393,7 @@ impl Reader<'_> {
             // SAFETY: the GIL is held.
             match unsafe { (capi.is_true)(flag) } {
                 value @ 0.. => value != 0,
-                _ => return crate::python::interpreter::raised(),
+                _ => return crate::python::py::raised(),
             }
         };
         Ok((address, readonly))

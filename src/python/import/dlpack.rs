@@ -11,8 +11,8 @@ use crate::python::cache::Offer;
 use crate::python::capi::Object;
 use crate::python::convert::{pair, two_integers};
 use crate::python::import::options::ImportOptions;
-use crate::python::interpreter::{Owned, Py, raised};
 use crate::python::owner::{Description, attach_tensor};
+use crate::python::py::{Owned, Py, raised};
 use crate::sync::{identity, release_in_order};
 use crate::{device, driver, owner};
 
@@ -181,13 +181,13 @@ pub fn from_dlpack(
         if let Some(asked) = asked {
             let number = Owned::new(py, (capi.long_from_signed)(asked))?;
             for keywords in [&keywords, &older] {
-                if (capi.dict_set)(keywords.get(), py.names.stream, number.get()) != 0 {
+                if (capi.dict_set)(keywords.get(), py.names.stream.as_ptr(), number.get()) != 0 {
                     return raised();
                 }
             }
         }
         let version = pair(py, 1, 3)?;
-        if (capi.dict_set)(keywords.get(), py.names.max_version, version.get()) != 0 {
+        if (capi.dict_set)(keywords.get(), py.names.max_version.as_ptr(), version.get()) != 0 {
             return raised();
         }
         let mut capsule = (capi.call)(method.get(), nothing.get(), keywords.get());

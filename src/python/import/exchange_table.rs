@@ -10,8 +10,8 @@ use crate::python::cache::FromObject;
 use crate::python::capi::Object;
 use crate::python::import::options::ImportOptions;
 use crate::python::import::requirements::refuse_mask;
-use crate::python::interpreter::{Py, python_exception};
 use crate::python::owner::Description;
+use crate::python::py::{Py, python_exception};
 use crate::validate;
 
 const NAME: &str = "__cai_exchange_api__";

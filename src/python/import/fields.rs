@@ -12,7 +12,7 @@ use crate::dtype::fields::{Fields, List, NewRow};
 use crate::error::{Failure, Result, fail, failure};
 use crate::python::capi::Object;
 use crate::python::convert::{Number, exact_integer, is_sequence, item, number, shown, size};
-use crate::python::interpreter::{Owned, Py};
+use crate::python::py::{Owned, Py};
 
 const ROW: &str = "a tuple (name, type) or (name, type, shape)";
 
@@ -27,7 +27,7 @@ pub fn read(py: Py, descr: &Owned, strict: bool, fields: &mut Fields) -> Result<
 }
 
 struct Reader<'a> {
-    py: Py,
+    py: Py<'a>,
     strict: bool,
     fields: &'a mut Fields,
 }

@@ -14,8 +14,8 @@ use crate::error::{Result, fail};
 use crate::python::cache::Offer;
 use crate::python::capi::Object;
 use crate::python::import::options::ImportOptions;
-use crate::python::interpreter::{Owned, Py, raised};
 use crate::python::offers;
+use crate::python::py::{Name, Owned, Py, raised};
 
 /// Fails for a tensor that requires grad, unless the options allow it, and for one whose values are
 /// not those in memory. Whether objects of a type may be such tensors is remembered with the type;
@@ -111,14 +111,16 @@ pub fn check_values(py: Py, object: NonNull<Object>, array: &cai_array) -> Resul
 }
 
 /// Calls a method without arguments. Returns whether its result is true.
-fn answers_true(py: Py, object: NonNull<Object>, method: *mut Object) -> Result<bool> {
+fn answers_true(py: Py, object: NonNull<Object>, method: Name) -> Result<bool> {
     let capi = py.capi();
     // SAFETY: the GIL is held; the arguments are one object, which is alive.
     let answer = unsafe {
         match capi.call_method {
-            Some(call) => Owned::new(py, call(method, &object.as_ptr(), 1, ptr::null_mut()))?,
+            Some(call) => {
+                Owned::new(py, call(method.as_ptr(), &object.as_ptr(), 1, ptr::null_mut()))?
+            }
             None => {
-                let method = Owned::new(py, (capi.get_attr)(object.as_ptr(), method))?;
+                let method = Owned::new(py, (capi.get_attr)(object.as_ptr(), method.as_ptr()))?;
                 let nothing = Owned::new(py, (capi.tuple_new)(0))?;
                 Owned::new(py, (capi.call)(method.get(), nothing.get(), ptr::null_mut()))?
             }

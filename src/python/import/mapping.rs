@@ -6,16 +6,16 @@ use crate::error::{Result, Text, fail};
 use crate::python::capi::Object;
 use crate::python::import::dict_keys::{OFFSET, Protocol, STREAM, Values};
 use crate::python::import::options::ImportOptions;
-use crate::python::interpreter::{Owned, Py, raised};
+use crate::python::py::{Owned, Py, raised};
 
 /// Returns the values of a mapping that is no exact dictionary, or that other threads may change.
-pub fn look_up(
-    py: Py,
+pub fn look_up<'py>(
+    py: Py<'py>,
     mapping: *mut Object,
     exact: bool,
     protocol: Protocol,
     options: &ImportOptions,
-) -> Result<Values> {
+) -> Result<Values<'py>> {
     let capi = py.capi();
     let names = &py.names;
     let keys = [
@@ -72,7 +72,7 @@ pub fn look_up(
         if let Some(get) = capi.dict_get_ref.filter(|_| exact) {
             let mut found = ptr::null_mut();
             // SAFETY: the GIL is held; an exact dictionary.
-            if unsafe { get(mapping, key, &raw mut found) } < 0 {
+            if unsafe { get(mapping, key.as_ptr(), &raw mut found) } < 0 {
                 return raised();
             }
             *value = NonNull::new(found).map(|_| Owned::new(py, found)).transpose()?;
@@ -80,14 +80,14 @@ pub fn look_up(
         }
         if derived {
             // SAFETY: the GIL is held; both objects are alive.
-            match unsafe { (capi.contains)(mapping, key) } {
+            match unsafe { (capi.contains)(mapping, key.as_ptr()) } {
                 0 => continue,
                 1.. => {}
                 _ => return raised(),
             }
         }
         // SAFETY: the GIL is held; both objects are alive.
-        let found = unsafe { (capi.get_item)(mapping, key) };
+        let found = unsafe { (capi.get_item)(mapping, key.as_ptr()) };
         if found.is_null() {
             // SAFETY: the GIL is held.
             unsafe {

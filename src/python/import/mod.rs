@@ -29,9 +29,9 @@ use crate::python::import::dlpack::{Method, from_dlpack, from_dlpack_table};
 use crate::python::import::exchange_table::{Answer, from_table};
 use crate::python::import::options::ImportOptions;
 use crate::python::import::requirements::{check_requirements, refuse_mask};
-use crate::python::interpreter::{Owned, Py, raised};
 use crate::python::offers;
 use crate::python::owner::Description;
+use crate::python::py::{Name, Owned, Py, raised};
 use crate::sync::identity;
 
 /// Imports an object of this copy of the library for a caller without options, if that takes no
@@ -94,12 +94,12 @@ fn identify(to: &mut Description) {
 /// `dictionary` and `owner` are alive.
 #[cold]
 pub unsafe fn import_dictionary(
+    py: Py,
     dictionary: NonNull<Object>,
     owner: NonNull<Object>,
     options: &ImportOptions,
     to: &mut Description,
 ) -> Result<()> {
-    let py = Py::here()?;
     let protocol = match options.raw.protocols {
         [0 | abi::CAI_PROTOCOL_CUDA_ARRAY_INTERFACE, 0, ..] => Protocol::Cuda,
         [abi::CAI_PROTOCOL_SYCL_USM, 0, ..] => Protocol::Sycl,
@@ -182,7 +182,7 @@ fn from_dictionary(
     py: Py,
     object: NonNull<Object>,
     protocol: Protocol,
-    name: *mut Object,
+    name: Name,
     options: &ImportOptions,
     depth: i32,
     to: &mut Description,
@@ -208,13 +208,13 @@ fn from_sycl(
 
 #[cold]
 #[inline(never)]
-fn from_parts(
-    py: Py,
+fn from_parts<'py>(
+    py: Py<'py>,
     object: NonNull<Object>,
     protocol: Protocol,
     options: &ImportOptions,
     depth: i32,
-    extras: Extras,
+    extras: Extras<'py>,
     to: &mut Description,
 ) -> Result<()> {
     let mut mask = None;
@@ -371,15 +371,15 @@ fn try_all(
 }
 
 /// The refusal of a producer that may offer another protocol: a BufferError, or a status.
-struct Declined {
-    py: Py,
+struct Declined<'py> {
+    py: Py<'py>,
     exception: [*mut Object; 3],
     failure: Option<Failure>,
 }
 
-impl Declined {
+impl<'py> Declined<'py> {
     /// The BufferError that is set. Every other failure is passed on.
-    fn buffer_error(py: Py, failure: Failure) -> Result<Self> {
+    fn buffer_error(py: Py<'py>, failure: Failure) -> Result<Self> {
         let capi = py.capi();
         // SAFETY: the GIL is held.
         unsafe {
@@ -397,7 +397,7 @@ impl Declined {
 
     /// The same, or a status without an exception. Missing memory and internal errors are passed
     /// on: another protocol would not do better.
-    fn status(py: Py, failure: Failure) -> Result<Self> {
+    fn status(py: Py<'py>, failure: Failure) -> Result<Self> {
         match failure.status() {
             abi::CAI_ERR_PYTHON_EXCEPTION => Self::buffer_error(py, failure),
             abi::CAI_ERR_NO_MEMORY | abi::CAI_ERR_INTERNAL => Err(failure),
@@ -417,7 +417,7 @@ impl Declined {
     }
 }
 
-impl Drop for Declined {
+impl Drop for Declined<'_> {
     fn drop(&mut self) {
         for object in self.exception {
             self.py.release(object);
@@ -426,14 +426,14 @@ impl Drop for Declined {
 }
 
 #[allow(clippy::too_many_arguments)]
-fn try_protocols(
-    py: Py,
+fn try_protocols<'py>(
+    py: Py<'py>,
     object: NonNull<Object>,
     options: &ImportOptions,
     depth: i32,
     tried: u8,
     host_only: &mut bool,
-    declined: &mut Option<Declined>,
+    declined: &mut Option<Declined<'py>>,
     to: &mut Description,
 ) -> Result<bool> {
     let default_order = options.raw.protocols[0] == 0;

@@ -16,7 +16,7 @@ use crate::error::{Failure, Result, fail, failure};
 use crate::python::capi::Object;
 use crate::python::capsules::{CONTEXT, QUEUE};
 use crate::python::convert::tuple;
-use crate::python::interpreter::{Owned, Py, raised};
+use crate::python::py::{Name, Owned, Py, raised};
 
 const FIELD: &str = "__sycl_usm_array_interface__['syclobj']";
 
@@ -25,12 +25,12 @@ const UNKNOWN_ID: i32 = -1;
 
 /// Writes the queue or the context of `syclobj`, and the number of the device, into the array.
 /// Returns what must live as long as the array: `syclobj`, and what was made of it on the way.
-pub fn bind(
-    py: Py,
+pub fn bind<'py>(
+    py: Py<'py>,
     object: NonNull<Object>,
     syclobj: &Owned,
     array: &mut cai_array,
-) -> Result<Owned> {
+) -> Result<Owned<'py>> {
     array.device.id = UNKNOWN_ID;
     let (kept, device) = if py.is(syclobj.get(), py.capi().str_type) {
         let (context, device) = find(py, syclobj)?;
@@ -75,7 +75,7 @@ fn no_syclobj(py: Py, syclobj: &Owned) -> Failure {
     )
 }
 
-fn share(py: Py, object: &Owned) -> Owned {
+fn share<'py>(py: Py<'py>, object: &Owned) -> Owned<'py> {
     Owned::share(py, object.object)
 }
 
@@ -101,7 +101,7 @@ fn point(py: Py, capsule: &Owned, array: &mut cai_array) -> bool {
 }
 
 /// Calls a method without arguments. `None` if the object does not have it.
-fn call(py: Py, object: *mut Object, name: *mut Object) -> Result<Option<Owned>> {
+fn call<'py>(py: Py<'py>, object: *mut Object, name: Name) -> Result<Option<Owned<'py>>> {
     let capi = py.capi();
     let Some(method) = py.attribute(object, name)? else { return Ok(None) };
     // SAFETY: the GIL is held.
@@ -112,12 +112,12 @@ fn call(py: Py, object: *mut Object, name: *mut Object) -> Result<Option<Owned>>
     Owned::new(py, result).map(Some)
 }
 
-fn capsule_of(py: Py, object: *mut Object) -> Result<Option<Owned>> {
+fn capsule_of<'py>(py: Py<'py>, object: *mut Object) -> Result<Option<Owned<'py>>> {
     call(py, object, py.names.get_capsule)
 }
 
 /// Finds the device that a filter string selects, and the default context of its platform.
-fn find(py: Py, filter: &Owned) -> Result<(Owned, Owned)> {
+fn find<'py>(py: Py<'py>, filter: &Owned) -> Result<(Owned<'py>, Owned<'py>)> {
     let capi = py.capi();
     let expected =
         "a queue, a context, a capsule of either, or a module dpctl that finds the device";

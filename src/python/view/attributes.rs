@@ -10,7 +10,7 @@ use crate::python::convert::{integer, none, shared, unsigned};
 use crate::python::export::attributes::dtype_of;
 use crate::python::export::cai_dict::row;
 use crate::python::export::object::{Reading, run_for_python};
-use crate::python::interpreter::{Owned, Py};
+use crate::python::py::{Owned, Py};
 use crate::python::view::object::{contents, released};
 use crate::{dlpack, layout, read, validate};
 
@@ -55,7 +55,12 @@ pub unsafe extern "C-unwind" fn get(object: *mut Object, number: *mut c_void) ->
 }
 
 /// Returns the value of an attribute.
-fn value(py: Py, object: *mut Object, array: &cai_array, number: usize) -> Result<Owned> {
+fn value<'py>(
+    py: Py<'py>,
+    object: *mut Object,
+    array: &cai_array,
+    number: usize,
+) -> Result<Owned<'py>> {
     let Some(attribute) = Attribute::ALL.get(number) else { return released() };
     let boolean = |value| shared(py, if value { py.capi().r#true } else { py.capi().r#false });
     // SAFETY: the array was imported, and so validated.
@@ -81,7 +86,7 @@ fn value(py: Py, object: *mut Object, array: &cai_array, number: usize) -> Resul
 }
 
 /// Returns the strides in elements; None if the producer states none, and for packed bits.
-fn strides(py: Py, array: &cai_array) -> Result<Owned> {
+fn strides<'py>(py: Py<'py>, array: &cai_array) -> Result<Owned<'py>> {
     // SAFETY: the array was imported, and so validated.
     let layout = unsafe { validate::describe(array) }?.layout;
     let Some(strides) = layout.strides else { return Ok(none(py)) };

@@ -17,8 +17,8 @@ use crate::python::convert::{exact_integer, shared};
 use crate::python::export::object::run_for_python;
 use crate::python::import::import;
 use crate::python::import::options::ImportOptions;
-use crate::python::interpreter::{Owned, Py, raised};
 use crate::python::owner::Description;
+use crate::python::py::{Name, Owned, Py, raised};
 use crate::python::stream::{self, Accepted};
 use crate::python::view::object::{Ordered, make};
 use crate::python::view::type_object::make_type;
@@ -118,7 +118,9 @@ impl Request {
         unsafe {
             for index in 0..(capi.tuple_size)(names) {
                 let (name, value) = ((capi.tuple_get)(names, index), values.offset(index).read());
-                let is = |known: *mut Object| name == known || py.text(name) == py.text(known);
+                let is = |known: Name| {
+                    name == known.as_ptr() || py.text(name) == py.text(known.as_ptr())
+                };
                 if is(py.names.stream) && self.stream.is_null() {
                     self.stream = value;
                 } else if is(py.names.readonly) {

@@ -8,8 +8,8 @@ use crate::error::{Failure, Result, Text, fail};
 use crate::python::capi::{self, Object};
 use crate::python::convert::{none, shared};
 use crate::python::export::object::{self, Body, CAN_BE_RELEASED, Reading, run_for_python, wrap};
-use crate::python::interpreter::{Owned, Py};
 use crate::python::owner::Description;
+use crate::python::py::{Owned, Py};
 use crate::sync::consume::{self, Phase};
 use crate::sync::notify::{self, Kind};
 

@@ -12,7 +12,7 @@ use crate::python::capi::{
     TPFLAGS_DISALLOW_INSTANTIATION, TypeSlot, TypeSpec,
 };
 use crate::python::export::object::{Body, checked_head, get_bool};
-use crate::python::interpreter::{Owned, Py};
+use crate::python::py::{Owned, Py};
 use crate::python::view::attributes::{Attribute, get};
 use crate::python::view::object::{View, dealloc, enter_method, get_length, release_method, repr};
 
@@ -28,7 +28,7 @@ struct Members {
 /// Makes the type, for one interpreter.
 #[cold]
 #[inline(never)]
-pub fn make_type(py: Py) -> Result<Owned> {
+pub fn make_type<'py>(py: Py<'py>) -> Result<Owned<'py>> {
     let capi = py.capi();
     let head = checked_head(capi)?;
     let getter = |name: &'static CStr, attribute: Attribute, doc: &'static CStr| GetSetDef {
