@@ -51,6 +51,9 @@ def declare(library):
     library.cai_array_to_python.argtypes = [
         c.POINTER(T.Array), c.POINTER(ExportOptions), c.POINTER(c.c_void_p), c.POINTER(T.Error),
     ]  # fmt: skip
+    library.cai_array_from_python_dict.argtypes = [
+        c.c_void_p, c.c_void_p, c.POINTER(ImportOptions), c.POINTER(T.Array), c.POINTER(T.Error),
+    ]  # fmt: skip
     library.cai_python_publish.argtypes = [c.py_object, c.c_void_p, c.POINTER(T.Error)]
     library.cai_python_raise.restype = c.c_void_p
     return library

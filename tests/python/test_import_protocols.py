@@ -3,7 +3,6 @@
 import ast
 import ctypes as c
 import gc
-import itertools
 import sys
 import types
 import weakref
@@ -11,63 +10,12 @@ import weakref
 import cai_python as P
 import numpy as np
 import pytest
-from cai_python import ERRORS, Exporter, even, give, make, soon, take
+from cai_python import ERRORS, even, give, make, soon, take
 from importing import MISSING, Boom, exporter, interface, refused
 from parameter_ids import stable_id
 from producers import ADDRESS, STREAM
 
 # --- 19: what else is in the dictionary, and what else the object offers
-
-
-def test_unknown_keys():
-    given = {
-        "pitch": object(),
-        7: 8,
-        None: None,
-        ("a",): 1,
-        "Shape": (9,),
-        **interface(stream=STREAM),
-        "event": 3,
-        "shape2": 1,
-    }
-    with take(Exporter(given)) as taken:
-        assert taken.shape == (3, 4) and taken.stream == STREAM
-    take(Exporter(given), strict=True).release()
-
-
-def test_optional_keys_that_are_none():
-    with take(exporter(strides=None, descr=None, mask=None, stream=None)) as taken:
-        assert (taken.strides, taken.descr, taken.mask, taken.stream) == (None,) * 4
-
-
-def test_order_of_keys():
-    entries = list(interface(stream=STREAM, descr=[("", "<f4")]).items())
-    for order in itertools.islice(itertools.permutations(entries), 0, 5040, 97):
-        with take(Exporter(dict(order))) as taken:
-            assert (taken.shape, taken.typestr, taken.data, taken.stream) == (
-                (3, 4),
-                "<f4",
-                ADDRESS,
-                STREAM,
-            )
-
-
-def test_keys_that_compare_as_they_like():
-    class Key:
-        def __init__(self, error=None):
-            self.error = error
-
-        def __hash__(self):
-            return hash("shape")
-
-        def __eq__(self, other):
-            if self.error:
-                raise self.error
-            return False
-
-    take(Exporter({Key(): 1, **interface()})).release()
-    with pytest.raises(Boom):
-        take(Exporter({Key(Boom()): 1, **{k: v for k, v in interface().items() if k != "shape"}}))
 
 
 class Dlpack:
@@ -276,20 +224,6 @@ def test_sycl(kind):
         assert taken.context == 0x5151_0000 and taken.stream in (None, P.STREAM_UNKNOWN)
 
 
-@pytest.mark.parametrize("typestr", ["|V4", "<U1", "|S4", "<M8[s]", "|t8", "<V2"])
-def test_strict_sycl_has_numbers_and_booleans(typestr):
-    take(Usm(typestr=typestr)).release()
-    refused(
-        Usm(typestr=typestr),
-        ValueError,
-        "__sycl_usm_array_interface__['typestr']",
-        "TYPESTR_KIND",
-        strict=True,
-    )
-    for known in ("|b1", "<i4", "<u2", "<f8", "<c16"):
-        take(Usm(typestr=known), strict=True).release()
-
-
 @pytest.mark.parametrize("mapping", [dict, type("Mapping", (dict,), {})], ids=["dict", "derived"])
 def test_a_mask_in_a_sycl_dictionary(mapping):
     """The interface does not name the key, but a producer that uses it means what the others mean."""
@@ -306,31 +240,6 @@ def test_a_mask_in_a_sycl_dictionary(mapping):
         with take(masked(mask), allow_mask=True, strict=strict) as taken:
             assert taken.mask.typestr == "|b1" and taken.mask.data == ADDRESS + 1024
     take(masked(None)).release()
-
-
-def test_sycl_counts_elements():
-    with take(Usm(strides=(8, -2), offset=7, data=(ADDRESS, True))) as taken:
-        assert (
-            taken.strides == (32, -8)
-            and taken.data == ADDRESS + 28
-            and taken.readonly
-            and taken.byte_offset == 0
-        )
-    with take(Usm(offset=MISSING, strides=MISSING)) as taken:
-        assert taken.data == ADDRESS and taken.strides is None
-    with take(Usm(shape=(0, 4), offset=3)) as taken:
-        assert taken.data == 0
-
-
-@pytest.mark.parametrize(
-    "changes, kind",
-    [(dict(version=2), ValueError), (dict(shape=MISSING), KeyError), (dict(typestr=MISSING), KeyError),
-     (dict(data=MISSING), KeyError), (dict(strides=(2**62, 1)), ValueError), (dict(offset=2**62), ValueError),
-     (dict(offset=1.5), TypeError), (dict(syclobj=3), TypeError), (dict(syclobj=capsule("other")), (TypeError, ValueError))],
-)  # fmt: skip
-def test_malformed_sycl(changes, kind):
-    with pytest.raises(kind, match="__sycl_usm_array_interface__"):
-        take(Usm(**changes))
 
 
 @pytest.mark.parametrize("kind", ["SyclQueueRef", "SyclContextRef"])
@@ -505,16 +414,6 @@ def test_dlpack_without_a_sycl_dictionary():
     for obj in (DpnpArray(), Declines()):
         with take(obj) as taken:
             assert taken.shape == (5,) and taken.device == (P.ONEAPI, 2)
-
-
-@pytest.mark.parametrize("typestr", ["|b1", "<i4", "|u1", "<f2", "<c16"])
-def test_types_of_sycl(typestr):
-    take(Usm(typestr=typestr), strict=True).release()
-
-
-@pytest.mark.parametrize("typestr", ["|V4", "<M8[s]", "<m8[s]", "|S4", "<U4", "|t8"])
-def test_types_that_sycl_does_not_have(typestr):
-    refused(Usm(typestr=typestr), ValueError, "['typestr']", strict=True)
 
 
 class Handle:

@@ -1,0 +1,549 @@
+"""The rules of an import as a table: the entries of a dictionary, and what comes of them in each mode.
+
+Each row runs through every way of import_ways.py in which it makes sense: as a dictionary, one of a derived class,
+another mapping, a dictionary without its object, a mask, NumPy's dictionary, SYCL's, and the buffer interface.
+hostile.py takes its values from here as well. `Row` explains the columns; a new rule is a line in this table.
+"""
+
+import collections
+import types
+
+import cai_python as P
+from import_ways import QUEUE, Mask, Row, capsule
+from importing import ADDRESS, MISSING, Boom, Index, Raises
+from producers import STREAM, DelayedPointerTuple, StfCai
+
+try:
+    import numpy as np
+except ImportError:
+    np = None
+
+UNKNOWN, LEGACY = P.STREAM_UNKNOWN, P.STREAM_LEGACY
+
+
+class Sequence(collections.abc.Sequence):
+    def __init__(self, *items):
+        self.items = items
+
+    def __len__(self):
+        return len(self.items)
+
+    def __getitem__(self, i):
+        return self.items[i]
+
+
+class OnlyItems:
+    def __init__(self, entries):
+        self.entries = entries
+
+    def __getitem__(self, key):
+        return self.entries[key]
+
+
+class ChainMap(collections.ChainMap):
+    def __init__(self, entries):
+        super().__init__({}, entries)
+
+
+class Stf(StfCai):
+    def __init__(self, entries):
+        super().__init__(**entries)
+
+
+class Text(str):
+    pass
+
+
+class Int(int):
+    pass
+
+
+class Undecided:
+    """Neither true nor false."""
+
+    def __bool__(self):
+        raise BOOM
+
+
+class Wrong(Sequence):
+    """A sequence of another length than it says."""
+
+    def __init__(self, length, *items):
+        super().__init__(*items)
+        self.length, self.text = length, f" {length}"
+
+    def __len__(self):
+        return self.length
+
+
+def keys_of_another_class(entries):
+    return {Text(key): value for key, value in entries.items()}
+
+
+def keys_made_at_run_time(entries):
+    """Texts that are equal, and others than the interned ones."""
+    return {"".join(list(key)): value for key, value in entries.items()}
+
+
+Point = collections.namedtuple("Point", "a b")
+BOOM = Boom()
+WHOLE = [Derived := type("Derived", (dict,), {}), collections.OrderedDict]  # mappings that strict mode takes
+MAPPINGS = [collections.UserDict, types.MappingProxyType, OnlyItems, ChainMap, Stf]  # and those that it does not take
+ROWS_OF = [lambda row: Sequence(*row), collections.deque, list]
+INTEGERS = [Index]
+BOOLEANS = [(1, True), (0, False)]
+NOT_INTEGERS = [True, False, 1.0, 1.5, "4", b"4", None, (4,), 4j, object()]
+HUGE = [2**63, 2**64, 2**200, -(2**63) - 1, -(2**200)]
+NOT_TEXTS = [None, b"<f4", float, 4, ("<f4",)]
+if np:
+    ROWS_OF.append(np.array)
+    INTEGERS += [np.int8, np.uint16, np.int64, np.uint64]
+    BOOLEANS += [(np.True_, True), (np.False_, False)]
+    NOT_INTEGERS += [np.float64(4)]
+    NOT_INTEGERS += [] if hasattr(np.True_, "__index__") else [np.True_]  # older NumPys count with it
+    NOT_TEXTS += [np.dtype("f4")]
+
+
+def integers(value):
+    """A number in the objects that may hold it: small types hold small ones only."""
+    return [kind(value) for kind in INTEGERS if kind is Index or value < 100 or kind.__name__ in ("int64", "uint64")]
+
+
+DICTIONARIES = [
+    Row({}, {}),
+    *[Row({"": kind}, {}) for kind in WHOLE],
+    *[Row({"": kind}, {}, strict="TYPE") for kind in MAPPINGS],
+    *[
+        Row({"": found}, "TYPE", only="cuda host sycl", says="a dictionary")
+        for found in (None, 3, "shape", b"shape", [("shape", (3,))], ("shape",), {"shape"}, object(), len)
+    ],
+    Row({"": Raises(BOOM)}, BOOM, strict="TYPE"),
+    Row(dict(shape=MISSING), "KEY"),
+    Row(dict(typestr=MISSING), "KEY"),
+    Row(dict(data=MISSING), "KEY"),
+    # What else is in it.
+    Row({"pitch": object(), 7: 8, None: None, ("a",): 1, "Shape": (9,), "event": 3, "shape2": 1}, {}, only="cuda host sycl"),
+    Row(dict(strides=None, descr=None, mask=None), {}, strict="TYPE ['descr']", only="cuda host"),
+    Row(dict(strides=None, mask=None, stream=None), {}),
+    Row({"": keys_of_another_class}, {}),
+    Row({"": keys_made_at_run_time}, {}),
+]
+
+SHAPES = [
+    *[Row(dict(shape=kind((3, 4)), strides=kind((16, 4))), {"strides": (16, 4)}, strict="TYPE ['shape']") for kind in ROWS_OF],
+    Row(dict(shape=Point(3, 4), strides=Point(16, 4)), dict(strides=(16, 4))),
+    Row(dict(strides=[16, 4]), dict(strides=(16, 4)), strict="TYPE"),
+    *[Row(dict(shape=found), "TYPE") for found in (None, 3, "34", b"34", {3: 1, 4: 1}, {3, 4}, object(), 1.5, iter((3, 4)))],
+    *[Row(dict(strides=found), "TYPE") for found in (3, "34", b"34", {3: 1, 4: 1}, {3, 4}, object(), 1.5, iter((3, 4)))],
+    Row(dict(shape=Wrong(5, 3, 4)), IndexError, strict="TYPE"),
+    Row(dict(shape=Wrong(-1, 3, 4)), ValueError, strict="TYPE"),
+    Row(dict(shape=Raises(BOOM)), BOOM, strict="TYPE"),
+    Row(dict(strides=Raises(BOOM)), BOOM, strict="TYPE"),
+    *[Row(dict(shape=(3, found)), "TYPE [1]") for found in NOT_INTEGERS],
+    *[Row(dict(strides=(16, found)), "TYPE [1]") for found in NOT_INTEGERS],
+    *[Row(dict(shape=(found, 4)), "VALUE [0]") for found in HUGE],
+    *[Row(dict(strides=(found, 4)), "VALUE [0]") for found in HUGE],
+    Row(dict(shape=(3, -1)), "SHAPE_NEGATIVE [1]", says="['shape'][1]: found -1, expected at least 0"),
+    *[Row(dict(shape=(three, 4)), {}, strict="TYPE [0]") for three in integers(3)],
+    *[Row(dict(strides=(stride, 4)), dict(strides=(64, 4)), strict="TYPE [0]") for stride in integers(64)],
+    Row(dict(shape=(Int(3), 4), strides=(Int(64), 4)), dict(strides=(64, 4))),
+    Row(dict(shape=(Index(BOOM), 4)), "TYPE [0]"),
+    Row(dict(shape=(Raises(BOOM), 4)), BOOM, strict="TYPE [0]"),
+    Row(dict(strides=(Raises(BOOM), 4)), BOOM, strict="TYPE [0]"),
+    *[Row(dict(shape=(1,) * ndim, strides=(4,) * ndim), dict(shape=(1,) * ndim, strides=(4,) * ndim)) for ndim in (1, 8, 63, 64)],
+    Row(dict(shape=(1,) * 65), "NDIM"),
+    Row(dict(shape=(1,) * 1000), "NDIM"),
+    Row(dict(strides=None), dict(contiguous=True)),
+    Row(dict(strides=MISSING), dict(contiguous=True)),
+    *[Row(dict(strides=found), "VALUE") for found in ((), (4,), (64, 16, 4))],
+    Row(dict(shape=(), strides=(4,)), "VALUE ['strides']"),
+    Row(dict(shape=(), strides=()), dict(shape=(), strides=None, contiguous=True)),
+    Row(dict(shape=()), dict(shape=(), contiguous=True)),
+    # What the strides make of the array.
+    *[
+        Row(
+            dict(shape=shape, strides=strides, data=(ADDRESS + 4096, False)),
+            dict(shape=shape, strides=strides, data=ADDRESS + 4096, contiguous=dense),
+        )
+        for shape, strides, dense in [
+            ((3, 4), (16, 4), True), ((3, 4), (4, 12), False), ((3, 4), (32, 4), False), ((3, 4), (0, 4), False),
+            ((3, 4), (0, 0), False), ((3, 4), (16, 0), False), ((3, 4), (-16, 4), False), ((3, 4), (-16, 8), False),
+            ((3, 4), (17, 5), False), ((1, 4), (999, 4), True), ((3, 1), (4, -7), True), ((1, 1), (0, 0), True),
+            ((4,), (-4,), False),
+        ]
+    ],
+    Row(dict(shape=(0, 4), strides=(7, 9), data=(0, False)), dict(shape=(0, 4), strides=(7, 9), data=0, contiguous=True)),
+    # How far they reach.
+    Row(dict(shape=(2**62, 4)), "SIZE_OVERFLOW [1]"),
+    Row(dict(shape=(2**32, 2**32)), "SIZE_OVERFLOW [1]"),
+    Row(dict(shape=(2**61,), typestr="<f8"), "SIZE_OVERFLOW"),
+    Row(dict(shape=(3, 2), strides=(2**62, 4)), "SPAN_OVERFLOW ['strides'][0]"),
+    Row(dict(shape=(4, 2), strides=(-(2**62), 4)), "SPAN_OVERFLOW ['strides'][0]"),
+    Row(dict(shape=(2, 2), strides=(-(2**63), 4)), "ADDRESS_RANGE ['data']", only="cuda host"),
+    Row(dict(data=(2**64 - 47, False), typestr="<f4"), "ADDRESS_RANGE"),
+    Row(dict(data=(8, False), shape=(4,), strides=(-4,)), "ADDRESS_RANGE"),
+]
+
+VERSIONS = [
+    *[
+        Row(dict(version=number, stream=MISSING), dict(version=number, stream=None if number == 3 else UNKNOWN), only="cuda")
+        for number in range(4)
+    ],
+    *[Row(dict(version=two, stream=MISSING), dict(version=2, stream=UNKNOWN), strict="TYPE", only="cuda") for two in integers(2)],
+    Row(dict(version=MISSING, stream=MISSING), dict(version=2, stream=UNKNOWN), strict="KEY", only="cuda"),
+    Row(dict(version=MISSING), {}, strict="KEY"),
+    Row(dict(version=4), "VERSION", lenient={}),
+    Row(dict(version=100), "VERSION", lenient={}),
+    Row(dict(version=-1), "VERSION"),
+    Row(dict(version=2), "VERSION", lenient="VERSION", only="host"),
+    Row(dict(version=0), "VERSION", only="host sycl"),
+    Row(dict(version=2), "VERSION", lenient={}, only="sycl"),
+    Row(dict(version=2**70), "VALUE"),
+    Row(dict(version=-(2**70)), "VALUE"),
+    *[Row(dict(version=found), "TYPE") for found in (True, "3", 3.0, None, (3,), b"3")],
+    Row(dict(version=Raises(BOOM)), BOOM, strict="TYPE"),
+]
+
+DATA = [
+    Row(dict(data=[ADDRESS, False]), {}, strict="TYPE"),
+    Row(dict(data=DelayedPointerTuple(ADDRESS)), {}, strict="TYPE"),
+    Row(dict(data=Point(ADDRESS, False)), {}),
+    *[Row(dict(data=found), "TYPE") for found in (None, ADDRESS, "ab", b"ab", {0: ADDRESS, 1: False}, {ADDRESS, False})],
+    *[Row(dict(data=found), "VALUE") for found in ((), (ADDRESS,), (ADDRESS, False, 0))],
+    Row(dict(data=Raises(BOOM)), BOOM, strict="TYPE"),
+    Row(dict(data=(Raises(BOOM), False)), BOOM, strict="TYPE [0]"),
+    *[Row(dict(data=(address, False)), dict(data=address)) for address in (1, 2**31, 2**32 + 1, 2**47, 2**63, 2**63 + 4096, 2**64 - 64)],
+    *[Row(dict(data=(address, False)), {}, strict="TYPE [0]") for address in integers(ADDRESS)],
+    *[Row(dict(data=(found, False)), "TYPE [0]") for found in (True, 1.5, "4096", b"x", (1,), object(), None)],
+    *[Row(dict(data=(found, False)), "VALUE [0]") for found in (-1, -ADDRESS, 2**64, 2**200)],
+    Row(dict(data=(0, False)), "DATA_NULL [0]"),
+    Row(dict(data=(0, False), shape=()), "DATA_NULL [0]"),
+    # Without elements there is nothing that an address could point to: versions 2 and 3 say so, 0 and 1 leave it open.
+    *[Row(dict(data=(0, False), shape=shape), dict(data=0, shape=shape)) for shape in ((0,), (0, 4), (3, 0), (0, 0), (2, 0, 2**62))],
+    *[
+        Row(dict(data=(address, False), shape=shape), dict(data=0, shape=shape), strict="DATA_NOT_NULL [0]")
+        for shape in ((0,), (0, 4), (3, 0), (0, 0), (2, 0, 2**62))
+        for address in (1, ADDRESS, 0xDEAD_BEEF, 2**64 - 1)
+    ],
+    Row(dict(data=(None, False), shape=(0,)), dict(data=0, shape=(0,)), strict="TYPE [0]"),
+    Row(dict(data=(None, False), shape=(2, 0, 2**62)), dict(data=0, shape=(2, 0, 2**62)), strict="TYPE [0]"),
+    Row(dict(data=(0, True), shape=(0, 4), strides=(2**62,) * 2), dict(data=0, shape=(0, 4), strides=(2**62,) * 2, readonly=True), only="cuda host"),
+    Row(dict(data=(ADDRESS, False), shape=(0, 4), version=2, stream=MISSING), dict(data=0, shape=(0, 4), version=2, stream=UNKNOWN), strict="DATA_NOT_NULL [0]", only="cuda"),
+    Row(dict(data=(ADDRESS, False), shape=(0, 4), version=1, stream=MISSING), dict(data=0, shape=(0, 4), version=1, stream=UNKNOWN), only="cuda"),
+    Row(dict(data=(ADDRESS, False), shape=(0, 4), version=0, stream=MISSING), dict(data=0, shape=(0, 4), version=0, stream=UNKNOWN), only="cuda"),
+    # The flag.
+    Row(dict(data=(ADDRESS, True)), dict(readonly=True)),
+    Row(dict(data=(ADDRESS, True)), "READONLY =data", options=dict(writable=True)),
+    Row(dict(data=(ADDRESS, False)), {}, options=dict(writable=True)),
+    *[Row(dict(data=(ADDRESS, flag)), dict(readonly=value), strict="TYPE [1]") for flag, value in BOOLEANS],
+    *[Row(dict(data=(ADDRESS, found)), "TYPE [1]") for found in (None, "False", b"", 0.0, ())],
+    Row(dict(data=(ADDRESS, Undecided())), BOOM, strict="TYPE [1]"),
+]
+
+STREAMS = [
+    *[Row(dict(stream=stream), dict(stream=stream)) for stream in (1, 2, 3, STREAM, 2**63 - 1, 2**63, 2**64 - 3)],
+    *[Row(dict(stream=stream), dict(stream=STREAM), strict="TYPE") for stream in integers(STREAM)],
+    # That there is one decides, not the version; strict mode wants none before version 3.
+    *[
+        Row(dict(stream=stream, version=version), dict(stream=stream), strict="STREAM_VERSION", says="")
+        for version in (0, 1, 2)
+        for stream in (None, 1, 2, STREAM, 2**63)
+    ],
+    # Those versions have no such key, so a 0 says nothing.
+    *[
+        Row(dict(stream=zero, version=version), dict(stream=UNKNOWN, version=version), strict="STREAM_VERSION")
+        for version in (0, 1, 2)
+        for zero in (0, *integers(0))
+    ],
+    Row(dict(stream=0), "STREAM_ZERO", lenient=dict(stream=LEGACY)),
+    *[Row(dict(stream=zero), "STREAM_ZERO", lenient=dict(stream=LEGACY), strict="TYPE") for zero in integers(0)],
+    Row(dict(stream=MISSING), dict(stream=None)),
+    *[Row(dict(stream=found), "VALUE") for found in (-1, 2**64, 2**200, -(2**200), 2**64 - 1, 2**64 - 2)],
+    *[Row(dict(stream=found), "TYPE") for found in (True, False, 1.0, "1", (1,), object())],
+    Row(dict(stream=Raises(BOOM)), BOOM, strict="TYPE"),
+]
+
+ASCII_CONTROL = "x\x1b[2J\n\r\x07\x7f\x85\x9b\u061c\u200b\u200f\u2028\u202e\u2066\ufeff\U000e0041"
+NAMED = type(ASCII_CONTROL, (), {})
+LONG_NAMED = type("x" * 5000, (), {})
+
+TYPES = [
+    *[
+        Row(dict(typestr=typestr), dict(typestr=typestr))
+        for typestr in (
+            "<f4", ">f4", "|f4", "|i8", "|u2", "<u1", "<b1", "|b1", "|u1", "<i4", "<f2", "<c8", "<c16", "<M8[us]", "<M8[s]", "<m8[s]",
+            "<V2", "|V3", "|V4", "|S4", "|S5", "<U1", "<U2", "<U4", "<t1", "|t8", "<f1",
+        )
+    ],
+    *[
+        Row(dict(typestr=letters), dict(typestr=meant), strict=f"TYPESTR_{strict}")
+        for letters, meant, strict in [
+            ("B", "|u1", "ORDER"), ("b", "|i1", "ORDER"), ("f", "<f4", "ORDER"), ("d", "<f8", "ORDER"), ("i", "<i4", "ORDER"),
+            ("?", "|b1", "ORDER"), ("f4", "<f4", "ORDER"), ("<f", "<f4", "SIZE"),
+        ]
+    ],
+    *[
+        Row(dict(typestr=text), f"TYPESTR_{status}")
+        for text, status in [
+            ("", "LENGTH"), ("x", "ORDER"), ("<f3", "SIZE"), ("<", "KIND"), ("<f4 ", "SIZE"), (" <f4", "ORDER"), ("<f4\0", "SIZE"),
+            ("<f4\0\0", "SIZE"), ("f\0", "ORDER"), ("<f4,<f4", "SIZE"), ("float32x", "ORDER"), ("ä", "ORDER"), ("\ud800", "LENGTH"),
+            ("<" + "f4" * 20, "LENGTH"), ("<" + "x" * 10_000, "LENGTH"), ("<q9", "KIND"), (ASCII_CONTROL, "LENGTH"),
+        ]
+    ],
+    Row(dict(typestr="float32"), "TYPESTR_ORDER", says='(not relevant): did you mean "<f4"?'),
+    *[Row(dict(typestr=found), "TYPE") for found in (*NOT_TEXTS, NAMED())],
+    Row(dict(typestr=Text("<f4")), {}),
+    *([Row(dict(typestr=np.str_("<f4")), {})] if np else []),
+    Row(dict(typestr="|V0"), "ITEMSIZE"),
+    Row(dict(typestr="|S0"), "ITEMSIZE"),
+    # What the caller demands.
+    *[Row(dict(typestr=typestr), dict(typestr=typestr), options=dict(native=True)) for typestr in ("<f4", "|f4", "|u1", ">u1", "|V4")],
+    Row(dict(typestr=">f4"), "CONVERT_BYTE_ORDER =typestr", options=dict(native=True)),
+    Row(dict(typestr="|V4", descr=[("a", ">i4")]), "CONVERT_BYTE_ORDER =typestr", options=dict(native=True), only="cuda host buffer"),
+    *[
+        Row(dict(typestr=typestr), dict(typestr=typestr, dtype_code=code), options=options)
+        for typestr, options, code in [
+            ("<V2", dict(opaque_16bit=P.BFLOAT16), P.BFLOAT16), ("|V2", dict(opaque_16bit=P.BFLOAT16), P.BFLOAT16),
+            ("<V1", dict(opaque_8bit=P.FLOAT8_E4M3FN), P.FLOAT8_E4M3FN), ("<f1", dict(opaque_8bit=P.FLOAT8_E5M2), P.FLOAT8_E5M2),
+            ("<V1", dict(opaque_16bit=P.BFLOAT16), 0), ("<V2", dict(opaque_8bit=P.FLOAT8_E5M2), 0),
+            ("<V4", dict(opaque_16bit=P.BFLOAT16), 0), ("<f4", dict(opaque_8bit=P.FLOAT8_E5M2, opaque_16bit=P.BFLOAT16), 0),
+            ("<u2", dict(opaque_16bit=P.BFLOAT16), 0), ("<f2", dict(opaque_16bit=P.BFLOAT16), 0),
+            ("|u1", dict(opaque_8bit=P.FLOAT8_E4M3FN), 0),
+        ]
+    ],
+    *[
+        Row(dict(typestr=typestr), {"typestr": typestr} if fits else "CONVERT_TYPE =typestr", options=dict(typestr=wanted))
+        for typestr, wanted, fits in [
+            ("<f4", "<f4", True), ("<f4", "|f4", True), ("|f4", "<f4", True), ("|u1", "<u1", True), ("<f4", ">f4", False),
+            ("<f4", "<f8", False), ("<f4", "<i4", False), ("<i8", "<u8", False), ("<M8[us]", "<M8[us]", True), ("<V2", "|V2", True),
+        ]
+    ],
+    Row(dict(typestr="<M8[us]"), "CONVERT_TYPE =typestr", options=dict(typestr="<M8[ns]"), only="cuda host buffer"),
+    Row(dict(typestr="f"), dict(typestr="<f4"), strict="TYPESTR_ORDER", options=dict(typestr="<f4")),
+    Row(dict(typestr="<V2"), dict(typestr="<V2", dtype_code=P.BFLOAT16), options=dict(typestr="<V2", dtype_code=P.BFLOAT16, opaque_16bit=P.BFLOAT16)),
+    Row(dict(typestr="<V2"), "CONVERT_TYPE =typestr", options=dict(typestr="<V2", dtype_code=P.BFLOAT16), only="cuda host buffer"),
+    *[Row(dict(typestr="<V1"), "DTYPE_CODE =options->dtype_code", options=dict(opaque_8bit=code), only="cuda") for code in (P.BFLOAT16, 9999)],
+    *[Row(dict(typestr="<V2"), "DTYPE_CODE =options->dtype_code", options=dict(opaque_16bit=code), only="cuda") for code in (P.FLOAT8_E5M2, 1)],
+    *[Row(dict(typestr=typestr), dict(typestr=typestr), options=dict(no_objects=True)) for typestr in ("<f4", "|V8")],
+    *[Row(dict(typestr=typestr), {"typestr": typestr}) for typestr in ("|O", "|O8")],
+    *[
+        Row(changes, "CONVERT_TYPE =typestr", options=dict(no_objects=True), only="cuda host buffer", says="contains Python objects")
+        for changes in [
+            dict(typestr="|O"), dict(typestr="|O8"), dict(typestr="|V12", descr=[("a", "<i4"), ("b", "|O")]),
+            dict(typestr="|V12", descr=[("a", "<i4"), ("b", [("c", "|O", (1,))])]),
+        ]
+    ],
+]
+
+TWO = [("x", "<f4"), ("y", "<i4")]
+NAME_AND_TYPE = collections.namedtuple("NAME_AND_TYPE", "name type")
+NAME_TYPE_SHAPE = collections.namedtuple("NAME_TYPE_SHAPE", "name type shape")
+
+
+def fields(descr, meant=None, typestr="|V8", strict=None):
+    """A row of fields that come in. They are those of `meant`, and none if that is empty."""
+    meant = descr if meant is None else meant
+    taken = dict(typestr=typestr, descr=meant or None)
+    return Row(dict(descr=descr, typestr=typestr), taken, strict=taken if strict is None else strict)
+
+
+def no_fields(descr, outcome):
+    """Rows of what is refused where it is used: with kind V, and with every type in strict mode."""
+    yield Row(dict(descr=descr, typestr="|V8"), outcome)
+    for typestr in ("<f8", "<M8[s]", "|S8"):
+        yield Row(dict(descr=descr, typestr=typestr), dict(typestr=typestr), strict=outcome)
+
+
+DESCRS = [
+    fields(TWO),
+    fields([NAME_AND_TYPE("x", "<f4"), NAME_AND_TYPE("y", "<i4")], TWO),
+    fields([("x", "<f4", 2)], [("x", "<f4", (2,))]),
+    fields([("x", "<f4", Index(2))], [("x", "<f4", (2,))], strict="TYPE [0].shape"),
+    fields([("x", "<f4", (Index(2),))], [("x", "<f4", (2,))], strict="TYPE [0].shape[0]"),
+    fields([NAME_TYPE_SHAPE("x", "<i2", (Index(2), Index(2)))], [("x", "<i2", (2, 2))], strict="TYPE [0].shape[0]"),
+    fields([("x", "<f4", [2, 1])], [("x", "<f4", (2, 1))], strict="TYPE [0].shape"),
+    fields([("x", "<f4", (1,)), ("y", "<i4", ())], [("x", "<f4", (1,)), ("y", "<i4")]),
+    fields([["x", "<f4"], ["y", "<i4"]], TWO, strict="TYPE [0]"),
+    fields([["x", "<f4"], ("y", "<i4")], TWO, strict="TYPE [0]"),
+    fields(tuple(TWO), TWO, strict="TYPE"),
+    fields([(("title", "x"), "<f4"), ((None, "y"), "<i4")], [(("title", "x"), "<f4"), ("y", "<i4")]),
+    fields([(("t", Text("x")), "<f8")], [(("t", "x"), "<f8")]),
+    fields([(["t", "x"], "<f8")], [(("t", "x"), "<f8")], strict="TYPE [0].name"),
+    fields([("n", TWO)]),
+    fields([("n", tuple(TWO))], [("n", TWO)], strict="TYPE [0].typestr"),
+    fields([("n", [("i", "<f4")], 2)], [("n", [("i", "<f4")], (2,))]),
+    fields([("a", "<i4"), ("", "|V4")]),
+    fields([("a", "<i4"), ("b", "|i1"), ("", "|V3")]),
+    fields([("a", "<i4"), ("b", "|i1"), ("", "|V3")], typestr="<V8"),
+    fields([("x", "f4"), ("y", "i")], TWO, strict="TYPESTR_ORDER [0].typestr"),
+    fields([("x", "f8")], [("x", "<f8")], strict="TYPESTR_ORDER [0].typestr"),
+    fields([("é'\"\\\n", "<f8")]),
+    fields([("O", "<i4"), ("b", "<f8")], typestr="|V12"),
+    *([
+        fields([(np.str_("x"), "<f4"), ("y", np.str_("<i4"))], TWO),
+        fields([("x", "<f4", (np.int64(1),)), ("y", "<i4", ())], [("x", "<f4", (1,)), ("y", "<i4")], strict="TYPE [0].shape[0]"),
+        fields([NAME_TYPE_SHAPE("x", "<i2", (np.int32(2), np.uint8(2)))], [("x", "<i2", (2, 2))], strict="TYPE [0].shape[0]"),
+        fields([("x", "<f4", np.int64(2))], [("x", "<f4", (2,))], strict="TYPE [0].shape"),
+        fields([("x", "<f4", np.array(2))], [("x", "<f4", (2,))], strict="TYPE [0].shape"),
+        fields([("x", "<f4", np.array([2, 1]))], [("x", "<f4", (2, 1))], strict="TYPE [0].shape"),
+        fields([(np.str_(""), np.str_("|V8"))], []),
+    ] if np else []),
+    # One row without a name adds nothing if it only repeats the type.
+    fields([("", "|V8")], []),
+    fields([("", "<V8")], []),
+    fields([["", "|V8"]], [], strict="TYPE [0]"),
+    fields([("", "|V4")], [], typestr="|V4"),
+    *[fields([row]) for row in [("", "<f8"), ("", "|V4", (2,)), ("", "|V8", (1,)), ("", [("x", "<f8")]), (("t", ""), "|V8"), ("x", "|V8")]],
+    Row(dict(descr=None, typestr="|V8"), dict(typestr="|V8"), strict="TYPE", only="cuda host sycl"),
+    # The typestr says what other kinds are.
+    *[
+        Row(dict(descr=descr, typestr=typestr), dict(typestr=typestr))
+        for typestr, descr in [
+            ("<f4", [("", "<f4")]), ("<f4", [("a", "<f4")]), ("<f8", [("a", ">i4"), ("b", ">i4")]), (">c8", [("a", ">i4"), ("b", ">i4")]),
+            ("<i8", [("", "<i8")]), ("|S8", [("a", ">i4"), ("b", ">i4")]), ("<U2", [("", "<U2")]), ("<M8[s]", [("", "<M8[s]")]),
+            ("|b1", [("a", "|i1")]),
+        ]
+    ],
+    Row(dict(descr=None), {}, strict="TYPE"),
+    # A code says what opaque bytes are, and fields do.
+    Row(dict(descr=[("", "<V2")], typestr="<V2"), dict(typestr="<V2", dtype_code=P.BFLOAT16), options=dict(opaque_16bit=P.BFLOAT16)),
+    Row(
+        dict(descr=[("a", "|i1"), ("b", "|i1")], typestr="|V2"),
+        dict(descr=[("a", "|i1"), ("b", "|i1")], typestr="|V2"),
+        options=dict(opaque_16bit=P.BFLOAT16),
+    ),
+    *[
+        row
+        for descr, outcome in [
+            (42, "TYPE"), ("text", "TYPE"), ({"x": "<f8"}, "TYPE"), (object(), "TYPE"), ([42], "TYPE [0]"), (["xy"], "TYPE [0]"),
+            ([("x",)], "DESCR_SYNTAX [0]"), ([("x", "<f8", 1, 1)], "DESCR_SYNTAX [0]"), ([("a", "<i4"), (42, "<i4")], "TYPE [1].name"),
+            ([((1, 2, 3), "<f8")], "TYPE [0].name"), ([((5, "x"), "<f8")], "TYPE [0].title"), ([(("t", 5), "<f8")], "TYPE [0].name"),
+            ([("\ud800", "<f8")], "DESCR_NAME [0].name"), ([("a\0b", "<f8")], "DESCR_NAME [0].name"), ([("x", 42)], "TYPE [0].typestr"),
+            ([("x", "")], "TYPESTR_LENGTH [0].typestr"), ([("x", "<f3")], "TYPESTR_SIZE [0].typestr"),
+            ([("x", "nonsense")], "TYPESTR_ORDER [0].typestr"), ([("x", "<" + "1" * 40)], "TYPESTR_LENGTH [0].typestr"),
+            ([("x", "<f8", None)], "TYPE [0].shape"), ([("x", "<f8", True)], "TYPE [0].shape"), ([("x", "<f8", "1")], "TYPE [0].shape"),
+            ([("x", "<f8", (1, 1.0))], "TYPE [0].shape[1]"), ([("x", "<f8", (1, -1))], "DESCR_SHAPE [0].shape[1]"),
+            ([("x", "<f8", (2**63,))], "DESCR_SHAPE [0].shape[0]"), ([("x", "<f8", 2**70)], "DESCR_SHAPE [0].shape"),
+            ([("x", "|V0", (1,) * 65)], "DESCR_SHAPE [0].shape"), ([("n", [("x", "<f4"), ("y", 3)])], "TYPE [0].nested[1].typestr"),
+            ([("x", "<f4")], "DESCR_SIZE"), ([("", "<f4")], "DESCR_SIZE"), ([("", "<f4", (1,))], "DESCR_SIZE"), ([], "DESCR_SIZE"),
+            ([("a", "<i4"), ("b", "|i1")], "DESCR_SIZE"), ([("x", "<f4"), ("x", "<f4")], "DESCR_NAME [1].name"),
+            ([(ASCII_CONTROL, "<q9")], "TYPESTR_KIND [0].typestr"), ([("a", ASCII_CONTROL)], "TYPESTR_LENGTH [0].typestr"),
+        ]
+        for row in no_fields(descr, outcome)
+    ],
+    Row(dict(descr=[("x", "<f8", Raises(BOOM))], typestr="|V8"), BOOM, strict="TYPE [0].shape", only="cuda host buffer"),
+    Row(dict(descr=[("x", "<f8", (1, Raises(BOOM)))], typestr="|V8"), BOOM, strict="TYPE [0].shape[1]", only="cuda host buffer"),
+    Row(dict(descr=[Raises(BOOM)], typestr="|V8"), BOOM, strict="TYPE [0]", only="cuda host buffer"),
+]
+
+MASKED = dict(allow_mask=True)
+MASKS = [
+    Row(dict(mask=None), {}),
+    *[
+        Row(dict(mask=Mask(typestr=typestr)), dict(mask=dict(typestr=typestr, shape=(3, 4), data=ADDRESS + 1024)), options=MASKED)
+        for typestr in ("|b1", "<b1", "|u1", "|i1", "<i4")
+    ],
+    *[
+        Row(dict(mask=Mask(typestr=typestr)), dict(mask=dict(typestr=typestr, shape=(3, 4))), options=MASKED, only="cuda host")
+        for typestr in ("|t1", "<t1", "|t8")
+    ],
+    Row(dict(mask=Mask(typestr="|t8")), dict(mask=dict(typestr="|t8")), strict="TYPESTR_KIND .*['typestr']", options=MASKED, only="sycl"),
+    Row(dict(mask=Mask(stream=STREAM), stream=2), dict(stream=2, mask=dict(stream=STREAM)), options=MASKED),
+    Row(dict(mask=Mask(mask=Mask(shape=(4,)))), dict(mask=dict(shape=(3, 4))), options=MASKED),
+    Row(dict(mask=Mask(), typestr="|V8", descr=TWO), dict(mask=dict(typestr="|b1"), typestr="|V8", descr=TWO), options=MASKED),
+    # Who does not ask for masks gets no array that has one, and the mask is not even looked at.
+    *[Row(dict(mask=mask), "CONVERT_MASK") for mask in (Mask(), Mask(typestr="<f4"), 3, NAMED(), Raises(BOOM))],
+    *[Row(dict(mask=mask), "NO_PROTOCOL", options=MASKED) for mask in (3, "mask", object(), {}, True, NAMED())],
+    *[
+        Row(dict(mask=Mask(**changes)), outcome, options=MASKED)
+        for changes, outcome in [
+            (dict(typestr="<f4"), "MASK_TYPE .typestr"), (dict(shape=(4, 3)), "MASK_SHAPE .shape[0]"),
+            (dict(shape=(2, 3, 4)), "MASK_SHAPE .ndim"), (dict(shape=MISSING), "KEY .*['shape']"),
+            (dict(data=(0, False)), "DATA_NULL .*['data'][0]"), (dict(typestr=7), "TYPE .*['typestr']"),
+            (dict(shape=(3, -1)), "SHAPE_NEGATIVE .*['shape'][1]"), (dict(shape=(3, -2)), "SHAPE_NEGATIVE .*['shape'][1]"),
+        ]
+    ],
+    # The bits of -0.0 are not those of false: who wants floats compares them with 0 first.
+    *[Row(dict(mask=Mask(typestr=typestr)), "MASK_TYPE .typestr", options=MASKED, says="mask != 0") for typestr in ("<f4", "<f8", "<c8")],
+    Row(dict(mask=Mask(stream=0)), "STREAM_ZERO .*['stream']", lenient=dict(mask=dict(stream=LEGACY)), options=MASKED, only="cuda"),
+    Row(dict(mask=Mask(), version=0, stream=MISSING), "MASK_VERSION", options=MASKED, only="cuda"),
+    # Bytes, and in lenient mode bits that call themselves bytes.
+    Row(dict(mask=Mask(typestr="|u1", shape=(64,)), shape=(64,)), dict(shape=(64,), mask=dict(typestr="|u1", shape=(64,))), options=MASKED),
+    *[
+        Row(
+            dict(mask=Mask(typestr="|u1", shape=(count,)), shape=(extent,)),
+            "MASK_SHAPE .shape[0]",
+            lenient=dict(shape=(extent,), mask=dict(typestr="|t1", shape=(extent,))),
+            options=MASKED,
+        )
+        for extent, count in [(100, 64), (96, 12)]
+    ],
+    Row(dict(mask=Mask(typestr="|u1", shape=(12,)), shape=(100,)), "MASK_SHAPE .shape[0]", options=MASKED),
+    *[
+        Row(dict(mask=Mask(typestr="|u1", shape=(12,), strides=(stride,)), shape=(96,)), "MASK_SHAPE .shape[0]", options=MASKED)
+        for stride in (0, 2, -1)
+    ],
+]
+
+DEMANDS = [
+    *[
+        Row(
+            dict(shape=shape, strides=strides, data=(0 if 0 in shape else ADDRESS, False)),
+            dict(shape=shape, strides=strides, data=0 if 0 in shape else ADDRESS) if fits else "CONVERT_CONTIGUOUS =strides",
+            options=dict(c_contiguous="c" in wanted, f_contiguous="f" in wanted),
+            only=None if fits else "cuda host buffer",
+        )
+        for shape, strides, orders in [
+            ((3, 4), None, "c"), ((3, 4), (4, 12), "f"), ((3, 4), (32, 8), ""), ((4,), None, "cf"), ((), None, "cf"),
+            ((0, 4), (4, 4), "cf"), ((1, 4), (4, 4), "cf"),
+        ]
+        for wanted in ("c", "f", "cf")
+        for fits in [bool(set(wanted) & set(orders))]
+        if not (0 in shape)
+    ],
+    Row(dict(shape=(0, 4), strides=(4, 4), data=(0, False)), dict(shape=(0, 4), strides=(4, 4), data=0), options=dict(c_contiguous=True), only="cuda host"),
+    Row(dict(shape=(0, 4), strides=(4, 4), data=(0, False)), dict(shape=(0, 4), strides=(4, 4), data=0), options=dict(f_contiguous=True), only="cuda host"),
+    *[Row(dict(shape=(1,) * ndim), dict(shape=(1,) * ndim), options=dict(ndim=ndim)) for ndim in (0, 1, 8, 63, 64)],
+    *[Row(dict(shape=(1,) * ndim), "CONVERT_NDIM =shape", options=dict(ndim=ndim + 1)) for ndim in (0, 1, 8, 63)],
+    Row(dict(shape=(1,) * 64), "CONVERT_NDIM =shape", options=dict(ndim=0)),
+    Row(dict(shape=(0, 4), data=(0, False)), dict(shape=(0, 4), data=0, device=(P.CUDA, 0)), options=dict(device=True), only="cuda"),
+]
+
+# What does not fit into a message, and what must not act on the terminal that shows it.
+MESSAGES = [
+    Row(dict(version=10**4000), "VALUE"),
+    Row(dict(shape=(10**4000,)), "VALUE [0]"),
+    Row(dict(stream=-(10**4000)), "VALUE"),
+    *[Row(dict(shape=found), "TYPE") for found in (LONG_NAMED(), ASCII_CONTROL, NAMED())],
+    *[Row({key: ASCII_CONTROL}, "TYPE") for key in ("version", "stream", "strides")],
+    Row(dict(strides=NAMED()), "TYPE"),
+    Row(dict(data=NAMED()), "TYPE"),
+    Row({"": NAMED()}, "TYPE", only="cuda host sycl"),
+    *[
+        Row(dict(stream=stream), "VALUE" if stream else "STREAM_ZERO", lenient="VALUE" if stream else dict(stream=LEGACY),
+            says=f"found {stream}, expected None, 1 (legacy default stream), 2 (per-thread default stream) or a cudaStream_t")
+        for stream in (-1, -2, 0, 2**64 - 1)
+    ],
+    Row(dict(shape=(3, "x")), "TYPE [1]", says="['shape'][1]: found 'x', expected "),
+    Row(dict(version=7), "VERSION", lenient={}, says="found 7, expected "),
+]
+
+# What only SYCL's dictionary has, whose strides and offset count elements.
+SYCL = [
+    Row(dict(strides=(8, -2), offset=7, data=(ADDRESS, True)), dict(strides=(32, -8), data=ADDRESS + 28, readonly=True), only="sycl"),
+    Row(dict(strides=MISSING, offset=MISSING), {}, only="sycl"),
+    Row(dict(shape=(0, 4), offset=3), dict(shape=(0, 4), data=0), only="sycl"),
+    Row(dict(offset=None), {}, only="sycl"),
+    Row(dict(typestr="|i8", strides=[4, 1]), dict(typestr="|i8", strides=(32, 8)), strict="TYPE ['strides']", only="sycl"),
+    Row(dict(strides=(2**62, 1)), "SPAN_OVERFLOW [0]", only="sycl"),
+    Row(dict(offset=2**62), "SPAN_OVERFLOW", only="sycl"),
+    Row(dict(offset=2**63), "VALUE", only="sycl"),
+    Row(dict(offset=-(2**61)), "SPAN_OVERFLOW", only="sycl"),
+    *[Row(dict(offset=found), "TYPE", only="sycl") for found in (1.5, True, "1", (1,))],
+    Row(dict(offset=Index(7)), dict(data=ADDRESS + 28), strict="TYPE", only="sycl"),
+    Row(dict(syclobj=MISSING), "KEY", only="sycl"),
+    *[Row(dict(syclobj=found), "TYPE", only="sycl") for found in (None, 3, object(), capsule("other"))],
+    Row(dict(syclobj=capsule("SyclContextRef")), dict(context=QUEUE, stream=UNKNOWN), only="sycl"),
+]
+
+ROWS = DICTIONARIES + SHAPES + VERSIONS + DATA + STREAMS + TYPES + DESCRS + MASKS + DEMANDS + MESSAGES + SYCL
