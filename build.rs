@@ -1,20 +1,39 @@
-//! Two jobs, neither of which writes into the source tree:
-//! the link arguments that cargo does not set by itself (SONAME, install name, no unloading), and
-//! the table of statuses, made from `src/abi` so that number, name and text stand there alone.
+//! Three jobs, none of which writes into the source tree:
+//! the link arguments that cargo does not set by itself (SONAME, install name, no unloading),
+//! the table of statuses, made from `src/abi` so that number, name and text stand there alone, and
+//! the tables of element types and devices, made from `src/abi/dtypes.txt` and `devices.txt`.
 
+#[path = "src/abi/tables.rs"]
+#[allow(dead_code)] // the rest is for the headers
+mod tables;
+
+use std::fmt::Write;
 use std::path::Path;
 use std::{env, fs};
 
+use tables::{Kind, constants, devices, dtypes};
+
+const TABLES: &str = "src/abi";
+
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
-    println!("cargo:rerun-if-changed=src/abi/core.rs");
-    println!("cargo:rerun-if-changed=src/abi/status.rs");
-    println!("cargo:rerun-if-changed=src/abi/version.rs");
+    for file in ["core.rs", "devices.txt", "dtypes.txt", "status.rs", "tables.rs", "version.rs"] {
+        println!("cargo:rerun-if-changed=src/abi/{file}");
+    }
     // cargo passes these arguments to every shared library that depends on this package.
     if env::var_os("CARGO_FEATURE_EXPORTS").is_some() {
         link_arguments();
     }
     status_table();
+    for file in ["devices.rs", "dtypes.rs"] {
+        write(file, &constants(Path::new(TABLES), file));
+    }
+    write("dtype_table.rs", &dtype_table());
+    write("device_table.rs", &device_table());
+}
+
+fn write(file: &str, text: &str) {
+    fs::write(Path::new(&env::var("OUT_DIR").unwrap()).join(file), text).unwrap();
 }
 
 fn link_arguments() {
@@ -76,8 +95,101 @@ fn status_table() {
             first_paragraph = true;
         }
     }
-    let out = Path::new(&env::var("OUT_DIR").unwrap()).join("statuses.rs");
     let made =
         format!("const STATUSES: &[Status] = &[\n{rows}];\nstatic TEXTS: &str = {texts:?};\n");
-    fs::write(out, made).unwrap();
+    write("statuses.rs", &made);
+}
+
+/// The kinds and the types for `src/dtype/table.rs`.
+fn dtype_table() -> String {
+    let (kinds, types) = dtypes(Path::new(TABLES));
+    let mut text = String::from(
+        "/// Returns what is known of a kind.\n\
+         pub const fn kind(letter: u8) -> Option<Kind> {\n    Some(match letter {\n",
+    );
+    for kind in &kinds {
+        let class = kind.class[..1].to_uppercase() + &kind.class[1..];
+        let (sizes, expected) = sizes(kind);
+        writeln!(
+            text,
+            "b'{}' => Kind {{ class: Class::{class}, sizes: {sizes}, expected: {expected:?} }},",
+            kind.letter
+        )
+        .unwrap();
+    }
+    let letters: Vec<String> = kinds.iter().map(|kind| kind.letter.to_string()).collect();
+    let count = types.len();
+    write!(
+        text,
+        "_ => return None }})\n}}\n/// The letters of all kinds, for messages.\n\
+         pub const KINDS: &str = {:?};\n/// All types of the table.\n\
+         pub const TYPES: [Type; {count}] = [\n",
+        letters.join(" ")
+    )
+    .unwrap();
+    for one in &types {
+        let arrow = match one.arrow.as_str() {
+            "" => "None".to_owned(),
+            format => format!("Some(c{format:?})"),
+        };
+        writeln!(
+            text,
+            "Type {{ name: {:?}, code: {}, kind: b'{}', size: {}, alignment: {}, dlpack: {:?}, \
+             arrow: {arrow} }},",
+            one.name, one.code, one.kind, one.size, one.alignment, one.dlpack
+        )
+        .unwrap();
+    }
+    text + "];\n"
+}
+
+/// The sizes of a kind, and how a message lists them.
+fn sizes(kind: &Kind) -> (String, String) {
+    let numbers: Vec<u32> = match kind.sizes.as_str() {
+        "any" => return ("Sizes::Any".to_owned(), "a number of bytes".to_owned()),
+        "characters" => {
+            return ("Sizes::Characters".to_owned(), "a number of characters".to_owned());
+        }
+        "bits" => return ("Sizes::Bits".to_owned(), "a number of bits, at least 1".to_owned()),
+        list => list.split(',').map(|size| size.parse().expect("a size is a number")).collect(),
+    };
+    let set = numbers.iter().fold(0u64, |set, size| set | 1 << size);
+    let [first @ .., last] = numbers.as_slice() else { unreachable!() };
+    let first = first.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
+    let list = if first.is_empty() { last.to_string() } else { format!("{first} or {last}") };
+    let unit = if list == "1" { "byte" } else { "bytes" };
+    // The size of a Python object may be missing.
+    let or = if kind.class == "object" { ", or no size" } else { "" };
+    (format!("Sizes::Bytes({set:#x})"), format!("{list} {unit}{or}"))
+}
+
+/// The names of device types and their sets for `src/device.rs`.
+fn device_table() -> String {
+    let devices = devices(Path::new(TABLES));
+    let last = devices.last().unwrap().number;
+    let mut names = vec![""; usize::from(last) + 1];
+    let (mut cuda, mut hip, mut addresses, mut handles, mut host) = (0u32, 0u32, 0u32, 0u32, 0u32);
+    for one in &devices {
+        let bit = 1 << one.number;
+        names[usize::from(one.number)] = &one.name;
+        for (set, is_in) in [
+            (&mut cuda, one.streams == "cuda"),
+            (&mut hip, one.streams == "hip"),
+            (&mut addresses, one.data == "address"),
+            (&mut handles, one.data == "handle"),
+            (&mut host, one.is_host),
+        ] {
+            *set |= if is_in { bit } else { 0 };
+        }
+    }
+    let count = names.len();
+    format!(
+        "/// The last device type.\npub(crate) const LAST: i32 = {last};\n\
+         /// Types whose work is enqueued on CUDA's streams.\nconst CUDA: u32 = {cuda:#x};\n\
+         /// Types whose work is enqueued on HIP's streams.\nconst HIP: u32 = {hip:#x};\n\
+         /// Types whose data certainly has an address.\nconst ADDRESSES: u32 = {addresses:#x};\n\
+         /// Types whose data is behind a handle.\nconst HANDLES: u32 = {handles:#x};\n\
+         /// Types whose data the host can read.\nconst HOST: u32 = {host:#x};\n\
+         const NAMES: [&str; {count}] = {names:?};\n"
+    )
 }

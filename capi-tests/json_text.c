@@ -121,9 +121,35 @@ static void what_it_cannot_express(void) {
     REFUSED(set_typestr(&a, "<f3"), CAI_ERR_TYPESTR_SIZE, "typestr");
 }
 
+/* The message names the type of the code. */
+static void types_with_a_code(void) {
+    static const struct {
+        uint16_t code;
+        const char *typestr, *name;
+    } rows[] = {
+        {CAI_DTYPE_BFLOAT16, "<V2", "bfloat16"},
+        {CAI_DTYPE_FLOAT4_E2M1FN_X2, "<V1", "float4_e2m1fn_x2"},
+        {CAI_DTYPE_INT1, "<V1", "int1"},
+        {CAI_DTYPE_UINT1, "<V1", "uint1"},
+    };
+    size_t i;
+    for (i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        cai_array a = valid_array();
+        char text[1024];
+        cai_error error;
+        test_row = rows[i].name;
+        set_typestr(&a, rows[i].typestr);
+        a.dtype_code = rows[i].code;
+        ASSERT_STATUS(CAI_ERR_CONVERT_TYPE, cai_array_to_json(&a, text, sizeof text, NULL, &error));
+        snprintf(text, sizeof text, "dtype_code: found %s, expected", rows[i].name);
+        ASSERT(strstr(error.message, text) != NULL);
+    }
+}
+
 int main(void) {
     members();
     masks();
     what_it_cannot_express();
+    types_with_a_code();
     return 0;
 }

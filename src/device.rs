@@ -4,12 +4,9 @@ use std::fmt;
 
 use crate::abi::{self, cai_device};
 
-/// The last device type of DLPack.
-pub(crate) const LAST: i32 = 18;
-
-/// Types of device whose data has an address that CUDA may know.
-const CUDA: u32 =
-    1 << abi::CAI_DEVICE_CUDA | 1 << abi::CAI_DEVICE_CUDA_HOST | 1 << abi::CAI_DEVICE_CUDA_MANAGED;
+// The sets of device types and their names, which the build script makes from
+// `src/abi/devices.txt`.
+include!(concat!(env!("OUT_DIR"), "/device_table.rs"));
 
 #[inline]
 fn is_in(set: u32, device_type: i32) -> bool {
@@ -25,19 +22,13 @@ pub fn is_cuda(device_type: i32) -> bool {
 /// Returns true if the data of this device type is certainly at an address, or the device unknown.
 #[inline]
 pub fn is_addressed(device_type: i32) -> bool {
-    const ADDRESSED: u32 = CUDA
-        | 1 << abi::CAI_DEVICE_UNKNOWN
-        | 1 << abi::CAI_DEVICE_CPU
-        | 1 << abi::CAI_DEVICE_ROCM
-        | 1 << abi::CAI_DEVICE_ROCM_HOST
-        | 1 << abi::CAI_DEVICE_ONEAPI;
-    is_in(ADDRESSED, device_type)
+    is_in(ADDRESSES, device_type)
 }
 
 /// Returns true if work on the data of this device type is enqueued on HIP streams.
 #[inline]
 pub fn is_rocm(device_type: i32) -> bool {
-    is_in(1 << abi::CAI_DEVICE_ROCM | 1 << abi::CAI_DEVICE_ROCM_HOST, device_type)
+    is_in(HIP, device_type)
 }
 
 /// Returns true if work on the data of this device type is enqueued on streams that this library
@@ -76,10 +67,12 @@ pub fn can_read(array: cai_device, memory: cai_device) -> bool {
 
 /// Returns true if the data of this device type is behind a handle instead of at an address.
 pub fn is_opaque(device_type: i32) -> bool {
-    const VULKAN: i32 = 7;
-    const METAL: i32 = 8;
-    const WEBGPU: i32 = 15;
-    matches!(device_type, abi::CAI_DEVICE_OPENCL | VULKAN | METAL | WEBGPU)
+    is_in(HANDLES, device_type)
+}
+
+/// Returns true if the host can read the data of this device type, which belongs to no device.
+pub fn is_host(device_type: i32) -> bool {
+    is_in(HOST, device_type)
 }
 
 /// A device type by name, for messages and attributes.
@@ -87,27 +80,6 @@ pub struct Name(pub i32);
 
 impl fmt::Display for Name {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        const NAMES: [&str; 19] = [
-            "unknown",
-            "cpu",
-            "cuda",
-            "cuda_host",
-            "opencl",
-            "",
-            "",
-            "vulkan",
-            "metal",
-            "vpi",
-            "rocm",
-            "rocm_host",
-            "ext_dev",
-            "cuda_managed",
-            "oneapi",
-            "webgpu",
-            "hexagon",
-            "maia",
-            "trn",
-        ];
         match usize::try_from(self.0).ok().and_then(|index| NAMES.get(index)) {
             Some(name) if !name.is_empty() => f.write_str(name),
             _ => write!(f, "device type {}", self.0),

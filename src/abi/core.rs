@@ -1,7 +1,9 @@
 //! The data of `cai/abi.h`: array, device, owner, fields, and the numbers in them.
 //!
 //! Programs copy `cai/abi.h` into their tree and use it without the library, so a layout in this
-//! file never changes. A constant's comment is one sentence: it becomes one line of the header.
+//! file never changes. A constant's comment is one sentence: it becomes one line of the header. The
+//! build script makes the constants of device types and of dtype codes from `devices.txt` and
+//! `dtypes.txt`.
 
 use std::ffi::{c_char, c_void};
 use std::mem::{offset_of, size_of};
@@ -39,81 +41,11 @@ pub const CAI_STREAM_NONE: cai_stream = u64::MAX;
 /// Not known: the protocol has no streams.
 pub const CAI_STREAM_UNKNOWN: cai_stream = u64::MAX - 1;
 
-/// Not known; the CUDA driver may know it.
-pub const CAI_DEVICE_UNKNOWN: i32 = 0;
-/// Host memory.
-pub const CAI_DEVICE_CPU: i32 = 1;
-/// Memory of a CUDA device.
-pub const CAI_DEVICE_CUDA: i32 = 2;
-/// Host memory that CUDA allocated or registered.
-pub const CAI_DEVICE_CUDA_HOST: i32 = 3;
-/// OpenCL buffer.
-pub const CAI_DEVICE_OPENCL: i32 = 4;
-/// Vulkan buffer.
-pub const CAI_DEVICE_VULKAN: i32 = 7;
-/// Metal buffer.
-pub const CAI_DEVICE_METAL: i32 = 8;
-/// Verilog simulator buffer.
-pub const CAI_DEVICE_VPI: i32 = 9;
-/// Memory of a ROCm device.
-pub const CAI_DEVICE_ROCM: i32 = 10;
-/// Host memory that ROCm allocated.
-pub const CAI_DEVICE_ROCM_HOST: i32 = 11;
-/// Device of an extension.
-pub const CAI_DEVICE_EXT_DEV: i32 = 12;
-/// CUDA managed memory.
-pub const CAI_DEVICE_CUDA_MANAGED: i32 = 13;
-/// oneAPI unified shared memory.
-pub const CAI_DEVICE_ONEAPI: i32 = 14;
-/// WebGPU buffer.
-pub const CAI_DEVICE_WEBGPU: i32 = 15;
-/// Qualcomm Hexagon DSP.
-pub const CAI_DEVICE_HEXAGON: i32 = 16;
-/// Microsoft MAIA device.
-pub const CAI_DEVICE_MAIA: i32 = 17;
-/// AWS Trainium.
-pub const CAI_DEVICE_TRN: i32 = 18;
+include!(concat!(env!("OUT_DIR"), "/devices.rs"));
 
 /// None: `typestr` describes the type completely.
 pub const CAI_DTYPE_NONE: u16 = 0;
-/// bfloat16, 2 bytes.
-pub const CAI_DTYPE_BFLOAT16: u16 = 4;
-/// 8-bit float, IEEE-like, 3 exponent bits.
-pub const CAI_DTYPE_FLOAT8_E3M4: u16 = 7;
-/// 8-bit float, IEEE-like, 4 exponent bits.
-pub const CAI_DTYPE_FLOAT8_E4M3: u16 = 8;
-/// 8-bit float, finite, unsigned zero, bias 11.
-pub const CAI_DTYPE_FLOAT8_E4M3B11FNUZ: u16 = 9;
-/// 8-bit float, finite, 4 exponent bits.
-pub const CAI_DTYPE_FLOAT8_E4M3FN: u16 = 10;
-/// 8-bit float, finite, unsigned zero.
-pub const CAI_DTYPE_FLOAT8_E4M3FNUZ: u16 = 11;
-/// 8-bit float, IEEE-like, 5 exponent bits.
-pub const CAI_DTYPE_FLOAT8_E5M2: u16 = 12;
-/// 8-bit float, finite, unsigned zero.
-pub const CAI_DTYPE_FLOAT8_E5M2FNUZ: u16 = 13;
-/// 8-bit power of two without a sign.
-pub const CAI_DTYPE_FLOAT8_E8M0FNU: u16 = 14;
-/// 6-bit float, finite, 2 exponent bits.
-pub const CAI_DTYPE_FLOAT6_E2M3FN: u16 = 15;
-/// 6-bit float, finite, 3 exponent bits.
-pub const CAI_DTYPE_FLOAT6_E3M2FN: u16 = 16;
-/// 4-bit float, finite, 2 exponent bits.
-pub const CAI_DTYPE_FLOAT4_E2M1FN: u16 = 17;
-/// 4-bit signed integer.
-pub const CAI_DTYPE_INT4: u16 = 256;
-/// 4-bit unsigned integer.
-pub const CAI_DTYPE_UINT4: u16 = 257;
-/// 2-bit signed integer.
-pub const CAI_DTYPE_INT2: u16 = 258;
-/// 2-bit unsigned integer.
-pub const CAI_DTYPE_UINT2: u16 = 259;
-/// Two 4-bit floats in a byte.
-pub const CAI_DTYPE_FLOAT4_E2M1FN_X2: u16 = 260;
-/// 1-bit signed integer (0 or -1).
-pub const CAI_DTYPE_INT1: u16 = 261;
-/// 1-bit unsigned integer.
-pub const CAI_DTYPE_UINT1: u16 = 262;
+include!(concat!(env!("OUT_DIR"), "/dtypes.rs"));
 
 /// Result of a function: `CAI_OK`, or a failure, which this header need not name.
 pub type cai_status = i32;

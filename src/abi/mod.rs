@@ -4,6 +4,8 @@
 //! address C programmers. Sizes and offsets are asserted at the end of each file, and by the
 //! headers. `core` is the data of `cai/abi.h`, which programs copy; every other file is named as
 //! its header. `headers/` has the configuration of each header, with its prose, for `tools/headers`.
+//! `dtypes.txt` and `devices.txt` are the tables of element types and of devices, which
+//! `tables.rs` reads for the build script and for `tools/headers`.
 
 #![allow(non_camel_case_types)]
 

@@ -4,6 +4,7 @@ use std::ffi::{CStr, c_char};
 
 use crate::abi::{self, CAI_TYPESTR_SIZE, cai_dtype};
 use crate::dtype::NATIVE;
+use crate::dtype::table::{self, TYPES};
 use crate::error::Text;
 
 /// Arrow's type of an array or of a child.
@@ -14,21 +15,9 @@ pub enum Format {
     Value([c_char; CAI_TYPESTR_SIZE]),
 }
 
-/// Formats without parameters, and the typestr on a little-endian machine. Days, and times of 4
-/// bytes, are the integers that Arrow stores: the array interface has times of 8 bytes only.
-const PLAIN: [(&[u8], &str); 22] = [
-    (b"b", "|t1"),
-    (b"c", "|i1"),
-    (b"C", "|u1"),
-    (b"s", "<i2"),
-    (b"S", "<u2"),
-    (b"i", "<i4"),
-    (b"I", "<u4"),
-    (b"l", "<i8"),
-    (b"L", "<u8"),
-    (b"e", "<f2"),
-    (b"f", "<f4"),
-    (b"g", "<f8"),
+/// Formats of times without parameters, and the typestr on a little-endian machine. Days, and times
+/// of 4 bytes, are the integers that Arrow stores: the array interface has times of 8 bytes only.
+const TIMES: [(&[u8], &str); 10] = [
     (b"tdD", "<i4"),
     (b"tdm", "<M8[ms]"),
     (b"tts", "<i4"),
@@ -65,8 +54,11 @@ pub fn parse(format: &[u8], is_bool8: bool) -> Option<Format> {
     if is_bool8 {
         return if format == b"c" { value(BOOL8) } else { None };
     }
-    if let Some((_, text)) = PLAIN.iter().find(|(plain, _)| *plain == format) {
+    if let Some((_, text)) = TIMES.iter().find(|(time, _)| *time == format) {
         return value(text);
+    }
+    if let Some(of) = TYPES.iter().find(|of| of.arrow.is_some_and(|of| of.to_bytes() == format)) {
+        return Some(Format::Value(table::typestr(of.kind, of.size)));
     }
     match format {
         // A time zone follows the colon. The numbers are those of UTC in every zone.
@@ -113,19 +105,7 @@ pub fn element(dtype: &cai_dtype) -> Option<Element> {
     }
     let is_one = dtype.unit_count == 1;
     Some(Element::Plain(match (dtype.kind as u8, dtype.itemsize, dtype.unit) {
-        (b't', ..) if dtype.bits == 1 => c"b",
         (b'b', ..) => return Some(Element::Bool8),
-        (b'i', 1, _) => c"c",
-        (b'u', 1, _) => c"C",
-        (b'i', 2, _) => c"s",
-        (b'u', 2, _) => c"S",
-        (b'i', 4, _) => c"i",
-        (b'u', 4, _) => c"I",
-        (b'i', 8, _) => c"l",
-        (b'u', 8, _) => c"L",
-        (b'f', 2, _) => c"e",
-        (b'f', 4, _) => c"f",
-        (b'f', 8, _) => c"g",
         (b'M', _, abi::CAI_UNIT_SECOND) if is_one => c"tss:",
         (b'M', _, abi::CAI_UNIT_MILLISECOND) if is_one => c"tsm:",
         (b'M', _, abi::CAI_UNIT_MICROSECOND) if is_one => c"tsu:",
@@ -135,7 +115,7 @@ pub fn element(dtype: &cai_dtype) -> Option<Element> {
         (b'm', _, abi::CAI_UNIT_MICROSECOND) if is_one => c"tDu",
         (b'm', _, abi::CAI_UNIT_NANOSECOND) if is_one => c"tDn",
         (b'S' | b'V', size, _) => return Some(Element::Binary(i32::try_from(size).ok()?)),
-        _ => return None,
+        _ => table::of(dtype)?.arrow?,
     }))
 }
 

@@ -5,6 +5,7 @@ use std::mem::offset_of;
 use std::ptr;
 
 use crate::abi::{self, cai_array, cai_owner};
+use crate::device::is_host;
 use crate::dlpack::abi::{
     DIMENSIONS, Deleter, PADDED, READ_ONLY, Tensor, Unversioned, VERSION, Versioned,
 };
@@ -15,9 +16,6 @@ use crate::error::{Result, fail};
 use crate::layout::{self, Layout};
 use crate::memory::Extended;
 use crate::{driver, owner, read, validate};
-
-/// `kDLROCMHost`: host memory allocated by ROCm.
-const ROCM_HOST: i32 = 11;
 
 /// Returns DLPack's device type and id of an array. If the array does not state its device, the
 /// driver is asked.
@@ -45,10 +43,7 @@ pub fn device_of(array: &cai_array) -> Result<(i32, i32)> {
         }
         _ => array.device,
     };
-    let is_of_no_device = matches!(
-        device.r#type,
-        abi::CAI_DEVICE_CPU | abi::CAI_DEVICE_CUDA_HOST | abi::CAI_DEVICE_CUDA_MANAGED | ROCM_HOST
-    );
+    let is_of_no_device = is_host(device.r#type);
     if device.id < 0 && !is_of_no_device {
         return fail!(
             CAI_ERR_CONVERT_DEVICE,

@@ -1,6 +1,7 @@
 //! Element types: the typestr grammar of NumPy's array interface, and structured types.
 //!
-//! [`parse`] reads a typestr and [`format`] writes one. [`descr`] checks the fields of structured
+//! [`parse`] reads a typestr and [`format`] writes one. [`table`] has their kinds, and the types that
+//! others have a name for. [`descr`] checks the fields of structured
 //! types, [`fields`] holds them while they are read, and [`text`] reads and writes them as NumPy
 //! prints `descr`.
 
@@ -9,6 +10,7 @@
 
 pub mod descr;
 pub mod fields;
+pub mod table;
 pub mod text;
 
 use std::ffi::c_char;
@@ -16,6 +18,8 @@ use std::ffi::c_char;
 use crate::abi::{self, CAI_TYPESTR_SIZE, cai_array, cai_dtype};
 use crate::error::{Result, fail};
 use crate::read;
+
+use table::{Class, Sizes};
 
 /// The byte order of this machine, as a typestr writes it.
 pub const NATIVE: u8 = if cfg!(target_endian = "little") { b'<' } else { b'>' };
@@ -63,27 +67,25 @@ fn parse_exact(text: &[u8]) -> Result<cai_dtype> {
     if !matches!(order, b'<' | b'>' | b'|') {
         return bad_order(text);
     }
-    let (size, rest) = if kind == b'O' && rest.is_empty() {
+    let Some(known) = table::kind(kind) else { return bad_kind(text, Some(kind)) };
+    let (size, rest) = if known.class == Class::Object && rest.is_empty() {
         // NumPy writes the type of Python objects without a size.
         (size_of::<*const ()>() as i64, rest)
     } else {
         number(rest).ok_or(()).or_else(|()| bad_size(text, kind))?
     };
-    let bytes = |allowed: bool| if allowed { Ok(size) } else { bad_size(text, kind) };
-    let itemsize = match kind {
-        b'b' => bytes(size == 1)?,
-        b'i' | b'u' => bytes(matches!(size, 1 | 2 | 4 | 8 | 16))?,
-        b'f' => bytes(matches!(size, 1 | 2 | 4 | 8 | 12 | 16))?,
-        b'c' => bytes(matches!(size, 4 | 8 | 16 | 24 | 32))?,
-        b'm' | b'M' => bytes(size == 8)?,
-        b'O' => bytes(size == size_of::<*const ()>() as i64)?,
-        b'S' | b'V' => size,
-        b'U' => size.checked_mul(4).ok_or(()).or_else(|()| bad_size(text, kind))?,
-        b't' => {
-            bytes(size > 0)?;
-            if size % 8 == 0 { size / 8 } else { 0 }
+    let itemsize = match known.sizes {
+        Sizes::Bytes(set) if size < 64 && set >> size & 1 == 1 => size,
+        Sizes::Any => size,
+        Sizes::Characters => size.checked_mul(4).ok_or(()).or_else(|()| bad_size(text, kind))?,
+        Sizes::Bits if size > 0 => {
+            if size % 8 == 0 {
+                size / 8
+            } else {
+                0
+            }
         }
-        _ => return bad_kind(text, Some(kind)),
+        Sizes::Bytes(_) | Sizes::Bits => return bad_size(text, kind),
     };
     let bits = if kind == b't' {
         size
@@ -233,36 +235,25 @@ fn bad_kind<T>(text: &[u8], kind: Option<u8>) -> Result<T> {
             CAI_ERR_TYPESTR_KIND,
             "typestr",
             found = ("kind '{}' in \"{}\"", [kind].escape_ascii(), text.escape_ascii()),
-            expected = "one of t b i u f c m M O S U V"
+            expected = ("one of {}", table::KINDS)
         ),
         None => fail!(
             CAI_ERR_TYPESTR_KIND,
             "typestr",
             found = ("no kind in \"{}\"", text.escape_ascii()),
-            expected = "one of t b i u f c m M O S U V"
+            expected = ("one of {}", table::KINDS)
         ),
     }
 }
 
 #[cold]
 fn bad_size<T>(text: &[u8], kind: u8) -> Result<T> {
-    let expected = match kind {
-        b'b' => "1 byte",
-        b'i' | b'u' => "1, 2, 4, 8 or 16 bytes",
-        b'f' => "1, 2, 4, 8, 12 or 16 bytes",
-        b'c' => "4, 8, 16, 24 or 32 bytes",
-        b'm' | b'M' => "8 bytes",
-        b'O' => "8 bytes, or no size",
-        b'S' | b'V' => "a number of bytes",
-        b'U' => "a number of characters",
-        b't' => "a number of bits, at least 1",
-        _ => return bad_kind(text, Some(kind)),
-    };
+    let Some(known) = table::kind(kind) else { return bad_kind(text, Some(kind)) };
     fail!(
         CAI_ERR_TYPESTR_SIZE,
         "typestr",
         found = ("\"{}\"", text.escape_ascii()),
-        expected = ("for kind '{}': {expected}", kind as char)
+        expected = ("for kind '{}': {}", kind as char, known.expected)
     )
 }
 
@@ -369,13 +360,18 @@ pub fn format(dtype: &cai_dtype) -> Result<[u8; CAI_TYPESTR_SIZE]> {
 
 /// Returns true if the byte order makes a difference to this type.
 fn order_matters(dtype: &cai_dtype) -> bool {
-    match dtype.kind as u8 {
-        b'i' | b'u' | b'f' | b'm' | b'M' | b'U' => dtype.itemsize > 1,
-        b'c' => true,
-        // Opaque, unless a code makes it a number.
-        b'V' => dtype.code != abi::CAI_DTYPE_NONE && dtype.itemsize > 1,
-        _ => false,
+    match class(dtype) {
+        Class::Number | Class::Text => dtype.itemsize > 1,
+        Class::Complex => true,
+        // A code makes it a number.
+        Class::Opaque => dtype.code != abi::CAI_DTYPE_NONE && dtype.itemsize > 1,
+        Class::Plain | Class::Object => false,
     }
+}
+
+/// Returns how the elements of a type behave.
+fn class(dtype: &cai_dtype) -> Class {
+    table::kind(dtype.kind as u8).map_or(Class::Plain, |kind| kind.class)
 }
 
 /// Returns the byte order of one element, or `None` if it makes no difference.
@@ -407,12 +403,16 @@ pub fn equal(a: &cai_dtype, b: &cai_dtype) -> bool {
 /// Returns the natural alignment of one element in bytes: that of the C type that a kernel would
 /// use.
 pub fn alignment(dtype: &cai_dtype) -> i64 {
-    let scalar = match dtype.kind as u8 {
-        b'i' | b'u' | b'f' | b'm' | b'M' | b'O' => dtype.itemsize,
-        b'c' => dtype.itemsize / 2,
-        b'U' => 4,
-        b'V' if dtype.code != abi::CAI_DTYPE_NONE => dtype.itemsize,
-        _ => 1,
+    let scalar = match class(dtype) {
+        Class::Number | Class::Object => dtype.itemsize,
+        Class::Complex => dtype.itemsize / 2,
+        Class::Text => 4,
+        Class::Opaque => match table::of_code(dtype.code) {
+            Some(of) if of.alignment > 0 => of.alignment.into(),
+            Some(_) => dtype.itemsize,
+            None => 1,
+        },
+        Class::Plain => 1,
     };
     // 12-byte long doubles are aligned like their 4-byte words.
     if scalar == 12 { 4 } else { scalar.clamp(1, 16) }
@@ -420,26 +420,24 @@ pub fn alignment(dtype: &cai_dtype) -> i64 {
 
 /// Adds a code to a type, or fails if the two contradict each other.
 pub fn with_code(mut dtype: cai_dtype, code: u16) -> Result<cai_dtype> {
-    let size = match code {
-        abi::CAI_DTYPE_NONE => return Ok(dtype),
-        abi::CAI_DTYPE_BFLOAT16 => 2,
-        abi::CAI_DTYPE_FLOAT8_E3M4..=abi::CAI_DTYPE_FLOAT4_E2M1FN => 1,
-        abi::CAI_DTYPE_INT4..=abi::CAI_DTYPE_UINT1 => 1,
-        _ => {
-            return fail!(
-                CAI_ERR_DTYPE_CODE,
-                "dtype_code",
-                found = "{code}",
-                expected = "0 or one of the CAI_DTYPE_ codes"
-            );
-        }
+    if code == abi::CAI_DTYPE_NONE {
+        return Ok(dtype);
+    }
+    let Some(of) = table::of_code(code) else {
+        return fail!(
+            CAI_ERR_DTYPE_CODE,
+            "dtype_code",
+            found = "{code}",
+            expected = "0 or one of the CAI_DTYPE_ codes"
+        );
     };
+    let size = i64::from(of.size);
     // Raw bytes, the unsigned integer of that size, or the one-byte float that only these codes
     // explain.
     let carries = match dtype.kind as u8 {
-        b'V' | b'u' => true,
+        b'u' => true,
         b'f' => dtype.itemsize == 1,
-        _ => false,
+        _ => class(&dtype) == Class::Opaque,
     };
     if !carries || dtype.itemsize != size {
         let written = format(&dtype)?;
@@ -459,25 +457,7 @@ pub fn with_code(mut dtype: cai_dtype, code: u16) -> Result<cai_dtype> {
 
 /// Returns the name that libraries for machine learning use for a code.
 pub fn code_name(code: u16) -> Option<&'static str> {
-    Some(match code {
-        abi::CAI_DTYPE_BFLOAT16 => "bfloat16",
-        abi::CAI_DTYPE_FLOAT8_E3M4 => "float8_e3m4",
-        abi::CAI_DTYPE_FLOAT8_E4M3 => "float8_e4m3",
-        abi::CAI_DTYPE_FLOAT8_E4M3B11FNUZ => "float8_e4m3b11fnuz",
-        abi::CAI_DTYPE_FLOAT8_E4M3FN => "float8_e4m3fn",
-        abi::CAI_DTYPE_FLOAT8_E4M3FNUZ => "float8_e4m3fnuz",
-        abi::CAI_DTYPE_FLOAT8_E5M2 => "float8_e5m2",
-        abi::CAI_DTYPE_FLOAT8_E5M2FNUZ => "float8_e5m2fnuz",
-        abi::CAI_DTYPE_FLOAT8_E8M0FNU => "float8_e8m0fnu",
-        abi::CAI_DTYPE_FLOAT6_E2M3FN => "float6_e2m3fn",
-        abi::CAI_DTYPE_FLOAT6_E3M2FN => "float6_e3m2fn",
-        abi::CAI_DTYPE_FLOAT4_E2M1FN => "float4_e2m1fn",
-        abi::CAI_DTYPE_INT4 => "int4",
-        abi::CAI_DTYPE_UINT4 => "uint4",
-        abi::CAI_DTYPE_INT2 => "int2",
-        abi::CAI_DTYPE_UINT2 => "uint2",
-        _ => return None,
-    })
+    table::of_code(code).map(|of| of.name)
 }
 
 /// Returns the element type of an array: its typestr and its code. The fields are checked by

@@ -108,7 +108,7 @@ def test_dtype():
 @pytest.mark.parametrize(
     "typestr, code, name",
     [("<V2", P.BFLOAT16, "bfloat16"), ("|V1", P.FLOAT8_E4M3FN, "float8_e4m3fn"), ("|u1", P.FLOAT8_E5M2, "float8_e5m2"),
-     ("|V1", 256, "int4"), ("|V1", 17, "float4_e2m1fn")],
+     ("|V1", 256, "int4"), ("|V1", 17, "float4_e2m1fn"), ("|V1", 261, "int1"), ("|V1", 262, "uint1")],
 )  # fmt: skip
 def test_dtype_of_types_with_a_code(typestr, code, name):
     numpy, ml_dtypes = pytest.importorskip("numpy"), pytest.importorskip("ml_dtypes")

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use cbindgen::{Builder, Config, DocumentationStyle, Language, Style};
 
-use crate::items::{FOREIGN, Items};
+use crate::items::{self, FOREIGN, Items};
 
 /// The headers, in the order of `cai.h`, and the files in `src` whose items each declares: types first.
 const HEADERS: [(&str, &[&str]); 12] = [
@@ -124,8 +124,8 @@ fn common(mut config: Config) -> Config {
     config
 }
 
-/// cbindgen reads no attributes that depend on a feature. So it gets copies of the sources in which the exported
-/// functions have their names without one.
+/// cbindgen reads no attributes that depend on a feature, and no tables. So it gets copies of the sources in which the
+/// exported functions have their names without one, and the constants of the tables are in their places.
 fn run(root: &Path, files: &[&str], config: Config) -> String {
     let folder = crate::scratch();
     let mut builder = Builder::new().with_config(config);
@@ -133,7 +133,7 @@ fn run(root: &Path, files: &[&str], config: Config) -> String {
         let (source, copy) =
             (root.join(format!("src/{file}.rs")), folder.join(format!("{file}.rs")));
         fs::create_dir_all(copy.parent().unwrap()).unwrap();
-        let text = fs::read_to_string(source).unwrap();
+        let text = items::source(&source);
         fs::write(&copy, text.replace(EXPORT, "#[unsafe(no_mangle)]")).unwrap();
         builder = builder.with_src(copy);
     }

@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use syn::ext::IdentExt;
 use syn::{Expr, FnArg, Item, Lit, Pat, PatType, ReturnType, Type, Visibility};
 
+use crate::tables;
+
 /// Structures of other projects, which the headers only declare.
 pub const FOREIGN: [&str; 5] =
     ["_object", "DLManagedTensor", "DLManagedTensorVersioned", "ArrowDeviceArray", "ArrowSchema"];
@@ -159,8 +161,20 @@ fn modules(folder: &Path) -> Vec<PathBuf> {
     declared.map(|name| folder.join(format!("{name}.rs"))).collect()
 }
 
+/// The text of a source file, with the constants that the build script makes from the tables in the same folder.
+pub fn source(path: &Path) -> String {
+    let mut text = fs::read_to_string(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    for file in ["devices.rs", "dtypes.rs"] {
+        let place = format!("include!(concat!(env!(\"OUT_DIR\"), \"/{file}\"));");
+        if text.contains(&place) {
+            text = text.replace(&place, &tables::constants(path.parent().unwrap(), file));
+        }
+    }
+    text
+}
+
 fn parse(path: &Path) -> syn::File {
-    let text = fs::read_to_string(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    let text = source(path);
     syn::parse_file(&text).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
 }
 

@@ -11,6 +11,9 @@ mod headers;
 mod items;
 #[cfg(feature = "headers")]
 mod layout;
+#[path = "../../../src/abi/tables.rs"]
+#[allow(dead_code)] // the rest is for the library
+mod tables;
 
 use std::fs;
 use std::path::Path;
