@@ -15,7 +15,7 @@ use crate::arrow::tensor::{self, Tensor};
 use crate::device::Name;
 use crate::error::{Failure, Result, fail, failure};
 use crate::memory::Memory;
-use crate::owner::description;
+use crate::owner::{self, Destructor, description};
 use crate::{read, validate};
 
 const DIMENSIONS: usize = CAI_MAX_NDIM as usize;
@@ -407,7 +407,7 @@ unsafe fn place(device: &DeviceArray) -> Result<(cai_device, u64, *mut c_void)> 
 ///
 /// # Safety
 /// Both point to live structures, of which the caller owns the first.
-pub unsafe fn from_arrow(given: *mut DeviceArray, schema: *const Schema) -> Result<cai_array> {
+pub unsafe fn from_arrow(given: *mut DeviceArray, schema: *const Schema) -> Result<owner::Array> {
     // SAFETY: live (this function's contract).
     let (device, schema) = unsafe { (given.read(), schema.read()) };
     if device.array.release.is_none() {
@@ -529,11 +529,13 @@ pub unsafe fn from_arrow(given: *mut DeviceArray, schema: *const Schema) -> Resu
 ///
 /// # Safety
 /// All that `array` and its masks point to is readable; `held` begins with a [`Held`].
-unsafe fn own(array: &cai_array, held: *mut c_void) -> Result<cai_array> {
+unsafe fn own(array: &cai_array, held: *mut c_void) -> Result<owner::Array> {
     // SAFETY: readable (this function's contract).
     unsafe { validate::array(array, abi::CAI_CHECK_LAYOUT) }?;
     // SAFETY: validated, and unchanged since. It has no owner, nor have its masks.
-    unsafe { description::new(array, held, Some(release)) }
+    let prepared = unsafe { description::prepare(array) }?;
+    // SAFETY: `release` takes what `held` begins with (this function's contract).
+    Ok(prepared.finish(unsafe { Destructor::new(Some(release), held) }))
 }
 
 /// Makes an array with a mask for each level that has nulls.
@@ -546,7 +548,7 @@ unsafe fn with_masks(
     nulls: &[(usize, Bits)],
     mut copies: Copies,
     held: *mut c_void,
-) -> Result<cai_array> {
+) -> Result<owner::Array> {
     // SAFETY: the shape is readable (this function's contract).
     let shape = unsafe { read::shape(array.ndim, array.shape) }?;
     let mut shapes = [[1; DIMENSIONS]; MASKS];

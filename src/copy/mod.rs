@@ -11,7 +11,7 @@ use crate::device::Name;
 use crate::driver::{self, CUcontext, CallingThread, Capture, Copies, Stream, To};
 use crate::error::{Failure, Result, fail};
 use crate::memory::Memory;
-use crate::owner::{self, description};
+use crate::owner::{self, Array, Destructor, description};
 use crate::sync::consume::{self, Phase};
 use crate::validate;
 use plan::{Plan, too_large};
@@ -69,14 +69,7 @@ fn copy_of(array: &cai_array, data: *mut c_void) -> cai_array {
 
 /// A copy of an array in host memory, whose data is not written yet.
 pub struct HostCopy {
-    array: cai_array,
-}
-
-impl Drop for HostCopy {
-    fn drop(&mut self) {
-        // SAFETY: `new` made the owner, and this holds one reference.
-        unsafe { owner::release(self.array.owner) };
-    }
+    array: Array,
 }
 
 impl HostCopy {
@@ -87,9 +80,10 @@ impl HostCopy {
     pub unsafe fn new(array: &cai_array) -> Result<Self> {
         // SAFETY: the array was validated (this function's contract).
         let memory = allocate(Plan::new(&unsafe { validate::describe(array) }?.layout)?.bytes)?;
-        let owner = owner::new(memory.start().cast(), Some(free))?;
+        // SAFETY: `free` takes what `allocate` made, which is given away below.
+        let owner = owner::new(unsafe { Destructor::new(Some(free), memory.start().cast()) })?;
         let data = memory.into_raw().wrapping_add(ALIGNMENT);
-        Ok(HostCopy { array: cai_array { owner, ..copy_of(array, data.cast()) } })
+        Ok(HostCopy { array: Array::new(copy_of(array, data.cast()), owner) })
     }
 
     /// The array, with an owner of its own and the shape of the original. A mask stays that of the
@@ -358,7 +352,7 @@ pub unsafe fn to_host(
     flags: u32,
     buffer: *mut c_void,
     size: usize,
-) -> Result<cai_array> {
+) -> Result<Array> {
     check(array, stream)?;
     // SAFETY: the array was validated (this function's contract).
     let plan = Plan::new(&unsafe { validate::describe(array) }?.layout)?;
@@ -369,15 +363,14 @@ pub unsafe fn to_host(
     let memory = if buffer.is_null() { Some(allocate(plan.bytes)?) } else { None };
     let start = memory.as_ref().map_or(ptr::null_mut(), Memory::start);
     let data = if memory.is_some() { start.wrapping_add(ALIGNMENT).cast() } else { buffer };
-    let destroy: Option<owner::Destroy> = if memory.is_some() { Some(free) } else { None };
     // The owner is made first, so that a failure copies nothing.
     // SAFETY: the shape is that of a validated array; owner, strides and mask are NULL.
-    let made = unsafe { description::new(&copy_of(array, data), start.cast(), destroy) }?;
-    let mut copy = HostCopy { array: made };
-    if let Some(memory) = memory {
-        // `copy` frees it from now on.
-        memory.into_raw();
-    }
+    let prepared = unsafe { description::prepare(&copy_of(array, data)) }?;
+    let mut copy = prepared.finish(match memory {
+        // SAFETY: `free` takes what `allocate` made, which is given away here.
+        Some(memory) => unsafe { Destructor::new(Some(free), memory.into_raw().cast()) },
+        None => Destructor::NONE,
+    });
     let work = Work {
         to: To::Host,
         memory: data.cast(),
@@ -389,15 +382,14 @@ pub unsafe fn to_host(
     // SAFETY: the data is alive, and `data` has space (this function's contract, or allocated
     // above).
     if let Some((context, id)) = unsafe { transfer(&plan, array, &work) }? {
-        copy.array.device.r#type = abi::CAI_DEVICE_CUDA_HOST;
-        copy.array.stream = stream;
-        copy.array.stream_id = id;
-        copy.array.context = context.cast();
+        copy.change(|copy| {
+            copy.device.r#type = abi::CAI_DEVICE_CUDA_HOST;
+            copy.stream = stream;
+            copy.stream_id = id;
+            copy.context = context.cast();
+        });
     }
-    let made = copy.array;
-    // The caller holds the reference from now on.
-    std::mem::forget(copy);
-    Ok(made)
+    Ok(copy)
 }
 
 /// Returns the type of an array's device; the driver knows that of an unknown one.

@@ -13,7 +13,7 @@ use crate::dlpack::dtype::{BIT, from_dlpack, plain_typestr};
 use crate::dlpack::managed::{ManagedTensor, View};
 use crate::error::{Failure, Result, fail};
 use crate::layout::{self, Layout};
-use crate::owner::shape;
+use crate::owner::{Array, Destructor, shape};
 use crate::{read, validate};
 
 /// The flags of a versioned tensor that this library knows.
@@ -326,7 +326,7 @@ fn byte_steps(
 impl ManagedTensor {
     /// Makes an array that owns the tensor. One block holds shape and strides, and calls the deleter
     /// when it is destroyed. A failure returns the tensor.
-    pub fn into_array(self, stream: u64) -> std::result::Result<cai_array, (Failure, Self)> {
+    pub fn into_array(self, stream: u64) -> std::result::Result<Array, (Failure, Self)> {
         // After a panic, which is a defect, a caller of the C interface still owns the tensor.
         let tensor = ManuallyDrop::new(self);
         let make = || {
@@ -336,9 +336,11 @@ impl ManagedTensor {
             // and to `steps`.
             let (shape, strides) = unsafe { read::shape_and_strides(&array) }?;
             let (deleter, context) = tensor.deleter();
-            let shape::Made { owner, shape, strides } =
-                shape::new(context, deleter, shape, strides)?;
-            Ok(cai_array { owner, shape, strides, ..array })
+            let prepared = shape::prepare(shape, strides)?;
+            // SAFETY: the deleter takes the tensor that it belongs to, which this array owns now.
+            let destructor = unsafe { Destructor::new(deleter, context) };
+            let shape::Owned { owner, shape, strides } = prepared.finish(None, destructor);
+            Ok(Array::new(cai_array { shape, strides, ..array }, owner))
         };
         make().map_err(|failure| (failure, ManuallyDrop::into_inner(tensor)))
     }
@@ -348,10 +350,7 @@ impl ManagedTensor {
 ///
 /// # Safety
 /// `tensor` points to a live managed tensor that the caller owns.
-pub unsafe fn from_versioned(
-    tensor: *mut DLManagedTensorVersioned,
-    stream: u64,
-) -> Result<cai_array> {
+pub unsafe fn from_versioned(tensor: *mut DLManagedTensorVersioned, stream: u64) -> Result<Array> {
     // SAFETY: as this function's contract; given back on failure.
     unsafe { ManagedTensor::versioned(tensor) }.into_array(stream).map_err(given_back)
 }
@@ -360,7 +359,7 @@ pub unsafe fn from_versioned(
 ///
 /// # Safety
 /// As for [`from_versioned`].
-pub unsafe fn from_unversioned(tensor: *mut DLManagedTensor, stream: u64) -> Result<cai_array> {
+pub unsafe fn from_unversioned(tensor: *mut DLManagedTensor, stream: u64) -> Result<Array> {
     // SAFETY: as this function's contract; given back on failure.
     unsafe { ManagedTensor::unversioned(tensor) }.into_array(stream).map_err(given_back)
 }

@@ -238,6 +238,10 @@ pub struct SharedMemory {
     context: DeviceContext,
 }
 
+// SAFETY: handles of the driver are those of the process. Drop makes the context current that it
+// needs.
+unsafe impl Send for SharedMemory {}
+
 impl SharedMemory {
     /// Opens an allocation of another process on a device. [cuIpcOpenMemHandle,
     /// cuMemPoolImportPointer, cuMemImportFromShareableHandle]

@@ -8,7 +8,7 @@ use super::guard::{guard, unguarded};
 use super::ptr::{array, given, output_size, write_array};
 use crate::abi::{self, cai_array, cai_error, cai_owner, cai_status};
 use crate::error::fail;
-use crate::owner::{self, description, not_borrowed};
+use crate::owner::{self, Destructor, Ref, description, not_borrowed};
 use crate::read::{self, sizes};
 use crate::sync::release_queue;
 use crate::validate;
@@ -180,9 +180,11 @@ pub unsafe extern "C-unwind" fn cai_array_create(
         // caller's contract.
         unsafe { validate::array(description, abi::CAI_CHECK_LAYOUT) }?;
         // SAFETY: `local` was validated above; owners are alive by the caller's contract.
-        let array = unsafe { description::new(&local, context, destroy) }?;
+        let prepared = unsafe { description::prepare(&local) }?;
+        // SAFETY: the header requires of the caller what this function requires.
+        let array = prepared.finish(unsafe { Destructor::new(destroy, context) });
         // SAFETY: `output_size` read `size` from `out`, which has as many bytes.
-        unsafe { write_array(out, size, &array) };
+        unsafe { write_array(out, size, &array.into_raw()) };
         Ok(())
     })
 }
@@ -213,17 +215,21 @@ pub unsafe extern "C-unwind" fn cai_array_attach(
         // SAFETY: NULL, or a structure of the size that it specifies, by the caller's contract.
         let local = unsafe { self::array(array, "array") }?;
         not_borrowed(local.owner)?;
+        // SAFETY: the header requires of the caller what this function requires.
+        let destructor = unsafe { Destructor::new(destroy, context) };
         if local.mask.is_null() {
-            // SAFETY: not NULL, a live owner by the caller's contract; its reference moves.
-            let both = unsafe { owner::both(local.owner, context, destroy) }?;
+            let prepared = owner::prepare()?;
+            // SAFETY: alive by the caller's contract; the reference moves.
+            let first = unsafe { Ref::adopt(local.owner) }?;
+            let owner = prepared.finish(Some(first), destructor).owner;
             // SAFETY: `array` is not NULL, and every size of it covers the owner.
-            unsafe { (&raw mut (*array).owner).write(both) };
+            unsafe { (&raw mut (*array).owner).write(owner.into_raw()) };
             return Ok(());
         }
         // SAFETY: not NULL; what it points to is readable by the caller's contract.
         unsafe { validate::array(array, abi::CAI_CHECK_LAYOUT) }?;
         // SAFETY: `local` was validated above; owners are alive by the caller's contract.
-        let copy = unsafe { description::new(&local, context, destroy) }?;
+        let copy = unsafe { description::prepare(&local) }?.finish(destructor).into_raw();
         // SAFETY: `array` is not NULL, and the smallest size of it covers both members. The rest of
         // the description stays where it is: the copy holds a reference to the old owner.
         unsafe {

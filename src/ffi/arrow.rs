@@ -54,7 +54,7 @@ pub unsafe extern "C-unwind" fn cai_array_from_arrow(
         // SAFETY: not NULL (checked above), and alive as the header requires.
         let array = unsafe { arrow::from_arrow(array.cast(), schema.cast()) }?;
         // SAFETY: the caller's structure has `size` writable bytes, which it stated.
-        unsafe { write_array(out, size, &array) };
+        unsafe { write_array(out, size, &array.into_raw()) };
         Ok(())
     })
 }

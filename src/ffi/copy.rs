@@ -87,7 +87,7 @@ pub unsafe extern "C-unwind" fn cai_array_copy_to_host(
         // contract.
         let copy = unsafe { copy::to_host(&local, stream, flags, buffer, size) }?;
         // SAFETY: the caller's structure has `out_size` writable bytes, which it stated.
-        unsafe { write_array(out, out_size, &copy) };
+        unsafe { write_array(out, out_size, &copy.into_raw()) };
         Ok(())
     })
 }

@@ -45,7 +45,7 @@ pub unsafe extern "C-unwind" fn cai_array_from_dlpack(
         // SAFETY: not NULL (checked above), and alive as the header requires.
         let array = unsafe { dlpack::from_versioned(tensor, stream) }?;
         // SAFETY: the caller's structure has `size` writable bytes, which it stated.
-        unsafe { write_array(out, size, &array) };
+        unsafe { write_array(out, size, &array.into_raw()) };
         Ok(())
     })
 }
@@ -73,7 +73,7 @@ pub unsafe extern "C-unwind" fn cai_array_from_dlpack_unversioned(
         // SAFETY: not NULL (checked above), and alive as the header requires.
         let array = unsafe { dlpack::from_unversioned(tensor, stream) }?;
         // SAFETY: the caller's structure has `size` writable bytes, which it stated.
-        unsafe { write_array(out, size, &array) };
+        unsafe { write_array(out, size, &array.into_raw()) };
         Ok(())
     })
 }

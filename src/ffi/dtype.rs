@@ -11,7 +11,7 @@ use crate::abi::{
 };
 use crate::dtype::{self, descr, text};
 use crate::error::{Failure, Result, fail};
-use crate::owner::{self, description};
+use crate::owner::description;
 use crate::read::{self, Descr, Field};
 
 /// Parses a typestr in the grammar of NumPy's array interface: byte order (`<`, `>` or `|`), kind
@@ -390,17 +390,14 @@ pub unsafe extern "C-unwind" fn cai_descr_parse(
                 expected = "UTF-8"
             );
         };
-        let (descr, owner) = description::new_descr(&text::parse(text)?)?;
+        let list = description::new_descr(&text::parse(text)?)?;
         // SAFETY: a list that was made above, which its owner keeps alive.
-        if let Err(failure) = unsafe { checked(descr, "descr") } {
-            // SAFETY: this function has the only reference.
-            unsafe { owner::release(owner) };
-            return Err(failure);
-        }
+        unsafe { checked(list.descr(), "descr") }?;
+        let (descr, owner) = list.into_parts();
         // SAFETY: not NULL (checked above), and writable as the header requires.
         unsafe {
             out_descr.write(descr);
-            out_owner.write(owner);
+            out_owner.write(owner.into_raw());
         }
         Ok(())
     })

@@ -110,7 +110,7 @@ pub unsafe extern "C-unwind" fn cai_ipc_export(
             // SAFETY: validated above, and unchanged by the caller's contract.
             let (owner, fd) = unsafe { source.export(&mut write) }?.into_parts();
             // SAFETY: not NULL (checked above), and writable by the caller's contract.
-            unsafe { out_owner.write(owner) };
+            unsafe { out_owner.write(owner.into_raw()) };
             if !out_fd.is_null() {
                 // SAFETY: not NULL, and writable by the caller's contract.
                 unsafe { out_fd.write(fd) };
@@ -187,7 +187,7 @@ pub unsafe extern "C-unwind" fn cai_ipc_import(
         copy.copy_from_slice(given);
         let array = ipc::import(copy, fd)?;
         // SAFETY: the caller's structure has `out_size` writable bytes, which it stated.
-        unsafe { write_array(out, out_size, &array) };
+        unsafe { write_array(out, out_size, &array.into_raw()) };
         Ok(())
     })
 }

@@ -5,7 +5,7 @@ use std::ffi::c_void;
 use super::guard::unguarded;
 use super::ptr::given;
 use crate::abi::{cai_error, cai_owner, cai_status};
-use crate::owner;
+use crate::owner::{self, Destructor};
 use crate::sync::release_queue;
 
 /// Creates an owner with one reference, for producers that have no reference-counted object of
@@ -27,9 +27,10 @@ pub unsafe extern "C-unwind" fn cai_owner_create(
 ) -> cai_status {
     unguarded(error, || {
         given(out, "out")?;
-        let owner = owner::new(context, destroy)?;
+        // SAFETY: the header requires of the caller what this function requires.
+        let owner = owner::new(unsafe { Destructor::new(destroy, context) })?;
         // SAFETY: not NULL (checked above), and writable as the header requires.
-        unsafe { out.write(owner) };
+        unsafe { out.write(owner.into_raw()) };
         Ok(())
     })
 }

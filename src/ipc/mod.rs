@@ -11,7 +11,7 @@ use std::ffi::c_void;
 use std::fmt::{self, Write};
 use std::ptr;
 
-use crate::abi::{self, CAI_IPC_FIELDS, cai_array, cai_device, cai_owner, cai_pointer_info};
+use crate::abi::{self, CAI_IPC_FIELDS, cai_array, cai_device, cai_pointer_info};
 use crate::device::{Name, may_be_cuda};
 use crate::driver::{
     self, Allocation, CallingThread, Descriptor, MemoryKind, SharedEvent, SharedMemory,
@@ -20,7 +20,8 @@ use crate::driver::{
 use crate::dtype::{self, text};
 use crate::error::{Result, fail};
 use crate::layout::{Layout, Span};
-use crate::owner::{self, description};
+use crate::owner::description::{self, OwnedFields};
+use crate::owner::{self, Array, Destructor, Ref};
 use crate::read::{self, Descr};
 use crate::sync::consume::{self, Phase};
 use crate::{memory, validate};
@@ -65,12 +66,12 @@ pub struct Source<'a> {
 /// What another process needs beside the bytes, and what keeps them valid.
 pub struct Export {
     descriptor: Option<Descriptor>,
-    owner: *mut cai_owner,
+    owner: Ref,
 }
 
 impl Export {
-    /// Returns the owner with its reference, and the descriptor, or -1.
-    pub fn into_parts(self) -> (*mut cai_owner, i32) {
+    /// Returns the owner, and the descriptor, or -1.
+    pub fn into_parts(self) -> (Ref, i32) {
         (self.owner, self.descriptor.map_or(-1, Descriptor::into_raw))
     }
 }
@@ -202,20 +203,14 @@ impl<'a> Source<'a> {
                 event = Some(made);
             }
         }
-        // SAFETY: alive (the contract of `new`), and not NULL: checked there.
-        unsafe { owner::retain(owner) }?;
-        let owner = match event {
-            None => owner,
-            Some(event) => {
-                let raw = event.into_raw();
-                // SAFETY: retained above; the reference moves into the new owner.
-                unsafe { owner::both(owner, raw, Some(destroy_event)) }.inspect_err(|_| {
-                    drop(SharedEvent::from_raw(raw));
-                    // SAFETY: retained above.
-                    unsafe { owner::release(owner) };
-                })?
-            }
-        };
+        // SAFETY: alive (the contract of `new`).
+        let mut owner = unsafe { Ref::retain(owner) }?;
+        if let Some(event) = event {
+            let prepared = owner::prepare()?;
+            // SAFETY: `destroy_event` takes what `into_raw` returns.
+            let destructor = unsafe { Destructor::new(Some(destroy_event), event.into_raw()) };
+            owner = prepared.finish(Some(owner), destructor).owner;
+        }
         self.message.write(self.length, self.text, out);
         if let Some(fields) = self.fields {
             // Measured in `new`, so this cannot fail.
@@ -346,7 +341,7 @@ unsafe extern "C-unwind" fn destroy_event(event: *mut c_void) {
 type Opened = [Option<SharedMemory>; ARRAYS];
 
 /// Makes an array of bytes that come from anywhere. `descriptor` is not closed.
-pub fn import(bytes: &[u8], descriptor: i32) -> Result<cai_array> {
+pub fn import(bytes: &[u8], descriptor: i32) -> Result<Array> {
     let (message, text) = &Message::read(bytes)?;
     let (parts, allocations) = (message.parts.all(), message.allocations.all());
     let mut list = List::new((UNUSED, Span { lower: 0, upper: 0 }));
@@ -354,7 +349,7 @@ pub fn import(bytes: &[u8], descriptor: i32) -> Result<cai_array> {
         list.push(described(allocations, part).map_err(|failure| failure.in_mask(depth))?)?;
     }
     let arrays = list.all_mut();
-    let fields = Fields::parse(text)?;
+    let fields = parse_fields(text)?;
     let mut opened: Box<Opened> = memory::boxed([const { None }; ARRAYS])?;
     if !allocations.is_empty() {
         if descriptor < 0 && message.needs_descriptor() {
@@ -388,7 +383,7 @@ pub fn import(bytes: &[u8], descriptor: i32) -> Result<cai_array> {
         })?;
     }
     if let (Some((array, _)), Some(fields)) = (arrays.first_mut(), &fields) {
-        array.descr = fields.descr;
+        array.descr = fields.descr();
     }
     let mut array = ptr::null();
     for (part, _) in arrays.iter_mut().rev() {
@@ -398,41 +393,21 @@ pub fn import(bytes: &[u8], descriptor: i32) -> Result<cai_array> {
     // SAFETY: a message has a first array, to which this points. Shape and strides refer to
     // `message`, the fields to `fields`, and the masks to `list`, none of which changes.
     unsafe { validate::array(array, abi::CAI_CHECK_LAYOUT) }?;
-    let opened = Box::into_raw(opened);
     // SAFETY: validated above, without owner.
-    unsafe { description::new(&*array, opened.cast(), Some(close)) }.inspect_err(|_| {
-        // SAFETY: `into_raw` above; nothing else took it.
-        drop(unsafe { Box::from_raw(opened) });
-    })
+    Ok(unsafe { description::prepare(&*array) }?.finish(Destructor::drops(opened)))
 }
 
-/// A list of fields. Dropping it releases it.
-struct Fields {
-    descr: *const abi::cai_descr,
-    owner: *mut cai_owner,
-}
-
-impl Fields {
-    /// Parses the text of a message, which is empty without fields.
-    #[inline(never)]
-    fn parse(text: &[u8]) -> Result<Option<Fields>> {
-        if text.is_empty() {
-            return Ok(None);
-        }
-        let Ok(text) = std::str::from_utf8(text) else {
-            return mismatch("fields that are not UTF-8");
-        };
-        let fields = text::parse(text).map_err(|failure| failure.at(format_args!("bytes")))?;
-        let (descr, owner) = description::new_descr(&fields)?;
-        Ok(Some(Fields { descr, owner }))
+/// Parses the text of a message, which is empty without fields.
+#[inline(never)]
+fn parse_fields(text: &[u8]) -> Result<Option<OwnedFields>> {
+    if text.is_empty() {
+        return Ok(None);
     }
-}
-
-impl Drop for Fields {
-    fn drop(&mut self) {
-        // SAFETY: `parse` made it, with one reference.
-        unsafe { owner::release(self.owner) };
-    }
+    let Ok(text) = std::str::from_utf8(text) else {
+        return mismatch("fields that are not UTF-8");
+    };
+    let fields = text::parse(text).map_err(|failure| failure.at(format_args!("bytes")))?;
+    description::new_descr(&fields).map(Some)
 }
 
 /// Returns the array of a part, without its memory, and what it spans. Shape and strides are those
@@ -509,11 +484,6 @@ fn place(
     array.device = info.device;
     array.context = memory.context().cast();
     Ok(())
-}
-
-unsafe extern "C-unwind" fn close(opened: *mut c_void) {
-    // SAFETY: `import` passes this function together with a box of this type.
-    drop(unsafe { Box::from_raw(opened.cast::<Opened>()) });
 }
 
 #[cold]

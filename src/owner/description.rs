@@ -5,11 +5,11 @@
 //! changes in between, which its contract forbids, the arena is too small and the copy fails.
 
 use std::alloc::{Layout, dealloc};
-use std::ffi::{c_char, c_void};
+use std::ffi::c_char;
 use std::mem::{align_of, size_of};
-use std::ptr;
+use std::ptr::{self, NonNull};
 
-use super::{Destroy, Header, nesting, shape};
+use super::{Array, Destructor, Header, Ref, nesting, shape};
 use crate::abi::{self, CAI_MAX_MASKS, cai_array, cai_descr, cai_field, cai_owner};
 use crate::dtype::fields::{Fields, List};
 use crate::error::{Result, fail};
@@ -22,12 +22,10 @@ const MAX_OWNERS: usize = CAI_MAX_MASKS as usize + 1;
 struct Block {
     header: Header,
     size: usize,
-    /// The owner of the data and those of the masks, one reference each.
-    owners: [*mut cai_owner; MAX_OWNERS],
-    owner_count: usize,
-    /// Called with `context` after the owners were released.
-    destroy: Option<Destroy>,
-    context: *mut c_void,
+    /// References to the owners of the data and of the masks, in this order, without gaps.
+    owners: [Option<Ref>; MAX_OWNERS],
+    /// Runs after the owners were released.
+    destructor: Destructor,
 }
 
 /// A bump allocator over one block; without a base it only measures.
@@ -225,13 +223,17 @@ unsafe fn write_descr(descr: *mut cai_descr, rows: *const cai_field, count: u64)
     }
 }
 
-/// The owners that a block releases when it is destroyed.
+/// The owners of an array and of its masks, which another owner will hold.
 struct Owners {
     list: [*mut cai_owner; MAX_OWNERS],
     count: usize,
 }
 
 impl Owners {
+    fn none() -> Self {
+        Owners { list: [ptr::null_mut(); MAX_OWNERS], count: 0 }
+    }
+
     fn add(&mut self, owner: *mut cai_owner) -> Result<()> {
         if owner.is_null() {
             return Ok(());
@@ -252,22 +254,36 @@ impl Owners {
     }
 }
 
-/// Copies a description into a block that owns it. The block holds a reference of its own to each
-/// owner of the description, and calls `destroy(context)` once, after it released them. On failure
-/// nothing is retained, and `destroy` is not called.
+/// A copied description in memory for its owner: from here, nothing can fail. Holds a reference to
+/// each owner of the description.
+pub struct Prepared {
+    array: cai_array,
+    rest: Rest,
+}
+
+/// What the owner is made of.
+enum Rest {
+    /// The common case, three times as fast: neither fields nor masks.
+    Plain(shape::Prepared, Option<Ref>),
+    Block(Memory, Contents),
+}
+
+/// What a block holds.
+struct Contents {
+    size: usize,
+    owners: [Option<Ref>; MAX_OWNERS],
+}
+
+/// Copies a description into memory for an owner. On failure nothing is retained.
 ///
 /// # Safety
 /// `from` was validated and is unchanged since; its owner and those of its masks are NULL or alive.
-pub unsafe fn new(
-    from: &cai_array,
-    context: *mut c_void,
-    destroy: Option<Destroy>,
-) -> Result<cai_array> {
-    if from.descr.is_null() && from.mask.is_null() && (from.owner.is_null() || destroy.is_none()) {
+pub unsafe fn prepare(from: &cai_array) -> Result<Prepared> {
+    if from.descr.is_null() && from.mask.is_null() {
         // SAFETY: as this function's contract.
-        return unsafe { plain(from, context, destroy) };
+        return unsafe { prepare_plain(from) };
     }
-    let mut owners = Owners { list: [ptr::null_mut(); MAX_OWNERS], count: 0 };
+    let mut owners = Owners::none();
     owners.add(from.owner)?;
     let mut measure = Arena::measure(size_of::<Block>());
     // SAFETY: `from` was validated and is unchanged (this function's contract).
@@ -275,71 +291,54 @@ pub unsafe fn new(
 
     let size = measure.used;
     let memory = Memory::new(layout(size))?;
-    let block = memory.start().cast::<Block>();
-    let fill = || {
-        let mut arena = Arena { base: block.cast(), used: size_of::<Block>(), size };
-        let mut again = Owners { list: [ptr::null_mut(); MAX_OWNERS], count: 0 };
-        // SAFETY: `from` was validated and is unchanged (this function's contract).
-        let array = unsafe { arena.put_description(from, block.cast(), &mut again) }?;
-        for index in 0..owners.count {
-            // SAFETY: a validated array keeps the owners of its masks alive, and its own is alive
-            // (this function's contract).
-            if let Err(failure) = unsafe { super::retain(owners.list[index]) } {
-                for owner in &owners.list[..index] {
-                    // SAFETY: retained by an earlier iteration of this loop.
-                    unsafe { super::release(*owner) };
-                }
-                let of_data = index == 0 && !from.owner.is_null();
-                return Err(if of_data { failure } else { failure.in_mask(1) });
-            }
-        }
-        Ok(array)
-    };
-    let array = fill()?;
-    memory.into_raw();
-    let Owners { list: owners, count: owner_count } = owners;
-    let header = Header::new(destroy_block);
-    // SAFETY: the arena started behind a `Block`, so these bytes are unused, and the block is
-    // aligned for it.
-    unsafe { block.write(Block { header, size, owners, owner_count, destroy, context }) };
-    Ok(array)
+    // SAFETY: fresh memory of this size, which is aligned for a `Block`.
+    let mut arena = unsafe { Arena::fill(memory.start(), size_of::<Block>(), size) };
+    let owner = memory.start().cast();
+    // SAFETY: `from` was validated and is unchanged (this function's contract).
+    let array = unsafe { arena.put_description(from, owner, &mut Owners::none()) }?;
+    let mut held = [const { None }; MAX_OWNERS];
+    for (index, (place, owner)) in held.iter_mut().zip(&owners.list[..owners.count]).enumerate() {
+        // SAFETY: a validated array keeps the owners of its masks alive, and its own is alive (this
+        // function's contract).
+        *place = Some(unsafe { Ref::retain(*owner) }.map_err(|failure| {
+            let of_data = index == 0 && !from.owner.is_null();
+            if of_data { failure } else { failure.in_mask(1) }
+        })?);
+    }
+    Ok(Prepared { array, rest: Rest::Block(memory, Contents { size, owners: held }) })
 }
 
-/// The common case, three times as fast: without fields and masks, and with one thing to give up at
-/// the end, which is either the owner or what `destroy` is for.
-///
 /// # Safety
-/// As for [`new`].
-unsafe fn plain(
-    from: &cai_array,
-    context: *mut c_void,
-    destroy: Option<Destroy>,
-) -> Result<cai_array> {
+/// As for [`prepare`].
+unsafe fn prepare_plain(from: &cai_array) -> Result<Prepared> {
     // SAFETY: `from` was validated (this function's contract), so shape and strides are readable.
     let (shape, strides) = unsafe { read::shape_and_strides(from) }?;
-    let owner = from.owner;
-    let made = if owner.is_null() {
-        shape::new(context, destroy, shape, strides)?
+    let owner = if from.owner.is_null() {
+        None
     } else {
         // SAFETY: alive (this function's contract).
-        unsafe { super::retain(owner) }?;
-        shape::new(owner.cast(), Some(release_owner), shape, strides).inspect_err(|_| {
-            // SAFETY: retained above.
-            unsafe { super::release(owner) }
-        })?
+        Some(unsafe { Ref::retain(from.owner) }?)
     };
-    Ok(cai_array {
-        struct_size: size_of::<cai_array>() as u32,
-        owner: made.owner,
-        shape: made.shape,
-        strides: made.strides,
-        ..*from
-    })
+    let rest = Rest::Plain(shape::prepare(shape, strides)?, owner);
+    Ok(Prepared { array: cai_array { struct_size: size_of::<cai_array>() as u32, ..*from }, rest })
 }
 
-unsafe extern "C-unwind" fn release_owner(owner: *mut c_void) {
-    // SAFETY: `plain` passes this function together with an owner and a reference to it.
-    unsafe { super::release(owner.cast()) };
+impl Prepared {
+    /// Makes the array with its owner. When the last reference is released, it releases the owners
+    /// of the description and then calls the destructor.
+    pub fn finish(self, destructor: Destructor) -> Array {
+        let Prepared { array, rest } = self;
+        match rest {
+            Rest::Plain(prepared, first) => {
+                let shape::Owned { owner, shape, strides } = prepared.finish(first, destructor);
+                Array::new(cai_array { shape, strides, ..array }, owner)
+            }
+            Rest::Block(memory, Contents { size, owners }) => {
+                // SAFETY: `prepare` allocated the memory and filled it behind the block.
+                Array::new(array, unsafe { Block::write(memory, size, owners, destructor) })
+            }
+        }
+    }
 }
 
 fn layout(size: usize) -> Layout {
@@ -347,44 +346,75 @@ fn layout(size: usize) -> Layout {
     unsafe { Layout::from_size_align_unchecked(size, align_of::<Block>()) }
 }
 
-unsafe fn destroy_block(header: *mut Header) {
-    let block = header.cast::<Block>();
-    loop {
-        // SAFETY: only `new` and `new_descr` install this function, on a `Block` that they
-        // allocated, and nothing else refers to it any more.
-        let Block { size, owners, owner_count, destroy, context, .. } = unsafe { &mut *block };
-        let (layout, destroy, context) = (layout(*size), *destroy, *context);
-        // The data's owner, the first one, is released after those of the masks, which may need it.
-        let last = owner_count.checked_sub(1).and_then(|index| Some((index, *owners.get(index)?)));
-        match last {
-            Some((index, owner)) if index > 0 || destroy.is_some() => {
-                *owner_count = index;
-                // SAFETY: called in the destruction of this block, which held one reference to the
-                // owner. The rest waits until this owner and all that it holds are destroyed.
-                if !unsafe { nesting::release_before(header, || super::release(owner)) } {
-                    return;
-                }
-            }
-            _ => {
-                // SAFETY: allocated with this layout, and not used below.
-                unsafe { dealloc(header.cast(), layout) };
-                if let Some((_, owner)) = last {
-                    // SAFETY: the block held one reference to it.
-                    unsafe { super::release(owner) };
-                }
-                if let Some(destroy) = destroy {
-                    // SAFETY: the caller of `new` passed the function together with its context.
-                    unsafe { destroy(context) };
-                }
-                return;
-            }
+impl Block {
+    /// Writes a block, which is an owner from now on.
+    ///
+    /// # Safety
+    /// `memory` has the layout for `size`, and its arena starts behind a block.
+    unsafe fn write(
+        memory: Memory,
+        size: usize,
+        owners: [Option<Ref>; MAX_OWNERS],
+        destructor: Destructor,
+    ) -> Ref {
+        let block = memory.into_raw().cast::<Block>();
+        // SAFETY: the first bytes are unused and aligned for a block (this function's contract).
+        unsafe {
+            block.write(Block { header: Header::new(destroy_block), size, owners, destructor });
+            Ref::first(NonNull::new_unchecked(block.cast()))
         }
     }
 }
 
-/// Copies a list of fields that was read into a block that owns it. Returns the list, whose rules
-/// are not checked, and its owner, with one reference.
-pub fn new_descr(fields: &Fields) -> Result<(*const cai_descr, *mut cai_owner)> {
+unsafe fn destroy_block(header: *mut Header) {
+    let block = header.cast::<Block>();
+    loop {
+        // SAFETY: only `Block::write` installs this function, on a block that it has written, and
+        // nothing else refers to it any more.
+        let Block { owners, destructor, .. } = unsafe { &mut *block };
+        // The data's owner, the first one, is released after those of the masks, which may need it.
+        let last = owners.iter().rposition(Option::is_some).unwrap_or_default();
+        if last > 0 || destructor.is_some() {
+            if let Some(owner) = owners[last].take() {
+                // SAFETY: called in the destruction of this block. The rest waits until this owner
+                // and all that it holds are destroyed.
+                if !unsafe { nesting::release_before(header, || drop(owner)) } {
+                    return;
+                }
+                continue;
+            }
+        }
+        // SAFETY: the block is still allocated, and this is its last use.
+        let Block { size, owners, destructor, .. } = unsafe { block.read() };
+        // Freed first, so that nothing of this library is lost if what follows ends the thread.
+        // SAFETY: allocated with this layout.
+        unsafe { dealloc(header.cast(), layout(size)) };
+        drop(owners);
+        destructor.run();
+        return;
+    }
+}
+
+/// A list of fields with its owner.
+pub struct OwnedFields {
+    descr: *const cai_descr,
+    owner: Ref,
+}
+
+impl OwnedFields {
+    /// Returns the list, which lives as long as this. Its rules are not checked.
+    pub fn descr(&self) -> *const cai_descr {
+        self.descr
+    }
+
+    /// Returns the list and its owner.
+    pub fn into_parts(self) -> (*const cai_descr, Ref) {
+        (self.descr, self.owner)
+    }
+}
+
+/// Copies a list of fields that was read into a block that owns it.
+pub fn new_descr(fields: &Fields) -> Result<OwnedFields> {
     let mut measure = Arena::measure(size_of::<Block>());
     measure.put_fields(fields, fields.outermost())?;
     let size = measure.used;
@@ -392,12 +422,8 @@ pub fn new_descr(fields: &Fields) -> Result<(*const cai_descr, *mut cai_owner)> 
     // SAFETY: fresh memory of this size, which is aligned for a `Block`.
     let mut arena = unsafe { Arena::fill(memory.start(), size_of::<Block>(), size) };
     let descr = arena.put_fields(fields, fields.outermost())?;
-    let block = memory.into_raw().cast::<Block>();
-    let header = Header::new(destroy_block);
-    let owners = [ptr::null_mut(); MAX_OWNERS];
-    let (owner_count, destroy, context) = (0, None, ptr::null_mut());
-    // SAFETY: the arena started behind a `Block`, so these bytes are unused, and the block is
-    // aligned for it.
-    unsafe { block.write(Block { header, size, owners, owner_count, destroy, context }) };
-    Ok((descr, block.cast()))
+    // SAFETY: allocated above, and filled behind the block.
+    let owner =
+        unsafe { Block::write(memory, size, [const { None }; MAX_OWNERS], Destructor::NONE) };
+    Ok(OwnedFields { descr, owner })
 }

@@ -1,28 +1,30 @@
 //! Owners: the library's own, and those of other libraries through their table of operations.
 //!
-//! [`retain`] and [`release`] use only the table, so they serve owners of any library and of any
-//! copy of this one. [`new`] makes an owner around a callback, [`shape`] one that also holds shape
-//! and strides, [`description`] one that holds a copied description of an array.
+//! A [`Ref`] is a counted reference to an owner of any library. It uses only the table, so the owner
+//! may be that of any copy of this library. [`new`] makes an owner around a destructor, [`shape`] one
+//! that also holds another owner, shape and strides, [`description`] one that holds a copied
+//! description of an array.
 
 mod atomics;
 
 mod count;
 pub mod description;
 mod nesting;
+mod reference;
 pub mod reserve;
 pub mod shape;
 
-use std::alloc::{Layout, alloc, dealloc};
 use std::ffi::c_void;
 use std::mem::size_of;
-use std::ptr::{self, null_mut};
+use std::ptr::{self, NonNull};
 
 use crate::abi::{cai_owner, cai_owner_ops};
-use crate::error::{Failure, Result, fail};
+use crate::error::{Result, fail};
 use crate::observer;
 use crate::read::sizes;
 pub use count::Count;
 pub use nesting::Header;
+pub use reference::{Array, Destructor, Ref};
 use reserve::Reserve;
 
 type Operation = unsafe extern "C-unwind" fn(*mut cai_owner);
@@ -69,16 +71,20 @@ unsafe fn operations(owner: *mut cai_owner) -> Result<(Operation, Operation)> {
 }
 
 /// Fails if an array that must outlive the call has no owner.
-pub fn not_borrowed(owner: *mut cai_owner) -> Result<()> {
-    if owner.is_null() {
-        return fail!(
-            CAI_ERR_BORROWED,
-            "owner",
-            found = "NULL, a borrowed array",
-            expected = "an owner that keeps the data alive"
-        );
-    }
-    Ok(())
+#[inline]
+pub fn not_borrowed(owner: *mut cai_owner) -> Result<NonNull<cai_owner>> {
+    NonNull::new(owner).map_or_else(borrowed, Ok)
+}
+
+#[cold]
+#[inline(never)]
+fn borrowed<T>() -> Result<T> {
+    fail!(
+        CAI_ERR_BORROWED,
+        "owner",
+        found = "NULL, a borrowed array",
+        expected = "an owner that keeps the data alive"
+    )
 }
 
 /// Fails if this owner cannot be retained and released.
@@ -171,76 +177,16 @@ unsafe extern "C-unwind" fn release_own(owner: *mut cai_owner) {
     }
 }
 
-/// An owner around a callback.
-#[repr(C)]
-struct Callback {
-    header: Header,
-    /// NULL, or an owner that is released first.
-    first: *mut cai_owner,
-    context: *mut c_void,
-    destroy: Option<Destroy>,
+/// Allocates an owner, which [`shape::Prepared::finish`] makes: from here, nothing can fail.
+#[inline]
+pub fn prepare() -> Result<shape::Prepared> {
+    shape::prepare(&[], None)
 }
 
-/// Makes an owner with one reference. `destroy(context)` runs once, when the last reference is
-/// released.
-pub fn new(context: *mut c_void, destroy: Option<Destroy>) -> Result<*mut cai_owner> {
-    callback(null_mut(), context, destroy)
-}
-
-/// Makes an owner that also holds `first`, and releases it before it calls `destroy`.
-///
-/// # Safety
-/// `first` points to a live owner of any library; on success the caller gives up one reference.
-pub unsafe fn both(
-    first: *mut cai_owner,
-    context: *mut c_void,
-    destroy: Option<Destroy>,
-) -> Result<*mut cai_owner> {
-    // SAFETY: `first` is alive (this function's contract).
-    unsafe { check(first) }?;
-    callback(first, context, destroy)
-}
-
-fn callback(
-    first: *mut cai_owner,
-    context: *mut c_void,
-    destroy: Option<Destroy>,
-) -> Result<*mut cai_owner> {
-    let layout = Layout::new::<Callback>();
-    // SAFETY: `Callback` is not zero-sized.
-    let callback = unsafe { alloc(layout) }.cast::<Callback>();
-    if callback.is_null() {
-        return Err(Failure::no_memory(layout.size()));
-    }
-    // SAFETY: not NULL (checked above), fresh, and of this layout.
-    unsafe {
-        callback.write(Callback { header: Header::new(destroy_callback), first, context, destroy })
-    };
-    Ok(callback.cast())
-}
-
-unsafe fn destroy_callback(header: *mut Header) {
-    let callback = header.cast::<Callback>();
-    // SAFETY: only `callback` installs this function, on a `Callback` that it allocated, and
-    // nothing else refers to it any more.
-    let first = unsafe { ptr::replace(&raw mut (*callback).first, null_mut()) };
-    if !first.is_null() {
-        // `destroy` may run only after `first` and all that it holds are destroyed, which takes
-        // until the end of the deepest destruction if this is it.
-        // SAFETY: called in the destruction of this owner, which held a reference to `first`.
-        if !unsafe { nesting::release_before(header, || release(first)) } {
-            return;
-        }
-    }
-    // SAFETY: the callback is still allocated, and this is the last use of its fields.
-    let Callback { context, destroy, .. } = unsafe { callback.read() };
-    // Freed first, so that nothing of this library is lost if the callback ends the thread.
-    // SAFETY: allocated in `callback` with this layout.
-    unsafe { dealloc(header.cast(), Layout::new::<Callback>()) };
-    if let Some(destroy) = destroy {
-        // SAFETY: the caller of `new` or `both` passed the function together with its context.
-        unsafe { destroy(context) };
-    }
+/// Makes an owner that runs a destructor when its last reference is released.
+#[inline]
+pub fn new(destructor: Destructor) -> Result<Ref> {
+    Ok(prepare()?.finish(None, destructor).owner)
 }
 
 #[cfg(all(test, loom))]

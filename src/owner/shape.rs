@@ -1,78 +1,104 @@
-//! An owner around a callback that also holds shape and strides in the same block.
+//! Owners that run a destructor, and may hold another owner and a shape with its strides, in one
+//! block of memory.
 
-use std::alloc::{Layout, alloc, dealloc};
-use std::ffi::c_void;
+use std::alloc::{Layout, dealloc};
 use std::mem::{align_of, size_of};
-use std::ptr;
+use std::ptr::{self, NonNull};
 
-use super::Header;
-use crate::abi::cai_owner;
-use crate::error::{Failure, Result};
+use super::{Destructor, Header, Ref, nesting};
+use crate::error::Result;
+use crate::memory::Memory;
 
 /// The numbers follow the structure in memory.
 #[repr(C)]
-struct Lists {
+struct Block {
     header: Header,
     size: usize,
-    context: *mut c_void,
-    destroy: Option<unsafe extern "C-unwind" fn(*mut c_void)>,
+    /// Released before the destructor runs.
+    first: Option<Ref>,
+    destructor: Destructor,
 }
 
-const _: () = assert!(size_of::<Lists>() % align_of::<i64>() == 0);
+const _: () = assert!(size_of::<Block>() % align_of::<i64>() == 0);
 
-/// The result of [`new`].
-pub struct Made {
-    /// The owner, with one reference.
-    pub owner: *mut cai_owner,
+/// Memory for an owner, with the numbers in it: from here, nothing can fail.
+pub struct Prepared {
+    memory: Memory,
+    size: usize,
+    shape: *const i64,
+    strides: *const i64,
+}
+
+/// An owner with the shape that it holds.
+pub struct Owned {
+    /// The owner.
+    pub owner: Ref,
     /// The copied shape; NULL if it is empty.
     pub shape: *const i64,
     /// The copied strides; NULL if there are none.
     pub strides: *const i64,
 }
 
-/// Makes an owner that holds copies of both lists. `destroy(context)` runs once, when the last
-/// reference is released.
-pub fn new(
-    context: *mut c_void,
-    destroy: Option<unsafe extern "C-unwind" fn(*mut c_void)>,
-    shape: &[i64],
-    strides: Option<&[i64]>,
-) -> Result<Made> {
+/// Copies a shape with its strides into memory for an owner.
+pub fn prepare(shape: &[i64], strides: Option<&[i64]>) -> Result<Prepared> {
     let strides = strides.unwrap_or_default();
-    let size = size_of::<Lists>() + size_of_val(shape) + size_of_val(strides);
-    // SAFETY: the size is at least that of the structure, which is not zero.
-    let lists = unsafe { alloc(layout(size)) }.cast::<Lists>();
-    if lists.is_null() {
-        return Err(Failure::no_memory(size));
-    }
-    // SAFETY: not NULL (checked above). The block has space for the structure, the shape and the
-    // strides, in this order.
-    unsafe {
-        lists.write(Lists { header: Header::new(destroy_lists), size, context, destroy });
-        let numbers = lists.add(1).cast::<i64>();
-        ptr::copy_nonoverlapping(shape.as_ptr(), numbers, shape.len());
-        ptr::copy_nonoverlapping(strides.as_ptr(), numbers.add(shape.len()), strides.len());
-        Ok(Made {
-            owner: lists.cast(),
-            shape: if shape.is_empty() { ptr::null() } else { numbers },
-            strides: if strides.is_empty() { ptr::null() } else { numbers.add(shape.len()) },
-        })
+    let size = size_of::<Block>() + size_of_val(shape) + size_of_val(strides);
+    let memory = Memory::new(layout(size))?;
+    let numbers = memory.start().wrapping_add(size_of::<Block>()).cast::<i64>();
+    let place = |values: &[i64], offset: usize| {
+        if values.is_empty() {
+            return ptr::null();
+        }
+        // SAFETY: `size` counts the block, the shape and the strides, in this order, and the size
+        // of the block is a multiple of the numbers' alignment.
+        unsafe {
+            let to = numbers.add(offset);
+            ptr::copy_nonoverlapping(values.as_ptr(), to, values.len());
+            to.cast_const()
+        }
+    };
+    let (shape, strides) = (place(shape, 0), place(strides, shape.len()));
+    Ok(Prepared { memory, size, shape, strides })
+}
+
+impl Prepared {
+    /// Makes the owner. When its last reference is released, it releases `first` and then calls the
+    /// destructor.
+    pub fn finish(self, first: Option<Ref>, destructor: Destructor) -> Owned {
+        let Prepared { memory, size, shape, strides } = self;
+        let block = memory.into_raw().cast::<Block>();
+        // SAFETY: `prepare` allocated the memory, which begins with space for a block.
+        let owner = unsafe {
+            block.write(Block { header: Header::new(destroy), size, first, destructor });
+            Ref::first(NonNull::new_unchecked(block.cast()))
+        };
+        Owned { owner, shape, strides }
     }
 }
 
 fn layout(size: usize) -> Layout {
     // SAFETY: the alignment is a power of two, and existing slices are far below `isize::MAX`.
-    unsafe { Layout::from_size_align_unchecked(size, align_of::<Lists>()) }
+    unsafe { Layout::from_size_align_unchecked(size, align_of::<Block>()) }
 }
 
-unsafe fn destroy_lists(header: *mut Header) {
-    // SAFETY: only `new` installs this function, on a block that it allocated.
-    let Lists { size, context, destroy, .. } = unsafe { header.cast::<Lists>().read() };
-    // Freed first, so that nothing leaks if the callback ends the thread.
-    // SAFETY: allocated in `new` with this layout.
-    unsafe { dealloc(header.cast(), layout(size)) };
-    if let Some(destroy) = destroy {
-        // SAFETY: `destroy` takes this context, by the contract of `new`.
-        unsafe { destroy(context) };
+unsafe fn destroy(header: *mut Header) {
+    let block = header.cast::<Block>();
+    // SAFETY: only `finish` installs this function, on a block that it has written, and nothing
+    // else refers to it any more.
+    let Block { first, destructor, .. } = unsafe { &mut *block };
+    // The destructor may run only after `first` and all that it holds are destroyed, which takes
+    // until the end of the deepest destruction if this is it.
+    if let Some(first) = first.take_if(|_| destructor.is_some()) {
+        // SAFETY: called in the destruction of this owner.
+        if !unsafe { nesting::release_before(header, || drop(first)) } {
+            return;
+        }
     }
+    // SAFETY: the block is still allocated, and this is its last use.
+    let Block { size, first, destructor, .. } = unsafe { block.read() };
+    // Freed first, so that nothing of this library is lost if what follows ends the thread.
+    // SAFETY: allocated in `prepare` with this layout.
+    unsafe { dealloc(header.cast(), layout(size)) };
+    drop(first);
+    destructor.run();
 }

@@ -216,7 +216,7 @@ pub unsafe fn dlpack_to_object(
             let tensor = dlpack::ManagedTensor::versioned(tensor);
             let cpu = tensor.view()?.device().0 == abi::CAI_DEVICE_CPU;
             let stream = if cpu { abi::CAI_STREAM_NONE } else { abi::CAI_STREAM_UNKNOWN };
-            let array = tensor.into_array(stream).map_err(|(failure, _)| failure)?;
+            let array = tensor.into_array(stream).map_err(|(failure, _)| failure)?.into_raw();
             out.write(wrap(py, export_type(py), &array, 0)?.cast());
         }
         Ok(())

@@ -6,7 +6,7 @@ use std::ptr::{self, NonNull};
 use crate::abi::{self, cai_array};
 use crate::dtype::fields::Fields;
 use crate::error::Result;
-use crate::owner::description;
+use crate::owner::{Destructor, description};
 use crate::python::capi::Object;
 use crate::python::import::dict_fast::Fast;
 use crate::python::import::dict_keys::{Extras, KEYS, Protocol, in_dictionary};
@@ -174,8 +174,8 @@ pub fn finish<'py>(
     let described = cai_array { mask: mask_found, ..to.array };
     // SAFETY: validated above; the owner is the one that was attached, and `mask` holds those of
     // the masks.
-    let array = unsafe { description::new(&described, ptr::null_mut(), None) }?;
-    to.set(array);
+    let copy = unsafe { description::prepare(&described) }?.finish(Destructor::NONE);
+    to.set(copy.into_raw());
     Ok(())
 }
 

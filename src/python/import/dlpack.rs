@@ -7,6 +7,7 @@ use std::ptr::{self, NonNull};
 use crate::abi::{self, DLManagedTensorVersioned, cai_array, cai_owner};
 use crate::dlpack::{self, ManagedTensor};
 use crate::error::{Failure, Result, fail};
+use crate::owner::{self, Destructor};
 use crate::python::cache::Offer;
 use crate::python::capi::Object;
 use crate::python::convert::{pair, two_integers};
@@ -14,7 +15,7 @@ use crate::python::import::options::ImportOptions;
 use crate::python::owner::{Description, attach_tensor};
 use crate::python::py::{Owned, Py, raised};
 use crate::sync::{identity, release_in_order};
-use crate::{device, driver, owner};
+use crate::{device, driver};
 
 /// Prefixes the field of a failure with the name of the protocol.
 pub fn of(name: &'static str) -> impl Fn(Failure) -> Failure {
@@ -312,8 +313,11 @@ fn defer_release(array: &mut cai_array) -> Result<()> {
         later.write(Deferred { tensor: array.owner, array: *array, begun });
         Box::from_raw(later)
     };
-    array.owner = owner::new((&raw const *later).cast_mut().cast(), Some(release_deferred))?;
-    std::mem::forget(later);
+    let owner = owner::prepare()?;
+    // SAFETY: `release_deferred` takes such a box.
+    let destructor =
+        unsafe { Destructor::new(Some(release_deferred), Box::into_raw(later).cast()) };
+    array.owner = owner.finish(None, destructor).owner.into_raw();
     Ok(())
 }
 
