@@ -30,6 +30,15 @@ pub struct Span {
     pub upper: i64,
 }
 
+/// The bytes of an array.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bytes {
+    /// Bytes of all elements without gaps.
+    pub all: i64,
+    /// The bytes that the array can touch.
+    pub span: Span,
+}
+
 /// Fails if an extent is negative.
 pub fn check_shape(shape: &[i64]) -> Result<()> {
     match shape.iter().enumerate().find(|(_, extent)| **extent < 0) {
@@ -46,32 +55,49 @@ pub fn check_shape(shape: &[i64]) -> Result<()> {
 }
 
 /// Returns the number of elements. An extent of 0 makes it 0, whatever the others are.
-#[inline]
 pub fn count(shape: &[i64]) -> Result<i64> {
     let mut product = 1i64;
-    let mut overflowed = None;
+    if shape.contains(&0) {
+        return Ok(0);
+    }
     for (index, &extent) in shape.iter().enumerate() {
-        if extent == 0 {
-            return Ok(0);
-        }
-        if overflowed.is_none() {
-            match product.checked_mul(extent) {
-                Some(next) => product = next,
-                None => overflowed = Some((index, extent)),
+        match product.checked_mul(extent) {
+            Some(next) => product = next,
+            None => {
+                return fail!(
+                    CAI_ERR_SIZE_OVERFLOW,
+                    "shape[{index}]",
+                    found = "{extent} after {product} elements",
+                    expected = "at most 2^63 - 1 elements in total"
+                );
             }
         }
     }
-    match overflowed {
-        None => Ok(product),
-        Some((index, extent)) => {
-            fail!(
-                CAI_ERR_SIZE_OVERFLOW,
-                "shape[{index}]",
-                found = "{extent} after {product} elements",
-                expected = "at most 2^63 - 1 elements in total"
-            )
+    Ok(product)
+}
+
+/// Returns the bytes of an array whose elements are whole bytes, or `None` if it has no elements, an
+/// extent is negative or a number does not fit. [`Layout::bytes`] tells which.
+#[inline(always)]
+pub fn measure(shape: &[i64], strides: Option<&[i64]>, itemsize: i64) -> Option<Bytes> {
+    let (mut all, mut lower, mut upper) = (itemsize, 0i64, itemsize);
+    let Some(strides) = strides else {
+        for &extent in shape {
+            all = if extent > 0 { all.checked_mul(extent)? } else { return None };
+        }
+        return Some(Bytes { all, span: Span { lower, upper: all } });
+    };
+    for (&extent, &stride) in shape.iter().zip(strides) {
+        // Broadcast arrays span fewer bytes than their elements have. Both numbers must fit.
+        all = if extent > 0 { all.checked_mul(extent)? } else { return None };
+        let reach = extent.saturating_sub(1).checked_mul(stride)?;
+        if reach < 0 {
+            lower = lower.checked_add(reach)?;
+        } else {
+            upper = upper.checked_add(reach)?;
         }
     }
+    Some(Bytes { all, span: Span { lower, upper } })
 }
 
 impl Layout<'_> {
@@ -84,57 +110,57 @@ impl Layout<'_> {
         self.bits / 8
     }
 
-    /// Returns the bytes of all elements without gaps. Bit fields are packed and rounded up once.
+    /// Returns the bytes of the array. One without elements has none.
     #[inline]
-    pub fn nbytes(&self) -> Result<i64> {
-        let count = count(self.shape)?;
-        let bytes = if self.is_packed_bits() {
-            // 2^63 elements of 2^63 bits at most, which is far below the limit of `i128`.
-            let bits = i128::from(count).saturating_mul(i128::from(self.bits));
-            i64::try_from(bits.saturating_add(7) / 8).ok()
+    pub fn bytes(&self) -> Result<Bytes> {
+        let common = if self.is_packed_bits() {
+            None
         } else {
-            count.checked_mul(self.itemsize())
+            measure(self.shape, self.strides, self.itemsize())
         };
-        match bytes {
-            Some(bytes) => Ok(bytes),
-            None => fail!(
+        common.map_or_else(|| self.other_bytes(), Ok)
+    }
+
+    /// Returns the bytes of all elements without gaps.
+    pub fn nbytes(&self) -> Result<i64> {
+        self.bytes().map(|bytes| bytes.all)
+    }
+
+    /// Returns the bytes that the array can touch.
+    pub fn span(&self) -> Result<Span> {
+        self.bytes().map(|bytes| bytes.span)
+    }
+
+    /// The bytes of packed bits and of arrays without elements, and why others cannot be measured.
+    #[inline(never)]
+    fn other_bytes(&self) -> Result<Bytes> {
+        let count = count(self.shape)?;
+        // 2^63 elements of 2^63 bits at most, which is far below the limit of `i128`. Packed bits
+        // are rounded up once.
+        let bits = i128::from(count).saturating_mul(i128::from(self.bits));
+        let Ok(all) = i64::try_from(bits.saturating_add(7) / 8) else {
+            return fail!(
                 CAI_ERR_SIZE_OVERFLOW,
                 "shape",
                 found = ("{count} elements of {} bits", self.bits),
                 expected = "at most 2^63 - 1 bytes in total"
-            ),
-        }
-    }
-
-    /// Returns the bytes that the array can touch. An empty array touches none.
-    #[inline]
-    pub fn span(&self) -> Result<Span> {
-        let Some(strides) = self.strides else {
-            return Ok(Span { lower: 0, upper: self.nbytes()? });
+            );
         };
-        if self.shape.contains(&0) {
-            return Ok(Span { lower: 0, upper: 0 });
+        let dimensions = self.shape.iter().zip(self.strides.unwrap_or_default());
+        // The elements can be counted, so this is about the strides.
+        let is_too_far = |&(index, _): &(usize, _)| {
+            let first = self.strides.and_then(|strides| strides.get(..=index));
+            measure(self.shape.get(..=index).unwrap_or_default(), first, self.itemsize()).is_none()
+        };
+        match dimensions.enumerate().find(is_too_far) {
+            Some((index, (extent, stride))) if count > 0 => fail!(
+                CAI_ERR_SPAN_OVERFLOW,
+                "strides[{index}]",
+                found = "{stride} over an extent of {extent}",
+                expected = "a span within 2^63 bytes of data"
+            ),
+            _ => Ok(Bytes { all, span: Span { lower: 0, upper: all } }),
         }
-        let (mut lower, mut upper) = (0i64, self.itemsize());
-        for (index, (&extent, &stride)) in self.shape.iter().zip(strides).enumerate() {
-            let side = if stride < 0 { &mut lower } else { &mut upper };
-            match extent
-                .saturating_sub(1)
-                .checked_mul(stride)
-                .and_then(|reach| side.checked_add(reach))
-            {
-                Some(sum) => *side = sum,
-                None => {
-                    return fail!(
-                        CAI_ERR_SPAN_OVERFLOW,
-                        "strides[{index}]",
-                        found = "{stride} over an extent of {extent}",
-                        expected = "a span within 2^63 bytes of data"
-                    );
-                }
-            }
-        }
-        Ok(Span { lower, upper })
     }
 
     /// Returns true if the elements lie in C order without gaps. Dimensions with an extent of at
@@ -240,13 +266,14 @@ mod tests {
 
     #[test]
     fn the_largest_spans_are_exact() {
+        let span = |layout: Layout| layout.bytes().map(|bytes| bytes.span);
         let least = layout(&[2], Some(&[i64::MIN]), 8);
-        assert_eq!(least.span().ok(), Some(Span { lower: i64::MIN, upper: 1 }));
+        assert_eq!(span(least).ok(), Some(Span { lower: i64::MIN, upper: 1 }));
         let below = layout(&[2, 2], Some(&[i64::MIN, -1]), 8);
-        assert_eq!(status(below.span()), crate::abi::CAI_ERR_SPAN_OVERFLOW);
+        assert_eq!(status(span(below)), crate::abi::CAI_ERR_SPAN_OVERFLOW);
         let most = layout(&[2], Some(&[i64::MAX - 1]), 8);
-        assert_eq!(most.span().ok(), Some(Span { lower: 0, upper: i64::MAX }));
+        assert_eq!(span(most).ok(), Some(Span { lower: 0, upper: i64::MAX }));
         let above = layout(&[2], Some(&[i64::MAX]), 8);
-        assert_eq!(status(above.span()), crate::abi::CAI_ERR_SPAN_OVERFLOW);
+        assert_eq!(status(span(above)), crate::abi::CAI_ERR_SPAN_OVERFLOW);
     }
 }

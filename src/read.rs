@@ -6,7 +6,9 @@
 //! that is the work of `validate`.
 
 use std::ffi::{CStr, c_char};
+use std::marker::PhantomData;
 use std::mem::{MaybeUninit, size_of};
+use std::ops::Deref;
 use std::{ptr, slice};
 
 use crate::abi::{
@@ -281,12 +283,17 @@ pub unsafe fn values<'a, T>(pointer: *const T, length: usize) -> &'a [T] {
 /// `shape` is NULL or points to `ndim` extents that stay unchanged for `'a`.
 #[inline]
 pub unsafe fn shape<'a>(ndim: i32, shape: *const i64) -> Result<&'a [i64]> {
-    if !(0..=abi::CAI_MAX_NDIM).contains(&ndim) || ndim > 0 && shape.is_null() {
+    if !is_shape(ndim, shape) {
         return Err(no_shape(ndim));
     }
-    // SAFETY: if `ndim > 0`, the pointer was found not to be NULL above, so it refers to `ndim`
-    // extents (this function's contract).
+    // SAFETY: `shape` refers to `ndim` extents (this function's contract), unless there are none.
     Ok(unsafe { values(shape, ndim as usize) })
+}
+
+/// Returns true for a number of dimensions in range, whose extents are there.
+#[inline(always)]
+fn is_shape(ndim: i32, shape: *const i64) -> bool {
+    (0..=abi::CAI_MAX_NDIM).contains(&ndim) && (ndim == 0 || !shape.is_null())
 }
 
 /// The failure for a number of dimensions out of range, or else for a shape that is NULL.
@@ -305,20 +312,103 @@ fn no_shape(ndim: i32) -> Failure {
     }
 }
 
+/// Shape and strides of an array.
+pub type Dimensions<'a> = (&'a [i64], Option<&'a [i64]>);
+
 /// Returns shape and strides of an array. The number of dimensions is checked, the values are not.
 ///
 /// # Safety
 /// `shape`, and `strides` unless NULL, point to `ndim` values that stay unchanged for `'a`.
 #[inline]
-pub unsafe fn shape_and_strides<'a>(array: &cai_array) -> Result<(&'a [i64], Option<&'a [i64]>)> {
-    // SAFETY: `array.shape` refers to `array.ndim` extents (this function's contract).
-    let shape = unsafe { self::shape(array.ndim, array.shape) }?;
-    if array.strides.is_null() {
-        return Ok((shape, None));
+pub unsafe fn shape_and_strides<'a>(array: &cai_array) -> Result<Dimensions<'a>> {
+    // SAFETY: only the dimensions are read, which are as `Unchecked` requires.
+    unsafe { Unchecked::new(array) }.dimensions()
+}
+
+/// An array whose rules were not checked, but whose pointers lead where they claim. The structure
+/// lives for `'s`, what it points to for `'a`.
+#[derive(Clone, Copy)]
+pub struct Unchecked<'s, 'a> {
+    array: &'s cai_array,
+    alive: PhantomData<&'a cai_array>,
+}
+
+impl<'s, 'a> Unchecked<'s, 'a> {
+    /// Takes over an array whose size and flags are in order.
+    ///
+    /// # Safety
+    /// These pointers are NULL or stay readable and unchanged for `'a`: `shape` and `strides` with
+    /// `ndim` values if `ndim` is 0 to 64; `descr` with all rows that it counts and what they point
+    /// to; `mask`, a structure of the size that it states, for which the same holds.
+    #[inline(always)]
+    pub unsafe fn new(array: &'s cai_array) -> Self {
+        Unchecked { array, alive: PhantomData }
     }
-    // SAFETY: the pointer is not NULL, so it refers to `ndim` values (this function's contract).
-    let strides = unsafe { values(array.strides, shape.len()) };
-    Ok((shape, Some(strides)))
+
+    /// Reads a caller's array as [`view`] does.
+    ///
+    /// # Safety
+    /// As for [`view`] and [`new`](Self::new).
+    #[inline(always)]
+    pub unsafe fn view(
+        array: *const cai_array,
+        scratch: &'s mut MaybeUninit<cai_array>,
+    ) -> Result<Self> {
+        // SAFETY: this function has the contracts of both.
+        unsafe { Ok(Unchecked::new(view(array, scratch)?)) }
+    }
+
+    /// Returns shape and strides, or `None` if the number of dimensions is out of range or there is
+    /// no shape.
+    #[inline(always)]
+    pub fn common_dimensions(&self) -> Option<Dimensions<'a>> {
+        if !is_shape(self.ndim, self.shape) {
+            return None;
+        }
+        let count = self.ndim as usize;
+        // SAFETY: the number is in range and the shape not NULL, as checked above. So the pointers
+        // refer to `ndim` values (the contract of `new`).
+        unsafe {
+            let strides = (!self.strides.is_null()).then(|| values(self.strides, count));
+            Some((values(self.shape, count), strides))
+        }
+    }
+
+    /// Returns shape and strides. The number of dimensions is checked, the values are not.
+    #[inline]
+    pub fn dimensions(&self) -> Result<Dimensions<'a>> {
+        self.common_dimensions().ok_or_else(|| no_shape(self.ndim))
+    }
+
+    /// Returns the list of fields, if the array has one. The sizes of its structures are checked.
+    pub fn fields(&self) -> Result<Option<Descr<'a>>> {
+        if self.descr.is_null() {
+            return Ok(None);
+        }
+        // SAFETY: not NULL, so all of it is readable (the contract of `new`).
+        unsafe { Descr::new(self.descr) }.map(Some)
+    }
+
+    /// Returns the mask, if the array has one. Its size and flags are checked.
+    pub fn mask<'t>(
+        &self,
+        scratch: &'t mut MaybeUninit<cai_array>,
+    ) -> Result<Option<Unchecked<'t, 'a>>> {
+        if self.mask.is_null() {
+            return Ok(None);
+        }
+        // SAFETY: not NULL, so it is an array of the same kind (the contract of `new`).
+        unsafe { Unchecked::view(self.mask, scratch) }.map(Some)
+    }
+}
+
+impl Deref for Unchecked<'_, '_> {
+    type Target = cai_array;
+
+    #[inline(always)]
+    fn deref(&self) -> &cai_array {
+        self.array
+    }
 }
 
 /// Returns an inline typestr as bytes.
@@ -359,7 +449,7 @@ pub struct Descr<'a> {
     step: usize,
     /// Number of rows.
     pub count: u64,
-    alive: std::marker::PhantomData<&'a cai_field>,
+    alive: PhantomData<&'a cai_field>,
 }
 
 /// One row of a list of fields. Names and shape are still pointers.
@@ -367,7 +457,7 @@ pub struct Descr<'a> {
 pub struct Field<'a> {
     /// The row.
     pub raw: cai_field,
-    alive: std::marker::PhantomData<&'a cai_field>,
+    alive: PhantomData<&'a cai_field>,
 }
 
 impl<'a> Descr<'a> {
@@ -415,12 +505,7 @@ impl<'a> Descr<'a> {
                 expected = ("at most {} fields in all", abi::CAI_MAX_FIELDS)
             );
         }
-        Ok(Descr {
-            rows: raw.fields.cast(),
-            step,
-            count: raw.count,
-            alive: std::marker::PhantomData,
-        })
+        Ok(Descr { rows: raw.fields.cast(), step, count: raw.count, alive: PhantomData })
     }
 
     /// Returns row `index`, which must be below `count`.
@@ -459,7 +544,7 @@ impl<'a> Field<'a> {
     /// As for [`new`](Self::new), and `size` bytes are readable.
     unsafe fn of_size(row: *const cai_field, size: usize) -> Self {
         // SAFETY: `size` bytes are readable (this function's contract).
-        Field { raw: unsafe { copy(row, size) }, alive: std::marker::PhantomData }
+        Field { raw: unsafe { copy(row, size) }, alive: PhantomData }
     }
 
     /// Returns the name, which is required and must be UTF-8.

@@ -6,7 +6,7 @@
 
 tools/mutants.txt lists the mutants. Each is built in a copy of the tree under build/mutants. Then the tests of its suite run
 until one fails: for streams the programs of capi-tests/sync under two schedules, for plain the programs of capi-tests, for
-python the tests in tests/python. Prints what survived, and fails if anything did.
+unit the tests in the library's sources, for python the tests in tests/python. Prints what survived, and fails if anything did.
 """
 
 import argparse
@@ -80,6 +80,21 @@ class Plain(Programs):
         return [" ".join(f"{name}::plain" for name in tests), "*::plain"] if tests else ["*::plain"]
 
 
+class Unit:
+    """The tests in the library's sources that a mutant names."""
+
+    def __init__(self, mutants):
+        self.all = sorted({name for mutant in mutants for name in mutant[5]})
+
+    def jobs(self, tests):
+        return tests
+
+    def test(self, name):
+        done = run("cargo", "test", "-q", "--lib", name, cwd=COPY, env={**os.environ, "CARGO_TARGET_DIR": str(COPY / "target")})
+        assert re.search("[1-9] (passed|failed)", done.stdout), done.stdout + done.stderr
+        return name if done.returncode else None
+
+
 class Python:
     """The tests of Python objects that a mutant names."""
 
@@ -106,7 +121,7 @@ def first_failure(suite, jobs):
 
 def every_mutant():
     """(name, file, regular expression of the text, what takes its place, suite, tests)"""
-    suites = {"streams": Streams, "plain": Plain, "python": Python}
+    suites = {"streams": Streams, "plain": Plain, "unit": Unit, "python": Python}
     # A deeper line continues the one before.
     for line in re.sub(r"\n {4,}", " ", LIST.read_text()).splitlines():
         if line.startswith("  "):

@@ -137,6 +137,7 @@ unsafe impl Sync for cai_owner_ops {}
 /// Thread safety: plain data. Several threads may read one structure at once.
 #[repr(C)]
 #[derive(Clone, Copy)]
+#[cfg_attr(test, derive(Debug))]
 pub struct cai_array {
     /// `sizeof(cai_array)` of the header that the writer was compiled with: 128 to 512, a multiple
     /// of 8.

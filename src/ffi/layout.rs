@@ -1,12 +1,14 @@
 //! Shapes and strides, for C.
 
+use std::mem::MaybeUninit;
+
 use super::guard::guard;
-use super::ptr::{array, given};
+use super::ptr::given;
 use crate::abi::{self, cai_array, cai_error, cai_layout, cai_status};
 use crate::error::{Result, fail};
 use crate::layout::{self, Span};
-use crate::read;
-use crate::validate::{self, Valid};
+use crate::read::{self, Unchecked};
+use crate::validate::{self, Described, Valid};
 
 /// Reports the number of elements of an array, their bytes, the bytes that it spans, and whether it
 /// is contiguous.
@@ -63,10 +65,11 @@ pub unsafe extern "C-unwind" fn cai_array_strides(
     error: *mut cai_error,
 ) -> cai_status {
     guard(error, || {
-        // SAFETY: the header requires of the caller what this function requires.
-        let local = unsafe { self::array(array, "array") }?;
-        // SAFETY: the header requires of the caller what this function requires.
-        let layout = unsafe { validate::describe(&local) }?.layout;
+        given(array, "array")?;
+        let mut scratch = MaybeUninit::uninit();
+        // SAFETY: not NULL (checked above), and an array by the caller's contract.
+        let local = unsafe { Unchecked::view(array, &mut scratch) }?;
+        let layout = Described::new(local)?.layout;
         if capacity < local.ndim {
             return fail!(
                 CAI_ERR_BUFFER_SIZE,
@@ -174,13 +177,14 @@ pub unsafe extern "C-unwind" fn cai_array_may_overlap(
     guard(error, || {
         given(a, "a")?;
         given(b, "b")?;
-        // SAFETY: the header requires of the caller what this function requires.
-        let a = unsafe { array(a, "a") }.map_err(|failure| failure.within(format_args!("a.")))?;
-        // SAFETY: the header requires of the caller what this function requires.
-        let b = unsafe { array(b, "b") }.map_err(|failure| failure.within(format_args!("b.")))?;
         given(out, "out")?;
-        // SAFETY: the header requires of the caller what this function requires.
-        let overlap = unsafe { validate::may_overlap(&a, &b) }?;
+        let mut scratch = [const { MaybeUninit::uninit() }; 2];
+        let [of_a, of_b] = &mut scratch;
+        // SAFETY: not NULL (checked above), and arrays by the caller's contract.
+        let (a, b) = unsafe { (Unchecked::view(a, of_a), Unchecked::view(b, of_b)) };
+        let a = a.map_err(|failure| failure.within(format_args!("a.")))?;
+        let b = b.map_err(|failure| failure.within(format_args!("b.")))?;
+        let overlap = validate::may_overlap(a, b)?;
         // SAFETY: not NULL (checked above), and a writable `bool` as the header requires.
         unsafe { out.write(overlap) };
         Ok(())

@@ -1,13 +1,14 @@
 //! The proof that an array was validated.
 
 use std::iter;
+use std::mem::MaybeUninit;
 use std::ops::Deref;
 
-use super::{Described, array, describe};
+use super::{Described, array};
 use crate::abi::{cai_array, cai_dtype};
 use crate::error::Result;
 use crate::layout::{self, Layout, Span};
-use crate::read::{self, Descr};
+use crate::read::{Descr, Unchecked};
 
 /// An array that obeys every rule of [`CAI_CHECK_LAYOUT`](crate::abi::CAI_CHECK_LAYOUT). The shape,
 /// strides, fields and masks that it refers to stay readable and unchanged for `'a`, and the owners
@@ -41,11 +42,19 @@ impl<'a> Valid<'a> {
     /// As for [`check`](Self::check), and a check of the array succeeded. Nothing that it depends
     /// on has changed since.
     pub unsafe fn assume(array: *const cai_array) -> Self {
-        // SAFETY: the structure has the size that it states (this function's contract).
-        let array = sound(unsafe { read::array(array) });
-        // SAFETY: shape and strides are readable and unchanged for `'a` (this function's contract).
-        let described = sound(unsafe { describe(&array) });
-        Valid { array, described }
+        let mut scratch = MaybeUninit::uninit();
+        // SAFETY: all is readable and unchanged for `'a` (this function's contract).
+        Valid::of(sound(unsafe { Unchecked::view(array, &mut scratch) }))
+    }
+
+    /// Returns an array that was validated before, of which nothing has changed since.
+    fn of(array: Unchecked<'_, 'a>) -> Self {
+        Valid { array: *array, described: sound(Described::new(array)) }
+    }
+
+    fn unchecked(&self) -> Unchecked<'_, 'a> {
+        // SAFETY: the contract of `check`.
+        unsafe { Unchecked::new(&self.array) }
     }
 
     /// Returns the type of the elements.
@@ -75,21 +84,13 @@ impl<'a> Valid<'a> {
 
     /// Returns the list of fields, if the array has one.
     pub fn fields(&self) -> Option<Descr<'a>> {
-        if self.array.descr.is_null() {
-            return None;
-        }
-        // SAFETY: not NULL here, and readable and unchanged for `'a` (the contract of `check`).
-        Some(sound(unsafe { Descr::new(self.array.descr) }))
+        sound(self.unchecked().fields())
     }
 
     /// Returns the mask, if the array has one.
     pub fn mask(&self) -> Option<Valid<'a>> {
-        if self.array.mask.is_null() {
-            return None;
-        }
-        // SAFETY: not NULL here. The check of an array includes its masks, and the contract of
-        // `check` covers what they refer to.
-        Some(unsafe { Valid::assume(self.array.mask) })
+        // The check of an array includes its masks.
+        sound(self.unchecked().mask(&mut MaybeUninit::uninit())).map(Valid::of)
     }
 
     /// Returns the mask, the mask of the mask, and so on: at most `CAI_MAX_MASKS`.

@@ -68,11 +68,9 @@ pub fn read_cuda<'py>(
         }
         Fast::Stale => return read_general(py, &dictionary, None, Protocol::Cuda, options, to),
     }
-    // SAFETY: the array was described above, with `ndim` values. Its other members are those that
-    // `dict_fast` sets.
-    if !unsafe { validate::is_layout_sound(to.array()) } {
-        not_sound(to)?;
-    }
+    // SAFETY: the array was described above, with `ndim` values.
+    unsafe { validate::array(to.array(), abi::CAI_CHECK_LAYOUT) }
+        .map_err(|failure| in_dictionary(Protocol::Cuda, failure))?;
     attach(py, &mut to.array, Owned::share(py, object), None)?;
     Ok(Found::Array)
 }
@@ -86,15 +84,6 @@ pub fn read_given<'py>(
     to: &mut Description,
 ) -> Result<Found<'py>> {
     read_general(py, dictionary, None, protocol, options, to)
-}
-
-/// Fails, unless the array is sound after all.
-#[cold]
-#[inline(never)]
-fn not_sound(to: &mut Description) -> Result<()> {
-    // SAFETY: the array was described, with `ndim` values.
-    unsafe { validate::array(to.array(), abi::CAI_CHECK_LAYOUT) }
-        .map_err(|failure| in_dictionary(Protocol::Cuda, failure))
 }
 
 #[inline(never)]

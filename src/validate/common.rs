@@ -1,0 +1,229 @@
+//! The most common arrays, recognized in a few nanoseconds.
+//!
+//! What this accepts, the rules accept; what it does not accept, the rules decide about. A test
+//! compares the two, and fails if a rule is added that this overlooks.
+
+#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects, clippy::indexing_slicing))]
+
+use crate::abi;
+use crate::device::is_addressed;
+use crate::layout;
+use crate::read::{self, Unchecked};
+
+/// Returns true for a sound array of the most common kind, apart from its mask: numbers or booleans
+/// at an address, with elements and without fields.
+#[inline(always)]
+pub fn is_common(array: Unchecked) -> bool {
+    let device = array.device;
+    let streamless = array.stream >= abi::CAI_STREAM_UNKNOWN;
+    let plain = array.flags <= abi::CAI_ARRAY_READONLY
+        && (array.version >= abi::CAI_INTERFACE_VERSION || streamless)
+        && array.dtype_code == abi::CAI_DTYPE_NONE
+        && array.descr.is_null()
+        && array.stream != 0
+        && (!streamless || (array.stream_id == 0 && array.event.is_null()))
+        && (streamless || device.r#type != abi::CAI_DEVICE_CPU)
+        && is_addressed(device.r#type)
+        && device.id >= 0
+        && array.byte_offset == 0
+        && !array.data.is_null()
+        && array.ndim > 0;
+    if !plain {
+        return false;
+    }
+    let Some(itemsize) = itemsize(read::typestr_bytes(&array.typestr)) else { return false };
+    let Some((shape, strides)) = array.common_dimensions() else { return false };
+    let Some(bytes) = layout::measure(shape, strides, itemsize) else { return false };
+    let address = array.data as u64;
+    address.checked_add_signed(bytes.span.lower).is_some()
+        && address.checked_add_signed(bytes.span.upper).is_some()
+}
+
+/// Returns the size of booleans, of integers, floats and complex numbers of up to 16 bytes, and of
+/// the most common times and opaque types.
+#[inline(always)]
+fn itemsize(typestr: &[u8; abi::CAI_TYPESTR_SIZE]) -> Option<i64> {
+    let (kind, digit) = match *typestr {
+        [b'<' | b'>' | b'|', kind, digit, 0, ..] => (kind, digit),
+        [b'<' | b'>', b'c', b'1', b'6', 0, ..] => return Some(16),
+        [b'<' | b'>', b'M' | b'm', b'8', b'[', b'm' | b'u' | b'n', b's', b']', 0, ..] => {
+            return Some(8);
+        }
+        [b'<' | b'>', b'M' | b'm', b'8', b'[', b's' | b'D', b']', 0, ..] => return Some(8),
+        _ => return None,
+    };
+    let sizes: u32 = match kind {
+        b'f' | b'i' | b'u' => 1 << 1 | 1 << 2 | 1 << 4 | 1 << 8,
+        b'b' => 1 << 1,
+        b'c' => 1 << 4 | 1 << 8,
+        b'V' => 1 << 1 | 1 << 2 | 1 << 4 | 1 << 8,
+        _ => return None,
+    };
+    let size = digit.wrapping_sub(b'0');
+    (size < 32 && sizes >> size & 1 == 1).then_some(i64::from(size))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::ffi::c_void;
+    use std::ptr;
+
+    use proptest::prelude::*;
+    use proptest::sample::select;
+    use proptest::test_runner::TestRunner;
+
+    use super::*;
+    use crate::abi::{CAI_TYPESTR_SIZE, cai_array, cai_descr, cai_device};
+    use crate::device::LAST;
+    use crate::read::NOTHING;
+    use crate::validate;
+
+    /// Mostly one of the values that many arrays have, and sometimes any other.
+    fn mostly<T: Arbitrary + Clone + 'static>(common: Vec<T>) -> impl Strategy<Value = T> {
+        prop_oneof![30 => select(common), 1 => any::<T>()]
+    }
+
+    fn extent() -> impl Strategy<Value = i64> {
+        prop_oneof![
+            60 => 1i64..6,
+            1 => -3i64..1,
+            1 => any::<i64>(),
+            2 => (0u32..63, -1i64..2).prop_map(|(power, near)| (1i64 << power).wrapping_add(near)),
+        ]
+    }
+
+    fn stride() -> impl Strategy<Value = i64> {
+        prop_oneof![
+            10 => (-40i64..40).prop_map(|steps| steps * 4),
+            10 => -40i64..40,
+            1 => any::<i64>(),
+        ]
+    }
+
+    /// Shapes and as many strides, sometimes of many dimensions.
+    fn dimensions() -> impl Strategy<Value = (Vec<i64>, Option<Vec<i64>>)> {
+        let ndim = prop_oneof![12 => 0usize..6, 1 => 6usize..=64];
+        ndim.prop_flat_map(|ndim| {
+            let extent = if ndim < 6 { extent().boxed() } else { (1i64..3).boxed() };
+            (
+                prop::collection::vec(extent, ndim),
+                prop::option::of(prop::collection::vec(stride(), ndim)),
+            )
+        })
+    }
+
+    fn typestr() -> impl Strategy<Value = String> {
+        let common = "[<>|]([fiu][1248]|b1|c[48]|V[1248])|[<>](c16|[Mm]8\\[([mun]s|s|D)\\])";
+        prop_oneof![
+            30 => common,
+            1 => "[<>|=]?[fiucbVMmtSUO]?[0-9]{0,3}(\\[[0-9]?[munsDY]{0,2}\\]?)?",
+            1 => select(vec!["|t9223372036854775", "<U9999999999999", "<f4", "|b1"])
+                .prop_map(String::from),
+        ]
+    }
+
+    const ADDRESSED: &[i32] = &[
+        abi::CAI_DEVICE_UNKNOWN,
+        abi::CAI_DEVICE_CPU,
+        abi::CAI_DEVICE_CUDA,
+        abi::CAI_DEVICE_CUDA_HOST,
+        abi::CAI_DEVICE_CUDA_MANAGED,
+        abi::CAI_DEVICE_ROCM,
+        abi::CAI_DEVICE_ROCM_HOST,
+        abi::CAI_DEVICE_ONEAPI,
+    ];
+
+    fn device() -> impl Strategy<Value = cai_device> {
+        (prop_oneof![4 => select(ADDRESSED), 1 => -1..=LAST + 1], mostly(vec![0, 1, 7]))
+            .prop_map(|(r#type, id)| cai_device { r#type, id })
+    }
+
+    /// A place that an address may have, which nothing reads.
+    fn address() -> impl Strategy<Value = u64> {
+        prop_oneof![
+            1 => Just(0u64),
+            20 => Just(1 << 46),
+            2 => any::<u64>(),
+            2 => (0u64..256).prop_map(|below| u64::MAX - below),
+            2 => 1u64..256,
+        ]
+    }
+
+    prop_compose! {
+        /// An array whose every member varies, without shape, strides and fields. Mostly each
+        /// has a value that common arrays have, so that the whole is often accepted.
+        fn members()(
+            (flags, version, dtype_code) in
+                (mostly(vec![0, 1]), mostly(vec![3]), mostly(vec![abi::CAI_DTYPE_NONE])),
+            (stream, stream_id, event) in prop_oneof![
+                4 => (mostly(vec![abi::CAI_STREAM_UNKNOWN, abi::CAI_STREAM_NONE]),
+                    mostly(vec![0]), prop_oneof![30 => Just(0), 1 => address()]),
+                4 => (mostly(vec![1, 2, 1 << 45]), any::<u64>(), address()),
+                1 => (any::<u64>(), any::<u64>(), address()),
+            ],
+            (owner, data, context) in (address(), address(), address()),
+            (device, byte_offset) in (device(), mostly(vec![0])),
+            old in prop::bool::weighted(0.2),
+            typestr in typestr(),
+        ) -> cai_array {
+            let mut text = [0; CAI_TYPESTR_SIZE];
+            for (to, from) in text.iter_mut().zip(typestr.bytes()) {
+                *to = from as std::ffi::c_char;
+            }
+            cai_array {
+                flags,
+                owner: owner as *mut _,
+                data: data as *mut c_void,
+                version: if old { version % 3 } else { version },
+                dtype_code,
+                typestr: text,
+                stream,
+                stream_id,
+                event: event as *mut _,
+                device,
+                context: context as *mut _,
+                byte_offset,
+                ..NOTHING
+            }
+        }
+    }
+
+    /// What is accepted, the rules accept. Every member varies, so that this also fails for a new
+    /// rule that is overlooked.
+    #[test]
+    fn the_rules_accept_common_arrays() {
+        const CASES: u32 = 40_000;
+        let config =
+            ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(CASES) };
+        let accepted = Cell::new(0);
+        let inputs = (members(), dimensions(), 0..30, any::<i32>());
+        TestRunner::new(config)
+            .run(&inputs, |(members, (shape, strides), change, ndim)| {
+                let (struct_size, field_size) = (size_of::<cai_descr>() as u32, 56);
+                let fields = cai_descr { struct_size, field_size, count: 0, fields: ptr::null() };
+                let array = cai_array {
+                    shape: if change == 0 { ptr::null() } else { shape.as_ptr() },
+                    strides: strides.as_ref().map_or(ptr::null(), |strides| strides.as_ptr()),
+                    ndim: if change == 1 {
+                        ndim.min(shape.len() as i32)
+                    } else {
+                        shape.len() as i32
+                    },
+                    descr: if change == 2 { &raw const fields } else { ptr::null() },
+                    ..members
+                };
+                // SAFETY: shape and strides have at least `ndim` values, and there is no mask.
+                let array = unsafe { Unchecked::new(&array) };
+                if is_common(array) {
+                    accepted.set(accepted.get() + 1);
+                    let status = validate::rules(array, abi::CAI_CHECK_LAYOUT)
+                        .map_err(|failure| failure.status());
+                    prop_assert_eq!(status, Ok(()));
+                }
+                Ok(())
+            })
+            .unwrap();
+        assert!(accepted.get() > CASES / 4, "{} of {CASES} are common", accepted.get());
+    }
+}

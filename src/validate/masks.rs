@@ -1,0 +1,135 @@
+//! The rules of masks.
+
+use std::mem::MaybeUninit;
+use std::ptr;
+
+use super::one;
+use crate::abi::{self, CAI_MAX_MASKS, cai_array, cai_device};
+use crate::device::{Name, can_read};
+use crate::error::{Failure, Result, Text, fail};
+use crate::read::{self, Unchecked};
+
+const MASKS: usize = CAI_MAX_MASKS as usize;
+
+/// Follows the chain of masks of an array that was checked, whose structure is at `first`. Each
+/// mask is checked as an array of its own, and then against the array that it is the mask of.
+pub fn check(first: *const cai_array, array: Unchecked, checks: u32) -> Result<()> {
+    let mut scratch = [const { MaybeUninit::uninit() }; MASKS];
+    let mut places = scratch.iter_mut();
+    let mut chain = [ptr::null(); MASKS];
+    let mut parent = array;
+    let mut device = array.device;
+    for depth in 0.. {
+        if parent.mask.is_null() {
+            break;
+        }
+        let outside = |failure: Failure| failure.in_mask(depth);
+        let inside = |failure: Failure| failure.in_mask(depth + 1);
+        if parent.version < 1 {
+            return fail!(
+                CAI_ERR_MASK_VERSION,
+                "mask",
+                found = ("a mask in version {}", parent.version),
+                expected = "version 1 or later"
+            )
+            .map_err(outside);
+        }
+        if parent.mask == first || chain[..depth].contains(&parent.mask) {
+            return fail!(
+                CAI_ERR_MASK_CYCLE,
+                "mask",
+                found = "an array that it is a mask of",
+                expected = "another array"
+            )
+            .map_err(outside);
+        }
+        let Some(place) = places.next() else {
+            return fail!(
+                CAI_ERR_MASK_DEPTH,
+                "mask",
+                found = ("{} masks on one another", depth + 1),
+                expected = "at most {CAI_MAX_MASKS}"
+            )
+            .map_err(outside);
+        };
+        chain[depth] = parent.mask;
+        let Some(mask) = parent.mask(place).map_err(inside)? else { break };
+        one(mask, checks).map_err(inside)?;
+        check_type(&mask).map_err(inside)?;
+        check_shape(mask.dimensions()?.0, parent.dimensions()?.0).map_err(inside)?;
+        // Without elements there is nothing to read.
+        if !mask.data.is_null() {
+            mask_device(mask.device, device).map_err(inside)?;
+        }
+        // What a mask leaves unknown is the same as for the array.
+        if mask.device.r#type != abi::CAI_DEVICE_UNKNOWN {
+            device = mask.device;
+        }
+        parent = mask;
+    }
+    Ok(())
+}
+
+fn check_type(mask: &cai_array) -> Result<()> {
+    let [_, kind, ..] = *read::typestr_bytes(&mask.typestr);
+    if matches!(kind, b'b' | b't' | b'i' | b'u') && mask.dtype_code == abi::CAI_DTYPE_NONE {
+        return Ok(());
+    }
+    let text = read::typestr(&mask.typestr).unwrap_or_default();
+    let hint = match kind {
+        b'f' | b'c' => ": the bits of -0.0 are not those of false; pass mask != 0",
+        _ => "",
+    };
+    fail!(
+        CAI_ERR_MASK_TYPE,
+        "typestr",
+        found = ("\"{}\"", text.escape_ascii()),
+        expected = "a boolean (b), integer (i, u) or bit field (t){hint}"
+    )
+}
+
+/// Checks that the device of an array can read the array's mask.
+pub fn mask_device(mask: cai_device, array: cai_device) -> Result<()> {
+    if can_read(array, mask) {
+        return Ok(());
+    }
+    let shown = |device: cai_device| -> Text<48> {
+        match device.r#type {
+            abi::CAI_DEVICE_CPU => Text::new(format_args!("host memory")),
+            abi::CAI_DEVICE_UNKNOWN => Text::new(format_args!("a CUDA device")),
+            of if device.id < 0 => Text::new(format_args!("{}", Name(of))),
+            of => Text::new(format_args!("{}:{}", Name(of), device.id)),
+        }
+    };
+    fail!(
+        CAI_ERR_MASK_DEVICE,
+        "device",
+        found = ("{}", shown(mask)),
+        expected = ("memory that {} can read, where the array is", shown(array))
+    )
+}
+
+/// Checks that a mask's shape broadcasts to the array's as in NumPy: compared from the last
+/// dimension, each extent is equal or 1, and the mask has no more dimensions.
+fn check_shape(mask: &[i64], array: &[i64]) -> Result<()> {
+    if mask.len() > array.len() {
+        return fail!(
+            CAI_ERR_MASK_SHAPE,
+            "ndim",
+            found = ("{}", mask.len()),
+            expected = ("at most the array's {}", array.len())
+        );
+    }
+    let lead = array.len() - mask.len();
+    for (index, (&extent, &wanted)) in mask.iter().zip(&array[lead..]).enumerate() {
+        if extent != wanted && extent != 1 {
+            return fail!(
+                CAI_ERR_MASK_SHAPE,
+                "shape[{index}]",
+                found = "{extent}",
+                expected = "{wanted} as in the array, or 1"
+            );
+        }
+    }
+    Ok(())
+}
