@@ -90,10 +90,6 @@ def threads(seed, seconds):
 # --- cases with names -------------------------------------------------------------------------------------------
 
 
-def interface(**changes):
-    return dict(shape=(2, 3), typestr="<f4", data=(ADDRESS, False), version=3) | changes
-
-
 def try_all(obj, after=1, act=None):
     """The default import, while garbage is collected after so many allocations."""
     out, error = T.new_array(), T.Error()

@@ -11,20 +11,13 @@ import types
 
 import cai_ctypes as T
 import cai_python as P
+import import_rows
 from dlpack_ctypes import Managed, Tensor, Versioned
 
-KEYS = [
-    "shape",
-    "typestr",
-    "data",
-    "version",
-    "strides",
-    "descr",
-    "mask",
-    "stream",
-    "offset",
-    "syclobj",
-]
+KEYS = "shape typestr data version strides descr mask stream offset syclobj".split()
+# What the tests of imports put under each key: each row is a value for hostile dictionaries, too.
+ENTRIES = [row.entries for row in import_rows.ROWS if not {"", "mask"} & set(row.entries)]
+FOUND = {key: [entries[key] for entries in ENTRIES if key in entries] for key in KEYS}
 SANE = {KeyError, TypeError, ValueError, BufferError, MemoryError, RuntimeError}
 MEMORY = c.create_string_buffer(1 << 12)
 ADDRESS = c.addressof(MEMORY)
@@ -45,6 +38,7 @@ class Both(KeyError, AttributeError):
 EXCEPTIONS = [
     ValueError, TypeError, KeyError, AttributeError, IndexError, StopIteration, KeyboardInterrupt, SystemExit, GeneratorExit,
     MemoryError, RecursionError, OverflowError, UnicodeError, Odd, Both, BaseException, OSError, BufferError, RuntimeError,
+    type(import_rows.BOOM),
 ]  # fmt: skip
 
 api = c.pythonapi
@@ -249,13 +243,7 @@ class Values:
                 (str,),
                 {"__eq__": lambda me, o: self.answer(True), "__hash__": lambda me: self.answer(1)},
             )(text)
-        return self.any(
-            self.garbage,
-            lambda: "<f4\0",
-            lambda: "\udc80f4",
-            lambda: "<" * 10000,
-            lambda: "<f" + "9" * 400,
-        )
+        return self.any(self.garbage, lambda: self.random.choice(FOUND["typestr"]), lambda: "<f" + "9" * 400)
 
     def flag(self):
         roll = self.random.random()
@@ -303,21 +291,9 @@ class Values:
                 ["[('x', '<f4')]", "[" * 5000, "", "[('a\0', '<i4')]", "\ud800"]
             )
             return type("Rows", (list,), {"__repr__": lambda me: self.answer(text)})([("x", "<f4")])
-        names = [
-            "",
-            "x",
-            "y",
-            "é",
-            "\ud800",
-            "a\0b",
-            "'",
-            '"',
-            "\\",
-            "x" * 3000,
-            ("title", "z"),
-            5,
-            None,
-        ]
+        if roll < 0.5:
+            return self.random.choice(FOUND["descr"])
+        names = ["", "x", "y", "é", "\ud800", "a\0b", "'", '"', "\\", "x" * 3000, ("title", "z"), 5, None]
         rows = []
         for _ in range(self.random.randrange(4)):
             kind = (
@@ -382,13 +358,15 @@ class Values:
             values["offset"] = self.integer(0, 1, -1)
         if chance() < 0.3:
             values["syclobj"] = self.syclobj()
+        if chance() < 0.3:
+            values.update(self.random.choice(ENTRIES))
         if chance() < 0.1:
             values.pop(self.random.choice(list(values)))
         if chance() < 0.15:
             values[self.random.choice(["\ud800", "é", "other", "x" * 5000])] = self.garbage()
         if chance() < 0.05:
             values = {self.random.choice([1, (1, 2), None, b"shape"]): 1, **values}
-        items = list(values.items())
+        items = [(key, value) for key, value in values.items() if value is not import_rows.MISSING]
         self.random.shuffle(items)
         calm, self.calm = self.calm, 2
         made = {self.key(key) if isinstance(key, str) else key: value for key, value in items}

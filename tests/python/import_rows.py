@@ -9,7 +9,7 @@ import collections
 import types
 
 import cai_python as P
-from import_ways import QUEUE, Mask, Row, capsule
+from import_ways import QUEUE, Derived, Mask, Row, capsule
 from importing import ADDRESS, MISSING, Boom, Index, Raises
 from producers import STREAM, DelayedPointerTuple, StfCai
 
@@ -87,7 +87,7 @@ def keys_made_at_run_time(entries):
 
 Point = collections.namedtuple("Point", "a b")
 BOOM = Boom()
-WHOLE = [Derived := type("Derived", (dict,), {}), collections.OrderedDict]  # mappings that strict mode takes
+WHOLE = [Derived, collections.OrderedDict]  # mappings that strict mode takes
 MAPPINGS = [collections.UserDict, types.MappingProxyType, OnlyItems, ChainMap, Stf]  # and those that it does not take
 ROWS_OF = [lambda row: Sequence(*row), collections.deque, list]
 INTEGERS = [Index]

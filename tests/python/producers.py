@@ -1,540 +1,28 @@
-"""What libraries put into `__cuda_array_interface__`: each class writes the dictionary as its model does, with its keys,
-types, containers, version, stream, pointer of empty arrays, read-only flag and mask, or refuses as it does.
-
-PRODUCERS lists one or several arrays of each, with what must come in. REFUSALS lists what must not, and why. `real`
-names those that were compared with the library itself (the folder interop/).
-"""
+"""What libraries put into `__cuda_array_interface__`, with their keys, types, containers, version, stream, pointer of
+empty arrays, read-only flag and mask; and what must come in. REFUSALS lists what their attributes raise instead."""
 
 import collections.abc
 import ctypes
 
+from cai_ctypes import STREAM_UNKNOWN as UNKNOWN
 
 # The data is never read: an address of the host serves as one of the device.
 MEMORY = ctypes.create_string_buffer(1 << 16)
 ADDRESS = (ctypes.addressof(MEMORY) + 255) // 256 * 256
 STREAM = 0x7F12_3456_7890
-TYPES = {"f4": 4, "f8": 8, "i4": 4, "u1": 1, "V2": 2, "M8": 8}
-
-
-def itemsize(typestr):
-    return int(typestr.split("[")[0].lstrip("<>|biufcmMV"))
-
-
-def dense(shape, size):
-    strides = []
-    for extent in reversed(shape):
-        strides.insert(0, size)
-        size *= max(extent, 1)
-    return tuple(strides)
-
-
-class Producer:
-    """Counts how often the dictionary is asked for, and remembers what it was."""
-
-    def __init__(
-        self, shape=(3, 4), typestr="<f4", strides=None, stream=None, data=ADDRESS, readonly=False
-    ):
-        self.shape, self.typestr, self.stream, self.readonly = shape, typestr, stream, readonly
-        self.size = 1
-        for extent in shape:
-            self.size *= extent
-        self.pointer = data if self.size else 0
-        self.given = strides
-        self.strides = strides if strides is not None else dense(shape, itemsize(typestr))
-        self.reads, self.last, self.before = 0, None, None
-
-    def __getattribute__(self, name):
-        if name != "__cuda_array_interface__":
-            return super().__getattribute__(name)
-        self.reads += 1
-        found = super().__getattribute__(name)
-        self.last, self.before = found, text_of(found)
-        return found
-
-
-def text_of(mapping):
-    return repr([(key, mapping[key]) for key in mapping.keys()]) + repr(type(mapping))
-
-
-class Numba(Producer):
-    """numba.cuda's DeviceNDArray, old and new."""
-
-    @property
-    def __cuda_array_interface__(self):
-        return {
-            "shape": tuple(self.shape),
-            "strides": None if self.given is None else tuple(self.strides),
-            "data": (self.pointer, False),
-            "typestr": self.typestr,
-            "stream": int(self.stream) if self.stream else None,
-            "version": 3,
-        }
-
-
-class CuPy(Producer):
-    """cupy.ndarray: the stream is the current one, as it is when the property is read."""
-
-    version = 3
-    descr = None
-
-    @property
-    def __cuda_array_interface__(self):
-        found = {
-            "shape": self.shape,
-            "typestr": self.typestr,
-            "descr": self.descr or [("", self.typestr)],
-        }
-        if self.version == 3:
-            found["stream"] = self.stream or 1
-        elif self.version != 2:
-            raise ValueError(
-                f"CUPY_CUDA_ARRAY_INTERFACE_EXPORT_VERSION can only be set to 3 (default) or 2, found {self.version}"
-            )
-        found["version"] = self.version
-        found["strides"] = self.given
-        found["data"] = (self.pointer, False)
-        return found
-
-
-class CuPyOnHip(Producer):
-    @property
-    def __cuda_array_interface__(self):
-        raise AttributeError("HIP/ROCm does not support cuda array interface")
-
-
-class Torch(Producer):
-    """torch.Tensor: no stream, whatever it was computed on."""
-
-    requires_grad, is_cuda, scalar = False, True, "float32"
-
-    @property
-    def __cuda_array_interface__(self):
-        if not self.is_cuda:
-            raise AttributeError(
-                "Can't get __cuda_array_interface__ on non-CUDA tensor type: torch.FloatTensor If CUDA data is required "
-                "use tensor.cuda() to copy tensor to device memory."
-            )
-        if self.requires_grad:
-            raise RuntimeError(
-                "Can't get __cuda_array_interface__ on Variable that requires grad. If gradients aren't required, use "
-                "var.detach() to get Variable that doesn't require grad."
-            )
-        typestr = {"float32": "<f4", "float64": "<f8", "bfloat16": "<V2", "uint8": "|u1"}[
-            self.scalar
-        ]
-        return dict(
-            typestr=typestr, shape=tuple(self.shape), strides=self.given, data=(self.pointer, False), version=2
-        )  # fmt: skip
-
-
-class Jax(Producer):
-    """jax.Array: read-only, no strides."""
-
-    @property
-    def __cuda_array_interface__(self):
-        return {
-            "shape": self.shape, "typestr": self.typestr, "data": (self.pointer, True), "version": 2,
-        }  # fmt: skip
-
-
-class JaxOnCpu(Producer):
-    @property
-    def __cuda_array_interface__(self):
-        raise AttributeError("__cuda_array_interface__ is only defined for NVidia GPU buffers.")
-
-
-class JaxFfi(Producer):
-    """jax.ffi's Buffer. Elsewhere than on CUDA it raises another exception than AttributeError."""
-
-    platform = "CUDA"
-
-    @property
-    def __cuda_array_interface__(self):
-        if self.platform != "CUDA":
-            raise RuntimeError("UNIMPLEMENTED: Unsupported platform: Host")
-        return {
-            "shape": self.shape, "typestr": self.typestr, "data": (self.pointer, self.readonly), "version": 2,
-        }  # fmt: skip
-
-
-class Rmm(Producer):
-    """rmm.DeviceBuffer: bytes, version 0; and cuDF's Buffer."""
-
-    @property
-    def __cuda_array_interface__(self):
-        return {
-            "data": (self.pointer, False), "shape": (self.size,), "strides": None, "typestr": "|u1", "version": 0,
-        }  # fmt: skip
 
 
 class DelayedPointerTuple(collections.abc.Sequence):
     """cuDF's `data` of a buffer that can be spilled: no tuple, and the pointer comes when it is looked at."""
 
-    def __init__(self, pointer):
-        self.pointer = pointer
+    def __init__(self, pointer, readonly=False):
+        self.items = pointer, readonly
 
     def __len__(self):
         return 2
 
     def __getitem__(self, i):
-        if i == 0:
-            return self.pointer
-        if i == 1:
-            return False
-        raise IndexError("tuple index out of range")
-
-
-class CudfBuffer(Rmm):
-    """Bits that call themselves bytes, where it is a mask."""
-
-    __module__ = "cudf.core.buffer.buffer"
-
-
-class CudfColumn(Producer):
-    __module__ = "cudf.core.column.numerical"
-    mask = None
-
-    @property
-    def __cuda_array_interface__(self):
-        found = {
-            "shape": self.shape,
-            "strides": (itemsize(self.typestr),),
-            "typestr": self.typestr,
-            "data": DelayedPointerTuple(self.pointer),
-            "version": 1,
-        }
-        if self.mask is not None:
-            found["mask"] = self.mask
-        return found
-
-
-class CudfColumn3(CudfColumn):
-    """The same, as newer ones call it."""
-
-    __module__ = "cudf.core.column.numerical"
-
-    @property
-    def __cuda_array_interface__(self):
-        return dict(super().__cuda_array_interface__, version=3)
-
-
-class CudfStrings(Producer):
-    @property
-    def __cuda_array_interface__(self):
-        raise NotImplementedError("Strings are not yet supported via `__cuda_array_interface__`")
-
-
-class CudfCategorical(Producer):
-    @property
-    def __cuda_array_interface__(self):
-        raise TypeError(
-            "Categorical does not support `__cuda_array_interface__`. Please consider using `.codes` or `.categories`"
-        )
-
-
-class Pylibcudf(Producer):
-    """gpumemoryview: hands out its source's dictionary, the object itself."""
-
-    @property
-    def __cuda_array_interface__(self):
-        if "source" not in self.__dict__:
-            self.source = {
-                "data": (self.pointer, False),
-                "shape": self.shape,
-                "strides": None,
-                "typestr": self.typestr,
-                "version": 3,
-                "stream": STREAM,
-            }
-        return self.source
-
-
-class Pylibraft(Producer):
-    """device_ndarray: NumPy's dictionary with another pointer; the version is NumPy's, too."""
-
-    @property
-    def __cuda_array_interface__(self):
-        return {
-            "data": (self.pointer, False),
-            "strides": self.given,
-            "descr": [("", self.typestr)],
-            "typestr": self.typestr,
-            "shape": self.shape,
-            "version": 3,
-        }
-
-
-class Dali(Producer):
-    @property
-    def __cuda_array_interface__(self):
-        return {
-            "typestr": self.typestr, "shape": self.shape, "data": (self.pointer, False), "version": 2, "strides": None,
-        }  # fmt: skip
-
-
-class PyCuda(Producer):
-    @property
-    def __cuda_array_interface__(self):
-        return {
-            "shape": self.shape,
-            "strides": self.strides,
-            "data": (int(self.pointer), False),
-            "typestr": self.typestr,
-            "stream": None,
-            "version": 3,
-        }
-
-
-class Warp(Producer):
-    """wp.array: one dictionary for the array's life, handed out itself."""
-
-    on_cpu = False
-
-    @property
-    def __cuda_array_interface__(self):
-        if self.on_cpu:
-            raise AttributeError(
-                "__cuda_array_interface__ not supported because this array is on a CPU device"
-            )
-        if "_array_interface" not in self.__dict__:
-            self._array_interface = {
-                "data": (self.pointer if self.pointer is not None else 0, False),
-                "shape": self.shape,
-                "strides": self.strides,
-                "typestr": self.typestr,
-                "version": 2,
-            }
-        return self._array_interface
-
-
-class CvCuda(Producer):
-    """ExternalBuffer: one dictionary, too."""
-
-    def __init__(self, *args, **kwargs):
-        super().__init__(*args, **kwargs)
-        self.cache = {
-            "shape": self.shape, "strides": self.strides, "data": (self.pointer, False), "typestr": self.typestr,
-            "version": 2,
-        }  # fmt: skip
-
-    @property
-    def __cuda_array_interface__(self):
-        return self.cache
-
-
-class NvImageCodec(Producer):
-    on_host = False
-
-    @property
-    def __cuda_array_interface__(self):
-        if self.on_host:
-            raise RuntimeError("cuda_array_interface not supported for host buffer")
-        return {
-            "shape": self.shape,
-            "strides": self.given,
-            "typestr": self.typestr,
-            "data": (self.pointer, False),
-            "version": 3,
-            "stream": self.stream or 1,
-        }
-
-
-class Holoscan(Producer):
-    """Tensor: the attribute is the instance's, and is deleted when there is no data."""
-
-    def __init__(self, *args, **kwargs):
-        super().__init__(*args, **kwargs)
-        if self.pointer:
-            self.__dict__["__cuda_array_interface__"] = {
-                "shape": self.shape,
-                "typestr": self.typestr,
-                "descr": [("", self.typestr)],
-                "data": (self.pointer, False),
-                "version": 3,
-                "strides": self.strides,
-                "mask": None,
-                "stream": 1,
-            }
-
-
-class CuCim(Producer):
-    """CuImage: a picture of how it was when the instance's attribute was set."""
-
-    def __init__(self, *args, **kwargs):
-        super().__init__(*args, **kwargs)
-        self.__dict__["__cuda_array_interface__"] = {
-            "data": (self.pointer, False),
-            "strides": None,
-            "descr": [("", self.typestr)],
-            "typestr": self.typestr,
-            "shape": self.shape,
-            "version": 3,
-            "mask": None,
-            "stream": 1,
-        }
-
-
-class TensorRt(Producer):
-    """A plugin's tensor."""
-
-    scalar = "FLOAT"
-
-    @property
-    def __cuda_array_interface__(self):
-        if self.scalar == "BF16":
-            raise ValueError("Data type bfloat16 is not supported by the CUDA array interface")
-        return {
-            "shape": self.shape,
-            "typestr": self.typestr,
-            "data": (self.pointer, False),  # torch does not support read_only flag
-            "version": 3,
-            "strides": self.strides,
-            "stream": self.stream,
-        }
-
-
-class Vpf(Producer):
-    """VideoProcessingFramework: a list for a shape, a letter for a type."""
-
-    @property
-    def __cuda_array_interface__(self):
-        return {
-            "shape": list(self.shape), "strides": None, "typestr": "B", "data": (self.pointer, False), "version": 2,
-        }  # fmt: skip
-
-
-class Vali(Producer):
-    """Surface: the stream as it is, so that the default one is 0."""
-
-    @property
-    def __cuda_array_interface__(self):
-        return {
-            "shape": self.shape,
-            "typestr": self.typestr,
-            "data": (self.pointer, False),
-            "version": 3,
-            "strides": self.strides,
-            "stream": self.stream or 0,
-        }
-
-
-class Spdl(Producer):
-    """CUDABuffer: version 2, and a stream."""
-
-    @property
-    def __cuda_array_interface__(self):
-        return {
-            "version": 2,
-            "shape": tuple(self.shape),
-            "typestr": self.typestr,
-            "data": (self.pointer, False),
-            "strides": None,
-            "stream": self.stream or 0,
-        }
-
-
-class Hoomd(Producer):
-    """HOOMDGPUArray: the type as a character of the buffer protocol."""
-
-    @property
-    def __cuda_array_interface__(self):
-        empty = self.size == 0
-        return {
-            "data": (0 if empty else self.pointer, self.readonly),
-            "typestr": self.typestr[1:]
-            if len(self.typestr) == 2
-            else {"<f4": "f", "<f8": "d", "<i4": "i"}[self.typestr],
-            "version": 2,
-            "shape": (0,) if empty else self.shape,
-            "strides": (0,) if empty else self.strides,
-        }
-
-
-class Mirheo(Producer):
-    @property
-    def __cuda_array_interface__(self):
-        return {
-            "shape": self.shape, "typestr": self.typestr, "data": (self.pointer, False), "version": 2,
-            "strides": self.strides,
-        }  # fmt: skip
-
-
-class CTranslate2(Producer):
-    """StorageView: neither strides nor stream."""
-
-    @property
-    def __cuda_array_interface__(self):
-        return {
-            "shape": self.shape, "typestr": self.typestr, "data": (self.pointer, False), "version": 3,
-        }  # fmt: skip
-
-
-class PyAmrex(Producer):
-    """Array4: Fortran order; the stream is said to be none, though work may be pending."""
-
-    @property
-    def __cuda_array_interface__(self):
-        return {
-            "data": (int(self.pointer), False), "version": 3, "shape": self.shape, "strides": self.strides,
-            "typestr": self.typestr, "stream": None,
-        }  # fmt: skip
-
-
-class Genn(Producer):
-    backend = "CUDA"
-
-    @property
-    def __cuda_array_interface__(self):
-        if self.backend != "CUDA":
-            raise RuntimeError("Only arrays of the CUDA backend have __cuda_array_interface__")
-        return {
-            "shape": self.shape, "typestr": self.typestr, "data": (self.pointer, False), "strides": None,
-            "stream": None, "version": 3,
-        }  # fmt: skip
-
-
-class CuVec(Producer):
-    """Managed memory: NumPy's dictionary under another name."""
-
-    @property
-    def __cuda_array_interface__(self):
-        return {
-            "data": (self.pointer, False), "strides": self.given, "descr": [("", self.typestr)],
-            "typestr": self.typestr, "shape": self.shape, "version": 3,
-        }  # fmt: skip
-
-
-class SlangPy(Producer):
-    @property
-    def __cuda_array_interface__(self):
-        return {
-            "shape": self.shape, "strides": self.strides, "typestr": self.typestr, "data": (self.pointer, False),
-            "version": 3, "stream": None,
-        }  # fmt: skip
-
-
-class Ucxx(Producer):
-    """CCCLBufferWrapper"""
-
-    @property
-    def __cuda_array_interface__(self):
-        return {
-            "data": (self.pointer, False),
-            "shape": (self.size,),
-            "typestr": "|u1",
-            "version": 2,
-        }
-
-
-class IsaacTeleop(Producer):
-    @property
-    def __cuda_array_interface__(self):
-        if not self.pointer:
-            raise RuntimeError("The frame has no device memory")
-        return {
-            "shape": self.shape, "typestr": self.typestr, "data": (self.pointer, False), "version": 3,
-            "strides": self.strides, "stream": self.stream or 1,
-        }  # fmt: skip
+        return self.items[i]
 
 
 class StfCai:
@@ -556,37 +44,210 @@ class StfCai:
         return self.entries.items()
 
 
-class Stf(Producer):
-    """No stream on purpose, and no address where there are no elements."""
-
-    @property
-    def __cuda_array_interface__(self):
-        return StfCai(
-            version=3,
-            shape=self.shape,
-            typestr=self.typestr,
-            data=(self.pointer or None, self.readonly),
-            strides=self.given,
-            stream=None,
-            descr=[("", self.typestr)],
-        )
-
-
-class Paddle(Producer):
-    @property
-    def __cuda_array_interface__(self):
-        return {
-            "shape": self.shape, "typestr": self.typestr, "strides": self.given, "data": (self.pointer, False),
-            "version": 2,
-        }  # fmt: skip
+# How an entry is written, where that is not how the array has it: of the array, or the same for all.
+HOW = {
+    "shape=list": lambda array: list(array.shape),
+    "strides=given": lambda array: array.strides,
+    "strides=dense": lambda array: array.strides if array.strides is not None else array.dense,
+    "strides=flat": lambda array: array.dense[-1:],
+    "data": lambda array: (array.pointer, array.readonly),
+    "data=readonly": lambda array: (array.pointer, True),
+    "data=delayed": lambda array: DelayedPointerTuple(array.pointer),
+    "data=or-None": lambda array: (array.pointer or None, array.readonly),
+    "typestr=letter": lambda array: {"<f4": "f", "<f8": "d", "<i4": "i", "|u1": "B"}[array.typestr],
+    "stream=or-None": lambda array: array.stream,
+    "stream=or-1": lambda array: array.stream or 1,
+    "stream=or-0": lambda array: array.stream or 0,
+    "stream=STREAM": lambda array: STREAM,
+    "descr": lambda array: array.descr or [("", array.typestr)],
+}
 
 
-class XgBoost(Producer):
-    """What it makes of its own results."""
+class Producer:
+    """An array of a library. Counts how often the dictionary is asked for, and remembers what it was."""
 
-    @property
-    def __cuda_array_interface__(self):
-        return {
-            "data": (self.pointer, True), "strides": None, "typestr": self.typestr, "shape": self.shape, "version": 3,
-            "stream": 2,
-        }  # fmt: skip
+    keys, flags = "", ""
+
+    def __init__(self, shape=(3, 4), typestr="<f4", strides=None, stream=None, readonly=False, descr=None, mask=None, data=ADDRESS):
+        self.shape, self.typestr, self.strides, self.stream = shape, typestr, strides, stream
+        self.readonly, self.descr, self.mask = readonly, descr, mask
+        self.pointer = 0 if 0 in shape else data
+        self.dense, size = (), int(typestr.split("[")[0].lstrip("<>|biufcmMV"))
+        for extent in reversed(shape):
+            self.dense = (size, *self.dense)
+            size *= max(extent, 1)
+        self.reads, self.last, self.before = 0, None, None
+        if "handed-out" in self.flags:
+            self.cache = self.write()
+        if "attribute" in self.flags and self.pointer:
+            self.__dict__["__cuda_array_interface__"] = self.write()
+
+    def write(self):
+        found = {}
+        for word in self.keys.split():
+            key, _, value = word.partition("=")
+            if word in HOW:
+                found[key] = HOW[word](self)
+            elif key != "mask" or self.mask is not None or value:
+                found[key] = {"None": None}[value] if value == "None" else int(value) if value else getattr(self, key)
+        return StfCai(**found) if "no-dictionary" in self.flags else found
+
+    def __getattribute__(self, name):
+        if name != "__cuda_array_interface__":
+            return super().__getattribute__(name)
+        self.reads += 1
+        if "attribute" in self.flags:
+            found = super().__getattribute__(name)
+        else:
+            found = self.cache if "handed-out" in self.flags else self.write()
+        self.last, self.before = found, text_of(found)
+        return found
+
+
+def text_of(mapping):
+    return repr([(key, mapping[key]) for key in mapping.keys()]) + repr(type(mapping))
+
+
+def library(keys, flags="", module=__name__, **expected):
+    return type("Array", (Producer,), {"keys": keys, "flags": flags, "__module__": module}), expected
+
+
+COMMON = "shape strides=given data typestr"
+# The keys in their order, and what comes in, but for the shape, type, strides and flag that an array is made with.
+LIBRARIES = {
+    "numba": library("shape strides=given data typestr stream=or-None version=3", stream=None),
+    "cupy": library("shape typestr descr stream=or-1 version=3 strides=given data", stream=1),  # the current stream
+    "cupy-2": library("shape typestr descr version=2 strides=given data", version=2, stream=UNKNOWN),
+    "torch": library("typestr shape strides=given data version=2", version=2, stream=UNKNOWN),
+    "jax": library("shape typestr data=readonly version=2", version=2, stream=UNKNOWN, readonly=True),
+    "jax-ffi": library("shape typestr data version=2", version=2, stream=UNKNOWN),
+    "rmm": library("data shape strides=None typestr version=0", version=0, stream=UNKNOWN),  # and cuDF's buffers
+    "cudf": library("shape strides=flat typestr data=delayed version=1 mask", module="cudf.core.column.numerical",
+                    version=1, stream=UNKNOWN, strides=(4,)),
+    "cudf-3": library("shape strides=flat typestr data=delayed version=3 mask", module="cudf.core.column.numerical",
+                      stream=None, strides=(4,)),
+    "cudf-buffer": library("data shape strides=None typestr version=0", module="cudf.core.buffer.buffer",
+                           version=0, stream=UNKNOWN),
+    "pylibcudf": library("data shape strides=None typestr version=3 stream=STREAM", "handed-out", stream=STREAM),  # its source's
+    "pylibraft": library("data strides=given descr typestr shape version=3", stream=None),  # NumPy's, with another pointer
+    "dali": library("typestr shape data version=2 strides=None", version=2, stream=UNKNOWN),
+    "pycuda": library("shape strides=dense data typestr stream=None version=3", stream=None),
+    "warp": library("data shape strides=dense typestr version=2", "handed-out", version=2, stream=UNKNOWN),
+    "cv-cuda": library("shape strides=dense data typestr version=2", "handed-out", version=2, stream=UNKNOWN),
+    "nvimagecodec": library("shape strides=given typestr data version=3 stream=or-1", stream=1),
+    "holoscan": library("shape typestr descr data version=3 strides=dense mask=None stream=1", "attribute", stream=1),
+    "cucim": library("data strides=None descr typestr shape version=3 mask=None stream=1", "attribute", stream=1),
+    "tensorrt": library("shape typestr data version=3 strides=dense stream=or-None", stream=None),
+    "vpf": library("shape=list strides=None typestr=letter data version=2", version=2, stream=UNKNOWN),
+    "vali": library("shape typestr data version=3 strides=dense stream=or-0", stream=None),
+    "spdl": library("version=2 shape typestr data strides=None stream=or-0", stream=None),  # of version 2, with a stream
+    "hoomd": library("data typestr=letter version=2 shape strides=dense", version=2, stream=UNKNOWN),
+    "mirheo": library("shape typestr data version=2 strides=dense", version=2, stream=UNKNOWN),
+    "ctranslate2": library("shape typestr data version=3", stream=None),
+    "pyamrex": library("data version=3 shape strides=dense typestr stream=None", stream=None),  # whatever is pending
+    "genn": library("shape typestr data strides=None stream=None version=3", stream=None),
+    "cuvec": library("data strides=given descr typestr shape version=3", stream=None),
+    "slangpy": library("shape strides=dense typestr data version=3 stream=None", stream=None),
+    "ucxx": library("data shape typestr version=2", version=2, stream=UNKNOWN),
+    "isaac-teleop": library("shape typestr data version=3 strides=dense stream=or-1", stream=1),
+    "stf": library("version=3 shape typestr data=or-None strides=given stream=None descr", "no-dictionary", stream=None),
+    "paddle": library("shape typestr strides=given data version=2", version=2, stream=UNKNOWN),
+    "xgboost": library("data=readonly strides=None typestr shape version=3 stream=2", stream=2, readonly=True),
+}
+
+BYTES = dict(shape=(4, 6, 3), typestr="|u1")
+FIELDS = [("a", "<i4"), ("b", "|i1"), ("", "|V3")]
+
+
+def mask_of(count):
+    """As many bytes as fill 64, and one bit for each element."""
+    return LIBRARIES["cudf-buffer"][0]((count,), "|u1", data=ADDRESS + 4096)
+
+
+BITS = dict(shape=(100,), typestr="|t1", data=ADDRESS + 4096)
+# (name, library, the array that is made, what else comes in)
+CASES = [
+    *[(name, name, {}, {}) for name in LIBRARIES if name not in ("rmm", "ucxx", "cudf", "cudf-3", "cudf-buffer", "vpf", "vali", "spdl")],
+    ("numba-strided", "numba", dict(shape=(4, 3), strides=(4, 16)), {}),
+    ("numba-stream", "numba", dict(stream=STREAM), dict(stream=STREAM)),
+    ("numba-empty", "numba", dict(shape=(0, 4)), {}),
+    ("numba-scalar", "numba", dict(shape=()), {}),
+    ("cupy-stream", "cupy", dict(stream=STREAM), dict(stream=STREAM)),
+    ("cupy-per-thread", "cupy", dict(stream=2), dict(stream=2)),
+    ("cupy-empty", "cupy", dict(shape=(0,)), {}),
+    ("cupy-strided", "cupy", dict(shape=(3, 2), strides=(4, 48)), {}),
+    ("cupy-backwards", "cupy", dict(shape=(4,), strides=(-4,)), {}),
+    ("cupy-broadcast", "cupy", dict(strides=(0, 4)), {}),
+    ("cupy-bfloat16", "cupy", dict(typestr="<V2"), {}),
+    ("cupy-datetime", "cupy", dict(typestr="<M8[us]"), {}),
+    ("cupy-structured", "cupy", dict(typestr="|V8", descr=FIELDS), dict(descr=FIELDS)),
+    ("torch-strided", "torch", dict(shape=(4, 3), strides=(4, 16)), {}),
+    ("torch-expanded", "torch", dict(strides=(0, 4)), {}),
+    ("torch-bfloat16", "torch", dict(typestr="<V2"), {}),
+    ("torch-empty", "torch", dict(shape=(0, 4)), {}),
+    ("torch-scalar", "torch", dict(shape=()), {}),
+    ("jax-ffi-bfloat16", "jax-ffi", dict(typestr="<V2"), {}),
+    ("jax-ffi-argument", "jax-ffi", dict(readonly=True), {}),
+    ("rmm", "rmm", dict(shape=(100,), typestr="|u1"), {}),
+    ("rmm-empty", "rmm", dict(shape=(0,), typestr="|u1"), {}),
+    ("cudf", "cudf", dict(shape=(5,)), {}),
+    ("cudf-3", "cudf-3", dict(shape=(5,)), {}),
+    ("cudf-empty", "cudf", dict(shape=(0,)), {}),
+    ("cudf-mask", "cudf", dict(shape=(100,), mask=mask_of(64)), dict(mask=BITS)),
+    ("cudf-3-mask", "cudf-3", dict(shape=(100,), mask=mask_of(64)), dict(mask=BITS)),
+    ("pylibraft-strided", "pylibraft", dict(shape=(4, 3), strides=(4, 16)), {}),
+    ("pycuda-empty", "pycuda", dict(shape=(0, 4)), {}),
+    ("warp-vec3", "warp", dict(shape=(10, 3)), {}),
+    ("warp-bfloat16", "warp", dict(typestr="<u2"), {}),
+    ("warp-empty", "warp", dict(shape=(0,)), {}),
+    ("cv-cuda-image", "cv-cuda", dict(shape=(1, 4, 6, 3), typestr="|u1"), {}),
+    ("nvimagecodec-image", "nvimagecodec", BYTES, {}),
+    ("nvimagecodec-pitch", "nvimagecodec", dict(BYTES, strides=(32, 3, 1), stream=STREAM), dict(stream=STREAM)),
+    ("cucim-image", "cucim", BYTES, {}),
+    ("tensorrt-stream", "tensorrt", dict(stream=STREAM), dict(stream=STREAM)),
+    ("vpf", "vpf", dict(shape=(6, 4), typestr="|u1"), dict(typestr="B")),
+    ("vali", "vali", dict(BYTES, stream=STREAM), dict(stream=STREAM)),
+    ("spdl", "spdl", dict(shape=(4, 6), typestr="|f4", stream=STREAM), dict(stream=STREAM)),
+    ("spdl-u2", "spdl", dict(shape=(4, 6), typestr="|u2", stream=STREAM), dict(stream=STREAM)),
+    ("hoomd-double", "hoomd", dict(typestr="<f8", readonly=True), {}),
+    ("hoomd-int", "hoomd", dict(typestr="<i4"), {}),
+    ("hoomd-empty", "hoomd", dict(shape=(0,)), {}),
+    ("pyamrex-fortran", "pyamrex", dict(strides=(4, 12)), {}),
+    ("slangpy-bfloat16", "slangpy", dict(typestr="<V2"), {}),
+    ("ucxx", "ucxx", dict(shape=(100,), typestr="|u1"), {}),
+    ("stf-argument", "stf", dict(readonly=True), {}),
+    ("stf-empty", "stf", dict(shape=(0, 4)), {}),
+]
+
+
+def made(name, **given):
+    return LIBRARIES[name][0](**given)
+
+
+def expected(name, given, more):
+    kind, common = LIBRARIES[name]
+    array = kind(**given)
+    strides = array.dense if "strides=dense" in kind.keys and array.strides is None else array.strides
+    taken = dict(shape=array.shape, typestr=array.typestr, strides=strides, data=array.pointer, readonly=array.readonly)
+    return {**taken, **common, **more}
+
+
+PRODUCERS = [(name, lambda of=of, given=given: made(of, **given), expected(of, given, more)) for name, of, given, more in CASES]
+
+# What the attribute of a library raises where it has no dictionary to give.
+RAISES = {
+    "cupy-on-hip": AttributeError("HIP/ROCm does not support cuda array interface"),
+    "cupy-version-1": ValueError("CUPY_CUDA_ARRAY_INTERFACE_EXPORT_VERSION can only be set to 3 (default) or 2, found 1"),
+    "torch-on-cpu": AttributeError("Can't get __cuda_array_interface__ on non-CUDA tensor type: torch.FloatTensor"),
+    "torch-requires-grad": RuntimeError("Can't get __cuda_array_interface__ on Variable that requires grad."),
+    "torch-float8": KeyError("float8_e4m3fn"),
+    "jax-on-cpu": AttributeError("__cuda_array_interface__ is only defined for NVidia GPU buffers."),
+    "jax-ffi-on-cpu": RuntimeError("UNIMPLEMENTED: Unsupported platform: Host"),
+    "cudf-strings": NotImplementedError("Strings are not yet supported via `__cuda_array_interface__`"),
+    "cudf-categorical": TypeError("Categorical does not support `__cuda_array_interface__`."),
+    "warp-on-cpu": AttributeError("__cuda_array_interface__ not supported because this array is on a CPU device"),
+    "nvimagecodec-on-host": RuntimeError("cuda_array_interface not supported for host buffer"),
+    "tensorrt-bfloat16": ValueError("Data type bfloat16 is not supported by the CUDA array interface"),
+    "genn-on-cpu": RuntimeError("Only arrays of the CUDA backend have __cuda_array_interface__"),
+    "isaac-teleop-null": RuntimeError("The frame has no device memory"),
+}

@@ -9,14 +9,14 @@ import pathlib
 import subprocess
 import sys
 
+import hostile
 import pytest
 
 HERE = pathlib.Path(__file__).resolve().parent
 SECONDS = float(os.environ.get("CAI_FUZZ_SECONDS", "8"))
 SEEDS = os.environ.get("CAI_FUZZ_SEEDS", "1,2").split(",")
 
-CASES = ["keys_without_text", "types_without_text", "types_that_vanish", "tables_of_others", "tables_that_say_nothing",
-         "words_that_change", "big_versions", "deep_recursion"]  # fmt: skip
+CASES = [case.__name__ for case in hostile.CASES]
 
 
 def run(environment, *arguments):

@@ -1,6 +1,5 @@
 """`libcai.view`: attributes, arguments, release, references. Order on streams is in test_view_streams.py."""
 
-import ctypes as c
 import gc
 import inspect
 import re

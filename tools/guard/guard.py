@@ -80,7 +80,7 @@ def main():
         other = pathlib.Path(folder) / "tree"
         subprocess.run(["git", "worktree", "add", "-q", "--detach", other, commit], cwd=ROOT, check=True)
         try:
-            for name in ("target", "build"):
+            for name in ("target", "build", "python/libcai/_abi.py"):
                 (other / name).symlink_to(ROOT / name)
             before, now = names(other), names(ROOT)
         finally:
