@@ -132,6 +132,7 @@ DICTIONARIES = [
 SHAPES = [
     *[Row(dict(shape=kind((3, 4)), strides=kind((16, 4))), {"strides": (16, 4)}, strict="TYPE ['shape']") for kind in ROWS_OF],
     Row(dict(shape=Point(3, 4), strides=Point(16, 4)), dict(strides=(16, 4))),
+    Row(dict(shape=[3, 4]), {}, strict="TYPE"),
     Row(dict(strides=[16, 4]), dict(strides=(16, 4)), strict="TYPE"),
     *[Row(dict(shape=found), "TYPE") for found in (None, 3, "34", b"34", {3: 1, 4: 1}, {3, 4}, object(), 1.5, iter((3, 4)))],
     *[Row(dict(strides=found), "TYPE") for found in (3, "34", b"34", {3: 1, 4: 1}, {3, 4}, object(), 1.5, iter((3, 4)))],

@@ -48,15 +48,6 @@ def test_the_buffer_states_what_it_is():
         assert (again.device, again.data, again.byte_offset) == ((P.OPENCL, -1), HANDLE, 8)
 
 
-def test_fields():
-    kind = np.dtype([("a", "<i4"), ("b", "|i1"), ("c", "<f8", (2,))])
-    with opencl((3,), kind.str, descr=repr(kind.descr)) as array:
-        obj = give(array)
-    assert obj.dtype == np.dtype(kind.descr)
-    with take(obj, protocols=[P.BUFFER], opencl=True) as again:
-        assert again.descr == array.descr and again.typestr == kind.str
-
-
 def test_arrays_that_do_not_offer_it():
     def absent(array, text, **options):
         obj = give(array, **options)

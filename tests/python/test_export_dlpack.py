@@ -33,18 +33,6 @@ def name_of(capsule):
     return PYCAPSULE.PyCapsule_GetName(capsule)
 
 
-def test_dlpack():
-    with make((3, 4), "<i2", ADDRESS, (16, 4), readonly=True) as array:
-        obj = give(array)
-        capsule = obj.__dlpack__(max_version=(1, 0))
-        tensor = versioned(capsule)
-        assert tensor.major == 1 and tensor.flags & 1
-        t = tensor.tensor
-        assert (t.data or 0) + t.byte_offset == ADDRESS and (t.device_type, t.device_id) == (2, 0)
-        assert (t.ndim, t.code, t.bits, t.lanes) == (2, 0, 16, 1)
-        assert t.shape[:2] == [3, 4] and t.strides[:2] == [8, 2]
-
-
 def test_dlpack_versions():
     with make() as array:
         obj = give(array)
@@ -91,10 +79,8 @@ def test_dlpack_on_the_arrays_own_stream():
 
 
 def test_dlpack_cannot_say_it():
-    refusals = [
-        make((3, 4), ">f4"), make((3, 4), "|V8"), make((3, 4), "<M8[us]"), make((3, 4), "<U2"), make((3, 4), "<V2"),
-        make((3, 4), "<f4", strides=(17, 4)), make((3, 4), mask=make((3, 4), "|b1")),
-    ]  # fmt: skip
+    """Types and strides: test_export_rows.py."""
+    refusals = [make((3, 4), ">f4"), make((3, 4), mask=make((3, 4), "|b1"))]
     for array in refusals:
         obj = give(array)
         with pytest.raises(BufferError):
@@ -110,16 +96,7 @@ def test_dlpack_cannot_say_it():
         give(array, hide_readonly=True).__dlpack__()
 
 
-@pytest.mark.parametrize(
-    "typestr, code, expected",
-    [
-        ("<V2", P.BFLOAT16, (4, 16)),
-        ("<V1", P.FLOAT8_E4M3FN, (10, 8)),
-        ("|b1", 0, (6, 8)),
-        ("<c8", 0, (5, 64)),
-        ("|f4", 0, (2, 32)),
-    ],
-)
+@pytest.mark.parametrize("typestr, code, expected", [("<V2", P.BFLOAT16, (4, 16)), ("<V1", P.FLOAT8_E4M3FN, (10, 8))])
 def test_dlpack_types(typestr, code, expected):
     with make(typestr=typestr, dtype_code=code) as array:
         capsule = give(array).__dlpack__(max_version=(1, 3))
@@ -156,12 +133,6 @@ def test_dlpack_round_trip():
     assert taken.device == (P.CUDA, 0) and array.counted.gone == 0
     taken.release()
     assert array.counted.gone == 1
-
-
-def test_dlpack_of_empty_arrays_and_scalars():
-    for shape in ((0, 4), (), (1, 1)):
-        with make(shape, "<i4") as array, take(give(array), protocols=[P.DLPACK]) as again:
-            assert again.shape == shape and again.data == (0 if 0 in shape else array.data)
 
 
 # --- the tables on the type
