@@ -76,18 +76,46 @@ pub fn count(shape: &[i64]) -> Result<i64> {
     Ok(product)
 }
 
+impl Span {
+    /// Returns true if all bytes around an address, or around an offset in a buffer, exist.
+    #[inline(always)]
+    pub fn fits(&self, start: u64) -> bool {
+        start.checked_add_signed(self.lower).is_some()
+            && start.checked_add_signed(self.upper).is_some()
+    }
+}
+
 /// Returns the bytes of an array whose elements are whole bytes, or `None` if it has no elements, an
 /// extent is negative or a number does not fit. [`Layout::bytes`] tells which.
 #[inline(always)]
 pub fn measure(shape: &[i64], strides: Option<&[i64]>, itemsize: i64) -> Option<Bytes> {
+    let Some(strides) = strides else { return measure_dense(shape, itemsize) };
+    measure_strided(
+        shape.iter().zip(strides).map(|(&extent, &stride)| Some((extent, stride))),
+        itemsize,
+    )
+}
+
+/// Returns the bytes of an array in C order as [`measure`] does.
+#[inline(always)]
+pub fn measure_dense(shape: &[i64], itemsize: i64) -> Option<Bytes> {
+    let mut all = itemsize;
+    for &extent in shape {
+        all = if extent > 0 { all.checked_mul(extent)? } else { return None };
+    }
+    Some(Bytes { all, span: Span { lower: 0, upper: all } })
+}
+
+/// Returns the bytes of an array as [`measure`] does, from its extents and strides. `None` in place
+/// of a pair ends it.
+#[inline(always)]
+pub fn measure_strided(
+    dimensions: impl Iterator<Item = Option<(i64, i64)>>,
+    itemsize: i64,
+) -> Option<Bytes> {
     let (mut all, mut lower, mut upper) = (itemsize, 0i64, itemsize);
-    let Some(strides) = strides else {
-        for &extent in shape {
-            all = if extent > 0 { all.checked_mul(extent)? } else { return None };
-        }
-        return Some(Bytes { all, span: Span { lower, upper: all } });
-    };
-    for (&extent, &stride) in shape.iter().zip(strides) {
+    for dimension in dimensions {
+        let (extent, stride) = dimension?;
         // Broadcast arrays span fewer bytes than their elements have. Both numbers must fit.
         all = if extent > 0 { all.checked_mul(extent)? } else { return None };
         let reach = extent.saturating_sub(1).checked_mul(stride)?;

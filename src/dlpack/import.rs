@@ -62,52 +62,22 @@ fn describe_plain(view: View, stream: u64, steps: &mut Steps, to: &mut cai_array
     let Some(typestr) = plain_typestr(tensor.dtype.code, tensor.dtype.bits) else { return false };
     let itemsize = i64::from(tensor.dtype.bits / 8);
     let Ok((shape, strides)) = view.shape_and_strides() else { return false };
-    let (span, strides) = match strides {
-        None => (dense_span(shape, itemsize), ptr::null()),
-        Some(strides) => (strided_span(shape, strides, itemsize, steps), steps.as_ptr().cast()),
+    let (bytes, strides) = match strides {
+        None => (layout::measure_dense(shape, itemsize), ptr::null()),
+        Some(strides) => {
+            let in_bytes =
+                shape.iter().zip(strides).zip(&mut *steps).map(|((&extent, &stride), step)| {
+                    Some((extent, *step.write(stride.checked_mul(itemsize)?)))
+                });
+            (layout::measure_strided(in_bytes, itemsize), steps.as_ptr().cast())
+        }
     };
-    let Some((lower, upper)) = span else { return false };
-    let address = tensor.data as u64;
-    if address.checked_add_signed(lower).is_none() || address.checked_add_signed(upper).is_none() {
+    if !bytes.is_some_and(|bytes| bytes.span.fits(tensor.data as u64)) {
         return false;
     }
     let parts = Parts { typestr, dtype_code: abi::CAI_DTYPE_NONE, strides, data: tensor.data };
     write(tensor, flags, stream, parts, 0, to);
     true
-}
-
-/// Returns the bytes that an array in C order can touch, relative to its address, or `None` if it
-/// has no elements or is too large.
-#[inline(always)]
-fn dense_span(shape: &[i64], itemsize: i64) -> Option<(i64, i64)> {
-    let mut bytes = itemsize;
-    for &extent in shape {
-        bytes = if extent > 0 { bytes.checked_mul(extent)? } else { return None };
-    }
-    Some((0, bytes))
-}
-
-/// The same for strides in elements, which are written to `steps` in bytes.
-#[inline(always)]
-fn strided_span(
-    shape: &[i64],
-    strides: &[i64],
-    itemsize: i64,
-    steps: &mut Steps,
-) -> Option<(i64, i64)> {
-    let (mut bytes, mut lower, mut upper) = (itemsize, 0i64, itemsize);
-    for ((&extent, &stride), step) in shape.iter().zip(strides).zip(steps) {
-        bytes = if extent > 0 { bytes.checked_mul(extent)? } else { return None };
-        let stride = stride.checked_mul(itemsize)?;
-        step.write(stride);
-        let reach = (extent - 1).checked_mul(stride)?;
-        if reach < 0 {
-            lower = lower.checked_add(reach)?;
-        } else {
-            upper = upper.checked_add(reach)?;
-        }
-    }
-    Some((lower, upper))
 }
 
 /// The slow path of [`describe`].
