@@ -1,4 +1,4 @@
-"""DLPack's structures and the exchange tables for ctypes. Functions are addresses: the prototypes below call them."""
+"""DLPack's structures, NumPy's, and the exchange tables for ctypes. Functions are addresses: the prototypes below call them."""
 
 import ctypes as c
 
@@ -38,6 +38,15 @@ class Versioned(c.Structure):
 
     def delete(self):
         DELETER(self.deleter)(c.addressof(self))
+
+
+class ArrayInterface(c.Structure):
+    """PyArrayInterface"""
+
+    _fields_ = [
+        ("two", c.c_int), ("nd", c.c_int), ("typekind", c.c_char), ("itemsize", c.c_int), ("flags", c.c_int),
+        ("shape", c.POINTER(c.c_ssize_t)), ("strides", c.POINTER(c.c_ssize_t)), ("data", c.c_void_p), ("descr", c.c_void_p),
+    ]  # fmt: skip
 
 
 class DlpackTable(c.Structure):

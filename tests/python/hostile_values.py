@@ -12,7 +12,7 @@ import types
 import cai_ctypes as T
 import cai_python as P
 import import_rows
-from dlpack_ctypes import Managed, Tensor, Versioned
+from dlpack_ctypes import ArrayInterface, Managed, Tensor, Versioned
 
 KEYS = "shape typestr data version strides descr mask stream offset syclobj".split()
 # What the tests of imports put under each key: each row is a value for hostile dictionaries, too.
@@ -53,13 +53,6 @@ NAMES = [
     b"dltensor", b"dltensor_versioned", b"used_dltensor", b"cai_exchange_api_1", b"dlpack_exchange_api", b"SyclContextRef",
     b"SyclQueueRef", b"", b"\xff\xfe", None,
 ]  # fmt: skip
-
-
-class ArrayInterface(c.Structure):
-    _fields_ = [
-        ("two", c.c_int), ("nd", c.c_int), ("typekind", c.c_char), ("itemsize", c.c_int), ("flags", c.c_int),
-        ("shape", POINTER(c.c_ssize_t)), ("strides", POINTER(c.c_ssize_t)), ("data", c.c_void_p), ("descr", c.c_void_p),
-    ]  # fmt: skip
 
 
 FROM_OBJECT = c.PYFUNCTYPE(c.c_int32, c.c_void_p, POINTER(T.Array), POINTER(T.Error))

@@ -15,21 +15,26 @@ import types
 
 import cai_ctypes as T
 import cai_python as P
+from dlpack_ctypes import ArrayInterface, Tensor, Versioned
 from importing import ADDRESS, CAI, MISSING, interface, same_type
 
-HOST, SYCL = "__array_interface__", "__sycl_usm_array_interface__"
 QUEUE = 0x5151_0000
 MODES = {"default": {}, "strict": {"strict": True}, "lenient": {"lenient": True}}
 FIELDS = "shape strides typestr data readonly stream version device dtype_code context byte_offset descr mask event".split()
 
 
 class Row:
-    """`entries` replace those of a sound dictionary; `outcome` is what comes of them.
+    """Entries that replace those of a sound dictionary, and the outcome of an import.
 
-    A dictionary has the fields of the array that differ from those of the sound one: the array comes in. A text is the
-    status without CAI_ERR_, and the path: behind the first key of `entries`, or from `['` on in the whole, or as it is
-    behind `=`. An exception is passed through. `strict` and `lenient` say what comes in these modes, if it differs.
-    `only` names the ways, if the row makes no sense on the others; `says` is a part of the message. A class of exceptions is raised by Python itself.
+    entries     by key; under the key "" an object, or what makes one of the sound dictionary, in place of the dictionary
+    outcome     a dictionary: the array comes in, with these fields; the others are those of the sound dictionary
+                a text: the status without CAI_ERR_, and the path behind `['key']`, where key is the first of the entries;
+                a path that begins with `['` replaces `['key']`, one behind `=` is the whole, and `*` is the interface
+                an exception, which is passed through; or its class, if Python makes it
+    strict, lenient     the outcomes in these modes, if they differ
+    options     those of the import, in every mode
+    only        the ways on which the row makes sense, if not on all: cuda, host, sycl, buffer
+    says        a part of the message
     """
 
     def __init__(self, entries, outcome, only=None, says="", options=None, **modes):
@@ -42,17 +47,17 @@ class Row:
         return next(iter(self.entries), "")
 
     @property
-    def comes_in(self):
-        return any(isinstance(outcome, dict) for outcome in self.outcomes.values())
+    def fields(self):
+        """The fields of the array, if it comes in in any mode."""
+        return next((outcome for outcome in self.outcomes.values() if isinstance(outcome, dict)), None)
 
     def __repr__(self):
         entries, options = (", ".join(f"{key}={shown(found[key])}" for key in found) for found in (self.entries, self.options))
         return (entries or "sound") + f" with {options}" * bool(options)
 
 
-def near_address(found):
-    distance = int(found[0]) - ADDRESS
-    return f"ADDRESS + {distance}" if 0 < distance < 1 << 14 else "ADDRESS" if not distance else found[0]
+def near(distance, number):
+    return f"ADDRESS + {distance}" if 0 < distance < 1 << 14 else "ADDRESS" if not distance else number
 
 
 def shown(value):
@@ -67,8 +72,7 @@ def shown(value):
     if isinstance(value, int) and not -(1 << 300) < value < 1 << 300:
         return "huge"
     if type(value) in (str, bytes, int, float, bool, type(None)) or type(value).__module__ == "numpy" and not value.shape:
-        text = repr(value)
-        text = re.sub(r"\d{9,}", near_address, text)
+        text = re.sub(r"\d{9,}", lambda found: near(int(found[0]) - ADDRESS, found[0]), repr(value))
         return text if len(text) < 40 else text[:36] + "..."
     return type(value).__name__ + getattr(value, "text", "")
 
@@ -107,9 +111,9 @@ class Mapping(collections.abc.Mapping):
 
 
 class Way:
-    """`__cuda_array_interface__`, as a dictionary or as something like it."""
+    """`__cuda_array_interface__`, which is the dictionary or something like it."""
 
-    name, options, kind = CAI, {}, dict
+    word, name, options = "cuda", CAI, {}
     fields = {"stream": None, "version": 3, "device": (P.UNKNOWN, 0)}
 
     def __init__(self, kind=dict):
@@ -117,11 +121,7 @@ class Way:
 
     def takes(self, row):
         """Whether the row makes sense on this way."""
-        return self.follows(row)
-
-    @staticmethod
-    def follows(row):
-        return row.only is None or "cuda" in row.only
+        return row.only is None or self.word in row.only
 
     def sound(self):
         return interface()
@@ -129,33 +129,26 @@ class Way:
     def dictionary(self, changes, kind=dict):
         found = {**self.sound(), **changes}
         if isinstance(found.get("mask"), Mask):
-            found["mask"] = self.offer_mask(self.dictionary(found["mask"].changes))
+            found["mask"] = Offers(self.name, self.dictionary(found["mask"].changes))
         return kind({key: value for key, value in found.items() if value is not MISSING})
 
-    def offer(self, dictionary):
-        return Offers(self.name, dictionary)
-
-    def offer_mask(self, dictionary):
-        return self.offer(dictionary)
-
     def make(self, row):
-        if "" in row.entries:
-            whole = row.entries[""]
-            return self.offer(whole(self.dictionary({})) if isinstance(whole, (type, types.FunctionType)) else whole)
-        return self.offer(self.dictionary(row.entries, self.kind))
+        whole = row.entries.get("", self.kind)
+        if isinstance(whole, (type, types.FunctionType)):
+            whole = self.dictionary({key: value for key, value in row.entries.items() if key != ""}, whole)
+        return Offers(self.name, whole)
 
     def expected(self, row, mode):
-        """What comes of the row on this way: the same as of a dictionary."""
         return row.outcomes[mode]
 
     def take(self, obj, **options):
         return P.take(obj, **options)
 
-    def path(self, key, rest):
+    def path(self, status, key, rest):
         if rest.startswith("="):
             return rest[1:]
         rest = rest.replace("*", self.name)
-        return self.name + (rest if rest.startswith("['") else f"['{key}']{rest}" if key else rest)
+        return self.name + (rest if rest.startswith("['") or not key else f"['{key}']{rest}")
 
     def array(self, taken):
         return taken
@@ -165,23 +158,20 @@ class OfMapping(Way):
     """A mapping that is no dictionary, which strict mode does not take."""
 
     def takes(self, row):
-        return self.follows(row) and "" not in row.entries
+        return super().takes(row) and "" not in row.entries
 
     def expected(self, row, mode):
         return "TYPE =" + self.name if mode == "strict" else row.outcomes[mode]
 
 
 class Bare(Way):
-    """The dictionary itself, and its owner."""
+    """The dictionary itself, and an owner."""
 
     def takes(self, row):
-        return self.follows(row) and "" not in row.entries
+        return super().takes(row) and "" not in row.entries
 
-    def offer(self, dictionary):
-        return dictionary
-
-    def offer_mask(self, dictionary):
-        return super().offer(dictionary)
+    def make(self, row):
+        return self.dictionary(row.entries)
 
     def take(self, obj, **options):
         array, P.take.error = T.new_array(stream=0), T.Error()
@@ -194,28 +184,22 @@ class Bare(Way):
 
 
 class OfMask(Way):
-    """The mask of an array of the same shape. Refusals name the whole way to it."""
+    """The mask of an array of the same shape, of bytes. Refusals name the whole path to it."""
 
-    name = f"{CAI}['mask'].{CAI}"
-    options = {"allow_mask": True}
+    name, options = f"{CAI}['mask'].{CAI}", {"allow_mask": True}
 
     def takes(self, row):
-        if not self.follows(row) or row.options or {"mask", ""} & set(row.entries):
-            return False
-        # Bytes, of which other strides are dense.
-        is_dense = any("contiguous" in outcome for outcome in row.outcomes.values() if isinstance(outcome, dict))
-        return not row.comes_in or not ({"typestr", "descr"} & set(row.entries) or is_dense)
+        of_bytes = {"typestr", "descr"} & set(row.entries) or row.fields and "contiguous" in row.fields
+        nested = row.options or {"mask", ""} & set(row.entries)
+        return super().takes(row) and not nested and (row.fields is None or not of_bytes)
 
     def sound(self):
         return {**interface(), "typestr": "|b1"}
 
-    def offer(self, dictionary):
-        return P.Exporter(dictionary)
-
     def make(self, row):
-        outcome = row.outcomes["default"]
-        shape = outcome.get("shape", (3, 4)) if isinstance(outcome, dict) else (3, 4)
-        return P.Exporter(interface(shape=shape, data=(0 if 0 in shape else ADDRESS, False), mask=super().make(row)))
+        shape = (row.fields or {}).get("shape", (3, 4))
+        mask = P.Exporter(self.dictionary(row.entries))
+        return P.Exporter(interface(shape=shape, data=(0 if 0 in shape else ADDRESS, False), mask=mask))
 
     def expected(self, row, mode):
         outcome = row.outcomes[mode]
@@ -226,27 +210,20 @@ class OfMask(Way):
 
 
 class OfHost(Way):
-    """`__array_interface__`. NumPy's specification has one version, no stream, and no rule for the address of arrays
+    """`__array_interface__`. NumPy's specification has one version, no stream, and no rule for the address of an array
     without elements."""
 
-    name, options = HOST, {"host": True, "protocols": [P.ARRAY_INTERFACE]}
+    word, name, options = "host", "__array_interface__", {"host": True, "protocols": [P.ARRAY_INTERFACE]}
     fields = {**Way.fields, "device": (P.CPU, 0)}
 
-    @staticmethod
-    def follows(row):
-        return row.only is None or "host" in row.only
-
     def takes(self, row):
-        return self.follows(row) and "stream" not in row.entries
+        return super().takes(row) and "stream" not in row.entries
 
     def sound(self):
         return interface(stream=MISSING)
 
     def expected(self, row, mode):
-        outcome = row.outcomes[mode]
-        if isinstance(outcome, str) and outcome.startswith("DATA_NOT_NULL"):
-            return row.outcomes["default"]
-        return outcome
+        return row.outcomes["default" if str(row.outcomes[mode]).startswith("DATA_NOT_NULL") else mode]
 
 
 def of_other_kind(row):
@@ -260,73 +237,59 @@ def in_elements(strides):
         return tuple(stride // 4 for stride in strides)
 
 
-class OfSycl(Way):
-    """`__sycl_usm_array_interface__`. Its strides count elements, it has one version and no stream; in strict mode its
-    types are numbers and booleans. It does not name `descr`, which is looked at for types of fields only."""
+class OfSycl(OfHost):
+    """`__sycl_usm_array_interface__`. Its strides count elements; in strict mode its types are numbers and booleans. It
+    does not name `descr`, which is read for types of fields only."""
 
-    name, options = SYCL, {"protocols": [P.SYCL_USM]}
+    word, name, options = "sycl", "__sycl_usm_array_interface__", {"protocols": [P.SYCL_USM]}
     fields = {"stream": QUEUE, "version": 3, "device": (P.ONEAPI, -1)}
 
-    @staticmethod
-    def follows(row):
-        return row.only is None or "sycl" in row.only
+    def converts(self, row):
+        return row.only is None and row.fields is not None and isinstance(row.entries.get("strides"), collections.abc.Iterable)
 
     def takes(self, row):
-        strides = row.entries.get("strides")
-        in_bytes = row.only is None and row.comes_in and strides is not None and strides is not MISSING
-        return self.follows(row) and "stream" not in row.entries and (not in_bytes or in_elements(strides) is not None)
+        return super().takes(row) and (not self.converts(row) or in_elements(row.entries["strides"]) is not None)
 
     def sound(self):
         return interface(version=1, stream=MISSING, syclobj=capsule("SyclQueueRef"))
 
     def make(self, row):
-        strides = in_elements(row.entries.get("strides")) if row.only is None and row.comes_in else None
-        changes = row.entries if strides is None else {**row.entries, "strides": strides}
-        return super().make(Row(changes, row.outcomes["default"]))
+        if self.converts(row):
+            row = Row({**row.entries, "strides": in_elements(row.entries["strides"])}, None)
+        return super().make(row)
 
     def expected(self, row, mode):
-        outcome, typestr = row.outcomes[mode], row.entries.get("typestr")
-        refused = isinstance(outcome, str)
-        if mode == "strict" and refused and (outcome.startswith("DATA_NOT_NULL") or of_other_kind(row)):
-            outcome = row.outcomes["default"]
-        is_other = isinstance(typestr, str) and typestr[1:2] in tuple("VSUMmtO")
-        if mode == "strict" and is_other and (row.comes_in or row.key == "descr" or outcome == "ITEMSIZE"):
-            return "TYPESTR_KIND ['typestr']"
+        outcome = super().expected(row, "default" if of_other_kind(row) else mode)
+        typestr = row.entries.get("typestr")
+        if mode == "strict" and isinstance(typestr, str) and typestr[1:2] in tuple("VSUMmtO"):
+            if row.fields or row.key == "descr" or outcome == "ITEMSIZE":
+                return "TYPESTR_KIND ['typestr']"
         return outcome
 
 
 class OfBuffer(Way):
-    """The attributes of the buffer interface, of which `shape`, `strides` and `dtype` are the entries of a dictionary."""
+    """The buffer interface: `shape`, `strides` and `dtype` are the entries of a dictionary, and attributes."""
 
-    name, options = "buffer interface", {"opencl": True, "protocols": [P.BUFFER]}
+    word, name, options = "buffer", "buffer interface", {"opencl": True, "protocols": [P.BUFFER]}
     fields = {"stream": P.STREAM_UNKNOWN, "version": 3, "device": (P.OPENCL, -1)}
 
-    @staticmethod
-    def follows(row):
-        return row.only is None or "buffer" in row.only
-
     def takes(self, row):
-        is_text = isinstance(row.entries.get("typestr", ""), str)
-        is_array = row.entries.get("shape") is not MISSING
-        return self.follows(row) and is_text and is_array and not set(row.entries) - {"shape", "strides", "typestr", "descr"}
+        is_array = row.entries.get("shape") is not MISSING and isinstance(row.entries.get("typestr", ""), str)
+        return super().takes(row) and is_array and not set(row.entries) - {"shape", "strides", "typestr", "descr"}
 
     def make(self, row):
         found = {"shape": (3, 4), "strides": None, "typestr": "<f4", **row.entries}
-        dtype = found.pop("typestr")
+        dtype, buffer = found.pop("typestr"), types.SimpleNamespace(_ptr=ADDRESS)
         if "descr" in found:
             dtype = types.SimpleNamespace(str=dtype, descr=found.pop("descr"))
-        buffer = types.SimpleNamespace(_ptr=ADDRESS)
         found = {key: value for key, value in found.items() if value is not MISSING}
         return types.SimpleNamespace(buffer=buffer, offset=0, dtype=dtype, **found)
 
     def expected(self, row, mode):
         return row.outcomes["default" if of_other_kind(row) else mode]
 
-    def path(self, key, rest):
-        path = super().path(key, rest)
-        for entry, name in (("typestr", "dtype"), ("descr", "dtype"), ("data", "buffer")):
-            path = path.replace(f"{self.name}['{entry}']", f"{self.name}['{name}']")
-        return path
+    def path(self, status, key, rest):
+        return re.sub(r"(?<=face\[')(typestr|descr)(?='\])", "dtype", super().path(status, key, rest))
 
 
 NAMES = {}
@@ -335,11 +298,111 @@ NAMES = {}
 def capsule(name, address=QUEUE):
     api = c.pythonapi
     api.PyCapsule_New.restype, api.PyCapsule_New.argtypes = c.py_object, [c.c_void_p, c.c_char_p, c.c_void_p]
-    return api.PyCapsule_New(address, NAMES.setdefault(name, name.encode()), None)
+    return api.PyCapsule_New(address, NAMES.setdefault(name, name and name.encode()), None)
+
+
+def is_row(numbers):
+    return type(numbers) is tuple and all(type(number) is int and -(1 << 63) <= number < 1 << 63 for number in numbers)
+
+
+class InC(Way):
+    """Structures of C, for rows of plain integers. Modes are about objects, and do not matter."""
+
+    CODES = {"i": 0, "u": 1, "f": 2, "c": 5, "b": 6}
+    fields = {**Way.fields, "device": (P.CPU, 0)}
+    # The members that are not called as the keys.
+    called = {"data[0]": "data"}
+
+    def takes(self, row):
+        if not super().takes(row) or row.options or set(row.entries) - {"shape", "strides", "data", "typestr"}:
+            return False
+        shape, strides, data, typestr = self.values(row)
+        is_pair = type(data) is tuple and [type(item) for item in data] == [int, bool] and 0 <= data[0] < 1 << 64
+        is_strides = strides is None or is_row(strides) and is_row(shape) and len(strides) == len(shape) > 0
+        return is_pair and is_row(shape) and is_strides and isinstance(typestr, str) and self.has(typestr)
+
+    def has(self, typestr):
+        """Whether the type can be stated in numbers."""
+        return re.fullmatch("[|][biu]1|<[iuf][248]|<c(8|16)", typestr)
+
+    def values(self, row):
+        found = {"shape": (3, 4), "strides": None, "data": (ADDRESS, False), "typestr": "<f4", **row.entries}
+        return [found[key] for key in ("shape", "strides", "data", "typestr")]
+
+    def expected(self, row, mode):
+        return row.outcomes["default"]
+
+    def members(self, row, integer=c.c_int64):
+        shape, strides, (address, readonly), typestr = self.values(row)
+        rows = [numbers and (integer * len(numbers))(*numbers) for numbers in (shape or (0,), strides)]
+        return len(shape), *rows, address, readonly, typestr
+
+    def path(self, status, key, rest):
+        # ['shape'][1] is the member shape[1].
+        found = "ndim" if status == "NDIM" else re.sub(r"^(\w*)\['(\w+)'\]", r"\2", key + rest)
+        return self.name + self.called.get(found, found)
+
+
+class OfStruct(InC):
+    """`__array_struct__`"""
+
+    name, options, called = "__array_struct__.", {"host": True, "protocols": [P.ARRAY_STRUCT]}, {**InC.called, "ndim": "nd"}
+
+    def make(self, row):
+        ndim, shape, strides, address, readonly, typestr = self.members(row, c.c_ssize_t)
+        flags = 0x001 | 0x100 | 0x200 | (0 if readonly else 0x400)
+        made = ArrayInterface(2, ndim, typestr[1].encode(), int(typestr[2:]), flags, shape, strides, address)
+        return types.SimpleNamespace(__array_struct__=capsule(None, c.addressof(made)), made=made)
+
+
+class OfDlpack(InC):
+    """`__dlpack__`, whose strides count elements."""
+
+    name, options = "__dlpack__.", {"host": True, "protocols": [P.DLPACK]}
+
+    def takes(self, row):
+        return super().takes(row) and (row.entries.get("strides") is None or in_elements(row.entries["strides"]) is not None)
+
+    def make(self, row):
+        ndim, shape, strides, address, readonly, typestr = self.members(row)
+        size = int(typestr[2:])
+        for index in range(ndim if strides else 0):
+            strides[index] //= size
+        tensor = Tensor(address, P.CPU, 0, ndim, self.CODES[typestr[1]], 8 * size, 1, shape, strides, 0)
+        made = Versioned(1, 0, None, None, int(readonly), tensor)
+        make = lambda **_: capsule("dltensor_versioned", c.addressof(made))  # noqa: E731
+        return types.SimpleNamespace(__dlpack__=make, __dlpack_device__=lambda: (P.CPU, 0))
+
+
+class OfArray(InC):
+    """A `cai_array`, which has to be as the specification asks for: as in strict mode."""
+
+    name, fields = "", Way.fields
+
+    def has(self, typestr):
+        return len(typestr) < 16 and typestr.isascii() and "\0" not in typestr
+
+    def make(self, row):
+        ndim, shape, strides, address, readonly, typestr = self.members(row)
+        return T.new_array(ndim=ndim, shape=shape, strides=strides, data=address, flags=readonly, stream=P.STREAM_NONE, version=3,
+                           typestr=typestr.encode())  # fmt: skip
+
+    def expected(self, row, mode):
+        return row.outcomes["strict"]
+
+    def take(self, obj, quiet=False, **_):
+        P.take.error = T.Error()
+        status = P.held.cai_array_validate(c.byref(obj), T.CHECK_LAYOUT, c.byref(P.take.error))
+        if status and quiet:
+            raise P.Refused(status, P.take.error.message.decode())
+        if status:
+            P.held.cai_python_raise(c.byref(P.take.error))
+        return P.Taken(obj, owned=False)
 
 
 WAYS = {"dict": Way(), "derived": Way(Derived), "mapping": OfMapping(Mapping), "bare": Bare(), "mask": OfMask(),
-        "host": OfHost(), "sycl": OfSycl(), "buffer": OfBuffer()}  # fmt: skip
+        "host": OfHost(), "sycl": OfSycl(), "buffer": OfBuffer(), "struct": OfStruct(), "dlpack": OfDlpack(),
+        "array": OfArray()}  # fmt: skip
 
 
 def check_fields(taken, expected, of=None):
@@ -406,7 +469,7 @@ def check(way, row):
                 del taken
         else:
             status, _, rest = outcome.partition(" ")
-            path, code = way.path(row.key, rest), P.ERRORS[status]
+            path, code = way.path(status, row.key, rest), P.ERRORS[status]
             with unchanged(obj, row):
                 found = attempt(way, obj, **options)
                 error = P.take.error
