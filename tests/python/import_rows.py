@@ -65,6 +65,11 @@ class Undecided:
         raise BOOM
 
 
+class RaisesItem(Sequence):
+    def __getitem__(self, i):
+        raise BOOM
+
+
 class Wrong(Sequence):
     """A sequence of another length than it says."""
 
@@ -434,6 +439,7 @@ DESCRS = [
     ],
     Row(dict(descr=[("x", "<f8", Raises(BOOM))], typestr="|V8"), BOOM, strict="TYPE [0].shape", only="cuda host buffer"),
     Row(dict(descr=[("x", "<f8", (1, Raises(BOOM)))], typestr="|V8"), BOOM, strict="TYPE [0].shape[1]", only="cuda host buffer"),
+    Row(dict(descr=[RaisesItem(1, 2)], typestr="|V8"), BOOM, strict="TYPE [0]", only="cuda host buffer"),
     Row(dict(descr=[Raises(BOOM)], typestr="|V8"), BOOM, strict="TYPE [0]", only="cuda host buffer"),
 ]
 
@@ -547,4 +553,29 @@ SYCL = [
     Row(dict(syclobj=capsule("SyclContextRef")), dict(context=QUEUE, stream=UNKNOWN), only="sycl"),
 ]
 
-ROWS = DICTIONARIES + SHAPES + VERSIONS + DATA + STREAMS + TYPES + DESCRS + MASKS + DEMANDS + MESSAGES + SYCL
+# What only the buffer interface has. A type may be an object of NumPy.
+BUFFERS = [
+    *[Row(dict(dtype=dtype), {}, only="buffer") for dtype in ("<f4", types.SimpleNamespace(str="<f4"), *([np.dtype("f4")] if np else []))],
+    Row(dict(dtype="f"), {}, strict="TYPESTR_ORDER", only="buffer"),
+    Row(dict(dtype="float7"), "TYPESTR_ORDER", only="buffer"),
+    Row(dict(dtype=float), "TYPE", only="buffer", says="found the class float"),
+    Row(dict(dtype=7), "TYPE", only="buffer", says="found an object of type int"),
+    Row(dict(dtype=types.SimpleNamespace(str="|V8", fields={"a": 1})), "CONVERT_TYPE", only="buffer"),
+    Row(dict(offset=16), dict(byte_offset=16), only="buffer"),
+    Row(dict(offset=None), {}, strict="TYPE", only="buffer"),
+    Row(dict(offset=MISSING), {}, strict="KEY", only="buffer"),
+    Row(dict(offset=-4), "VALUE", only="buffer", says="found -4, expected at least 0"),
+    Row(dict(offset=2**64), "VALUE", only="buffer", says="found an integer of more than 64 bits"),
+    Row(dict(offset=1.5), "TYPE", only="buffer", says="found an object of type float"),
+    Row(dict(offset=True), "TYPE", only="buffer"),
+    Row(dict(offset=2**64 - 8), "ADDRESS_RANGE", only="buffer"),
+    Row(dict(_ptr=0), "DATA_NULL ['buffer'][0]", only="buffer"),
+    *[Row(dict(_ptr=pointer), "VALUE", only="buffer", says=f"found {pointer}" if pointer < 0 else "") for pointer in (-1, 2**64)],
+    Row(dict(buffer=None, shape=(0, 4)), dict(shape=(0, 4), data=0), only="buffer"),
+    *[
+        Row(entries, "NO_PROTOCOL =object", only="buffer")
+        for entries in (dict(dtype=MISSING), dict(shape=MISSING), dict(buffer=object()), dict(_ptr="x"))
+    ],
+]
+
+ROWS = DICTIONARIES + SHAPES + VERSIONS + DATA + STREAMS + TYPES + DESCRS + MASKS + DEMANDS + MESSAGES + SYCL + BUFFERS

@@ -268,22 +268,23 @@ class OfSycl(OfHost):
 
 
 class OfBuffer(Way):
-    """The buffer interface: `shape`, `strides` and `dtype` are the entries of a dictionary, and attributes."""
+    """The buffer interface: `shape` and `strides` are attributes, and so is `dtype`, which has the rest of the type. Its
+    own rows have `dtype`, `buffer`, `_ptr` and `offset`, too."""
 
     word, name, options = "buffer", "buffer interface", {"opencl": True, "protocols": [P.BUFFER]}
     fields = {"stream": P.STREAM_UNKNOWN, "version": 3, "device": (P.OPENCL, -1)}
 
     def takes(self, row):
         is_array = row.entries.get("shape") is not MISSING and isinstance(row.entries.get("typestr", ""), str)
-        return super().takes(row) and is_array and not set(row.entries) - {"shape", "strides", "typestr", "descr"}
+        return row.only == ["buffer"] or super().takes(row) and is_array and not set(row.entries) - {"shape", "strides", "typestr", "descr"}
 
     def make(self, row):
-        found = {"shape": (3, 4), "strides": None, "typestr": "<f4", **row.entries}
-        dtype, buffer = found.pop("typestr"), types.SimpleNamespace(_ptr=ADDRESS)
-        if "descr" in found:
-            dtype = types.SimpleNamespace(str=dtype, descr=found.pop("descr"))
-        found = {key: value for key, value in found.items() if value is not MISSING}
-        return types.SimpleNamespace(buffer=buffer, offset=0, dtype=dtype, **found)
+        found = {"shape": (3, 4), "strides": None, "typestr": "<f4", "offset": 0, "_ptr": ADDRESS, **row.entries}
+        typestr, pointer = found.pop("typestr"), found.pop("_ptr")
+        more = {"descr": found.pop("descr")} if "descr" in found else {}
+        found.setdefault("dtype", types.SimpleNamespace(str=typestr, **more) if more else typestr)
+        found.setdefault("buffer", types.SimpleNamespace(_ptr=pointer))
+        return types.SimpleNamespace(**{key: value for key, value in found.items() if value is not MISSING})
 
     def expected(self, row, mode):
         return row.outcomes["default" if of_other_kind(row) else mode]
@@ -375,12 +376,16 @@ class OfDlpack(InC):
 
 
 class OfArray(InC):
-    """A `cai_array`, which has to be as the specification asks for: as in strict mode."""
+    """A `cai_array`, for functions that check it. It has to be as the specification asks for: as in strict mode."""
 
     name, fields = "", Way.fields
 
+    def __init__(self, function, *arguments):
+        self.function, self.arguments = function, arguments
+
     def has(self, typestr):
-        return len(typestr) < 16 and typestr.isascii() and "\0" not in typestr
+        is_native = self.function is not P.held.cai_array_to_json or typestr[:1] != ">"
+        return is_native and len(typestr) < 16 and typestr.isascii() and "\0" not in typestr
 
     def make(self, row):
         ndim, shape, strides, address, readonly, typestr = self.members(row)
@@ -392,7 +397,7 @@ class OfArray(InC):
 
     def take(self, obj, quiet=False, **_):
         P.take.error = T.Error()
-        status = P.held.cai_array_validate(c.byref(obj), T.CHECK_LAYOUT, c.byref(P.take.error))
+        status = self.function(c.byref(obj), *self.arguments, c.byref(P.take.error))
         if status and quiet:
             raise P.Refused(status, P.take.error.message.decode())
         if status:
@@ -402,7 +407,7 @@ class OfArray(InC):
 
 WAYS = {"dict": Way(), "derived": Way(Derived), "mapping": OfMapping(Mapping), "bare": Bare(), "mask": OfMask(),
         "host": OfHost(), "sycl": OfSycl(), "buffer": OfBuffer(), "struct": OfStruct(), "dlpack": OfDlpack(),
-        "array": OfArray()}  # fmt: skip
+        "array": OfArray(P.held.cai_array_validate, T.CHECK_LAYOUT), "json": OfArray(P.held.cai_array_to_json, None, 0, None)}  # fmt: skip
 
 
 def check_fields(taken, expected, of=None):

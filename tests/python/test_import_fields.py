@@ -10,7 +10,7 @@ import cai_python as P
 import numpy as np
 import pytest
 from cai_python import Exporter, give, make, take
-from importing import Boom, Index, exporter, interface, refused
+from importing import Index, exporter, interface, refused
 
 Row = collections.namedtuple("Row", "name type")
 RowWithShape = collections.namedtuple("RowWithShape", "name type shape")
@@ -224,42 +224,3 @@ def test_a_list_that_grows_for_ever():
         take(exporter(typestr="|V8", descr=Rows([("x", "<f8")]))).release()
     except ValueError:
         pass
-
-
-@pytest.mark.parametrize("where", ["shape", "extent", "row", "size"])
-def test_objects_that_raise(where):
-    class Raises(collections.abc.Sequence):
-        def __index__(self):
-            raise error
-
-        def __getitem__(self, index):
-            raise error
-
-        def __len__(self):
-            if where == "size":
-                raise error
-            return 2
-
-    error = Boom()
-    descr = {
-        "shape": [("x", "<f8", Raises())],
-        "extent": [("x", "<f8", (1, Raises()))],
-        "row": [Raises()],
-        "size": [Raises()],
-    }[where]
-    with pytest.raises(Boom) as info:
-        take(exporter(typestr="|V8", descr=descr))
-    assert info.value is error
-
-
-def test_fields_of_numpy():
-    kind = np.dtype(
-        [("a", "i4"), ("b", "i1"), ("c", "f8", (2,)), (("title", "d"), "u2")], align=True
-    )
-    given = exporter(typestr=kind.str, descr=kind.descr)
-    with take(given) as taken:
-        assert np.dtype(literal_eval(taken.descr)) == np.dtype(kind.descr)
-        assert np.dtype(literal_eval(taken.descr)).itemsize == kind.itemsize
-    nested = np.dtype([("x", [("y", "<i4"), ("z", ">f8")]), ("w", "|S3")])
-    with take(exporter(typestr=nested.str, descr=nested.descr)) as taken:
-        assert np.dtype(literal_eval(taken.descr)) == nested

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 from cai_python import ERRORS, even, give, make, soon, take
 from importing import MISSING, Boom, exporter, interface, refused
-from parameter_ids import stable_id
 from producers import ADDRESS, STREAM
 
 # --- 19: what else is in the dictionary, and what else the object offers
@@ -510,41 +509,6 @@ def test_fields_of_a_buffer():
         str, fields = "|V8", {"a": 1}
 
     refused(Buffer(dtype=Fields(), strides=None), BufferError, "['dtype']", "CONVERT_TYPE", opencl=True)
-
-
-@pytest.mark.parametrize(
-    "changes, kind, text",
-    [(dict(dtype=np.float32), TypeError, "['dtype']: found the class float32"),
-     (dict(dtype=7), TypeError, "['dtype']: found an object of type int"),
-     (dict(dtype="f"), None, ""), (dict(dtype="<f4"), None, ""),
-     (dict(dtype="float7"), ValueError, "['dtype']"),
-     (dict(offset=-4), ValueError, "['offset']: found -4, expected at least 0"),
-     (dict(offset=2**64), ValueError, "['offset']: found an integer of more than 64 bits"),
-     (dict(offset=1.5), TypeError, "['offset']: found an object of type float"),
-     (dict(offset=True), TypeError, "['offset']"), (dict(offset=None), None, ""), (dict(offset=MISSING), None, ""),
-     (dict(shape=(3, -4)), ValueError, "['shape'][1]"), (dict(strides=(16,)), ValueError, "['strides']"),
-     (dict(strides=None), None, ""), (dict(strides=MISSING), None, ""),
-     (dict(pointer=-1), ValueError, "['_ptr']: found -1"), (dict(pointer=2**64), ValueError, "['_ptr']"),
-     (dict(pointer=0), ValueError, "['buffer']"), (dict(offset=2**64 - 8), ValueError, "['offset']")],
-    ids=lambda value: stable_id(value) if isinstance(value, dict) else None,
-)  # fmt: skip
-def test_malformed_buffers(changes, kind, text):
-    obj = Buffer(**changes)
-    if kind is None:
-        take(obj, opencl=True).release()
-    else:
-        refused(obj, kind, text, opencl=True)
-
-
-def test_strict_buffers():
-    take(Buffer(), opencl=True, strict=True).release()
-    refused(Buffer(offset=MISSING), KeyError, "['offset']", "KEY", opencl=True, strict=True)
-    refused(Buffer(offset=None), TypeError, "['offset']", "TYPE", opencl=True, strict=True)
-
-
-@pytest.mark.parametrize("changes", [dict(dtype=MISSING), dict(shape=MISSING), dict(buffer=object()), dict(pointer="x")])
-def test_objects_that_are_no_buffers(changes):
-    refused(Buffer(**changes), TypeError, status="NO_PROTOCOL", opencl=True)
 
 
 # --- host memory
