@@ -11,7 +11,7 @@ use crate::abi::{
 };
 use crate::error::{Failure, Result, fail};
 use crate::python::stream::Accepted;
-use crate::python::{self, Description, ImportOptions, Py};
+use crate::python::{self, Description, ImportOptions, Obj, Owned, Py};
 use crate::read;
 
 /// Describes a Python object that holds an array: of PyTorch, CuPy, Numba, JAX, or any other object
@@ -70,8 +70,11 @@ pub unsafe extern "C-unwind" fn cai_array_from_python(
     error: *mut cai_error,
 ) -> cai_status {
     Py::with_ready(|ready| {
-        // SAFETY: the header requires of the caller what this function requires.
-        if ready.is_some_and(|py| unsafe { python::share_own(py, object, options, out) }) {
+        // SAFETY: the header requires of the caller what these functions require.
+        let is_shared = ready.is_some_and(|py| unsafe {
+            Obj::from_ptr(object).is_some_and(|object| python::share_own(py, object, options, out))
+        });
+        if is_shared {
             return abi::CAI_OK;
         }
         let mut raises = true;
@@ -80,7 +83,7 @@ pub unsafe extern "C-unwind" fn cai_array_from_python(
             // SAFETY: the header requires of the caller what these functions require.
             unsafe {
                 import_with(options, out, raises, |options, to| {
-                    Py::with_known(ready, |py| python::import(py, object, options, to))
+                    Py::with_known(ready, |py| python::import(py, Obj::new(object), options, to))
                 })
             }
         })
@@ -121,7 +124,10 @@ pub unsafe extern "C-unwind" fn cai_array_from_python_dict(
         // SAFETY: the header requires of the caller what this function requires.
         unsafe {
             import_with(options, out, raises, |options, to| {
-                Py::with(|py| python::import_dictionary(py, dictionary, owner, options, to))
+                Py::with(|py| {
+                    let (dictionary, owner) = (Obj::new(dictionary), Obj::new(owner));
+                    python::import_dictionary(py, dictionary, owner, options, to)
+                })
             })
         }
     })
@@ -173,7 +179,9 @@ pub unsafe extern "C-unwind" fn cai_array_to_python(
         // SAFETY: NULL, or a structure of the size that it states, by the caller's contract.
         let flags = unsafe { python::export_flags(options) }?;
         // SAFETY: what the array points to is readable by the caller's contract.
-        let object = Py::with_known(ready, |py| unsafe { python::export(py, array, flags) })?;
+        let object = Py::with_known(ready, |py| unsafe {
+            python::export(py, array, flags).map(Owned::into_raw)
+        })?;
         // SAFETY: `given` found that it is not NULL; writable by the caller's contract.
         unsafe { out.write(object) };
         Ok(())
@@ -235,9 +243,10 @@ pub unsafe extern "C-unwind" fn cai_stream_from_python(
         let accepted = Accepted { none, zero: flags & abi::CAI_IMPORT_ALLOW_STREAM_ZERO != 0 };
         Py::with(|py| {
             // SAFETY: the header requires a live object.
-            let stream = unsafe { python::stream::of_object(py, object, accepted) }?;
+            let object = unsafe { Obj::new(object) };
+            let stream = python::stream::of_object(py, object, accepted)?;
             if !out_device.is_null() {
-                // SAFETY: the header requires a live object, and that this is NULL or writable.
+                // SAFETY: not NULL (checked above), and writable as the header requires.
                 unsafe { out_device.write(python::stream::device_of(py, object)?) };
             }
             // SAFETY: not NULL (checked above), and writable as the header requires.
@@ -271,7 +280,7 @@ pub unsafe extern "C-unwind" fn cai_python_view(
 ) -> cai_status {
     with_exception(error, &mut true, |_| {
         given(out, "out")?;
-        let function = Py::with(python::view_function)?;
+        let function = Py::with(|py| python::view_function(py).map(Owned::into_raw))?;
         // SAFETY: not NULL (checked above), and writable as the header requires.
         unsafe { out.write(function) };
         Ok(())
@@ -321,11 +330,11 @@ pub unsafe extern "C-unwind" fn cai_python_publish(
     error: *mut cai_error,
 ) -> cai_status {
     with_exception(error, &mut true, |_| {
-        given(r#type, "type")?;
+        let Some(r#type) = NonNull::new(r#type) else { return Err(Failure::null("type")) };
         given(table, "table")?;
         // SAFETY: neither is NULL (checked above). The header requires a live type and a constant
         // table.
-        Py::with(|py| unsafe { python::publish(py, r#type, table) })
+        Py::with(|py| unsafe { python::publish(py, Obj::new(r#type), table) })
     })
 }
 

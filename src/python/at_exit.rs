@@ -1,39 +1,32 @@
-//! Registers functions with Python's module `atexit`.
+//! The function that CPython calls before an interpreter ends.
 
-use std::ptr;
+use std::ffi::c_void;
+use std::sync::atomic::Ordering;
 
-use crate::python::capi::{Capi, MethodDef};
+use crate::error::Result;
+use crate::python::capi;
+use crate::python::class::Function;
+use crate::python::py::{Owned, Py};
 
-/// Asks the interpreter to call a function before it ends. If that fails, it is not called.
-///
-/// # Safety
-/// The calling thread is attached, and no exception is set.
-pub unsafe fn register(capi: &Capi, method: &'static MethodDef) {
-    // SAFETY: the thread is attached (this function's contract). What is created is released, and
-    // a failure of any step leaves NULL, which is passed to none of the others.
-    unsafe {
-        let module = (capi.import)(c"atexit".as_ptr());
-        let name = (capi.str_from)(c"register".as_ptr(), 8);
-        let function = (capi.function_new)(ptr::from_ref(method), ptr::null_mut(), ptr::null_mut());
-        let arguments = (capi.tuple_new)(1);
-        let made = [module, name, function, arguments];
-        if made.iter().all(|object| !object.is_null()) {
-            (capi.incref)(function);
-            (capi.tuple_set)(arguments, 0, function);
-            let register = (capi.get_attr)(module, name);
-            if !register.is_null() {
-                let registered = (capi.call)(register, arguments, ptr::null_mut());
-                if !registered.is_null() {
-                    (capi.decref)(registered);
-                }
-                (capi.decref)(register);
-            }
+static AT_EXIT: Function = Function::new(c"libcai_at_exit", at_exit);
+
+/// The interpreter is about to end.
+fn at_exit(py: Py<'_>) -> Result<Owned<'_>> {
+    py.decref.store(capi::release_if_attached as *mut c_void, Ordering::Relaxed);
+    Ok(py.none().share(py))
+}
+
+/// Asks the interpreter to call the function. If that fails, it is not called. An exception that is
+/// set already is the caller's.
+pub fn register(py: Py) {
+    py.keeping_exception(|| {
+        let register = || -> Result<Owned> {
+            let function = AT_EXIT.make(py, None, None)?;
+            let register = py.import(c"atexit")?.obj().attr(py, &py.string(b"register")?)?;
+            register.obj().call(py, [function.obj()])
+        };
+        if register().is_err() {
+            py.clear();
         }
-        for object in made {
-            if !object.is_null() {
-                (capi.decref)(object);
-            }
-        }
-        (capi.error_clear)();
-    }
+    });
 }

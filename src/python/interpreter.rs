@@ -11,10 +11,13 @@ use crate::memory;
 use crate::observer;
 use crate::python::at_exit;
 use crate::python::cache::Types;
-use crate::python::capi::{self, Capi, METH_NOARGS, MethodDef, Object};
+use crate::python::capi::{Capi, Object};
+use crate::python::class::Class;
+use crate::python::export::object::Exported;
 use crate::python::names::Names;
-use crate::python::py::Py;
+use crate::python::py::{Once, Py};
 use crate::python::texts::Texts;
+use crate::python::view::object::View;
 use crate::unwind;
 
 /// One interpreter, from its first use on.
@@ -28,12 +31,14 @@ pub struct Interpreter {
     pub names: Names,
     /// What types offer.
     pub types: Types,
-    /// The type of exported objects, made at first use.
-    pub exports: AtomicPtr<Object>,
-    /// The dictionary that those of exported arrays are copied from, made at first use.
-    pub dictionary: AtomicPtr<Object>,
-    /// The function that makes views, made at first use.
-    pub view: AtomicPtr<Object>,
+    /// The class of exported objects.
+    pub exports: Class<Exported>,
+    /// The class of views.
+    pub views: Class<View>,
+    /// The dictionary that those of exported arrays are copied from.
+    pub dictionary: Once,
+    /// The function that makes views.
+    pub view: Once,
     /// Typestrs as Python strings.
     pub texts: Texts,
     /// NumPy's types of typestrs.
@@ -185,26 +190,6 @@ impl Drop for Releasing {
     }
 }
 
-/// What CPython calls before it ends the interpreter.
-static AT_EXIT: MethodDef = MethodDef {
-    name: c"libcai_at_exit".as_ptr(),
-    function: at_interpreter_exit as *const c_void,
-    flags: METH_NOARGS,
-    doc: ptr::null(),
-};
-
-/// The interpreter is about to end.
-unsafe extern "C-unwind" fn at_interpreter_exit(_: *mut Object, _: *mut Object) -> *mut Object {
-    let Some(capi) = capi::found() else { return ptr::null_mut() };
-    // SAFETY: CPython calls this with the GIL held.
-    if let Some(interpreter) = unsafe { current(capi) } {
-        interpreter.decref.store(capi::release_if_attached as *mut c_void, Ordering::Relaxed);
-    }
-    // SAFETY: as above; `None` always exists.
-    unsafe { (capi.incref)(capi.none) };
-    capi.none
-}
-
 /// Returns the interpreter that the calling thread is in, which is made at its first use, and
 /// releases what other threads left.
 ///
@@ -275,9 +260,10 @@ unsafe fn make(capi: &'static Capi) -> Result<&'static Interpreter> {
         state,
         names,
         types: Types::new(),
-        exports: AtomicPtr::new(ptr::null_mut()),
-        dictionary: AtomicPtr::new(ptr::null_mut()),
-        view: AtomicPtr::new(ptr::null_mut()),
+        exports: Class::new(),
+        views: Class::new(),
+        dictionary: Once::new(),
+        view: Once::new(),
         texts: Texts::new(),
         dtypes: Texts::new(),
         spare: Spare::new(),
@@ -310,20 +296,15 @@ unsafe fn make(capi: &'static Capi) -> Result<&'static Interpreter> {
             Err(_) => made = unsafe { Box::from_raw(new) },
         }
     };
-    // SAFETY: the thread is attached (this function's contract). An exception that is set already
-    // is the caller's.
-    unsafe {
-        if is_first {
-            // If CPython cannot store one more function, an interpreter that is started again in
-            // this process is taken for the old one.
-            (capi.at_exit)(forget_all);
-        }
-        if capi.facts.version < THREADS_NEVER_END {
-            let [mut kind, mut value, mut trace] = [ptr::null_mut(); 3];
-            (capi.error_fetch)(&raw mut kind, &raw mut value, &raw mut trace);
-            at_exit::register(capi, &AT_EXIT);
-            (capi.error_restore)(kind, value, trace);
-        }
+    if is_first {
+        // If CPython cannot store one more function, an interpreter that is started again in this
+        // process is taken for the old one.
+        // SAFETY: the thread is attached (this function's contract).
+        unsafe { (capi.at_exit)(forget_all) };
+    }
+    if capi.facts.version < THREADS_NEVER_END {
+        // SAFETY: the thread is attached to it (this function's contract).
+        at_exit::register(unsafe { Py::attached_to(interpreter) });
     }
     Ok(interpreter)
 }

@@ -10,6 +10,7 @@ mod at_exit;
 mod cache;
 mod capi;
 mod capsules;
+mod class;
 mod convert;
 mod error;
 mod export;
@@ -21,6 +22,8 @@ mod owner;
 mod py;
 pub mod stream;
 mod texts;
+mod types;
+mod values;
 mod view;
 
 pub use error::{raise, raise_nothing};
@@ -30,35 +33,28 @@ pub use import::{import, import_dictionary, share_own};
 pub use owner::Description;
 pub use view::function as view_function;
 
-pub use py::Py;
-use py::{Owned, raised};
+pub use py::{Obj, Owned, Py};
 
-use crate::abi::{_object, cai_exchange_api};
+use crate::abi::cai_exchange_api;
 use crate::error::{Result, fail};
+use py::Builtin;
 
 /// Publishes a table on a type.
 ///
 /// # Safety
-/// `r#type` is a live object, `table` constant for the life of the process.
-pub unsafe fn publish(py: Py, r#type: *mut _object, table: *const cai_exchange_api) -> Result<()> {
+/// `table` is constant for the life of the process.
+pub unsafe fn publish(py: Py, r#type: Obj, table: *const cai_exchange_api) -> Result<()> {
     // SAFETY: the table is constant (this function's contract).
     unsafe { offers::check_table(table) }?;
-    let capi = py.capi();
-    if !py.is(r#type, capi.type_type) {
+    if !r#type.is_a(py, Builtin::Type) {
         return fail!(
             CAI_ERR_TYPE,
             "type",
-            found = ("an object of type {}", py.type_name(r#type)),
+            found = ("an object of type {}", r#type.type_name(py)),
             expected = "a type"
         );
     }
-    // SAFETY: the GIL is held.
-    unsafe {
-        let name = capsules::EXCHANGE_CAPSULE.as_ptr();
-        let capsule = Owned::new(py, (capi.capsule_new)(table.cast_mut().cast(), name, None))?;
-        if (capi.set_attr)(r#type, py.names.exchange.as_ptr(), capsule.get()) != 0 {
-            return raised();
-        }
-    }
-    Ok(())
+    // SAFETY: a table of the kind that the name states, which is constant.
+    let capsule = unsafe { py.capsule(table.cast_mut().cast(), capsules::EXCHANGE_CAPSULE, None) }?;
+    r#type.set_attr(py, py.names.exchange, capsule.obj())
 }

@@ -10,7 +10,7 @@ use crate::dlpack::Deleter;
 use crate::dtype::fields::Fields;
 use crate::error::{Failure, Result};
 use crate::owner::description::Arena;
-use crate::owner::{self, Header};
+use crate::owner::{self, Header, Ref};
 use crate::python::interpreter::{Held, Interpreter, Waiting, release_from_anywhere};
 use crate::python::py::{Owned, Py};
 use crate::read::NOTHING;
@@ -61,6 +61,14 @@ impl Description {
     #[inline]
     pub fn has_owner(&self) -> bool {
         !self.array.owner.is_null()
+    }
+
+    /// Takes the reference out. Fails if there is none, or the owner cannot be released.
+    #[inline]
+    pub fn take_owner(&mut self) -> Result<Ref> {
+        let owner = std::mem::replace(&mut self.array.owner, ptr::null_mut());
+        // SAFETY: a description holds one reference to the owner of its array.
+        unsafe { Ref::adopt(owner) }
     }
 
     /// Gives the reference to the caller, who has copied the array.

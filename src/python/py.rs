@@ -9,7 +9,7 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use std::marker::PhantomData;
 use std::ops::Deref;
 use std::ptr::{self, NonNull};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicPtr, Ordering};
 
 use crate::abi;
 use crate::error::{Failure, Result, failure};
@@ -78,7 +78,7 @@ impl<'py> Py<'py> {
     /// not know.
     #[inline(always)]
     pub fn has_exported(self) -> bool {
-        !self.exports.load(Ordering::Relaxed).is_null()
+        self.exports.is_made()
     }
 
     #[inline(never)]
@@ -205,28 +205,44 @@ impl<'py> Py<'py> {
         }
     }
 
-    /// Makes a tuple of as many items as the iterator states.
+    /// Makes a tuple of `count` items.
     #[inline(always)]
     pub fn tuple(
         self,
-        mut items: impl ExactSizeIterator<Item = Result<Owned<'py>>>,
+        count: usize,
+        mut item: impl FnMut(usize) -> Result<Owned<'py>>,
     ) -> Result<Owned<'py>> {
-        let count = items.len();
         // SAFETY: the GIL is held; the result is new.
         let tuple = unsafe { self.take((self.capi().tuple_new)(count as isize)) }?;
         for index in 0..count {
-            let Some(item) = items.next() else { return Err(Failure::internal()) };
+            let item = item(index)?.into_raw();
             // SAFETY: a tuple that only this function refers to, and an index below its size. The
             // tuple takes over the reference to the item.
-            unsafe { (self.capi().tuple_set)(tuple.get(), index as isize, item?.into_raw()) };
+            unsafe { (self.capi().tuple_set)(tuple.get(), index as isize, item) };
         }
         Ok(tuple)
     }
 
-    /// Makes a tuple of these objects.
+    /// Makes a tuple of integers.
+    #[inline]
+    pub fn tuple_of_ints(self, values: &[i64]) -> Result<Owned<'py>> {
+        // Zipped, so that no index is checked.
+        let mut values = values.iter();
+        self.tuple(values.len(), |_| values.next().map_or_else(raised, |&value| self.int(value)))
+    }
+
+    /// Makes a tuple of two objects.
     #[inline(always)]
-    pub fn tuple_of<const N: usize>(self, items: [Owned<'py>; N]) -> Result<Owned<'py>> {
-        self.tuple(items.into_iter().map(Ok))
+    pub fn pair(self, first: Owned<'py>, second: Owned<'py>) -> Result<Owned<'py>> {
+        let capi = self.capi();
+        // SAFETY: the GIL is held; the result is new. A tuple of two that only this function refers
+        // to takes over the references to its items.
+        unsafe {
+            let pair = self.take((capi.tuple_new)(2))?;
+            (capi.tuple_set)(pair.get(), 0, first.into_raw());
+            (capi.tuple_set)(pair.get(), 1, second.into_raw());
+            Ok(pair)
+        }
     }
 
     /// Makes a capsule.
@@ -242,6 +258,17 @@ impl<'py> Py<'py> {
     ) -> Result<Owned<'py>> {
         // SAFETY: the GIL is held; the capsule refers to the name. The result is new.
         unsafe { self.take((self.capi().capsule_new)(pointer, name.as_ptr(), destructor)) }
+    }
+
+    /// Returns a string from the cache, or makes and caches it: for the few typestrs that arrays
+    /// have.
+    pub fn typestr(self, text: &[u8]) -> Result<Owned<'py>> {
+        if let Some(known) = self.texts.get(self, text) {
+            return Ok(known.share(self));
+        }
+        let made = self.string(text)?;
+        self.texts.add(self, text, made.obj());
+        Ok(made)
     }
 
     /// Imports a module.
@@ -284,6 +311,12 @@ impl<'py> Py<'py> {
             // SAFETY: the GIL is held; both objects are alive.
             unsafe { (self.capi().error_set)(class.object(self).as_ptr(), text.get()) };
         }
+    }
+
+    /// Runs code of others, which expects no exception, while one may be set that is not its own.
+    pub fn keeping_exception(self, run: impl FnOnce()) {
+        // SAFETY: the GIL is held.
+        unsafe { self.capi().keeping_exception(run) };
     }
 
     /// Takes the exception that is set away, if there is one.
@@ -454,6 +487,12 @@ impl<'a> Obj<'a> {
         self.object.as_ptr()
     }
 
+    /// Returns the address.
+    #[inline(always)]
+    pub fn pointer(self) -> NonNull<Object> {
+        self.object
+    }
+
     /// Adds a reference.
     #[inline(always)]
     pub fn share<'py>(self, py: Py<'py>) -> Owned<'py> {
@@ -519,12 +558,12 @@ impl<'a> Obj<'a> {
         let name = name.into();
         if let Some(get) = capi.optional_attr.or(capi.optional_attr_before) {
             let mut found = ptr::null_mut();
-            // SAFETY: the GIL is held; both objects are alive. The result is new, or NULL.
+            // SAFETY: the GIL is held; both objects are alive.
             let status = unsafe { get(self.as_ptr(), name.as_ptr(), &raw mut found) };
-            return match NonNull::new(found) {
-                Some(object) => Ok(Some(Owned { object, py })),
-                None if status < 0 => Err(python_exception()),
-                None => Ok(None),
+            // SAFETY: NULL or a new reference.
+            return match unsafe { Owned::from_ptr(py, found) } {
+                None if status < 0 => raised(),
+                found => Ok(found),
             };
         }
         match self.attr(py, name) {
@@ -545,20 +584,22 @@ impl<'a> Obj<'a> {
         py: Py<'py>,
         arguments: [Obj<'_>; N],
     ) -> Result<Owned<'py>> {
-        let arguments = py.tuple(arguments.into_iter().map(|argument| Ok(argument.share(py))))?;
-        self.call_with(py, &Tuple(arguments), None)
+        self.call_with(py, N, arguments.into_iter(), None)
     }
 
-    /// Calls the object with keywords.
-    pub fn call_with<'py>(
+    /// Calls the object with `count` arguments and keywords.
+    pub fn call_with<'py, 'b>(
         self,
         py: Py<'py>,
-        arguments: &Tuple<'_>,
-        keywords: Option<&Dictionary<'_>>,
+        count: usize,
+        mut arguments: impl Iterator<Item = Obj<'b>>,
+        keywords: Option<Dict<'_>>,
     ) -> Result<Owned<'py>> {
-        let keywords = keywords.map_or(ptr::null_mut(), |keywords| keywords.0.get());
+        let next = |_| arguments.next().map(|next| next.share(py)).ok_or_else(Failure::internal);
+        let arguments = py.tuple(count, next)?;
+        let keywords = keywords.map_or(ptr::null_mut(), |keywords| keywords.0.as_ptr());
         // SAFETY: the GIL is held; a tuple, and NULL or a dictionary. The result is new.
-        unsafe { py.take((py.capi().call)(self.as_ptr(), arguments.0.get(), keywords)) }
+        unsafe { py.take((py.capi().call)(self.as_ptr(), arguments.get(), keywords)) }
     }
 
     /// Calls a method without arguments.
@@ -663,7 +704,17 @@ impl<'a> Obj<'a> {
     /// Returns the characters of a string. `None` for any other object, and if they are not valid
     /// UTF-8.
     pub fn text(self, py: Py<'_>) -> Option<&'a [u8]> {
-        py.text(self.as_ptr())
+        let mut length = 0;
+        // SAFETY: the GIL is held. CPython checks that the object is a string, in which the
+        // characters live.
+        unsafe {
+            let text = (py.capi().str_utf8)(self.as_ptr(), &raw mut length);
+            if text.is_null() {
+                py.clear();
+                return None;
+            }
+            Some(std::slice::from_raw_parts(text.cast(), length as usize))
+        }
     }
 
     /// Returns the pointer in a capsule of this name. `None` for any other object.
@@ -678,10 +729,15 @@ impl<'a> Obj<'a> {
         }
     }
 
-    /// Returns true for a tuple.
+    /// Returns the object as a tuple, if it is one.
     #[inline]
-    pub fn is_tuple(self, py: Py<'_>) -> bool {
-        self.is_a(py, Builtin::Tuple)
+    pub fn tuple(self, py: Py<'_>) -> Option<Tuple<'a>> {
+        self.is_a(py, Builtin::Tuple).then_some(Tuple(self))
+    }
+
+    /// Returns the object as a dictionary, if it is one.
+    pub fn dict(self, py: Py<'_>) -> Option<Dict<'a>> {
+        self.is_a(py, Builtin::Dict).then_some(Dict(self))
     }
 }
 
@@ -719,6 +775,15 @@ impl<'py> Owned<'py> {
         }
     }
 
+    /// Takes over a reference that may be missing.
+    ///
+    /// # Safety
+    /// NULL, or a reference that the caller gives away.
+    #[inline(always)]
+    pub unsafe fn from_ptr(py: Py<'py>, object: *mut Object) -> Option<Self> {
+        NonNull::new(object).map(|object| Owned { object, py })
+    }
+
     /// Adds a reference to an object.
     #[inline]
     pub fn share(py: Py<'py>, object: NonNull<Object>) -> Self {
@@ -748,44 +813,88 @@ impl<'py> Owned<'py> {
     }
 }
 
-/// A tuple, which does not change.
-pub struct Tuple<'py>(Owned<'py>);
+/// A borrowed tuple, which does not change.
+#[derive(Clone, Copy)]
+pub struct Tuple<'a>(Obj<'a>);
 
-impl<'py> Tuple<'py> {
-    /// Returns the object if it is a tuple.
-    pub fn new(object: Owned<'py>) -> Option<Self> {
-        object.obj().is_tuple(object.py).then_some(Tuple(object))
+impl<'a> Tuple<'a> {
+    /// Borrows a tuple that may be missing.
+    ///
+    /// # Safety
+    /// NULL, or a tuple as for [`Obj::new`].
+    #[inline(always)]
+    pub unsafe fn from_ptr(tuple: *mut Object) -> Option<Self> {
+        // SAFETY: as this function's contract.
+        unsafe { Obj::from_ptr(tuple) }.map(Tuple)
     }
 
     /// Returns the number of items.
     #[inline]
-    pub fn len(&self) -> usize {
+    pub fn len(self, py: Py<'_>) -> usize {
         // SAFETY: the GIL is held; a tuple.
-        unsafe { self.0.py.capi().tuple_len(self.0.get()) }
+        unsafe { py.capi().tuple_len(self.0.as_ptr()) }
     }
 
     /// Returns an item.
     #[inline]
-    pub fn get(&self, index: usize) -> Option<Obj<'_>> {
-        if index >= self.len() {
+    pub fn get(self, py: Py<'_>, index: usize) -> Option<Obj<'a>> {
+        if index >= self.len(py) {
             return None;
         }
         // SAFETY: the GIL is held; a tuple, which keeps the item alive, and an index below its
         // size.
-        unsafe { Obj::from_ptr(self.0.py.capi().tuple_item(self.0.get(), index)) }
+        unsafe { Obj::from_ptr(py.capi().tuple_item(self.0.as_ptr(), index)) }
     }
 
     /// Returns all items.
-    pub fn items(&self) -> impl ExactSizeIterator<Item = Obj<'_>> {
-        (0..self.len()).map(|index| match self.get(index) {
-            Some(item) => item,
-            // A tuple does not change.
-            None => unreachable!(),
-        })
+    pub fn items<'py>(self, py: Py<'py>) -> impl Iterator<Item = Obj<'a>> + use<'a, 'py> {
+        (0..).map_while(move |index| self.get(py, index))
     }
 }
 
-/// A dictionary.
+/// A borrowed dictionary.
+#[derive(Clone, Copy)]
+pub struct Dict<'a>(Obj<'a>);
+
+impl<'a> Dict<'a> {
+    /// Borrows a dictionary that may be missing.
+    ///
+    /// # Safety
+    /// NULL, or a dictionary as for [`Obj::new`].
+    #[inline(always)]
+    pub unsafe fn from_ptr(dictionary: *mut Object) -> Option<Self> {
+        // SAFETY: as this function's contract.
+        unsafe { Obj::from_ptr(dictionary) }.map(Dict)
+    }
+
+    /// Returns the value of a key. Used where CPython has `PyDict_GetItemRef`.
+    pub fn get<'py>(self, py: Py<'py>, key: Name) -> Result<Option<Owned<'py>>> {
+        let Some(get) = py.capi().dict_get_ref else { return Ok(None) };
+        let mut found = ptr::null_mut();
+        // SAFETY: the GIL is held; a dictionary, a string and a place for a new reference.
+        let status = unsafe { get(self.0.as_ptr(), key.as_ptr(), &raw mut found) };
+        // SAFETY: NULL or a new reference.
+        let found = unsafe { Owned::from_ptr(py, found) };
+        if status < 0 { raised() } else { Ok(found) }
+    }
+
+    /// Returns the next entry. `position` begins at 0, and is only used here. References are added:
+    /// code that looks at an entry may change the dictionary.
+    pub fn next<'py>(self, py: Py<'py>, position: &mut isize) -> Option<(Owned<'py>, Owned<'py>)> {
+        let (mut key, mut value) = (ptr::null_mut(), ptr::null_mut());
+        let next = py.capi().dict_next;
+        // SAFETY: the GIL is held; a dictionary. CPython accepts any position. The dictionary keeps
+        // both objects alive until the references are added.
+        unsafe {
+            if next(self.0.as_ptr(), position, &raw mut key, &raw mut value) == 0 {
+                return None;
+            }
+            Some((Obj::from_ptr(key)?.share(py), Obj::from_ptr(value)?.share(py)))
+        }
+    }
+}
+
+/// A dictionary that is being filled.
 pub struct Dictionary<'py>(Owned<'py>);
 
 impl<'py> Dictionary<'py> {
@@ -795,14 +904,9 @@ impl<'py> Dictionary<'py> {
         unsafe { py.take((py.capi().dict_new)()) }.map(Dictionary)
     }
 
-    /// Returns the object if it is a dictionary.
-    pub fn of(object: Owned<'py>) -> Option<Self> {
-        object.obj().is_a(object.py, Builtin::Dict).then_some(Dictionary(object))
-    }
-
-    /// Returns a copy.
-    pub fn copy(py: Py<'py>, original: Obj<'_>) -> Result<Self> {
-        // SAFETY: the GIL is held; CPython checks that it is a dictionary. The result is new.
+    /// A copy of a dictionary. CPython raises SystemError for any other object.
+    pub fn copy(py: Py<'py>, original: Obj) -> Result<Self> {
+        // SAFETY: the GIL is held; the object is alive. The result is new.
         unsafe { py.take((py.capi().dict_copy)(original.as_ptr())) }.map(Dictionary)
     }
 
@@ -815,25 +919,55 @@ impl<'py> Dictionary<'py> {
         done(unsafe { set(self.0.get(), key.as_ptr(), value.into().as_ptr()) })
     }
 
-    /// Returns the next entry. `position` begins at 0, and is only used here. References are added:
-    /// code that looks at an entry may change the dictionary.
-    pub fn next(&self, position: &mut isize) -> Option<(Owned<'py>, Owned<'py>)> {
-        let py = self.0.py;
-        let (mut key, mut value) = (ptr::null_mut(), ptr::null_mut());
-        // SAFETY: the GIL is held; a dictionary. CPython accepts any position.
-        let found =
-            unsafe { (py.capi().dict_next)(self.0.get(), position, &raw mut key, &raw mut value) };
-        if found == 0 {
-            return None;
-        }
-        // SAFETY: the dictionary keeps both alive until the references are added.
-        let (key, value) = unsafe { (Obj::from_ptr(key)?, Obj::from_ptr(value)?) };
-        Some((key.share(py), value.share(py)))
+    /// Borrows the dictionary.
+    pub fn dict(&self) -> Dict<'_> {
+        Dict(self.0.obj())
     }
 
     /// Returns the object.
     pub fn into_object(self) -> Owned<'py> {
         self.0
+    }
+}
+
+/// An object that is made at its first use in an interpreter, which keeps it for good.
+pub struct Once(AtomicPtr<Object>);
+
+impl Once {
+    /// No object yet.
+    pub const fn new() -> Self {
+        Once(AtomicPtr::new(ptr::null_mut()))
+    }
+
+    /// Returns the address of the object, or NULL.
+    #[inline(always)]
+    pub fn address(&self) -> *mut Object {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// Returns the object. `self` belongs to the interpreter of `py`.
+    #[inline(always)]
+    pub fn get<'py>(
+        &self,
+        py: Py<'py>,
+        make: impl FnOnce(Py<'py>) -> Result<Owned<'py>>,
+    ) -> Result<Obj<'py>> {
+        let mut object = self.0.load(Ordering::Acquire);
+        if object.is_null() {
+            object = self.set(make(py)?);
+        }
+        // SAFETY: `set` stored a reference, which is never released.
+        Ok(unsafe { py.kept(object) })
+    }
+
+    #[cold]
+    fn set(&self, made: Owned) -> *mut Object {
+        let (none, new) = (ptr::null_mut(), made.get());
+        match self.0.compare_exchange(none, new, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => made.into_raw(),
+            // Another thread of a free-threaded build was faster.
+            Err(other) => other,
+        }
     }
 }
 

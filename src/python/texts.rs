@@ -1,59 +1,53 @@
 //! A cache of objects that belong to short texts, such as typestrs.
 
-use std::cell::UnsafeCell;
-use std::ptr::{self, NonNull};
+use std::cell::Cell;
+use std::ptr;
 
-use crate::python::capi::{Capi, Object};
+use crate::python::capi::Object;
+use crate::python::py::{Obj, Py};
 
 const PLACES: usize = 64;
 
 /// Objects by texts of up to eight bytes. Not used in free-threaded builds, where nothing protects
 /// it.
-pub struct Texts(UnsafeCell<[(u64, *mut Object); PLACES]>);
+pub struct Texts([Cell<(u64, *mut Object)>; PLACES]);
 
 impl Texts {
     /// An empty cache.
     pub fn new() -> Self {
-        Texts(UnsafeCell::new([(0, ptr::null_mut()); PLACES]))
+        Texts([const { Cell::new((0, ptr::null_mut())) }; PLACES])
     }
 
     /// Returns a text as a number, and the place of its object.
     #[inline]
-    fn place(capi: &Capi, text: &[u8]) -> Option<(u64, usize)> {
-        if text.len() > 8 || capi.facts.free_threaded {
+    fn place(&self, py: Py, text: &[u8]) -> Option<(u64, &Cell<(u64, *mut Object)>)> {
+        if text.len() > 8 || py.capi().facts.free_threaded {
             return None;
         }
         let mut key = [0; 8];
         key[..text.len()].copy_from_slice(text);
         let key = u64::from_le_bytes(key);
-        Some((key, (key ^ key >> 8 ^ key >> 13) as usize % PLACES))
+        Some((key, &self.0[(key ^ key >> 8 ^ key >> 13) as usize % PLACES]))
     }
 
-    /// Returns the object of a text, borrowed, if it was added before.
-    ///
-    /// # Safety
-    /// The GIL is held.
+    /// Returns the object of a text, if it was added before.
     #[inline]
-    pub unsafe fn get(&self, capi: &Capi, text: &[u8]) -> Option<NonNull<Object>> {
-        let (key, place) = Self::place(capi, text)?;
-        // SAFETY: the GIL is held (this function's contract), and nothing here releases it.
-        let (known, object) = unsafe { (*self.0.get())[place] };
-        NonNull::new(object).filter(|_| known == key)
+    pub fn get<'py>(&self, py: Py<'py>, text: &[u8]) -> Option<Obj<'py>> {
+        let (key, place) = self.place(py, text)?;
+        let (known, object) = place.get();
+        if known != key {
+            return None;
+        }
+        // SAFETY: `add` stored NULL or a reference that is never released.
+        unsafe { Obj::from_ptr(object) }
     }
 
     /// Adds the object of a text, for good, unless the place is taken.
-    ///
-    /// # Safety
-    /// The GIL is held; the object is alive.
-    pub unsafe fn add(&self, capi: &Capi, text: &[u8], object: *mut Object) {
-        let Some((key, place)) = Self::place(capi, text) else { return };
-        // SAFETY: the GIL is held (this function's contract), and nothing here releases it. The
-        // table takes one reference.
-        unsafe {
-            if (*self.0.get())[place].1.is_null() {
-                (capi.incref)(object);
-                (*self.0.get())[place] = (key, object);
-            }
+    pub fn add(&self, py: Py, text: &[u8], object: Obj) {
+        if let Some((key, place)) =
+            self.place(py, text).filter(|(_, place)| place.get().1.is_null())
+        {
+            place.set((key, object.share(py).into_raw()));
         }
     }
 }

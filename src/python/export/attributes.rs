@@ -1,66 +1,52 @@
 //! Attributes of an exported array for people: `shape`, `strides`, `dtype`, `device`; and
 //! `__array__`, which NumPy calls.
 
-use std::ffi::{CStr, c_void};
-use std::ptr;
+use std::ffi::CStr;
+use std::iter;
 
 use crate::abi::{self, cai_array};
 use crate::device::Name;
 use crate::error::{Result, Text, fail};
-use crate::python::capi::Object;
-use crate::python::convert::{none, tuple};
-use crate::python::export::cai_dict::{fields, row, typestr};
-use crate::python::export::object::{array_of, attribute, run_for_python};
-use crate::python::py::{Owned, Py};
-use crate::read::{self, Descr};
-use crate::{dlpack, dtype, validate};
+use crate::python::class::Instance;
+use crate::python::export::cai_dict::{fields, typestr};
+use crate::python::export::object::{Exported, Reading};
+use crate::python::py::{Dict, Exception, Obj, Owned, Py, Tuple};
+use crate::read;
+use crate::{dlpack, dtype};
 
-pub unsafe extern "C-unwind" fn get_shape(object: *mut Object, _: *mut c_void) -> *mut Object {
-    attribute(|py| {
-        let (array, _) = array_of(py, object)?;
-        // SAFETY: the array was validated when the object was made.
-        let (shape, _) = unsafe { read::shape_and_strides(&array) }?;
-        row(py, shape).map(Owned::into_raw)
-    })
+pub fn shape<'py>(py: Py<'py>, this: Instance<'_, Exported>) -> Result<Owned<'py>> {
+    py.tuple_of_ints(this.array()?.shape_and_strides()?.0)
 }
 
 /// The strides in bytes, whether or not the array states them. None for packed bits.
-pub unsafe extern "C-unwind" fn get_strides(object: *mut Object, _: *mut c_void) -> *mut Object {
-    attribute(|py| {
-        let (array, _) = array_of(py, object)?;
-        // SAFETY: the array was validated when the object was made.
-        let layout = unsafe { validate::describe(&array) }?.layout;
-        if layout.is_packed_bits() {
-            return Ok(none(py).into_raw());
-        }
-        let mut steps = [0; abi::CAI_MAX_NDIM as usize];
-        let steps = &mut steps[..layout.shape.len()];
-        layout.write_strides(steps)?;
-        row(py, steps).map(Owned::into_raw)
-    })
+pub fn strides<'py>(py: Py<'py>, this: Instance<'_, Exported>) -> Result<Owned<'py>> {
+    let array = this.array()?;
+    let layout = array.valid().layout();
+    if layout.is_packed_bits() {
+        return Ok(py.none().share(py));
+    }
+    let mut steps = [0; abi::CAI_MAX_NDIM as usize];
+    let steps = &mut steps[..layout.shape.len()];
+    layout.write_strides(steps)?;
+    py.tuple_of_ints(steps)
 }
 
 /// The type as NumPy's, where NumPy is installed and has it; otherwise the typestr, or the fields.
-pub unsafe extern "C-unwind" fn get_dtype(object: *mut Object, _: *mut c_void) -> *mut Object {
-    attribute(|py| {
-        let (array, _) = array_of(py, object)?;
-        dtype_of(py, &array).map(Owned::into_raw)
-    })
+pub fn dtype<'py>(py: Py<'py>, this: Instance<'_, Exported>) -> Result<Owned<'py>> {
+    dtype_of(py, &this.array()?)
 }
 
-/// Returns the type of an array that was validated. NumPy's types of plain typestrs are remembered.
-pub fn dtype_of<'py>(py: Py<'py>, array: &cai_array) -> Result<Owned<'py>> {
+/// Returns the type of an array. NumPy's types of plain typestrs are remembered.
+pub fn dtype_of<'py>(py: Py<'py>, array: &Reading) -> Result<Owned<'py>> {
     let plain = (array.descr.is_null() && array.dtype_code == 0)
         .then(|| read::typestr(&array.typestr).unwrap_or_default());
-    // SAFETY: the GIL is held.
-    if let Some(known) = plain.and_then(|text| unsafe { py.dtypes.get(py.capi(), text) }) {
-        return Ok(Owned::share(py, known));
+    if let Some(known) = plain.and_then(|text| py.dtypes.get(py, text)) {
+        return Ok(known.share(py));
     }
-    let text = if array.descr.is_null() {
-        typestr(py, array)?
-    } else {
-        // SAFETY: the array was validated (this function's contract).
-        fields(py, unsafe { Descr::new(array.descr) }?)?
+    let descr = array.valid().fields();
+    let text = match descr {
+        Some(descr) => fields(py, descr)?,
+        None => typestr(py, array)?,
     };
     // Types that NumPy does not have are those of ml_dtypes, which adds them to NumPy.
     let named = match dtype::code_name(array.dtype_code) {
@@ -68,54 +54,39 @@ pub fn dtype_of<'py>(py: Py<'py>, array: &cai_array) -> Result<Owned<'py>> {
         None => None,
     };
     // NumPy's reader of a `descr` leaves out padding, of which `numpy.dtype` would make fields.
-    let found = match array.descr.is_null() {
-        true => None,
-        false => without_failure(py, numpy_dtype_of_descr(py, &text))?,
+    let found = match descr {
+        Some(_) => {
+            without_failure(py, call(py, c"numpy.lib.format", b"descr_to_dtype", text.obj()))?
+        }
+        None => None,
     };
     let found = match found {
         Some(found) => Some(found),
-        None => without_failure(py, numpy_dtype(py, named.as_ref().unwrap_or(&text)))?,
+        None => {
+            let of = named.as_ref().unwrap_or(&text).obj();
+            without_failure(py, call(py, c"numpy", b"dtype", of))?
+        }
     };
     if let (Some(plain), Some(found)) = (plain, &found) {
-        // SAFETY: the GIL is held.
-        unsafe { py.dtypes.add(py.capi(), plain, found.get()) };
+        py.dtypes.add(py, plain, found.obj());
     }
     Ok(found.unwrap_or(text))
 }
 
 /// Returns an attribute of a module, which is imported.
 fn attribute_of<'py>(py: Py<'py>, module: &CStr, name: &[u8]) -> Result<Owned<'py>> {
-    let capi = py.capi();
-    // SAFETY: the GIL is held; the name of the module is terminated.
-    let module = Owned::new(py, unsafe { (capi.import)(module.as_ptr()) })?;
-    let name = py.string(name)?;
-    // SAFETY: the GIL is held; both objects are alive.
-    Owned::new(py, unsafe { (capi.get_attr)(module.get(), name.get()) })
+    py.import(module)?.obj().attr(py, &py.string(name)?)
 }
 
-/// Returns NumPy's type for a typestr, a list of fields or a type.
-fn numpy_dtype<'py>(py: Py<'py>, of: &Owned) -> Result<Owned<'py>> {
-    call_with(py, &attribute_of(py, c"numpy", b"dtype")?, of)
-}
-
-/// Returns NumPy's type for a list of fields, in which nameless bytes are padding.
-fn numpy_dtype_of_descr<'py>(py: Py<'py>, of: &Owned) -> Result<Owned<'py>> {
-    call_with(py, &attribute_of(py, c"numpy.lib.format", b"descr_to_dtype")?, of)
-}
-
-/// Calls a function of one argument.
-fn call_with<'py>(py: Py<'py>, function: &Owned, argument: &Owned) -> Result<Owned<'py>> {
-    let arguments = tuple(py, [Owned::share(py, argument.object)])?;
-    // SAFETY: the GIL is held; a tuple of arguments.
-    Owned::new(py, unsafe { (py.capi().call)(function.get(), arguments.get(), ptr::null_mut()) })
+/// Calls a function of a module, which is imported, with one argument.
+fn call<'py>(py: Py<'py>, module: &CStr, name: &[u8], argument: Obj) -> Result<Owned<'py>> {
+    attribute_of(py, module, name)?.obj().call(py, [argument])
 }
 
 /// Returns `None` instead of a failure: the package is not installed, or does not have the type.
 /// Missing memory is a failure all the same.
 fn without_failure<'py>(py: Py<'py>, made: Result<Owned<'py>>) -> Result<Option<Owned<'py>>> {
-    // SAFETY: the GIL is held; a variable that CPython keeps an exception in.
-    let memory_error = || unsafe { (py.capi().error_matches)(*py.capi().memory_error) } != 0;
-    if made.is_err() && !memory_error() {
+    if made.is_err() && !py.raised(Exception::Memory) {
         py.clear();
         return Ok(None);
     }
@@ -123,14 +94,11 @@ fn without_failure<'py>(py: Py<'py>, made: Result<Owned<'py>>) -> Result<Option<
 }
 
 /// The device by name and number: `cuda:0`. None if it is not known.
-pub unsafe extern "C-unwind" fn get_device(object: *mut Object, _: *mut c_void) -> *mut Object {
-    attribute(|py| {
-        let (array, _) = array_of(py, object)?;
-        match device_text(&array) {
-            Some(text) => py.string(text.as_str().as_bytes()).map(Owned::into_raw),
-            None => Ok(none(py).into_raw()),
-        }
-    })
+pub fn device<'py>(py: Py<'py>, this: Instance<'_, Exported>) -> Result<Owned<'py>> {
+    match device_text(&*this.array()?) {
+        Some(text) => py.string(text.as_str().as_bytes()),
+        None => Ok(py.none().share(py)),
+    }
 }
 
 fn device_text(array: &cai_array) -> Option<Text<32>> {
@@ -149,43 +117,31 @@ fn device_text(array: &cai_array) -> Option<Text<32>> {
 /// `__array__`: fails for memory that is not the host's, so that NumPy does not make an array of
 /// one Python object. NumPy reads arrays in host memory through `__array_interface__` before it
 /// calls this.
-pub unsafe extern "C-unwind" fn array_method(
-    object: *mut Object,
-    arguments: *mut Object,
-    keywords: *mut Object,
-) -> *mut Object {
-    run_for_python(|py| {
-        let capi = py.capi();
-        let (array, _) = array_of(py, object)?;
-        if array.device.r#type != abi::CAI_DEVICE_CPU {
-            let device = device_text(&array).unwrap_or(Text::new(format_args!("unknown")));
-            return fail!(
-                CAI_ERR_TYPE,
-                "__array__",
-                found = "an array on device {device}",
-                expected = "host memory: copy it with numpy.from_dlpack(x, device=\"cpu\")"
-            );
-        }
-        if py.attribute(object, py.names.array_interface)?.is_none() {
-            return fail!(
-                CAI_ERR_TYPE,
-                "__array__",
-                found = "an array that __array_interface__ cannot express",
-                expected = "a type that NumPy has"
-            );
-        }
-        // SAFETY: the GIL is held. CPython passes a tuple, and NULL or a dictionary. `tuple_set`
-        // takes over the reference that is added to an item.
-        unsafe {
-            let count = (capi.tuple_size)(arguments);
-            let all = Owned::new(py, (capi.tuple_new)(count + 1))?;
-            for index in 0..=count {
-                let item = if index == 0 { object } else { (capi.tuple_get)(arguments, index - 1) };
-                (capi.incref)(item);
-                (capi.tuple_set)(all.get(), index, item);
-            }
-            let asarray = attribute_of(py, c"numpy", b"asarray")?;
-            Owned::new(py, (capi.call)(asarray.get(), all.get(), keywords)).map(Owned::into_raw)
-        }
-    })
+pub fn array<'py>(
+    py: Py<'py>,
+    this: Instance<'_, Exported>,
+    arguments: Tuple<'_>,
+    keywords: Option<Dict<'_>>,
+) -> Result<Owned<'py>> {
+    let array = this.array()?;
+    if array.device.r#type != abi::CAI_DEVICE_CPU {
+        let device = device_text(&array).unwrap_or(Text::new(format_args!("unknown")));
+        return fail!(
+            CAI_ERR_TYPE,
+            "__array__",
+            found = "an array on device {device}",
+            expected = "host memory: copy it with numpy.from_dlpack(x, device=\"cpu\")"
+        );
+    }
+    if this.object().optional_attr(py, py.names.array_interface)?.is_none() {
+        return fail!(
+            CAI_ERR_TYPE,
+            "__array__",
+            found = "an array that __array_interface__ cannot express",
+            expected = "a type that NumPy has"
+        );
+    }
+    let asarray = attribute_of(py, c"numpy", b"asarray")?;
+    let all = iter::once(this.object()).chain(arguments.items(py));
+    asarray.obj().call_with(py, 1 + arguments.len(py), all, keywords)
 }

@@ -6,19 +6,15 @@
 //! arrays there are better protocols, and a `_ptr` does not state which of the two it is.
 //! `int_ptr`, as pyopencl's objects have it, states that it is a `cl_mem`.
 
-use std::ffi::c_void;
-use std::ptr;
-
-use crate::abi::{self, cai_array};
+use crate::abi;
 use crate::device;
 use crate::error::{Result, fail};
-use crate::python::capi::{METH_NOARGS, MethodDef, Object};
-use crate::python::convert::{none, unsigned};
-use crate::python::export::object::{array_of, attribute, body, run_for_python};
+use crate::python::class::{Instance, Method};
+use crate::python::export::object::{Exported, Reading};
 use crate::python::py::{Owned, Py};
 
 /// Fails for an array that the interface cannot express.
-fn check(array: &cai_array, flags: u32, name: &'static str) -> Result<()> {
+fn check(array: &Reading, flags: u32, name: &'static str) -> Result<()> {
     if array.device.r#type != abi::CAI_DEVICE_OPENCL {
         return fail!(
             CAI_ERR_CONVERT_DEVICE,
@@ -54,68 +50,46 @@ fn check(array: &cai_array, flags: u32, name: &'static str) -> Result<()> {
     Ok(())
 }
 
-pub unsafe extern "C-unwind" fn get_buffer(object: *mut Object, _: *mut c_void) -> *mut Object {
-    attribute(|py| {
-        let (array, flags) = array_of(py, object)?;
-        check(&array, flags, "buffer")?;
-        // SAFETY: the GIL is held; the object is alive.
-        unsafe { (py.capi().incref)(object) };
-        Ok(object)
-    })
+/// Returns the array of an object if it has the interface.
+fn array_of<'a>(this: Instance<'a, Exported>, name: &'static str) -> Result<Reading<'a>> {
+    let array = this.contents().array()?;
+    check(&array, this.flags(), name)?;
+    Ok(array)
 }
 
-pub unsafe extern "C-unwind" fn get_ptr(object: *mut Object, _: *mut c_void) -> *mut Object {
-    attribute(|py| {
-        let (array, flags) = array_of(py, object)?;
-        check(&array, flags, "_ptr")?;
-        unsigned(py, array.data as u64).map(Owned::into_raw)
-    })
+pub fn buffer<'py>(py: Py<'py>, this: Instance<'_, Exported>) -> Result<Owned<'py>> {
+    array_of(this, "buffer")?;
+    Ok(this.object().share(py))
 }
 
-pub unsafe extern "C-unwind" fn get_int_ptr(object: *mut Object, _: *mut c_void) -> *mut Object {
-    attribute(|py| {
-        let (array, flags) = array_of(py, object)?;
-        check(&array, flags, "int_ptr")?;
-        unsigned(py, array.data as u64).map(Owned::into_raw)
-    })
+pub fn ptr<'py>(py: Py<'py>, this: Instance<'_, Exported>) -> Result<Owned<'py>> {
+    py.unsigned(array_of(this, "_ptr")?.data.addr() as u64)
 }
 
-pub unsafe extern "C-unwind" fn get_offset(object: *mut Object, _: *mut c_void) -> *mut Object {
-    attribute(|py| {
-        let (array, flags) = array_of(py, object)?;
-        check(&array, flags, "offset")?;
-        unsigned(py, array.byte_offset).map(Owned::into_raw)
-    })
+pub fn int_ptr<'py>(py: Py<'py>, this: Instance<'_, Exported>) -> Result<Owned<'py>> {
+    py.unsigned(array_of(this, "int_ptr")?.data.addr() as u64)
+}
+
+pub fn offset<'py>(py: Py<'py>, this: Instance<'_, Exported>) -> Result<Owned<'py>> {
+    py.unsigned(array_of(this, "offset")?.byte_offset)
 }
 
 /// The method, of arrays that have the interface. Others are read through protocols whose consumers
 /// rely on the object to keep the memory alive. After a release it stays, and does nothing.
-pub unsafe extern "C-unwind" fn get_release(object: *mut Object, _: *mut c_void) -> *mut Object {
-    attribute(|py| {
-        if let Ok((array, flags)) = array_of(py, object) {
-            check(&array, flags, "release")?;
-        }
-        method(py, object).map(Owned::into_raw)
-    })
+pub fn release<'py>(py: Py<'py>, this: Instance<'_, Exported>) -> Result<Owned<'py>> {
+    if let Ok(array) = this.array() {
+        check(&array, this.flags(), "release")?;
+    }
+    RELEASE.bind(py, this)
 }
 
-static RELEASE: MethodDef = MethodDef {
-    name: c"release".as_ptr(),
-    function: release as *const c_void,
-    flags: METH_NOARGS,
-    doc: c"release($self, /)\n--\n\nGives up the buffer: the object has no array afterwards."
-        .as_ptr(),
-};
+static RELEASE: Method<Exported> = Method::new(
+    c"release",
+    call_release,
+    c"release($self, /)\n--\n\nGives up the buffer: the object has no array afterwards.",
+);
 
-fn method<'py>(py: Py<'py>, object: *mut Object) -> Result<Owned<'py>> {
-    // SAFETY: the GIL is held; the definition is constant, and the function keeps the object.
-    Owned::new(py, unsafe { (py.capi().function_new)(&RELEASE, object, ptr::null_mut()) })
-}
-
-unsafe extern "C-unwind" fn release(object: *mut Object, _: *mut Object) -> *mut Object {
-    run_for_python(|py| {
-        // SAFETY: `method` bound an object of this type, which the function keeps alive.
-        unsafe { (*body(py.capi(), object)).release() };
-        Ok(none(py).into_raw())
-    })
+fn call_release<'py>(py: Py<'py>, this: Instance<'_, Exported>) -> Result<Owned<'py>> {
+    this.release();
+    Ok(py.none().share(py))
 }

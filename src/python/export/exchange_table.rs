@@ -1,19 +1,46 @@
-//! Functions of the exchange tables of the type: this library's and DLPack's.
+//! The exchange tables of the class: this library's and DLPack's.
 
 use std::ffi::{c_int, c_void};
 use std::ptr;
 
-use crate::abi::{self, DLManagedTensorVersioned, cai_array, cai_error, cai_status};
-use crate::dlpack::exchange_table::SetError;
-use crate::error::{Result, fail};
-use crate::python::capi::Object;
-use crate::python::export::dlpack::{DlpackRequest, cannot};
-use crate::python::export::object::{
-    Body, Reading, array_of, body, export, is_ours, not_ours, run_for_python, wrap,
+use crate::abi::{
+    self, DLManagedTensorVersioned, cai_array, cai_error, cai_exchange_api, cai_status,
 };
+use crate::dlpack::exchange_table::{ExchangeTable, MAJOR, MINOR, SetError};
+use crate::dlpack::{self, ManagedTensor};
+use crate::error::{Result, fail};
+use crate::owner::{self, Ref};
+use crate::python::capi;
+use crate::python::class::{Instance, raise};
+use crate::python::export::dlpack::{cannot, tensor};
+use crate::python::export::export;
+use crate::python::export::object::{Exported, wrap};
 use crate::python::py::Py;
 use crate::sync::outgoing;
-use crate::{device, dlpack, owner, read, unwind};
+use crate::{read, unwind};
+
+/// This library's table for its own objects.
+pub static EXCHANGE: cai_exchange_api = cai_exchange_api {
+    struct_size: size_of::<cai_exchange_api>() as u32,
+    data_abi: abi::CAI_DATA_ABI,
+    from_object: Some(from_object),
+    to_object: Some(to_object),
+};
+
+/// DLPack's table returns the producer's current stream without naming an array. So each array is
+/// ordered before the legacy default stream when it is taken, and that stream is returned.
+pub static DLPACK_EXCHANGE: ExchangeTable = ExchangeTable {
+    major: MAJOR,
+    minor: MINOR,
+    previous: ptr::null(),
+    allocator: Some(dlpack_allocate),
+    from_object: Some(dlpack_from_object),
+    to_object: Some(dlpack_to_object),
+    // A borrowed tensor would need strides in elements in the producer's memory; this library's are
+    // in bytes.
+    view: None,
+    current_stream: Some(dlpack_current_stream),
+};
 
 /// Runs the body of a function in a table: failures become exceptions and a status.
 fn status(error: *mut cai_error, body: impl for<'py> FnOnce(Py<'py>) -> Result<()>) -> cai_status {
@@ -25,40 +52,51 @@ fn status(error: *mut cai_error, body: impl for<'py> FnOnce(Py<'py>) -> Result<(
     failure.status()
 }
 
-pub unsafe extern "C-unwind" fn table_from_object(
+unsafe extern "C-unwind" fn from_object(
     object: *mut c_void,
     out: *mut cai_array,
     error: *mut cai_error,
 ) -> cai_status {
     // The usual caller is this library itself, with a structure of the same size.
-    let Some(capi) = crate::python::capi::found() else { return abi::CAI_ERR_NO_PYTHON };
+    let Some(capi) = capi::found() else { return abi::CAI_ERR_NO_PYTHON };
     if object.is_null() || out.is_null() {
         return status(error, |_| {
             fail!(CAI_ERR_NULL_ARGUMENT, "object", found = "NULL", expected = "a pointer")
         });
     }
-    if !is_ours(capi, object.cast()) {
-        return status(error, |py| not_ours(py, object.cast()));
-    }
-    // SAFETY: an object of this library's type has a body, and `out` is an initialized array of the
-    // caller's by the contract of the table.
-    match unsafe { share(body(capi, object.cast()), out) } {
+    // SAFETY: the GIL is held, the object is alive, and `out` is an initialized array, by the
+    // contract of the table.
+    let shared = unsafe {
+        match Instance::<Exported>::of(capi, object.cast()) {
+            Some(this) => share(this.contents(), out),
+            None => return status(error, |py| not_ours(py, object.cast())),
+        }
+    };
+    match shared {
         Ok(()) => abi::CAI_OK,
         Err(failure) => status(error, |_| Err(failure)),
     }
 }
 
-/// Writes the array of an object, with a reference of its own, into `out` of any age.
+fn not_ours<T>(py: Py, object: *mut c_void) -> Result<T> {
+    fail!(
+        CAI_ERR_TYPE,
+        "object",
+        found = ("an object of type {}", py.type_name(object.cast())),
+        expected = "a libcai.Array"
+    )
+}
+
+/// Writes the array of an object, with a reference of its own, into `out` of any version.
 ///
 /// # Safety
-/// `body` is that of a live object, and `out` points to a structure of the size that it states.
+/// `out` points to a structure of the size that it states.
 #[inline(always)]
-unsafe fn share(body: *const Body, out: *mut cai_array) -> Result<()> {
+unsafe fn share(exported: &Exported, out: *mut cai_array) -> Result<()> {
     // SAFETY: a structure begins with its size.
     let size = unsafe { read::array_size(out) }
         .map_err(|failure| failure.within(format_args!("out->")))?;
-    // SAFETY: the object is alive (this function's contract).
-    let Some(reading) = (unsafe { Reading::of(body) }) else {
+    let Some(reading) = exported.read() else {
         return fail!(
             CAI_ERR_VALUE,
             "object",
@@ -78,34 +116,6 @@ unsafe fn share(body: *const Body, out: *mut cai_array) -> Result<()> {
     Ok(())
 }
 
-/// Does the same if any import takes the array as it is: in device memory, without a mask. Returns
-/// false where there is more to do, and has done nothing then.
-///
-/// # Safety
-/// `object` is alive and of this copy's type. `out` points to a structure of the size that it
-/// states.
-#[inline(always)]
-pub unsafe fn share_as_is(py: Py, object: *mut Object, out: *mut cai_array) -> bool {
-    // SAFETY: a structure begins with its size; the object is alive (this function's contract).
-    let (size, array) =
-        unsafe { ((&raw const (*out).struct_size).read(), &(*body(py.capi(), object)).array) };
-    let as_is = size as usize == size_of::<cai_array>()
-        && !array.owner.is_null()
-        && array.mask.is_null()
-        && array.device.r#type != abi::CAI_DEVICE_CPU
-        && !device::is_opaque(array.device.r#type)
-        && outgoing::is_final(array);
-    // SAFETY: the object holds a reference to this owner, which it never gives up for memory that
-    // is not opaque; `out` is writable, and as long as an array (checked above).
-    unsafe {
-        if !as_is || owner::retain(array.owner).is_err() {
-            return false;
-        }
-        out.write(*array);
-    }
-    true
-}
-
 /// The same for an array that consumers may have to see with another stream.
 ///
 /// # Safety
@@ -123,30 +133,46 @@ unsafe fn share_replaced(array: &cai_array, out: *mut cai_array, size: usize) ->
     Ok(())
 }
 
-/// `to_object` of this library's table. `export_type` returns the type of the new object.
+/// Does the same if any import takes the array as it is: in device memory, without a mask. Returns false where there is more to do, and has done nothing then.
 ///
 /// # Safety
-/// As for `cai_exchange_api.to_object`.
-pub unsafe fn to_object(
+/// `out` points to a structure of the size that it states.
+#[inline(always)]
+pub unsafe fn share_as_is(exported: &Exported, out: *mut cai_array) -> bool {
+    let Some(array) = exported.lasting_array() else { return false };
+    // SAFETY: a structure begins with its size.
+    let size = unsafe { (&raw const (*out).struct_size).read() };
+    let as_is = size as usize == size_of::<cai_array>()
+        && array.mask.is_null()
+        && array.device.r#type != abi::CAI_DEVICE_CPU
+        && outgoing::is_final(array);
+    // SAFETY: the object keeps its reference to the owner; `out` is writable (this function's
+    // contract), and as long as an array (checked above).
+    unsafe {
+        if !as_is || owner::retain(array.owner).is_err() {
+            return false;
+        }
+        out.write(*array);
+    }
+    true
+}
+
+unsafe extern "C-unwind" fn to_object(
     array: *const cai_array,
     out: *mut *mut c_void,
     error: *mut cai_error,
-    export_type: fn(Py) -> Result<*mut Object>,
 ) -> cai_status {
     status(error, |py| {
         if array.is_null() || out.is_null() {
             return fail!(CAI_ERR_NULL_ARGUMENT, "array", found = "NULL", expected = "a pointer");
         }
         // SAFETY: not NULL, and readable or writable by the contract of the table.
-        unsafe {
-            let array = read::array(array)?;
-            out.write(export(py, export_type(py), &array, 0)?.cast());
-        }
+        unsafe { out.write(export(py, &read::array(array)?, 0)?.into_raw().cast()) };
         Ok(())
     })
 }
 
-pub unsafe extern "C-unwind" fn dlpack_allocate(
+unsafe extern "C-unwind" fn dlpack_allocate(
     _: *mut c_void,
     _: *mut *mut c_void,
     context: *mut c_void,
@@ -167,67 +193,48 @@ pub unsafe extern "C-unwind" fn dlpack_allocate(
 
 /// Runs the body of a function in DLPack's table: returns 0, or -1 with an exception.
 fn code(body: impl for<'py> FnOnce(Py<'py>) -> Result<()>) -> c_int {
-    let mut result = -1;
-    run_for_python(|py| {
-        body(py)?;
-        result = 0;
-        Ok(ptr::null_mut())
-    });
-    result
+    match unwind::guarded(|| Py::with(body)) {
+        Ok(()) => 0,
+        Err(failure) => raise(&failure, -1),
+    }
 }
 
-pub unsafe extern "C-unwind" fn dlpack_from_object(
+unsafe extern "C-unwind" fn dlpack_from_object(
     object: *mut c_void,
     out: *mut *mut DLManagedTensorVersioned,
 ) -> c_int {
     code(|py| {
-        if !is_ours(py.capi(), object.cast()) {
-            return not_ours(py, object.cast());
-        }
-        let (reading, flags) = array_of(py, object.cast())?;
-        let mut array = *reading;
-        if flags & abi::CAI_EXPORT_HIDE_READONLY != 0 {
-            array.flags &= !abi::CAI_ARRAY_READONLY;
-        }
+        // SAFETY: the GIL is held, and the object is alive by the contract of the table.
+        let this = unsafe { Instance::<Exported>::of(py.capi(), object.cast()) };
+        let Some(this) = this else { return not_ours(py, object) };
+        let array = this.array()?;
         let device = dlpack::device_of(&array).map_err(|failure| cannot(py, failure))?;
-        // SAFETY: the array was validated when the object was made.
-        let tensor =
-            unsafe { dlpack::to_versioned(&array, 0) }.map_err(|failure| cannot(py, failure))?;
-        DlpackRequest { stream: None, max_version: None, device: None, copy: None }
-            .order(py, &array, device.0)?;
+        let tensor = tensor(py, &array, this.flags(), device.0, true, None)?;
         // SAFETY: `out` is writable by the contract of the table.
         unsafe { out.write(tensor.into_raw().cast()) };
         Ok(())
     })
 }
 
-/// `to_object` of DLPack's table. `export_type` returns the type of the new object.
-///
-/// # Safety
-/// As for `managed_tensor_to_py_object_no_sync` of DLPack.
-pub unsafe fn dlpack_to_object(
+unsafe extern "C-unwind" fn dlpack_to_object(
     tensor: *mut DLManagedTensorVersioned,
     out: *mut *mut c_void,
-    export_type: fn(Py) -> Result<*mut Object>,
 ) -> c_int {
     code(|py| {
-        // SAFETY: the caller gives the tensor away, also on failure, by the contract of the table.
+        // SAFETY: the caller gives the tensor away, also on failure, by the contract of the table,
+        // which requires that `out` is writable. The array was validated.
         unsafe {
-            let tensor = dlpack::ManagedTensor::versioned(tensor);
+            let tensor = ManagedTensor::versioned(tensor);
             let cpu = tensor.view()?.device().0 == abi::CAI_DEVICE_CPU;
             let stream = if cpu { abi::CAI_STREAM_NONE } else { abi::CAI_STREAM_UNKNOWN };
-            let array = tensor.into_array(stream).map_err(|(failure, _)| failure)?.into_raw();
-            out.write(wrap(py, export_type(py), &array, 0)?.cast());
+            let array = tensor.into_array(stream).map_err(|(failure, _)| failure)?;
+            out.write(wrap(py, &array, Ref::retain(array.owner)?, 0)?.into_raw().cast());
         }
         Ok(())
     })
 }
 
-pub unsafe extern "C-unwind" fn dlpack_current_stream(
-    _: i32,
-    _: i32,
-    out: *mut *mut c_void,
-) -> c_int {
+unsafe extern "C-unwind" fn dlpack_current_stream(_: i32, _: i32, out: *mut *mut c_void) -> c_int {
     if out.is_null() {
         return -1;
     }

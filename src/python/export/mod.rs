@@ -5,19 +5,19 @@ pub mod array_interface;
 pub mod attributes;
 pub mod buffer;
 pub mod cai_dict;
+pub mod class;
 pub mod dlpack;
 pub mod exchange_table;
 pub mod object;
 pub mod sycl;
-pub mod type_object;
 
 use crate::abi::{self, cai_array, cai_export_options};
 use crate::error::{Result, fail};
 use crate::flags::{self, Named};
-use crate::python::capi::Object;
-use crate::python::export::type_object::export_type;
-use crate::python::py::Py;
-use crate::read;
+use crate::owner::Ref;
+use crate::python::export::object::wrap;
+use crate::python::py::{Owned, Py};
+use crate::{read, validate};
 
 /// Returns the flags of a caller's export options.
 ///
@@ -46,7 +46,11 @@ pub unsafe fn flags(options: *const cai_export_options) -> Result<u32> {
 ///
 /// # Safety
 /// `array` is readable as [`validate::array`] requires.
-pub unsafe fn export(py: Py, array: &cai_array, flags: u32) -> Result<*mut Object> {
-    // SAFETY: the array is readable (this function's contract).
-    unsafe { object::export(py, export_type(py), array, flags) }
+pub unsafe fn export<'py>(py: Py<'py>, array: &cai_array, flags: u32) -> Result<Owned<'py>> {
+    // SAFETY: the array is readable (this function's contract). It is validated and has an owner
+    // when it is wrapped.
+    unsafe {
+        validate::array(array, abi::CAI_CHECK_LAYOUT)?;
+        wrap(py, array, Ref::retain(array.owner)?, flags)
+    }
 }

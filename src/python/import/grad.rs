@@ -15,7 +15,7 @@ use crate::python::cache::Offer;
 use crate::python::capi::Object;
 use crate::python::import::options::ImportOptions;
 use crate::python::offers;
-use crate::python::py::{Name, Owned, Py, raised};
+use crate::python::py::{Name, Obj, Owned, Py, raised};
 
 /// Fails for a tensor that requires grad, unless the options allow it, and for one whose values are
 /// not those in memory. Whether objects of a type may be such tensors is remembered with the type;
@@ -45,7 +45,9 @@ pub fn check_anew(
     options: &ImportOptions,
     array: &cai_array,
 ) -> Result<()> {
-    check(py, object, options, &offers::offer(py, object.as_ptr())?, array)
+    // SAFETY: the object is alive.
+    let offer = offers::offer(py, unsafe { Obj::new(object) })?;
+    check(py, object, options, &offer, array)
 }
 
 #[inline(never)]

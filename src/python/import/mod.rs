@@ -16,7 +16,6 @@ pub mod requirements;
 pub mod sycl;
 
 use std::ptr::{self, NonNull};
-use std::sync::atomic::Ordering;
 
 use crate::abi;
 use crate::error::{Failure, Result, Text, fail, failure};
@@ -31,7 +30,7 @@ use crate::python::import::options::ImportOptions;
 use crate::python::import::requirements::{check_requirements, refuse_mask};
 use crate::python::offers;
 use crate::python::owner::Description;
-use crate::python::py::{Name, Owned, Py, raised};
+use crate::python::py::{Name, Obj, Owned, Py, raised};
 use crate::sync::identity;
 
 /// Imports an object of this copy of the library for a caller without options, if that takes no
@@ -39,39 +38,23 @@ use crate::sync::identity;
 /// nothing then. Calls nothing foreign.
 ///
 /// # Safety
-/// `object` is NULL or alive. `options` and `out` are NULL or point to structures of the size that
-/// they state.
+/// `options` and `out` are NULL or point to structures of the size that they state.
 #[inline]
 pub unsafe fn share_own(
     py: Py,
-    object: *mut Object,
+    object: Obj,
     options: *const abi::cai_import_options,
     out: *mut abi::cai_array,
 ) -> bool {
-    if object.is_null() || out.is_null() {
-        return false;
-    }
-    // The type has no NULL address: without one, no object is of it. An interpreter keeps it for
-    // good.
-    if py.type_of(object) != py.exports.load(Ordering::Relaxed) {
-        return false;
-    }
-    // SAFETY: as this function's contract; the object is of this copy's type.
-    unsafe { options::are_default(options) && share_as_is(py, object, out) }
+    let Some(own) = py.exports.instance(py, object) else { return false };
+    // SAFETY: as this function's contract; not NULL, as is checked first.
+    unsafe { !out.is_null() && options::are_default(options) && share_as_is(&own, out) }
 }
 
 /// Imports an object into `to`.
-///
-/// # Safety
-/// `object` is alive.
 #[inline(always)]
-pub unsafe fn import(
-    py: Py,
-    object: NonNull<Object>,
-    options: &ImportOptions,
-    to: &mut Description,
-) -> Result<()> {
-    find(py, object, options, 0, to)?;
+pub fn import(py: Py, object: Obj, options: &ImportOptions, to: &mut Description) -> Result<()> {
+    find(py, object.pointer(), options, 0, to)?;
     identify(to);
     if options.are_none() {
         return Ok(());
@@ -89,14 +72,11 @@ fn identify(to: &mut Description) {
 }
 
 /// Imports a dictionary that comes without its object. `owner` keeps the data alive.
-///
-/// # Safety
-/// `dictionary` and `owner` are alive.
 #[cold]
-pub unsafe fn import_dictionary(
+pub fn import_dictionary(
     py: Py,
-    dictionary: NonNull<Object>,
-    owner: NonNull<Object>,
+    dictionary: Obj,
+    owner: Obj,
     options: &ImportOptions,
     to: &mut Description,
 ) -> Result<()> {
@@ -122,7 +102,7 @@ pub unsafe fn import_dictionary(
             expected = "CAI_IMPORT_ALLOW_HOST among the flags"
         );
     }
-    let dictionary = Owned::share(py, dictionary);
+    let (dictionary, owner) = (dictionary.share(py), owner.pointer());
     let found = match dict::read_given(py, &dictionary, protocol, options, to) {
         Err(failure) if is_no_dictionary(&failure) => {
             return Err(instead_of_dictionary(py, &dictionary).unwrap_or(failure));
@@ -284,7 +264,8 @@ pub fn find(
     }
     let offer = match is_known {
         true => Offer::NOTHING,
-        false => offers::something(py, object.as_ptr(), version)?,
+        // SAFETY: the object is alive.
+        false => offers::known_or_asked(py, unsafe { Obj::new(object) }, version)?,
     };
     let mut begun = Begun::default();
     if is_known || offer.is_nothing() {
@@ -439,7 +420,8 @@ fn try_protocols<'py>(
     let default_order = options.raw.protocols[0] == 0;
     for &via in options.protocols() {
         // Each time: the other protocols run code that may change the type.
-        let offered = || offers::offer(py, object.as_ptr());
+        // SAFETY: the object is alive.
+        let offered = || offers::offer(py, unsafe { Obj::new(object) });
         let found = match via {
             _ if via == tried => false,
             abi::CAI_PROTOCOL_EXCHANGE => match offered()?.exchange {

@@ -1,98 +1,42 @@
 //! Attributes of views, as those of cuda.core's `StridedMemoryView`.
 
-use std::ffi::c_void;
-use std::sync::atomic::Ordering;
-
 use crate::abi::{self, cai_array};
-use crate::error::{Failure, Result, fail};
-use crate::python::capi::Object;
-use crate::python::convert::{integer, none, shared, unsigned};
+use crate::dlpack;
+use crate::error::{Result, fail};
+use crate::python::class::{Attribute, Instance};
 use crate::python::export::attributes::dtype_of;
-use crate::python::export::cai_dict::row;
-use crate::python::export::object::{Reading, run_for_python};
 use crate::python::py::{Owned, Py};
-use crate::python::view::object::{contents, released};
-use crate::{dlpack, layout, read, validate};
+use crate::python::view::object::{View, released};
 
-/// The attributes. One function gets them all, which is smaller than one for each.
-#[derive(Clone, Copy)]
-pub enum Attribute {
-    Address,
-    Shape,
-    Strides,
-    Dtype,
-    Device,
-    IsDeviceAccessible,
-    Readonly,
-    Size,
-    Exporter,
+pub static ATTRIBUTES: [Attribute<View>; 10] = [
+    Attribute::new(c"ptr", address, c"The address of the element at index zero."),
+    Attribute::new(c"shape", shape, c"The extents."),
+    Attribute::new(c"strides", strides, c"The strides in elements; None for C order."),
+    Attribute::new(c"dtype", dtype, c"The type as a numpy.dtype; without NumPy, the typestr."),
+    Attribute::new(c"device_id", device_id, c"The number of the device; -1 for host memory."),
+    Attribute::new(c"is_device_accessible", is_device_accessible, c"False for host memory."),
+    Attribute::new(c"readonly", readonly, c"True if the array must not be written."),
+    Attribute::new(c"size", size, c"The number of elements."),
+    Attribute::new(c"exporting_obj", exporting_obj, c"The object that is viewed."),
+    Attribute::END,
+];
+
+fn address<'py>(py: Py<'py>, this: Instance<'_, View>) -> Result<Owned<'py>> {
+    py.unsigned(this.array()?.data.addr() as u64)
 }
 
-impl Attribute {
-    /// Every attribute, at the place that is its number.
-    pub const ALL: [Attribute; 9] = [
-        Attribute::Address,
-        Attribute::Shape,
-        Attribute::Strides,
-        Attribute::Dtype,
-        Attribute::Device,
-        Attribute::IsDeviceAccessible,
-        Attribute::Readonly,
-        Attribute::Size,
-        Attribute::Exporter,
-    ];
+fn shape<'py>(py: Py<'py>, this: Instance<'_, View>) -> Result<Owned<'py>> {
+    py.tuple_of_ints(this.array()?.shape_and_strides()?.0)
 }
 
-/// The getter of all attributes. `number` is the number of one, in the place of an address.
-pub unsafe extern "C-unwind" fn get(object: *mut Object, number: *mut c_void) -> *mut Object {
-    run_for_python(|py| {
-        // SAFETY: CPython keeps the object alive during the call.
-        match unsafe { Reading::of(&(*contents(py, object)).body) } {
-            Some(array) => value(py, object, &array, number.addr()).map(Owned::into_raw),
-            None => released(),
-        }
-    })
-}
-
-/// Returns the value of an attribute.
-fn value<'py>(
-    py: Py<'py>,
-    object: *mut Object,
-    array: &cai_array,
-    number: usize,
-) -> Result<Owned<'py>> {
-    let Some(attribute) = Attribute::ALL.get(number) else { return released() };
-    let boolean = |value| shared(py, if value { py.capi().r#true } else { py.capi().r#false });
-    // SAFETY: the array was imported, and so validated.
-    let shape = || Ok::<_, Failure>(unsafe { read::shape_and_strides(array) }?.0);
-    match attribute {
-        Attribute::Address => unsigned(py, array.data as u64),
-        Attribute::Shape => row(py, shape()?),
-        Attribute::Strides => strides(py, array),
-        Attribute::Dtype => dtype_of(py, array),
-        Attribute::Device => integer(py, device(array)?.into()),
-        // Memory of a dictionary for CUDA is device memory, also where the device is not known.
-        Attribute::IsDeviceAccessible => Ok(boolean(array.device.r#type != abi::CAI_DEVICE_CPU)),
-        Attribute::Readonly => Ok(boolean(array.flags & abi::CAI_ARRAY_READONLY != 0)),
-        Attribute::Size => integer(py, layout::count(shape()?)?),
-        Attribute::Exporter => {
-            // SAFETY: CPython keeps the object alive during the call.
-            let exporter = unsafe { (*contents(py, object)).exporter.load(Ordering::Acquire) };
-            // The view holds a reference as long as it is not released, and longer in free-threaded
-            // builds.
-            if exporter.is_null() { released() } else { Ok(shared(py, exporter)) }
-        }
-    }
-}
-
-/// Returns the strides in elements; None if the producer states none, and for packed bits.
-fn strides<'py>(py: Py<'py>, array: &cai_array) -> Result<Owned<'py>> {
-    // SAFETY: the array was imported, and so validated.
-    let layout = unsafe { validate::describe(array) }?.layout;
-    let Some(strides) = layout.strides else { return Ok(none(py)) };
+/// None if the producer states no strides, and for packed bits.
+fn strides<'py>(py: Py<'py>, this: Instance<'_, View>) -> Result<Owned<'py>> {
+    let array = this.array()?;
+    let layout = array.valid().layout();
+    let Some(strides) = layout.strides else { return Ok(py.none().share(py)) };
     let itemsize = (layout.bits / 8).max(1);
-    let mut steps = [0; abi::CAI_MAX_NDIM as usize];
-    for (index, (step, &stride)) in steps.iter_mut().zip(strides).enumerate() {
+    py.tuple(strides.len(), |index| {
+        let stride = strides[index];
         if stride % itemsize != 0 {
             return fail!(
                 CAI_ERR_CONVERT_STRIDES,
@@ -101,17 +45,47 @@ fn strides<'py>(py: Py<'py>, array: &cai_array) -> Result<Owned<'py>> {
                 expected = "a multiple of the size of an element, {itemsize}"
             );
         }
-        *step = stride / itemsize;
-    }
-    row(py, &steps[..strides.len()])
+        py.int(stride / itemsize)
+    })
+}
+
+fn dtype<'py>(py: Py<'py>, this: Instance<'_, View>) -> Result<Owned<'py>> {
+    dtype_of(py, &this.array()?)
+}
+
+fn device_id<'py>(py: Py<'py>, this: Instance<'_, View>) -> Result<Owned<'py>> {
+    py.int(device_of(&*this.array()?)?.into())
 }
 
 /// Returns the number of the device; -1 for memory of the host that no device can access. The
 /// driver is asked where the producer states none.
-fn device(array: &cai_array) -> Result<i32> {
+fn device_of(array: &cai_array) -> Result<i32> {
     match array.device.r#type {
         abi::CAI_DEVICE_CPU => Ok(-1),
         abi::CAI_DEVICE_UNKNOWN => Ok(dlpack::device_of(array)?.1),
         _ => Ok(array.device.id),
+    }
+}
+
+/// Memory of a dictionary for CUDA is device memory, also where the device is not known.
+fn is_device_accessible<'py>(py: Py<'py>, this: Instance<'_, View>) -> Result<Owned<'py>> {
+    Ok(py.bool(this.array()?.device.r#type != abi::CAI_DEVICE_CPU).share(py))
+}
+
+fn readonly<'py>(py: Py<'py>, this: Instance<'_, View>) -> Result<Owned<'py>> {
+    Ok(py.bool(this.array()?.flags & abi::CAI_ARRAY_READONLY != 0).share(py))
+}
+
+fn size<'py>(py: Py<'py>, this: Instance<'_, View>) -> Result<Owned<'py>> {
+    py.int(this.array()?.valid().count())
+}
+
+/// In free-threaded builds the object is kept longer than the release. A view that was released has
+/// none all the same.
+fn exporting_obj<'py>(py: Py<'py>, this: Instance<'_, View>) -> Result<Owned<'py>> {
+    let _array = this.array()?;
+    match this.exporter.share(py) {
+        Some(exporter) => Ok(exporter),
+        None => released(),
     }
 }

@@ -1,0 +1,614 @@
+//! Types of Python that are written in Rust: a class is the type of its objects' contents with
+//! tables of safe functions, [`Attribute`] and [`Method`].
+//!
+//! CPython calls a function of a table only with an object of the class that has the table, or that
+//! the function was bound to. So the functions receive an [`Instance`], and return a result: a
+//! failure or a panic becomes an exception here.
+
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::marker::PhantomData;
+use std::mem::transmute;
+use std::ops::Deref;
+use std::ptr::{self, NonNull};
+use std::slice::from_raw_parts as slice;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+use crate::error::{Failure, Result, fail};
+use crate::python::capi::{
+    self, Capi, GetSetDef, METH_FASTCALL_KEYWORDS, METH_NOARGS, METH_VARARGS,
+    METH_VARARGS_KEYWORDS, MP_LENGTH, MemberDef, MethodDef, NB_BOOL, Object, READONLY, T_PYSSIZET,
+    TP_ALLOC, TP_DEALLOC, TP_DOC, TP_FREE, TP_GETSET, TP_MEMBERS, TP_METHODS, TP_REPR,
+    TPFLAGS_DEFAULT, TPFLAGS_DISALLOW_INSTANTIATION, TypeSlot, TypeSpec,
+};
+use crate::python::error::{raise_as, raise_failure};
+use crate::python::py::{Dict, Exception, Obj, Once, Owned, Py, Tuple};
+use crate::{abi, unwind};
+
+/// The contents of the objects of a class, which are behind the head of each object.
+///
+/// # Safety
+/// All zeros are a value: an object has it at first, and for good if CPython 3.9 makes one. At
+/// [`Contents::WEAK_REFERENCES`] is an atomic pointer that Rust does not use.
+pub unsafe trait Contents: Sync + Sized + 'static {
+    /// The name of the class.
+    const NAME: &'static CStr;
+    /// Its documentation.
+    const DOC: &'static CStr;
+    /// Bytes from the start of the contents to the list of weak references.
+    const WEAK_REFERENCES: usize;
+
+    /// Returns the attributes: a table that ends in [`Attribute::END`].
+    fn attributes() -> &'static [Attribute<Self>];
+
+    /// Returns the methods: a table that ends in [`Method::END`].
+    fn methods() -> &'static [Method<Self>];
+
+    /// Makes the text of `repr`.
+    fn repr<'py>(py: Py<'py>, this: Instance<'_, Self>) -> Result<Owned<'py>>;
+
+    /// Returns the result of `len`.
+    fn len(py: Py, this: Instance<'_, Self>) -> Result<usize>;
+
+    /// Gives up what an object holds, to which there is no reference any more. Does not panic.
+    fn finalize(&mut self, ending: Ending);
+
+    /// Adds to the class what its tables do not have.
+    fn complete(_: Py, _: Obj<'_>) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// The end of an object: the GIL is held, and no exception is set.
+#[derive(Clone, Copy)]
+pub struct Ending<'a>(&'a Capi);
+
+/// A reference that an object holds until it is released.
+pub struct Held(AtomicPtr<Object>);
+
+impl Held {
+    /// Sets the reference of a new object.
+    pub fn set(&mut self, object: Owned) {
+        *self.0.get_mut() = object.into_raw();
+    }
+
+    /// Releases the reference.
+    pub fn release(&self, py: Py) {
+        py.release(self.0.swap(ptr::null_mut(), Ordering::AcqRel));
+    }
+
+    /// Releases the reference with the object.
+    pub fn end(&mut self, ending: Ending) {
+        let object = std::mem::replace(self.0.get_mut(), ptr::null_mut());
+        if !object.is_null() {
+            // SAFETY: the GIL is held, and the reference was the object's.
+            unsafe { (ending.0.decref)(object) };
+        }
+    }
+}
+
+/// The same, which others may read.
+pub struct Readable(Held);
+
+impl Readable {
+    /// Sets the reference of a new object.
+    pub fn set(&mut self, object: Owned) {
+        self.0.set(object);
+    }
+
+    /// Returns a reference, unless it was released.
+    pub fn share<'py>(&self, py: Py<'py>) -> Option<Owned<'py>> {
+        // SAFETY: NULL, or alive until it is released, which another thread does with the GIL held,
+        // and in free-threaded builds not at all before the end of the object.
+        unsafe { Obj::from_ptr(self.0.0.load(Ordering::Acquire)) }.map(|object| object.share(py))
+    }
+
+    /// Releases the reference. In free-threaded builds it is released with the object, because
+    /// another thread may be reading it.
+    pub fn release(&self, py: Py) {
+        if !py.capi().facts.free_threaded {
+            self.0.release(py);
+        }
+    }
+
+    /// Releases the reference with the object.
+    pub fn end(&mut self, ending: Ending) {
+        self.0.end(ending);
+    }
+}
+
+/// An object of a class.
+pub struct Instance<'a, T> {
+    object: Obj<'a>,
+    contents: &'a T,
+}
+
+impl<T> Clone for Instance<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Instance<'_, T> {}
+
+impl<T> Deref for Instance<'_, T> {
+    type Target = T;
+
+    #[inline(always)]
+    fn deref(&self) -> &T {
+        self.contents
+    }
+}
+
+impl<'a, T: Contents> Instance<'a, T> {
+    /// # Safety
+    /// The GIL is held; a live object of the class, which has a head of the size that was checked.
+    #[inline(always)]
+    unsafe fn new(capi: &Capi, object: *mut Object) -> Self {
+        // SAFETY: the object is alive, and its contents are behind the head (this function's
+        // contract). They are a value of this type at any time (that of `Contents`).
+        unsafe {
+            Instance {
+                object: Obj::new(NonNull::new_unchecked(object)),
+                contents: &*object.byte_add(capi.facts.head).cast(),
+            }
+        }
+    }
+
+    /// Returns an object as one of the class in any interpreter. `None` for objects of other types,
+    /// which may publish the same tables.
+    ///
+    /// # Safety
+    /// The GIL is held, and the object is alive during `'a`.
+    #[inline]
+    pub unsafe fn of(capi: &Capi, object: *mut Object) -> Option<Self> {
+        // SAFETY: the GIL is held, and the object is alive (this function's contract). A type with
+        // this table was made by `Class::make`: it cannot be derived from.
+        unsafe {
+            let table = (capi.type_slot)(capi.type_of(object), TP_GETSET);
+            if table.is_null() {
+                // Before 3.10, static types set an exception here.
+                (capi.error_clear)();
+            }
+            let own = T::attributes().as_ptr();
+            ptr::eq(table.cast_const().cast(), own).then(|| Self::new(capi, object))
+        }
+    }
+
+    /// Returns the object.
+    #[inline(always)]
+    pub fn object(self) -> Obj<'a> {
+        self.object
+    }
+
+    /// Returns the contents.
+    #[inline(always)]
+    pub fn contents(self) -> &'a T {
+        self.contents
+    }
+}
+
+/// A class of an interpreter, made at its first use.
+pub struct Class<T> {
+    r#type: Once,
+    contents: PhantomData<fn() -> T>,
+}
+
+impl<T: Contents> Class<T> {
+    /// No class yet.
+    pub const fn new() -> Self {
+        Class { r#type: Once::new(), contents: PhantomData }
+    }
+
+    /// Returns true once the class was made.
+    #[inline(always)]
+    pub fn is_made(&self) -> bool {
+        !self.r#type.address().is_null()
+    }
+
+    /// Returns the type. `self` belongs to the interpreter of `py`.
+    #[inline(always)]
+    pub fn get<'py>(&self, py: Py<'py>) -> Result<Obj<'py>> {
+        self.r#type.get(py, Self::make)
+    }
+
+    /// Returns an object of this class as such.
+    #[inline(always)]
+    pub fn instance<'a>(&self, py: Py, object: Obj<'a>) -> Option<Instance<'a, T>> {
+        // No object has a type at NULL.
+        let is_of_class = object.type_address(py) == self.r#type.address();
+        // SAFETY: the GIL is held; an object of the class, which was made with a checked head.
+        is_of_class.then(|| unsafe { Instance::new(py.capi(), object.as_ptr()) })
+    }
+
+    /// Makes an object, whose contents `fill` receives as zeros.
+    #[inline(always)]
+    pub fn object<'py>(&self, py: Py<'py>, fill: impl FnOnce(&mut T)) -> Result<Owned<'py>> {
+        let (capi, r#type) = (py.capi(), self.get(py)?.as_ptr());
+        // SAFETY: the GIL is held; the slot of a type, which is never NULL. It returns a new object
+        // of zeros or NULL.
+        let object = unsafe {
+            let alloc: unsafe extern "C-unwind" fn(*mut Object, isize) -> *mut Object =
+                transmute((capi.type_slot)(r#type, TP_ALLOC));
+            py.take(alloc(r#type, 0))
+        }?;
+        // SAFETY: the object has contents of this type behind its head, which are zeros, and
+        // nothing else refers to it.
+        fill(unsafe { &mut *object.get().byte_add(capi.facts.head).cast() });
+        Ok(object)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn make(py: Py<'_>) -> Result<Owned<'_>> {
+        let capi = py.capi();
+        let head = capi.facts.head;
+        if head < 2 * size_of::<usize>() || head > 64 || head % align_of::<T>() != 0 {
+            return fail!(
+                CAI_ERR_PYTHON_VERSION,
+                "python",
+                found = "objects with a head of {head} bytes",
+                expected = "16 to 64"
+            );
+        }
+        const NO_MEMBER: MemberDef =
+            MemberDef { name: ptr::null(), r#type: 0, offset: 0, flags: 0, doc: ptr::null() };
+        let weak_references = MemberDef {
+            name: c"__weaklistoffset__".as_ptr(),
+            r#type: T_PYSSIZET,
+            offset: (head + T::WEAK_REFERENCES) as isize,
+            flags: READONLY,
+            doc: ptr::null(),
+        };
+        let mut members = [weak_references, NO_MEMBER];
+        let slot = |slot, function| TypeSlot { slot, function };
+        let mut slots = [
+            slot(TP_DEALLOC, dealloc::<T> as *mut c_void),
+            slot(TP_REPR, repr::<T> as *mut c_void),
+            slot(MP_LENGTH, length::<T> as *mut c_void),
+            slot(NB_BOOL, is_true as *mut c_void),
+            slot(TP_DOC, T::DOC.as_ptr().cast_mut().cast()),
+            slot(TP_GETSET, T::attributes().as_ptr().cast_mut().cast()),
+            slot(TP_METHODS, T::methods().as_ptr().cast_mut().cast()),
+            slot(TP_MEMBERS, members.as_mut_ptr().cast()),
+            slot(0, ptr::null_mut()),
+        ];
+        // 3.9 lacks the flag and allows empty objects, which raise ValueError when they are used.
+        let no_new = if capi.facts.version >= 0x030a { TPFLAGS_DISALLOW_INSTANTIATION } else { 0 };
+        let mut spec = TypeSpec {
+            name: T::NAME.as_ptr(),
+            basicsize: (head + size_of::<T>()) as c_int,
+            itemsize: 0,
+            flags: TPFLAGS_DEFAULT | no_new,
+            slots: slots.as_mut_ptr(),
+        };
+        // SAFETY: the GIL is held. CPython copies slots and members, and refers to the tables and
+        // texts, which are statics. The functions are those of the slots. The result is new.
+        let made = unsafe { py.take((capi.type_from_spec)(&raw mut spec)) }?;
+        T::complete(py, made.obj())?;
+        Ok(made)
+    }
+}
+
+/// The function of an attribute.
+type Get<T> = for<'py> fn(Py<'py>, Instance<'_, T>) -> Result<Owned<'py>>;
+
+/// An attribute of a class: `PyGetSetDef`.
+#[repr(transparent)]
+pub struct Attribute<T>(GetSetDef, PhantomData<Get<T>>);
+
+// SAFETY: plain data, which nothing changes.
+unsafe impl<T> Sync for Attribute<T> {}
+
+impl<T: Contents> Attribute<T> {
+    /// The end of a table.
+    pub const END: Self = Attribute(
+        GetSetDef {
+            name: ptr::null(),
+            get: None,
+            set: ptr::null(),
+            doc: ptr::null(),
+            closure: ptr::null_mut(),
+        },
+        PhantomData,
+    );
+
+    /// An attribute. A failure is raised.
+    pub const fn new(name: &'static CStr, get: Get<T>, doc: &'static CStr) -> Self {
+        Self::with(name, get_attribute::<T, false>, get, doc)
+    }
+
+    /// An attribute that an object may lack: a failure becomes an AttributeError.
+    pub const fn optional(name: &'static CStr, get: Get<T>, doc: &'static CStr) -> Self {
+        Self::with(name, get_attribute::<T, true>, get, doc)
+    }
+
+    const fn with(
+        name: &'static CStr,
+        function: unsafe extern "C-unwind" fn(*mut Object, *mut c_void) -> *mut Object,
+        get: Get<T>,
+        doc: &'static CStr,
+    ) -> Self {
+        let definition = GetSetDef {
+            name: name.as_ptr(),
+            get: Some(function),
+            set: ptr::null(),
+            doc: doc.as_ptr(),
+            closure: get as *mut c_void,
+        };
+        Attribute(definition, PhantomData)
+    }
+}
+
+unsafe extern "C-unwind" fn get_attribute<T: Contents, const OPTIONAL: bool>(
+    object: *mut Object,
+    closure: *mut c_void,
+) -> *mut Object {
+    // SAFETY: `Attribute::with` stored such a function.
+    let get = unsafe { transmute::<*mut c_void, Get<T>>(closure) };
+    run(|py| {
+        // SAFETY: CPython passes a live object of the class that has the attribute.
+        let got = get(py, unsafe { Instance::new(py.capi(), object) });
+        if OPTIONAL { got.map_err(|failure| no_attribute(py, failure)) } else { got }
+    })
+}
+
+#[cold]
+#[inline(never)]
+fn no_attribute(py: Py, failure: Failure) -> Failure {
+    match failure.status() {
+        abi::CAI_ERR_PYTHON_EXCEPTION | abi::CAI_ERR_NO_MEMORY => failure,
+        _ => raise_as(py, Exception::Attribute, &failure),
+    }
+}
+
+/// Runs the body of a function that CPython calls: failures and panics become exceptions.
+#[inline(always)]
+pub fn run(body: impl for<'py> FnOnce(Py<'py>) -> Result<Owned<'py>>) -> *mut Object {
+    let raw = |py: Py<'_>| body(py).map(Owned::into_raw);
+    unwind::guarded(|| Py::with(raw)).unwrap_or_else(|failure| raise(&failure, ptr::null_mut()))
+}
+
+/// Sets the exception for the failure of a function that returns `result` then.
+#[cold]
+#[inline(never)]
+pub fn raise<R>(failure: &Failure, result: R) -> R {
+    raise_failure(failure);
+    result
+}
+
+/// A method of a class: `PyMethodDef`.
+#[repr(transparent)]
+pub struct Method<T>(MethodDef, PhantomData<Get<T>>);
+
+impl<T: Contents> Method<T> {
+    /// The end of a table.
+    pub const END: Self = Method(definition(ptr::null(), ptr::null(), 0, ptr::null()), PhantomData);
+
+    /// A method without arguments.
+    pub const fn new<F>(name: &'static CStr, _: F, doc: &'static CStr) -> Self
+    where
+        F: for<'py> Fn(Py<'py>, Instance<'_, T>) -> Result<Owned<'py>> + Copy + 'static,
+    {
+        let function = call_method::<T, F> as *const c_void;
+        Method(definition(name.as_ptr(), function, METH_NOARGS, doc.as_ptr()), PhantomData)
+    }
+
+    /// A method that accepts any positional arguments, and uses none.
+    pub const fn ignoring<F>(name: &'static CStr, _: F, doc: &'static CStr) -> Self
+    where
+        F: for<'py> Fn(Py<'py>, Instance<'_, T>) -> Result<Owned<'py>> + Copy + 'static,
+    {
+        let function = call_method::<T, F> as *const c_void;
+        Method(definition(name.as_ptr(), function, METH_VARARGS, doc.as_ptr()), PhantomData)
+    }
+
+    /// A method with positional arguments and keywords.
+    pub const fn with_keywords<F>(name: &'static CStr, _: F, doc: &'static CStr) -> Self
+    where
+        F: for<'py> Fn(Py<'py>, Instance<'_, T>, Tuple<'_>, Option<Dict<'_>>) -> Result<Owned<'py>>
+            + Copy
+            + 'static,
+    {
+        let function = call_method_with_keywords::<T, F> as *const c_void;
+        let flags = METH_VARARGS_KEYWORDS;
+        Method(definition(name.as_ptr(), function, flags, doc.as_ptr()), PhantomData)
+    }
+
+    /// Makes a function that calls the method of one object, which it keeps alive.
+    pub fn bind<'py>(&'static self, py: Py<'py>, this: Instance<'_, T>) -> Result<Owned<'py>> {
+        let this = this.object.as_ptr();
+        // SAFETY: the GIL is held; the definition is constant, and of a method of the object's
+        // class. The result is new.
+        unsafe { py.take((py.capi().function_new)(&raw const self.0, this, ptr::null_mut())) }
+    }
+}
+
+/// A function that is no method: `PyMethodDef`.
+#[repr(transparent)]
+pub struct Function(MethodDef);
+
+impl Function {
+    /// A function without arguments.
+    pub const fn new<F>(name: &'static CStr, _: F) -> Self
+    where
+        F: for<'py> Fn(Py<'py>) -> Result<Owned<'py>> + Copy + 'static,
+    {
+        let function = call_function::<F> as *const c_void;
+        Function(definition(name.as_ptr(), function, METH_NOARGS, ptr::null()))
+    }
+
+    /// A function with positional arguments and keywords.
+    pub const fn with_keywords<F>(name: &'static CStr, _: F, doc: &'static CStr) -> Self
+    where
+        F: for<'py> Fn(Py<'py>, Arguments<'_>) -> Result<Owned<'py>> + Copy + 'static,
+    {
+        let function = call_function_with_keywords::<F> as *const c_void;
+        Function(definition(name.as_ptr(), function, METH_FASTCALL_KEYWORDS, doc.as_ptr()))
+    }
+
+    /// Makes the function. `this` is its `__self__`, and `module` its `__module__`.
+    pub fn make<'py>(
+        &'static self,
+        py: Py<'py>,
+        this: Option<Obj<'_>>,
+        module: Option<Obj<'_>>,
+    ) -> Result<Owned<'py>> {
+        let raw = |object: Option<Obj<'_>>| object.map_or(ptr::null_mut(), Obj::as_ptr);
+        let new = py.capi().function_new;
+        // SAFETY: the GIL is held; the definition is constant, and uses no `__self__`. The function
+        // takes references of its own. The result is new.
+        unsafe { py.take(new(&raw const self.0, raw(this), raw(module))) }
+    }
+}
+
+const fn definition(
+    name: *const c_char,
+    function: *const c_void,
+    flags: c_int,
+    doc: *const c_char,
+) -> MethodDef {
+    MethodDef { name, function, flags, doc }
+}
+
+/// The arguments of a function.
+#[derive(Clone, Copy)]
+pub struct Arguments<'a> {
+    /// The positional ones.
+    pub positional: &'a [Obj<'a>],
+    /// The names of the others.
+    names: Option<Tuple<'a>>,
+    /// As many as there are names.
+    values: &'a [Obj<'a>],
+}
+
+impl<'a> Arguments<'a> {
+    /// Returns the names and values of the keywords.
+    #[inline]
+    pub fn keywords<'py>(
+        self,
+        py: Py<'py>,
+    ) -> impl Iterator<Item = (Obj<'a>, Obj<'a>)> + use<'a, 'py> {
+        let names = self.names.into_iter().flat_map(move |names| names.items(py));
+        names.zip(self.values.iter().copied())
+    }
+}
+
+/// Returns the function that a table was made of: a function item, or a closure without values. It
+/// has no bytes, so its type is all that there is to know.
+///
+/// # Safety
+/// There is such a value.
+const unsafe fn function<F: Copy + 'static>() -> F {
+    const { assert!(size_of::<F>() == 0) };
+    // SAFETY: a value without bytes, and there is one already (this function's contract). No bytes
+    // are read.
+    unsafe { NonNull::<F>::dangling().read() }
+}
+
+unsafe extern "C-unwind" fn call_method<T: Contents, F>(
+    object: *mut Object,
+    _: *mut Object,
+) -> *mut Object
+where
+    F: for<'py> Fn(Py<'py>, Instance<'_, T>) -> Result<Owned<'py>> + Copy + 'static,
+{
+    // SAFETY: CPython passes a live object of the class that has the method, which was made of a
+    // function of this type.
+    run(|py| unsafe { function::<F>()(py, Instance::new(py.capi(), object)) })
+}
+
+unsafe extern "C-unwind" fn call_method_with_keywords<T: Contents, F>(
+    object: *mut Object,
+    arguments: *mut Object,
+    keywords: *mut Object,
+) -> *mut Object
+where
+    F: for<'py> Fn(Py<'py>, Instance<'_, T>, Tuple<'_>, Option<Dict<'_>>) -> Result<Owned<'py>>
+        + Copy
+        + 'static,
+{
+    run(|py| {
+        // SAFETY: CPython passes a live object of the class that has the method, a tuple, and NULL
+        // or a dictionary. The method was made of a function of this type.
+        unsafe {
+            let this = Instance::new(py.capi(), object);
+            let Some(arguments) = Tuple::from_ptr(arguments) else {
+                return Err(Failure::internal());
+            };
+            function::<F>()(py, this, arguments, Dict::from_ptr(keywords))
+        }
+    })
+}
+
+unsafe extern "C-unwind" fn call_function<F>(_: *mut Object, _: *mut Object) -> *mut Object
+where
+    F: for<'py> Fn(Py<'py>) -> Result<Owned<'py>> + Copy + 'static,
+{
+    // SAFETY: `Function::new` was called with such a value.
+    run(|py| unsafe { function::<F>() }(py))
+}
+
+unsafe extern "C-unwind" fn call_function_with_keywords<F>(
+    _: *mut Object,
+    arguments: *const *mut Object,
+    count: isize,
+    names: *mut Object,
+) -> *mut Object
+where
+    F: for<'py> Fn(Py<'py>, Arguments<'_>) -> Result<Owned<'py>> + Copy + 'static,
+{
+    run(|py| {
+        // SAFETY: CPython passes `count` objects, and then one for each name of a tuple, which may
+        // be missing. `Function::with_keywords` was called with a function of this type.
+        unsafe {
+            let names = Tuple::from_ptr(names);
+            let keywords = names.map_or(0, |names| names.len(py));
+            let all = slice(arguments.cast::<Obj<'_>>(), count as usize + keywords);
+            let (positional, values) = all.split_at(count as usize);
+            function::<F>()(py, Arguments { positional, names, values })
+        }
+    })
+}
+
+unsafe extern "C-unwind" fn repr<T: Contents>(object: *mut Object) -> *mut Object {
+    // SAFETY: CPython passes a live object of the class.
+    run(|py| T::repr(py, unsafe { Instance::new(py.capi(), object) }))
+}
+
+unsafe extern "C-unwind" fn length<T: Contents>(object: *mut Object) -> isize {
+    // SAFETY: CPython passes a live object of the class.
+    let length = |py: Py<'_>| T::len(py, unsafe { Instance::new(py.capi(), object) });
+    match unwind::guarded(|| Py::with(length)) {
+        Ok(length) => length as isize,
+        Err(failure) => raise(&failure, -1),
+    }
+}
+
+/// An object is true: that does not depend on values, which Python cannot read, and an array
+/// without elements is an array.
+unsafe extern "C-unwind" fn is_true(_: *mut Object) -> c_int {
+    1
+}
+
+/// Unguarded, because nothing in it can panic.
+unsafe extern "C-unwind" fn dealloc<T: Contents>(object: *mut Object) {
+    // The functions were found before the type was made.
+    let Some(capi) = capi::found() else { return };
+    // SAFETY: the GIL is held, and the last reference to an object of the class was released. Its
+    // contents are behind its head.
+    unsafe {
+        let r#type = capi.type_of(object);
+        let contents = object.byte_add(capi.facts.head);
+        // In a free-threaded build another thread may be adding one, and CPython has to look.
+        let weak_references = contents.byte_add(T::WEAK_REFERENCES).cast::<*mut Object>();
+        if capi.facts.free_threaded || !weak_references.read().is_null() {
+            (capi.clear_weakrefs)(object);
+        }
+        capi.keeping_exception(|| (*contents.cast::<T>()).finalize(Ending(capi)));
+        let free: unsafe extern "C-unwind" fn(*mut c_void) =
+            transmute((capi.type_slot)(r#type, TP_FREE));
+        free(object.cast());
+        // An object of a heap type holds a reference to its type.
+        (capi.decref)(r#type);
+    }
+}
