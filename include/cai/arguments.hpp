@@ -323,7 +323,7 @@ template <class T> cai_import_options element_options() noexcept {
         // Dictionaries have no name for such types: the function determines the type of the bytes.
         if constexpr (code != CAI_DTYPE_NONE && sizeof(T) == 1) {
             options.opaque_8bit = code;
-        } else if constexpr (code == CAI_DTYPE_BFLOAT16) {
+        } else if constexpr (code != CAI_DTYPE_NONE && sizeof(T) == 2) {
             options.opaque_16bit = code;
         }
     }

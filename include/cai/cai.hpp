@@ -28,15 +28,15 @@
 #endif
 
 #include "cai.h"
+#include "type_table.h"
 
 #include <complex>
 #include <cstring>
 
 // CUDA's types for elements that C++ has no type for.
-struct __half;
-struct __nv_bfloat16;
-struct __nv_fp8_e4m3;
-struct __nv_fp8_e5m2;
+#define CAI_PRIVATE_DECLARE(kind, bytes, code, type) struct type;
+CAI_PRIVATE_CUDA_TYPES(CAI_PRIVATE_DECLARE)
+#undef CAI_PRIVATE_DECLARE
 
 namespace cai {
 
@@ -130,21 +130,13 @@ template <class T> struct element<std::complex<T>> {
 template <> struct element<std::byte> {
     static constexpr char kind = 0;
 };
-template <> struct element<__half> {
-    static constexpr char kind = 'f';
-};
-template <> struct element<__nv_bfloat16> {
-    static constexpr char kind = 'V';
-    static constexpr std::uint16_t code = CAI_DTYPE_BFLOAT16;
-};
-template <> struct element<__nv_fp8_e4m3> {
-    static constexpr char kind = 'V';
-    static constexpr std::uint16_t code = CAI_DTYPE_FLOAT8_E4M3FN;
-};
-template <> struct element<__nv_fp8_e5m2> {
-    static constexpr char kind = 'V';
-    static constexpr std::uint16_t code = CAI_DTYPE_FLOAT8_E5M2;
-};
+#define CAI_PRIVATE_ELEMENT(letter, bytes, number, type) \
+    template <> struct element<type> {                   \
+        static constexpr char kind = letter;             \
+        static constexpr std::uint16_t code = number;    \
+    };
+CAI_PRIVATE_CUDA_TYPES(CAI_PRIVATE_ELEMENT)
+#undef CAI_PRIVATE_ELEMENT
 #if defined(__STDCPP_BFLOAT16_T__)
 template <> struct element<decltype(0.0bf16)> {
     static constexpr char kind = 'V';

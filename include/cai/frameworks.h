@@ -8,6 +8,7 @@
 #define CAI_FRAMEWORKS_H
 
 #include "cai.h"
+#include "type_table.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,6 +35,8 @@ typedef struct cai_private_type {
     uint8_t bytes;
     uint16_t code; /* CAI_DTYPE_NONE, or that of an opaque type */
 } cai_private_type;
+/* A row of such a list, from cai/type_table.h. */
+#define CAI_PRIVATE_TYPE(kind, bytes, code, number) {number, kind, bytes, code},
 
 /* Writes a type in the byte order of this machine. */
 static inline void cai_private_write_type(cai_array *array, const cai_private_type *type) {

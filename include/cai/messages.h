@@ -9,6 +9,12 @@
 
 #include "array.h"
 #include "dtype.h"
+#include "type_table.h"
+
+/* Whether a type is that of a row of cai/type_table.h. */
+#define CAI_PRIVATE_IS_TYPE(dtype, letter, bytes, number)         \
+    ((dtype)->code == (number) && (dtype)->itemsize == (bytes) && \
+     ((dtype)->code != CAI_DTYPE_NONE || (dtype)->kind == (letter)))
 
 /* Returns whether a field, at any depth, consists of Python objects. The fields were validated. */
 static inline int cai_private_has_objects(const cai_descr *descr) {

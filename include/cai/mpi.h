@@ -205,6 +205,9 @@ static inline cai_status cai_private_mpi_direct(const cai_array *array, uint32_t
         if (status != CAI_OK) return status;
         type = info.device.type;
     }
+    if (CAI_PRIVATE_IS_IN(CAI_PRIVATE_HANDLES, type))
+        return cai_error_set(error, CAI_ERR_CONVERT_DEVICE, "device.type",
+                             "found a handle, expected an address");
     switch (type) {
     case CAI_DEVICE_CPU:
     case CAI_DEVICE_CUDA_HOST:
@@ -213,12 +216,6 @@ static inline cai_status cai_private_mpi_direct(const cai_array *array, uint32_t
     case CAI_DEVICE_CUDA_MANAGED:
         *direct = !stage && (known || cai_mpi_is_cuda_aware());
         return CAI_OK;
-    case CAI_DEVICE_OPENCL:
-    case CAI_DEVICE_VULKAN:
-    case CAI_DEVICE_METAL:
-    case CAI_DEVICE_WEBGPU:
-        return cai_error_set(error, CAI_ERR_CONVERT_DEVICE, "device.type",
-                             "found a handle, expected an address");
     default:
         if (stage)
             return cai_error_set(error, CAI_ERR_CONVERT_DEVICE, "device.type",

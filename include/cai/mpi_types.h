@@ -7,7 +7,7 @@
 #ifndef CAI_MPI_TYPES_H
 #define CAI_MPI_TYPES_H
 
-#include "dtype.h"
+#include "messages.h"
 
 #include <limits.h>
 #include <mpi.h>
@@ -20,22 +20,11 @@
  * Thread safety: any thread.
  */
 static inline MPI_Datatype cai_mpi_type(const cai_dtype *dtype) {
-    const MPI_Datatype integers[4] = {MPI_INT8_T, MPI_INT16_T, MPI_INT32_T, MPI_INT64_T};
-    const MPI_Datatype naturals[4] = {MPI_UINT8_T, MPI_UINT16_T, MPI_UINT32_T, MPI_UINT64_T};
-    const MPI_Datatype complexes[2] = {MPI_C_FLOAT_COMPLEX, MPI_C_DOUBLE_COMPLEX};
-    const int64_t size = dtype->itemsize;
-    const int log2 = size == 1 ? 0 : size == 2 ? 1 : size == 4 ? 2 : size == 8 ? 3 : 4;
-    if (dtype->code != CAI_DTYPE_NONE) return MPI_BYTE;
-    switch (dtype->kind) {
-    case 'b': return size == 1 ? MPI_C_BOOL : MPI_BYTE;
-    case 'i':
-    case 'm':
-    case 'M': return log2 < 4 ? integers[log2] : MPI_BYTE;
-    case 'u': return log2 < 4 ? naturals[log2] : MPI_BYTE;
-    case 'f': return size == 4 ? MPI_FLOAT : size == 8 ? MPI_DOUBLE : MPI_BYTE;
-    case 'c': return size == 8 ? complexes[0] : size == 16 ? complexes[1] : MPI_BYTE;
-    default: return MPI_BYTE;
-    }
+#define CAI_PRIVATE_RETURN(kind, bytes, code, type) \
+    if (CAI_PRIVATE_IS_TYPE(dtype, kind, bytes, code)) return type;
+    CAI_PRIVATE_MPI_TYPES(CAI_PRIVATE_RETURN)
+#undef CAI_PRIVATE_RETURN
+    return MPI_BYTE;
 }
 
 /* --- derived datatypes */

@@ -24,6 +24,14 @@ namespace detail CAI_PRIVATE_HIDDEN {
 
 // --- names
 
+constexpr const char *code_name(std::uint16_t code) noexcept {
+#define CAI_PRIVATE_NAME(kind, bytes, number, name) \
+    if (code == number) return name;
+    CAI_PRIVATE_CODED_TYPES(CAI_PRIVATE_NAME)
+#undef CAI_PRIVATE_NAME
+    return "opaque";
+}
+
 // Name of a view in the signatures of docstrings: `Array[float32, 2]` or
 // `Array[float32, 2, contiguous]`, with `, writable` if T is not const.
 template <std::size_t Length> struct name_text {
@@ -58,8 +66,8 @@ template <class View> constexpr std::size_t write_name(char *out) {
         put("byte");
     } else if constexpr (kind == 'b') {
         put("bool");
-    } else if constexpr (code == CAI_DTYPE_BFLOAT16) {
-        put("bfloat16");
+    } else if constexpr (code != CAI_DTYPE_NONE) {
+        put(code_name(code));
     } else {
         put(kind == 'i'   ? "int"
             : kind == 'u' ? "uint"

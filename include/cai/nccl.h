@@ -81,32 +81,11 @@ typedef struct {
 
 /** Returns NCCL's code of a type, or -1 if NCCL does not have it. */
 static inline int cai_nccl_type(const cai_dtype *dtype) {
-    const int64_t size = dtype->itemsize;
-    switch (dtype->code) {
-    case CAI_DTYPE_NONE: break;
-    case CAI_DTYPE_BFLOAT16: return CAI_NCCL_BFLOAT16;
-    case CAI_DTYPE_FLOAT8_E4M3FN: return CAI_NCCL_FLOAT8_E4M3;
-    case CAI_DTYPE_FLOAT8_E5M2: return CAI_NCCL_FLOAT8_E5M2;
-    default: return -1;
-    }
-    switch (dtype->kind) {
-    case 'i':
-        return size == 1   ? CAI_NCCL_INT8
-               : size == 4 ? CAI_NCCL_INT32
-               : size == 8 ? CAI_NCCL_INT64
-                           : -1;
-    case 'u':
-        return size == 1   ? CAI_NCCL_UINT8
-               : size == 4 ? CAI_NCCL_UINT32
-               : size == 8 ? CAI_NCCL_UINT64
-                           : -1;
-    case 'f':
-        return size == 2   ? CAI_NCCL_FLOAT16
-               : size == 4 ? CAI_NCCL_FLOAT32
-               : size == 8 ? CAI_NCCL_FLOAT64
-                           : -1;
-    default: return -1;
-    }
+#define CAI_PRIVATE_RETURN(kind, bytes, code, type) \
+    if (CAI_PRIVATE_IS_TYPE(dtype, kind, bytes, code)) return type;
+    CAI_PRIVATE_NCCL_TYPES(CAI_PRIVATE_RETURN)
+#undef CAI_PRIVATE_RETURN
+    return -1;
 }
 
 /**
@@ -152,11 +131,11 @@ static inline cai_status cai_nccl_elements(const cai_array *array, int operation
     if (type < 0 && operation == CAI_NCCL_MOVE) {
         type = CAI_NCCL_UINT8;
         made.count = CAI_PRIVATE_CAST(size_t, layout.nbytes);
-    } else if (type < 0 && dtype.kind == 'c' && dtype.itemsize >= 4 && dtype.itemsize <= 16 &&
+    } else if (type < 0 && dtype.kind == 'c' &&
                (operation == CAI_NCCL_SUM || operation == CAI_NCCL_AVG)) {
-        type = dtype.itemsize == 4   ? CAI_NCCL_FLOAT16
-               : dtype.itemsize == 8 ? CAI_NCCL_FLOAT32
-                                     : CAI_NCCL_FLOAT64;
+        dtype.kind = 'f'; /* of the two parts */
+        dtype.itemsize /= 2;
+        type = cai_nccl_type(&dtype);
         made.count *= 2;
     }
     if (type < 0)

@@ -57,25 +57,7 @@ static inline cai_status cai_private_torch_failed(cai_error *error, const char *
 
 /* PyTorch's types. Functions return their numbers, which may differ between releases. */
 static inline const cai_private_type *cai_private_torch_types() {
-    // clang-format off
-    static const cai_private_type types[] = {
-        {aoti_torch_dtype_bool(), 'b', 1, 0},      {aoti_torch_dtype_float16(), 'f', 2, 0},
-        {aoti_torch_dtype_int8(), 'i', 1, 0},      {aoti_torch_dtype_uint8(), 'u', 1, 0},
-        {aoti_torch_dtype_int16(), 'i', 2, 0},     {aoti_torch_dtype_uint16(), 'u', 2, 0},
-        {aoti_torch_dtype_int32(), 'i', 4, 0},     {aoti_torch_dtype_uint32(), 'u', 4, 0},
-        {aoti_torch_dtype_int64(), 'i', 8, 0},     {aoti_torch_dtype_uint64(), 'u', 8, 0},
-        {aoti_torch_dtype_float32(), 'f', 4, 0},   {aoti_torch_dtype_float64(), 'f', 8, 0},
-        {aoti_torch_dtype_complex64(), 'c', 8, 0}, {aoti_torch_dtype_complex128(), 'c', 16, 0},
-        {aoti_torch_dtype_complex32(), 'c', 4, 0},
-        {aoti_torch_dtype_bfloat16(), 'V', 2, CAI_DTYPE_BFLOAT16},
-        {aoti_torch_dtype_float8_e4m3fn(), 'V', 1, CAI_DTYPE_FLOAT8_E4M3FN},
-        {aoti_torch_dtype_float8_e4m3fnuz(), 'V', 1, CAI_DTYPE_FLOAT8_E4M3FNUZ},
-        {aoti_torch_dtype_float8_e5m2(), 'V', 1, CAI_DTYPE_FLOAT8_E5M2},
-        {aoti_torch_dtype_float8_e5m2fnuz(), 'V', 1, CAI_DTYPE_FLOAT8_E5M2FNUZ},
-        {torch_dtype_float8_e8m0fnu(), 'V', 1, CAI_DTYPE_FLOAT8_E8M0FNU},
-        {torch_dtype_float4_e2m1fn_x2(), 'V', 1, CAI_DTYPE_FLOAT4_E2M1FN_X2},
-        {0, 0, 0, 0}};
-    // clang-format on
+    static const cai_private_type types[] = {CAI_PRIVATE_TORCH_TYPES(CAI_PRIVATE_TYPE){0, 0, 0, 0}};
     return types;
 }
 

@@ -58,20 +58,17 @@ static inline int cai_tvm_ffi_raise(const cai_error *error) {
 /* Finds the type of a tensor. Rejects types below 8 bits and vectors. */
 static inline cai_status cai_private_tvm_type(DLDataType type, cai_private_type *out,
                                               cai_error *error) {
-    static const char kinds[] = {'i', 'u', 'f', 0, 'V', 'c', 'b'}; /* numbers of DLPack */
-    const bool opaque = type.code >= CAI_DTYPE_FLOAT8_E3M4 && type.code < CAI_DTYPE_FLOAT6_E2M3FN;
-    const char kind = opaque ? 'V' : type.code < sizeof(kinds) ? kinds[type.code] : '\0';
-    if (kind == '\0' || type.bits % 8 != 0 || type.bits == 0 || type.lanes != 1) {
-        char found[64];
-        snprintf(found, sizeof(found), "code %d, %d bits, %d lanes", type.code, type.bits,
-                 type.lanes);
-        return cai_private_refuse(error, CAI_ERR_CONVERT_TYPE, "dtype", found,
-                                  "a number of whole bytes");
+    static const cai_private_type types[] = {
+        CAI_PRIVATE_DLPACK_TYPES(CAI_PRIVATE_TYPE){0, 0, 0, 0}};
+    char found[64];
+    for (const cai_private_type *one = types; one->kind != 0 && type.lanes == 1; ++one) {
+        if (one->number != (type.code << 8 | type.bits)) continue;
+        *out = *one;
+        return CAI_OK;
     }
-    out->kind = kind;
-    out->bytes = static_cast<uint8_t>(type.bits / 8);
-    out->code = kind == 'V' ? type.code : uint16_t{0};
-    return CAI_OK;
+    snprintf(found, sizeof(found), "code %d, %d bits, %d lanes", type.code, type.bits, type.lanes);
+    return cai_private_refuse(error, CAI_ERR_CONVERT_TYPE, "dtype", found,
+                              "a number of whole bytes");
 }
 
 static inline void cai_private_tvm_release(void *tensor) { TVMFFIObjectDecRef(tensor); }

@@ -84,14 +84,9 @@ inline void describe_type(char (&out)[64], const char *typestr, std::uint16_t co
 inline void require_device(const cai_array &array, const requirements &wanted) {
     char found[64];
     std::snprintf(found, sizeof found, "%d", static_cast<int>(array.device.type));
-    switch (array.device.type) {
-    case CAI_DEVICE_OPENCL:
-    case CAI_DEVICE_VULKAN:
-    case CAI_DEVICE_METAL:
-    case CAI_DEVICE_WEBGPU:
+    if (CAI_PRIVATE_IS_IN(CAI_PRIVATE_HANDLES, array.device.type)) {
         refuse(CAI_ERR_CONVERT_DEVICE, "device.type", found,
                "memory with an address, not a handle");
-    default: break;
     }
     if (has(wanted.allowed, allow::any_device)) {
         return;
@@ -101,9 +96,7 @@ inline void require_device(const cai_array &array, const requirements &wanted) {
         refuse(CAI_ERR_HOST_MEMORY, "device.type", "host memory",
                "device memory, a cai::host_view, or cai::allow::any_device");
     }
-    const bool reachable = on_host || array.device.type == CAI_DEVICE_CUDA_HOST ||
-                           array.device.type == CAI_DEVICE_CUDA_MANAGED ||
-                           array.device.type == CAI_DEVICE_ROCM_HOST;
+    const bool reachable = CAI_PRIVATE_IS_IN(CAI_PRIVATE_HOST_READABLE, array.device.type);
     if (wanted.host && !reachable && array.data != nullptr) {
         refuse(CAI_ERR_CONVERT_DEVICE, "device.type", found,
                "host memory, a cai::view, or cai::allow::any_device");

@@ -35,28 +35,9 @@
 
 #include <xla/ffi/api/c_api.h>
 
-/* XLA's types, without those below 8 bits: whether it packs them depends on the platform. */
-/* clang-format off */
+/* XLA's types. */
 static const cai_private_type cai_private_xla_types[] = {
-    {XLA_FFI_DataType_PRED, 'b', 1, 0}, {XLA_FFI_DataType_F16, 'f', 2, 0},
-    {XLA_FFI_DataType_S8, 'i', 1, 0},   {XLA_FFI_DataType_U8, 'u', 1, 0},
-    {XLA_FFI_DataType_S16, 'i', 2, 0},  {XLA_FFI_DataType_U16, 'u', 2, 0},
-    {XLA_FFI_DataType_S32, 'i', 4, 0},  {XLA_FFI_DataType_U32, 'u', 4, 0},
-    {XLA_FFI_DataType_S64, 'i', 8, 0},  {XLA_FFI_DataType_U64, 'u', 8, 0},
-    {XLA_FFI_DataType_F32, 'f', 4, 0},  {XLA_FFI_DataType_F64, 'f', 8, 0},
-    {XLA_FFI_DataType_C64, 'c', 8, 0},  {XLA_FFI_DataType_C128, 'c', 16, 0},
-    {XLA_FFI_DataType_BF16, 'V', 2, CAI_DTYPE_BFLOAT16},
-    {XLA_FFI_DataType_F8E3M4, 'V', 1, CAI_DTYPE_FLOAT8_E3M4},
-    {XLA_FFI_DataType_F8E4M3, 'V', 1, CAI_DTYPE_FLOAT8_E4M3},
-    {XLA_FFI_DataType_F8E4M3FN, 'V', 1, CAI_DTYPE_FLOAT8_E4M3FN},
-    {XLA_FFI_DataType_F8E4M3FNUZ, 'V', 1, CAI_DTYPE_FLOAT8_E4M3FNUZ},
-    {XLA_FFI_DataType_F8E4M3B11FNUZ, 'V', 1, CAI_DTYPE_FLOAT8_E4M3B11FNUZ},
-    {XLA_FFI_DataType_F8E5M2, 'V', 1, CAI_DTYPE_FLOAT8_E5M2},
-    {XLA_FFI_DataType_F8E5M2FNUZ, 'V', 1, CAI_DTYPE_FLOAT8_E5M2FNUZ},
-    {XLA_FFI_DataType_F8E8M0FNU, 'V', 1, CAI_DTYPE_FLOAT8_E8M0FNU},
-    {XLA_FFI_DataType_INVALID, 0, 0, 0},
-};
-/* clang-format on */
+    CAI_PRIVATE_XLA_TYPES(CAI_PRIVATE_TYPE){XLA_FFI_DataType_INVALID, 0, 0, 0}};
 
 /**
  * Writes the version of XLA's interface if the call requests it. XLA makes such a call, without

@@ -7,6 +7,7 @@ use std::path::Path;
 use cbindgen::{Builder, Config, DocumentationStyle, Language, Style};
 
 use crate::items::{self, FOREIGN, Items};
+use crate::type_table;
 
 /// The headers, in the order of `cai.h`, and the files in `src` whose items each declares: types first.
 const HEADERS: [(&str, &[&str]); 12] = [
@@ -30,7 +31,10 @@ pub const EXPORT: &str = "#[cfg_attr(feature = \"exports\", unsafe(no_mangle))]"
 /// The names of all headers and their texts.
 pub fn all(root: &Path, items: &Items) -> Vec<(&'static str, String)> {
     let version = items.constant("CAI_ABI_MAJOR") << 16 | items.constant("CAI_ABI_MINOR");
-    HEADERS.map(|(name, files)| (name, render(root, name, files, version))).into()
+    let mut all =
+        Vec::from(HEADERS.map(|(name, files)| (name, render(root, name, files, version))));
+    all.push(("type_table", type_table::text(root)));
+    all
 }
 
 /// The text of a header. `version` is that of the ABI, as `cai_abi_version` returns it.
@@ -96,7 +100,7 @@ fn include(file: &str, name: &str, version: u64) -> String {
     )
 }
 
-fn comment(prose: &str) -> String {
+pub fn comment(prose: &str) -> String {
     let lines = prose.trim().lines().chain([
         "",
         // In two parts: the licence is that of the header, and no statement about this file.

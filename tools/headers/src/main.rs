@@ -14,6 +14,8 @@ mod layout;
 #[path = "../../../src/abi/tables.rs"]
 #[allow(dead_code)] // the rest is for the library
 mod tables;
+#[cfg(feature = "headers")]
+mod type_table;
 
 use std::fs;
 use std::path::Path;
