@@ -77,6 +77,12 @@ class Site:
         if source == BOOK / "errors.md":
             headers = (ROOT / "include/cai" / name for name in ("abi.h", "status.h"))
             parts.append(reference.statuses([header.read_text() for header in headers]))
+        if source == BOOK / "dtypes.md":
+            text = "".join(parts)
+            for name, table in zip(("kinds", "types"), reference.types((ROOT / "src/abi/dtypes.txt").read_text())):
+                assert text.count(f"<!-- table: {name} -->") == 1
+                text = text.replace(f"<!-- table: {name} -->", table)
+            parts = [text]
         if source == BOOK / "performance.md":
             (self.folder / "performance_python.svg").write_text(chart.draw(self.texts[source]))
             parts = [re.sub(r"<!-- chart: .*?-->", CHART, part) for part in parts]

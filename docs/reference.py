@@ -76,6 +76,23 @@ def statuses(headers):
     return text
 
 
+def types(table):
+    """The kinds and the types of src/abi/dtypes.txt, as two tables."""
+    kinds = "| kind | type | sizes in bytes |\n|---|---|---|\n"
+    names = "| name | `dtype_code` | typestr | DLPack | Arrow | MPI | NCCL | PyTorch | XLA | C++ |\n" + 10 * "|---" + "|\n"
+    sizes = {"characters": "any", "bits": "any"}
+    for line in table.splitlines():
+        if line.startswith("kind "):
+            _, letter, _, size, meaning = line.split(None, 4)
+            kinds += f"| `{letter}` | {meaning} | {sizes.get(size, size).replace(',', ', ')} |\n"
+        elif line.startswith("type "):
+            _, name, code, typestr, dlpack, arrow, mpi, nccl, torch, xla, cuda, *_ = line.split(None, 11)
+            mpi, torch = mpi.replace("-", "") and f"MPI_{mpi}", torch.replace("-", "") and name
+            cells = (name, code, typestr.split(":")[0], dlpack, arrow, mpi, nccl, torch, xla, cuda)
+            names += "".join(f"| `{cell}` " if cell.strip("-") else "| " for cell in cells) + "|\n"
+    return kinds, names
+
+
 def items(header):
     """What a header declares, in its order. Declarations without a comment of their own belong to the one before."""
     text = blocks(header[header.find("#define", header.find("#ifndef")) :])

@@ -23,6 +23,23 @@
 
 #include <stdbool.h>
 
+/*
+ * Kinds, values of cai_dtype.kind, and the sizes that each has in bytes:
+ *
+ *   b  1                    boolean
+ *   i  1, 2, 4, 8, 16       signed integer
+ *   u  1, 2, 4, 8, 16       unsigned integer
+ *   f  1, 2, 4, 8, 12, 16   float
+ *   c  4, 8, 16, 24, 32     complex number
+ *   m  8                    time difference, with an optional unit: [s], [25us]
+ *   M  8                    point in time, with an optional unit
+ *   O  8                    Python object; the size may be missing
+ *   S  any                  bytes
+ *   U  characters           UCS-4 text; the size counts characters, so U4 has 16 bytes
+ *   V  any                  opaque bytes, and structured types
+ *   t  bits                 bit field; the size counts bits
+ */
+
 #if defined(__cplusplus)
 extern "C" {
 #endif
@@ -76,9 +93,7 @@ typedef struct cai_dtype cai_dtype;
 ///
 /// The size never changes: later versions use reserved space, which is zero until then.
 struct cai_dtype {
-    /// One of `t b i u f c m M O S U V`: bit field, boolean, signed integer, unsigned integer,
-    /// float, complex, time difference, point in time, Python object, bytes, UCS-4 text, opaque
-    /// bytes.
+    /// One of the kinds above.
     char kind;
     /// `<` little-endian, `>` big-endian, `|` not relevant. As written: `<V2` and `|V2` differ
     /// here, and `|i8`, which some producers write, means the machine's own order.
@@ -97,11 +112,11 @@ struct cai_dtype {
     int64_t bits;
 };
 
-/// Parses a typestr in the grammar of NumPy's array interface: byte order (`<`, `>` or `|`), kind
-/// (one of `t b i u f c m M O S U V`), size in bytes (characters for `U`, bits for `t`), and for
-/// `m` and `M` a unit: `<f4`, `|b1`, `<U16`, `|V12`, `<M8[25us]`. The size of `|O` may be omitted.
-/// It also accepts the types of GPU libraries that NumPy does not have: `<f1`, `<c4`, 16-byte
-/// integers, and `|i8` for the machine's own order.
+/// Parses a typestr in the grammar of NumPy's array interface: byte order (`<`, `>` or `|`), kind,
+/// size in bytes (characters for `U`, bits for `t`), and for `m` and `M` a unit: `<f4`, `|b1`,
+/// `<U16`, `|V12`, `<M8[25us]`. The size of `|O` may be omitted. It also accepts the types of GPU
+/// libraries that NumPy does not have: `<f1`, `<c4`, 16-byte integers, and `|i8` for the machine's
+/// own order.
 ///
 /// `typestr`: at most `CAI_TYPESTR_SIZE` characters with the NUL.
 /// `out`: the type, with `CAI_DTYPE_NONE` as `code`. Written on success only.

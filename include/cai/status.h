@@ -192,7 +192,7 @@ struct cai_error {
 /// `typestr` does not begin with a byte order: one of `<`, `>`, `|`.
 #define CAI_ERR_TYPESTR_ORDER 241
 
-/// `typestr` has an unknown kind: not one of `t b i u f c m M O S U V`.
+/// `typestr` has an unknown kind.
 #define CAI_ERR_TYPESTR_KIND 242
 
 /// `typestr` has a malformed size, or one that its kind does not have.

@@ -2,16 +2,11 @@
 
 import ctypes as c
 
-from . import _types
+from . import _abi, _types
 from ._report import Array
 
-DEVICES = {
-    1: "cpu", 2: "cuda", 3: "cuda-host", 4: "opencl", 7: "vulkan", 8: "metal", 9: "vpi", 10: "rocm", 11: "rocm-host",
-    12: "ext-dev", 13: "cuda-managed", 14: "oneapi", 15: "webgpu", 16: "hexagon", 17: "maia", 18: "trn",
-}  # fmt: skip
 # Those whose `stream` argument may be -1: nothing shall be ordered.
-WITH_STREAMS = (2, 10, 13)
-HANDLES = (4, 7, 8, 15)
+WITH_STREAMS = (_abi.CAI_DEVICE_CUDA, _abi.CAI_DEVICE_ROCM, _abi.CAI_DEVICE_CUDA_MANAGED)
 READONLY, COPIED = 1, 2
 
 
@@ -94,7 +89,7 @@ def capsule_at(capsule, structure):
 
 def device_name(kind, number):
     # CPU 0 is the only one, and "cpu:0" is not customary.
-    name = DEVICES.get(kind, f"device type {kind}")
+    name = _abi.DEVICES.get(kind, f"device type {kind}")
     # A negative number is not known.
     return name if number < 0 or (kind == 1 and number == 0) else f"{name}:{number}"
 
@@ -103,7 +98,7 @@ def read(tensor, add, where):
     """An `Array` with the contents of a tensor. Copies all of it: nothing points into the tensor afterwards."""
     array = Array()
     array.device = device_name(tensor.device.type, tensor.device.id)
-    array.handle = tensor.device.type in HANDLES
+    array.handle = tensor.device.type in _abi.HANDLES
     array.typestr, array.type_name, array.itemsize = _types.of_dlpack(
         tensor.code, tensor.bits, tensor.lanes
     )

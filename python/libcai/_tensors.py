@@ -5,7 +5,7 @@ Each returns a state, a message and an `Array` or None.
 
 import ctypes as c
 
-from . import _dlpack
+from . import _abi, _dlpack
 from ._ask import Refused, article, ask, attribute, describe, items, show, whole
 from ._checks import layout
 
@@ -96,7 +96,7 @@ def _dlpack_device(function, add):
 
 def _dlpack_call(method, device, add):
     """Calls `__dlpack__` with all that the standard knows, and with less where that is refused."""
-    streams = {_dlpack.DEVICES[kind] for kind in _dlpack.WITH_STREAMS}
+    streams = {_abi.DEVICES[kind] for kind in _dlpack.WITH_STREAMS}
     # -1: nothing shall be ordered; nothing is going to touch the data.
     stream = {"stream": -1 if device and device.partition(":")[0] in streams else None}
     version = {"max_version": NEWEST}

@@ -3,6 +3,8 @@
 import re
 import sys
 
+from . import _abi
+
 NATIVE = "<" if sys.byteorder == "little" else ">"
 _TYPESTR = re.compile(r"([<>|])([biufcmMOSUVt])(\d{1,18}|(?<=O))(\[\w+\])?\Z")
 _SIZES = {"b": (1,), "i": (1, 2, 4, 8, 16), "u": (1, 2, 4, 8, 16), "f": (1, 2, 4, 8, 12, 16), "c": (4, 8, 16, 24, 32),
@@ -11,16 +13,9 @@ _SIZES = {"b": (1,), "i": (1, 2, 4, 8, 16), "u": (1, 2, 4, 8, 16), "f": (1, 2, 4
 _FORMATS = {"?": "b1", "b": "i1", "B": "u1", "h": "i2", "H": "u2", "i": "i4", "I": "u4", "l": "i8", "L": "u8",
             "q": "i8", "Q": "u8", "e": "f2", "f": "f4", "d": "f8"}  # fmt: skip
 
-# Names and bits.
-_DLPACK_FLOATS = {
-    4: ("bfloat16", 16), 7: ("float8_e3m4", 8), 8: ("float8_e4m3", 8), 9: ("float8_e4m3b11fnuz", 8),
-    10: ("float8_e4m3fn", 8), 11: ("float8_e4m3fnuz", 8), 12: ("float8_e5m2", 8), 13: ("float8_e5m2fnuz", 8),
-    14: ("float8_e8m0fnu", 8), 15: ("float6_e2m3fn", 6), 16: ("float6_e3m2fn", 6), 17: ("float4_e2m1fn", 4),
-}  # fmt: skip
-_DLPACK_NAMES = {0: "int", 1: "uint", 2: "float", 3: "handle", 5: "complex", 6: "bool"}
-_DLPACK_PLAIN = {0: "i", 1: "u", 2: "f", 5: "c", 6: "b"}
+_DLPACK_NAMES = {0: "int", 1: "uint", 2: "float", 3: "handle", 4: "bfloat", 5: "complex", 6: "bool"}
 # Names of types that NumPy's grammar does not have, as libraries call them.
-OPAQUE = re.compile(r"(?:\w+\.)*((?:bfloat16)|(?:float[864]_\w+)|(?:u?int[421]))\Z")
+OPAQUE = re.compile(rf"(?:\w+\.)*({'|'.join(name for name, code, *_ in _abi.DTYPES if code)})\Z")
 
 
 class Type:
@@ -85,15 +80,11 @@ def descr_size(descr):
 
 def of_dlpack(code, bits, lanes):
     """typestr, name and bytes of a DLPack type; the typestr is None where NumPy has nothing like it."""
-    if lanes == 1 and code in _DLPACK_PLAIN and bits % 8 == 0:
-        size = bits // 8
-        typestr = f"{'|' if size == 1 else NATIVE}{_DLPACK_PLAIN[code]}{size}"
-        return typestr, None, size
-    if code in _DLPACK_FLOATS:
-        name, usual = _DLPACK_FLOATS[code]
-        name = name if bits == usual else f"{name} of {bits} bits"
-    else:
-        name = f"{_DLPACK_NAMES.get(code, f'code {code}, ')}{bits}"
+    for name, number, kind, size, theirs in _abi.DTYPES:
+        if theirs == (code, bits, lanes) and kind != "t":
+            typestr = f"{'|' if size == 1 else NATIVE}{kind}{size}"
+            return typestr, name if number else None, size
+    name = f"{_DLPACK_NAMES.get(code, f'code {code}, ')}{bits}"
     size = bits * lanes // 8 if bits * lanes % 8 == 0 else None
     if lanes != 1:
         return None, f"{name} x {lanes}", size

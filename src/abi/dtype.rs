@@ -39,9 +39,7 @@ pub const CAI_UNIT_ATTOSECOND: i32 = 13;
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct cai_dtype {
-    /// One of `t b i u f c m M O S U V`: bit field, boolean, signed integer, unsigned integer,
-    /// float, complex, time difference, point in time, Python object, bytes, UCS-4 text, opaque
-    /// bytes.
+    /// One of the kinds above.
     pub kind: c_char,
     /// `<` little-endian, `>` big-endian, `|` not relevant. As written: `<V2` and `|V2` differ
     /// here, and `|i8`, which some producers write, means the machine's own order.

@@ -126,7 +126,7 @@ pub const CAI_ERR_MASK_DEVICE: cai_status = 235;
 pub const CAI_ERR_TYPESTR_LENGTH: cai_status = 240;
 /// `typestr` does not begin with a byte order: one of `<`, `>`, `|`.
 pub const CAI_ERR_TYPESTR_ORDER: cai_status = 241;
-/// `typestr` has an unknown kind: not one of `t b i u f c m M O S U V`.
+/// `typestr` has an unknown kind.
 pub const CAI_ERR_TYPESTR_KIND: cai_status = 242;
 /// `typestr` has a malformed size, or one that its kind does not have.
 pub const CAI_ERR_TYPESTR_SIZE: cai_status = 243;

@@ -14,11 +14,11 @@ use crate::error::{Failure, Result, fail};
 use crate::owner::description;
 use crate::read::{self, Descr, Field};
 
-/// Parses a typestr in the grammar of NumPy's array interface: byte order (`<`, `>` or `|`), kind
-/// (one of `t b i u f c m M O S U V`), size in bytes (characters for `U`, bits for `t`), and for
-/// `m` and `M` a unit: `<f4`, `|b1`, `<U16`, `|V12`, `<M8[25us]`. The size of `|O` may be omitted.
-/// It also accepts the types of GPU libraries that NumPy does not have: `<f1`, `<c4`, 16-byte
-/// integers, and `|i8` for the machine's own order.
+/// Parses a typestr in the grammar of NumPy's array interface: byte order (`<`, `>` or `|`), kind,
+/// size in bytes (characters for `U`, bits for `t`), and for `m` and `M` a unit: `<f4`, `|b1`,
+/// `<U16`, `|V12`, `<M8[25us]`. The size of `|O` may be omitted. It also accepts the types of GPU
+/// libraries that NumPy does not have: `<f1`, `<c4`, 16-byte integers, and `|i8` for the machine's
+/// own order.
 ///
 /// `typestr`: at most `CAI_TYPESTR_SIZE` characters with the NUL.
 /// `out`: the type, with `CAI_DTYPE_NONE` as `code`. Written on success only.

@@ -1,9 +1,11 @@
 //! Declarations for other languages: `cai.cdef` for cffi and LuaJIT, `cai.pxd` for Cython, and `_abi.py` for ctypes.
 
 use std::fmt::Write;
+use std::path::Path;
 
 use crate::c::{declaration, signature};
 use crate::items::{Constant, FOREIGN, Function, Items, Struct, Variable};
+use crate::tables::{self, Dtype};
 
 /// A template with its declarations.
 fn fill(template: &str, declarations: &str) -> String {
@@ -127,11 +129,27 @@ fn cython(variable: &Variable, nogil: bool) -> String {
     declaration(&variable).replace("struct ", "") + suffix
 }
 
-pub fn ctypes(items: &Items) -> String {
+/// `folder` has the tables of element types and devices.
+pub fn ctypes(items: &Items, folder: &Path) -> String {
     let mut text = String::new();
     for constant in &items.constants {
         writeln!(text, "{} = {}", constant.name, constant.value).unwrap();
     }
+    text += "\n# Names of device types, and those whose data is behind a handle.\nDEVICES = {\n";
+    let devices = tables::devices(folder);
+    for one in &devices {
+        writeln!(text, "    {}: \"{}\",", one.number, one.name).unwrap();
+    }
+    let handles = devices.iter().filter(|one| one.data == "handle");
+    let handles: Vec<String> = handles.map(|one| one.number.to_string()).collect();
+    writeln!(text, "}}\nHANDLES = {{{}}}", handles.join(", ")).unwrap();
+    text += "\n# Name, code, kind, size and DLPack's code, bits and lanes of element types.\nDTYPES = [\n";
+    for one in tables::dtypes(folder).1 {
+        let dlpack = one.dlpack.map_or("None".to_owned(), |of| format!("{of:?}"));
+        let Dtype { name, code, kind, size, .. } = one;
+        writeln!(text, "    (\"{name}\", {code}, \"{kind}\", {size}, {dlpack}),").unwrap();
+    }
+    text += "]\n";
     let structs = structs(items);
     let names: Vec<&str> = structs.iter().map(|item| item.name.as_str()).collect();
     for item in &structs {

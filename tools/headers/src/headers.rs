@@ -41,6 +41,10 @@ pub fn all(root: &Path, items: &Items) -> Vec<(&'static str, String)> {
 fn render(root: &Path, name: &str, files: &[&str], version: u64) -> String {
     let file = root.join(format!("src/abi/headers/{name}.toml"));
     let own = Config::from_file(&file).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
+    let mut own = own;
+    if let Some(text) = &mut own.after_includes {
+        *text = text.replace("@kinds@", &type_table::kinds(root));
+    }
     let prose = own.header.as_ref().expect("a header has prose");
     let guard = format!("CAI_{}_H", name.to_uppercase());
     let first = match name {

@@ -40,7 +40,7 @@ fn main() {
     let items = Items::of_crate(root);
     write(root, "include/cai/cai.cdef", &bindings::cdef(&items));
     write(root, "include/cai/cai.pxd", &bindings::pxd(&items));
-    write(root, "python/libcai/_abi.py", &bindings::ctypes(&items));
+    write(root, "python/libcai/_abi.py", &bindings::ctypes(&items, &root.join("src/abi")));
     #[cfg(feature = "headers")]
     if let Err(vanished) =
         tracked(root, &items, std::env::args().nth(1).as_deref() == Some("release"))

@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::path::Path;
 
 use crate::headers;
-use crate::tables::{self, Device, Dtype};
+use crate::tables::{self, Device, Dtype, Kind};
 
 const PROSE: &str = "
 cai/type_table.h: the element types that other libraries have, and sets of device types, for the other headers. C99 and
@@ -66,4 +66,15 @@ pub fn text(root: &Path) -> String {
     text += "#define CAI_PRIVATE_IS_IN(set, device_type) \\\n    \
              ((device_type) >= 0 && (device_type) < 32 && ((set) >> (device_type) & 1u) != 0)\n";
     text + "\n#endif /* CAI_TYPE_TABLE_H */\n"
+}
+
+/// The kinds of typestrs as lines of a comment.
+pub fn kinds(root: &Path) -> String {
+    let (kinds, _) = tables::dtypes(&root.join("src/abi"));
+    let line = |kind: &Kind| {
+        let sizes = kind.sizes.replace(',', ", ");
+        let meaning = kind.meaning.replace('`', "");
+        format!(" *   {}  {sizes:<20} {meaning}", kind.letter)
+    };
+    kinds.iter().map(line).collect::<Vec<_>>().join("\n")
 }
