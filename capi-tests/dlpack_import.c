@@ -141,8 +141,8 @@ static void in_refused(void) {
     }
     REFUSED(given->dl_tensor.device_type = -1, CAI_ERR_DEVICE_TYPE, "device.device_type");
     REFUSED(given->dl_tensor.device_type = 0, CAI_ERR_DEVICE_TYPE, "device.device_type");
-    REFUSED(given->dl_tensor.device_type = 19, CAI_ERR_DEVICE_TYPE, "device.device_type");
-    REFUSED(given->dl_tensor.device_type = 20, CAI_ERR_DEVICE_TYPE, "device.device_type");
+    REFUSED(given->dl_tensor.device_type = 30, CAI_ERR_DEVICE_TYPE, "device.device_type");
+    REFUSED(given->dl_tensor.device_type = 31, CAI_ERR_DEVICE_TYPE, "device.device_type");
     REFUSED(given->dl_tensor.device_id = -1, CAI_ERR_DEVICE_ID, "device.device_id");
     /* In an array that is a device that is not known; DLPack has none. */
     REFUSED((given->dl_tensor.device_type = CAI_DEVICE_ONEAPI, given->dl_tensor.device_id = -1),

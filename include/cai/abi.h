@@ -64,10 +64,10 @@
  */
 
 /*
- * CAI_DTYPE_, values of cai_array.dtype_code, for types that NumPy's grammar cannot name: opaque
- * bytes, <V1, or <V2 for bfloat16 (u of that size and <f1 are valid too). Types below 8 bits use
- * one byte each, except CAI_DTYPE_FLOAT4_E2M1FN_X2, whose extents count bytes. Numbers below 256
- * are DLPack's.
+ * CAI_DTYPE_, values of cai_array.dtype_code, for types that NumPy's grammar cannot name. Their
+ * typestr is opaque bytes, such as <V1 or, for bfloat16, <V2 (u of that size and <f1 are valid
+ * too). Types below 8 bits use one byte each, except CAI_DTYPE_FLOAT4_E2M1FN_X2, whose extents
+ * count bytes. Numbers below 256 are DLPack's.
  */
 
 #if defined(__cplusplus)

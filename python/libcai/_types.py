@@ -6,9 +6,8 @@ import sys
 from . import _abi
 
 NATIVE = "<" if sys.byteorder == "little" else ">"
-_TYPESTR = re.compile(r"([<>|])([biufcmMOSUVt])(\d{1,18}|(?<=O))(\[\w+\])?\Z")
-_SIZES = {"b": (1,), "i": (1, 2, 4, 8, 16), "u": (1, 2, 4, 8, 16), "f": (1, 2, 4, 8, 12, 16), "c": (4, 8, 16, 24, 32),
-          "m": (8,), "M": (8,), "O": (8,)}  # fmt: skip
+_LETTERS = "".join(_abi.KINDS)
+_TYPESTR = re.compile(rf"([<>|])([{_LETTERS}])(\d{{1,18}}|(?<=O))(\[\w+\])?\Z")
 # Format characters of Python's struct module, which some producers write instead.
 _FORMATS = {"?": "b1", "b": "i1", "B": "u1", "h": "i2", "H": "u2", "i": "i4", "I": "u4", "l": "i8", "L": "u8",
             "q": "i8", "Q": "u8", "e": "f2", "f": "f4", "d": "f8"}  # fmt: skip
@@ -37,7 +36,7 @@ def parse(typestr):
     if found:
         # NumPy writes the type of Python objects without a size.
         order, kind, size, unit = found[1], found[2], int(found[3] or 8), found[4] or ""
-        if kind in _SIZES and size not in _SIZES[kind]:
+        if _abi.KINDS[kind] and size not in _abi.KINDS[kind]:
             return None, f"there is no type {kind!r} of {size} bytes"
         return Type(order, kind, size, unit), None
     bare = typestr.lstrip("<>|=")
@@ -47,7 +46,7 @@ def parse(typestr):
             "this is a format character of Python's struct module",
         )
     found = _TYPESTR.match("|" + bare)
-    if found and typestr[:1] in ("", "=", *"biufcmMOSUVt"):
+    if found and typestr[:1] in ("", "=", *_LETTERS):
         return Type(NATIVE, found[2], int(found[3] or 8), found[4] or ""), "the byte order is missing"
     return None, "expected byte order, kind and size, as in '<f4'"
 

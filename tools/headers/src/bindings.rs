@@ -143,8 +143,17 @@ pub fn ctypes(items: &Items, folder: &Path) -> String {
     let handles = devices.iter().filter(|one| one.data == "handle");
     let handles: Vec<String> = handles.map(|one| one.number.to_string()).collect();
     writeln!(text, "}}\nHANDLES = {{{}}}", handles.join(", ")).unwrap();
+    text += "\n# The sizes of each kind of typestr: bytes, or None for any number of bytes, characters or bits.\nKINDS = {\n";
+    let (kinds, types) = tables::dtypes(folder);
+    for one in kinds {
+        let is_any = matches!(one.sizes.as_str(), "any" | "characters" | "bits");
+        let sizes =
+            if is_any { "None".to_owned() } else { format!("({},)", one.sizes.replace(',', ", ")) };
+        writeln!(text, "    \"{}\": {sizes},", one.letter).unwrap();
+    }
+    text += "}\n";
     text += "\n# Name, code, kind, size and DLPack's code, bits and lanes of element types.\nDTYPES = [\n";
-    for one in tables::dtypes(folder).1 {
+    for one in types {
         let dlpack = one.dlpack.map_or("None".to_owned(), |of| format!("{of:?}"));
         let Dtype { name, code, kind, size, .. } = one;
         writeln!(text, "    (\"{name}\", {code}, \"{kind}\", {size}, {dlpack}),").unwrap();
