@@ -150,6 +150,7 @@ int main(void) {
     takes("<t12", 't', 0, 12, 0, 1);
     takes("|t16", 't', 2, 16, 0, 1);
     takes("|V9999999999999", 'V', 9999999999999, 79999999999992, 0, 1);
+    takes("<W4", 'W', 4, 32, 0, 1);
 
     refuses(CAI_ERR_TYPESTR_LENGTH, "", "empty");
     refuses(CAI_ERR_TYPESTR_LENGTH, "<M8[2147483647us]", "at most 15");
@@ -166,6 +167,7 @@ int main(void) {
     refuses(CAI_ERR_TYPESTR_SIZE, "<c2", "24 or 32");
     refuses(CAI_ERR_TYPESTR_SIZE, "<M4[s]", "8 bytes");
     refuses(CAI_ERR_TYPESTR_SIZE, "|O4", "8 bytes");
+    refuses(CAI_ERR_TYPESTR_SIZE, "<W8", "4 bytes");
     refuses(CAI_ERR_TYPESTR_SIZE, "|t0", "at least 1");
     refuses(CAI_ERR_TYPESTR_SIZE, "|V", "number of bytes");
     refuses(CAI_ERR_TYPESTR_UNIT, "<M8[]", "unit");

@@ -37,6 +37,7 @@
  *   S  any                  bytes
  *   U  characters           UCS-4 text; the size counts characters, so U4 has 16 bytes
  *   V  any                  opaque bytes, and structured types
+ *   W  4                    opaque bytes: the complex numbers of two 16-bit floats of ml_dtypes
  *   t  bits                 bit field; the size counts bits
  */
 
