@@ -290,6 +290,7 @@ static const struct {
     {"<V1", CAI_DTYPE_FLOAT6_E3M2FN, {16, 6, 1}, PADDED},
     {"<V1", CAI_DTYPE_FLOAT4_E2M1FN, {17, 4, 1}, PADDED},
     {"<V1", CAI_DTYPE_FLOAT4_E2M1FN_X2, {17, 4, 2}, 0},
+    {"<V4", CAI_DTYPE_BCOMPLEX32, {18, 32, 1}, 0},
     {"<V1", CAI_DTYPE_INT4, {INT, 4, 1}, PADDED},
     {"<V1", CAI_DTYPE_UINT4, {UINT, 4, 1}, PADDED},
     {"<V1", CAI_DTYPE_INT2, {INT, 2, 1}, PADDED},

@@ -335,6 +335,7 @@ static void alignment(void) {
     MISALIGNED(at(2, "<U3"), "data");
     ALIGNED(at(1, "<V2"));
     MISALIGNED((at(1, "<V2"), a.dtype_code = CAI_DTYPE_BFLOAT16), "data");
+    ALIGNED((at(2, "<V4"), a.dtype_code = CAI_DTYPE_BCOMPLEX32));
     MISALIGNED((a.device.type = CAI_DEVICE_OPENCL, a.byte_offset = 6), "byte_offset");
     MISALIGNED((a.mask = &mask, set_typestr(&mask, "<i4"), mask.data = (char *)test_data + 2),
                "mask.data");

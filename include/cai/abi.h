@@ -195,6 +195,9 @@ typedef struct cai_field cai_field;
 /// 4-bit float, finite, 2 exponent bits.
 #define CAI_DTYPE_FLOAT4_E2M1FN 17
 
+/// Complex number of two bfloat16, 4 bytes.
+#define CAI_DTYPE_BCOMPLEX32 18
+
 /// 4-bit signed integer.
 #define CAI_DTYPE_INT4 256
 

@@ -24,6 +24,7 @@
     X('V', 1, 15, "float6_e2m3fn") \
     X('V', 1, 16, "float6_e3m2fn") \
     X('V', 1, 17, "float4_e2m1fn") \
+    X('V', 4, 18, "bcomplex32") \
     X('V', 1, 256, "int4") \
     X('V', 1, 257, "uint4") \
     X('V', 1, 258, "int2") \
@@ -59,7 +60,8 @@
     X('V', 1, 11, 0x0b08) \
     X('V', 1, 12, 0x0c08) \
     X('V', 1, 13, 0x0d08) \
-    X('V', 1, 14, 0x0e08)
+    X('V', 1, 14, 0x0e08) \
+    X('V', 4, 18, 0x1220)
 
 /* MPI's. */
 #define CAI_PRIVATE_MPI_TYPES(X) \
