@@ -131,7 +131,7 @@ static void in_refused(void) {
     REFUSED(given->flags = 8, CAI_ERR_FLAGS, "flags");
     REFUSED(given->flags = UINT64_C(1) << 40, CAI_ERR_FLAGS, "flags");
 
-    for (i = 1; i <= 18; i++) {
+    for (i = 1; i <= 21; i++) {
         cai_array array;
         given = plain();
         given->dl_tensor.device_type = i;

@@ -154,14 +154,14 @@ static void streams(void) {
 static void devices(void) {
     static const int64_t down[2] = {-16, 4};
     int32_t type;
-    for (type = 0; type <= 18; type++) {
+    for (type = 0; type <= 21; type++) {
         PASSES(a.device.type = type);
     }
     REFUSED(a.device.type = 30, CAI_ERR_DEVICE_TYPE, "device.type", "found 30");
     REFUSED(a.device.type = -1, CAI_ERR_DEVICE_TYPE, "device.type", "found -1");
     PASSES((a.device.type = CAI_DEVICE_CUDA, a.device.id = 7));
     /* -1: not known. CUDA's numbers always are, and the host has one. */
-    for (type = 1; type <= 18; type++) {
+    for (type = 1; type <= 21; type++) {
         if (type == CAI_DEVICE_CPU || type == CAI_DEVICE_CUDA || type == CAI_DEVICE_CUDA_HOST ||
             type == CAI_DEVICE_CUDA_MANAGED) {
             REFUSED((a.device.type = type, a.device.id = -1), CAI_ERR_DEVICE_ID, "device.id",

@@ -156,6 +156,15 @@ typedef struct cai_field cai_field;
 /// AWS Trainium.
 #define CAI_DEVICE_TRN 18
 
+/// Memory of a TPU.
+#define CAI_DEVICE_TPU 19
+
+/// Host memory of a TPU.
+#define CAI_DEVICE_TPU_HOST 20
+
+/// Huawei Ascend.
+#define CAI_DEVICE_ASCEND 21
+
 /// None: `typestr` describes the type completely.
 #define CAI_DTYPE_NONE 0
 
