@@ -95,16 +95,16 @@ struct cai_layout {
 /// `CAI_ERR_ITEMSIZE`, `CAI_ERR_BIT_STRIDES`, `CAI_ERR_SIZE_OVERFLOW`, `CAI_ERR_SPAN_OVERFLOW`,
 /// `CAI_ERR_DEVICE_TYPE`, `CAI_ERR_DEVICE_ID`, `CAI_ERR_DATA_NULL`, `CAI_ERR_DATA_NOT_NULL`,
 /// `CAI_ERR_BYTE_OFFSET`, `CAI_ERR_ADDRESS_RANGE`, `CAI_ERR_STREAM_ZERO`, `CAI_ERR_STREAM_VERSION`,
-/// `CAI_ERR_STREAM_ID`, `CAI_ERR_EVENT`, `CAI_ERR_STREAM_DEVICE`, a `CAI_ERR_DESCR_` status,
-/// `CAI_ERR_ALIGNMENT`, `CAI_ERR_MASK_VERSION`, `CAI_ERR_MASK_CYCLE`, `CAI_ERR_MASK_DEPTH`, the
-/// rules for the mask itself, `CAI_ERR_MASK_TYPE`, `CAI_ERR_MASK_SHAPE` or `CAI_ERR_MASK_DEVICE`;
-/// for a list of more than 32 fields also `CAI_ERR_NO_MEMORY`. `CAI_CHECK_DEVICE` adds
-/// `CAI_ERR_NOT_DEVICE_POINTER`, `CAI_ERR_DEVICE_MISMATCH`, `CAI_ERR_NOT_ACCESSIBLE` and
-/// `CAI_ERR_OUT_OF_ALLOCATION`. `CAI_CHECK_STREAM` adds `CAI_ERR_STREAM_HANDLE`,
+/// `CAI_ERR_STREAM_ID`, `CAI_ERR_EVENT`, `CAI_ERR_STREAM_DEVICE`, a `CAI_ERR_DESCR_` status; with
+/// `CAI_CHECK_ALIGNMENT`: `CAI_ERR_ALIGNMENT`; with `CAI_CHECK_DEVICE`:
+/// `CAI_ERR_NOT_DEVICE_POINTER`, `CAI_ERR_DEVICE_MISMATCH`, `CAI_ERR_NOT_ACCESSIBLE`,
+/// `CAI_ERR_OUT_OF_ALLOCATION`; with `CAI_CHECK_STREAM`: `CAI_ERR_STREAM_HANDLE`,
 /// `CAI_ERR_STREAM_DETACHED`, `CAI_ERR_STREAM_STALE`, `CAI_ERR_STREAM_THREAD`,
-/// `CAI_ERR_STREAM_CONTEXT`, `CAI_ERR_NO_CONTEXT` and `CAI_ERR_CAPTURE_LEGACY`. Both add the
-/// statuses of `cai_driver_info_get`. For a violation inside a mask, `error->field` begins with
-/// `mask.`.
+/// `CAI_ERR_STREAM_CONTEXT`, `CAI_ERR_NO_CONTEXT`, `CAI_ERR_CAPTURE_LEGACY`; for each mask:
+/// `CAI_ERR_MASK_VERSION`, `CAI_ERR_MASK_CYCLE`, `CAI_ERR_MASK_DEPTH`, a status of the mask itself,
+/// `CAI_ERR_MASK_TYPE`, `CAI_ERR_MASK_SHAPE`, `CAI_ERR_MASK_DEVICE`. For a list of more than 32
+/// fields also `CAI_ERR_NO_MEMORY`. `CAI_CHECK_DEVICE` and `CAI_CHECK_STREAM` add the statuses of
+/// `cai_driver_info_get`. For a violation inside a mask, `error->field` begins with `mask.`.
 /// Thread safety: any thread; allocates nothing unless a list has more than 32 fields.
 CAI_API cai_status cai_array_validate(const cai_array *array, uint32_t checks, cai_error *error);
 

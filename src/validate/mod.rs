@@ -8,6 +8,8 @@
 mod common;
 mod device;
 mod masks;
+#[cfg(test)]
+mod tests;
 mod valid;
 
 use std::mem::MaybeUninit;
@@ -23,6 +25,29 @@ use common::common_itemsize;
 
 pub use masks::mask_device;
 pub use valid::Valid;
+
+/// Statuses of the rules in the order in which they are tried. The manual of `cai_array_validate` is
+/// made from this list (tools/headers), and a test breaks two rules at once to see which one is
+/// reported. A name that ends in `_` stands for all that begin with it; other words are those of the
+/// manual.
+#[cfg(test)]
+#[rustfmt::skip]
+const ORDER: &[&str] = &[
+    "CAI_ERR_STRUCT_SIZE", "CAI_ERR_FLAGS", "CAI_ERR_TYPESTR_", "CAI_ERR_DTYPE_CODE",
+    "CAI_ERR_NDIM", "CAI_ERR_SHAPE_NULL", "CAI_ERR_SHAPE_NEGATIVE", "CAI_ERR_ITEMSIZE",
+    "CAI_ERR_BIT_STRIDES", "CAI_ERR_SIZE_OVERFLOW", "CAI_ERR_SPAN_OVERFLOW", "CAI_ERR_DEVICE_TYPE",
+    "CAI_ERR_DEVICE_ID", "CAI_ERR_DATA_NULL", "CAI_ERR_DATA_NOT_NULL", "CAI_ERR_BYTE_OFFSET",
+    "CAI_ERR_ADDRESS_RANGE", "CAI_ERR_STREAM_ZERO", "CAI_ERR_STREAM_VERSION", "CAI_ERR_STREAM_ID",
+    "CAI_ERR_EVENT", "CAI_ERR_STREAM_DEVICE", "CAI_ERR_DESCR_",
+    "with CAI_CHECK_ALIGNMENT", "CAI_ERR_ALIGNMENT",
+    "with CAI_CHECK_DEVICE", "CAI_ERR_NOT_DEVICE_POINTER", "CAI_ERR_DEVICE_MISMATCH",
+    "CAI_ERR_NOT_ACCESSIBLE", "CAI_ERR_OUT_OF_ALLOCATION",
+    "with CAI_CHECK_STREAM", "CAI_ERR_STREAM_HANDLE", "CAI_ERR_STREAM_DETACHED",
+    "CAI_ERR_STREAM_STALE", "CAI_ERR_STREAM_THREAD", "CAI_ERR_STREAM_CONTEXT", "CAI_ERR_NO_CONTEXT",
+    "CAI_ERR_CAPTURE_LEGACY",
+    "for each mask", "CAI_ERR_MASK_VERSION", "CAI_ERR_MASK_CYCLE", "CAI_ERR_MASK_DEPTH",
+    "a status of the mask itself", "CAI_ERR_MASK_TYPE", "CAI_ERR_MASK_SHAPE", "CAI_ERR_MASK_DEVICE",
+];
 
 /// Type and layout of an array.
 #[derive(Clone, Copy)]

@@ -132,6 +132,59 @@ fn common(mut config: Config) -> Config {
     config
 }
 
+/// Replaces the marker `{rules}` in a comment by the statuses of the rules, which stand in `src/validate`, and breaks the
+/// lines of its paragraph again.
+fn with_rules(root: &Path, text: &str) -> String {
+    const MARKER: &str = "{rules}";
+    let Some(position) = text.find(MARKER) else { return text.to_owned() };
+    let is_end = |line: &str| matches!(line, "///" | "") || line.starts_with("/// Thread safety");
+    let start =
+        text[..position].rfind("\n///\n").expect("a paragraph of its own") + "\n///\n".len();
+    let lines = text[start..].lines().take_while(|line| !is_end(line));
+    let length: usize = lines.clone().map(|line| line.len() + 1).sum();
+    let paragraph: Vec<&str> = lines.map(|line| line.trim_start_matches("/// ")).collect();
+    let paragraph = paragraph.join(" ").replace(MARKER, &rules(root));
+    let mut broken = String::new();
+    let mut column = usize::MAX;
+    for word in paragraph.split(' ') {
+        if column.saturating_add(word.len()) >= 100 {
+            broken += "\n///";
+            column = "///".len();
+        }
+        broken += &format!(" {word}");
+        column += 1 + word.len();
+    }
+    format!("{}{}\n{}", &text[..start], broken.trim_start(), &text[start + length..])
+}
+
+/// The list of rules, in words.
+fn rules(root: &Path) -> String {
+    let source = fs::read_to_string(root.join("src/validate/mod.rs")).unwrap();
+    let (_, list) = source.split_once("const ORDER: &[&str] = &[").expect("the order of the rules");
+    let (list, _) = list.split_once("];").unwrap();
+    let mut text = String::new();
+    let mut is_first = true;
+    for entry in list.split('"').skip(1).step_by(2) {
+        let begins = entry.starts_with("with ") || entry.starts_with("for ");
+        text += if begins {
+            "; "
+        } else if is_first {
+            ""
+        } else {
+            ", "
+        };
+        text += &match entry.rsplit_once(' ') {
+            Some((words, name)) if name.starts_with("CAI_") => format!("{words} `{name}`: "),
+            Some(_) if begins => format!("{entry}: "),
+            Some(_) => entry.to_owned(),
+            None if entry.ends_with('_') => format!("a `{entry}` status"),
+            None => format!("`{entry}`"),
+        };
+        is_first = begins;
+    }
+    text
+}
+
 /// cbindgen reads no attributes that depend on a feature, and no tables. So it gets copies of the sources in which the
 /// exported functions have their names without one, and the constants of the tables are in their places.
 fn run(root: &Path, files: &[&str], config: Config) -> String {
@@ -141,7 +194,7 @@ fn run(root: &Path, files: &[&str], config: Config) -> String {
         let (source, copy) =
             (root.join(format!("src/{file}.rs")), folder.join(format!("{file}.rs")));
         fs::create_dir_all(copy.parent().unwrap()).unwrap();
-        let text = items::source(&source);
+        let text = with_rules(root, &items::source(&source));
         fs::write(&copy, text.replace(EXPORT, "#[unsafe(no_mangle)]")).unwrap();
         builder = builder.with_src(copy);
     }
