@@ -109,9 +109,14 @@ impl<T, E: Copy> Extended<T, E> {
         }
     }
 
+    /// Returns the address of the value, which still belongs to this.
+    pub fn as_ptr(&self) -> *mut T {
+        self.head.as_ptr().cast()
+    }
+
     /// Returns the address of the value. The block must be made one of these again to be freed.
     pub fn into_raw(self) -> *mut T {
-        let value = self.head.as_ptr().cast();
+        let value = self.as_ptr();
         mem::forget(self);
         value
     }

@@ -70,3 +70,33 @@ const _: () = assert!(offset_of!(DeviceArray, reserved) == 104);
 
 /// `ARROW_FLAG_NULLABLE`.
 pub(crate) const NULLABLE: i64 = 2;
+
+/// A structure of a tree. It owns its children, and its release callback ends it.
+pub trait Structure: Copy {
+    /// The callback, which is `None` in a structure that was released or moved.
+    fn release(&mut self) -> &mut Release<Self>;
+    /// Returns the number of children, and the array of their addresses.
+    fn children(&self) -> (i64, *mut *mut Self);
+    /// The producer's own pointer.
+    fn private_data(&self) -> *mut c_void;
+}
+
+macro_rules! structure {
+    ($($name:ident)*) => {$(
+        impl Structure for $name {
+            fn release(&mut self) -> &mut Release<Self> {
+                &mut self.release
+            }
+
+            fn children(&self) -> (i64, *mut *mut Self) {
+                (self.n_children, self.children)
+            }
+
+            fn private_data(&self) -> *mut c_void {
+                self.private_data
+            }
+        }
+    )*};
+}
+
+structure!(Schema Array);

@@ -1,7 +1,9 @@
 //! Bits that are used in place, or copied so that the first one begins a byte.
 
 use std::ffi::c_void;
-use std::slice;
+use std::{mem, slice};
+
+use crate::error::{Failure, Result};
 
 /// Bits of a bitmap.
 #[derive(Clone, Copy)]
@@ -33,49 +35,48 @@ impl Bits {
     /// zero.
     ///
     /// # Safety
-    /// The bits are in host memory, and `to` has space for [`bytes`](Self::bytes).
+    /// The bits are in host memory.
     #[inline(never)]
-    unsafe fn copy(&self, to: *mut u8) {
-        let (shift, count) = ((self.start % 8) as u32, self.bytes());
+    unsafe fn copy(&self, to: &mut [u8]) {
+        let shift = (self.start % 8) as u32;
         let last = (self.start + self.count - 1) / 8 - self.start / 8;
         // SAFETY: the bitmap has these bytes, because the bits are in them (this function's
         // contract).
         let from = unsafe { slice::from_raw_parts(self.address(), last as usize + 1) };
-        for index in 0..count {
+        for (index, to) in to.iter_mut().enumerate() {
             let low = from.get(index).copied().unwrap_or_default() >> shift;
             let next = from.get(index + 1).copied().unwrap_or_default();
-            let mut byte = low | next.checked_shl(8 - shift).unwrap_or_default();
+            *to = low | next.checked_shl(8 - shift).unwrap_or_default();
             let rest = self.count - index as i64 * 8;
             if rest < 8 {
-                byte &= (1 << rest) - 1;
+                *to &= (1 << rest) - 1;
             }
-            // SAFETY: below the number of bytes that `to` has (this function's contract).
-            unsafe { to.add(index).write(byte) };
         }
     }
 }
 
 /// Space for copies of bits.
-pub struct Copies(*mut u8);
+pub struct Copies<'a>(&'a mut [u8]);
 
-impl Copies {
-    /// Uses the space at `start`.
+impl<'a> Copies<'a> {
+    /// Uses this space.
     ///
     /// # Safety
-    /// All bits that are not aligned are in host memory, and `start` has space for them.
-    pub unsafe fn new(start: *mut u8) -> Self {
-        Copies(start)
+    /// All bits that are not aligned are in host memory.
+    pub unsafe fn new(space: &'a mut [u8]) -> Self {
+        Copies(space)
     }
 
     /// Returns an address that begins with the first bit: of the bits, or else of a copy.
-    pub fn address_of(&mut self, bits: &Bits) -> *mut c_void {
+    pub fn address_of(&mut self, bits: &Bits) -> Result<*mut c_void> {
         if bits.is_aligned() {
-            return bits.address().cast_mut().cast();
+            return Ok(bits.address().cast_mut().cast());
         }
-        let to = self.0;
-        // SAFETY: in host memory, and there is space for the copy (the contract of `new`).
+        let space = mem::take(&mut self.0);
+        let (to, rest) = space.split_at_mut_checked(bits.bytes()).ok_or_else(Failure::internal)?;
+        self.0 = rest;
+        // SAFETY: in host memory (the contract of `new`).
         unsafe { bits.copy(to) };
-        self.0 = to.wrapping_add(bits.bytes());
-        to.cast()
+        Ok(to.as_mut_ptr().cast())
     }
 }

@@ -3,20 +3,21 @@
 //! A consumer may move a child out of its parent and release both in any order. So every structure
 //! holds a reference to the block that all of them are in.
 
-use std::alloc::{Layout as MemoryLayout, dealloc};
 use std::ffi::{c_char, c_void};
-use std::mem::{MaybeUninit, align_of, size_of};
+use std::mem::{MaybeUninit, offset_of};
 use std::ptr;
 
-use crate::abi::{self, CAI_MAX_NDIM, cai_array, cai_owner};
-use crate::arrow::abi::{Array, DeviceArray, NULLABLE, Schema};
+use crate::abi::{self, CAI_MAX_NDIM, cai_array};
+use crate::arrow::abi::{Array, DeviceArray, NULLABLE, Schema, Structure};
 use crate::arrow::format::{self, Element};
+use crate::arrow::structures::Owned;
 use crate::dtype::NATIVE;
 use crate::error::{Failure, Result, fail};
-use crate::memory::Memory;
-use crate::owner::Count;
+use crate::memory::Extended;
+use crate::owner::{Count, Ref};
 use crate::sync::mark::{self, Kept};
-use crate::{dlpack, dtype, layout, owner, read, validate};
+use crate::validate::Valid;
+use crate::{dlpack, dtype, layout, owner, read};
 
 const DIMENSIONS: usize = CAI_MAX_NDIM as usize;
 
@@ -49,14 +50,15 @@ static BOOL8: [u8; 75] = {
     out
 };
 
+/// Checks of an array that is exported. Consumers take values for aligned, which Arrow recommends.
+pub const CHECKS: u32 = abi::CAI_CHECK_LAYOUT | abi::CAI_CHECK_ALIGNMENT;
+
 /// An array as Arrow describes it.
-struct Export<'a> {
-    shape: &'a [i64],
+struct Description<'a> {
+    array: Valid<'a>,
     element: Element,
     /// The bitmap of each level, or NULL.
     bitmaps: [*const c_void; DIMENSIONS],
-    data: *const c_void,
-    owner: *mut cai_owner,
 }
 
 #[cold]
@@ -71,19 +73,11 @@ fn no_type<T>(array: &cai_array) -> Result<T> {
     )
 }
 
-/// Checks that an array has a form that Arrow can express.
-///
-/// # Safety
-/// `array` is readable as [`validate::array`] requires.
-unsafe fn convert(array: &cai_array) -> Result<Export<'_>> {
-    // Consumers take values for aligned, which Arrow recommends.
-    // SAFETY: readable (this function's contract).
-    unsafe { validate::array(array, abi::CAI_CHECK_LAYOUT | abi::CAI_CHECK_ALIGNMENT) }?;
-    owner::not_borrowed(array.owner)?;
-    // SAFETY: as above, and validated.
-    let validate::Described { dtype, layout } = unsafe { validate::describe(array) }?;
-    let element = if dtype::has_fields(array) { None } else { format::element(&dtype) };
-    let Some(element) = element else { return no_type(array) };
+/// Checks that Arrow can express an array.
+fn describe(array: Valid) -> Result<Description> {
+    let (dtype, layout) = (array.dtype(), array.layout());
+    let element = if dtype::has_fields(&array) { None } else { format::element(&dtype) };
+    let Some(element) = element else { return no_type(&array) };
     if !dtype::is_native(&dtype) {
         let text = read::typestr(&array.typestr).unwrap_or_default();
         return fail!(
@@ -121,50 +115,22 @@ unsafe fn convert(array: &cai_array) -> Result<Export<'_>> {
     }
     let mut bitmaps = [ptr::null(); DIMENSIONS];
     if !array.mask.is_null() && !array.data.is_null() {
-        // SAFETY: validated with the array.
-        unsafe { add_masks(array, layout.shape, &mut bitmaps) }?;
-    }
-    Ok(Export { shape: layout.shape, element, bitmaps, data: array.data, owner: array.owner })
-}
-
-/// Finds the level of each mask.
-///
-/// # Safety
-/// The array was validated, and has a mask.
-unsafe fn add_masks(
-    array: &cai_array,
-    shape: &[i64],
-    bitmaps: &mut [*const c_void; DIMENSIONS],
-) -> Result<()> {
-    let mut next = array.mask;
-    // At most `CAI_MAX_MASKS` of them, because the array was validated.
-    for depth in 1.. {
-        let inside = |failure: Failure| failure.in_mask(depth);
-        // SAFETY: a mask of a validated array, and not NULL by the condition below.
-        let mask = unsafe { read::array(next) }.map_err(inside)?;
-        // SAFETY: as above.
-        let bitmap = unsafe { level_of(array, &mask, shape, bitmaps) }.map_err(inside)?;
-        *bitmap = mask.data;
-        if mask.mask.is_null() {
-            break;
+        for (index, mask) in array.masks().enumerate() {
+            let bitmap = level_of(array, mask, &mut bitmaps)
+                .map_err(|failure: Failure| failure.in_mask(index + 1))?;
+            *bitmap = mask.data;
         }
-        next = mask.mask;
     }
-    Ok(())
+    Ok(Description { array, element, bitmaps })
 }
 
 /// Returns the place for the bitmap that a mask is.
-///
-/// # Safety
-/// The mask was validated.
-unsafe fn level_of<'a>(
-    array: &cai_array,
-    mask: &cai_array,
-    shape: &[i64],
+fn level_of<'a>(
+    array: Valid,
+    mask: Valid,
     bitmaps: &'a mut [*const c_void; DIMENSIONS],
 ) -> Result<&'a mut *const c_void> {
-    // SAFETY: validated (this function's contract).
-    let validate::Described { dtype, layout } = unsafe { validate::describe(mask) }?;
+    let (dtype, layout, shape) = (mask.dtype(), mask.layout(), array.layout().shape);
     if dtype.bits != 1 {
         let text = read::typestr(&mask.typestr).unwrap_or_default();
         return fail!(
@@ -204,203 +170,171 @@ unsafe fn level_of<'a>(
     }
 }
 
-/// The structures of one level.
-#[repr(C)]
-struct Level<T> {
-    /// In the block of the parent's; the outermost one is the caller's instead.
-    structure: T,
-    child: *mut T,
-    rest: Rest,
+/// A structure of this library's trees.
+trait Exported: Structure {
+    /// What the structure of a level points to.
+    type Rest: Copy;
+    const REST: Self::Rest;
 }
 
+impl Exported for Array {
+    /// The buffers.
+    type Rest = [*const c_void; 2];
+    const REST: Self::Rest = [ptr::null(); 2];
+}
+
+impl Exported for Schema {
+    /// A format with a parameter.
+    type Rest = [u8; format::SIZE];
+    const REST: Self::Rest = [0; format::SIZE];
+}
+
+/// The structure of one level, and what it points to.
 #[derive(Clone, Copy)]
-#[repr(C)]
-union Rest {
-    buffers: [*const c_void; 2],
-    format: [u8; format::SIZE],
+struct Level<T: Exported> {
+    /// That of the outermost level was moved out.
+    structure: MaybeUninit<T>,
+    child: *mut T,
+    rest: T::Rest,
 }
 
-/// What all structures of one tree hold a reference to. As many levels as dimensions follow.
-#[repr(C)]
-struct Block {
+/// The state that all structures of one tree hold a reference to. As many levels as dimensions
+/// follow it in memory.
+struct Shared {
     count: Count,
-    size: usize,
-    /// NULL in a schema.
-    owner: *mut cai_owner,
-    /// What `sync_event` points to.
+    /// The target of `sync_event`.
     event: *mut c_void,
+    /// Dropped before the owner is released.
     kept: Option<Kept>,
+    owner: Option<Ref>,
 }
 
-const _: () = assert!(size_of::<Block>() % align_of::<Level<Array>>() == 0);
-const _: () = assert!(size_of::<Block>() % align_of::<Level<Schema>>() == 0);
-
-fn layout_of(size: usize) -> MemoryLayout {
-    // SAFETY: the alignment is a power of two, and the size is that of a block with 64 levels at
-    // most.
-    unsafe { MemoryLayout::from_size_align_unchecked(size, align_of::<Block>()) }
-}
+type Block<T> = Extended<Shared, Level<T>>;
 
 /// Allocates a block for so many levels.
-fn allocate<T>(levels: usize) -> Result<(Memory, usize)> {
-    let size = size_of::<Block>() + levels * size_of::<Level<T>>();
-    Ok((Memory::new(layout_of(size))?, size))
+fn allocate<T: Exported>(levels: usize) -> Result<Block<T>> {
+    let shared = Shared { count: Count::one(), event: ptr::null_mut(), kept: None, owner: None };
+    let level = Level { structure: MaybeUninit::uninit(), child: ptr::null_mut(), rest: T::REST };
+    Extended::new(shared, levels, level)
 }
 
-/// Gives up one reference to a block.
-///
-/// # Safety
-/// A structure held it, which is not used any more.
-unsafe fn give_up(block: *mut Block) {
-    // SAFETY: alive, because the structure held a reference (this function's contract).
-    if unsafe { !(*block).count.release() } {
+/// The release callback. Does nothing for a structure that was released or moved.
+unsafe extern "C-unwind" fn release<T: Exported>(structure: *mut T) {
+    // SAFETY: NULL, or a structure that the caller owns.
+    let Some(structure) = (unsafe { structure.as_mut() }) else { return };
+    if structure.release().take().is_none() {
         return;
     }
-    // SAFETY: that was the last reference, so nothing else refers to the block.
-    let Block { size, owner, kept, .. } = unsafe { block.read() };
-    // Freed first, so that nothing leaks if the owner's release ends the thread.
-    // SAFETY: allocated by `allocate` with this layout.
-    unsafe { dealloc(block.cast(), layout_of(size)) };
-    drop(kept);
-    if !owner.is_null() {
-        // SAFETY: the block held one reference, which `to_arrow` added.
-        unsafe { owner::release(owner) };
-    }
-}
-
-macro_rules! release {
-    ($name:ident, $structure:ident) => {
-        /// The release callback. Does nothing for a structure that was released or moved.
-        unsafe extern "C-unwind" fn $name(structure: *mut $structure) {
-            // SAFETY: NULL, or a structure that the caller owns.
-            let Some(structure) = (unsafe { structure.as_mut() }) else { return };
-            if structure.release.take().is_none() {
-                return;
-            }
-            for index in 0..structure.n_children.max(0) as usize {
-                // SAFETY: only `fill` makes structures with this callback, and their children are
-                // in the block, to which this one still holds a reference.
-                unsafe {
-                    let child = structure.children.add(index).read();
-                    if let Some(release) = (*child).release {
-                        release(child);
-                    }
-                }
-            }
-            // SAFETY: the structure's reference, which is given up once, because `release` was
-            // still set.
-            unsafe { give_up(structure.private_data.cast()) };
-        }
-    };
-}
-
-release!(release_array, Array);
-release!(release_schema, Schema);
-
-/// Fills the levels of a block from the innermost one on. Returns the outermost structure.
-///
-/// # Safety
-/// `block` was allocated for so many levels, and its head is written; `make` gets the number of a
-/// level, its number of children, their addresses, and the rest of the level.
-unsafe fn fill<T>(
-    block: *mut Block,
-    levels: usize,
-    mut make: impl FnMut(usize, i64, *mut *mut T, *mut Rest) -> T,
-) -> T {
-    // SAFETY: the levels follow the head, and are as many (this function's contract).
-    let at = |index: usize| unsafe { block.add(1).cast::<Level<T>>().add(index) };
-    for index in (1..levels).rev() {
-        let inner = index + 1 < levels;
-        let level = at(index);
-        // SAFETY: inside the block; only addresses of members are computed, and written.
+    let (count, children) = structure.children();
+    if count > 0 {
+        // SAFETY: only `fill` makes structures with this callback. Their child is in the block, to
+        // which this one still holds a reference. If the child was moved, it has no callback.
         unsafe {
-            let children = &raw mut (*level).child;
-            children.write(if inner {
-                &raw mut (*at(index + 1)).structure
-            } else {
-                ptr::null_mut()
-            });
-            let children = if inner { children } else { ptr::null_mut() };
-            let structure = make(index, i64::from(inner), children, &raw mut (*level).rest);
-            (&raw mut (*level).structure).write(structure);
-            (*block).count.retain();
+            let child = children.read();
+            if let Some(release) = *(*child).release() {
+                release(child);
+            }
         }
     }
-    let inner = levels > 1;
-    let level = at(0);
-    // SAFETY: as above.
-    unsafe {
-        let children = &raw mut (*level).child;
-        children.write(if inner { &raw mut (*at(1)).structure } else { ptr::null_mut() });
-        let children = if inner { children } else { ptr::null_mut() };
-        make(0, i64::from(inner), children, &raw mut (*level).rest)
+    let shared = structure.private_data().cast::<Shared>();
+    // SAFETY: alive, because this structure holds a reference, which is given up once: its callback
+    // was still set.
+    if unsafe { (*shared).count.release() } {
+        // SAFETY: that was the last reference. `fill` gave the block to the structures.
+        drop(unsafe { Block::<T>::from_raw(shared) });
     }
 }
 
-/// The type of an array, in `memory` for its levels.
-fn schema_of(export: &Export, memory: Memory, size: usize) -> Schema {
-    let block = memory.into_raw().cast::<Block>();
-    let (owner, event) = (ptr::null_mut(), ptr::null_mut());
-    // SAFETY: the block was allocated for a head and these levels.
-    unsafe {
-        block.write(Block { count: Count::one(), size, owner, event, kept: None });
-        fill(block, export.shape.len(), |index, n_children, children, rest| {
-            let sized = |prefix, size| {
-                (&raw mut (*rest).format).write(format::sized(prefix, size));
-                rest.cast_const().cast::<c_char>()
-            };
-            let mut metadata = ptr::null();
-            let format = match (export.shape.get(index + 1), export.element) {
-                (Some(&size), _) => sized("+w:", size),
-                (None, Element::Binary(size)) => sized("w:", i64::from(size)),
-                (None, Element::Plain(format)) => format.as_ptr(),
-                (None, Element::Bool8) => {
-                    metadata = BOOL8.as_ptr().cast();
-                    c"c".as_ptr()
-                }
-            };
-            Schema {
-                format,
-                name: if index == 0 { c"" } else { c"item" }.as_ptr(),
-                metadata,
-                // As in types that Arrow's libraries make. Types that differ in it are not equal.
-                flags: NULLABLE,
-                n_children,
-                children,
-                dictionary: ptr::null_mut(),
-                release: Some(release_schema),
-                private_data: block.cast(),
-            }
-        })
-    }
+/// What a structure of this library's trees has in common with the others.
+struct Links<T> {
+    level: usize,
+    n_children: i64,
+    children: *mut *mut T,
+    private_data: *mut c_void,
 }
 
-/// The values of an array, in `block`, whose head is written.
-///
-/// # Safety
-/// `block` was allocated for the levels of the array.
-unsafe fn array_of(export: &Export, lengths: &[i64], block: *mut Block) -> Array {
-    // SAFETY: this function's contract.
-    unsafe {
-        fill(block, lengths.len(), |index, n_children, children, rest| {
-            let bitmap = export.bitmaps.get(index).copied().unwrap_or(ptr::null());
-            let buffers = &raw mut (*rest).buffers;
-            let is_list = n_children > 0;
-            buffers.write([bitmap, if is_list { ptr::null() } else { export.data }]);
-            Array {
-                length: lengths.get(index).copied().unwrap_or_default(),
-                null_count: if bitmap.is_null() { 0 } else { -1 },
-                offset: 0,
-                n_buffers: if is_list { 1 } else { 2 },
-                n_children,
-                buffers: buffers.cast(),
-                children,
-                dictionary: ptr::null_mut(),
-                release: Some(release_array),
-                private_data: block.cast(),
-            }
-        })
+/// Fills the levels of a block from the innermost one on, and returns the outermost structure.
+/// Each structure holds a reference to the block.
+fn fill<T: Exported>(
+    mut block: Block<T>,
+    mut make: impl FnMut(Links<T>, &mut T::Rest) -> T,
+) -> Result<Owned<T>> {
+    let private_data = block.as_ptr().cast();
+    let (shared, levels) = block.parts();
+    let mut outermost = None;
+    let mut inner: *mut T = ptr::null_mut();
+    for (index, level) in levels.iter_mut().enumerate().rev() {
+        level.child = inner;
+        let is_innermost = inner.is_null();
+        let children = if is_innermost { ptr::null_mut() } else { &raw mut level.child };
+        let n_children = i64::from(!is_innermost);
+        let links = Links { level: index, n_children, children, private_data };
+        let structure = make(links, &mut level.rest);
+        inner = level.structure.write(structure);
+        if index == 0 {
+            outermost = Some(structure);
+        } else {
+            shared.count.retain();
+        }
     }
+    let outermost = outermost.ok_or_else(Failure::internal)?;
+    block.into_raw();
+    // SAFETY: the structure was made above, and holds the first reference to the block.
+    Ok(unsafe { Owned::new(outermost) })
+}
+
+/// Makes the type of an array.
+fn schema_of(of: &Description, block: Block<Schema>) -> Result<Owned<Schema>> {
+    let shape = of.array.layout().shape;
+    fill(block, |links, rest| {
+        let mut sized = |prefix, size| {
+            *rest = format::sized(prefix, size);
+            rest.as_ptr().cast::<c_char>()
+        };
+        let mut metadata = ptr::null();
+        let format = match (shape.get(links.level + 1), of.element) {
+            (Some(&size), _) => sized("+w:", size),
+            (None, Element::Binary(size)) => sized("w:", i64::from(size)),
+            (None, Element::Plain(format)) => format.as_ptr(),
+            (None, Element::Bool8) => {
+                metadata = BOOL8.as_ptr().cast();
+                c"c".as_ptr()
+            }
+        };
+        Schema {
+            format,
+            name: if links.level == 0 { c"" } else { c"item" }.as_ptr(),
+            metadata,
+            // As in types that Arrow's libraries make. Types that differ in it are not equal.
+            flags: NULLABLE,
+            n_children: links.n_children,
+            children: links.children,
+            dictionary: ptr::null_mut(),
+            release: Some(release::<Schema>),
+            private_data: links.private_data,
+        }
+    })
+}
+
+/// Makes the values of an array, whose levels have these lengths.
+fn array_of(of: &Description, lengths: &[i64], block: Block<Array>) -> Result<Owned<Array>> {
+    fill(block, |links, buffers| {
+        let bitmap = of.bitmaps.get(links.level).copied().unwrap_or(ptr::null());
+        let is_list = links.n_children > 0;
+        *buffers = [bitmap, if is_list { ptr::null() } else { of.array.data }];
+        Array {
+            length: lengths.get(links.level).copied().unwrap_or_default(),
+            null_count: if bitmap.is_null() { 0 } else { -1 },
+            offset: 0,
+            n_buffers: if is_list { 1 } else { 2 },
+            n_children: links.n_children,
+            buffers: buffers.as_mut_ptr(),
+            children: links.children,
+            dictionary: ptr::null_mut(),
+            release: Some(release::<Array>),
+            private_data: links.private_data,
+        }
+    })
 }
 
 /// Returns Arrow's device type and id of an array.
@@ -430,17 +364,30 @@ fn device_of(array: &cai_array) -> Result<(i32, i64)> {
     }
 }
 
-/// Makes Arrow structures of an array, with a reference of their own to its owner. The schema is
-/// left out if `schema` is NULL.
-///
-/// # Safety
-/// `array` is readable as [`validate::array`] requires; both outputs are writable.
-pub unsafe fn to_arrow(
-    array: &cai_array,
-    flags: u32,
-    out: *mut DeviceArray,
-    schema: *mut Schema,
-) -> Result<()> {
+/// An array and its schema, both of which this value owns.
+pub struct ArrowPair {
+    array: Owned<Array>,
+    device_type: i32,
+    device_id: i64,
+    sync_event: *mut c_void,
+    schema: Option<Owned<Schema>>,
+}
+
+impl ArrowPair {
+    /// Returns the structures, which the caller owns from now on.
+    pub fn into_raw(self) -> (DeviceArray, Option<Schema>) {
+        let ArrowPair { array, device_type, device_id, sync_event, schema } = self;
+        let (array, reserved) = (array.into_raw(), [MaybeUninit::new(0); 3]);
+        (
+            DeviceArray { array, device_id, device_type, sync_event, reserved },
+            schema.map(Owned::into_raw),
+        )
+    }
+}
+
+/// Makes Arrow structures of an array that passed [`CHECKS`], with a reference of their own to its
+/// owner.
+pub fn to_arrow(array: Valid, flags: u32, with_schema: bool) -> Result<ArrowPair> {
     if flags != 0 {
         return fail!(
             CAI_ERR_NEWER_CALLER,
@@ -449,40 +396,31 @@ pub unsafe fn to_arrow(
             expected = "0, for this version knows no flags"
         );
     }
-    // SAFETY: readable (this function's contract).
-    let export = unsafe { convert(array) }?;
-    let (device_type, device_id) = device_of(array)?;
-    let levels = export.shape.len();
+    owner::not_borrowed(array.owner)?;
+    let description = describe(array)?;
+    let (device_type, device_id) = device_of(&array)?;
+    let shape = array.layout().shape;
     let mut lengths = [0; DIMENSIONS];
-    let lengths = lengths.get_mut(..levels).ok_or_else(Failure::internal)?;
+    let lengths = lengths.get_mut(..shape.len()).ok_or_else(Failure::internal)?;
     for (index, length) in lengths.iter_mut().enumerate() {
         // Only that of an array without elements can overflow.
-        *length = layout::count(export.shape.get(..=index).unwrap_or_default())?;
+        *length = layout::count(shape.get(..=index).unwrap_or_default())?;
     }
-    let (memory, size) = allocate::<Array>(levels)?;
-    let of_schema = if schema.is_null() { None } else { Some(allocate::<Schema>(levels)?) };
-    // SAFETY: validated by `convert`.
-    let (event, kept) = unsafe { mark::of(array) }?.keep()?;
-    let owner = export.owner;
-    // SAFETY: the array keeps its owner alive.
-    unsafe { owner::retain(owner) }?;
-    // Nothing fails from here on.
-    let block = memory.into_raw().cast::<Block>();
-    // SAFETY: the block was allocated for a head and these levels; the outputs are writable (this
-    // function's contract).
-    unsafe {
-        block.write(Block { count: Count::one(), size, owner, event, kept });
-        let sync_event = if event.is_null() { ptr::null_mut() } else { &raw mut (*block).event };
-        out.write(DeviceArray {
-            array: array_of(&export, lengths, block),
-            device_id,
-            device_type,
-            sync_event: sync_event.cast(),
-            reserved: [MaybeUninit::new(0); 3],
-        });
-        if let Some((memory, size)) = of_schema {
-            schema.write(schema_of(&export, memory, size));
-        }
-    }
-    Ok(())
+    let mut block = allocate(lengths.len())?;
+    let schema = match with_schema {
+        true => Some(schema_of(&description, allocate(lengths.len())?)?),
+        false => None,
+    };
+    // SAFETY: validated above.
+    let (event, kept) = unsafe { mark::of(&array) }?.keep()?;
+    let owner = array.retain()?;
+    let (shared, _) = block.parts();
+    (shared.event, shared.kept, shared.owner) = (event, kept, Some(owner));
+    let sync_event = if event.is_null() {
+        ptr::null_mut()
+    } else {
+        block.as_ptr().wrapping_byte_add(offset_of!(Shared, event)).cast()
+    };
+    let array = array_of(&description, lengths, block)?;
+    Ok(ArrowPair { array, device_type, device_id, sync_event, schema })
 }

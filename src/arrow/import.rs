@@ -1,20 +1,19 @@
 //! Arrays from Arrow structures.
 
-use std::alloc::{Layout as MemoryLayout, dealloc};
-use std::ffi::{CStr, c_char, c_void};
+use std::ffi::{c_char, c_void};
 use std::fmt;
-use std::mem::{align_of, size_of};
 use std::ptr;
 
 use crate::abi::{self, CAI_MAX_MASKS, CAI_MAX_NDIM, CAI_TYPESTR_SIZE, cai_array, cai_device};
 use crate::arrow::abi::{Array, DeviceArray, Schema};
 use crate::arrow::bits::{Bits, Copies};
 use crate::arrow::format::{self, Format};
-use crate::arrow::metadata::extension;
+use crate::arrow::malformed;
+use crate::arrow::structures::{Live, Owned};
 use crate::arrow::tensor::{self, Tensor};
 use crate::device::Name;
-use crate::error::{Failure, Result, fail, failure};
-use crate::memory::Memory;
+use crate::error::{Failure, Result, fail};
+use crate::memory::Extended;
 use crate::owner::{self, Destructor, description};
 use crate::{read, validate};
 
@@ -44,22 +43,9 @@ fn inside(failure: Failure, depth: usize) -> Failure {
     (0..depth).fold(failure, |failure, _| failure.within(format_args!("children[0].")))
 }
 
-#[cold]
-#[inline(never)]
-fn malformed(field: &str, found: &dyn fmt::Display, expected: &str) -> Failure {
-    failure!(abi::CAI_ERR_ARROW, "{field}", found = "{found}", expected = "{expected}")
-}
-
 /// The type of one structure of a schema, and the tensors that its lists are.
-///
-/// # Safety
-/// `schema` is live.
-unsafe fn format_of(schema: &Schema) -> Result<(Format, Option<Tensor>)> {
-    if schema.format.is_null() {
-        return Err(malformed("format", &"NULL", "a format string"));
-    }
-    // SAFETY: a format is NUL-terminated (this function's contract).
-    let text = unsafe { CStr::from_ptr(schema.format) }.to_bytes();
+fn format_of(schema: Live<Schema>) -> Result<(Format, Option<Tensor>)> {
+    let text = schema.format()?;
     if !schema.dictionary.is_null() {
         return fail!(
             CAI_ERR_CONVERT_TYPE,
@@ -68,8 +54,7 @@ unsafe fn format_of(schema: &Schema) -> Result<(Format, Option<Tensor>)> {
             expected = "values: decode the array first"
         );
     }
-    // SAFETY: the metadata is live (this function's contract).
-    let [name, metadata] = unsafe { extension(schema.metadata) }?;
+    let [name, metadata] = schema.extension()?;
     match format::parse(text, name == b"arrow.bool8") {
         Some(Format::List(size)) if name == tensor::NAME => match Tensor::parse(metadata, size) {
             Some(tensor) => Ok((Format::List(size), Some(tensor))),
@@ -129,28 +114,8 @@ fn check(array: &Array, buffers: i64, children: i64) -> Result<()> {
     Ok(())
 }
 
-/// Returns the only child of a structure.
-///
-/// # Safety
-/// `children` is NULL or points to at least one pointer, which is NULL or points to a structure.
-unsafe fn child<T: Copy>(children: *mut *mut T) -> Result<T> {
-    if children.is_null() {
-        return Err(malformed("children", &"NULL", "an array of one pointer"));
-    }
-    // SAFETY: not NULL, so it points to a pointer (this function's contract).
-    let first = unsafe { children.read() };
-    if first.is_null() {
-        return Err(malformed("children[0]", &"NULL", "a structure"));
-    }
-    // SAFETY: not NULL, so it points to a structure (this function's contract).
-    Ok(unsafe { first.read() })
-}
-
 /// Reads both trees of structures.
-///
-/// # Safety
-/// Both are live.
-unsafe fn tree(array: &Array, schema: &Schema) -> Result<Tree> {
+fn tree(mut array: Live<Array>, mut schema: Live<Schema>) -> Result<Tree> {
     let bits = Bits { bitmap: ptr::null(), start: 0, count: 0 };
     let mut tree = Tree {
         depth: 0,
@@ -164,7 +129,6 @@ unsafe fn tree(array: &Array, schema: &Schema) -> Result<Tree> {
         start: 0,
         data: ptr::null(),
     };
-    let (mut array, mut schema) = (*array, *schema);
     // The elements of this level that belong to the array: the first one and their number.
     let (mut begin, mut count, mut extent) = (0, array.length, array.length);
     let mut tensor: Option<Tensor> = None;
@@ -178,8 +142,7 @@ unsafe fn tree(array: &Array, schema: &Schema) -> Result<Tree> {
                 "a schema that was neither released nor moved",
             )));
         }
-        // SAFETY: the schema is live (this function's contract).
-        let (format, lists) = unsafe { format_of(&schema) }.map_err(of_schema)?;
+        let (format, lists) = format_of(schema).map_err(of_schema)?;
         let (buffers, children) = if let Format::List(_) = format { (1, 1) } else { (2, 0) };
         if schema.n_children != children {
             return Err(of_schema(malformed(
@@ -204,8 +167,7 @@ unsafe fn tree(array: &Array, schema: &Schema) -> Result<Tree> {
         tree.depth = depth;
         // `check` has found no overflow in this sum's largest value.
         let start = array.offset + begin;
-        // SAFETY: `check` has found one buffer at least (this function's contract).
-        let bitmap = unsafe { array.buffers.read() }.cast::<u8>();
+        let bitmap = array.buffer(0).cast::<u8>();
         if count > 0 && array.null_count != 0 {
             tree.add_nulls(tree.ndim.saturating_sub(1), bitmap, start, count, array.null_count)
                 .map_err(of_array)?;
@@ -214,15 +176,12 @@ unsafe fn tree(array: &Array, schema: &Schema) -> Result<Tree> {
             Format::Value(typestr) => {
                 tree.typestr = typestr;
                 tree.start = start;
-                // SAFETY: `check` has found two buffers (this function's contract).
-                tree.data = unsafe { array.buffers.add(1).read() };
+                tree.data = array.buffer(1);
                 return Ok(tree);
             }
             Format::List(size) => {
-                // SAFETY: live, with one child, as was checked (this function's contract).
-                schema = unsafe { child(schema.children) }.map_err(of_schema)?;
-                // SAFETY: as above.
-                array = unsafe { child(array.children) }.map_err(of_array)?;
+                schema = schema.child().map_err(of_schema)?;
+                array = array.child().map_err(of_array)?;
                 let needed = || {
                     let begin = start.checked_mul(size)?;
                     let count = count.checked_mul(size)?;
@@ -316,37 +275,18 @@ impl Tree {
     }
 }
 
-/// An Arrow array that an owner holds. Copies of bitmaps follow it in memory.
-#[repr(C)]
-struct Held {
-    array: Array,
-    size: usize,
-}
-
-fn layout_of(size: usize) -> Result<MemoryLayout> {
-    MemoryLayout::from_size_align(size, align_of::<Held>()).map_err(|_| Failure::no_memory(size))
-}
+/// An Arrow array that an owner holds, once it was moved. Copies of bitmaps follow it in memory.
+struct Held(#[allow(dead_code)] Option<Owned<Array>>);
 
 /// Gives up an Arrow array that an owner held.
 unsafe extern "C-unwind" fn release(held: *mut c_void) {
-    // SAFETY: only `from_arrow` makes owners with this function, of a block that begins so.
-    let Held { mut array, size } = unsafe { held.cast::<Held>().read() };
-    // Freed first, so that nothing leaks if the callback ends the thread.
-    if let Ok(layout) = layout_of(size) {
-        // SAFETY: allocated in `from_arrow` with this layout.
-        unsafe { dealloc(held.cast(), layout) };
-    }
-    if let Some(release) = array.release {
-        // SAFETY: the array was moved here, and is given up now. Arrow's structures can be moved.
-        unsafe { release(&raw mut array) };
-    }
+    // SAFETY: only `from_arrow` makes owners with this function, of such a block, and each calls it
+    // once.
+    drop(unsafe { Extended::<Held, u8>::from_raw(held.cast()) });
 }
 
 /// Returns the device, the stream and the event of an array.
-///
-/// # Safety
-/// `sync_event` is NULL or points to an event's handle.
-unsafe fn place(device: &DeviceArray) -> Result<(cai_device, u64, *mut c_void)> {
+fn place(device: Live<DeviceArray>) -> Result<(cai_device, u64, *mut c_void)> {
     let r#type = device.device_type;
     let is_host = r#type == abi::CAI_DEVICE_CPU || r#type == abi::CAI_DEVICE_ROCM_HOST;
     let has_no_id = is_host
@@ -378,9 +318,9 @@ unsafe fn place(device: &DeviceArray) -> Result<(cai_device, u64, *mut c_void)> 
         );
     };
     let at = cai_device { r#type, id };
-    if device.sync_event.is_null() {
+    let Some(event) = device.event() else {
         return Ok((at, abi::CAI_STREAM_NONE, ptr::null_mut()));
-    }
+    };
     if r#type == abi::CAI_DEVICE_CPU {
         return fail!(
             CAI_ERR_EVENT,
@@ -389,8 +329,6 @@ unsafe fn place(device: &DeviceArray) -> Result<(cai_device, u64, *mut c_void)> 
             expected = "NULL, for host memory has no events"
         );
     }
-    // SAFETY: not NULL, so it points to the handle of an event (this function's contract).
-    let event = unsafe { device.sync_event.cast::<*mut c_void>().read() };
     if event.is_null() {
         return fail!(
             CAI_ERR_EVENT,
@@ -408,8 +346,8 @@ unsafe fn place(device: &DeviceArray) -> Result<(cai_device, u64, *mut c_void)> 
 /// # Safety
 /// Both point to live structures, of which the caller owns the first.
 pub unsafe fn from_arrow(given: *mut DeviceArray, schema: *const Schema) -> Result<owner::Array> {
-    // SAFETY: live (this function's contract).
-    let (device, schema) = unsafe { (given.read(), schema.read()) };
+    // SAFETY: live (this function's contract), and unchanged until the array is moved.
+    let (device, schema) = unsafe { (Live::new(given), Live::new(schema)) };
     if device.array.release.is_none() {
         return Err(malformed(
             "array.release",
@@ -417,10 +355,8 @@ pub unsafe fn from_arrow(given: *mut DeviceArray, schema: *const Schema) -> Resu
             "an array that was neither released nor moved",
         ));
     }
-    // SAFETY: live (this function's contract).
-    let (at, stream, event) = unsafe { place(&device) }?;
-    // SAFETY: as above.
-    let mut tree = unsafe { tree(&device.array, &schema) }?;
+    let (at, stream, event) = place(device)?;
+    let mut tree = tree(device.array(), schema)?;
     let shape = tree.shape.get(..tree.ndim).ok_or_else(Failure::internal)?;
     let is_empty = shape.contains(&0);
 
@@ -484,7 +420,7 @@ pub unsafe fn from_arrow(given: *mut DeviceArray, schema: *const Schema) -> Resu
 
     let nulls = tree.nulls.get(..tree.null_levels).ok_or_else(Failure::internal)?;
     let has_bits = is_bits && !is_empty;
-    let mut size = size_of::<Held>();
+    let mut copied: usize = 0;
     let all = nulls.iter().map(|(level, bits)| (*level, bits));
     for (level, bits) in all.chain(has_bits.then_some((tree.ndim - 1, &values))) {
         if bits.is_aligned() {
@@ -498,78 +434,66 @@ pub unsafe fn from_arrow(given: *mut DeviceArray, schema: *const Schema) -> Resu
                 expected = "a multiple of 8, for only bits in host memory are copied"
             );
         }
-        size = size.checked_add(bits.bytes()).ok_or_else(|| Failure::no_memory(usize::MAX))?;
+        copied = copied.checked_add(bits.bytes()).ok_or_else(|| Failure::no_memory(usize::MAX))?;
     }
-    let memory = Memory::new(layout_of(size)?)?;
-    // SAFETY: the block is aligned for the structure and has space for it.
-    unsafe { memory.start().cast::<Held>().write(Held { array: device.array, size }) };
-    // SAFETY: the block has space behind the structure for all bits that are copied, which are in
-    // host memory.
-    let mut copies = unsafe { Copies::new(memory.start().wrapping_add(size_of::<Held>())) };
+    let mut block = Extended::new(Held(None), copied, 0)?;
+    let (held, space) = block.parts();
+    // SAFETY: all bits that are not aligned are in host memory, which was checked above.
+    let mut copies = unsafe { Copies::new(space) };
     if has_bits {
-        array.data = copies.address_of(&values);
+        array.data = copies.address_of(&values)?;
     }
-    let context = memory.start().cast();
-    // SAFETY: the shape is that of `tree`. The array has no owner.
-    let array = unsafe {
-        if nulls.is_empty() {
-            own(&array, context)
-        } else {
-            with_masks(array, nulls, copies, context)
-        }
-    }?;
-    memory.into_raw();
-    // The array was moved into the block.
-    // SAFETY: live, and the caller's (this function's contract).
-    unsafe { (&raw mut (*given).array.release).write(None) };
-    Ok(array)
+    let mut masks = None;
+    if !nulls.is_empty() {
+        let masks = masks.insert(Masks::NONE);
+        array.mask = masks.fill(array, shape, nulls, &mut copies)?;
+    }
+    // SAFETY: the array refers to `tree`, `strides` and `masks`, which live until the end. It has no
+    // owner, nor have its masks.
+    let prepared = unsafe {
+        validate::array(&array, abi::CAI_CHECK_LAYOUT)?;
+        description::prepare(&array)?
+    };
+    // Nothing fails from here on.
+    // SAFETY: live, and the caller's (this function's contract). Nothing reads the view any more.
+    *held = Held(Some(unsafe { Owned::move_from(&raw mut (*given).array) }));
+    // SAFETY: `release` takes such a block, which is given away.
+    let destructor = unsafe { Destructor::new(Some(release), block.into_raw().cast()) };
+    Ok(prepared.finish(destructor))
 }
 
-/// Makes an array whose owner gives up what is held.
-///
-/// # Safety
-/// All that `array` and its masks point to is readable; `held` begins with a [`Held`].
-unsafe fn own(array: &cai_array, held: *mut c_void) -> Result<owner::Array> {
-    // SAFETY: readable (this function's contract).
-    unsafe { validate::array(array, abi::CAI_CHECK_LAYOUT) }?;
-    // SAFETY: validated, and unchanged since. It has no owner, nor have its masks.
-    let prepared = unsafe { description::prepare(array) }?;
-    // SAFETY: `release` takes what `held` begins with (this function's contract).
-    Ok(prepared.finish(unsafe { Destructor::new(Some(release), held) }))
+/// The masks of an array, and their shapes.
+struct Masks {
+    arrays: [cai_array; MASKS],
+    shapes: [[i64; DIMENSIONS]; MASKS],
 }
 
-/// Makes an array with a mask for each level that has nulls.
-///
-/// # Safety
-/// As for [`own`]; `copies` has space for the bits.
-#[inline(never)]
-unsafe fn with_masks(
-    mut array: cai_array,
-    nulls: &[(usize, Bits)],
-    mut copies: Copies,
-    held: *mut c_void,
-) -> Result<owner::Array> {
-    // SAFETY: the shape is readable (this function's contract).
-    let shape = unsafe { read::shape(array.ndim, array.shape) }?;
-    let mut shapes = [[1; DIMENSIONS]; MASKS];
-    let mut masks = [array; MASKS];
-    let mut place = masks.as_mut_ptr();
-    // From the outermost level on: an element is valid if those that contain it are, too. So the
-    // mask of an inner level has that of the next outer one as its own mask.
-    for ((level, bits), extents) in nulls.iter().zip(&mut shapes) {
-        let common = extents.iter_mut().zip(shape).take(*level + 1);
-        common.for_each(|(to, extent)| *to = *extent);
-        let (data, shape) = (copies.address_of(bits), extents.as_ptr());
-        // SAFETY: there are at most `MASKS` levels, as many as `shapes` has.
-        unsafe {
+impl Masks {
+    const NONE: Self = Masks { arrays: [read::NOTHING; MASKS], shapes: [[1; DIMENSIONS]; MASKS] };
+
+    /// Writes a mask for each level that has nulls. Returns the address of the array's.
+    #[inline(never)]
+    fn fill(
+        &mut self,
+        array: cai_array,
+        shape: &[i64],
+        nulls: &[(usize, Bits)],
+        copies: &mut Copies,
+    ) -> Result<*const cai_array> {
+        let mut mask = ptr::null();
+        // From the outermost level on: an element is valid if those that contain it are, too. So
+        // the mask of an inner level has that of the next outer one as its own mask.
+        let places = self.arrays.iter_mut().zip(&mut self.shapes);
+        for ((level, bits), (place, extents)) in nulls.iter().zip(places) {
+            let common = extents.iter_mut().zip(shape).take(*level + 1);
+            common.for_each(|(to, extent)| *to = *extent);
+            let (data, shape) = (copies.address_of(bits)?, extents.as_ptr());
             let (typestr, strides) = (format::BITS, ptr::null());
-            place.write(cai_array { data, shape, strides, typestr, ..array });
-            array.mask = place;
-            place = place.add(1);
+            *place = cai_array { data, shape, strides, typestr, mask, ..array };
+            mask = place;
         }
+        Ok(mask)
     }
-    // SAFETY: shapes and masks are the local ones above.
-    unsafe { own(&array, held) }
 }
 
 /// The path to the array at a level.

@@ -10,7 +10,19 @@ mod export;
 mod format;
 mod import;
 mod metadata;
+mod structures;
 mod tensor;
 
-pub use export::to_arrow;
+use std::fmt;
+
+use crate::error::{Failure, failure};
+pub use abi::{DeviceArray, Schema};
+pub use export::{CHECKS, to_arrow};
 pub use import::from_arrow;
+
+/// The failure for a structure that does not conform to Arrow.
+#[cold]
+#[inline(never)]
+fn malformed(field: &str, found: &dyn fmt::Display, expected: &str) -> Failure {
+    failure!(crate::abi::CAI_ERR_ARROW, "{field}", found = "{found}", expected = "{expected}")
+}

@@ -4,7 +4,7 @@ use std::ffi::c_void;
 use std::mem::offset_of;
 use std::ptr;
 
-use crate::abi::{self, cai_array, cai_owner};
+use crate::abi::{self, cai_array};
 use crate::device::is_host;
 use crate::dlpack::abi::{
     DIMENSIONS, Deleter, PADDED, READ_ONLY, Tensor, Unversioned, VERSION, Versioned,
@@ -15,7 +15,9 @@ use crate::dtype::{self, NATIVE};
 use crate::error::{Result, fail};
 use crate::layout::{self, Layout};
 use crate::memory::Extended;
-use crate::{driver, owner, read, validate};
+use crate::owner::Ref;
+use crate::validate::Valid;
+use crate::{driver, owner, read};
 
 /// Returns DLPack's device type and id of an array. If the array does not state its device, the
 /// driver is asked.
@@ -61,18 +63,10 @@ struct Export<'a> {
     tensor: Tensor,
     flags: u64,
     shape: &'a [i64],
-    owner: *mut cai_owner,
 }
 
 /// Converts an array. As many of `steps` are written as it has dimensions.
-///
-/// # Safety
-/// `array` is readable as [`validate::array`] requires.
-unsafe fn convert<'a>(
-    array: &cai_array,
-    flags: u32,
-    steps: &mut [i64; DIMENSIONS],
-) -> Result<Export<'a>> {
+fn convert<'a>(array: &Valid<'a>, flags: u32, steps: &mut [i64; DIMENSIONS]) -> Result<Export<'a>> {
     if flags & !abi::CAI_DLPACK_HIDE_READONLY != 0 {
         return fail!(
             CAI_ERR_NEWER_CALLER,
@@ -81,8 +75,6 @@ unsafe fn convert<'a>(
             expected = "CAI_DLPACK_HIDE_READONLY or 0"
         );
     }
-    // SAFETY: the array is readable (this function's contract).
-    unsafe { validate::array(array, abi::CAI_CHECK_LAYOUT) }?;
     owner::not_borrowed(array.owner)?;
     if !array.mask.is_null() {
         return fail!(
@@ -92,8 +84,7 @@ unsafe fn convert<'a>(
             expected = "NULL, because DLPack has no masks"
         );
     }
-    // SAFETY: the array is readable (this function's contract), and was validated above.
-    let validate::Described { dtype, layout } = unsafe { validate::describe(array) }?;
+    let (dtype, layout) = (array.dtype(), array.layout());
     let Some(theirs) = to_dlpack(&dtype) else {
         let text = read::typestr(&array.typestr).unwrap_or_default();
         return fail!(
@@ -134,7 +125,6 @@ unsafe fn convert<'a>(
         },
         flags: read_only | padded,
         shape: layout.shape,
-        owner: array.owner,
     })
 }
 
@@ -200,27 +190,17 @@ impl Managed for Unversioned {
 #[repr(C)]
 struct Exported<T> {
     managed: T,
-    owner: *mut cai_owner,
+    #[allow(dead_code)]
+    owner: Ref,
 }
 
 const _: () = assert!(offset_of!(Exported<Versioned>, managed) == 0);
 const _: () = assert!(offset_of!(Exported<Unversioned>, managed) == 0);
 
-impl<T> Drop for Exported<T> {
-    fn drop(&mut self) {
-        // SAFETY: `place` has added a reference.
-        unsafe { owner::release(self.owner) };
-    }
-}
-
 /// Makes a managed tensor, with a reference to the array's owner.
-///
-/// # Safety
-/// The owner is alive.
-unsafe fn place<T: Managed>(export: Export, steps: &[i64; DIMENSIONS]) -> Result<*mut T> {
-    let Export { tensor, flags, shape, owner } = export;
-    // SAFETY: the owner is alive (this function's contract).
-    unsafe { owner::retain(owner) }?;
+fn place<T: Managed>(export: Export, steps: &[i64; DIMENSIONS], array: &Valid) -> Result<*mut T> {
+    let Export { tensor, flags, shape } = export;
+    let owner = array.retain()?;
     let managed = T::new(tensor, flags, Some(delete::<T>));
     let mut block = Extended::new(Exported { managed, owner }, 2 * shape.len(), 0)?;
     let (Exported { managed, .. }, numbers) = block.parts();
@@ -247,26 +227,19 @@ unsafe extern "C-unwind" fn delete<T: Managed>(managed: *mut c_void) {
 
 /// Makes a versioned tensor of an array, with a reference of its own to the array's owner. `flags`
 /// are `CAI_DLPACK_` bits.
-///
-/// # Safety
-/// `array` is readable as [`validate::array`] requires.
-pub unsafe fn to_versioned(array: &cai_array, flags: u32) -> Result<ManagedTensor> {
+pub fn to_versioned(array: &Valid, flags: u32) -> Result<ManagedTensor> {
     let mut steps = [0; DIMENSIONS];
-    // SAFETY: the array is readable (this function's contract).
-    let export = unsafe { convert(array, flags, &mut steps) }?;
-    // SAFETY: the array keeps its owner alive, and the new tensor has no other owner.
-    unsafe { Ok(ManagedTensor::versioned(place::<Versioned>(export, &steps)?.cast())) }
+    let export = convert(array, flags, &mut steps)?;
+    let tensor = place::<Versioned>(export, &steps, array)?;
+    // SAFETY: a new tensor, which has no other owner.
+    Ok(unsafe { ManagedTensor::versioned(tensor.cast()) })
 }
 
 /// Makes a tensor without a version. It can express neither that it is read-only nor the padding of
 /// elements of less than a byte.
-///
-/// # Safety
-/// As for [`to_versioned`].
-pub unsafe fn to_unversioned(array: &cai_array, flags: u32) -> Result<ManagedTensor> {
+pub fn to_unversioned(array: &Valid, flags: u32) -> Result<ManagedTensor> {
     let mut steps = [0; DIMENSIONS];
-    // SAFETY: the array is readable (this function's contract).
-    let export = unsafe { convert(array, flags, &mut steps) }?;
+    let export = convert(array, flags, &mut steps)?;
     if export.flags & READ_ONLY != 0 {
         return fail!(
             CAI_ERR_CONVERT_READONLY,
@@ -284,6 +257,7 @@ pub unsafe fn to_unversioned(array: &cai_array, flags: u32) -> Result<ManagedTen
             expected = "elements of whole bytes, or a versioned tensor"
         );
     }
-    // SAFETY: the array keeps its owner alive, and the new tensor has no other owner.
-    unsafe { Ok(ManagedTensor::unversioned(place::<Unversioned>(export, &steps)?.cast())) }
+    let tensor = place::<Unversioned>(export, &steps, array)?;
+    // SAFETY: a new tensor, which has no other owner.
+    Ok(unsafe { ManagedTensor::unversioned(tensor.cast()) })
 }

@@ -4,9 +4,7 @@ use std::ffi::{c_char, c_void};
 use std::mem::{ManuallyDrop, MaybeUninit, size_of};
 use std::ptr;
 
-use crate::abi::{
-    self, CAI_TYPESTR_SIZE, DLManagedTensor, DLManagedTensorVersioned, cai_array, cai_device,
-};
+use crate::abi::{self, CAI_TYPESTR_SIZE, cai_array, cai_device};
 use crate::device::{is_addressed, is_opaque};
 use crate::dlpack::abi::{DIMENSIONS, DataType, IS_COPIED, PADDED, READ_ONLY, Tensor, VERSION};
 use crate::dlpack::dtype::{BIT, from_dlpack, plain_typestr};
@@ -305,39 +303,15 @@ impl ManagedTensor {
             // SAFETY: `describe` has written the array, which refers to the tensor, which is alive,
             // and to `steps`.
             let (shape, strides) = unsafe { read::shape_and_strides(&array) }?;
-            let (deleter, context) = tensor.deleter();
             let prepared = shape::prepare(shape, strides)?;
-            // SAFETY: the deleter takes the tensor that it belongs to, which this array owns now.
-            let destructor = unsafe { Destructor::new(deleter, context) };
+            let (deleter, managed) = tensor.deleter();
+            // SAFETY: the deleter takes this tensor, which is given up: nothing fails from here on.
+            let destructor = unsafe { Destructor::new(deleter, managed) };
             let shape::Owned { owner, shape, strides } = prepared.finish(None, destructor);
             Ok(Array::new(cai_array { shape, strides, ..array }, owner))
         };
         make().map_err(|failure| (failure, ManuallyDrop::into_inner(tensor)))
     }
-}
-
-/// Makes an array of a versioned tensor and takes the tensor over. On failure the caller keeps it.
-///
-/// # Safety
-/// `tensor` points to a live managed tensor that the caller owns.
-pub unsafe fn from_versioned(tensor: *mut DLManagedTensorVersioned, stream: u64) -> Result<Array> {
-    // SAFETY: as this function's contract; given back on failure.
-    unsafe { ManagedTensor::versioned(tensor) }.into_array(stream).map_err(given_back)
-}
-
-/// Makes an array of a tensor without a version.
-///
-/// # Safety
-/// As for [`from_versioned`].
-pub unsafe fn from_unversioned(tensor: *mut DLManagedTensor, stream: u64) -> Result<Array> {
-    // SAFETY: as this function's contract; given back on failure.
-    unsafe { ManagedTensor::unversioned(tensor) }.into_array(stream).map_err(given_back)
-}
-
-/// Gives a tensor back to the caller of the C interface, who has its address.
-fn given_back((failure, tensor): (Failure, ManagedTensor)) -> Failure {
-    tensor.into_raw();
-    failure
 }
 
 #[cfg(test)]

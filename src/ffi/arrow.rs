@@ -4,6 +4,7 @@ use super::guard::guard;
 use super::ptr::{array, given, output_size, write_array};
 use crate::abi::{ArrowDeviceArray, ArrowSchema, cai_array, cai_error, cai_status};
 use crate::arrow;
+use crate::validate::Valid;
 
 /// Creates an array from an Arrow array, which it takes over: `release` is called exactly once,
 /// when the last reference to the array is released, on that thread.
@@ -106,8 +107,18 @@ pub unsafe extern "C-unwind" fn cai_array_to_arrow(
         // SAFETY: the header requires of the caller what this function requires.
         let local = unsafe { self::array(array, "array") }?;
         given(out_array, "out_array")?;
+        // SAFETY: the header requires of the caller what this function requires.
+        let valid = unsafe { Valid::check(&local, arrow::CHECKS) }?;
+        let made = arrow::to_arrow(valid, flags, !out_schema.is_null())?;
+        let (array, schema) = made.into_raw();
         // SAFETY: not NULL (checked above) except for the schema, and writable as the header
         // requires.
-        unsafe { arrow::to_arrow(&local, flags, out_array.cast(), out_schema.cast()) }
+        unsafe {
+            out_array.cast::<arrow::DeviceArray>().write(array);
+            if let Some(schema) = schema {
+                out_schema.cast::<arrow::Schema>().write(schema);
+            }
+        }
+        Ok(())
     })
 }

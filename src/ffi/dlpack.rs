@@ -3,9 +3,17 @@
 use super::guard::guard;
 use super::ptr::{array, given, output_size, write_array};
 use crate::abi::{
-    DLManagedTensor, DLManagedTensorVersioned, cai_array, cai_error, cai_status, cai_stream,
+    self, DLManagedTensor, DLManagedTensorVersioned, cai_array, cai_error, cai_status, cai_stream,
 };
-use crate::dlpack;
+use crate::dlpack::{self, ManagedTensor};
+use crate::error::Failure;
+use crate::validate::Valid;
+
+/// Leaves a tensor to the caller, who keeps it if an import fails.
+fn kept((failure, tensor): (Failure, ManagedTensor)) -> Failure {
+    tensor.into_raw();
+    failure
+}
 
 /// Creates an array from a DLPack tensor, which it takes over: the deleter runs exactly once, when
 /// the last reference to the array is released, on that thread.
@@ -42,8 +50,9 @@ pub unsafe extern "C-unwind" fn cai_array_from_dlpack(
         given(tensor, "tensor")?;
         // SAFETY: the header requires of the caller what this function requires.
         let size = unsafe { output_size(out, "out") }?;
-        // SAFETY: not NULL (checked above), and alive as the header requires.
-        let array = unsafe { dlpack::from_versioned(tensor, stream) }?;
+        // SAFETY: not NULL (checked above), alive, and the caller's, as the header requires.
+        let tensor = unsafe { ManagedTensor::versioned(tensor) };
+        let array = tensor.into_array(stream).map_err(kept)?;
         // SAFETY: the caller's structure has `size` writable bytes, which it stated.
         unsafe { write_array(out, size, &array.into_raw()) };
         Ok(())
@@ -70,8 +79,9 @@ pub unsafe extern "C-unwind" fn cai_array_from_dlpack_unversioned(
         given(tensor, "tensor")?;
         // SAFETY: the header requires of the caller what this function requires.
         let size = unsafe { output_size(out, "out") }?;
-        // SAFETY: not NULL (checked above), and alive as the header requires.
-        let array = unsafe { dlpack::from_unversioned(tensor, stream) }?;
+        // SAFETY: not NULL (checked above), alive, and the caller's, as the header requires.
+        let tensor = unsafe { ManagedTensor::unversioned(tensor) };
+        let array = tensor.into_array(stream).map_err(kept)?;
         // SAFETY: the caller's structure has `size` writable bytes, which it stated.
         unsafe { write_array(out, size, &array.into_raw()) };
         Ok(())
@@ -113,7 +123,8 @@ pub unsafe extern "C-unwind" fn cai_array_to_dlpack(
         let local = unsafe { self::array(array, "array") }?;
         given(out, "out")?;
         // SAFETY: the header requires of the caller what this function requires.
-        let tensor = unsafe { dlpack::to_versioned(&local, flags) }?;
+        let valid = unsafe { Valid::check(&local, abi::CAI_CHECK_LAYOUT) }?;
+        let tensor = dlpack::to_versioned(&valid, flags)?;
         // SAFETY: not NULL (checked above), and writable as the header requires.
         unsafe { out.write(tensor.into_raw().cast()) };
         Ok(())
@@ -137,7 +148,8 @@ pub unsafe extern "C-unwind" fn cai_array_to_dlpack_unversioned(
         let local = unsafe { self::array(array, "array") }?;
         given(out, "out")?;
         // SAFETY: the header requires of the caller what this function requires.
-        let tensor = unsafe { dlpack::to_unversioned(&local, flags) }?;
+        let valid = unsafe { Valid::check(&local, abi::CAI_CHECK_LAYOUT) }?;
+        let tensor = dlpack::to_unversioned(&valid, flags)?;
         // SAFETY: not NULL (checked above), and writable as the header requires.
         unsafe { out.write(tensor.into_raw().cast()) };
         Ok(())

@@ -8,6 +8,7 @@ use super::{Described, array};
 use crate::abi::{cai_array, cai_dtype};
 use crate::error::Result;
 use crate::layout::{self, Layout, Span};
+use crate::owner::Ref;
 use crate::read::{Descr, Unchecked};
 
 /// An array that obeys every rule of [`CAI_CHECK_LAYOUT`](crate::abi::CAI_CHECK_LAYOUT). The shape,
@@ -55,6 +56,13 @@ impl<'a> Valid<'a> {
     fn unchecked(&self) -> Unchecked<'_, 'a> {
         // SAFETY: the contract of `check`.
         unsafe { Unchecked::new(&self.array) }
+    }
+
+    /// Adds a reference to the owner. Fails for a borrowed array, and for an owner that cannot be
+    /// retained or released.
+    pub fn retain(&self) -> Result<Ref> {
+        // SAFETY: NULL, or alive for `'a` (the contract of `check`).
+        unsafe { Ref::retain(self.array.owner) }
     }
 
     /// Returns the type of the elements.

@@ -17,6 +17,7 @@ use crate::python::py::{Dict, Exception, Int, Obj, Owned, Py, Tuple};
 use crate::sync::consume::{self, Phase};
 use crate::sync::outgoing;
 use crate::unwind;
+use crate::validate::Valid;
 
 pub fn dlpack_device<'py>(py: Py<'py>, this: Instance<'_, Exported>) -> Result<Owned<'py>> {
     let (r#type, id) = dlpack::device_of(&*this.array()?).map_err(|failure| cannot(py, failure))?;
@@ -94,10 +95,9 @@ fn copy_to_host(
 /// # Safety
 /// The array was validated.
 unsafe fn convert(array: &cai_array, versioned: bool) -> Result<ManagedTensor> {
-    // SAFETY: as this function's contract.
-    unsafe {
-        if versioned { dlpack::to_versioned(array, 0) } else { dlpack::to_unversioned(array, 0) }
-    }
+    // SAFETY: the array was validated (this function's contract).
+    let array = unsafe { Valid::check(array, abi::CAI_CHECK_LAYOUT) }?;
+    if versioned { dlpack::to_versioned(&array, 0) } else { dlpack::to_unversioned(&array, 0) }
 }
 
 /// The arguments of `__dlpack__`. None is no argument.
