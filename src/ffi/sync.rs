@@ -10,8 +10,10 @@ use crate::abi::{
 };
 use crate::device;
 use crate::error::{Failure, Result, fail};
+use crate::owner::Ref;
 use crate::read::{self, sizes};
 use crate::sync::consume::{self, Phase};
+use crate::sync::deferred::Deferred;
 use crate::sync::notify::{self, Kind};
 use crate::sync::{identity, policy, produce, release_in_order, release_queue};
 
@@ -347,12 +349,16 @@ pub unsafe extern "C-unwind" fn cai_owner_release_after(
 }
 
 /// # Safety
-/// As for [`release_queue::release_after`].
+/// `owner` points to a live owner of any library; on success the caller gives up one reference.
 unsafe fn release_after(owner: *mut cai_owner, device_type: i32, stream: cai_stream) -> Result<()> {
     let identity = owner.cast_const().cast();
     // SAFETY: the owner is alive (this function's contract). Afterwards it may be destroyed, so
     // only its address is used.
-    let result = unsafe { release_queue::release_after(owner, device_type, stream, true) };
+    let result = unsafe { Ref::adopt(owner) }.map(Deferred::new).and_then(|owner| {
+        // On failure, the caller keeps the reference.
+        release_queue::release_after(owner, device_type, stream, true)
+            .map_err(|(failure, _)| failure)
+    });
     // The observer watches CUDA's streams alone.
     if notify::is_watched() && !device::is_rocm(device_type) {
         notify::release_after(
@@ -449,8 +455,10 @@ pub unsafe extern "C-unwind" fn cai_array_release_in_order(array: *mut cai_array
         unsafe { super::array::clear(array) };
         if !owner.is_null() {
             // SAFETY: the structure held a reference to this owner, which is alive as the header
-            // requires.
-            unsafe { release_in_order::release(owner, &before, ptr::null_mut()) };
+            // requires. An owner that cannot be released leaks.
+            if let Ok(owner) = unsafe { Ref::adopt(owner) } {
+                release_in_order::release(owner, &before, ptr::null_mut());
+            }
             release_queue::progress_here();
         }
         Ok(())

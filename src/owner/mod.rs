@@ -133,17 +133,6 @@ pub unsafe fn is_own(owner: *const cai_owner) -> bool {
     unsafe { owner.as_ref() }.is_some_and(|owner| ptr::eq(owner.ops, &OPS))
 }
 
-/// Returns the memory in an owner for the release of a reference. Owners of other libraries have
-/// none.
-///
-/// # Safety
-/// `owner` is NULL or points to a live owner of any library, which lives as long as the result.
-pub unsafe fn reserve<'a>(owner: *mut cai_owner) -> Option<&'a Reserve> {
-    // SAFETY: NULL or alive (this function's contract). All owners of this library begin with a
-    // header.
-    unsafe { is_own(owner).then(|| &(*owner.cast::<Header>()).reserve) }
-}
-
 static OPS: cai_owner_ops = cai_owner_ops {
     struct_size: size_of::<cai_owner_ops>() as u32,
     reserved: 0,

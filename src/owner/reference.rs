@@ -5,7 +5,8 @@ use std::mem::ManuallyDrop;
 use std::ops::Deref;
 use std::ptr::{NonNull, null_mut};
 
-use super::{Destroy, check, not_borrowed, release, retain};
+use super::reserve::Reserve;
+use super::{Destroy, Header, check, is_own, not_borrowed, release, retain};
 use crate::abi::{cai_array, cai_owner};
 use crate::error::Result;
 
@@ -59,7 +60,6 @@ impl Ref {
     }
 
     /// Adds a reference.
-    #[allow(dead_code)]
     #[inline]
     pub fn another(&self) -> Result<Self> {
         // SAFETY: this reference keeps the owner alive.
@@ -70,6 +70,13 @@ impl Ref {
     #[inline]
     pub fn as_ptr(&self) -> *mut cai_owner {
         self.0.as_ptr()
+    }
+
+    /// Returns the memory in the owner for the release of a reference. Owners of other libraries
+    /// have none.
+    pub fn reserve(&self) -> Option<&Reserve> {
+        // SAFETY: alive as long as this reference. All owners of this library begin with a header.
+        unsafe { is_own(self.as_ptr()).then(|| &(*self.as_ptr().cast::<Header>()).reserve) }
     }
 
     /// Gives the reference to the caller.

@@ -3,37 +3,41 @@
 //! An element lies in the owner itself, if it is this library's, so that nothing needs to be
 //! allocated for it. There is one in each owner; for further references, and for owners of other
 //! libraries, elements are allocated and used again, and some are kept for the case that memory has
-//! run out.
+//! run out. That is why elements are linked: a container would need memory when a reference is
+//! released, and a release must not fail.
 
-use std::alloc::{Layout, alloc};
 use std::cell::UnsafeCell;
 use std::mem::MaybeUninit;
-use std::ptr::null_mut;
-use std::sync::atomic::AtomicBool;
+use std::ops::{Deref, DerefMut};
+use std::ptr::NonNull;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::abi::cai_owner;
 use crate::driver::{CUevent, Driver};
 use crate::error::{Failure, Result};
-use crate::owner::{self, reserve};
+use crate::memory;
+use crate::owner::reserve;
+use crate::sync::deferred::Deferred;
 use crate::sync::handover::Link;
 use crate::sync::pending_work::PendingWork;
 
-/// An element of the queue.
+/// An element of the queue. Dropping it leaks it, with the reference in it.
+pub struct Element(NonNull<Node>);
+
+// SAFETY: this value is the only owner of the node, all parts of which may be used by any thread.
+unsafe impl Send for Element {}
+
+/// The content of an element.
 pub struct Node {
-    /// The next one in its list.
-    pub next: *mut Node,
-    /// In the first one of a lane: the last one.
-    pub last: *mut Node,
-    /// In the first one of a lane: the first one of the next lane.
-    pub next_lane: *mut Node,
-    /// Whose reference is released, or NULL.
-    pub owner: *mut cai_owner,
-    /// It lies in the owner.
-    pub is_inside: bool,
-    /// False if a graph did not take the user object.
-    pub is_armed: AtomicBool,
-    pub content: Content,
+    /// The next one in its list. In the first one of a lane: the first one of the next lane.
+    pub next: Option<Element>,
+    /// In the first one of a lane: the others.
+    pub behind: Fifo,
+    /// The reference that is released.
+    owner: Option<Deferred>,
+    /// The node lies in the owner.
+    is_inside: bool,
+    /// `None` in an element that is not in use, or was disarmed.
+    pub content: Option<Content>,
 }
 
 /// What must have happened before the release.
@@ -48,28 +52,132 @@ pub enum Content {
 
 const _: () = assert!(size_of::<Node>() <= reserve::SIZE && align_of::<Node>() <= reserve::ALIGN);
 
-impl Link for Node {
-    unsafe fn next(this: *mut Self) -> *mut *mut Self {
-        // SAFETY: points to an element (this function's contract).
-        unsafe { &raw mut (*this).next }
+impl Node {
+    /// One that is not in use.
+    fn unused() -> Self {
+        Node { next: None, behind: Fifo::EMPTY, owner: None, is_inside: false, content: None }
     }
 }
 
-/// Memory for a [`Node`] that is not in use.
-struct Unused {
-    next: *mut Unused,
+impl Deref for Element {
+    type Target = Node;
+
+    fn deref(&self) -> &Node {
+        // SAFETY: the node lives until this value, its only owner, gives it away.
+        unsafe { self.0.as_ref() }
+    }
+}
+
+impl DerefMut for Element {
+    fn deref_mut(&mut self) -> &mut Node {
+        // SAFETY: as above.
+        unsafe { self.0.as_mut() }
+    }
+}
+
+impl Link for Element {
+    fn next(&mut self) -> &mut Option<Self> {
+        &mut self.next
+    }
+}
+
+impl Element {
+    /// Makes an element of memory.
+    ///
+    /// # Safety
+    /// `memory` has space for a node and the alignment of one, and nothing else uses it until the
+    /// element gives it back.
+    unsafe fn place(memory: NonNull<Node>) -> Self {
+        // SAFETY: this function's contract.
+        unsafe { memory.write(Node::unused()) };
+        Element(memory)
+    }
+
+    /// Returns the address of the element, which identifies it.
+    pub fn address(&self) -> *mut Node {
+        self.0.as_ptr()
+    }
+
+    /// Takes over an element.
+    ///
+    /// # Safety
+    /// `node` is the [`address`](Self::address) of an element that was forgotten.
+    pub unsafe fn from_address(node: NonNull<Node>) -> Self {
+        Element(node)
+    }
+
+    /// Takes the reference out of an element, after which nothing is left to do.
+    pub fn disarm(&mut self) -> Option<Deferred> {
+        self.content = None;
+        self.owner.take()
+    }
+
+    /// Takes an element apart. Its memory is free again.
+    pub fn empty(mut self) -> (Option<Deferred>, Option<Content>) {
+        let (owner, content) = (self.owner.take(), self.content.take());
+        match owner.as_ref().and_then(|owner| owner.reserve()) {
+            Some(reserve) if self.is_inside => reserve.give_back(),
+            _ => {
+                let mut pool = lock(&POOL);
+                self.next = pool.unused.take();
+                pool.unused = Some(self);
+            }
+        }
+        (owner, content)
+    }
+}
+
+/// Elements in the order in which they came.
+#[derive(Default)]
+pub struct Fifo {
+    /// The earliest first.
+    front: Option<Element>,
+    /// Those that came later, the latest first.
+    back: Option<Element>,
+}
+
+impl Fifo {
+    /// No elements.
+    pub const EMPTY: Self = Fifo { front: None, back: None };
+
+    /// Adds an element at the end.
+    pub fn push(&mut self, mut element: Element) {
+        element.next = self.back.take();
+        self.back = Some(element);
+    }
+
+    /// Removes the earliest element.
+    pub fn pop(&mut self) -> Option<Element> {
+        if self.front.is_none() {
+            while let Some(mut latest) = pop(&mut self.back) {
+                latest.next = self.front.take();
+                self.front = Some(latest);
+            }
+        }
+        pop(&mut self.front)
+    }
+
+    /// Returns true if there are no elements.
+    pub fn is_empty(&self) -> bool {
+        self.front.is_none() && self.back.is_none()
+    }
+}
+
+/// Removes the first element of a list.
+pub fn pop(list: &mut Option<Element>) -> Option<Element> {
+    let mut first = list.take()?;
+    *list = first.next.take();
+    Some(first)
 }
 
 struct Pool {
-    unused: *mut Unused,
+    /// Elements that are not in use.
+    unused: Option<Element>,
     /// How many of [`LAST`] were used.
     used_last: usize,
 }
 
-// SAFETY: it is memory that nothing refers to.
-unsafe impl Send for Pool {}
-
-static POOL: Mutex<Pool> = Mutex::new(Pool { unused: null_mut(), used_last: 0 });
+static POOL: Mutex<Pool> = Mutex::new(Pool { unused: None, used_last: 0 });
 
 /// Memory for when there is none.
 struct Last([UnsafeCell<MaybeUninit<Node>>; 64]);
@@ -83,96 +191,91 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Memory for a [`Node`].
-pub struct Space {
-    memory: *mut Node,
-    /// Whose it is, or NULL if it is the pool's.
-    inside: *mut cai_owner,
-}
+/// A place in the queue for a reference, reserved before the driver is called: from here, nothing
+/// can fail. Dropping it leaks the place and the reference.
+pub struct Slot(Element);
 
-impl Space {
-    /// Takes the memory in the owner, or memory that was used before, or allocates.
-    ///
-    /// # Safety
-    /// `owner` is NULL or points to a live owner of any library, which lives until the space is
-    /// given back.
-    pub unsafe fn new(owner: *mut cai_owner) -> Result<Self> {
-        // SAFETY: this function's contract.
-        if let Some(reserve) = unsafe { owner::reserve(owner) } {
-            let inside = reserve.take();
-            if !inside.is_null() {
-                return Ok(Space { memory: inside.cast(), inside: owner });
-            }
-        }
-        let mut pool = lock(&POOL);
-        let unused = pool.unused;
-        if !unused.is_null() {
-            // SAFETY: `drop` put it there, and nothing else refers to it.
-            pool.unused = unsafe { (*unused).next };
-            return Ok(Space { memory: unused.cast(), inside: null_mut() });
-        }
-        let layout = Layout::new::<Node>();
-        // SAFETY: the layout is not empty.
-        let memory = unsafe { alloc(layout) }.cast::<Node>();
-        if memory.is_null() {
-            return Err(Failure::no_memory(layout.size()));
-        }
-        Ok(Space { memory, inside: null_mut() })
+impl Slot {
+    /// Reserves a place in the owner, or one that was used before, or allocates. A failure returns
+    /// the reference.
+    pub fn new(owner: Deferred) -> std::result::Result<Self, (Failure, Deferred)> {
+        Slot::with(owner, outside)
     }
 
     /// As [`new`](Self::new), also where memory has run out, as long as there is some left that was
     /// kept for that.
-    ///
-    /// # Safety
-    /// As for [`new`](Self::new).
-    pub unsafe fn last(owner: *mut cai_owner) -> Result<Self> {
-        // SAFETY: this function's contract.
-        unsafe { Space::new(owner) }.or_else(|failure| {
-            let mut pool = lock(&POOL);
-            let last = LAST.0.get(pool.used_last).ok_or(failure)?;
-            pool.used_last += 1;
-            Ok(Space { memory: last.get().cast(), inside: null_mut() })
-        })
+    pub fn last(owner: Deferred) -> std::result::Result<Self, (Failure, Deferred)> {
+        Slot::with(owner, last)
     }
 
-    /// Makes an element of it.
-    pub fn fill(self, owner: *mut cai_owner, content: Content) -> *mut Node {
-        let (memory, is_inside) = (self.memory, !self.inside.is_null());
-        std::mem::forget(self);
-        let (next, last, next_lane) = (null_mut(), null_mut(), null_mut());
-        let is_armed = AtomicBool::new(true);
-        // SAFETY: of the right layout, and not used elsewhere.
-        unsafe {
-            memory.write(Node { next, last, next_lane, owner, is_inside, is_armed, content });
+    fn with(
+        owner: Deferred,
+        outside: fn() -> Result<Element>,
+    ) -> std::result::Result<Self, (Failure, Deferred)> {
+        match inside(&owner).map_or_else(outside, Ok) {
+            Ok(element) => Ok(Slot::of(element, Some(owner))),
+            Err(failure) => Err((failure, owner)),
         }
-        memory
     }
 
-    /// Takes an element apart. Its memory is free again.
-    ///
-    /// # Safety
-    /// `fill` made it, and nothing refers to it any more. The owner is alive if it lies in there.
-    pub unsafe fn empty(node: *mut Node) -> (*mut cai_owner, Content) {
-        // SAFETY: this function's contract.
-        let Node { owner, is_inside, content, .. } = unsafe { node.read() };
-        drop(Space { memory: node, inside: if is_inside { owner } else { null_mut() } });
-        (owner, content)
+    /// As [`last`](Self::last), but not in the owner, and with none if there is nothing to release.
+    pub fn outside(
+        owner: Option<Deferred>,
+    ) -> std::result::Result<Self, (Failure, Option<Deferred>)> {
+        match last() {
+            Ok(element) => Ok(Slot::of(element, owner)),
+            Err(failure) => Err((failure, owner)),
+        }
+    }
+
+    fn of(mut element: Element, owner: Option<Deferred>) -> Self {
+        element.owner = owner;
+        Slot(element)
+    }
+
+    /// Returns the reference, if there is one.
+    pub fn owner(&self) -> Option<&Deferred> {
+        self.0.owner.as_ref()
+    }
+
+    /// Makes an element of the queue.
+    pub fn fill(mut self, content: Content) -> Element {
+        self.0.content = Some(content);
+        self.0
+    }
+
+    /// Gives the place up, and returns the reference.
+    pub fn cancel(self) -> Option<Deferred> {
+        self.0.empty().0
     }
 }
 
-impl Drop for Space {
-    fn drop(&mut self) {
-        if !self.inside.is_null() {
-            // SAFETY: the memory was taken from it by `new`; it is alive, by the contract there.
-            if let Some(reserve) = unsafe { owner::reserve(self.inside) } {
-                reserve.give_back();
-            }
-            return;
-        }
-        let unused = self.memory.cast::<Unused>();
-        let mut pool = lock(&POOL);
-        // SAFETY: large enough and aligned for a pointer, and not used elsewhere.
-        unsafe { unused.write(Unused { next: pool.unused }) };
-        pool.unused = unused;
+/// Takes the memory in an owner.
+fn inside(owner: &Deferred) -> Option<Element> {
+    let memory = NonNull::new(owner.reserve()?.take())?;
+    // SAFETY: memory of this size and alignment (checked above), which was taken for this element.
+    // It keeps the owner alive, and gives the memory back.
+    let mut element = unsafe { Element::place(memory.cast()) };
+    element.is_inside = true;
+    Some(element)
+}
+
+/// Takes an element that was used before, or allocates one.
+fn outside() -> Result<Element> {
+    if let Some(unused) = pop(&mut lock(&POOL).unused) {
+        return Ok(unused);
     }
+    memory::boxed(Node::unused()).map(|node| Element(NonNull::from(Box::leak(node))))
+}
+
+/// As [`outside`], also where memory has run out.
+fn last() -> Result<Element> {
+    outside().or_else(|failure| {
+        let mut pool = lock(&POOL);
+        let memory = LAST.0.get(pool.used_last).and_then(|last| NonNull::new(last.get()));
+        let memory = memory.ok_or(failure)?;
+        pool.used_last += 1;
+        // SAFETY: memory for a node, which is given away once.
+        Ok(unsafe { Element::place(memory.cast()) })
+    })
 }

@@ -3,7 +3,6 @@
 //! It does not grow: the elements are linked. Where no thread can be started, they stay, and later
 //! calls of the library try again; one that may run callbacks of the user does the thread's work.
 
-use std::ptr::null_mut;
 use std::sync::PoisonError;
 #[cfg(not(loom))]
 use std::sync::{
@@ -19,26 +18,23 @@ use loom::sync::{
 
 use crate::error::Result;
 
-/// An element of a list.
-pub trait Link {
-    /// The place of the link in it.
-    ///
-    /// # Safety
-    /// `this` points to an element, which nothing else uses.
-    unsafe fn next(this: *mut Self) -> *mut *mut Self;
+/// An element of a list, which it owns from itself on.
+pub trait Link: Sized {
+    /// The next element.
+    fn next(&mut self) -> &mut Option<Self>;
 }
 
-/// The list, and who works on it.
-pub struct Handover<T> {
-    inbox: Mutex<Inbox<T>>,
+/// The list, and the state of the thread that works on it.
+pub struct Handover<E> {
+    inbox: Mutex<Inbox<E>>,
     wake: Condvar,
     /// There may be elements and no thread that works on them.
     stalled: AtomicBool,
 }
 
-struct Inbox<T> {
+struct Inbox<E> {
     /// The latest first.
-    latest: *mut T,
+    latest: Option<E>,
     worker: Worker,
     /// The thread sleeps until it is woken.
     is_asleep: bool,
@@ -54,18 +50,12 @@ enum Worker {
     Exited,
 }
 
-// SAFETY: an element belongs to one side at a time, and the lock orders what both do with it.
-unsafe impl<T> Send for Inbox<T> {}
-// SAFETY: as above.
-#[cfg(loom)]
-unsafe impl<T> Sync for Handover<T> {}
-
-impl<T: Link> Handover<T> {
+impl<E: Link> Handover<E> {
     /// An empty list without a thread.
     #[cfg(not(loom))]
     pub const fn new() -> Self {
         Handover {
-            inbox: Mutex::new(Inbox { latest: null_mut(), worker: Worker::None, is_asleep: false }),
+            inbox: Mutex::new(Inbox { latest: None, worker: Worker::None, is_asleep: false }),
             wake: Condvar::new(),
             stalled: AtomicBool::new(false),
         }
@@ -75,31 +65,27 @@ impl<T: Link> Handover<T> {
     #[cfg(loom)]
     pub fn new() -> Self {
         Handover {
-            inbox: Mutex::new(Inbox { latest: null_mut(), worker: Worker::None, is_asleep: false }),
+            inbox: Mutex::new(Inbox { latest: None, worker: Worker::None, is_asleep: false }),
             wake: Condvar::new(),
             stalled: AtomicBool::new(false),
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inbox<T>> {
+    fn lock(&self) -> MutexGuard<'_, Inbox<E>> {
         self.inbox.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Adds an element. It stays until there is a thread.
-    ///
-    /// # Safety
-    /// The element is in no list, and belongs to the list from now on.
-    pub unsafe fn push(&self, element: *mut T) {
+    pub fn push(&self, mut element: E) {
         let mut inbox = self.lock();
-        // SAFETY: in no list (this function's contract).
-        unsafe { T::next(element).write(inbox.latest) };
-        inbox.latest = element;
+        *element.next() = inbox.latest.take();
+        inbox.latest = Some(element);
         if inbox.is_asleep {
             inbox.is_asleep = false;
             self.wake.notify_one();
         }
         if inbox.worker == Worker::None {
-            // Relaxed: who reads it takes the lock.
+            // Relaxed: readers take the lock.
             self.stalled.store(true, Ordering::Relaxed);
         }
     }
@@ -137,7 +123,7 @@ impl<T: Link> Handover<T> {
     pub fn leave(&self, has_rest: bool) -> bool {
         let mut inbox = self.lock();
         inbox.worker = Worker::None;
-        let is_left = has_rest || !inbox.latest.is_null();
+        let is_left = has_rest || inbox.latest.is_some();
         self.stalled.store(is_left, Ordering::Relaxed);
         is_left
     }
@@ -151,7 +137,7 @@ impl<T: Link> Handover<T> {
     /// Sleeps until there are elements. For the thread.
     pub fn wait(&self) {
         let mut inbox = self.lock();
-        if inbox.latest.is_null() {
+        if inbox.latest.is_none() {
             inbox.is_asleep = true;
             while inbox.is_asleep {
                 inbox = self.wake.wait(inbox).unwrap_or_else(PoisonError::into_inner);
@@ -159,15 +145,13 @@ impl<T: Link> Handover<T> {
         }
     }
 
-    /// Takes all elements, the earliest first. For the thread or who stands in for it.
-    pub fn take(&self) -> *mut T {
-        let mut rest = std::mem::replace(&mut self.lock().latest, null_mut());
-        let mut earliest = null_mut();
-        while !rest.is_null() {
-            // SAFETY: what was in the list is the caller's now.
-            let next = unsafe { std::mem::replace(&mut *T::next(rest), earliest) };
-            earliest = rest;
-            rest = next;
+    /// Takes all elements, the earliest first. For the thread or its stand-in.
+    pub fn take(&self) -> Option<E> {
+        let mut rest = self.lock().latest.take();
+        let mut earliest = None;
+        while let Some(mut element) = rest {
+            rest = std::mem::replace(element.next(), earliest);
+            earliest = Some(element);
         }
         earliest
     }
@@ -180,58 +164,45 @@ mod tests {
     use loom::sync::Arc;
     use loom::sync::atomic::{AtomicUsize, Ordering};
     use loom::thread;
-    use std::ptr::null_mut;
 
-    /// What is to be released, once.
+    /// A release that is due, once. Loom reports an error if two threads use the count without an
+    /// order.
     struct Element {
-        next: *mut Element,
-        /// Loom reports an error if two threads use it without an order.
-        released: UnsafeCell<usize>,
+        next: Option<Box<Element>>,
+        released: Arc<UnsafeCell<usize>>,
     }
 
-    impl Link for Element {
-        unsafe fn next(this: *mut Self) -> *mut *mut Self {
-            // SAFETY: points to an element (this function's contract).
-            unsafe { &raw mut (*this).next }
+    impl Link for Box<Element> {
+        fn next(&mut self) -> &mut Option<Self> {
+            &mut self.next
         }
     }
 
     struct Queue {
-        handover: Handover<Element>,
-        /// How many elements the thread works on, of those that it took and did not release.
-        elements: [usize; 2],
+        handover: Handover<Box<Element>>,
+        counts: [Arc<UnsafeCell<usize>>; 2],
         released: AtomicUsize,
     }
 
     impl Queue {
         fn new() -> Arc<Self> {
-            let element = || {
-                let released = UnsafeCell::new(0);
-                Box::into_raw(Box::new(Element { next: null_mut(), released })).addr()
-            };
-            let (elements, released) = ([element(), element()], AtomicUsize::new(0));
-            Arc::new(Queue { handover: Handover::new(), elements, released })
-        }
-
-        fn element(&self, index: usize) -> *mut Element {
-            std::ptr::with_exposed_provenance_mut(self.elements[index])
+            let count = || Arc::new(UnsafeCell::new(0));
+            let (counts, released) = ([count(), count()], AtomicUsize::new(0));
+            Arc::new(Queue { handover: Handover::new(), counts, released })
         }
 
         fn push(&self, index: usize) {
-            // SAFETY: each element is pushed once.
-            unsafe { self.handover.push(self.element(index)) };
+            let released = self.counts[index].clone();
+            self.handover.push(Box::new(Element { next: None, released }));
         }
 
         /// Releases everything that is in the queue. For the worker.
         fn release(&self) {
             let mut first = self.handover.take();
-            while !first.is_null() {
-                // SAFETY: taken from the queue.
-                unsafe {
-                    let next = (*first).next;
-                    (*first).released.with_mut(|count| *count += 1);
-                    first = next;
-                }
+            while let Some(element) = first {
+                // SAFETY: loom reports an error if another thread uses it now.
+                element.released.with_mut(|count| unsafe { *count += 1 });
+                first = element.next;
                 self.released.fetch_add(1, Ordering::Relaxed);
             }
         }
@@ -245,10 +216,8 @@ mod tests {
         }
 
         fn all_were_released_once(&self) -> bool {
-            (0..2).all(|index| {
-                // SAFETY: no other thread runs any more.
-                unsafe { (*self.element(index)).released.with(|count| *count == 1) }
-            })
+            // SAFETY: no other thread runs any more.
+            self.counts.iter().all(|count| count.with(|count| unsafe { *count == 1 }))
         }
     }
 

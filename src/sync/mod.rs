@@ -9,6 +9,7 @@
 
 mod array_context;
 pub mod consume;
+pub mod deferred;
 mod detached_thread;
 mod element;
 mod handover;

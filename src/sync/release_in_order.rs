@@ -3,55 +3,61 @@
 use std::ffi::c_void;
 use std::ptr::null_mut;
 
-use crate::abi::{self, cai_array, cai_owner};
+use crate::abi::{self, cai_array};
 use crate::driver::{self, CUcontext, CallingThread, Capture, Stream};
-use crate::error::Result;
+use crate::error::{Failure, Result};
+use crate::owner::Ref;
 use crate::sync::array_context::{ArrayContext, with_stream};
 use crate::sync::consume::same_thread;
+use crate::sync::deferred::Deferred;
 use crate::sync::pending_work::{PendingWork, Place, names_no_stream};
 use crate::sync::release_queue;
-use crate::{owner, unwind};
+use crate::unwind;
 
 /// Releases an owner once the work that is enqueued on the array's own stream is done. A default
-/// stream is that of the array's context, whichever is current in this thread. On failure the
-/// caller keeps the reference.
-///
-/// # Safety
-/// `owner` points to a live owner of any library; on success the caller gives up one reference.
-unsafe fn release_after_own(owner: *mut cai_owner, array: &cai_array) -> Result<()> {
+/// stream is that of the array's context, whichever is current in this thread. A failure returns the
+/// reference.
+fn release_after_own(
+    owner: Deferred,
+    array: &cai_array,
+) -> std::result::Result<(), (Failure, Deferred)> {
     let (r#type, stream) = (array.device.r#type, array.stream);
-    if array.stream_id != 0 && stream != abi::CAI_STREAM_LEGACY {
-        let thread = &CallingThread::new(driver::driver_of(r#type)?);
-        with_stream(thread, array, |stream| same_thread(thread, &stream))?;
-    }
-    if stream > abi::CAI_STREAM_PER_THREAD {
-        // SAFETY: the owner is alive, and the caller gives up one reference (this function's
-        // contract).
-        return unsafe { release_queue::release_after(owner, r#type, stream, false) };
-    }
-    let thread = &CallingThread::new(driver::driver_of(r#type)?);
-    let context = ArrayContext::of(thread, array)?;
-    let _entered = thread.enter(context.context)?;
-    // SAFETY: the owner is alive, and the caller gives up one reference (this function's contract).
-    unsafe { release_queue::release_after(owner, r#type, stream, false) }
+    let prepare = || {
+        if array.stream_id != 0 && stream != abi::CAI_STREAM_LEGACY {
+            let thread = &CallingThread::new(driver::driver_of(r#type)?);
+            with_stream(thread, array, |stream| same_thread(thread, &stream))?;
+        }
+        if stream > abi::CAI_STREAM_PER_THREAD {
+            return Ok(None);
+        }
+        let thread = CallingThread::new(driver::driver_of(r#type)?);
+        let context = ArrayContext::of(&thread, array)?;
+        Ok(Some((thread, context)))
+    };
+    let inside = match prepare() {
+        Ok(inside) => inside,
+        Err(failure) => return Err((failure, owner)),
+    };
+    let entered = inside.as_ref().map(|(thread, context)| thread.enter(context.context));
+    let _entered = match entered.transpose() {
+        Ok(entered) => entered,
+        Err(failure) => return Err((failure, owner)),
+    };
+    release_queue::release_after(owner, r#type, stream, false)
 }
 
 /// Releases an owner as [`release_after_own`] does, in every case: without elements there is
 /// nothing to wait for. If an event cannot be recorded now, it is recorded later, and behind more
 /// work where the stream does not exist any more or is that of another thread. What cannot be
 /// waited for is never released. `begun`: NULL, or another context that a default stream may be of.
-///
-/// # Safety
-/// `owner` points to a live owner of any library; the caller gives up one reference.
-pub unsafe fn release(owner: *mut cai_owner, array: &cai_array, begun: CUcontext) {
+pub fn release(owner: Ref, array: &cai_array, begun: CUcontext) {
     if array.data.is_null() || array.stream == abi::CAI_STREAM_NONE {
-        // SAFETY: this function's contract.
-        unsafe { owner::release(owner) };
+        drop(owner);
         return;
     }
+    let owner = Deferred::new(owner);
     // A panic is a defect. The reference is kept then.
-    // SAFETY: this function's contract.
-    let _ = unwind::catch(|| unsafe { release_work_in_order(owner, array, begun) });
+    let _ = unwind::catch(|| release_work_in_order(owner, array, begun));
 }
 
 /// How often something is tried that must not fail: a call may report the failure of another one,
@@ -81,17 +87,13 @@ pub fn current_context(array: &cai_array) -> Result<CUcontext> {
 
 /// A default stream without a context may be of several: then as many references are released, one
 /// after the work in each.
-///
-/// # Safety
-/// As for [`release`].
-unsafe fn release_work_in_order(owner: *mut cai_owner, given: &cai_array, begun: CUcontext) {
+fn release_work_in_order(owner: Deferred, given: &cai_array, begun: CUcontext) {
     let mut array = *given;
     if matches!(array.stream, 0 | abi::CAI_STREAM_UNKNOWN) {
         (array.stream, array.stream_id) = (abi::CAI_STREAM_LEGACY, 0);
     }
     if !driver::is_default(array.stream) || !array.context.is_null() {
-        // SAFETY: this function's contract.
-        return unsafe { release_work_of_one_stream(owner, array) };
+        return release_work_of_one_stream(owner, array);
     }
     // Work in a context that is not known cannot be waited for: the reference is kept.
     let Some(current) = repeated(|| current_context(&array)) else { return };
@@ -106,34 +108,32 @@ unsafe fn release_work_in_order(owner: *mut cai_owner, given: &cai_array, begun:
     let others = [current, if begun == current { null_mut() } else { begun }];
     for context in others.map(CUcontext::cast::<c_void>) {
         let is_other = !context.is_null() && context != array.context;
-        // SAFETY: the owner is alive (this function's contract).
-        if is_other && unsafe { owner::retain(owner) }.is_ok() {
-            // SAFETY: the reference was just taken.
-            unsafe { release_work_of_one_stream(owner, cai_array { context, ..array }) };
+        if !is_other {
+            continue;
+        }
+        if let Ok(another) = owner.another() {
+            release_work_of_one_stream(another, cai_array { context, ..array });
         }
     }
-    // SAFETY: this function's contract.
-    unsafe { release_work_of_one_stream(owner, array) };
+    release_work_of_one_stream(owner, array);
 }
 
 /// Releases an owner after the work of one stream: a default stream has a context, unless the
 /// driver did not give it.
-///
-/// # Safety
-/// As for [`release`].
-unsafe fn release_work_of_one_stream(owner: *mut cai_owner, mut array: cai_array) {
+fn release_work_of_one_stream(mut owner: Deferred, mut array: cai_array) {
     const REPEATED: u32 = 2;
     let (mut lost, mut last) = (0, abi::CAI_OK);
     for _ in 0..ATTEMPTS {
-        // SAFETY: the owner is alive; the reference is given up on success only, and nothing
-        // follows a success.
-        let Err(failure) = (unsafe { release_after_own(owner, &array) }) else { return };
+        let failure;
+        (failure, owner) = match release_after_own(owner, &array) {
+            Ok(()) => return,
+            Err(refused) => refused,
+        };
         last = failure.status();
         match last {
             abi::CAI_ERR_NO_DRIVER if driver::is_absent(array.device.r#type) => {
-                // SAFETY: nothing was enqueued with a driver that is not there, and the reference
-                // is still owned.
-                unsafe { owner::release(owner) };
+                // Nothing was enqueued with a driver that is not there.
+                owner.release();
                 return;
             }
             // Only the end of another stream's capture helps.
@@ -168,8 +168,7 @@ unsafe fn release_work_of_one_stream(owner: *mut cai_owner, mut array: cai_array
         // A graph may launch the work later.
         _ => PendingWork::of(&array, Place::Nowhere),
     };
-    // SAFETY: the reference is still owned (this function's contract).
-    unsafe { release_queue::release_later(owner, work) };
+    release_queue::release_later(owner, work);
 }
 
 /// Returns the work on an array's stream, which is a handle, with the identity of the stream.

@@ -18,22 +18,21 @@
 //! At exit the thread stops, and pending owners are not released: their work may be running. A
 //! forked child has no thread; nothing is released there.
 
-use std::cell::UnsafeCell;
 use std::ffi::c_void;
-use std::ptr::null_mut;
+use std::ptr::{NonNull, null_mut};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use crate::abi::{self, cai_owner};
+use crate::abi;
 use crate::driver::{
     self, Api, CUevent, CUgraph, CallingThread, Capture, Driver, Event, Function, Stream,
 };
 use crate::error::{Failure, Result, fail};
 use crate::observer;
-use crate::owner;
+use crate::sync::deferred::Deferred;
 use crate::sync::detached_thread::{self, Program};
-use crate::sync::element::{Content, Node, Space};
+use crate::sync::element::{Content, Element, Fifo, Node, Slot, pop};
 use crate::sync::handover::Handover;
 use crate::sync::names_a_stream;
 use crate::sync::pending_work::{Answer, PendingWork};
@@ -46,37 +45,34 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(1);
 
 /// What other threads pass to the background thread.
 #[cfg(not(loom))]
-fn queue() -> &'static Handover<Node> {
-    static QUEUE: Handover<Node> = Handover::new();
+fn queue() -> &'static Handover<Element> {
+    static QUEUE: Handover<Element> = Handover::new();
     &QUEUE
 }
 
 /// The model checker's locks cannot be in a static; `handover` is checked alone.
 #[cfg(loom)]
-fn queue() -> &'static Handover<Node> {
+fn queue() -> &'static Handover<Element> {
     Box::leak(Box::new(Handover::new()))
 }
 
-/// What the thread works on. Not on its stack, because a function that it calls may end the thread,
-/// and the next thread continues with the rest.
+/// State of the thread. Static, so that its successor can resume if a function that it calls ends
+/// it: what is released is in no list any more, and the lock is not held meanwhile.
 struct Work {
     /// The first one of the first lane. Work on one stream completes in order, so only the first
     /// one of a lane is polled.
-    lanes: UnsafeCell<*mut Node>,
-    /// Those that are asked about one by one.
-    others: UnsafeCell<*mut Node>,
-    /// What graphs have held.
-    kept: UnsafeCell<*mut Node>,
+    lanes: Option<Element>,
+    /// Those that are polled one by one.
+    others: Option<Element>,
+    /// Those that graphs held.
+    held: Option<Element>,
+    /// Those that are due.
+    due: Fifo,
 }
 
-// SAFETY: only one thread uses it at a time, which is the worker of the `Handover`.
-unsafe impl Sync for Work {}
-
-static WORK: Work = Work {
-    lanes: UnsafeCell::new(null_mut()),
-    others: UnsafeCell::new(null_mut()),
-    kept: UnsafeCell::new(null_mut()),
-};
+/// Used by one thread at a time: the worker of the [`Handover`].
+static WORK: Mutex<Work> =
+    Mutex::new(Work { lanes: None, others: None, held: None, due: Fifo::EMPTY });
 
 static THREAD: Program = Program { run: run_guarded, ended };
 
@@ -92,104 +88,99 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// Releases an owner once the work enqueued on `stream` so far is done. The device type says whose
-/// stream it is. On failure the caller keeps the reference. If the stream is being captured, the
-/// owner is released after the work before the capture, and after its graph. `needs_thread`: it is
-/// a failure that no thread can be started, although one may be started later.
-///
-/// # Safety
-/// `owner` points to a live owner of any library; on success the caller gives up one reference.
-pub unsafe fn release_after(
-    owner: *mut cai_owner,
+/// stream it is. A failure returns the reference. If the stream is being captured, the owner is
+/// released after the work before the capture, and after its graph. `needs_thread`: it is a failure
+/// that no thread can be started, although one may be started later.
+pub fn release_after(
+    owner: Deferred,
     device_type: i32,
     stream: u64,
     needs_thread: bool,
-) -> Result<()> {
-    // SAFETY: the owner is alive (this function's contract).
-    unsafe { owner::check(owner) }?;
+) -> std::result::Result<(), (Failure, Deferred)> {
     if stream == abi::CAI_STREAM_NONE {
-        // SAFETY: the owner is alive, and the caller gives up one reference (this function's
-        // contract).
-        unsafe { owner::release(owner) };
+        owner.release();
         return Ok(());
     }
-    names_a_stream(stream, format_args!("stream"))?;
-    let driver = driver::driver_of(device_type)?;
-    // The thread needs these functions.
-    driver.require(match driver.api() {
-        Api::Cuda => &[Function::event_query, Function::context_push, Function::context_pop],
-        Api::Hip => &[Function::event_query, Function::device_set],
-    })?;
-    if needs_thread {
-        start()?;
-    }
-    let thread = &CallingThread::new(driver);
-    let stream = Stream::from_current_context(thread, stream)?;
-    match stream.capture(thread)? {
-        Capture::None => {}
-        Capture::Active => {
-            return driver.relaxed(|| {
-                let graph = stream.graph(thread)?.1;
-                let before = PendingWork::on(thread, device_type, &stream)?;
-                // SAFETY: the owner is alive (this function's contract). The second reference, for
-                // the work before the capture, is passed on if the graph takes the first one, and
-                // released if not.
-                unsafe {
-                    owner::retain(owner)?;
-                    let kept = keep_in(driver, graph, owner, Content::Graph);
-                    if kept.is_ok() {
-                        release_later(owner, before);
-                    } else {
-                        owner::release(owner);
-                    }
-                    kept?;
-                }
-                // For the end of the graph, at which no thread can be started.
-                let _ = start();
-                Ok(())
-            });
+    let query = || {
+        names_a_stream(stream, format_args!("stream"))?;
+        let driver = driver::driver_of(device_type)?;
+        // The thread needs these functions.
+        driver.require(match driver.api() {
+            Api::Cuda => &[Function::event_query, Function::context_push, Function::context_pop],
+            Api::Hip => &[Function::event_query, Function::device_set],
+        })?;
+        if needs_thread {
+            start()?;
         }
-        Capture::Invalidated => {
-            return fail!(
-                CAI_ERR_CAPTURE_INVALIDATED,
-                "stream",
-                found = "a stream whose capture was invalidated by an earlier call",
-                expected = "a stream without a capture: call cuStreamEndCapture first"
-            );
-        }
+        let thread = CallingThread::new(driver);
+        let stream = Stream::from_current_context(&thread, stream)?;
+        let state = stream.capture(&thread)?;
+        Ok((thread, stream, state))
+    };
+    let (thread, stream, state) = match query() {
+        Ok(found) => found,
+        Err(failure) => return Err((failure, owner)),
+    };
+    let reserve = if state == Capture::Active { Slot::last } else { Slot::new };
+    let slot = reserve(owner)?;
+    let work = match state {
+        Capture::None => record(&thread, device_type, &stream),
+        Capture::Active => hold_in_graph(&thread, device_type, &stream, &slot),
+        Capture::Invalidated => fail!(
+            CAI_ERR_CAPTURE_INVALIDATED,
+            "stream",
+            found = "a stream whose capture was invalidated by an earlier call",
+            expected = "a stream without a capture: call cuStreamEndCapture first"
+        ),
+    };
+    match work {
+        Ok(work) => pass(slot.fill(Content::Work(work))),
+        Err(failure) => return slot.cancel().map_or(Ok(()), |owner| Err((failure, owner))),
     }
-    // SAFETY: the owner is alive until it is released, after the element is emptied.
-    let space = unsafe { Space::new(owner) }?;
-    let context = stream.context(thread)?;
-    let event = thread.record(&stream, stream.checked_id(thread)?)?;
-    let work = PendingWork::before(event, device_type, &stream, context);
-    // SAFETY: the caller gives up one reference (this function's contract).
-    unsafe { pass(space.fill(owner, Content::Work(work))) };
     Ok(())
+}
+
+/// Records an event behind the work on a stream.
+fn record(thread: &CallingThread, device_type: i32, stream: &Stream) -> Result<PendingWork> {
+    let context = stream.context(thread)?;
+    let event = thread.record(stream, stream.checked_id(thread)?)?;
+    Ok(PendingWork::before(event, device_type, stream, context))
+}
+
+/// Gives a second reference to the graph that a stream is captured into. Returns the work before
+/// the capture.
+fn hold_in_graph(
+    thread: &CallingThread,
+    device_type: i32,
+    stream: &Stream,
+    slot: &Slot,
+) -> Result<PendingWork> {
+    let driver = thread.driver();
+    driver.relaxed(|| {
+        let graph = stream.graph(thread)?.1;
+        let before = PendingWork::on(thread, device_type, stream)?;
+        let second = slot.owner().map(Deferred::another).transpose()?;
+        keep_in(driver, graph, second, Content::Graph)?;
+        // For the end of the graph, at which no thread can be started.
+        let _ = start();
+        Ok(before)
+    })
 }
 
 /// Releases an owner once the driver says that nothing of the work can be running. If that can
 /// never be found out, the reference is kept.
-///
-/// # Safety
-/// `owner` points to a live owner of any library; the caller gives up one reference.
-pub unsafe fn release_later(owner: *mut cai_owner, work: PendingWork) {
-    // SAFETY: the owner is alive until it is released, after the element is emptied.
-    if let Ok(space) = unsafe { Space::last(owner) } {
-        // SAFETY: the caller gives up one reference (this function's contract).
-        unsafe { pass(space.fill(owner, Content::Work(work))) };
+pub fn release_later(owner: Deferred, work: PendingWork) {
+    if let Ok(slot) = Slot::last(owner) {
+        pass(slot.fill(Content::Work(work)));
     }
 }
 
 /// Passes an element to the thread.
-///
-/// # Safety
-/// `fill` made it, and it is in no list.
-unsafe fn pass(node: *mut Node) {
+fn pass(element: Element) {
     RESTART.get_or_init(|| restart);
     // The thread queries the event after this record. No observer sees the lock.
-    observer::notify_before(node.cast());
-    // SAFETY: in no list (this function's contract).
-    unsafe { queue().push(node) };
+    observer::notify_before(element.address().cast());
+    queue().push(element);
     progress();
 }
 
@@ -232,8 +223,7 @@ fn stand_in() {
 
     impl Drop for StandIn {
         fn drop(&mut self) {
-            // SAFETY: this thread stands in.
-            queue().leave(unsafe { has_rest() });
+            queue().leave(has_rest());
         }
     }
 
@@ -242,35 +232,35 @@ fn stand_in() {
     }
     let _stand_in = StandIn;
     // A panic is a defect. The next call goes on with the rest.
-    // SAFETY: this thread stands in.
-    let _ = unwind::catch(|| unsafe {
+    let _ = unwind::catch(|| {
         take();
-        release_ready()
+        release_due()
     });
 }
 
 /// Gives an owner or an event to a graph, which holds it until it and everything made from it is
-/// destroyed.
-///
-/// # Safety
-/// `owner` is NULL or alive; on success the caller gives up one reference.
-unsafe fn keep_in(
+/// destroyed. After a failure the owner is released: the caller has another reference.
+fn keep_in(
     driver: &Driver,
     graph: CUgraph,
-    owner: *mut cai_owner,
+    owner: Option<Deferred>,
     content: Content,
 ) -> Result<()> {
     const NO_DESTRUCTOR_SYNC: u32 = 1;
     const MOVE: u32 = 1;
+    let give_back = |owner: Option<Deferred>| owner.map_or((), Deferred::release);
     // Not in the owner: after a failure, the driver may return the element when the owner is gone.
-    // SAFETY: no owner's memory is used.
-    let node = unsafe { Space::last(null_mut()) }?.fill(owner, content);
+    let slot = Slot::outside(owner).map_err(|(failure, owner)| {
+        give_back(owner);
+        failure
+    })?;
+    let mut element = slot.fill(content);
     // The destructor passes the element on a thread where it may not be set.
     RESTART.get_or_init(|| restart);
     let mut object = null_mut();
     let created = driver.user_object_create(
         &raw mut object,
-        node.cast(),
+        element.address().cast(),
         Some(destructor),
         1,
         NO_DESTRUCTOR_SYNC,
@@ -278,15 +268,14 @@ unsafe fn keep_in(
     if let Err(failure) = created.ok() {
         // If the driver took the element all the same, it leaks, because the object stays.
         if object.is_null() {
-            // SAFETY: the driver did not take the element, so this is its only owner.
-            unsafe { Space::empty(node) };
+            give_back(element.empty().0);
         }
         return Err(failure);
     }
     let taken = driver.graph_retain_user_object(graph, object, 1, MOVE);
     if let Err(failure) = taken.ok() {
-        // SAFETY: the element lives until the object's only reference is released below.
-        unsafe { (*node).is_armed.store(false, Ordering::Release) };
+        // The element lives until the object's only reference is released below.
+        give_back(element.disarm());
         // If that fails, the element leaks.
         let _ = driver.user_object_release(object, 1);
         return Err(failure);
@@ -298,25 +287,24 @@ unsafe fn keep_in(
 pub fn keep_event_in(driver: &Driver, graph: CUgraph, event: Event) -> Result<CUevent> {
     start()?;
     let handle = event.handle();
-    // SAFETY: there is no owner.
-    unsafe { keep_in(driver, graph, null_mut(), Content::Event(event.driver(), handle)) }?;
+    keep_in(driver, graph, None, Content::Event(event.driver(), handle))?;
     Ok(event.give())
 }
 
 /// Runs on a thread of the driver, where neither CUDA nor user code may be called.
 /// Allocates nothing.
 unsafe extern "C" fn destructor(node: *mut c_void) {
-    let node = node.cast::<Node>();
+    let Some(node) = NonNull::new(node.cast::<Node>()) else { return };
     if driver::is_forked() {
         return;
     }
-    // SAFETY: `keep_in` made it, and the driver calls this once.
-    unsafe {
-        if (*node).is_armed.load(Ordering::Acquire) {
-            queue().push(node);
-        } else {
-            Space::empty(node);
-        }
+    // SAFETY: `keep_in` gave the element to the driver, which calls this once.
+    let element = unsafe { Element::from_address(node) };
+    // A graph that did not take the element has disarmed it.
+    if element.content.is_some() {
+        queue().push(element);
+    } else {
+        element.empty();
     }
 }
 
@@ -343,8 +331,7 @@ fn start() -> Result<()> {
 /// Runs if a function that the thread called has ended it. Another thread takes over the rest. It
 /// is started at once, or, if that fails, by the next call that needs it.
 fn ended() {
-    // SAFETY: the thread is the calling one, and does not work any more.
-    let is_left = queue().leave(unsafe { has_rest() });
+    let is_left = queue().leave(has_rest());
     if is_left && !*lock(&IN_DRIVER) && !python_is_ending() {
         let _ = start();
     }
@@ -364,8 +351,7 @@ fn run_guarded() {
     if unwind::catch(run).is_ok() {
         queue().exit();
     } else {
-        // SAFETY: the thread is the calling one, and does not work any more.
-        queue().leave(unsafe { has_rest() });
+        queue().leave(has_rest());
     }
 }
 
@@ -373,185 +359,147 @@ fn run_guarded() {
 fn run() {
     let mut pause = FIRST_PAUSE;
     loop {
-        // SAFETY: this is the thread.
-        unsafe {
-            if take() {
-                pause = FIRST_PAUSE;
-            }
-            if !has_rest() {
-                queue().wait();
-                continue;
-            }
-            match release_ready() {
-                None => return,
-                Some(true) => pause = FIRST_PAUSE,
-                Some(false) => {
-                    std::thread::sleep(pause);
-                    pause = (pause * 2).min(LONGEST_PAUSE);
-                }
+        if take() {
+            pause = FIRST_PAUSE;
+        }
+        if !has_rest() {
+            queue().wait();
+            continue;
+        }
+        match release_due() {
+            None => return,
+            Some(true) => pause = FIRST_PAUSE,
+            Some(false) => {
+                std::thread::sleep(pause);
+                pause = (pause * 2).min(LONGEST_PAUSE);
             }
         }
     }
 }
 
 /// Returns true if there are elements that were taken.
-///
-/// # Safety
-/// The calling thread is the worker, or the last one, which works no more.
-unsafe fn has_rest() -> bool {
-    let Work { lanes, others, kept } = &WORK;
-    // SAFETY: this function's contract.
-    [lanes, others, kept].iter().any(|list| unsafe { !(*list.get()).is_null() })
+fn has_rest() -> bool {
+    let Work { lanes, others, held, due } = &*lock(&WORK);
+    [lanes, others, held].iter().any(|list| list.is_some()) || !due.is_empty()
 }
 
 /// Takes what other threads have passed on. Returns true if there was anything.
-///
-/// # Safety
-/// The calling thread is the worker.
-unsafe fn take() -> bool {
+fn take() -> bool {
     let mut earliest = queue().take();
-    let is_new = !earliest.is_null();
-    // SAFETY: what was in the queue is this thread's now, as is `WORK` (this function's contract).
-    unsafe {
-        while !earliest.is_null() {
-            let node = earliest;
-            earliest = std::mem::replace(&mut (*node).next, null_mut());
-            // A user object's destructor may not notify the observer. A simulated driver does so
-            // itself, with the address of what the object holds.
-            observer::notify_after(node.cast());
-            match &(*node).content {
-                Content::Work(work) if work.is_recorded() => append(WORK.lanes.get(), node),
-                Content::Work(_) => insert(WORK.others.get(), node),
-                Content::Graph | Content::Event(..) => insert(WORK.kept.get(), node),
+    let is_new = earliest.is_some();
+    let mut work = lock(&WORK);
+    while let Some(element) = pop(&mut earliest) {
+        // A user object's destructor may not notify the observer. A simulated driver does so
+        // itself, with the address of what the object holds.
+        observer::notify_after(element.address().cast());
+        match &element.content {
+            Some(Content::Work(pending)) if pending.is_recorded() => {
+                append(&mut work.lanes, element);
             }
+            Some(Content::Work(_)) => insert(&mut work.others, element),
+            Some(Content::Graph | Content::Event(..)) => insert(&mut work.held, element),
+            None => {}
         }
     }
     is_new
 }
 
-/// Adds an element to a list.
-///
-/// # Safety
-/// All are the calling thread's; the element is in no list.
-unsafe fn insert(list: *mut *mut Node, node: *mut Node) {
-    // SAFETY: this function's contract.
-    unsafe {
-        (*node).next = *list;
-        *list = node;
-    }
+/// Adds an element at the beginning of a list.
+fn insert(list: &mut Option<Element>, mut element: Element) {
+    element.next = list.take();
+    *list = Some(element);
 }
 
-/// Puts an owner into the lane of its stream.
-///
-/// # Safety
-/// As for [`insert`].
-unsafe fn append(lanes: *mut *mut Node, one: *mut Node) {
-    // SAFETY: the first one of each lane knows the last one, which is an invariant of the lists.
-    unsafe {
-        let mut first = *lanes;
-        while !first.is_null() {
-            let works = (&(*first).content, &(*one).content);
-            if matches!(works, (Content::Work(a), Content::Work(b)) if a.is_in_order_with(b)) {
-                (*(*first).last).next = one;
-                (*first).last = one;
+/// Puts an element into the lane of its stream.
+fn append(lanes: &mut Option<Element>, element: Element) {
+    let mut place = &mut *lanes;
+    while let Some(first) = place {
+        let works = (&first.content, &element.content);
+        if let (Some(Content::Work(one)), Some(Content::Work(two))) = works {
+            if one.is_in_order_with(two) {
+                first.behind.push(element);
                 return;
             }
-            first = (*first).next_lane;
         }
-        (*one).last = one;
-        (*one).next_lane = *lanes;
-        *lanes = one;
+        place = &mut first.next;
     }
+    insert(lanes, element);
 }
 
-/// Releases what may be released. Returns true if there was anything, or `None` if the process
-/// exits.
-///
-/// A release may end the thread: what is released is in no list any more, and all lists are whole.
-///
-/// # Safety
-/// The calling thread is the worker.
-unsafe fn release_ready() -> Option<bool> {
-    // SAFETY: this function's contract.
-    unsafe {
-        release_kept()?;
-        let lanes = release_first()?;
-        let others = release_others()?;
-        Some(lanes || others)
+/// Removes the first element of a lane, whose place is that of the next one then, or that of the
+/// next lane.
+fn remove_first(place: &mut Option<Element>) -> Option<Element> {
+    let mut first = pop(place)?;
+    let mut behind = std::mem::take(&mut first.behind);
+    if let Some(mut next) = behind.pop() {
+        next.behind = behind;
+        insert(place, next);
     }
+    Some(first)
 }
 
-/// Asks about the first owner of each lane.
-///
-/// # Safety
-/// As for [`release_ready`].
-unsafe fn release_first() -> Option<bool> {
+/// Releases what is due. Returns true if there was anything, or `None` if the process exits.
+fn release_due() -> Option<bool> {
+    release_held()?;
+    {
+        let work = &mut *lock(&WORK);
+        work.poll_lanes()?;
+        work.poll_others()?;
+    }
     let mut progress = false;
-    let mut place = WORK.lanes.get();
-    // SAFETY: the lanes are this thread's; `place` is that of their first one, or in the first one
-    // of a lane that is still there.
-    unsafe {
-        while !(*place).is_null() {
-            let first = *place;
+    while let Some(element) = next_due() {
+        progress = true;
+        release(element);
+    }
+    Some(progress)
+}
+
+fn next_due() -> Option<Element> {
+    lock(&WORK).due.pop()
+}
+
+impl Work {
+    /// Polls the first element of each lane. Returns `None` if the process exits.
+    fn poll_lanes(&mut self) -> Option<()> {
+        let mut place = &mut self.lanes;
+        loop {
+            let Some(first) = place.as_mut() else { return Some(()) };
             let answer = ask(first)?;
-            let is_lost = matches!(&(*first).content, Content::Work(work) if !work.is_recorded());
+            let is_lost =
+                matches!(&first.content, Some(Content::Work(work)) if !work.is_recorded());
             if answer == Answer::Unknown && !is_lost {
-                place = &raw mut (*first).next_lane;
+                place = &mut place.as_mut()?.next;
                 continue;
             }
-            let Node { next, last, next_lane, .. } = &*first;
-            if next.is_null() {
-                *place = *next_lane;
-            } else {
-                (**next).last = *last;
-                (**next).next_lane = *next_lane;
-                *place = *next;
-            }
+            let Some(first) = remove_first(place) else { return Some(()) };
             if answer == Answer::NothingRuns {
-                progress = true;
-                release(first);
+                self.due.push(first);
             } else {
                 // Another event has to be recorded for it.
-                insert(WORK.others.get(), first);
+                insert(&mut self.others, first);
             }
         }
     }
-    Some(progress)
-}
 
-/// Asks about the owners that are in no lane.
-///
-/// # Safety
-/// As for [`release_ready`].
-unsafe fn release_others() -> Option<bool> {
-    let mut progress = false;
-    let mut place = WORK.others.get();
-    // SAFETY: the list is this thread's; `place` is in an element that is still there.
-    unsafe {
-        while !(*place).is_null() {
-            let node = *place;
-            if ask(node)? == Answer::NothingRuns {
-                *place = (*node).next;
-                progress = true;
-                release(node);
+    /// Polls the elements that are in no lane. Returns `None` if the process exits.
+    fn poll_others(&mut self) -> Option<()> {
+        let mut place = &mut self.others;
+        loop {
+            let Some(element) = place.as_mut() else { return Some(()) };
+            if ask(element)? == Answer::NothingRuns {
+                let Some(element) = pop(place) else { return Some(()) };
+                self.due.push(element);
             } else {
-                place = &raw mut (*node).next;
+                place = &mut place.as_mut()?.next;
             }
         }
     }
-    Some(progress)
 }
 
 /// Asks about the work of an element, which may no longer be recorded afterwards. Returns `None` if
 /// the process exits.
-///
-/// # Safety
-/// The element is the calling thread's.
-unsafe fn ask(node: *mut Node) -> Option<Answer> {
-    // SAFETY: this function's contract.
-    let Content::Work(work) = (unsafe { &mut (*node).content }) else {
-        return Some(Answer::Unknown);
-    };
+fn ask(element: &mut Element) -> Option<Answer> {
+    let Some(Content::Work(work)) = &mut element.content else { return Some(Answer::Unknown) };
     let exiting = lock(&IN_DRIVER);
     if *exiting {
         return None;
@@ -564,45 +512,33 @@ unsafe fn ask(node: *mut Node) -> Option<Answer> {
 
 /// Releases the owner of an element. Keeps its reference for ever while Python ends: its `destroy`
 /// may need the interpreter, and which ones do cannot be known.
-///
-/// # Safety
-/// The element is the calling thread's, and in no list.
-unsafe fn release(node: *mut Node) {
+fn release(element: Element) {
     if python_is_ending() {
         return;
     }
-    // SAFETY: `fill` made it, and the owner is alive, because its reference is released here.
-    unsafe {
-        let (owner, _) = Space::empty(node);
-        owner::release(owner);
+    if let (Some(owner), _) = element.empty() {
+        owner.release();
     }
 }
 
 /// Releases what graphs have held until now. Returns `None` if the process exits.
-///
-/// # Safety
-/// As for [`release_ready`].
-unsafe fn release_kept() -> Option<()> {
-    loop {
-        // SAFETY: the list is this thread's (this function's contract). An element is taken off
-        // before anything is released.
-        unsafe {
-            let node = *WORK.kept.get();
-            if node.is_null() {
-                return Some(());
+fn release_held() -> Option<()> {
+    while let Some(element) = next_held() {
+        if let Some(Content::Event(driver, event)) = element.content {
+            let exiting = lock(&IN_DRIVER);
+            if *exiting {
+                return None;
             }
-            *WORK.kept.get() = (*node).next;
-            if let Content::Event(driver, event) = (*node).content {
-                let exiting = lock(&IN_DRIVER);
-                if *exiting {
-                    return None;
-                }
-                // If that fails, the context was destroyed and the event with it.
-                let _ = driver.event_destroy(event);
-                Space::empty(node);
-            } else {
-                release(node);
-            }
+            // If that fails, the context was destroyed and the event with it.
+            let _ = driver.event_destroy(event);
+            element.empty();
+        } else {
+            release(element);
         }
     }
+    Some(())
+}
+
+fn next_held() -> Option<Element> {
+    pop(&mut lock(&WORK).held)
 }

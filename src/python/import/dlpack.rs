@@ -324,6 +324,9 @@ fn defer_release(array: &mut cai_array) -> Result<()> {
 unsafe extern "C-unwind" fn release_deferred(later: *mut c_void) {
     // SAFETY: `defer_release` made it, and this runs once.
     let Deferred { tensor, array, begun } = *unsafe { Box::from_raw(later.cast::<Deferred>()) };
-    // SAFETY: the reference was taken over by `defer_release`, and this runs once.
-    unsafe { release_in_order::release(tensor, &array, begun) };
+    // SAFETY: the reference was taken over by `defer_release`, and this runs once. An owner that
+    // cannot be released leaks.
+    if let Ok(tensor) = unsafe { owner::Ref::adopt(tensor) } {
+        release_in_order::release(tensor, &array, begun);
+    }
 }
