@@ -14,6 +14,7 @@ use std::slice::from_raw_parts as slice;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use crate::error::{Failure, Result, fail};
+use crate::python::cache::Getter;
 use crate::python::capi::{
     self, Capi, GetSetDef, METH_FASTCALL_KEYWORDS, METH_NOARGS, METH_VARARGS,
     METH_VARARGS_KEYWORDS, MP_LENGTH, MemberDef, MethodDef, NB_BOOL, Object, READONLY, T_PYSSIZET,
@@ -139,39 +140,38 @@ impl<T> Deref for Instance<'_, T> {
     }
 }
 
-impl<'a, T: Contents> Instance<'a, T> {
-    /// # Safety
-    /// The GIL is held; a live object of the class, which has a head of the size that was checked.
-    #[inline(always)]
-    unsafe fn new(capi: &Capi, object: *mut Object) -> Self {
-        // SAFETY: the object is alive, and its contents are behind the head (this function's
-        // contract). They are a value of this type at any time (that of `Contents`).
-        unsafe {
-            Instance {
-                object: Obj::new(NonNull::new_unchecked(object)),
-                contents: &*object.byte_add(capi.facts.head).cast(),
-            }
-        }
-    }
+/// An object of a class, as CPython passes it to the functions in the tables of the class.
+#[repr(transparent)]
+struct This<'a, T>(Obj<'a>, PhantomData<T>);
 
+impl<'a, T: Contents> This<'a, T> {
+    #[inline(always)]
+    fn instance(self, capi: &Capi) -> Instance<'a, T> {
+        let object = self.0;
+        // SAFETY: the contents of an object of the class are behind a head of the size that
+        // `Class::make` checked, and are a value of this type at any time (`Contents`).
+        let contents = unsafe { &*object.as_ptr().byte_add(capi.facts.head).cast() };
+        Instance { object, contents }
+    }
+}
+
+impl<'a, T: Contents> Instance<'a, T> {
     /// Returns an object as one of the class in any interpreter. `None` for objects of other types,
-    /// which may publish the same tables.
-    ///
-    /// # Safety
-    /// The GIL is held, and the object is alive during `'a`.
+    /// which may publish the same exchange tables.
     #[inline]
-    pub unsafe fn of(capi: &Capi, object: *mut Object) -> Option<Self> {
-        // SAFETY: the GIL is held, and the object is alive (this function's contract). A type with
-        // this table was made by `Class::make`: it cannot be derived from.
-        unsafe {
-            let table = (capi.type_slot)(capi.type_of(object), TP_GETSET);
+    pub fn of(capi: &Capi, object: Obj<'a>) -> Option<Self> {
+        // SAFETY: the GIL is held, and the object is alive.
+        let table = unsafe {
+            let table = (capi.type_slot)(capi.type_of(object.as_ptr()), TP_GETSET);
             if table.is_null() {
                 // Before 3.10, static types set an exception here.
                 (capi.error_clear)();
             }
-            let own = T::attributes().as_ptr();
-            ptr::eq(table.cast_const().cast(), own).then(|| Self::new(capi, object))
-        }
+            table.cast_const()
+        };
+        // A type with this table was made by `Class::make`: it cannot be derived from.
+        let is_of_class = ptr::eq(table.cast(), T::attributes().as_ptr());
+        is_of_class.then(|| This(object, PhantomData).instance(capi))
     }
 
     /// Returns the object.
@@ -216,8 +216,7 @@ impl<T: Contents> Class<T> {
     pub fn instance<'a>(&self, py: Py, object: Obj<'a>) -> Option<Instance<'a, T>> {
         // No object has a type at NULL.
         let is_of_class = object.type_address(py) == self.r#type.address();
-        // SAFETY: the GIL is held; an object of the class, which was made with a checked head.
-        is_of_class.then(|| unsafe { Instance::new(py.capi(), object.as_ptr()) })
+        is_of_class.then(|| This(object, PhantomData).instance(py.capi()))
     }
 
     /// Makes an object, whose contents `fill` receives as zeros.
@@ -225,16 +224,15 @@ impl<T: Contents> Class<T> {
     pub fn object<'py>(&self, py: Py<'py>, fill: impl FnOnce(&mut T)) -> Result<Owned<'py>> {
         let (capi, r#type) = (py.capi(), self.get(py)?.as_ptr());
         // SAFETY: the GIL is held; the slot of a type, which is never NULL. It returns a new object
-        // of zeros or NULL.
-        let object = unsafe {
+        // of zeros or NULL. The object has contents of this type behind its head, and nothing else
+        // refers to it.
+        unsafe {
             let alloc: unsafe extern "C-unwind" fn(*mut Object, isize) -> *mut Object =
                 transmute((capi.type_slot)(r#type, TP_ALLOC));
-            py.take(alloc(r#type, 0))
-        }?;
-        // SAFETY: the object has contents of this type behind its head, which are zeros, and
-        // nothing else refers to it.
-        fill(unsafe { &mut *object.get().byte_add(capi.facts.head).cast() });
-        Ok(object)
+            let object = py.take(alloc(r#type, 0))?;
+            fill(&mut *object.get().byte_add(capi.facts.head).cast());
+            Ok(object)
+        }
     }
 
     #[cold]
@@ -292,6 +290,10 @@ impl<T: Contents> Class<T> {
 /// The function of an attribute.
 type Get<T> = for<'py> fn(Py<'py>, Instance<'_, T>) -> Result<Owned<'py>>;
 
+/// The function that CPython calls for an attribute. It only passes the other function on.
+#[allow(improper_ctypes_definitions)]
+type GetAttribute<T> = extern "C-unwind" fn(This<'_, T>, Get<T>) -> *mut Object;
+
 /// An attribute of a class: `PyGetSetDef`.
 #[repr(transparent)]
 pub struct Attribute<T>(GetSetDef, PhantomData<Get<T>>);
@@ -324,13 +326,15 @@ impl<T: Contents> Attribute<T> {
 
     const fn with(
         name: &'static CStr,
-        function: unsafe extern "C-unwind" fn(*mut Object, *mut c_void) -> *mut Object,
+        function: GetAttribute<T>,
         get: Get<T>,
         doc: &'static CStr,
     ) -> Self {
         let definition = GetSetDef {
             name: name.as_ptr(),
-            get: Some(function),
+            // SAFETY: CPython passes an object of the class that has the attribute, and the closure,
+            // which is a function of this type.
+            get: Some(unsafe { transmute::<GetAttribute<T>, Getter>(function) }),
             set: ptr::null(),
             doc: doc.as_ptr(),
             closure: get as *mut c_void,
@@ -339,15 +343,13 @@ impl<T: Contents> Attribute<T> {
     }
 }
 
-unsafe extern "C-unwind" fn get_attribute<T: Contents, const OPTIONAL: bool>(
-    object: *mut Object,
-    closure: *mut c_void,
+#[allow(improper_ctypes_definitions)]
+extern "C-unwind" fn get_attribute<T: Contents, const OPTIONAL: bool>(
+    this: This<'_, T>,
+    get: Get<T>,
 ) -> *mut Object {
-    // SAFETY: `Attribute::with` stored such a function.
-    let get = unsafe { transmute::<*mut c_void, Get<T>>(closure) };
     run(|py| {
-        // SAFETY: CPython passes a live object of the class that has the attribute.
-        let got = get(py, unsafe { Instance::new(py.capi(), object) });
+        let got = get(py, this.instance(py.capi()));
         if OPTIONAL { got.map_err(|failure| no_attribute(py, failure)) } else { got }
     })
 }
@@ -416,10 +418,8 @@ impl<T: Contents> Method<T> {
 
     /// Makes a function that calls the method of one object, which it keeps alive.
     pub fn bind<'py>(&'static self, py: Py<'py>, this: Instance<'_, T>) -> Result<Owned<'py>> {
-        let this = this.object.as_ptr();
-        // SAFETY: the GIL is held; the definition is constant, and of a method of the object's
-        // class. The result is new.
-        unsafe { py.take((py.capi().function_new)(&raw const self.0, this, ptr::null_mut())) }
+        // SAFETY: the definition is of a method of the object's class.
+        unsafe { make(py, &self.0, Some(this.object), None) }
     }
 }
 
@@ -453,12 +453,25 @@ impl Function {
         this: Option<Obj<'_>>,
         module: Option<Obj<'_>>,
     ) -> Result<Owned<'py>> {
-        let raw = |object: Option<Obj<'_>>| object.map_or(ptr::null_mut(), Obj::as_ptr);
-        let new = py.capi().function_new;
-        // SAFETY: the GIL is held; the definition is constant, and uses no `__self__`. The function
-        // takes references of its own. The result is new.
-        unsafe { py.take(new(&raw const self.0, raw(this), raw(module))) }
+        // SAFETY: the definition uses no `__self__`.
+        unsafe { make(py, &self.0, this, module) }
     }
+}
+
+/// Makes a function, which takes references of its own.
+///
+/// # Safety
+/// `this` is what the function in the definition expects.
+unsafe fn make<'py>(
+    py: Py<'py>,
+    definition: &'static MethodDef,
+    this: Option<Obj<'_>>,
+    module: Option<Obj<'_>>,
+) -> Result<Owned<'py>> {
+    let raw = |object: Option<Obj<'_>>| object.map_or(ptr::null_mut(), Obj::as_ptr);
+    let new = py.capi().function_new;
+    // SAFETY: the GIL is held; the definition is constant. The result is new.
+    unsafe { py.take(new(definition, raw(this), raw(module))) }
 }
 
 const fn definition(
@@ -505,80 +518,67 @@ const unsafe fn function<F: Copy + 'static>() -> F {
     unsafe { NonNull::<F>::dangling().read() }
 }
 
-unsafe extern "C-unwind" fn call_method<T: Contents, F>(
-    object: *mut Object,
-    _: *mut Object,
-) -> *mut Object
+extern "C-unwind" fn call_method<T: Contents, F>(this: This<'_, T>, _: *mut Object) -> *mut Object
 where
     F: for<'py> Fn(Py<'py>, Instance<'_, T>) -> Result<Owned<'py>> + Copy + 'static,
 {
-    // SAFETY: CPython passes a live object of the class that has the method, which was made of a
-    // function of this type.
-    run(|py| unsafe { function::<F>()(py, Instance::new(py.capi(), object)) })
+    // SAFETY: `Method::new` or `ignoring` was called with such a value.
+    let call = unsafe { function::<F>() };
+    run(|py| call(py, this.instance(py.capi())))
 }
 
-unsafe extern "C-unwind" fn call_method_with_keywords<T: Contents, F>(
-    object: *mut Object,
-    arguments: *mut Object,
-    keywords: *mut Object,
+extern "C-unwind" fn call_method_with_keywords<T: Contents, F>(
+    this: This<'_, T>,
+    arguments: Tuple<'_>,
+    keywords: Option<Dict<'_>>,
 ) -> *mut Object
 where
     F: for<'py> Fn(Py<'py>, Instance<'_, T>, Tuple<'_>, Option<Dict<'_>>) -> Result<Owned<'py>>
         + Copy
         + 'static,
 {
-    run(|py| {
-        // SAFETY: CPython passes a live object of the class that has the method, a tuple, and NULL
-        // or a dictionary. The method was made of a function of this type.
-        unsafe {
-            let this = Instance::new(py.capi(), object);
-            let Some(arguments) = Tuple::from_ptr(arguments) else {
-                return Err(Failure::internal());
-            };
-            function::<F>()(py, this, arguments, Dict::from_ptr(keywords))
-        }
-    })
+    // SAFETY: `Method::with_keywords` was called with such a value.
+    let call = unsafe { function::<F>() };
+    run(|py| call(py, this.instance(py.capi()), arguments, keywords))
 }
 
-unsafe extern "C-unwind" fn call_function<F>(_: *mut Object, _: *mut Object) -> *mut Object
+extern "C-unwind" fn call_function<F>(_: *mut Object, _: *mut Object) -> *mut Object
 where
     F: for<'py> Fn(Py<'py>) -> Result<Owned<'py>> + Copy + 'static,
 {
     // SAFETY: `Function::new` was called with such a value.
-    run(|py| unsafe { function::<F>() }(py))
+    let call = unsafe { function::<F>() };
+    run(call)
 }
 
-unsafe extern "C-unwind" fn call_function_with_keywords<F>(
+extern "C-unwind" fn call_function_with_keywords<F>(
     _: *mut Object,
-    arguments: *const *mut Object,
-    count: isize,
-    names: *mut Object,
+    arguments: *const Obj<'_>,
+    count: usize,
+    names: Option<Tuple<'_>>,
 ) -> *mut Object
 where
     F: for<'py> Fn(Py<'py>, Arguments<'_>) -> Result<Owned<'py>> + Copy + 'static,
 {
+    // SAFETY: `Function::with_keywords` was called with such a value.
+    let call = unsafe { function::<F>() };
     run(|py| {
-        // SAFETY: CPython passes `count` objects, and then one for each name of a tuple, which may
-        // be missing. `Function::with_keywords` was called with a function of this type.
-        unsafe {
-            let names = Tuple::from_ptr(names);
-            let keywords = names.map_or(0, |names| names.len(py));
-            let all = slice(arguments.cast::<Obj<'_>>(), count as usize + keywords);
-            let (positional, values) = all.split_at(count as usize);
-            function::<F>()(py, Arguments { positional, names, values })
-        }
+        let all = match count + names.map_or(0, |names| names.len(py)) {
+            0 => &[],
+            // SAFETY: CPython passes `count` objects, and then one for each name.
+            all => unsafe { slice(arguments, all) },
+        };
+        let (positional, values) = all.split_at(count);
+        call(py, Arguments { positional, names, values })
     })
 }
 
-unsafe extern "C-unwind" fn repr<T: Contents>(object: *mut Object) -> *mut Object {
-    // SAFETY: CPython passes a live object of the class.
-    run(|py| T::repr(py, unsafe { Instance::new(py.capi(), object) }))
+extern "C-unwind" fn repr<T: Contents>(this: This<'_, T>) -> *mut Object {
+    run(|py| T::repr(py, this.instance(py.capi())))
 }
 
-unsafe extern "C-unwind" fn length<T: Contents>(object: *mut Object) -> isize {
-    // SAFETY: CPython passes a live object of the class.
-    let length = |py: Py<'_>| T::len(py, unsafe { Instance::new(py.capi(), object) });
-    match unwind::guarded(|| Py::with(length)) {
+extern "C-unwind" fn length<T: Contents>(this: This<'_, T>) -> isize {
+    match unwind::guarded(|| Py::with(|py| T::len(py, this.instance(py.capi())))) {
         Ok(length) => length as isize,
         Err(failure) => raise(&failure, -1),
     }
@@ -586,7 +586,7 @@ unsafe extern "C-unwind" fn length<T: Contents>(object: *mut Object) -> isize {
 
 /// An object is true: that does not depend on values, which Python cannot read, and an array
 /// without elements is an array.
-unsafe extern "C-unwind" fn is_true(_: *mut Object) -> c_int {
+extern "C-unwind" fn is_true(_: *mut Object) -> c_int {
     1
 }
 

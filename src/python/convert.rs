@@ -5,8 +5,7 @@ use std::ptr::NonNull;
 use crate::error::{Result, Text};
 use crate::python::cache::Version;
 use crate::python::capi::Object;
-use crate::python::py::{Name, Obj, Owned, Py, raised};
-use crate::python::types::Type;
+use crate::python::py::{Name, Obj, Owned, Py, Type, raised};
 pub use crate::python::values::Number;
 
 /// Borrows an object.
@@ -46,7 +45,7 @@ impl<'py> Py<'py> {
     }
 
     pub fn type_attribute(self, object: *mut Object, name: Name) -> Result<Option<Owned<'py>>> {
-        obj(object).r#type(self).obj().optional_attr(self, name)
+        Type::of(self, obj(object)).obj().optional_attr(self, name)
     }
 
     pub fn type_has(self, object: *mut Object, name: Name) -> Result<bool> {

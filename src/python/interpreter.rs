@@ -15,7 +15,7 @@ use crate::python::capi::{Capi, Object};
 use crate::python::class::Class;
 use crate::python::export::object::Exported;
 use crate::python::names::Names;
-use crate::python::py::{Once, Py};
+use crate::python::py::{Calls, Once, Py};
 use crate::python::texts::Texts;
 use crate::python::view::object::View;
 use crate::unwind;
@@ -23,6 +23,8 @@ use crate::unwind;
 /// One interpreter, from its first use on.
 pub struct Interpreter {
     pub capi: &'static Capi,
+    /// The same functions for [`Py`] and objects.
+    pub calls: Calls,
     /// The id, which CPython counts from 0, the main interpreter.
     pub id: i64,
     /// CPython's own structure. That of a sub-interpreter may be reused for a new one.
@@ -256,6 +258,7 @@ unsafe fn make(capi: &'static Capi) -> Result<&'static Interpreter> {
     };
     let mut made = memory::boxed(Interpreter {
         capi,
+        calls: Calls::new(capi),
         id,
         state,
         names,

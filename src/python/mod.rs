@@ -22,7 +22,6 @@ mod owner;
 mod py;
 pub mod stream;
 mod texts;
-mod types;
 mod values;
 mod view;
 

@@ -14,8 +14,7 @@ use crate::error::{Result, fail};
 use crate::python::cache::{FromObject, GradGetter, Offer, Version};
 use crate::python::capi::{GetSetDef, Object};
 use crate::python::capsules::{DLPACK_CAPSULE, EXCHANGE_CAPSULE};
-use crate::python::py::{Builtin, Int, Obj, Owned, Py};
-use crate::python::types::Type;
+use crate::python::py::{Builtin, Int, Obj, Owned, Py, Type};
 use crate::read::sizes;
 
 /// Returns what an object's type offers.
@@ -122,7 +121,8 @@ fn getter<'py>(py: Py<'py>, r#type: &Type<'py>, descriptor: Obj) -> Result<GradG
     }
     // Objects may look their attributes up in another way.
     let look_up = |of: &Type<'py>| of.lookup(py, py.names.get_attribute);
-    let (own, usual) = (look_up(r#type)?.0, look_up(&Type::builtin(py, Builtin::Object))?.0);
+    let Some(base) = Type::new(py, py.builtin(Builtin::Object)) else { return Ok(None) };
+    let (own, usual) = (look_up(r#type)?.0, look_up(&base)?.0);
     if own.map(|own| own.get()) != usual.map(|usual| usual.get()) {
         return Ok(None);
     }

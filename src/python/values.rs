@@ -1,7 +1,7 @@
 //! What objects are as native values, and as text for messages.
 
 use crate::error::{Result, Shown, Text, fail};
-use crate::python::py::{Builtin, Exception, Int, Obj, Owned, Py};
+use crate::python::py::{Builtin, Exception, Int, Obj, Owned, Py, Type};
 
 /// What an object is as an integer.
 #[derive(Clone, Copy)]
@@ -129,7 +129,7 @@ impl<'a> Obj<'a> {
 
     /// Returns the name of the object's type, for messages.
     pub fn type_name(self, py: Py) -> Text<64> {
-        match self.r#type(py).obj().optional_attr(py, py.names.name) {
+        match Type::of(py, self).obj().optional_attr(py, py.names.name) {
             Ok(Some(name)) if name.obj().is_a(py, Builtin::Str) => {
                 let text = name.obj().text(py).unwrap_or_default();
                 Text::new(format_args!("{}", text.escape_ascii()))

@@ -1,7 +1,7 @@
 //! The exchange tables of the class: this library's and DLPack's.
 
 use std::ffi::{c_int, c_void};
-use std::ptr;
+use std::ptr::{self, NonNull};
 
 use crate::abi::{
     self, DLManagedTensorVersioned, cai_array, cai_error, cai_exchange_api, cai_status,
@@ -15,7 +15,7 @@ use crate::python::class::{Instance, raise};
 use crate::python::export::dlpack::{cannot, tensor};
 use crate::python::export::export;
 use crate::python::export::object::{Exported, wrap};
-use crate::python::py::Py;
+use crate::python::py::{Obj, Py};
 use crate::sync::outgoing;
 use crate::{read, unwind};
 
@@ -59,30 +59,28 @@ unsafe extern "C-unwind" fn from_object(
 ) -> cai_status {
     // The usual caller is this library itself, with a structure of the same size.
     let Some(capi) = capi::found() else { return abi::CAI_ERR_NO_PYTHON };
-    if object.is_null() || out.is_null() {
+    let Some(object) = NonNull::new(object.cast()).filter(|_| !out.is_null()) else {
         return status(error, |_| {
             fail!(CAI_ERR_NULL_ARGUMENT, "object", found = "NULL", expected = "a pointer")
         });
-    }
-    // SAFETY: the GIL is held, the object is alive, and `out` is an initialized array, by the
-    // contract of the table.
-    let shared = unsafe {
-        match Instance::<Exported>::of(capi, object.cast()) {
-            Some(this) => share(this.contents(), out),
-            None => return status(error, |py| not_ours(py, object.cast())),
-        }
     };
-    match shared {
+    // SAFETY: the GIL is held, and the object is alive, by the contract of the table.
+    let object = unsafe { Obj::new(object) };
+    let Some(this) = Instance::<Exported>::of(capi, object) else {
+        return status(error, |py| not_ours(py, object));
+    };
+    // SAFETY: `out` is an initialized array by the contract of the table.
+    match unsafe { share(&this, out) } {
         Ok(()) => abi::CAI_OK,
         Err(failure) => status(error, |_| Err(failure)),
     }
 }
 
-fn not_ours<T>(py: Py, object: *mut c_void) -> Result<T> {
+fn not_ours<T>(py: Py, object: Obj) -> Result<T> {
     fail!(
         CAI_ERR_TYPE,
         "object",
-        found = ("an object of type {}", py.type_name(object.cast())),
+        found = ("an object of type {}", object.type_name(py)),
         expected = "a libcai.Array"
     )
 }
@@ -204,9 +202,11 @@ unsafe extern "C-unwind" fn dlpack_from_object(
     out: *mut *mut DLManagedTensorVersioned,
 ) -> c_int {
     code(|py| {
-        // SAFETY: the GIL is held, and the object is alive by the contract of the table.
-        let this = unsafe { Instance::<Exported>::of(py.capi(), object.cast()) };
-        let Some(this) = this else { return not_ours(py, object) };
+        // SAFETY: not NULL, and alive by the contract of the table.
+        let object = unsafe { Obj::new(NonNull::new_unchecked(object.cast())) };
+        let Some(this) = Instance::<Exported>::of(py.capi(), object) else {
+            return not_ours(py, object);
+        };
         let array = this.array()?;
         let device = dlpack::device_of(&array).map_err(|failure| cannot(py, failure))?;
         let tensor = tensor(py, &array, this.flags(), device.0, true, None)?;

@@ -1,0 +1,68 @@
+//! Types and classes of exceptions that CPython has itself.
+
+use super::{Obj, Py};
+use crate::python::capi::{Capi, Object};
+
+macro_rules! constants {
+    ($(#[$doc:meta])* $name:ident { $($variant:ident = $field:ident,)* }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq)]
+        #[allow(missing_docs)]
+        pub enum $name { $($variant,)* }
+
+        impl $name {
+            /// Returns the member of the table.
+            #[inline(always)]
+            pub(super) fn address(self, capi: &Capi) -> constants!(@type $name) {
+                match self { $($name::$variant => capi.$field,)* }
+            }
+        }
+    };
+    (@type Builtin) => { *mut Object };
+    (@type Exception) => { *const *mut Object };
+}
+
+constants! {
+    /// Objects of CPython itself, most of them types.
+    Builtin {
+        None = none,
+        True = r#true,
+        False = r#false,
+        Object = object_type_object,
+        Type = type_type,
+        GetSet = getset_type,
+        Int = long_type,
+        Bool = bool_type,
+        Tuple = tuple_type,
+        List = list_type,
+        Dict = dict_type,
+        Str = str_type,
+        Bytes = bytes_type,
+        ByteArray = bytearray_type,
+        Float = float_type,
+    }
+}
+
+constants! {
+    /// Classes of exceptions.
+    Exception {
+        Any = exception,
+        Attribute = attribute_error,
+        Import = import_error,
+        Key = key_error,
+        Type = type_error,
+        Value = value_error,
+        Buffer = buffer_error,
+        Memory = memory_error,
+        Runtime = runtime_error,
+        System = system_error,
+    }
+}
+
+impl Exception {
+    /// Returns the class.
+    pub fn object(self, py: Py<'_>) -> Obj<'_> {
+        // SAFETY: a variable that CPython keeps a class in for good.
+        unsafe { py.kept(*self.address(py.capi())) }
+    }
+}

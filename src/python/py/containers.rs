@@ -1,0 +1,134 @@
+//! Tuples and dictionaries.
+
+use std::ptr;
+
+use super::calls::New;
+use super::{Name, Obj, Owned, Py, done, raised};
+use crate::error::Result;
+use crate::python::capi::Object;
+
+/// A borrowed tuple, which does not change.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+pub struct Tuple<'a>(Obj<'a>);
+
+impl<'a> Tuple<'a> {
+    /// An object that was found to be a tuple.
+    #[inline(always)]
+    pub(super) fn of(tuple: Obj<'a>) -> Self {
+        Tuple(tuple)
+    }
+
+    /// Borrows a tuple that may be missing.
+    ///
+    /// # Safety
+    /// NULL, or a tuple as for [`Obj::new`].
+    #[inline(always)]
+    pub unsafe fn from_ptr(tuple: *mut Object) -> Option<Self> {
+        // SAFETY: as this function's contract.
+        unsafe { Obj::from_ptr(tuple) }.map(Tuple)
+    }
+
+    /// Returns the number of items.
+    #[inline]
+    pub fn len(self, py: Py<'_>) -> usize {
+        // SAFETY: the GIL is held; a tuple.
+        unsafe { py.capi().tuple_len(self.0.as_ptr()) }
+    }
+
+    /// Returns an item.
+    #[inline]
+    pub fn get(self, py: Py<'_>, index: usize) -> Option<Obj<'a>> {
+        if index >= self.len(py) {
+            return None;
+        }
+        // SAFETY: the GIL is held; a tuple, which keeps the item alive, and an index below its
+        // size.
+        unsafe { Obj::from_ptr(py.capi().tuple_item(self.0.as_ptr(), index)) }
+    }
+
+    /// Returns all items.
+    pub fn items<'py>(self, py: Py<'py>) -> impl Iterator<Item = Obj<'a>> + use<'a, 'py> {
+        (0..).map_while(move |index| self.get(py, index))
+    }
+}
+
+/// A borrowed dictionary.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+pub struct Dict<'a>(Obj<'a>);
+
+impl<'a> Dict<'a> {
+    /// An object that was found to be a dictionary.
+    #[inline(always)]
+    pub(super) fn of(dictionary: Obj<'a>) -> Self {
+        Dict(dictionary)
+    }
+
+    /// Borrows a dictionary that may be missing.
+    ///
+    /// # Safety
+    /// NULL, or a dictionary as for [`Obj::new`].
+    #[inline(always)]
+    pub unsafe fn from_ptr(dictionary: *mut Object) -> Option<Self> {
+        // SAFETY: as this function's contract.
+        unsafe { Obj::from_ptr(dictionary) }.map(Dict)
+    }
+
+    /// Returns the value of a key. Used where CPython has `PyDict_GetItemRef`.
+    pub fn get<'py>(self, py: Py<'py>, key: Name) -> Result<Option<Owned<'py>>> {
+        let Some(get) = py.calls.dict_get_ref else { return Ok(None) };
+        let mut found = New(None);
+        match get(self, key.into(), &mut found) {
+            ..0 => raised(),
+            _ => Ok(found.0.map(|object| Owned { object, py })),
+        }
+    }
+
+    /// Returns the next entry. `position` begins at 0, and is only used here. References are added:
+    /// code that looks at an entry may change the dictionary.
+    pub fn next<'py>(self, py: Py<'py>, position: &mut isize) -> Option<(Owned<'py>, Owned<'py>)> {
+        let (mut key, mut value) = (ptr::null_mut(), ptr::null_mut());
+        let next = py.capi().dict_next;
+        // SAFETY: the GIL is held; a dictionary. CPython accepts any position. The dictionary keeps
+        // both objects alive until the references are added.
+        unsafe {
+            if next(self.0.as_ptr(), position, &raw mut key, &raw mut value) == 0 {
+                return None;
+            }
+            Some((Obj::from_ptr(key)?.share(py), Obj::from_ptr(value)?.share(py)))
+        }
+    }
+}
+
+/// A dictionary that is being filled.
+pub struct Dictionary<'py>(Owned<'py>);
+
+impl<'py> Dictionary<'py> {
+    /// An empty dictionary.
+    pub fn new(py: Py<'py>) -> Result<Self> {
+        py.made((py.calls.dict_new)()).map(Dictionary)
+    }
+
+    /// A copy of a dictionary. CPython raises SystemError for any other object.
+    pub fn copy(py: Py<'py>, original: Obj) -> Result<Self> {
+        py.made((py.calls.dict_copy)(original)).map(Dictionary)
+    }
+
+    /// Sets the value of a key.
+    #[inline]
+    pub fn set<'a>(&self, key: Name, value: impl Into<Obj<'a>>) -> Result<()> {
+        let set = self.0.py.calls.dict_set;
+        done(set(self.0.obj(), key.into(), value.into()))
+    }
+
+    /// Borrows the dictionary.
+    pub fn dict(&self) -> Dict<'_> {
+        Dict::of(self.0.obj())
+    }
+
+    /// Returns the object.
+    pub fn into_object(self) -> Owned<'py> {
+        self.0
+    }
+}

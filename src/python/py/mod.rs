@@ -1,0 +1,363 @@
+//! Python objects as Rust values: [`Py`] proves that the thread may use them, [`Obj`] borrows one,
+//! [`Owned`] holds a reference, and their methods are the safe part of CPython's interface.
+//!
+//! NULL and -1 become a failure here, and only here: it says that an exception is set.
+
+#![allow(dead_code)]
+
+mod calls;
+mod constants;
+mod containers;
+mod object;
+mod owned;
+mod types;
+
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::marker::PhantomData;
+use std::ops::Deref;
+use std::ptr::NonNull;
+use std::sync::atomic::Ordering;
+
+pub use calls::Calls;
+use calls::New;
+pub use constants::{Builtin, Exception};
+pub use containers::{Dict, Dictionary, Tuple};
+pub use object::{Int, Name, Obj};
+pub use owned::{Once, Owned, Pending};
+pub use types::{Type, TypeObj};
+
+use crate::abi;
+use crate::error::{Failure, Result, failure};
+use crate::python::capi::{self, Capi, CapsuleDestructor, Object};
+use crate::python::interpreter::{Interpreter, attached, current};
+
+/// The proof that the calling thread holds an interpreter's GIL (in a free-threaded build: is
+/// attached to it) during `'py`.
+#[derive(Clone, Copy)]
+pub struct Py<'py> {
+    interpreter: &'static Interpreter,
+    /// The pointer makes it neither `Send` nor `Sync`.
+    thread: PhantomData<(&'py (), *mut ())>,
+}
+
+impl Deref for Py<'_> {
+    type Target = Interpreter;
+
+    #[inline(always)]
+    fn deref(&self) -> &Interpreter {
+        self.interpreter
+    }
+}
+
+impl<'py> Py<'py> {
+    /// Runs `body` if the calling thread is in an interpreter; fails otherwise.
+    pub fn with<T>(body: impl for<'a> FnOnce(Py<'a>) -> Result<T>) -> Result<T> {
+        body(Py::here()?)
+    }
+
+    /// Runs `body` with `py`, or, without it, as [`Py::with`] does.
+    #[inline(always)]
+    pub fn with_known<T>(
+        py: Option<Py<'_>>,
+        body: impl for<'a> FnOnce(Py<'a>) -> Result<T>,
+    ) -> Result<T> {
+        match py {
+            Some(py) => body(py),
+            None => body(Py::here()?),
+        }
+    }
+
+    /// Runs `body`, which receives the interpreter that this thread is in, if it was used before
+    /// and nothing waits for its release: no code of Python runs then.
+    #[inline(always)]
+    pub fn with_ready<T>(body: impl for<'a> FnOnce(Option<Py<'a>>) -> T) -> T {
+        body(Py::ready())
+    }
+
+    #[inline(always)]
+    fn ready() -> Option<Self> {
+        let capi = capi::found()?;
+        if !capi.is_attached() {
+            return None;
+        }
+        // SAFETY: the thread is attached, as checked above.
+        let interpreter = unsafe { current(capi) }?;
+        let is_ready = interpreter.waiting.load(Ordering::Relaxed).is_null();
+        // SAFETY: the thread is attached to this interpreter, and the lifetime is that of the body
+        // of `with_ready`.
+        is_ready.then_some(unsafe { Py::attached_to(interpreter) })
+    }
+
+    /// Returns true if objects were exported before. Then the next export of an interpreter that is
+    /// ready runs no code of Python either: it allocates an object that the garbage collector does
+    /// not know.
+    #[inline(always)]
+    pub fn has_exported(self) -> bool {
+        self.exports.is_made()
+    }
+
+    #[inline(never)]
+    fn here() -> Result<Self> {
+        let capi = capi::capi()?;
+        if !capi.is_attached() {
+            return Err(capi::not_attached());
+        }
+        // SAFETY: the thread is attached, as checked above, and the lifetime is that of the body of
+        // `with`.
+        unsafe { attached(capi) }
+    }
+
+    /// The proof for a thread that is attached to `interpreter`.
+    ///
+    /// # Safety
+    /// The calling thread is attached to it during `'py`, except where it calls code that detaches
+    /// it and attaches it again.
+    #[inline(always)]
+    pub unsafe fn attached_to(interpreter: &'static Interpreter) -> Self {
+        Py { interpreter, thread: PhantomData }
+    }
+
+    /// Returns CPython's functions.
+    #[inline(always)]
+    pub fn capi(&self) -> &'static Capi {
+        self.interpreter.capi
+    }
+
+    /// Returns the interpreter.
+    pub fn interpreter(&self) -> &'static Interpreter {
+        self.interpreter
+    }
+
+    /// Runs `body` without the GIL, which other threads may hold meanwhile.
+    ///
+    /// # Safety
+    /// `body` uses no Python: neither this value nor an object.
+    pub unsafe fn without_lock<T>(self, body: impl FnOnce() -> T) -> T {
+        /// Takes the GIL again when dropped.
+        struct Saved(&'static Capi, *mut c_void);
+        impl Drop for Saved {
+            fn drop(&mut self) {
+                // SAFETY: the state that `save_thread` returned to this thread.
+                unsafe { (self.0.restore_thread)(self.1) };
+            }
+        }
+        // SAFETY: the GIL is held.
+        let _saved = Saved(self.capi(), unsafe { (self.capi().save_thread)() });
+        body()
+    }
+
+    /// Releases a reference, which may be NULL. Runs the object's finalizer.
+    #[inline]
+    pub fn release(self, object: *mut Object) {
+        if !object.is_null() {
+            let decref = self.decref.load(Ordering::Relaxed);
+            // SAFETY: only functions of this type are stored there. The GIL is held, except in a
+            // thread that CPython ends because the interpreter does: then `decref` has been
+            // replaced. The caller held the reference.
+            unsafe { std::mem::transmute::<*mut c_void, Decref>(decref)(object) };
+        }
+    }
+
+    /// Takes over the result of a function of CPython: NULL means that an exception is set.
+    ///
+    /// # Safety
+    /// NULL, or a reference that the caller gives away.
+    #[inline(always)]
+    pub unsafe fn take(self, object: *mut Object) -> Result<Owned<'py>> {
+        self.made(New(NonNull::new(object)))
+    }
+
+    /// Takes over the result of a function of CPython.
+    #[inline(always)]
+    fn made(self, new: New) -> Result<Owned<'py>> {
+        match new.0 {
+            Some(object) => Ok(Owned { object, py: self }),
+            None => raised(),
+        }
+    }
+
+    /// Borrows an object that the interpreter keeps for good.
+    ///
+    /// # Safety
+    /// Such an object.
+    #[inline(always)]
+    unsafe fn kept(self, object: *mut Object) -> Obj<'py> {
+        // SAFETY: not NULL, and alive as long as the interpreter (this function's contract).
+        unsafe { Obj::new(NonNull::new_unchecked(object)) }
+    }
+
+    /// Returns an object that CPython has itself.
+    #[inline(always)]
+    pub fn builtin(self, object: Builtin) -> Obj<'py> {
+        // SAFETY: a constant of CPython.
+        unsafe { self.kept(object.address(self.capi())) }
+    }
+
+    /// `None`
+    #[inline(always)]
+    pub fn none(self) -> Obj<'py> {
+        self.builtin(Builtin::None)
+    }
+
+    /// `True` or `False`
+    #[inline(always)]
+    pub fn bool(self, value: bool) -> Obj<'py> {
+        self.builtin(if value { Builtin::True } else { Builtin::False })
+    }
+
+    /// Makes an integer.
+    pub fn int(self, value: i64) -> Result<Owned<'py>> {
+        self.made((self.calls.long_from_signed)(value))
+    }
+
+    /// Makes an integer of an unsigned number, such as an address.
+    pub fn unsigned(self, value: u64) -> Result<Owned<'py>> {
+        self.made((self.calls.long_from_unsigned)(value))
+    }
+
+    /// Makes a string.
+    pub fn string(self, text: &[u8]) -> Result<Owned<'py>> {
+        // SAFETY: the GIL is held, and the text has this length. The result is new.
+        unsafe {
+            self.take((self.capi().str_from)(text.as_ptr().cast::<c_char>(), text.len() as isize))
+        }
+    }
+
+    /// Makes a tuple of `count` items.
+    #[inline(always)]
+    pub fn tuple(
+        self,
+        count: usize,
+        mut item: impl FnMut(usize) -> Result<Owned<'py>>,
+    ) -> Result<Owned<'py>> {
+        let tuple = self.made((self.calls.tuple_new)(count as isize))?;
+        for index in 0..count {
+            (self.calls.tuple_set)(tuple.obj(), index as isize, item(index)?.into());
+        }
+        Ok(tuple)
+    }
+
+    /// Makes a tuple of integers.
+    #[inline]
+    pub fn tuple_of_ints(self, values: &[i64]) -> Result<Owned<'py>> {
+        let mut values = values.iter();
+        self.tuple(values.len(), |_| values.next().map_or_else(raised, |&value| self.int(value)))
+    }
+
+    /// Makes a tuple of two objects.
+    #[inline(always)]
+    pub fn pair(self, first: Owned<'py>, second: Owned<'py>) -> Result<Owned<'py>> {
+        let pair = self.made((self.calls.tuple_new)(2))?;
+        (self.calls.tuple_set)(pair.obj(), 0, first.into());
+        (self.calls.tuple_set)(pair.obj(), 1, second.into());
+        Ok(pair)
+    }
+
+    /// Makes a capsule.
+    ///
+    /// # Safety
+    /// `pointer` refers to what consumers of capsules with this name expect, as long as they use
+    /// it, and the destructor, if there is one, accepts such a capsule.
+    pub unsafe fn capsule(
+        self,
+        pointer: *mut c_void,
+        name: &'static CStr,
+        destructor: Option<CapsuleDestructor>,
+    ) -> Result<Owned<'py>> {
+        // SAFETY: the GIL is held; the capsule refers to the name. The result is new.
+        unsafe { self.take((self.capi().capsule_new)(pointer, name.as_ptr(), destructor)) }
+    }
+
+    /// Returns a string from the cache, or makes and caches it: for the few typestrs that arrays
+    /// have.
+    pub fn typestr(self, text: &[u8]) -> Result<Owned<'py>> {
+        if let Some(known) = self.texts.get(self, text) {
+            return Ok(known.share(self));
+        }
+        let made = self.string(text)?;
+        self.texts.add(self, text, made.obj());
+        Ok(made)
+    }
+
+    /// Imports a module.
+    pub fn import(self, module: &CStr) -> Result<Owned<'py>> {
+        // SAFETY: the GIL is held; the name is terminated. The result is new.
+        unsafe { self.take((self.capi().import)(module.as_ptr())) }
+    }
+
+    /// Returns true if an exception is set.
+    pub fn has_exception(self) -> bool {
+        (self.calls.error_occurred)().is_some()
+    }
+
+    /// Returns true if the exception that is set is of this class or one derived from it.
+    pub fn raised(self, class: Exception) -> bool {
+        // An exception has to be set when CPython is asked.
+        self.has_exception() && (self.calls.error_matches)(class.object(self)) != 0
+    }
+
+    /// Clears the exception that is set.
+    pub fn clear(self) {
+        (self.calls.error_clear)();
+    }
+
+    /// Clears the exception that is set if it is of this class. Fails otherwise.
+    pub fn clear_if(self, class: Exception) -> Result<()> {
+        if !self.raised(class) {
+            return Err(python_exception());
+        }
+        self.clear();
+        Ok(())
+    }
+
+    /// Sets an exception. If there is no memory for the text, CPython has already set MemoryError.
+    pub fn set_exception(self, class: Exception, text: &[u8]) {
+        if let Ok(text) = self.string(text) {
+            (self.calls.error_set)(class.object(self), text.obj());
+        }
+    }
+
+    /// Runs code of others, which expects no exception, while one may be set that is not its own.
+    pub fn keeping_exception(self, run: impl FnOnce()) {
+        // SAFETY: the GIL is held.
+        unsafe { self.capi().keeping_exception(run) };
+    }
+
+    /// Takes the exception that is set away, if there is one.
+    pub fn take_exception(self) -> Pending<'py> {
+        let [mut kind, mut value, mut trace] = [const { New(None) }; 3];
+        (self.calls.error_fetch)(&mut kind, &mut value, &mut trace);
+        Pending { py: self, parts: [kind, value, trace] }
+    }
+}
+
+type Decref = unsafe extern "C-unwind" fn(*mut Object);
+
+/// The result of a function that returns 0, or -1 with an exception.
+#[inline(always)]
+fn done(status: c_int) -> Result<()> {
+    if status == 0 { Ok(()) } else { Err(python_exception()) }
+}
+
+/// The result of a function that returns a boolean, or -1 with an exception.
+#[inline(always)]
+fn truth(status: c_int) -> Result<bool> {
+    if status < 0 { Err(python_exception()) } else { Ok(status > 0) }
+}
+
+/// Fails because an exception is set.
+pub fn raised<T>() -> Result<T> {
+    Err(python_exception())
+}
+
+/// The failure of a function of Python that raised an exception, which is set.
+#[cold]
+#[inline(never)]
+pub fn python_exception() -> Failure {
+    failure!(
+        abi::CAI_ERR_PYTHON_EXCEPTION,
+        "python",
+        found = "an exception, which is set",
+        expected = "no exception"
+    )
+}

@@ -1,0 +1,322 @@
+//! Borrowed objects: what Python code does with them.
+
+use std::ffi::{CStr, c_int, c_void};
+use std::marker::PhantomData;
+use std::ptr::{self, NonNull};
+
+use super::calls::New;
+use super::{Builtin, Dict, Exception, Owned, Py, Tuple, done, python_exception, raised, truth};
+use crate::error::{Failure, Result};
+use crate::python::capi::{Capi, Object};
+
+/// A borrowed object. During `'a` it is alive, and the thread is attached.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(transparent)]
+pub struct Obj<'a> {
+    pub(super) object: NonNull<Object>,
+    alive: PhantomData<&'a ()>,
+}
+
+/// An interned string that the interpreter keeps for good: the name of an attribute, or a key.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(transparent)]
+pub struct Name(NonNull<Object>);
+
+impl Name {
+    /// Interns a string. `None` if there is no memory.
+    ///
+    /// # Safety
+    /// The GIL is held.
+    pub unsafe fn new(capi: &Capi, text: &'static CStr) -> Option<Self> {
+        // SAFETY: the GIL is held (this function's contract); the text is terminated. The reference
+        // is never released.
+        NonNull::new(unsafe { (capi.str_intern)(text.as_ptr()) }).map(Name)
+    }
+
+    /// Returns the address of the string.
+    #[inline(always)]
+    pub fn as_ptr(self) -> *mut Object {
+        self.0.as_ptr()
+    }
+}
+
+impl From<Name> for Obj<'_> {
+    #[inline(always)]
+    fn from(name: Name) -> Self {
+        Obj { object: name.0, alive: PhantomData }
+    }
+}
+
+impl<'a> From<&'a Owned<'_>> for Obj<'a> {
+    #[inline(always)]
+    fn from(object: &'a Owned<'_>) -> Self {
+        object.obj()
+    }
+}
+
+impl<'a> Obj<'a> {
+    /// Borrows an object.
+    ///
+    /// # Safety
+    /// During `'a` the object is alive, and the thread attached.
+    #[inline(always)]
+    pub unsafe fn new(object: NonNull<Object>) -> Self {
+        Obj { object, alive: PhantomData }
+    }
+
+    /// Borrows an object that may be missing.
+    ///
+    /// # Safety
+    /// NULL, or as for [`Obj::new`].
+    #[inline(always)]
+    pub unsafe fn from_ptr(object: *mut Object) -> Option<Self> {
+        // SAFETY: as this function's contract.
+        NonNull::new(object).map(|object| unsafe { Obj::new(object) })
+    }
+
+    /// Returns the address.
+    #[inline(always)]
+    pub fn as_ptr(self) -> *mut Object {
+        self.object.as_ptr()
+    }
+
+    /// Returns the address.
+    #[inline(always)]
+    pub fn pointer(self) -> NonNull<Object> {
+        self.object
+    }
+
+    /// Adds a reference.
+    #[inline(always)]
+    pub fn share<'py>(self, py: Py<'py>) -> Owned<'py> {
+        (py.calls.incref)(self);
+        Owned { object: self.object, py }
+    }
+
+    /// Returns true for `None`.
+    #[inline(always)]
+    pub fn is_none(self, py: Py<'_>) -> bool {
+        self == py.none()
+    }
+
+    /// Returns the address of the type, which may change when Python code runs.
+    #[inline(always)]
+    pub fn type_address(self, py: Py<'_>) -> *mut Object {
+        // SAFETY: the GIL is held; the object is alive.
+        unsafe { py.capi().type_of(self.as_ptr()) }
+    }
+
+    /// Returns true for an object of this very type.
+    #[inline(always)]
+    pub fn is_exactly(self, py: Py<'_>, r#type: Builtin) -> bool {
+        self.type_address(py) == r#type.address(py.capi())
+    }
+
+    /// Returns true for an object of this type or of one derived from it.
+    #[inline]
+    pub fn is_a(self, py: Py<'_>, r#type: Builtin) -> bool {
+        // SAFETY: the GIL is held; the object is alive.
+        unsafe { py.capi().is_instance(self.as_ptr(), r#type.address(py.capi())) }
+    }
+
+    /// Returns an attribute.
+    pub fn attr<'py>(self, py: Py<'py>, name: impl Into<Obj<'a>>) -> Result<Owned<'py>> {
+        py.made((py.calls.get_attr)(self, name.into()))
+    }
+
+    /// Returns an attribute, or `None` after an AttributeError. Other exceptions stay set.
+    #[inline(never)]
+    pub fn optional_attr<'py>(
+        self,
+        py: Py<'py>,
+        name: impl Into<Obj<'a>>,
+    ) -> Result<Option<Owned<'py>>> {
+        self.optional_attr_inlined(py, name)
+    }
+
+    /// As [`Obj::optional_attr`], for the path that most imports take.
+    #[inline(always)]
+    pub fn optional_attr_inlined<'py>(
+        self,
+        py: Py<'py>,
+        name: impl Into<Obj<'a>>,
+    ) -> Result<Option<Owned<'py>>> {
+        let name = name.into();
+        match py.calls.optional_attr.or(py.calls.optional_attr_before) {
+            Some(get) => {
+                let mut found = New(None);
+                match get(self, name, &mut found) {
+                    ..0 => raised(),
+                    _ => Ok(found.0.map(|object| Owned { object, py })),
+                }
+            }
+            None => match self.attr(py, name) {
+                Ok(found) => Ok(Some(found)),
+                Err(_) => py.clear_if(Exception::Attribute).map(|()| None),
+            },
+        }
+    }
+
+    /// Sets an attribute.
+    pub fn set_attr(self, py: Py<'_>, name: Name, value: Obj<'_>) -> Result<()> {
+        done((py.calls.set_attr)(self, name.into(), value))
+    }
+
+    /// Calls the object.
+    pub fn call<'py, const N: usize>(
+        self,
+        py: Py<'py>,
+        arguments: [Obj<'_>; N],
+    ) -> Result<Owned<'py>> {
+        self.call_with(py, N, arguments.into_iter(), None)
+    }
+
+    /// Calls the object with `count` arguments and keywords.
+    pub fn call_with<'py, 'b>(
+        self,
+        py: Py<'py>,
+        count: usize,
+        mut arguments: impl Iterator<Item = Obj<'b>>,
+        keywords: Option<Dict<'_>>,
+    ) -> Result<Owned<'py>> {
+        let next = |_| arguments.next().map(|next| next.share(py)).ok_or_else(Failure::internal);
+        let arguments = py.tuple(count, next)?;
+        py.made((py.calls.call)(self, Tuple::of(arguments.obj()), keywords))
+    }
+
+    /// Calls a method without arguments.
+    pub fn call_method<'py>(self, py: Py<'py>, name: Name) -> Result<Owned<'py>> {
+        match py.capi().call_method {
+            // SAFETY: the GIL is held; the arguments are one object. The result is new.
+            Some(call) => unsafe {
+                py.take(call(name.as_ptr(), &self.as_ptr(), 1, ptr::null_mut()))
+            },
+            None => self.attr(py, name)?.obj().call(py, []),
+        }
+    }
+
+    /// Returns true for an object that can be called.
+    pub fn is_callable(self, py: Py<'_>) -> bool {
+        (py.calls.callable_check)(self) != 0
+    }
+
+    /// Returns true for an object that has numbered items.
+    pub fn is_sequence(self, py: Py<'_>) -> bool {
+        (py.calls.sequence_check)(self) != 0
+    }
+
+    /// Returns true for an object that has items by keys.
+    pub fn is_mapping(self, py: Py<'_>) -> bool {
+        (py.calls.mapping_check)(self) != 0
+    }
+
+    /// Returns the number of items of a sequence. May run Python code.
+    pub fn len(self, py: Py<'_>) -> Result<usize> {
+        // A negative result is an exception of the producer.
+        usize::try_from((py.calls.sequence_size)(self)).map_err(|_| python_exception())
+    }
+
+    /// Returns an item of a sequence. May run Python code.
+    pub fn item<'py>(self, py: Py<'py>, index: usize) -> Result<Owned<'py>> {
+        py.made((py.calls.sequence_item)(self, index as isize))
+    }
+
+    /// Returns the item of a mapping. May run Python code.
+    pub fn get_item<'py>(self, py: Py<'py>, key: impl Into<Obj<'a>>) -> Result<Owned<'py>> {
+        py.made((py.calls.get_item)(self, key.into()))
+    }
+
+    /// Returns true if the object has this item, or a mapping this key. May run Python code.
+    pub fn contains(self, py: Py<'_>, key: impl Into<Obj<'a>>) -> Result<bool> {
+        truth((py.calls.contains)(self, key.into()))
+    }
+
+    /// Returns the value as a boolean. May run Python code.
+    pub fn is_true(self, py: Py<'_>) -> Result<bool> {
+        truth((py.calls.is_true)(self))
+    }
+
+    /// Converts the object to an integer of Python, as `operator.index` does. May run Python code.
+    pub fn index<'py>(self, py: Py<'py>) -> Result<Owned<'py>> {
+        py.made((py.calls.index)(self))
+    }
+
+    /// Returns the value of an integer as [`Obj::index`] returns it. Runs no Python code then.
+    #[inline]
+    pub fn int(self, py: Py<'_>) -> Result<Int> {
+        let mut overflow: c_int = 0;
+        let value = (py.calls.long_as_signed)(self, &mut overflow);
+        match (overflow, value) {
+            (0, -1) if py.has_exception() => Err(python_exception()),
+            (0, value) => Ok(Int::Value(value)),
+            (1.., _) => Ok(Int::Above),
+            _ => Ok(Int::Below),
+        }
+    }
+
+    /// Returns the value of an integer from 0 on, as [`Obj::index`] returns it. `None` for one of
+    /// more than 64 bits, and for a negative one.
+    pub fn unsigned(self, py: Py<'_>) -> Option<u64> {
+        let value = (py.calls.long_as_unsigned)(self);
+        if value == u64::MAX && py.has_exception() {
+            py.clear();
+            return None;
+        }
+        Some(value)
+    }
+
+    /// Returns the text that `repr` makes. May run Python code.
+    pub fn repr<'py>(self, py: Py<'py>) -> Result<Owned<'py>> {
+        py.made((py.calls.repr)(self))
+    }
+
+    /// Returns the characters of a string. `None` for any other object, and if they are not valid
+    /// UTF-8.
+    pub fn text(self, py: Py<'_>) -> Option<&'a [u8]> {
+        let mut length = 0;
+        // SAFETY: the GIL is held. CPython checks that the object is a string, in which the
+        // characters live.
+        unsafe {
+            let text = (py.capi().str_utf8)(self.as_ptr(), &raw mut length);
+            if text.is_null() {
+                py.clear();
+                return None;
+            }
+            Some(std::slice::from_raw_parts(text.cast(), length as usize))
+        }
+    }
+
+    /// Returns the pointer in a capsule of this name. `None` for any other object.
+    pub fn capsule(self, py: Py<'_>, name: Option<&CStr>) -> Option<NonNull<c_void>> {
+        let name = name.map_or(ptr::null(), CStr::as_ptr);
+        // SAFETY: the GIL is held; `capsule_is` accepts any object.
+        unsafe {
+            match (py.capi().capsule_is)(self.as_ptr(), name) {
+                0 => None,
+                _ => NonNull::new((py.capi().capsule_pointer)(self.as_ptr(), name)),
+            }
+        }
+    }
+
+    /// Returns the object as a tuple, if it is one.
+    #[inline]
+    pub fn tuple(self, py: Py<'_>) -> Option<Tuple<'a>> {
+        self.is_a(py, Builtin::Tuple).then(|| Tuple::of(self))
+    }
+
+    /// Returns the object as a dictionary, if it is one.
+    pub fn dict(self, py: Py<'_>) -> Option<Dict<'a>> {
+        self.is_a(py, Builtin::Dict).then(|| Dict::of(self))
+    }
+}
+
+/// The value of an integer.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Int {
+    /// At most 64 bits, signed.
+    Value(i64),
+    /// More than `i64::MAX`.
+    Above,
+    /// Less than `i64::MIN`.
+    Below,
+}

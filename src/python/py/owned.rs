@@ -1,0 +1,143 @@
+//! References to objects: owned ones, those of an interpreter, and an exception.
+
+use std::ptr::{self, NonNull};
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+use super::calls::New;
+use super::{Obj, Py, python_exception};
+use crate::error::Result;
+use crate::python::capi::Object;
+
+/// A reference to an object, released when dropped.
+pub struct Owned<'py> {
+    pub object: NonNull<Object>,
+    pub py: Py<'py>,
+}
+
+impl Drop for Owned<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.py.release(self.object.as_ptr());
+    }
+}
+
+impl From<Owned<'_>> for New {
+    #[inline(always)]
+    fn from(object: Owned<'_>) -> Self {
+        New(NonNull::new(object.into_raw()))
+    }
+}
+
+impl<'py> Owned<'py> {
+    /// Takes over the result of a function of CPython: NULL means that an exception is set.
+    #[inline]
+    pub fn new(py: Py<'py>, object: *mut Object) -> Result<Self> {
+        match NonNull::new(object) {
+            Some(object) => Ok(Owned { object, py }),
+            None => Err(python_exception()),
+        }
+    }
+
+    /// Takes over a reference that may be missing.
+    ///
+    /// # Safety
+    /// NULL, or a reference that the caller gives away.
+    #[inline(always)]
+    pub unsafe fn from_ptr(py: Py<'py>, object: *mut Object) -> Option<Self> {
+        NonNull::new(object).map(|object| Owned { object, py })
+    }
+
+    /// Adds a reference to an object.
+    #[inline]
+    pub fn share(py: Py<'py>, object: NonNull<Object>) -> Self {
+        // SAFETY: callers pass live objects.
+        unsafe { Obj::new(object) }.share(py)
+    }
+
+    /// Borrows the object.
+    #[inline(always)]
+    pub fn obj(&self) -> Obj<'_> {
+        // SAFETY: this reference keeps the object alive, and the thread is attached.
+        unsafe { Obj::new(self.object) }
+    }
+
+    /// Returns the address of the object.
+    #[inline]
+    pub fn get(&self) -> *mut Object {
+        self.object.as_ptr()
+    }
+
+    /// Gives the reference to the caller.
+    #[inline]
+    pub fn into_raw(self) -> *mut Object {
+        let object = self.object.as_ptr();
+        std::mem::forget(self);
+        object
+    }
+}
+
+/// An object that is made at its first use in an interpreter, which keeps it for good.
+pub struct Once(AtomicPtr<Object>);
+
+impl Once {
+    /// No object yet.
+    pub const fn new() -> Self {
+        Once(AtomicPtr::new(ptr::null_mut()))
+    }
+
+    /// Returns the address of the object, or NULL.
+    #[inline(always)]
+    pub fn address(&self) -> *mut Object {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// Returns the object. `self` belongs to the interpreter of `py`.
+    #[inline(always)]
+    pub fn get<'py>(
+        &self,
+        py: Py<'py>,
+        make: impl FnOnce(Py<'py>) -> Result<Owned<'py>>,
+    ) -> Result<Obj<'py>> {
+        let mut object = self.0.load(Ordering::Acquire);
+        if object.is_null() {
+            object = self.set(make(py)?);
+        }
+        // SAFETY: `set` stored a reference, which is never released.
+        Ok(unsafe { py.kept(object) })
+    }
+
+    #[cold]
+    fn set(&self, made: Owned) -> *mut Object {
+        let (none, new) = (ptr::null_mut(), made.get());
+        match self.0.compare_exchange(none, new, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => made.into_raw(),
+            // Another thread of a free-threaded build was faster.
+            Err(other) => other,
+        }
+    }
+}
+
+/// An exception that was taken away. Released when dropped.
+pub struct Pending<'py> {
+    pub(super) py: Py<'py>,
+    /// One reference each, or NULL.
+    pub(super) parts: [New; 3],
+}
+
+impl Pending<'_> {
+    /// Sets the exception again.
+    pub fn restore(mut self) {
+        let [kind, value, trace] = self.parts.each_mut().map(|part| New(part.0.take()));
+        (self.py.calls.error_restore)(kind, value, trace);
+    }
+}
+
+impl Drop for Pending<'_> {
+    fn drop(&mut self) {
+        for part in &mut self.parts {
+            if let Some(object) = part.0.take() {
+                self.py.release(object.as_ptr());
+            }
+        }
+    }
+}
