@@ -270,10 +270,11 @@ static void out_devices(void) {
     /* Nothing there, and nowhere: no driver is asked. */
     array.shape = none;
     array.data = NULL;
+    refuse_out(CAI_ERR_BYTE_OFFSET, "byte_offset", array);
+    array.byte_offset = 0;
     ASSERT_STATUS(CAI_OK, cai_array_to_dlpack(&array, 0, &tensor, NULL));
     ASSERT(tensor->dl_tensor.data == NULL && tensor->dl_tensor.byte_offset == 0);
     tensor->deleter(tensor);
-    array.byte_offset = 0;
     array.device.type = CAI_DEVICE_UNKNOWN;
     ASSERT_STATUS(CAI_OK, cai_array_to_dlpack(&array, 0, &tensor, NULL));
     ASSERT(tensor->dl_tensor.data == NULL && tensor->dl_tensor.device_type == CAI_DEVICE_CUDA);

@@ -176,6 +176,8 @@ static void devices(void) {
     PASSES((a.device.type = CAI_DEVICE_UNKNOWN, a.device.id = -2));
     REFUSED(a.byte_offset = 64, CAI_ERR_BYTE_OFFSET, "byte_offset", "found 64");
     PASSES((a.device.type = CAI_DEVICE_OPENCL, a.byte_offset = 64));
+    REFUSED((a.device.type = CAI_DEVICE_OPENCL, a.byte_offset = 64, a.shape = none, a.data = NULL),
+            CAI_ERR_BYTE_OFFSET, "byte_offset", "found 64, expected 0, for data is NULL");
     REFUSED((a.device.type = CAI_DEVICE_OPENCL, a.strides = down, a.byte_offset = 31),
             CAI_ERR_ADDRESS_RANGE, "byte_offset", "32 bytes down");
     PASSES((a.device.type = CAI_DEVICE_OPENCL, a.strides = down, a.byte_offset = 32));

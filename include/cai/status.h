@@ -158,7 +158,7 @@ struct cai_error {
 /// Only devices other than CUDA's and the host may have -1, which means that it is not known.
 #define CAI_ERR_DEVICE_ID 225
 
-/// `byte_offset` is set, but `data` is an address.
+/// `byte_offset` is set, but `data` is no handle: it is an address or NULL.
 ///
 /// Only handles have an offset. Let `data` point to the element at index zero.
 #define CAI_ERR_BYTE_OFFSET 226

@@ -99,7 +99,7 @@ pub const CAI_ERR_DEVICE_TYPE: cai_status = 224;
 ///
 /// Only devices other than CUDA's and the host may have -1, which means that it is not known.
 pub const CAI_ERR_DEVICE_ID: cai_status = 225;
-/// `byte_offset` is set, but `data` is an address.
+/// `byte_offset` is set, but `data` is no handle: it is an address or NULL.
 ///
 /// Only handles have an offset. Let `data` point to the element at index zero.
 pub const CAI_ERR_BYTE_OFFSET: cai_status = 226;

@@ -121,7 +121,7 @@ fn convert<'a>(array: &Valid<'a>, flags: u32, steps: &mut [i64; DIMENSIONS]) -> 
             dtype: theirs,
             shape: ptr::null_mut(),
             strides: ptr::null_mut(),
-            byte_offset: if is_empty { 0 } else { array.byte_offset },
+            byte_offset: array.byte_offset,
         },
         flags: read_only | padded,
         shape: layout.shape,

@@ -17,7 +17,7 @@ use std::mem::MaybeUninit;
 use crate::abi::{self, cai_array, cai_device, cai_dtype};
 use crate::device::{LAST, Name, is_opaque, may_have_id};
 use crate::dtype;
-use crate::error::{Result, fail};
+use crate::error::{Result, Text, fail};
 use crate::layout::{self, Bytes, Layout};
 use crate::read::{self, Unchecked};
 
@@ -209,12 +209,18 @@ fn place(array: &cai_array, shape: &[i64], bytes: Bytes) -> Result<()> {
             expected = "NULL, for the array has no elements"
         );
     }
-    if array.byte_offset != 0 && !is_opaque(device.r#type) {
+    let is_handle = is_opaque(device.r#type) && !array.data.is_null();
+    if array.byte_offset != 0 && !is_handle {
+        let reason: Text<48> = if array.data.is_null() {
+            Text::new(format_args!("NULL"))
+        } else {
+            Text::new(format_args!("an address on device {}", Name(device.r#type)))
+        };
         return fail!(
             CAI_ERR_BYTE_OFFSET,
             "byte_offset",
             found = ("{}", array.byte_offset),
-            expected = ("0, for data is an address on device {}", Name(device.r#type))
+            expected = "0, for data is {reason}"
         );
     }
     let (start, field) = start(array);
