@@ -396,24 +396,9 @@ static void inside_of_its_owner(void) {
     ASSERT(freed == 2);
 }
 
-/* The library and the inline function check in the same order: pointers, sizes, flags. */
-static void sharing_wrongly(void) {
-    static const uint32_t sizes[] = {sizeof(cai_array), 8};
-    int bits;
-    for (bits = 0; bits < 16; bits++) {
-        cai_array array = valid_array(), out = CAI_ARRAY_INIT;
-        cai_array *const to = bits & 8 ? NULL : &out;
-        array.struct_size = sizes[bits & 1];
-        out.struct_size = sizes[bits >> 1 & 1];
-        array.flags = bits & 4 ? 2 : 0;
-        ASSERT(cai_inline_share(&array, to) == cai_array_share(&array, to, NULL));
-    }
-}
-
 int main(void) {
     borrowed();
     inside_of_its_owner();
-    sharing_wrongly();
     cleared_structures();
     longer_structures();
     cleared_first();
