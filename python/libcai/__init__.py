@@ -46,8 +46,8 @@ def inspect(obj, library=None):
     object does, nothing is raised. Every attribute is read, some of them more than once; a producer for which that
     has consequences shows them.
 
-    `library`: the shared library that imports the object as well; by default that of this package,
-    none if False.
+    `library`: the shared library that reads the object; by default that of this package. If it is False, only the
+    names of the protocols are found.
     """
     from . import _inspect
 

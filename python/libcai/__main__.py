@@ -57,9 +57,8 @@ def main(arguments=None):
     )  # fmt: skip
     inspect.add_argument("object", metavar="MODULE:EXPRESSION", help="for example 'numpy:zeros(3)'")
     inspect.add_argument("--json", action="store_true", help="as JSON")
-    inspect.add_argument(
-        "--no-library", action="store_true", help="without asking the library itself"
-    )
+    inspect.add_argument("--library", dest="file", help="the library that reads it, instead of the package's")
+    inspect.add_argument("--no-library", action="store_true", help="only which protocols it offers")
     options = parser.parse_args(arguments)
     if options.report_json and (options.command or options.asked):
         parser.error("--json stands alone, or behind inspect")
@@ -93,7 +92,7 @@ def _inspect(parser, options):
         obj = eval(expression, names)
     except Exception as error:  # whatever the code raises
         parser.exit(2, f"{parser.prog}: {plain(options.object)}: {describe(error)}\n")
-    result = libcai.inspect(obj, library=False if options.no_library else None)
+    result = libcai.inspect(obj, library=False if options.no_library else options.file)
     print(result.to_json() if options.json else result)
     return 1 if any(finding.severity == "error" for finding in result.findings) else 0
 

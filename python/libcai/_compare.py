@@ -1,8 +1,5 @@
 """Where the protocols of one object disagree."""
 
-from . import _types
-from ._checks import same_strides
-
 _HOST = ("__array_interface__", "__array_struct__")
 _ON_HOST = ("cpu",)
 
@@ -31,7 +28,7 @@ def _pair(one, other, add, known):
         a.strides is not None
         and b.strides is not None
         and not (a.copied or b.copied)
-        and not same_strides(a, b)
+        and not a.same_strides(b.strides)
     ):
         differ("error", "strides-differ", "strides", _strides(a), _strides(b))
     _types_of(a, b, add, differ, known)
@@ -59,34 +56,16 @@ def _strides(array):
 def _types_of(a, b, add, differ, known):
     if a.type_name and b.type_name and a.type_name != b.type_name:
         differ("error", "type-differs", "type", a.type_name, b.type_name)
-        return
-    name = a.type_name or b.type_name
-    mine, theirs = (_types.parse(array.typestr)[0] if array.typestr else None for array in (a, b))
-    if name and mine and theirs:
+    elif bool(a.type_name) != bool(b.type_name):
         # The one that names the type, and the one that has bytes for it.
-        plain = b if a.type_name else a
-        parsed = theirs if a.type_name else mine
-        if bool(a.type_name) != bool(b.type_name):
-            if (
-                mine.itemsize != theirs.itemsize
-                or parsed.kind not in "Vuf"
-                or (parsed.kind == "f" and name == "bfloat16")
-            ):
-                differ(
-                    "error",
-                    "type-differs",
-                    "type",
-                    a.type_name or a.typestr,
-                    b.type_name or b.typestr,
-                )
-            elif not known:
-                add(
-                    "warning",
-                    "type-lost",
-                    f"{name} travels as {plain.typestr}: the type is lost, consumers need to know it",
-                )
-        return
-    if mine and theirs and mine.key != theirs.key:
+        plain, named = (b, a) if a.type_name else (a, b)
+        carries = plain.kind in "VWu" or (plain.kind == "f" and plain.itemsize == 1)
+        if a.itemsize != b.itemsize or not carries:
+            differ("error", "type-differs", "type", a.type_name or a.typestr, b.type_name or b.typestr)
+        elif not known:
+            add("warning", "type-lost",
+                f"{named.type_name} travels as {plain.typestr}: the type is lost, consumers need to know it")  # fmt: skip
+    elif not a.type_name and (a.kind, a.itemsize, a.native, a.unit) != (b.kind, b.itemsize, b.native, b.unit):
         differ("error", "type-differs", "type", a.typestr, b.typestr)
 
 

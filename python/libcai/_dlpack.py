@@ -1,13 +1,15 @@
-"""DLPack's structures through ctypes, and Python's capsules."""
+"""Tensors of `__dlpack__`: their structures through ctypes, and what the library does not report of them."""
 
 import ctypes as c
 
-from . import _abi, _types
-from ._report import Array
+from . import _abi
+from ._ask import ask, show
+from ._library import device_name
 
 # Those whose `stream` argument may be -1: nothing shall be ordered.
-WITH_STREAMS = (_abi.CAI_DEVICE_CUDA, _abi.CAI_DEVICE_ROCM, _abi.CAI_DEVICE_CUDA_MANAGED)
-READONLY, COPIED = 1, 2
+_WITH_STREAMS = (_abi.CAI_DEVICE_CUDA, _abi.CAI_DEVICE_ROCM, _abi.CAI_DEVICE_CUDA_MANAGED)
+_COPIED = 2
+_NEWEST = (1, 3)
 
 
 class Device(c.Structure):
@@ -46,26 +48,6 @@ class ManagedVersioned(c.Structure):
     ]
 
 
-class ExchangeHeader(c.Structure):
-    _fields_ = [("version", Version), ("previous", c.c_void_p)]
-
-
-class ExchangeTable(c.Structure):
-    _fields_ = [
-        ("header", ExchangeHeader),
-        ("allocator", c.c_void_p),
-        ("managed_from_object", c.c_void_p),
-        ("managed_to_object", c.c_void_p),
-        ("tensor_from_object", c.c_void_p),
-        ("current_work_stream", c.c_void_p),
-    ]
-
-
-# These hold the interpreter's lock, and an exception that they set is raised.
-FROM_OBJECT = c.PYFUNCTYPE(c.c_int, c.py_object, c.POINTER(c.POINTER(ManagedVersioned)))
-CURRENT_STREAM = c.PYFUNCTYPE(c.c_int, c.c_int32, c.c_int32, c.POINTER(c.c_void_p))
-DELETER = c.PYFUNCTYPE(None, c.POINTER(ManagedVersioned))
-
 _capsule_name = c.PYFUNCTYPE(c.c_char_p, c.py_object)(("PyCapsule_GetName", c.pythonapi))
 _capsule_pointer = c.PYFUNCTYPE(c.c_void_p, c.py_object, c.c_char_p)(
     ("PyCapsule_GetPointer", c.pythonapi)
@@ -87,81 +69,46 @@ def capsule_at(capsule, structure):
     return structure.from_address(_capsule_pointer(capsule, _capsule_name(capsule)))
 
 
-def device_name(kind, number):
-    # CPU 0 is the only one, and "cpu:0" is not customary.
-    name = _abi.DEVICES.get(kind, f"device type {kind}")
-    # A negative number is not known.
-    return name if number < 0 or (kind == 1 and number == 0) else f"{name}:{number}"
-
-
-def read(tensor, add, where):
-    """An `Array` with the contents of a tensor. Copies all of it: nothing points into the tensor afterwards."""
-    array = Array()
-    array.device = device_name(tensor.device.type, tensor.device.id)
-    array.handle = tensor.device.type in _abi.HANDLES
-    array.typestr, array.type_name, array.itemsize = _types.of_dlpack(
-        tensor.code, tensor.bits, tensor.lanes
-    )
-    if tensor.lanes != 1:
-        add(
-            "warning",
-            "dlpack-lanes",
-            f"{where} has {tensor.lanes} lanes: hardly any consumer takes more than 1",
-        )
-    elif tensor.bits % 8:
-        add(
-            "note",
-            "dlpack-bits",
-            f"{where} has elements of {tensor.bits} bits: their packing is not described",
-        )
-    data = tensor.data or 0
-    if array.handle:
-        array.pointer, array.byte_offset = data, tensor.byte_offset
+def notes(obj, array, add):
+    """What is allowed and not every consumer takes. Only reads the tensor; the capsule's destructor releases it."""
+    device, _ = ask(lambda: tuple(obj.__dlpack_device__()))
+    capsule = _call(obj.__dlpack__, device, add)
+    name = capsule_name(capsule) if is_capsule(capsule) else None
+    if name == "dltensor":
+        tensor, version = capsule_at(capsule, Managed).tensor, None
+        array.version = "before 1.0"
+        add("note", "dlpack-unversioned", "the tensor is of the older kind, which cannot say that it is read-only")
+    elif name == "dltensor_versioned":
+        managed = capsule_at(capsule, ManagedVersioned)
+        tensor, version = managed.tensor, (managed.version.major, managed.version.minor)
+        array.version = "{}.{}".format(*version)
+        array.copied = bool(managed.flags & _COPIED)
+        if array.copied:
+            add("note", "dlpack-copied", "the tensor is a copy, made for this call")
     else:
-        array.pointer = data + tensor.byte_offset
+        return
+    if device is not None and device != (tensor.device.type, tensor.device.id):
+        there = device_name(tensor.device.type, tensor.device.id)
+        add("error", "dlpack-device", f"__dlpack_device__ returns {show(device)}, the tensor is on {there}")
+    if version and version >= (1, 2) and tensor.ndim and not tensor.strides:
+        add("warning", "dlpack-strides",
+            f"the tensor is of DLPack {array.version} and has no strides: since 1.2 they are demanded")  # fmt: skip
     if tensor.byte_offset:
-        add(
-            "note",
-            "dlpack-byte-offset",
-            f"{where} has a byte_offset of {tensor.byte_offset}: some consumers ignore it",
-        )
-    if not 0 <= tensor.ndim <= 64 or (tensor.ndim and not tensor.shape):
-        add(
-            "error",
-            "dlpack-shape",
-            f"{where} has {tensor.ndim} dimensions, and {'a' if tensor.shape else 'no'} shape",
-        )
-        return array
-    array.shape = tuple(tensor.shape[: tensor.ndim]) if tensor.ndim else ()
-    if any(extent < 0 for extent in array.shape):
-        add(
-            "error",
-            "shape-negative",
-            f"{where} has the shape {array.shape}: extents are at least 0",
-        )
-        return array
-    array.strides_stated = bool(tensor.strides) or not tensor.ndim
-    if array.itemsize:
-        if tensor.strides:
-            array.strides = tuple(
-                stride * array.itemsize for stride in tensor.strides[: tensor.ndim]
-            )
-        else:
-            array.strides = c_strides(array.shape, array.itemsize)
-    if array.elements == 0 and data:
-        add(
-            "note",
-            "dlpack-empty-pointer",
-            f"{where} has no elements, and data {data:#x}: DLPack asks for NULL",
-        )
-    elif array.elements and not data:
-        add("error", "null-pointer", f"{where} has {array.elements} elements, and data NULL")
-    return array
+        add("note", "dlpack-byte-offset",
+            f"the tensor has a byte_offset of {tensor.byte_offset}: some consumers ignore it")  # fmt: skip
+    if tensor.bits * tensor.lanes % 8:
+        add("note", "dlpack-bits",
+            f"the tensor has elements of {tensor.bits} bits: some consumers ignore how they are packed")  # fmt: skip
+    if array.elements == 0 and tensor.data:
+        add("note", "dlpack-empty-pointer",
+            f"the tensor has no elements, and data {tensor.data:#x}: DLPack asks for NULL")  # fmt: skip
 
 
-def c_strides(shape, itemsize):
-    strides = []
-    for extent in reversed(shape):
-        strides.append(itemsize)
-        itemsize *= max(extent, 1)
-    return tuple(reversed(strides))
+def _call(method, device, add):
+    """Calls `__dlpack__` as the library does: with `max_version`, and without it if that is refused."""
+    # -1: nothing shall be ordered; nothing is going to touch the data.
+    stream = -1 if device and device[0] in _WITH_STREAMS else None
+    capsule, error = ask(method, stream=stream, max_version=_NEWEST)
+    if isinstance(error, TypeError):
+        add("note", "dlpack-arguments", "it takes 'stream', and not 'max_version', which DLPack 1.0 added")
+    return capsule if error is None else ask(method, stream=stream)[0]

@@ -1,33 +1,24 @@
-"""All protocols of one object, what each returns, and where they disagree."""
+"""All protocols of one object: what the library reads through each, what it refuses, and where they disagree."""
 
-from . import _ask, _checks, _compare, _library, _protocols
+from . import _abi, _ask, _compare, _dictionary, _library, _protocols
 from ._report import Findings, Inspection, Protocol, plain
 
 
 def inspect(obj, library=None):
     findings = Findings()
-    protocols = []
-    for name, via, reader in _protocols.READERS:
-        protocol = Protocol(name, via)
-        protocol.state, protocol.message, protocol.array = _guarded(
-            reader, obj, findings.about(name)
-        )
-        protocols.append(protocol)
-        if protocol.array:
-            _checks.tensor(obj, findings.about(name))
-    _compare.compare(protocols, findings)
     asked, problem = _library.find(library)
-    if asked:
-        for protocol in protocols:
-            protocol.library = asked.result(obj, protocol.via)
-            # What only the library can read.
-            if (
-                protocol.name == "__cai_exchange_api__"
-                and protocol.array
-                and protocol.library.array
-            ):
-                version, protocol.array = protocol.array.version, protocol.library.array
-                protocol.array.version = version
+    protocols = []
+    for name, via in _protocols.NAMES:
+        protocol, add = Protocol(name, via), findings.about(name)
+        _, error = _ask.ask(_protocol, obj, protocol, asked, add)
+        if error is not None:
+            # The last line of defence: an object can be hostile in more ways than are known here.
+            protocol.state, protocol.message, protocol.array = "failed", _ask.describe(error), None
+            add("error", "unreadable", f"reading it ended in {_ask.describe(error)}")
+        protocols.append(protocol)
+    _compare.compare(protocols, findings)
+    if problem:
+        findings.about("object")("error", "no-library", f"nothing is read: {problem}")
     if all(protocol.state == "absent" for protocol in protocols):
         findings.about("object")("error", "no-protocol", "it offers no protocol for arrays")
     findings.number()
@@ -38,10 +29,43 @@ def inspect(obj, library=None):
     )
 
 
-def _guarded(reader, obj, add):
-    """The last line of defence: an object can be hostile in more ways than the readers know."""
-    answer, error = _ask.ask(reader, obj, add)
-    if error is None:
-        return answer
-    add("error", "unreadable", f"reading it ended in {_ask.describe(error)}")
-    return "failed", _ask.describe(error), None
+def _protocol(obj, protocol, library, add):
+    """Fills a protocol, and adds what is found."""
+    name, via = protocol.name, protocol.via
+    protocol.state, protocol.message = _protocols.offered(obj, name, add)
+    if library is None:
+        return
+    if protocol.state != "offered":
+        protocol.library = library.result(obj, via)
+        return
+    is_dictionary = name in _dictionary.KEYS
+    if is_dictionary:
+        result, array = _dictionary.read(library, obj, protocol, add)
+    else:
+        result = library.result(obj, via)
+        array = result.array
+        if array is None and result.raised is None:
+            add(_dictionary.severity_of(name, result.status), result.status, _dictionary.message_of(name, result))
+        if result.status == "CAI_ERR_CONVERT_GRAD":
+            array = library.result(obj, via, _abi.CAI_IMPORT_ALLOW_GRAD).array
+    protocol.library, protocol.array = result, array
+    if result.raised is not None:
+        protocol.state, protocol.message = _protocols.raised(name, result.raised, add)
+    elif array is None:
+        protocol.state = "failed"
+    if array is None:
+        return
+    _protocols.notes(obj, name, array, add)
+    if is_dictionary:
+        _dictionary.notes(obj, name, array, add)
+        _dictionary.mask(library, obj, protocol, array, add)
+        _dictionary.changes(library, obj, protocol, array, add)
+    if name not in _protocols.TENSORS:
+        _dictionary.meaning(obj, array, add)
+    _dictionary.strides(array, add)
+    if not result.array or name in _protocols.TENSORS:
+        return
+    if library.result(obj, via, _abi.CAI_IMPORT_REFUSE_OBJECTS).status == "CAI_ERR_CONVERT_TYPE":
+        add("warning", "typestr-object",
+            "it has Python objects, which only Python can use: libcai imports their bytes unless"
+            " CAI_IMPORT_REFUSE_OBJECTS is set")  # fmt: skip

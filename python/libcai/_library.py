@@ -1,10 +1,15 @@
-"""The result of the library itself: `cai_array_from_python`, with one protocol at a time."""
+"""The library's answer: `cai_array_from_python`, with one protocol at a time."""
 
 import ctypes as c
+import sys
 
-from . import _abi, _dlpack, _paths
+from . import _abi, _paths
 from ._ask import ask, describe
 from ._report import Array, Result
+
+NATIVE = "<" if sys.byteorder == "little" else ">"
+_STREAMS = {_abi.CAI_STREAM_NONE: "none", _abi.CAI_STREAM_UNKNOWN: "unknown"}
+_NAMES = {code: name for name, code, *_ in _abi.DTYPES if code}
 
 
 class Library:
@@ -15,39 +20,63 @@ class Library:
         self._library = c.PyDLL(path)
         if self._library.cai_abi_version() >> 16 != _abi.CAI_ABI_MAJOR:
             raise OSError(f"{path} has another major version of the binary interface")
-        names = ("cai_array_from_python", "cai_array_release", "cai_status_name")
-        _abi.declare(self._library, names)
+        _abi.declare(self._library, (
+            "cai_array_from_python", "cai_array_release", "cai_array_dtype", "cai_array_layout", "cai_array_strides",
+            "cai_array_is_native", "cai_descr_format", "cai_status_name"))  # fmt: skip
 
-    def result(self, obj, via):
+    def result(self, obj, via, flags=0):
         # The stream is "none": nothing will touch the data, so no producer needs to order its work.
         options = _abi.init(
             _abi.cai_import_options,
-            flags=_abi.CAI_IMPORT_ALLOW_MASK
-            | _abi.CAI_IMPORT_ALLOW_HOST
-            | _abi.CAI_IMPORT_NO_EXCEPTION,
+            flags=_abi.CAI_IMPORT_ALLOW_MASK | _abi.CAI_IMPORT_ALLOW_HOST | _abi.CAI_IMPORT_NO_EXCEPTION | flags,
             protocols=(via,),
             stream=_abi.CAI_STREAM_NONE,
-        )
+        )  # fmt: skip
         array, error = _abi.init(_abi.cai_array), _abi.cai_error()
-        status, raised = ask(
-            self._library.cai_array_from_python,
-            obj,
-            c.byref(options),
-            c.byref(array),
-            c.byref(error),
-        )
+        status, raised = ask(self._library.cai_array_from_python, obj, c.byref(options), c.byref(array), c.byref(error))
         if raised is not None:
             # The producer's exception, which the library passes on.
-            return Result(self._status(error.code), describe(raised))
+            return Result(self._status(error.code), describe(raised), raised=raised)
         if status:
             return Result(self._status(status), error.message.decode("utf-8", "replace"))
         try:
-            return Result("CAI_OK", None, _read(array))
+            return Result("CAI_OK", None, self._read(array))
         finally:
             self._library.cai_array_release(c.byref(array))
 
     def _status(self, number):
         return (self._library.cai_status_name(number) or b"").decode() or str(number)
+
+    def _read(self, said):
+        array, dtype, layout, native = Array(), _abi.cai_dtype(), _abi.cai_layout(), c.c_bool(True)
+        self._library.cai_array_dtype(said, dtype, None)
+        self._library.cai_array_layout(said, layout, None)
+        self._library.cai_array_is_native(said, native, None)
+        array.shape = tuple(said.shape[: said.ndim]) if said.ndim else ()
+        array.strides_stated = bool(said.strides)
+        if dtype.itemsize:
+            strides = (c.c_int64 * _abi.CAI_MAX_NDIM)()
+            self._library.cai_array_strides(said, len(strides), strides, None)
+            array.strides = tuple(strides[: said.ndim])
+        array.typestr = said.typestr.decode()
+        array.type_name = _NAMES.get(said.dtype_code)
+        array.kind = dtype.kind.decode()
+        array.itemsize = dtype.itemsize or None
+        array.unit = (dtype.unit, dtype.unit_count)
+        array.native = native.value
+        array.has_fields = bool(said.descr)
+        text = c.create_string_buffer(4096)
+        if said.descr and self._library.cai_descr_format(said.descr, text, len(text), None, None) == 0:
+            array.descr = text.value.decode()
+        array.pointer = said.data or 0
+        array.handle = said.device.type in _abi.HANDLES or None
+        array.byte_offset = said.byte_offset or None
+        array.readonly = bool(said.flags & _abi.CAI_ARRAY_READONLY)
+        array.device = device_name(said.device.type, said.device.id) if said.device.type else None
+        array.stream = _STREAMS.get(said.stream, said.stream)
+        array.version = said.version
+        array.mask = self._read(said.mask[0]) if said.mask else None
+        return array
 
 
 def find(path=None):
@@ -56,28 +85,12 @@ def find(path=None):
         return None, None
     try:
         return Library(path or _paths.library()), None
-    except (
-        OSError,
-        AttributeError,
-    ) as error:  # no file, not a library, or one without the function
+    except (OSError, AttributeError) as error:  # no file, not a library, or one without the function
         return None, str(error)
 
 
-def _read(said):
-    array = Array()
-    array.shape = tuple(said.shape[: said.ndim]) if said.ndim else ()
-    array.strides_stated = bool(said.strides)
-    if said.strides:
-        array.strides = tuple(said.strides[: said.ndim])
-    array.typestr = said.typestr.decode()
-    array.pointer = said.data or 0
-    array.byte_offset = said.byte_offset or None
-    array.readonly = bool(said.flags & _abi.CAI_ARRAY_READONLY)
-    array.device = (
-        _dlpack.device_name(said.device.type, said.device.id) if said.device.type else None
-    )
-    streams = {_abi.CAI_STREAM_NONE: "none", _abi.CAI_STREAM_UNKNOWN: "unknown"}
-    array.stream = streams.get(said.stream, said.stream)
-    array.version = said.version
-    array.mask = _read(said.mask[0]) if said.mask else None
-    return array
+def device_name(kind, number):
+    # CPU 0 is the only one, and "cpu:0" is not customary.
+    name = _abi.DEVICES.get(kind, f"device type {kind}")
+    # A negative number is not known.
+    return name if number < 0 or (kind == _abi.CAI_DEVICE_CPU and number == 0) else f"{name}:{number}"

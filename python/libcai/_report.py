@@ -21,7 +21,7 @@ class Array:
     )  # fmt: skip
 
     def __init__(self):
-        for field in self.FIELDS:
+        for field in (*self.FIELDS, "kind", "native", "unit"):
             setattr(self, field, None)
         self.has_fields = False
 
@@ -34,6 +34,12 @@ class Array:
         for extent in self.shape:
             count *= extent
         return count
+
+    def same_strides(self, strides):
+        """Whether the strides that are used are equal to these."""
+        return not self.elements or all(
+            extent == 1 or mine == theirs for extent, mine, theirs in zip(self.shape, self.strides, strides)
+        )
 
     def as_dict(self):
         said = {field: getattr(self, field) for field in self.FIELDS}
@@ -68,12 +74,13 @@ class Protocol:
 
 
 class Result:
-    """What the library answers when it may use one protocol only."""
+    """What the library answers when it may use one protocol only. `raised`: the producer's exception, or None."""
 
-    def __init__(self, status, message, array=None):
+    def __init__(self, status, message, array=None, raised=None):
         self.status = status
         self.message = message
         self.array = array
+        self.raised = raised
 
     def as_dict(self):
         return {
@@ -158,11 +165,12 @@ class Inspection:
         read = [protocol for protocol in self.protocols if protocol.array]
         for start in range(0, len(read), 3):
             lines += [*_columns(read[start : start + 3]), ""]
+        unread = [protocol.name for protocol in self.protocols if protocol.state == "offered" and not protocol.array]
+        if unread:
+            lines += _wrap("offered: ", ", ".join(unread))
         for protocol in self.protocols:
             if protocol.state in ("declined", "failed"):
-                lines += _wrap(
-                    f"{protocol.name} {protocol.state}: ", protocol.message or "nothing can be read"
-                )
+                lines += _wrap(f"{protocol.name} {protocol.state}: ", protocol.message or "see below")
         absent = [protocol.name for protocol in self.protocols if protocol.state == "absent"]
         if absent:
             lines += _wrap("not offered: ", ", ".join(absent))
@@ -182,17 +190,17 @@ class Inspection:
             )
         if all(protocol.state in ("absent", "declined") for protocol in self.protocols):
             return ["library: has nothing to take"]
-        lines = []
-        for protocol in self.protocols:
-            result = protocol.library
-            # What the object itself declines is listed above, with its reason: no library refuses anything there.
-            if (
-                result
-                and result.status != "CAI_OK"
-                and protocol.state not in ("absent", "declined")
-            ):
-                lines += _wrap(f"  {protocol.name}: ", f"{result.status}: {result.message}")
-        return ["library: refuses", *lines] if lines else ["library: takes all that is offered"]
+        # What the object itself declines is listed above, with its reason: no library refuses anything there.
+        refused = [
+            protocol.name
+            for protocol in self.protocols
+            if protocol.library
+            and protocol.library.status != "CAI_OK"
+            and protocol.state not in ("absent", "declined")
+        ]
+        if not refused:
+            return ["library: takes all that is offered"]
+        return _wrap("library: refuses ", ", ".join(refused))
 
     def _counts(self):
         counts = [

@@ -2,6 +2,7 @@
 
 import ctypes
 import json
+import os
 import pathlib
 import sys
 
@@ -13,7 +14,10 @@ import libcai  # noqa: E402
 P = 0x7F0000000000
 
 
-def look(obj, library=False):
+LIBRARY = os.environ.get("CAI_LIBRARY", str(ROOT / "target/release/libcai.so"))
+
+
+def look(obj, library=LIBRARY):
     found = libcai.inspect(obj, library)
     text = str(found)
     assert text.replace("\n", "").isprintable()

@@ -55,33 +55,33 @@ def test_a_tensor():
     assert (said.shape, said.strides, said.typestr, said.pointer) == ((2, 3), (12, 4), "<f4", P)
     assert (said.device, said.readonly, said.version) == ("cuda:0", True, "1.1")
     assert rules(found) == set()
-    # Its destructor has run, once, and the producer was asked to order nothing.
-    assert obj.destroyed == 1 and obj.calls == [(-1, (1, 3))]
+    # The library reads it, then what the library does not report. Each destructor has run, and nothing was ordered.
+    assert obj.destroyed == 2 and obj.calls == [(-1, (1, 3))] * 2
     on_host = Tensor(device=(1, 0))
     look(on_host)
-    assert on_host.calls == [(None, (1, 3))]
+    assert {stream for stream, _ in on_host.calls} == {None}
 
 
 TENSORS = [
     ({"version": None}, {"dlpack-unversioned"}),
     ({"strides": None}, set()),
     ({"strides": None, "version": (1, 3)}, {"dlpack-strides"}),
-    ({"version": (2, 0)}, {"dlpack-version"}),
-    ({"name": b"used_dltensor"}, {"dlpack-capsule"}),
+    ({"version": (2, 0)}, {"CAI_ERR_DLPACK_VERSION"}),
+    ({"name": b"used_dltensor"}, {"CAI_ERR_TYPE"}),
     ({"says": (1, 0)}, {"dlpack-device"}),
-    ({"says": (2,)}, {"dlpack-device"}),
-    ({"says": 2}, {"not-a-tuple"}),
-    ({"says": [2, 0]}, {"list-for-tuple"}),
-    ({"says": ("cuda", 0)}, {"not-a-number", "dlpack-device"}),
+    ({"says": (2,)}, {"CAI_ERR_TYPE"}),
+    ({"says": 2}, {"CAI_ERR_TYPE"}),
+    ({"says": [2, 0]}, {"CAI_ERR_TYPE"}),
+    ({"says": ("cuda", 0)}, {"CAI_ERR_TYPE"}),
     ({"says": (enum.IntEnum("Kind", {"CUDA": 2}).CUDA, 0)}, set()),
-    ({"lanes": 4}, {"dlpack-lanes"}),
-    ({"code": 17, "bits": 4}, {"dlpack-bits"}),
+    ({"lanes": 4}, {"CAI_ERR_CONVERT_TYPE"}),
+    ({"code": 17, "bits": 4}, {"CAI_ERR_CONVERT_TYPE"}),
     ({"offset": 64}, {"dlpack-byte-offset"}),
     ({"shape": (0, 3)}, {"dlpack-empty-pointer"}),
     ({"shape": (0, 3), "pointer": None}, set()),
-    ({"pointer": None}, {"null-pointer"}),
-    ({"shape": (-2, 3)}, {"shape-negative"}),
-    ({"shape": (1 << 40, 1 << 40)}, {"size"}),
+    ({"pointer": None}, {"CAI_ERR_DATA_NULL"}),
+    ({"shape": (-2, 3)}, {"CAI_ERR_SHAPE_NEGATIVE"}),
+    ({"shape": (1 << 40, 1 << 40)}, {"CAI_ERR_SIZE_OVERFLOW"}),
     ({"strides": (-3, 1)}, {"strides-negative"}),
     ({"flags": 2}, {"dlpack-copied"}),
 ]
@@ -101,13 +101,13 @@ def test_fewer_arguments():
 
     obj = Older(version=None)
     found = look(obj)
-    assert rules(found) == {"dlpack-unversioned", "dlpack-arguments"} and obj.calls == [(-1, None)]
+    assert rules(found) == {"dlpack-unversioned", "dlpack-arguments"} and {*obj.calls} == {(-1, None)}
 
     class Bare(Tensor):
         def __dlpack__(self):
             return super().__dlpack__()
 
-    assert "dlpack-arguments" in rules(look(Bare()))
+    assert rules(look(Bare())) == {"dlpack-raises"}
 
     # The exception of the call that its arguments fit is the one that counts.
     for error, later in ((RuntimeError("mine"), None), (TypeError("mine"), None), (RuntimeError("mine"), BufferError("too"))):
@@ -124,7 +124,7 @@ def test_fewer_arguments():
                 raise BufferError("not of that version")
             return super().__dlpack__(stream=stream)
 
-    assert look(Wary())["__dlpack__"].state == "offered"
+    assert look(Wary())["__dlpack__"].state == "declined"
 
 
 @pytest.mark.parametrize(
@@ -150,13 +150,9 @@ def test_half_of_dlpack():
         def __dlpack__(self, **keywords):
             return 3
 
-    assert rules(look(NoDevice())) == {"dlpack-half", "dlpack-capsule"}
-    assert rules(look(type("NoTensor", (), {"__dlpack_device__": lambda self: (1, 0)})())) >= {
-        "dlpack-half"
-    }
-    assert rules(
-        look(type("Withdrawn", (), {"__dlpack__": None, "__dlpack_device__": None})())
-    ) >= {"dlpack-device"}
+    assert rules(look(NoDevice())) == {"CAI_ERR_NO_PROTOCOL"}
+    assert rules(look(type("NoTensor", (), {"__dlpack_device__": lambda self: (1, 0)})())) == {"no-protocol"}
+    assert rules(look(type("Withdrawn", (), {"__dlpack__": None, "__dlpack_device__": None})())) == {"dlpack-raises"}
 
 
 DISAGREEMENTS = [
@@ -192,22 +188,27 @@ def test_disagreements(change, tensor, expected):
     assert rules(look(Both(**tensor))) == expected
 
 
+class ExchangeTable(ctypes.Structure):
+    _fields_ = [("version", _dlpack.Version), *((name, ctypes.c_void_p) for name in (
+        "previous", "allocator", "managed_from_object", "managed_to_object", "tensor_from_object", "current_work_stream"))]  # fmt: skip
+
+
 def test_the_exchange_table():
     source = Tensor()
     deleted = []
 
-    @_dlpack.DELETER
+    @ctypes.PYFUNCTYPE(None, ctypes.c_void_p)
     def deleter(tensor):
         deleted.append(True)
 
     source.managed.deleter = ctypes.cast(deleter, ctypes.c_void_p)
 
-    @_dlpack.FROM_OBJECT
+    @ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.POINTER(ctypes.c_void_p))
     def managed_from_object(obj, out):
-        out[0] = ctypes.pointer(source.managed)
+        out[0] = ctypes.addressof(source.managed)
         return 0
 
-    @_dlpack.CURRENT_STREAM
+    @ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_int32, ctypes.c_int32, ctypes.POINTER(ctypes.c_void_p))
     def current_work_stream(kind, number, out):
         out[0] = 0x5555
         return 0
@@ -216,8 +217,7 @@ def test_the_exchange_table():
         functions = {
             name: ctypes.cast(function, ctypes.c_void_p) for name, function in functions.items()
         }
-        header = _dlpack.ExchangeHeader(version=_dlpack.Version(1, 3))
-        return _dlpack.ExchangeTable(header=header, **functions)
+        return ExchangeTable(version=_dlpack.Version(1, 3), **functions)
 
     def publish(made, name=b"dlpack_exchange_api"):
         capsule = new_capsule(ctypes.addressof(made), name, None)
@@ -234,6 +234,6 @@ def test_the_exchange_table():
     )
     assert rules(found) == set() and deleted == [True]
 
-    assert rules(look(publish(table()))) == {"exchange-table"}
-    assert rules(look(publish(good, b"dltensor"))) == {"exchange-table"}
-    assert rules(look(type("Number", (), {"__dlpack_c_exchange_api__": 3})())) == {"exchange-table"}
+    assert rules(look(publish(table()))) == {"CAI_ERR_NO_PROTOCOL"}
+    assert rules(look(publish(good, b"dltensor"))) == {"CAI_ERR_NO_PROTOCOL"}
+    assert rules(look(type("Number", (), {"__dlpack_c_exchange_api__": 3})())) == {"CAI_ERR_NO_PROTOCOL"}

@@ -1,0 +1,210 @@
+"""What consumers meet in dictionaries that the library accepts, or accepts unless it is strict."""
+
+import operator
+import re
+
+from . import _abi
+from ._ask import ask, describe, items_of, safely, show
+
+KEYS = {
+    "__cuda_array_interface__": ("shape", "typestr", "data", "version", "strides", "descr", "mask", "stream"),
+    "__array_interface__": ("shape", "typestr", "data", "version", "strides", "descr", "mask", "offset"),
+    "__sycl_usm_array_interface__": ("shape", "typestr", "data", "version", "strides", "offset", "syclobj"),
+}  # fmt: skip
+# Entries without which the rest of a dictionary can be read, and the version that it is then taken for.
+_OPTIONAL = ("strides", "descr", "mask", "stream")
+_VERSIONS = {"__sycl_usm_array_interface__": 1}
+
+
+def read(library, obj, protocol, add):
+    """Reports every entry that the library refuses, and those that it refuses if it is strict.
+
+    The library names one at a time. The next call is about the same dictionary with another value in its place: the
+    one that the library read, or one that changes nothing. Returns the first result, and the array of the last.
+    """
+    name, via = protocol.name, protocol.via
+    first, array, entries, reported, unread = None, None, None, set(), set()
+    for flags, severity in ((0, None), (_abi.CAI_IMPORT_STRICT, "warning")):
+        tried = set()
+        while True:
+            given = obj if entries is None else _Holder.of(name, entries)
+            result = library.result(given, via, flags)
+            first = first or result
+            array = result.array or array
+            if result.array or result.raised is not None:
+                break
+            path = re.match(rf"{name}(?:\['(\w+)'\])?", result.message)
+            key = path and path[1]
+            if (result.status, key) not in reported:
+                add(severity or severity_of(name, result.status), result.status, message_of(name, result))
+            reported.add((result.status, key))
+            if key in tried:
+                break
+            tried.add(key)
+            entries = entries or items_of(ask(getattr, obj, name)[0], KEYS[name])
+            if entries is None or not _replace(name, entries, key, array, unread):
+                break
+        if array is None:
+            return first, None
+    for key in unread:
+        setattr(array, key, None)
+    # What the bytes are is open, but not for the lack of fields.
+    array.has_fields |= "descr" in unread
+    return first, array
+
+
+def message_of(name, result):
+    """The library's message, without the name of the protocol before the path."""
+    return re.sub(rf"\A{name}(?:: |(?=[\[.]))", "", result.message)
+
+
+def severity_of(name, status):
+    """A conversion that the library refuses may be of a sound array, and `__array_struct__` knows few types."""
+    if status.startswith("CAI_ERR_CONVERT_"):
+        return "note" if name == "__array_struct__" else "warning"
+    return "error"
+
+
+class _Holder:
+    """An object with one attribute."""
+
+    @classmethod
+    def of(cls, name, entries):
+        made = cls()
+        setattr(made, name, dict(entries))
+        return made
+
+
+def _replace(name, entries, key, array, unread):
+    """Replaces what was refused. Without a key, it is the object and not its dictionary."""
+    if key is None:
+        return True
+    if array is None:
+        unread.add(key)
+    if key in _OPTIONAL and (array is None or key != "strides"):
+        entries.pop(key, None)
+    elif key == "version":
+        entries[key] = _VERSIONS.get(name, 3) if array is None else array.version
+    elif array is None or key not in ("shape", "strides", "typestr", "data"):
+        return False
+    elif key == "data":
+        entries[key] = (array.pointer, array.readonly)
+    else:
+        entries[key] = getattr(array, key) if key != "strides" or array.strides_stated else None
+    return True
+
+
+def notes(obj, name, array, add):
+    """What the library accepts and some consumers do not, or read in another way."""
+    value, _ = ask(getattr, obj, name)
+    others, error = ask(lambda: [key for key in value if key not in KEYS[name]])
+    if error is None and others:
+        names = ", ".join(show(key) for key in others[:8])
+        add("note", "key-unknown", f"{names}: the specification does not know this; a few consumers refuse it")
+    if name != "__cuda_array_interface__":
+        return
+    has_stream, error = ask(operator.contains, value, "stream")
+    if array.version is None:
+        pass
+    elif error is None and not has_stream and array.version < 3:
+        add("warning", "version-no-stream",
+            f"version {array.version} has no stream on which work may be pending: the producer must wait for the work")  # fmt: skip
+    elif error is None and not has_stream:
+        add("note", "stream-absent", "version 3 without a stream means that no synchronization is needed")
+    if array.version is not None and array.version < 2:
+        add("note", "version-old",
+            f"version {array.version} leaves strides of C-contiguous arrays and pointers of empty ones open")  # fmt: skip
+    _own_strides(obj, array, add)
+
+
+def changes(library, obj, protocol, array, add):
+    """Two readings of the attribute."""
+    name = protocol.name
+    if name != "__cuda_array_interface__":
+        return
+    first, _ = ask(getattr, obj, name)
+    second, error = ask(getattr, obj, name)
+    if error is not None:
+        add("warning", "dict-changes", f"a later reading raises {describe(error)}")
+    elif first is second:
+        add("note", "dict-shared",
+            "every reading returns the same dictionary: a change by one reader is visible to all")  # fmt: skip
+    else:
+        again = library.result(obj, protocol.via).array
+        # The mask is another array; the name of the type comes from elsewhere.
+        fields = [field for field in array.FIELDS if again and field not in ("mask", "type_name")]
+        changed = [field for field in fields if getattr(array, field) != getattr(again, field)]
+        if changed:
+            add("warning", "dict-changes", f"two readings differ in {', '.join(changed)}")
+
+
+def _own_strides(obj, array, add):
+    """strides None, of an object whose own attribute differs: zero strides are easily mistaken for contiguous."""
+    own, error = ask(getattr, obj, "strides", None)
+    if array.strides_stated or array.strides is None or error is not None or not isinstance(own, tuple):
+        return
+    if len(own) != len(array.shape) or not all(type(stride) is int for stride in own):
+        return
+    # Some libraries count elements.
+    if not any(array.same_strides(tuple(stride * unit for stride in own)) for unit in (1, array.itemsize)):
+        add("error", "strides-none",
+            f"strides is None, which means C-contiguous; the object's own strides are {own}")  # fmt: skip
+
+
+def mask(library, obj, protocol, array, add):
+    """A mask, and whether it may be packed bits."""
+    value, _ = ask(getattr, obj, protocol.name)
+    of, error = ask(operator.getitem, value, "mask")
+    if error is not None or of is None:
+        return
+    add("note", "mask", "it has a mask: most consumers refuse masks, and some do not look")
+    found = library.result(of, protocol.via).array
+    bits = (array.elements + 7) // 8
+    if found and found.kind == "u" and found.itemsize == 1 and found.shape != array.shape:
+        if len(found.shape) == 1 and found.shape[0] >= bits:
+            add("warning", "mask-packed",
+                f"mask has {found.shape[0]} bytes for {array.elements} elements: probably packed bits, which the type"
+                " does not state")  # fmt: skip
+
+
+def meaning(obj, array, add):
+    """The type of an array whose typestr does not say it."""
+    if array.kind in "iufcmMU" and (array.itemsize or 0) > 1 and array.typestr[0] == "|":
+        add("note", "typestr-order-missing",
+            f"typestr is {array.typestr!r}: '|' means that byte order does not matter, but it does")  # fmt: skip
+    if not array.native:
+        add("warning", "typestr-order",
+            f"typestr is {array.typestr!r}, not this machine's byte order: some consumers do not look")  # fmt: skip
+    if array.kind == "t":
+        add("note", "typestr-bits",
+            f"typestr is {array.typestr!r}: bit fields are in the specification, but NumPy does not know them")  # fmt: skip
+    if array.type_name or array.has_fields or array.kind not in "VWfu":
+        return
+    dtype, _ = ask(getattr, obj, "dtype", None)
+    found = _OPAQUE.match(safely(str, dtype)) if dtype is not None else None
+    if found:
+        array.type_name = found[1]
+        add("warning", "type-lost",
+            f"{found[1]} travels as {array.typestr}: the type is lost, consumers need to know it")  # fmt: skip
+    elif array.kind in "VW" or (array.kind == "f" and array.itemsize == 1):
+        add("warning", "typestr-opaque",
+            f"typestr is {array.typestr!r}: opaque bytes; consumers need to know what they mean")  # fmt: skip
+
+
+_OPAQUE = re.compile(rf"(?:\w+\.)*({'|'.join(name for name, code, *_ in _abi.DTYPES if code)})\Z")
+
+
+def strides(array, add):
+    """Strides that some consumers refuse."""
+    if not array.elements or array.strides is None:
+        return
+    used = [stride for extent, stride in zip(array.shape, array.strides) if extent > 1]
+    if any(stride % array.itemsize for stride in used):
+        add("note", "strides-not-multiple",
+            f"strides {array.strides} are not multiples of the {array.itemsize} bytes of an element: some consumers"
+            " refuse them")  # fmt: skip
+    if any(stride < 0 for stride in used):
+        add("note", "strides-negative", f"strides {array.strides}: some consumers refuse negative ones")
+    if any(stride == 0 for stride in used):
+        add("note", "strides-zero",
+            f"strides {array.strides}: several indices share an element; writing is not safe")  # fmt: skip
