@@ -9,7 +9,7 @@ use crate::abi::{self, cai_device};
 include!(concat!(env!("OUT_DIR"), "/device_table.rs"));
 
 #[inline]
-fn is_in(set: u32, device_type: i32) -> bool {
+const fn is_in(set: u32, device_type: i32) -> bool {
     matches!(device_type, 0..32) && set >> device_type & 1 == 1
 }
 
@@ -71,7 +71,7 @@ pub fn is_opaque(device_type: i32) -> bool {
 }
 
 /// Returns true if the host can read the data of this device type, which belongs to no device.
-pub fn is_host(device_type: i32) -> bool {
+pub const fn is_host(device_type: i32) -> bool {
     is_in(HOST, device_type)
 }
 

@@ -60,7 +60,8 @@ mod memory;
 mod read;
 mod dtype;
 mod layout;
-mod device;
+#[doc(hidden)] // the crate `libcai` uses it
+pub mod device;
 mod observer;
 mod owner;
 mod driver;

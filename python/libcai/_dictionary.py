@@ -42,7 +42,8 @@ def read(library, obj, protocol, add):
                 break
             tried.add(key)
             entries = entries or items_of(ask(getattr, obj, name)[0], KEYS[name])
-            if entries is None or not _replace(name, entries, key, array, unread):
+            # Without `data`, NumPy's dictionary leaves it to the object's buffer.
+            if entries is None or "data" not in entries or not _replace(name, entries, key, array, unread):
                 break
         if array is None:
             return first, None
@@ -103,17 +104,15 @@ def notes(obj, name, array, add):
         add("note", "key-unknown", f"{names}: the specification does not know this; a few consumers refuse it")
     if name != "__cuda_array_interface__":
         return
-    has_stream, error = ask(operator.contains, value, "stream")
-    if array.version is None:
-        pass
-    elif error is None and not has_stream and array.version < 3:
-        add("warning", "version-no-stream",
-            f"version {array.version} has no stream on which work may be pending: the producer must wait for the work")  # fmt: skip
-    elif error is None and not has_stream:
-        add("note", "stream-absent", "version 3 without a stream means that no synchronization is needed")
-    if array.version is not None and array.version < 2:
+    version, (has_stream, _) = array.version, ask(operator.contains, value, "stream")
+    if version is not None and version < 2:
         add("note", "version-old",
-            f"version {array.version} leaves strides of C-contiguous arrays and pointers of empty ones open")  # fmt: skip
+            f"version {version} leaves strides of C-contiguous arrays and pointers of empty ones open")  # fmt: skip
+    if version is not None and version < 3 and has_stream is False:
+        add("warning", "version-no-stream",
+            f"version {version} has no stream on which work may be pending: the producer must wait for the work")  # fmt: skip
+    elif version == 3 and has_stream is False:
+        add("note", "stream-absent", "version 3 without a stream means that no synchronization is needed")
     _own_strides(obj, array, add)
 
 

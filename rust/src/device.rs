@@ -38,13 +38,7 @@ impl Device {
     /// Returns true if the host can read the memory.
     #[must_use]
     pub const fn is_host_readable(self) -> bool {
-        matches!(
-            self.kind,
-            sys::CAI_DEVICE_CPU
-                | sys::CAI_DEVICE_CUDA_HOST
-                | sys::CAI_DEVICE_CUDA_MANAGED
-                | sys::CAI_DEVICE_ROCM_HOST
-        )
+        cai::device::is_host(self.kind)
     }
 }
 
