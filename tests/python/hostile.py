@@ -42,19 +42,14 @@ def run(seed, seconds, only, progress):
             print(f"hostile.py --seed {seed} --only {number}", flush=True)
             raise
         except BaseException as exception:  # what the hostile objects themselves raise on the way
-            if not isinstance(exception, tuple(EXCEPTIONS)) or isinstance(
-                exception, (NameError, UnboundLocalError)
-            ):
+            if not isinstance(exception, tuple(EXCEPTIONS)) or isinstance(exception, (NameError, UnboundLocalError)):
                 raise
         world.acts = 0
         if number % 500 == 0:
             gc.collect()
         if time.monotonic() > end and only is None:
             break
-    print(
-        f"seed {seed}: {number + 1} objects, {sum(COUNTS.values())} failures of {len(COUNTS)} kinds",
-        flush=True,
-    )
+    print(f"seed {seed}: {number + 1} objects, {sum(COUNTS.values())} failures of {len(COUNTS)} kinds", flush=True)
 
 
 def threads(seed, seconds):
@@ -129,10 +124,7 @@ def keys_without_text():
 def types_without_text():
     for after in range(1, 25):
         values = dict(
-            shape=(len(sys.argv) + 1000, 3),
-            typestr="\ud800" + "4" * len(sys.argv),
-            data=(ADDRESS, False),
-            version=3,
+            shape=(len(sys.argv) + 1000, 3), typestr="\ud800" + "4" * len(sys.argv), data=(ADDRESS, False), version=3
         )
         obj = P.Exporter(values)
 
@@ -189,13 +181,7 @@ def tables_that_say_nothing():
         table = CaiTable(c.sizeof(CaiTable), T_MAJOR, c.cast(function, c.c_void_p).value, None)
         FOREVER.append((table, function))
         kind = type(
-            "Silent",
-            (),
-            {
-                "__cai_exchange_api__": api.PyCapsule_New(
-                    c.addressof(table), b"cai_exchange_api_1", None
-                )
-            },
+            "Silent", (), {"__cai_exchange_api__": api.PyCapsule_New(c.addressof(table), b"cai_exchange_api_1", None)}
         )
         for _ in range(3):
             found = try_all(kind())
@@ -305,9 +291,7 @@ def main():
     elif arguments.threads:
         threads(arguments.seed, arguments.seconds)
     else:
-        progress = arguments.progress and os.open(
-            arguments.progress, os.O_CREAT | os.O_WRONLY | os.O_TRUNC
-        )
+        progress = arguments.progress and os.open(arguments.progress, os.O_CREAT | os.O_WRONLY | os.O_TRUNC)
         run(arguments.seed, arguments.seconds, arguments.only, progress)
 
 

@@ -107,9 +107,7 @@ class Values:
                 self.random.choice([thing.clear, lambda: thing.update({str(n): n for n in range(40)}),
                                     lambda: thing.pop(self.random.choice(KEYS), None)])()  # fmt: skip
             else:
-                self.random.choice(
-                    [thing.clear, lambda: thing.extend([1] * 70), lambda: thing.append(thing)]
-                )()
+                self.random.choice([thing.clear, lambda: thing.extend([1] * 70), lambda: thing.append(thing)])()
 
     def act_drop(self):
         self.random.choice([self.things, self.producers, self.keep, self.held])
@@ -179,12 +177,7 @@ class Values:
             )  # fmt: skip
         if roll < 0.78:
             return type(
-                "Int",
-                (int,),
-                {
-                    "__index__": lambda me: self.answer(value),
-                    "__repr__": lambda me: self.answer("x"),
-                },
+                "Int", (int,), {"__index__": lambda me: self.answer(value), "__repr__": lambda me: self.answer("x")}
             )(value)
         if roll < 0.95:
             lie = self.garbage() if self.random.random() < 0.2 else value
@@ -208,9 +201,7 @@ class Values:
             size = self.random.choice(sizes)
             methods = {"__len__": lambda me: self.answer(size)}
             if self.random.random() < 0.7:
-                methods["__getitem__"] = lambda me, index: self.answer(
-                    items[index] if index < len(items) else 1
-                )
+                methods["__getitem__"] = lambda me, index: self.answer(items[index] if index < len(items) else 1)
             base = self.random.choice([object, tuple, list, object])
             made = type("Row", (base,), methods)
             made = made(items) if base is not object else made()
@@ -218,10 +209,7 @@ class Values:
                 self.things.append(made)
             return made
         return self.any(
-            self.garbage,
-            lambda: (n for n in items),
-            lambda: range(count),
-            lambda: array.array("q", [1] * count),
+            self.garbage, lambda: (n for n in items), lambda: range(count), lambda: array.array("q", [1] * count)
         )
 
     def typestr(self):
@@ -232,9 +220,7 @@ class Values:
             return text
         if roll < 0.85:
             return type(
-                "Str",
-                (str,),
-                {"__eq__": lambda me, o: self.answer(True), "__hash__": lambda me: self.answer(1)},
+                "Str", (str,), {"__eq__": lambda me, o: self.answer(True), "__hash__": lambda me: self.answer(1)}
             )(text)
         return self.any(self.garbage, lambda: self.random.choice(FOUND["typestr"]), lambda: "<f" + "9" * 400)
 
@@ -243,11 +229,7 @@ class Values:
         if roll < 0.7:
             return self.random.random() < 0.5
         if roll < 0.9:
-            return type(
-                "Truth",
-                (),
-                {"__bool__": lambda me: self.answer(self.random.choice([True, False, 2]))},
-            )()
+            return type("Truth", (), {"__bool__": lambda me: self.answer(self.random.choice([True, False, 2]))})()
         return self.garbage()
 
     def data(self):
@@ -280,20 +262,14 @@ class Values:
         if roll < 0.25:
             return [(f"field{n}", "<f4") for n in range(self.random.choice([10, 3000]))]
         if roll < 0.35:
-            text = self.random.choice(
-                ["[('x', '<f4')]", "[" * 5000, "", "[('a\0', '<i4')]", "\ud800"]
-            )
+            text = self.random.choice(["[('x', '<f4')]", "[" * 5000, "", "[('a\0', '<i4')]", "\ud800"])
             return type("Rows", (list,), {"__repr__": lambda me: self.answer(text)})([("x", "<f4")])
         if roll < 0.5:
             return self.random.choice(FOUND["descr"])
         names = ["", "x", "y", "é", "\ud800", "a\0b", "'", '"', "\\", "x" * 3000, ("title", "z"), 5, None]
         rows = []
         for _ in range(self.random.randrange(4)):
-            kind = (
-                self.descr(depth + 1)
-                if depth < 3 and self.random.random() < 0.3
-                else self.typestr()
-            )
+            kind = self.descr(depth + 1) if depth < 3 and self.random.random() < 0.3 else self.typestr()
             row = (self.random.choice(names), kind)
             if self.random.random() < 0.3:
                 row += (self.row(self.random.randrange(3), 1, 2),)
@@ -308,9 +284,7 @@ class Values:
         if roll < 0.3:
             mask = None
             for _ in range(20):
-                mask = P.Exporter(
-                    dict(shape=(2,), typestr="|b1", data=(ADDRESS, False), version=3, mask=mask)
-                )
+                mask = P.Exporter(dict(shape=(2,), typestr="|b1", data=(ADDRESS, False), version=3, mask=mask))
             return mask
         if roll < 0.9 and depth < 4:
             return self.producer(depth + 1)
@@ -381,14 +355,9 @@ class Values:
             return type(
                 "Maps",
                 (),
-                {
-                    "__getitem__": lambda me, key: self.answer(made[key]),
-                    "__len__": lambda me: self.answer(3),
-                },
+                {"__getitem__": lambda me, key: self.answer(made[key]), "__len__": lambda me: self.answer(3)},
             )()
-        return self.any(
-            self.garbage, lambda: types.MappingProxyType(made), lambda: collections.ChainMap(made)
-        )
+        return self.any(self.garbage, lambda: types.MappingProxyType(made), lambda: collections.ChainMap(made))
 
     def capsule(self, address, *names):
         name = self.random.choice(names if self.random.random() < 0.8 else NAMES)
@@ -397,9 +366,7 @@ class Values:
     def dtype(self):
         made = types.SimpleNamespace(str=self.any(lambda: "|V8", self.typestr))
         if self.random.random() < 0.8:
-            made.descr = self.any(
-                self.garbage, lambda: [("a", "<i4"), ("b", "<f4")], lambda: [("", "|V8")]
-            )
+            made.descr = self.any(self.garbage, lambda: [("a", "<i4"), ("b", "<f4")], lambda: [("", "|V8")])
         if self.random.random() < 0.3:
             made.fields = self.garbage()
         return made
@@ -416,9 +383,7 @@ class Values:
             made = self.device()
             context = lambda: self.answer(self.capsule(ADDRESS, b"SyclContextRef"))  # noqa: E731
             platform = types.SimpleNamespace(
-                default_context=self.any(
-                    lambda: types.SimpleNamespace(_get_capsule=context), self.garbage
-                )
+                default_context=self.any(lambda: types.SimpleNamespace(_get_capsule=context), self.garbage)
             )
             made.sycl_platform = self.any(lambda: platform, lambda: platform, self.garbage)
             return self.answer(made)
@@ -446,11 +411,7 @@ class Values:
 
     def tensor(self, to):
         count = self.random.choice([0, 1, 2, 3, 64, 65])
-        to.ndim = (
-            count
-            if self.random.random() < 0.9
-            else self.random.choice([-1, 2**31 - 1, -(2**31), 1000])
-        )
+        to.ndim = count if self.random.random() < 0.9 else self.random.choice([-1, 2**31 - 1, -(2**31), 1000])
         shape, strides = self.numbers(count), self.numbers(count)
         if self.random.random() < 0.9:
             to.shape = shape
@@ -472,9 +433,7 @@ class Values:
         else:
             made, name = Managed(), b"dltensor"
         self.tensor(made.tensor)
-        FOREVER.append((made, self.keep)) if self.random.random() < 0.001 else self.keep.append(
-            made
-        )
+        FOREVER.append((made, self.keep)) if self.random.random() < 0.001 else self.keep.append(made)
         # Memory of ctypes stays alive with the world; the capsules have no destructors.
         return c.addressof(made), name
 

@@ -26,9 +26,7 @@ from hostile_values import (
 
 COUNTS = collections.Counter()
 # The address of the object: to take an object, ctypes asks it for its class.
-STATUS = c.PYFUNCTYPE(c.c_int32, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p)(
-    ("cai_array_from_python", P.held)
-)
+STATUS = c.PYFUNCTYPE(c.c_int32, c.c_void_p, c.c_void_p, c.c_void_p, c.c_void_p)(("cai_array_from_python", P.held))
 P.held.cai_abi_version.restype = c.c_uint32
 T_MAJOR = P.held.cai_abi_version() >> 16
 EXPORTED = P.give(P.make())
@@ -88,9 +86,7 @@ class World(Values):
         def from_object(obj, out):
             if self.random.random() < 0.3:
                 return self.random.choice([-1, 0])
-            tensor = Versioned(
-                major=self.random.choice([1, 1, 2]), flags=self.random.choice([0, 1])
-            )
+            tensor = Versioned(major=self.random.choice([1, 1, 2]), flags=self.random.choice([0, 1]))
             self.tensor(tensor.tensor)
             made.append((tensor, list(self.keep)))
             out[0] = c.addressof(tensor)
@@ -143,19 +139,11 @@ class World(Values):
             offer("__array_struct__", self.array_struct)
         if chance() < 0.3:
             methods["__dlpack__"] = self.dlpack
-            device = (
-                self.row(2, 2, 2, 1, 13, 4, 10)
-                if chance() < 0.3
-                else (self.integer(2, 1, 13, 4, 10), 0)
-            )
+            device = self.row(2, 2, 2, 1, 13, 4, 10) if chance() < 0.3 else (self.integer(2, 1, 13, 4, 10), 0)
             methods["__dlpack_device__"] = lambda me: self.answer(device)
         if chance() < 0.15:
-            handle = type(
-                "Buffer", (), {self.random.choice(["_ptr", "int_ptr"]): self.integer(ADDRESS)}
-            )()
-            instance[self.random.choice(["buffer", "base_data"])] = self.any(
-                lambda: handle, lambda: None, self.garbage
-            )
+            handle = type("Buffer", (), {self.random.choice(["_ptr", "int_ptr"]): self.integer(ADDRESS)})()
+            instance[self.random.choice(["buffer", "base_data"])] = self.any(lambda: handle, lambda: None, self.garbage)
             instance["dtype"] = self.any(
                 self.typestr, lambda: types.SimpleNamespace(str="<f4"), self.garbage, self.dtype
             )
@@ -178,15 +166,11 @@ class World(Values):
         if chance() < 0.05:
             methods["__dlpack_c_exchange_api__"] = type(EXPORTED).__dlpack_c_exchange_api__
         if chance() < 0.1:
-            methods["__class__"] = property(
-                lambda me: self.answer(self.random.choice([int, dict, str, 5]))
-            )
+            methods["__class__"] = property(lambda me: self.answer(self.random.choice([int, dict, str, 5])))
         if chance() < 0.1:
             methods["__getattr__"] = lambda me, name: self.answer(self.garbage())
         if chance() < 0.1:
-            methods["__getattribute__"] = lambda me, name: self.answer(
-                object.__getattribute__(me, name)
-            )
+            methods["__getattribute__"] = lambda me, name: self.answer(object.__getattribute__(me, name))
         if chance() < 0.2:
             methods["__del__"] = lambda me: self.act()
         meta = type
@@ -198,9 +182,7 @@ class World(Values):
 
             meta = type("Meta", (type,), {"__getattr__": lookup})
             if chance() < 0.3:
-                meta.__getattribute__ = lambda cls, name: self.answer(
-                    type.__getattribute__(cls, name)
-                )
+                meta.__getattribute__ = lambda cls, name: self.answer(type.__getattribute__(cls, name))
             if chance() < 0.3:
                 meta.__name__ = property(lambda cls: self.answer(self.garbage()))
         try:
@@ -268,21 +250,14 @@ class World(Values):
         self.depth += 1
         status, raised = None, None
         try:
-            status = STATUS(
-                id(obj),
-                c.byref(options) if options is not None else None,
-                c.byref(out),
-                c.byref(error),
-            )
+            status = STATUS(id(obj), c.byref(options) if options is not None else None, c.byref(out), c.byref(error))
         except BaseException as exception:
             raised = exception
         finally:
             self.depth -= 1
         if raised is None and status == 0:
             checked = T.Error()
-            assert P.held.cai_array_validate(c.byref(out), T.CHECK_LAYOUT, c.byref(checked)) == 0, (
-                checked.message
-            )
+            assert P.held.cai_array_validate(c.byref(out), T.CHECK_LAYOUT, c.byref(checked)) == 0, checked.message
             self.held.append(out)
             return True
         assert bytes(out) == before, "the output was written"
@@ -328,11 +303,7 @@ class World(Values):
                 getattr(obj, name)
             except (AttributeError, KeyboardInterrupt):
                 pass
-        for name in (
-            "__cuda_array_interface__",
-            "__array_interface__",
-            "__sycl_usm_array_interface__",
-        ):
+        for name in ("__cuda_array_interface__", "__array_interface__", "__sycl_usm_array_interface__"):
             try:
                 hash(str(getattr(obj, name)))
             except AttributeError:
@@ -342,10 +313,7 @@ class World(Values):
             for word in ("stream", "max_version", "dl_device", "copy", "\ud800", "other"):
                 if self.random.random() < 0.35:
                     words[word] = self.any(
-                        self.garbage,
-                        lambda: self.row(2, 1, 2, 0),
-                        lambda: self.integer(-1, 0, 1, 2),
-                        self.flag,
+                        self.garbage, lambda: self.row(2, 1, 2, 0), lambda: self.integer(-1, 0, 1, 2), self.flag
                     )
             self.things.append(words)
             try:
@@ -367,9 +335,7 @@ class World(Values):
     def wild(self):
         """An array as a careless C program would fill it in."""
         count = self.random.choice([0, 1, 2, 64])
-        out = T.new_array(
-            ndim=count, typestr=self.random.choice([b"<f4", b"|V2", b"|t1", b"", b"x" * 15, b"<U3"])
-        )
+        out = T.new_array(ndim=count, typestr=self.random.choice([b"<f4", b"|V2", b"|t1", b"", b"x" * 15, b"<U3"]))
         shape, strides = self.numbers(count), self.numbers(count)
         self.keep += [shape, strides]
         out.shape = shape

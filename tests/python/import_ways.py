@@ -16,7 +16,7 @@ import types
 import cai_ctypes as T
 import cai_python as P
 from dlpack_ctypes import ArrayInterface, Tensor, Versioned
-from importing import ADDRESS, CAI, MISSING, interface, same_type
+from importing import ADDRESS, CAI, MISSING, interface, publish, same_type
 
 QUEUE = 0x5151_0000
 MODES = {"default": {}, "strict": {"strict": True}, "lenient": {"lenient": True}}
@@ -26,10 +26,10 @@ FIELDS = "shape strides typestr data readonly stream version device dtype_code c
 class Row:
     """Entries that replace those of a sound dictionary, and the outcome of an import.
 
-    entries     by key; under the key "" an object, or what makes one of the sound dictionary, in place of the dictionary
-    outcome     a dictionary: the array comes in, with these fields; the others are those of the sound dictionary
-                a text: the status without CAI_ERR_, and the path behind `['key']`, where key is the first of the entries;
-                a path that begins with `['` replaces `['key']`, one behind `=` is the whole, and `*` is the interface
+    entries     by key; under the key "" an object in place of the dictionary, or what makes one of the sound dictionary
+    outcome     a dictionary: the array comes in, with these fields, and others as the entries state them, or as they are
+                in the sound dictionary
+                a text: the status without CAI_ERR_, and the path behind `['key']`, of the first of the entries; a path that begins with `['` replaces `['key']`, one behind `=` is the whole, and `*` is the interface
                 an exception, which is passed through; or its class, if Python makes it
     strict, lenient     the outcomes in these modes, if they differ
     options     those of the import, in every mode
@@ -39,7 +39,8 @@ class Row:
 
     def __init__(self, entries, outcome, only=None, says="", options=None, **modes):
         self.entries, self.only, self.says, self.options = entries, only and only.split(), says, options or {}
-        self.outcomes = {mode: modes.get(mode, outcome) for mode in MODES}
+        outcomes = {mode: modes.get(mode, outcome) for mode in MODES}
+        self.outcomes = {mode: {**stated(entries), **found} if type(found) is dict else found for mode, found in outcomes.items()}
         assert not set(modes) - set(MODES)
 
     @property
@@ -54,6 +55,23 @@ class Row:
     def __repr__(self):
         entries, options = (", ".join(f"{key}={shown(found[key])}" for key in found) for found in (self.entries, self.options))
         return (entries or "sound") + f" with {options}" * bool(options)
+
+
+def stated(entries):
+    """The fields that plain entries state."""
+    fields = {key: entries[key] for key in ("shape", "strides") if is_row(entries.get(key))}
+    data, typestr, stream = (entries.get(key) for key in ("data", "typestr", "stream"))
+    if type(data) is tuple and [type(item) for item in data] == [int, bool]:
+        fields.update(data=0 if 0 in fields.get("shape", ()) else data[0], readonly=data[1])
+    if type(typestr) is str:
+        fields["typestr"] = typestr
+    if type(stream) is int:
+        fields["stream"] = stream
+    return fields
+
+
+def is_row(numbers):
+    return type(numbers) is tuple and all(type(number) is int and -(1 << 63) <= number < 1 << 63 for number in numbers)
 
 
 def near(distance, number):
@@ -302,10 +320,6 @@ def capsule(name, address=QUEUE):
     return api.PyCapsule_New(address, NAMES.setdefault(name, name and name.encode()), None)
 
 
-def is_row(numbers):
-    return type(numbers) is tuple and all(type(number) is int and -(1 << 63) <= number < 1 << 63 for number in numbers)
-
-
 class InC(Way):
     """Structures of C, for rows of plain integers. Modes are about objects, and do not matter."""
 
@@ -405,9 +419,39 @@ class OfArray(InC):
         return P.Taken(obj, owned=False)
 
 
-WAYS = {"dict": Way(), "derived": Way(Derived), "mapping": OfMapping(Mapping), "bare": Bare(), "mask": OfMask(),
-        "host": OfHost(), "sycl": OfSycl(), "buffer": OfBuffer(), "struct": OfStruct(), "dlpack": OfDlpack(),
-        "array": OfArray(P.held.cai_array_validate, T.CHECK_LAYOUT), "json": OfArray(P.held.cai_array_to_json, None, 0, None)}  # fmt: skip
+class OfTable(OfArray):
+    """The table of a type, whose arrays are checked like all others, and released if they are refused."""
+
+    name, options = "__cai_exchange_api__.", {"protocols": [P.EXCHANGE]}
+
+    def __init__(self):
+        super().__init__(None)
+        self.counted, self.given = P.Counted(), 0
+        self.type = type("Tabled", (Offers,), {})
+        assert publish(self.type, self.describe)[0] == 0
+
+    def describe(self, obj, out, error):
+        out[0] = obj.array
+        out[0].owner = self.counted.owner()
+        self.given += 1
+        return 0
+
+    def make(self, row):
+        return self.type("array", super().make(row))
+
+    def take(self, obj, **options):
+        try:
+            return P.take(obj, **options)
+        except Exception:
+            assert self.counted.gone == self.given
+            raise
+
+
+WAYS = {
+    "dict": Way(), "derived": Way(Derived), "mapping": OfMapping(Mapping), "bare": Bare(), "mask": OfMask(), "host": OfHost(),
+    "sycl": OfSycl(), "buffer": OfBuffer(), "struct": OfStruct(), "dlpack": OfDlpack(), "table": OfTable(),
+    "array": OfArray(P.held.cai_array_validate, T.CHECK_LAYOUT), "json": OfArray(P.held.cai_array_to_json, None, 0, None),
+}  # fmt: skip
 
 
 def check_fields(taken, expected, of=None):

@@ -1,10 +1,11 @@
 """What the tests of imports share: exporters of dictionaries, and checked refusals."""
 
-import ctypes
+import ctypes as c
 
 import cai_ctypes as T
 import cai_python as P
 from cai_python import ERRORS, Exporter, Refused, even, take
+from dlpack_ctypes import CAI_FROM_OBJECT, CaiTable, address_of
 from producers import ADDRESS
 
 CAI = "__cuda_array_interface__"
@@ -13,9 +14,7 @@ MISSING = object()
 
 
 def interface(**changes):
-    found = dict(
-        shape=(3, 4), typestr="<f4", data=(ADDRESS, False), version=3, strides=None, stream=None
-    )
+    found = dict(shape=(3, 4), typestr="<f4", data=(ADDRESS, False), version=3, strides=None, stream=None)
     found.update(changes)
     return {key: value for key, value in found.items() if value is not MISSING}
 
@@ -29,8 +28,8 @@ def same_type(a, b):
     letters = {"f": "<f4", "d": "<f8", "i": "<i4", "B": "|u1", "b": "|i1", "?": "|b1"}
     types = T.Dtype(), T.Dtype()
     for text, dtype in zip((a, b), types):
-        assert P.held.cai_dtype_parse(letters.get(text, text).encode(), ctypes.byref(dtype), None) == 0
-    return P.held.cai_dtype_equal(*map(ctypes.byref, types))
+        assert P.held.cai_dtype_parse(letters.get(text, text).encode(), c.byref(dtype), None) == 0
+    return P.held.cai_dtype_equal(*map(c.byref, types))
 
 
 def refused(obj, kind, text="", status=None, **options):
@@ -96,3 +95,26 @@ class Property:
 
 def mask_of(**changes):
     return exporter(**(dict(typestr="|b1", data=(ADDRESS + 1024, False)) | changes))
+
+
+KEPT = []
+
+
+def publish(kind, function, size=None, data_abi=1, to=None):
+    """A table of a type, whose function describes its objects. Tables live as long as the process."""
+    from_object = CAI_FROM_OBJECT(function)
+    table = CaiTable(c.sizeof(CaiTable) if size is None else size, data_abi, address_of(from_object), to)
+    KEPT.append((table, from_object))
+    error = T.Error()
+    return P.held.cai_python_publish(kind, c.byref(table), c.byref(error)), error
+
+
+def share(array, seen=None):
+    """A function for a table: it hands out an array, and notes the types of the objects."""
+
+    def describe(obj, out, error):
+        if seen is not None:
+            seen.append(type(obj))
+        return P.held.cai_array_share(c.byref(array.array), out, error)
+
+    return describe

@@ -1,4 +1,4 @@
-"""`CAI_IMPORT_QUERY_DEVICE` of arrays with masks, called by test_import_masks.py within a process on the simulated driver."""
+"""`CAI_IMPORT_QUERY_DEVICE` of arrays with masks, called by test_host_copy.py within a process on the simulated driver."""
 
 import ctypes as c
 

@@ -46,9 +46,7 @@ def test_bfloat16():
         assert found.get("descr", [("", "<V2")]) == [("", "<V2")]
         with take(give(array)) as again:  # by the table on the type, nothing is lost
             assert again.dtype_code == P.BFLOAT16
-        with take(
-            give(array), protocols=[P.CUDA_ARRAY_INTERFACE], opaque_16bit=P.BFLOAT16
-        ) as again:
+        with take(give(array), protocols=[P.CUDA_ARRAY_INTERFACE], opaque_16bit=P.BFLOAT16) as again:
             assert again.dtype_code == P.BFLOAT16
 
 
@@ -64,11 +62,7 @@ def test_mask():
     found = obj.__cuda_array_interface__
     exact(found)
     inner = found["mask"].__cuda_array_interface__
-    assert (
-        inner["data"] == (ADDRESS + 64, False)
-        and inner["typestr"] == "|b1"
-        and inner["stream"] == STREAM
-    )
+    assert inner["data"] == (ADDRESS + 64, False) and inner["typestr"] == "|b1" and inner["stream"] == STREAM
     assert inner["shape"] == (3, 4) and found["stream"] == 2
     # The mask alone keeps its memory, and what it may need of the array's.
     kept = found["mask"]
@@ -88,9 +82,7 @@ def test_masks_of_masks():
     array = make((3, 4), mask=mask)
     with take(give(array), protocols=[P.CUDA_ARRAY_INTERFACE], allow_mask=True) as again:
         assert (
-            again.mask.typestr == "|u1"
-            and again.mask.mask.typestr == "|t1"
-            and again.mask.mask.data == ADDRESS + 128
+            again.mask.typestr == "|u1" and again.mask.mask.typestr == "|t1" and again.mask.mask.data == ADDRESS + 128
         )
     for one in (array, mask, inner):
         one.release()
@@ -100,9 +92,7 @@ def test_masks_of_masks():
 # --- devices
 
 
-@pytest.mark.parametrize(
-    "device", [(P.UNKNOWN, 0), (P.CUDA, 0), (P.CUDA, 3), (P.CUDA_HOST, 0), (P.CUDA_MANAGED, 0)]
-)
+@pytest.mark.parametrize("device", [(P.UNKNOWN, 0), (P.CUDA, 0), (P.CUDA, 3), (P.CUDA_HOST, 0), (P.CUDA_MANAGED, 0)])
 def test_devices_of_cuda(device):
     with make(device=device) as array:
         obj = give(array)
@@ -134,21 +124,13 @@ def test_host_memory():
     assert not hasattr(obj, CAI) and not hasattr(obj, SYCL)
     found = obj.__array_interface__
     exact(found)
-    assert (
-        found["version"] == 3
-        and found["shape"] == (3, 4)
-        and found["data"] == (memory.ctypes.data, False)
-    )
+    assert found["version"] == 3 and found["shape"] == (3, 4) and found["data"] == (memory.ctypes.data, False)
     view = np.asarray(obj)
     assert (view == memory).all() and view.ctypes.data == memory.ctypes.data
     view[1, 1] = 77
     assert memory[1, 1] == 77
     again = np.from_dlpack(obj)
-    assert (
-        again.ctypes.data == memory.ctypes.data
-        and again.dtype == memory.dtype
-        and again.shape == memory.shape
-    )
+    assert again.ctypes.data == memory.ctypes.data and again.dtype == memory.dtype and again.shape == memory.shape
     del obj
     gc.collect()
     assert array.counted.gone == 0
@@ -164,25 +146,17 @@ def test_host_memory():
 @pytest.mark.parametrize("strides", [(16, 4), (4, 12), (-16, -4), (32, 8), (0, 4)])
 def test_numpy_reads_host_memory(strides, readonly):
     memory = np.arange(200, dtype="<f4")
-    with make(
-        (3, 4), "<f4", memory.ctypes.data + 256, strides, device=(P.CPU, 0), readonly=readonly
-    ) as array:
+    with make((3, 4), "<f4", memory.ctypes.data + 256, strides, device=(P.CPU, 0), readonly=readonly) as array:
         expected = np.lib.stride_tricks.as_strided(memory[64:], (3, 4), strides)
         for found in (np.asarray(give(array)), np.from_dlpack(give(array))):
-            assert (
-                (found == expected).all()
-                and found.strides == strides
-                and found.flags.writeable == (not readonly)
-            )
+            assert (found == expected).all() and found.strides == strides and found.flags.writeable == (not readonly)
 
 
 def test_numpy_reads_structures():
     kind = np.dtype([("a", "<i4"), ("b", "|i1"), ("c", "<f8", (2,))], align=True)
     memory = np.zeros(3, kind)
     memory["a"], memory["c"][:, 1] = [1, 2, 3], 5
-    with make(
-        (3,), kind.str, memory.ctypes.data, descr=repr(kind.descr), device=(P.CPU, 0)
-    ) as array:
+    with make((3,), kind.str, memory.ctypes.data, descr=repr(kind.descr), device=(P.CPU, 0)) as array:
         found = np.asarray(give(array))
         assert (found["a"] == memory["a"]).all() and (found["c"] == memory["c"]).all()
 
@@ -233,16 +207,12 @@ def test_options():
         options = P.export_options()
         options.flags = 1 << 20
         with pytest.raises(ValueError):
-            P.held.cai_array_to_python(
-                c.byref(array.array), c.byref(options), c.byref(out), c.byref(error)
-            )
+            P.held.cai_array_to_python(c.byref(array.array), c.byref(options), c.byref(out), c.byref(error))
         assert error.code == ERRORS["NEWER_CALLER"]
         options = P.export_options()
         options.struct_size = 4
         with pytest.raises(ValueError):
-            P.held.cai_array_to_python(
-                c.byref(array.array), c.byref(options), c.byref(out), c.byref(error)
-            )
+            P.held.cai_array_to_python(c.byref(array.array), c.byref(options), c.byref(out), c.byref(error))
         assert error.code == ERRORS["STRUCT_SIZE"]
         with pytest.raises(ValueError):
             P.held.cai_array_to_python(c.byref(array.array), None, None, c.byref(error))
@@ -256,13 +226,12 @@ def test_options():
 def test_the_lock_must_be_held():
     error, out = T.Error(), c.c_void_p(77)
     with make() as array:
-        status = P.free.cai_array_to_python(
-            c.byref(array.array), None, c.byref(out), c.byref(error)
-        )
+        status = P.free.cai_array_to_python(c.byref(array.array), None, c.byref(out), c.byref(error))
     assert status == error.code == ERRORS["PYTHON_LOCK"] and out.value == 77
 
 
 # --- round trips
+
 
 def test_types_of_ml_dtypes():
     for kind, code in (

@@ -124,12 +124,7 @@ def test_dlpack_round_trip():
     array.release()
     taken = take(obj, protocols=[P.DLPACK], stream=STREAM)
     del obj
-    assert (
-        taken.shape == (3, 4)
-        and taken.strides == (64, 2)
-        and taken.data == ADDRESS
-        and taken.stream == STREAM
-    )
+    assert taken.shape == (3, 4) and taken.strides == (64, 2) and taken.data == ADDRESS and taken.stream == STREAM
     assert taken.device == (P.CUDA, 0) and array.counted.gone == 0
     taken.release()
     assert array.counted.gone == 1
@@ -139,9 +134,7 @@ def test_dlpack_round_trip():
 
 
 def dlpack_table(obj):
-    pointer = PYCAPSULE.PyCapsule_GetPointer(
-        type(obj).__dlpack_c_exchange_api__, b"dlpack_exchange_api"
-    )
+    pointer = PYCAPSULE.PyCapsule_GetPointer(type(obj).__dlpack_c_exchange_api__, b"dlpack_exchange_api")
     return c.cast(pointer, c.POINTER(DlpackTable)).contents
 
 
@@ -192,15 +185,7 @@ def our_table(obj):
 
 
 def test_our_table():
-    array = make(
-        (3, 4),
-        "<V2",
-        ADDRESS,
-        stream=STREAM,
-        dtype_code=P.BFLOAT16,
-        mask=make((3, 4), "|t1"),
-        readonly=True,
-    )
+    array = make((3, 4), "<V2", ADDRESS, stream=STREAM, dtype_code=P.BFLOAT16, mask=make((3, 4), "|t1"), readonly=True)
     obj = give(array)
     table = our_table(obj)
     assert table.struct_size >= c.sizeof(CaiTable) and table.data_abi == 1
@@ -244,11 +229,7 @@ def test_repr_and_type():
         kind = type(obj)
         assert kind.__name__ in repr(kind) and str(obj)
         assert type(give(array)) is kind
-        for make_one in (
-            lambda: type("Sub", (kind,), {}),
-            lambda: copy.copy(obj),
-            lambda: pickle.dumps(obj),
-        ):
+        for make_one in (lambda: type("Sub", (kind,), {}), lambda: copy.copy(obj), lambda: pickle.dumps(obj)):
             with pytest.raises(TypeError):
                 make_one()
         for make_one in (kind, lambda: object.__new__(kind)):

@@ -192,11 +192,12 @@ ROWS = [
     *[
         Row(dict(shape=shape, strides=strides, data=ADDRESS + 4096), lacks, strides=None if is_dense else strides)
         for shape, strides, is_dense, lacks in [
-            ((3, 4), None, True, ""), ((3, 4), (16, 4), True, ""), ((3, 4), (4, 12), False, ""), ((3, 4), (0, 4), False, ""),
-            ((3, 4), (0, 0), False, ""), ((4, 3), (16, 4), False, ""), ((3, 4), (32, -4), False, ""), ((3, 4), (64, -4), False, ""),
-            ((4,), (-4,), False, ""), ((1, 4), (8, 4), True, ""), ((1, 1), (0, 0), True, ""), ((1, 4), (4, 0), False, ""),
-            ((3, 4), (17, 5), False, "sycl dlpack"), ((3, 4), (33, 4), False, "sycl dlpack"),
-            ((), None, True, ""), ((), (), True, ""),
+            ((3, 4), None, True, ""), ((3, 4), (16, 4), True, ""), ((3, 4), (4, 12), False, ""),
+            ((3, 4), (0, 4), False, ""), ((3, 4), (0, 0), False, ""), ((4, 3), (16, 4), False, ""),
+            ((3, 4), (32, -4), False, ""), ((3, 4), (64, -4), False, ""), ((4,), (-4,), False, ""),
+            ((1, 4), (8, 4), True, ""), ((1, 1), (0, 0), True, ""), ((1, 4), (4, 0), False, ""),
+            ((3, 4), (17, 5), False, "sycl dlpack"), ((3, 4), (33, 4), False, "sycl dlpack"), ((), None, True, ""),
+            ((), (), True, ""),
         ]
     ],
     *[Row(dict(stream=stream)) for stream in (1, 2, 3, STREAM, 2**63 + 1, 2**64 - 3)],
@@ -210,9 +211,9 @@ ROWS = [
     *[
         Row(dict(typestr=typestr), lacks)
         for typestr, lacks in [
-            ("<f4", ""), (">f4", "json dlpack"), (">f8", "json dlpack"), ("|f4", ""), ("|b1", ""), ("|u1", ""), ("<i2", ""), ("<c8", ""), ("<c16", ""),
-            ("<M8[25us]", "sycl dlpack"), ("|S5", "sycl dlpack"), ("<U3", "sycl dlpack"), ("|V7", "sycl dlpack"),
-            ("<V2", "sycl dlpack"),
+            ("<f4", ""), (">f4", "json dlpack"), (">f8", "json dlpack"), ("|f4", ""), ("|b1", ""), ("|u1", ""),
+            ("<i2", ""), ("<c8", ""), ("<c16", ""), ("<M8[25us]", "sycl dlpack"), ("|S5", "sycl dlpack"),
+            ("<U3", "sycl dlpack"), ("|V7", "sycl dlpack"), ("<V2", "sycl dlpack"),
         ]
     ],
     *[

@@ -1,14 +1,12 @@
 """Copies to the host through `__dlpack__(dl_device=(1, 0))` and `copy=True`, which `numpy.from_dlpack(x, device="cpu")`
 asks for. Those of arrays on a device are in host_copy_inside.py, on the simulated driver."""
 
-import os
-import subprocess
 import sys
 
 import cai_python as P
 import pytest
-from cai_python import ROOT, give, make
-from commands import CUDA_SIM
+from cai_python import give, make
+from commands import output_of, simulated
 from exporting import versioned
 
 np = pytest.importorskip("numpy")
@@ -16,15 +14,12 @@ IS_COPIED = 2
 
 
 @pytest.mark.parametrize("schedule", ["lazy", "eager", "threads", "random:3"])
-@pytest.mark.parametrize("name", ["host_copy_inside", "dlpack_inside"])
+@pytest.mark.parametrize("name", ["host_copy_inside", "dlpack_inside", "masks_inside"])
 def test_on_the_simulated_driver(name, schedule):
     """One race, and the exit code is 66."""
-    done = subprocess.run(
-        [CUDA_SIM, "run", "--print=exit", "--devices=2", f"--schedule={schedule}", "--",
-         sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"tests/python/{name}.py"],
-        cwd=ROOT, capture_output=True, text=True, timeout=300, env=os.environ | {"PYTHONPATH": "tests/python"},
-    )  # fmt: skip
-    assert done.returncode == 0 and " passed" in done.stdout, done.stdout + done.stderr
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"tests/python/{name}.py"]
+    done = simulated(*command, schedule=schedule, devices=2, check=False, env={"PYTHONPATH": "tests/python"})
+    assert done.returncode == 0 and " passed" in done.stdout, output_of(done)
 
 
 def host(view, **others):

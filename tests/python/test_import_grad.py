@@ -7,8 +7,7 @@ import sysconfig
 import cai_python as P
 import pytest
 from cai_python import even, make, take
-from importing import interface, refused
-from test_import_options import publish
+from importing import interface, publish, refused, share
 from test_import_protocols import Dlpack
 
 
@@ -48,10 +47,7 @@ def with_table(requires_grad):
     class Published(Tensor):
         pass
 
-    def describe(_, out, error):
-        return P.held.cai_array_share(c.byref(source.array), out, error)
-
-    assert publish(Published, describe)[0] == 0
+    assert publish(Published, share(source))[0] == 0
     return Published(requires_grad)
 
 
@@ -122,7 +118,13 @@ class FromC:
     """A type whose attribute is implemented in C, as that of PyTorch's tensors."""
 
     class Definition(c.Structure):
-        _fields_ = [("name", c.c_char_p), ("get", c.c_void_p), ("set", c.c_void_p), ("doc", c.c_char_p), ("closure", c.c_void_p)]
+        _fields_ = [
+            ("name", c.c_char_p),
+            ("get", c.c_void_p),
+            ("set", c.c_void_p),
+            ("doc", c.c_char_p),
+            ("closure", c.c_void_p),
+        ]
 
     def __init__(self, answer):
         self.answer, self.calls = answer, []
@@ -253,11 +255,8 @@ def test_a_type_that_changes(make_table, where):
     class Late(Base):
         pass
 
-    def describe(_, out, error):
-        return P.held.cai_array_share(c.byref(source.array), out, error)
-
     if make_table:
-        assert publish(Base, describe)[0] == 0
+        assert publish(Base, share(source))[0] == 0
     obj = Late(interface())
     for answer in (True, property(lambda _: True), FromC(True).type.requires_grad):
         for _ in range(3):
@@ -280,10 +279,7 @@ def test_a_type_whose_table_changes():
         source = make((extent,))
         SHARED.append(source)
 
-        def describe(_, out, error, source=source):
-            return P.held.cai_array_share(c.byref(source.array), out, error)
-
-        assert publish(Donor, describe)[0] == 0
+        assert publish(Donor, share(source))[0] == 0
         tables[extent] = Donor.__cai_exchange_api__
 
     class Base(P.Exporter):

@@ -20,9 +20,7 @@ from importing import CAI, MISSING, Boom, Property, exporter, interface, refused
 # --- 1: one look, and only AttributeError means no
 
 
-@pytest.mark.parametrize(
-    "obj", [None, 3, "text", b"bytes", (), [], {}, object(), object, len, types, 1.5, {1}]
-)
+@pytest.mark.parametrize("obj", [None, 3, "text", b"bytes", (), [], {}, object(), object, len, types, 1.5, {1}])
 def test_objects_that_offer_nothing(obj):
     refused(obj, TypeError, status="NO_PROTOCOL")
 
@@ -220,8 +218,7 @@ def test_release_without_the_lock_by_many_threads():
     taken = [take(obj) for obj in objects]
     del objects
     threads = [
-        threading.Thread(target=lambda some=taken[i::8]: [one.release(P.free) for one in some])
-        for i in range(8)
+        threading.Thread(target=lambda some=taken[i::8]: [one.release(P.free) for one in some]) for i in range(8)
     ]
     for thread in threads:
         thread.start()
@@ -329,10 +326,7 @@ def python(text, *arguments):
     program = "import sys; sys.path.insert(0, sys.argv[1])\n" + BEGIN + textwrap.dedent(text)
     folder = str(P.ROOT / "tests/python")
     done = subprocess.run(
-        [sys.executable, "-c", program, folder, *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        timeout=120,
+        [sys.executable, "-c", program, folder, *map(str, arguments)], capture_output=True, text=True, timeout=120
     )
     assert done.returncode == 0, (done.returncode, done.stdout, done.stderr)
     assert not done.stderr, done.stderr
@@ -457,8 +451,5 @@ def test_release_in_a_child():
 def test_the_lock_must_be_held():
     array, error = T.new_array(), T.Error()
     before = bytes(array)
-    assert (
-        P.free.cai_array_from_python(exporter(), None, c.byref(array), c.byref(error))
-        == ERRORS["PYTHON_LOCK"]
-    )
+    assert P.free.cai_array_from_python(exporter(), None, c.byref(array), c.byref(error)) == ERRORS["PYTHON_LOCK"]
     assert bytes(array) == before and error.code == ERRORS["PYTHON_LOCK"]

@@ -6,22 +6,17 @@ import gc
 import cai_ctypes as T
 import cai_python as P
 import pytest
-from cai_python import ERRORS, Refused, even, make, take
+from cai_python import ERRORS, even, make, take
 from dlpack_ctypes import CAI_FROM_OBJECT, CaiTable, address_of
-from importing import CAI, exporter, interface, mask_of, refused
+from import_ways import capsule
+from importing import CAI, KEPT, exporter, interface, mask_of, publish, refused, share
 from producers import ADDRESS, STREAM
 
 # --- requirements, and the rest of the ABI boundary
 
 
 def test_demands_do_not_leak():
-    demands = [
-        dict(writable=True),
-        dict(c_contiguous=True),
-        dict(native=True),
-        dict(ndim=3),
-        dict(typestr="<i4"),
-    ]
+    demands = [dict(writable=True), dict(c_contiguous=True), dict(native=True), dict(ndim=3), dict(typestr="<i4")]
     mask = mask_of()
     obj = exporter(shape=(3, 4), strides=(4, 12), typestr=">f4", data=(ADDRESS, True), mask=mask)
     with even(obj, mask):
@@ -32,48 +27,30 @@ def test_demands_do_not_leak():
             take(obj)
 
 
-def test_options_of_another_size():
-    options, array, error = P.import_options(), T.new_array(), T.Error()
-    for size in (0, 1, 8, 5000):
-        options.struct_size = size
-        with pytest.raises(Exception):
-            status = P.held.cai_array_from_python(
-                exporter(), c.byref(options), c.byref(array), c.byref(error)
-            )
-            raise Refused(status, "")
-        assert error.code == ERRORS["STRUCT_SIZE"] and not array.owner
+BOTH = P.IMPORT["strict"] | P.IMPORT["lenient"]
 
 
-def test_unknown_flags():
-    options, array, error = P.import_options(), T.new_array(), T.Error()
-    options.flags = (
-        1 << 30 | P.IMPORT["quiet"]
-    )  # what is not understood is not followed, in no part
+@pytest.mark.parametrize("quiet", [False, True])
+@pytest.mark.parametrize(
+    "member, value, status, path",
+    [
+        *[("struct_size", size, "STRUCT_SIZE", "") for size in (0, 1, 8, 520, 5000)],
+        ("flags", 1 << 30, "NEWER_CALLER", ""), ("flags", BOTH, "ARGUMENT", ""), ("reserved", (0, 1, 0), "NEWER_CALLER", ""),
+        ("stream", 0, "STREAM_ZERO", ""),  # which could mean either default stream, in the options as everywhere
+        ("protocols", (9,), "NEWER_CALLER", "[0]"), ("protocols", (3, 200), "NEWER_CALLER", "[1]"),
+        ("protocols", (3, 255, 1), "NEWER_CALLER", "[1]"),
+        ("typestr", b"nonsense", "TYPESTR_ORDER", ""), ("typestr", b"f4", "TYPESTR_ORDER", ""), ("typestr", b"<f3", "TYPESTR_SIZE", ""),
+    ],
+)  # fmt: skip
+def test_wrong_options(member, value, status, path, quiet):
+    """What is not understood is not followed, in no part: there is an exception."""
+    options, array, error = P.import_options(quiet=quiet), T.new_array(), T.Error()
+    if isinstance(value, tuple):
+        value = type(getattr(options, member))(*value)
+    setattr(options, member, value | options.flags if member == "flags" else value)
     with pytest.raises(ValueError):
         P.held.cai_array_from_python(exporter(), c.byref(options), c.byref(array), c.byref(error))
-    assert error.code == ERRORS["NEWER_CALLER"] and error.field == b"options->flags"
-    options = P.import_options()
-    options.reserved[1] = 1
-    with pytest.raises(ValueError):
-        P.held.cai_array_from_python(exporter(), c.byref(options), c.byref(array), c.byref(error))
-    assert error.code == ERRORS["NEWER_CALLER"] and error.field == b"options->reserved"
-    with pytest.raises(ValueError):
-        take(exporter(), strict=True, lenient=True)
-    assert take.error.code == ERRORS["ARGUMENT"] and take.error.field == b"options->flags"
-
-
-def test_stream_zero_is_no_stream():
-    """0 could mean either default stream, in the options as everywhere."""
-    with pytest.raises(ValueError, match="CAI_STREAM_UNKNOWN"):
-        take(exporter(), stream=0)
-    assert take.error.code == ERRORS["STREAM_ZERO"] and take.error.field == b"options->stream"
-
-
-@pytest.mark.parametrize("typestr, status", [("nonsense", "ORDER"), ("f4", "ORDER"), ("<f3", "SIZE")])
-def test_a_demanded_type_that_does_not_exist(typestr, status):
-    with pytest.raises(ValueError, match="options->typestr: "):
-        take(exporter(), typestr=typestr)
-    assert take.error.code == ERRORS[f"TYPESTR_{status}"]
+    assert error.code == ERRORS[status] and error.field.decode() == f"options->{member}{path}" and not array.owner
 
 
 def test_null():
@@ -92,13 +69,7 @@ def test_failure_changes_nothing():
     array = T.new_array(stream=77, ndim=5, typestr=b"junk")
     before = bytes(array)
     options = P.import_options(quiet=True)
-    for obj in (
-        None,
-        exporter(shape=(-1,)),
-        exporter(mask=3),
-        exporter(typestr="x"),
-        exporter(data=(0, False)),
-    ):
+    for obj in (None, exporter(shape=(-1,)), exporter(mask=3), exporter(typestr="x"), exporter(data=(0, False))):
         assert P.held.cai_array_from_python(obj, c.byref(options), c.byref(array), None) != 0
         assert bytes(array) == before
 
@@ -144,29 +115,12 @@ def test_options_of_a_newer_caller():
         for position in {known, size - 1} if size > known else ():
             memory[position] = b"\1"
             with pytest.raises(ValueError):
-                P.held.cai_array_from_python(
-                    exporter(), c.byref(options), c.byref(array), c.byref(error)
-                )
-            assert (
-                error.code == ERRORS["NEWER_CALLER"]
-                and error.field == b"options"
-                and not array.owner
-            )
+                P.held.cai_array_from_python(exporter(), c.byref(options), c.byref(array), c.byref(error))
+            assert error.code == ERRORS["NEWER_CALLER"] and error.field == b"options" and not array.owner
             memory[position] = b"\0"
 
 
 # --- exchange tables
-
-KEPT = []
-
-
-def publish(kind, function, size=None, data_abi=1, to=None):
-    from_object = CAI_FROM_OBJECT(function)
-    table = CaiTable(size or c.sizeof(CaiTable), data_abi, address_of(from_object), to)
-    KEPT.append((table, from_object))
-    error = T.Error()
-    status = P.held.cai_python_publish(kind, c.byref(table), c.byref(error))
-    return status, error
 
 
 def test_exchange_tables():
@@ -181,11 +135,7 @@ def test_exchange_tables():
     with take(Native()) as taken:  # before there is a table: the type is remembered as one without
         assert taken.shape == (3, 4)
 
-    def describe(obj, out, error):
-        seen.append(type(obj))
-        return P.held.cai_array_share(c.byref(array.array), out, error)
-
-    assert publish(Native, describe)[0] == 0
+    assert publish(Native, share(array, seen))[0] == 0
     assert "cai_exchange_api" in repr(Native.__cai_exchange_api__)
     for kind in (Native, Derived):
         obj = kind()
@@ -237,15 +187,9 @@ def test_exchange_tables_of_others(size, data_abi):
     class Native:
         pass
 
-    from_object = CAI_FROM_OBJECT(lambda *_: 0)
-    table = CaiTable(
-        c.sizeof(CaiTable) if size is None else size, data_abi, address_of(from_object), None
-    )
-    KEPT.append(table)
-    error = T.Error()
     with pytest.raises(Exception):
-        P.held.cai_python_publish(Native, c.byref(table), c.byref(error))
-    assert error.code == ERRORS["EXCHANGE_TABLE"] and not hasattr(Native, "__cai_exchange_api__")
+        publish(Native, lambda *_: 0, size, data_abi)
+    assert not hasattr(Native, "__cai_exchange_api__")
 
 
 def test_longer_exchange_tables():
@@ -254,17 +198,12 @@ def test_longer_exchange_tables():
     class Native:
         pass
 
-    def describe(obj, out, error):
-        return P.held.cai_array_share(c.byref(array.array), out, error)
-
-    assert publish(Native, describe, size=32)[0] == 0
+    assert publish(Native, share(array), size=32)[0] == 0
     take(Native()).release()
     array.release()
 
 
-@pytest.mark.parametrize(
-    "status", [105, ERRORS["STRUCT_SIZE"], ERRORS["NEWER_CALLER"], ERRORS["FLAGS"]]
-)
+@pytest.mark.parametrize("status", [105, ERRORS["STRUCT_SIZE"], ERRORS["NEWER_CALLER"], ERRORS["FLAGS"]])
 def test_a_table_that_refuses_leaves_the_object_to_the_next_protocol(status):
     class Native:
         __cuda_array_interface__ = interface()
@@ -277,54 +216,26 @@ def test_a_table_that_refuses_leaves_the_object_to_the_next_protocol(status):
     assert take.error.code == status
 
 
-def capsule_of(table, name):
-    new = c.pythonapi.PyCapsule_New
-    new.restype, new.argtypes = c.py_object, [c.c_void_p, c.c_char_p, c.c_void_p]
-    return new(c.addressof(table), name, None)
-
-
 def test_tables_for_two_data_abis():
     """A capsule for another data ABI has another name. A type that serves both publishes a tuple."""
     array = make((7,))
     seen = []
-
-    def describe(obj, out, error):
-        seen.append(obj)
-        return P.held.cai_array_share(c.byref(array.array), out, error)
-
-    from_object = CAI_FROM_OBJECT(describe)
-    ours, theirs = (
-        CaiTable(c.sizeof(CaiTable), number, address_of(from_object), None) for number in (1, 2)
+    from_object = CAI_FROM_OBJECT(share(array, seen))
+    ours, theirs = (CaiTable(c.sizeof(CaiTable), number, address_of(from_object), None) for number in (1, 2))
+    KEPT.extend([ours, theirs])
+    first, second = (
+        capsule(f"cai_exchange_api_{number}", c.addressof(table)) for number, table in ((1, ours), (2, theirs))
     )
-    names = [c.c_char_p(b"cai_exchange_api_1"), c.c_char_p(b"cai_exchange_api_2")]
-    KEPT.extend([ours, theirs, names])
-    first, second = capsule_of(ours, names[0]), capsule_of(theirs, names[1])
+    # A table of another data ABI under the usual name is not used either.
+    misnamed = capsule("cai_exchange_api_1", c.addressof(theirs))
     for value, uses in [
-        (second, 0),
-        ((second,), 0),
-        ((second, first), 1),
-        ((first, second), 1),
-        ((5, first), 1),
-        ((), 0),
-    ]:
-        kind = type(
-            "Native", (), {"__cai_exchange_api__": value, "__cuda_array_interface__": interface()}
-        )
+        (second, 0), ((second,), 0), ((second, first), 1), ((first, second), 1), ((5, first), 1), ((), 0), (misnamed, 0),
+    ]:  # fmt: skip
+        kind = type("Native", (), {"__cai_exchange_api__": value, "__cuda_array_interface__": interface()})
         seen.clear()
         with take(kind()) as taken:
             assert taken.shape == ((7,) if uses else (3, 4))
         assert len(seen) == uses
-    # A table of another data ABI under the usual name is not used either.
-    kind = type(
-        "Native",
-        (),
-        {
-            "__cai_exchange_api__": capsule_of(theirs, names[0]),
-            "__cuda_array_interface__": interface(),
-        },
-    )
-    with take(kind()) as taken:
-        assert taken.shape == (3, 4)
     array.release()
 
 
@@ -359,9 +270,6 @@ def test_types_come_and_go():
     gc.collect()
 
 
-# --- 20: words
-
-
 def test_raise():
     """cai_python_raise says a status in Python."""
     kinds = {"KEY": KeyError, "TYPE": TypeError, "VALUE": ValueError, "CONVERT_NDIM": BufferError, "READONLY": BufferError,
@@ -374,9 +282,4 @@ def test_raise():
     for code, kind in ((601, MemoryError), (305, RuntimeError)):
         with pytest.raises(kind):
             P.held.cai_python_raise(c.byref(T.Error(code=code, message=b"words")))
-    P.free.cai_python_raise(
-        c.byref(T.Error(code=506, message=b"words"))
-    )  # without the lock: nothing
-
-
-# --- Python objects as elements
+    P.free.cai_python_raise(c.byref(T.Error(code=506, message=b"words")))  # without the lock: nothing

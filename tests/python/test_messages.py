@@ -6,7 +6,7 @@ import cai_ctypes as T
 import cai_python as P
 import pytest
 from cai_python import make, take
-from importing import exporter, interface, refused
+from importing import interface, refused
 from producers import ADDRESS
 
 
@@ -176,27 +176,11 @@ def test_devices_by_name():
 HOSTILE = "x\x1b[2J\n\r\x07\x7f\x85\x9b\u061c\u200b\u200f\u2028\u202e\u2066\ufeff\U000e0041"
 
 
-def through_the_interface():
-    """Each puts a foreign text into a message."""
-    named = type(HOSTILE, (), {})
-    yield named()
-    yield exporter(typestr=HOSTILE)
-    yield exporter(typestr=named())
-    yield exporter(shape=HOSTILE)
-    yield exporter(strides=named())
-    yield exporter(typestr="|V8", descr=[(HOSTILE, "<q9")])
-    yield exporter(typestr="|V8", descr=[("a", HOSTILE)])
-    yield exporter(version=HOSTILE)
-    yield exporter(data=named())
-    yield exporter(mask=named())
-    yield exporter(stream=HOSTILE)
-    yield type("Sycl", (), {"__sycl_usm_array_interface__": {**interface(), "syclobj": HOSTILE}})()
-
-
-@pytest.mark.parametrize("number", range(len(list(through_the_interface()))))
-def test_foreign_names_cannot_act_on_a_terminal(number):
-    obj = list(through_the_interface())[number]
-    with pytest.raises((TypeError, ValueError, BufferError, RuntimeError)) as caught:
+@pytest.mark.parametrize("name", [None, "__sycl_usm_array_interface__"])
+def test_foreign_names_cannot_act_on_a_terminal(name):
+    """The name of a class, and a filter string; entries of dictionaries are in import_rows.py."""
+    obj = type(HOSTILE, (), {name: {**interface(version=1), "syclobj": HOSTILE}} if name else {})()
+    with pytest.raises((TypeError, ValueError)) as caught:
         take(obj)
     assert str(caught.value).isprintable(), ascii(str(caught.value))
     assert take.error.message.decode().isprintable() and take.error.field.decode().isprintable()

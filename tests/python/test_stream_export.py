@@ -7,7 +7,7 @@ import textwrap
 
 import pytest
 
-from commands import CUDA_SIM, run
+from commands import run, simulated
 
 PRELUDE = """
 import ctypes as c, gc, os, sys, threading, time
@@ -121,12 +121,10 @@ use(0)
 """
 
 
-def python(built, body, schedule="lazy", check=True, **env):  # noqa: F811
+def python(built, body, schedule="lazy", check=True, **env):
     text = PRELUDE.format(folder=str(pathlib.Path(__file__).parent)) + textwrap.dedent(body)
-    return run(
-        CUDA_SIM, "run", "--print=exit", f"--schedule={schedule}", "--devices=2", "--", sys.executable, "-c", text,
-        check=check, env={"CAI_CUDA_DRIVER": str(built.shim), **env},
-    )  # fmt: skip
+    env = {"CAI_CUDA_DRIVER": str(built.shim), **env}
+    return simulated(sys.executable, "-c", text, schedule=schedule, devices=2, check=check, env=env)
 
 
 # --- streams that go out ----------------------------------------------------------------------------------------
@@ -153,12 +151,12 @@ ANOTHER_THREAD = """
 @pytest.mark.parametrize(
     "protocols", ["DICT", "[P.EXCHANGE]", "[]"], ids=["dictionary", "table", "default"]
 )
-def test_per_thread_stream_of_another_thread(built, schedule, protocols):  # noqa: F811
+def test_per_thread_stream_of_another_thread(built, schedule, protocols):
     """It has no name there: the legacy stream, which waits for it and for which it waits, takes its place."""
     python(built, ANOTHER_THREAD.format(protocols=protocols) + "    assert taken.stream == 1\n", schedule)
 
 
-def test_dlpack_of_another_threads_stream(built):  # noqa: F811
+def test_dlpack_of_another_threads_stream(built):
     """The consumer's stream waits; the end is the consumer's, which does not return before it is done."""
     python(
         built,
@@ -178,7 +176,7 @@ def test_dlpack_of_another_threads_stream(built):  # noqa: F811
     )
 
 
-def test_streams_of_this_thread_and_context_go_out_as_they_are(built):  # noqa: F811
+def test_streams_of_this_thread_and_context_go_out_as_they_are(built):
     python(
         built,
         """
@@ -197,7 +195,7 @@ def test_streams_of_this_thread_and_context_go_out_as_they_are(built):  # noqa: 
     )
 
 
-def test_per_thread_stream_without_an_identity(built):  # noqa: F811
+def test_per_thread_stream_without_an_identity(built):
     """The program has not said whose stream it is."""
     python(
         built,
@@ -219,7 +217,7 @@ def test_per_thread_stream_without_an_identity(built):  # noqa: F811
 
 
 @pytest.mark.parametrize("own", [1, 2])
-def test_default_streams_of_another_context(built, own):  # noqa: F811
+def test_default_streams_of_another_context(built, own):
     """A reader would look for it in the context of the memory, or in the current one."""
     python(
         built,
@@ -271,7 +269,7 @@ IN_EITHER_CONTEXT = """
 
 
 @pytest.mark.parametrize("own", [1, 2])
-def test_default_streams_in_either_context(built, own):  # noqa: F811
+def test_default_streams_in_either_context(built, own):
     """A dictionary does not state which one: that of the memory, or the one that is current. Both are ordered."""
     python(
         built,
@@ -297,7 +295,7 @@ def test_default_streams_in_either_context(built, own):  # noqa: F811
 
 
 @pytest.mark.parametrize("protocols", ["[P.EXCHANGE]", "[P.DLPACK]"], ids=["table", "dlpack"])
-def test_per_thread_stream_of_another_thread_in_either_context(built, protocols):  # noqa: F811
+def test_per_thread_stream_of_another_thread_in_either_context(built, protocols):
     python(
         built,
         IN_EITHER_CONTEXT.format(own=2)
@@ -311,7 +309,7 @@ def test_per_thread_stream_of_another_thread_in_either_context(built, protocols)
     )
 
 
-def test_a_tensor_of_another_threads_stream_is_released_after_it(built):  # noqa: F811
+def test_a_tensor_of_another_threads_stream_is_released_after_it(built):
     python(
         built,
         """
@@ -331,7 +329,7 @@ def test_a_tensor_of_another_threads_stream_is_released_after_it(built):  # noqa
     )
 
 
-def test_beside_a_capture(built):  # noqa: F811
+def test_beside_a_capture(built):
     """The legacy stream cannot be used beside a capture of a blocking stream: a reason, and the capture goes on."""
     python(
         built,
@@ -354,7 +352,7 @@ def test_beside_a_capture(built):  # noqa: F811
     )
 
 
-def test_masks_too(built):  # noqa: F811
+def test_masks_too(built):
     python(
         built,
         """
@@ -375,7 +373,7 @@ def test_masks_too(built):  # noqa: F811
 
 
 @pytest.mark.parametrize("how", ["environment", "process"])
-def test_export_none_reaches_python(built, how):  # noqa: F811
+def test_export_none_reaches_python(built, how):
     """CAI 3: "Producers may provide a configuration option to always set stream to None"."""
     python(
         built,
@@ -397,7 +395,7 @@ def test_export_none_reaches_python(built, how):  # noqa: F811
     )
 
 
-def test_producers_order_whatever_consumers_ignore(built):  # noqa: F811
+def test_producers_order_whatever_consumers_ignore(built):
     python(
         built,
         """
@@ -411,7 +409,7 @@ def test_producers_order_whatever_consumers_ignore(built):  # noqa: F811
     )
 
 
-def test_a_misspelt_policy_is_reported(built):  # noqa: F811
+def test_a_misspelt_policy_is_reported(built):
     python(
         built,
         """
@@ -427,7 +425,7 @@ def test_a_misspelt_policy_is_reported(built):  # noqa: F811
 DICTIONARY = 'dict(shape=(SIZE,), typestr="|u1", data=(data, False), version=3, stream={stream})'
 
 
-def test_imports_state_whose_stream_2_is(built):  # noqa: F811
+def test_imports_state_whose_stream_2_is(built):
     python(
         built,
         f"""
@@ -449,7 +447,7 @@ def test_imports_state_whose_stream_2_is(built):  # noqa: F811
     )
 
 
-def test_imports_state_whose_stream_1_is_when_asked(built):  # noqa: F811
+def test_imports_state_whose_stream_1_is_when_asked(built):
     """The context of the memory, unless another one is current, which may be meant as well. The driver is asked once,
     and not by each begin and end."""
     python(
@@ -481,7 +479,7 @@ def test_imports_state_whose_stream_1_is_when_asked(built):  # noqa: F811
     )
 
 
-def test_imports_state_handles_when_asked(built):  # noqa: F811
+def test_imports_state_handles_when_asked(built):
     python(
         built,
         f"""
@@ -511,7 +509,7 @@ def test_imports_state_handles_when_asked(built):  # noqa: F811
     )
 
 
-def test_a_destroyed_stream_is_not_exported(built):  # noqa: F811
+def test_a_destroyed_stream_is_not_exported(built):
     """Its handle may be that of another stream by now, for which readers would wait in vain."""
     python(
         built,
@@ -552,7 +550,7 @@ def test_a_destroyed_stream_is_not_exported(built):  # noqa: F811
 
 
 @pytest.mark.parametrize("value", [1, 2, 0x5000])
-def test_an_import_loads_no_driver(built, value):  # noqa: F811
+def test_an_import_loads_no_driver(built, value):
     here = str(pathlib.Path(__file__).parent)
     text = f"""
 import sys
@@ -568,7 +566,7 @@ assert "libcuda" not in open("/proc/self/maps").read()
 
 
 @pytest.mark.parametrize("invalidates", [False, True])
-def test_a_tensor_is_released_after_the_work_beside_a_capture(built, invalidates):  # noqa: F811
+def test_a_tensor_is_released_after_the_work_beside_a_capture(built, invalidates):
     """The consumer's work is on the legacy stream, which cannot be used while a blocking stream is captured: the tensor
     stays until the capture has ended, and then until the work is done."""
     python(
@@ -610,7 +608,7 @@ def test_a_tensor_is_released_after_the_work_beside_a_capture(built, invalidates
 
 
 @pytest.mark.parametrize("own", [1, 2])
-def test_a_tensor_is_released_after_the_work_in_the_context_of_the_import(built, own):  # noqa: F811
+def test_a_tensor_is_released_after_the_work_in_the_context_of_the_import(built, own):
     """The consumer works on a default stream of its current context, which is not that of the memory, and the tensor is
     released in a thread with another one."""
     python(
