@@ -291,7 +291,7 @@ TYPES = [
         Row(dict(typestr=typestr), {})
         for typestr in (
             "<f4", ">f4", "|f4", "|i8", "|u2", "<u1", "<b1", "|b1", "|u1", "<i4", "<f2", "<c8", "<c16", "<M8[us]",
-            "<M8[s]", "<m8[s]", "<V2", "|V3", "|V4", "|S4", "|S5", "<U1", "<U2", "<U4", "<t1", "|t8", "<f1",
+            "<M8[s]", "<m8[s]", "<V2", "|V3", "|V4", "<W4", "|S4", "|S5", "<U1", "<U2", "<U4", "<t1", "|t8", "<f1",
         )
     ],
     *[
@@ -307,7 +307,7 @@ TYPES = [
             ("", "LENGTH"), ("x", "ORDER"), ("<f3", "SIZE"), ("<", "KIND"), ("<f4 ", "SIZE"), (" <f4", "ORDER"),
             ("<f4\0", "SIZE"), ("<f4\0\0", "SIZE"), ("f\0", "ORDER"), ("<f4,<f4", "SIZE"), ("float32x", "ORDER"),
             ("ä", "ORDER"), ("\ud800", "LENGTH"), ("<" + "f4" * 20, "LENGTH"), ("<" + "x" * 10_000, "LENGTH"),
-            ("<q9", "KIND"), (ASCII_CONTROL, "LENGTH"),
+            ("<q9", "KIND"), ("<W8", "SIZE"), (ASCII_CONTROL, "LENGTH"),
         ]
     ],
     Row(dict(typestr="float32"), "TYPESTR_ORDER", says='(not relevant): did you mean "<f4"?'),
@@ -346,13 +346,6 @@ TYPES = [
     Row(dict(typestr="f"), dict(typestr="<f4"), strict="TYPESTR_ORDER", options=dict(typestr="<f4")),
     Row(dict(typestr="<V2"), dict(dtype_code=P.BFLOAT16), options=dict(BFLOAT16, opaque_16bit=P.BFLOAT16)),
     Row(dict(typestr="<V2"), "CONVERT_TYPE =typestr", options=BFLOAT16, only=OTHERS),
-    *[
-        Row(dict(typestr=typestr), "DTYPE_CODE =options->dtype_code", options={option: code}, only="cuda")
-        for typestr, option, code in [
-            ("<V1", "opaque_8bit", P.BFLOAT16), ("<V1", "opaque_8bit", 9999), ("<V2", "opaque_16bit", P.FLOAT8_E5M2),
-            ("<V2", "opaque_16bit", 1),
-        ]
-    ],
     *[Row(dict(typestr=typestr), {}, options=dict(no_objects=True)) for typestr in ("<f4", "|V8")],
     *[Row(dict(typestr=typestr), {}) for typestr in ("|O", "|O8")],
     *[

@@ -279,7 +279,7 @@ class OfSycl(OfHost):
     def expected(self, row, mode):
         outcome = super().expected(row, "default" if of_other_kind(row) else mode)
         typestr = row.entries.get("typestr")
-        if mode == "strict" and isinstance(typestr, str) and typestr[1:2] in tuple("VSUMmtO"):
+        if mode == "strict" and isinstance(typestr, str) and re.match("[<>|][^biufc]", typestr):
             if row.fields or row.key == "descr" or outcome == "ITEMSIZE":
                 return "TYPESTR_KIND ['typestr']"
         return outcome

@@ -40,6 +40,8 @@ BOTH = P.IMPORT["strict"] | P.IMPORT["lenient"]
         ("protocols", (9,), "NEWER_CALLER", "[0]"), ("protocols", (3, 200), "NEWER_CALLER", "[1]"),
         ("protocols", (3, 255, 1), "NEWER_CALLER", "[1]"),
         ("typestr", b"nonsense", "TYPESTR_ORDER", ""), ("typestr", b"f4", "TYPESTR_ORDER", ""), ("typestr", b"<f3", "TYPESTR_SIZE", ""),
+        ("opaque_8bit", P.BFLOAT16, "DTYPE_CODE", ""), ("opaque_8bit", 9999, "DTYPE_CODE", ""),
+        ("opaque_16bit", P.FLOAT8_E5M2, "DTYPE_CODE", ""), ("opaque_16bit", 1, "DTYPE_CODE", ""),
     ],
 )  # fmt: skip
 def test_wrong_options(member, value, status, path, quiet):

@@ -125,6 +125,17 @@ impl ImportOptions {
             dtype::from_field(&options.typestr, options.dtype_code)
                 .map_err(|failure| failure.within(format_args!("options->")))?;
         }
+        if options.opaque_8bit | options.opaque_16bit != 0 {
+            let opaque: [(&[u8], u16, &str); 2] = [
+                (b"|V1", options.opaque_8bit, "opaque_8bit"),
+                (b"|V2", options.opaque_16bit, "opaque_16bit"),
+            ];
+            for (typestr, code, member) in opaque {
+                dtype::parse(typestr)
+                    .and_then(|dtype| dtype::with_code(dtype, code))
+                    .map_err(|failure| failure.at(format_args!("options->{member}")))?;
+            }
+        }
         Ok(parsed)
     }
 

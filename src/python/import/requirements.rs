@@ -22,14 +22,13 @@ pub fn check_requirements(to: &mut Description, options: &ImportOptions) -> Resu
         && matches!(array.typestr[1] as u8, b'V' | b'f')
         && array.descr.is_null()
     {
-        let meant = match (array.typestr[1] as u8, array.typestr[2] as u8, array.typestr[3]) {
+        // `ImportOptions::new` checked that the codes are of these sizes.
+        array.dtype_code = match (array.typestr[1] as u8, array.typestr[2] as u8, array.typestr[3])
+        {
             (_, b'1', 0) => raw.opaque_8bit,
             (b'V', b'2', 0) => raw.opaque_16bit,
             _ => 0,
         };
-        dtype::from_field(&array.typestr, meant)
-            .map_err(|failure| failure.within(format_args!("options->")))?;
-        array.dtype_code = meant;
     }
     if options.has(abi::CAI_IMPORT_QUERY_DEVICE) && array.device.r#type == abi::CAI_DEVICE_UNKNOWN {
         ask_device(array)?;
