@@ -72,21 +72,36 @@ pub(crate) fn is_legal(size: usize, first: usize) -> bool {
     size >= first && size <= sizes::MAX && size % 8 == 0
 }
 
-/// Copies what both sides know of a structure of `size` bytes.
+/// Returns the bytes of a structure that begins with its size, or that size if no version has it.
 ///
 /// # Safety
-/// `size` bytes are readable at `from`.
+/// `structure` points to a structure of the size that its first member states, which stays
+/// unchanged for `'a`.
 #[inline(always)]
-unsafe fn copy<T: Growing>(from: *const T, size: usize) -> T {
-    if size >= size_of::<T>() {
-        // SAFETY: at least as many bytes as today's structure has are readable.
-        return unsafe { from.read() };
+unsafe fn bytes<'a, T: Growing>(structure: *const T) -> std::result::Result<&'a [u8], usize> {
+    // SAFETY: the size is an aligned `u32` (this function's contract).
+    let size = unsafe { structure.cast::<u32>().read() } as usize;
+    if !is_legal(size, T::FIRST) {
+        return Err(size);
     }
+    // SAFETY: `size` bytes are readable (this function's contract).
+    Ok(unsafe { slice::from_raw_parts(structure.cast(), size) })
+}
+
+/// Copies the members that both sides know. The others are 0.
+#[inline(always)]
+fn copy<T: Growing>(bytes: &[u8]) -> T {
     let mut to = MaybeUninit::<T>::zeroed();
-    // SAFETY: `size` bytes are readable and fit, as was just compared. All bytes zero is a value
-    // of a `Growing` type, and so is the rest behind the copied members.
+    // SAFETY: no more bytes are copied than either side has. Any bytes are a value of a `Growing`
+    // type, and those that are not copied were zeroed.
     unsafe {
-        ptr::copy_nonoverlapping(from.cast::<u8>(), to.as_mut_ptr().cast::<u8>(), size);
+        let place = to.as_mut_ptr().cast::<u8>();
+        if bytes.len() >= size_of::<T>() {
+            // Of a size that the compiler knows: a few instructions instead of a call.
+            ptr::copy_nonoverlapping(bytes.as_ptr(), place, size_of::<T>());
+        } else {
+            ptr::copy_nonoverlapping(bytes.as_ptr(), place, bytes.len());
+        }
         to.assume_init()
     }
 }
@@ -97,18 +112,15 @@ unsafe fn copy<T: Growing>(from: *const T, size: usize) -> T {
 /// # Safety
 /// `options` points to a structure of the size that its first member states.
 pub(crate) unsafe fn options<T: Growing>(options: *const T) -> Result<T> {
-    // SAFETY: options begin with their size, an aligned `u32` (this function's contract).
-    let size = unsafe { options.cast::<u32>().read() } as usize;
-    if !is_legal(size, T::FIRST) {
-        return fail!(
-            CAI_ERR_STRUCT_SIZE,
+    // SAFETY: options begin with their size (this function's contract).
+    let bytes = unsafe { bytes(options) }.map_err(|size| {
+        failure!(
+            abi::CAI_ERR_STRUCT_SIZE,
             "options->struct_size",
             found = "{size}",
             expected = ("sizeof({}), {} in this version", T::NAME, size_of::<T>())
-        );
-    }
-    // SAFETY: `size` bytes are readable (this function's contract).
-    let bytes = unsafe { slice::from_raw_parts(options.cast::<u8>(), size) };
+        )
+    })?;
     let tail = bytes.iter().skip(size_of::<T>());
     if let Some(position) = tail.into_iter().position(|&byte| byte != 0) {
         return fail!(
@@ -122,8 +134,7 @@ pub(crate) unsafe fn options<T: Growing>(options: *const T) -> Result<T> {
             )
         );
     }
-    // SAFETY: `size` bytes are readable (this function's contract).
-    Ok(unsafe { copy(options, size) })
+    Ok(copy(bytes))
 }
 
 /// An array before it is filled in.
@@ -191,13 +202,15 @@ pub unsafe fn array(array: *const cai_array) -> Result<cai_array> {
 /// # Safety
 /// `array` points to a structure of any version, or to an assigned copy of one.
 pub unsafe fn first_members(array: *const cai_array) -> Result<cai_array> {
-    // SAFETY: `struct_size` is readable (this function's contract).
-    unsafe { array_size(array) }?;
     // SAFETY: every version has as many bytes (this function's contract).
-    let mut first = unsafe { copy(array, sizes::ARRAY) };
+    let bytes = unsafe { slice::from_raw_parts(array.cast(), sizes::ARRAY) };
+    let mut first: cai_array = copy(bytes);
+    if !is_legal(first.struct_size as usize, sizes::ARRAY) {
+        return Err(no_size(first.struct_size as usize));
+    }
     first.struct_size = sizes::ARRAY as u32;
-    // SAFETY: a local of this size.
-    unsafe { self::array(&raw const first) }
+    known_flags(&first)?;
+    Ok(first)
 }
 
 /// Returns a caller's array without a copy if possible: a structure of this library's size or
@@ -212,20 +225,26 @@ pub unsafe fn view(
     array: *const cai_array,
     scratch: &mut MaybeUninit<cai_array>,
 ) -> Result<&cai_array> {
-    // SAFETY: `struct_size` is readable (this function's contract).
-    let size = unsafe { array_size(array) }?;
-    let array = if size >= size_of::<cai_array>() {
+    // SAFETY: a structure of the size that it states (this function's contract).
+    let bytes = unsafe { bytes(array) }.map_err(no_size)?;
+    let array = if bytes.len() >= size_of::<cai_array>() {
         // SAFETY: the structure is at least as long as `cai_array`, by the comparison above, and
         // does not change (this function's contract).
         unsafe { &*array }
     } else {
-        // SAFETY: `size` bytes are readable (this function's contract).
-        scratch.write(unsafe { copy(array, size) })
+        scratch.write(copy(bytes))
     };
+    known_flags(array)?;
+    Ok(array)
+}
+
+/// Fails for a flag that this library does not know.
+#[inline(always)]
+fn known_flags(array: &cai_array) -> Result<()> {
     if array.flags & !abi::CAI_ARRAY_READONLY != 0 {
         return Err(unknown_flags(array.flags));
     }
-    Ok(array)
+    Ok(())
 }
 
 #[cold]
@@ -445,11 +464,12 @@ pub unsafe fn typestr_argument<'a>(text: *const c_char) -> Option<&'a [u8]> {
 /// A list of fields whose structure sizes were checked.
 #[derive(Clone, Copy)]
 pub struct Descr<'a> {
-    rows: *const u8,
+    /// The bytes of all rows.
+    rows: &'a [u8],
+    /// The distance of two rows.
     step: usize,
     /// Number of rows.
     pub count: u64,
-    alive: PhantomData<&'a cai_field>,
 }
 
 /// One row of a list of fields. Names and shape are still pointers.
@@ -467,19 +487,16 @@ impl<'a> Descr<'a> {
     /// `descr` points to a structure of the size that it states, and to the rows that it counts,
     /// all unchanged for `'a`.
     pub unsafe fn new(descr: *const cai_descr) -> Result<Self> {
-        // SAFETY: the first field is readable (this function's contract); no reference to the whole
-        // is made.
-        let size = unsafe { (&raw const (*descr).struct_size).read() } as usize;
-        if !is_legal(size, sizes::DESCR) {
-            return fail!(
-                CAI_ERR_DESCR_STRUCT,
+        // SAFETY: a structure of the size that it states (this function's contract).
+        let bytes = unsafe { bytes(descr) }.map_err(|size| {
+            failure!(
+                abi::CAI_ERR_DESCR_STRUCT,
                 ".struct_size",
                 found = "{size}",
                 expected = ("sizeof(cai_descr), {} in this version", size_of::<cai_descr>())
-            );
-        }
-        // SAFETY: `size` bytes are readable (this function's contract).
-        let raw = unsafe { copy(descr, size) };
+            )
+        })?;
+        let raw: cai_descr = copy(bytes);
         let step = raw.field_size as usize;
         if !is_legal(step, sizes::FIELD) {
             return fail!(
@@ -505,20 +522,26 @@ impl<'a> Descr<'a> {
                 expected = ("at most {} fields in all", abi::CAI_MAX_FIELDS)
             );
         }
-        Ok(Descr { rows: raw.fields.cast(), step, count: raw.count, alive: PhantomData })
+        // SAFETY: `count` rows of `step` bytes are readable (this function's contract). Both
+        // numbers were limited above, so that their product does not overflow.
+        let rows = unsafe { values(raw.fields.cast(), raw.count as usize * step) };
+        Ok(Descr { rows, step, count: raw.count })
     }
 
     /// Returns row `index`, which must be below `count`.
     pub fn field(&self, index: u64) -> Field<'a> {
-        // SAFETY: `row` checked the index. By the contract of `new`, `count` rows of `step` bytes
-        // lie at `rows`; they are aligned because the step is a multiple of 8.
-        unsafe { Field::of_size(self.row(index), self.step) }
+        Field { raw: copy(self.bytes(index)), alive: PhantomData }
     }
 
     /// Returns the address of row `index`, which must be below `count`.
     pub fn row(&self, index: u64) -> *const cai_field {
+        self.bytes(index).as_ptr().cast()
+    }
+
+    fn bytes(&self, index: u64) -> &'a [u8] {
         assert!(index < self.count);
-        self.rows.wrapping_add(index as usize * self.step).cast()
+        let start = index as usize * self.step;
+        &self.rows[start..start + self.step]
     }
 
     /// Iterates over all rows.
@@ -535,16 +558,8 @@ impl<'a> Field<'a> {
     /// `row` points to a row of some list, and what that points to is unchanged for `'a`.
     pub unsafe fn new(row: *const cai_field) -> Self {
         // SAFETY: a row is at least as long as in the first release.
-        unsafe { Field::of_size(row, sizes::FIELD) }
-    }
-
-    /// Copies one row of `size` bytes.
-    ///
-    /// # Safety
-    /// As for [`new`](Self::new), and `size` bytes are readable.
-    unsafe fn of_size(row: *const cai_field, size: usize) -> Self {
-        // SAFETY: `size` bytes are readable (this function's contract).
-        Field { raw: unsafe { copy(row, size) }, alive: PhantomData }
+        let bytes = unsafe { slice::from_raw_parts(row.cast(), sizes::FIELD) };
+        Field { raw: copy(bytes), alive: PhantomData }
     }
 
     /// Returns the name, which is required and must be UTF-8.

@@ -105,16 +105,22 @@ pub unsafe fn array(array: *const cai_array, checks: u32) -> Result<()> {
     // SAFETY: `array` refers to as many bytes as it states, and what it points to is readable (this
     // function's contract).
     let local = unsafe { Unchecked::view(array, &mut scratch) }?;
-    if checks & !abi::CAI_CHECK_LAYOUT != 0 {
-        return any(array, local, checks);
-    }
-    if local.mask.is_null() && local.descr.is_null() && common_itemsize(local).is_some() {
-        return Ok(());
-    }
-    any(array, local, abi::CAI_CHECK_LAYOUT)
+    check(array, local, checks)
 }
 
-/// Checks any array and its masks. `address` is that of the caller's structure.
+/// Checks an array, whose structure is at `address`, and its masks.
+#[inline(always)]
+fn check(address: *const cai_array, array: Unchecked, checks: u32) -> Result<()> {
+    if checks & !abi::CAI_CHECK_LAYOUT != 0 {
+        return any(address, array, checks);
+    }
+    if array.mask.is_null() && array.descr.is_null() && common_itemsize(array).is_some() {
+        return Ok(());
+    }
+    any(address, array, abi::CAI_CHECK_LAYOUT)
+}
+
+/// Checks an array that is not of the most common kind.
 #[inline(never)]
 fn any(address: *const cai_array, array: Unchecked, checks: u32) -> Result<()> {
     one(array, checks)?;

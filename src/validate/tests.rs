@@ -48,9 +48,8 @@ const BREAKS: &[(cai_status, Break)] = &[
         (a.mask, a.version) = (leak(mask()), 0);
     }),
     (abi::CAI_ERR_MASK_CYCLE, |a| {
-        let mask = leak(mask());
-        // SAFETY: leaked, and nothing else refers to it yet.
-        unsafe { (*mask).mask = mask };
+        let mask = Box::leak(Box::new(mask()));
+        mask.mask = &raw const *mask;
         a.mask = mask;
     }),
     (abi::CAI_ERR_MASK_DEPTH, |a| {
@@ -123,14 +122,10 @@ fn name(status: cai_status) -> &'static str {
     unsafe { CStr::from_ptr(cai_status_name(status)) }.to_str().unwrap()
 }
 
-/// Returns true for each byte that is not that of a sound array.
-fn changed(array: cai_array) -> [bool; size_of::<cai_array>()] {
-    // SAFETY: a structure without padding, so all of its bytes are initialized.
-    let bytes = |array: cai_array| unsafe {
-        std::mem::transmute::<cai_array, [u8; size_of::<cai_array>()]>(array)
-    };
-    let (before, after) = (bytes(sound()), bytes(array));
-    std::array::from_fn(|index| before[index] != after[index])
+/// Returns true for each member that is not that of a sound array.
+fn changed(array: cai_array) -> Vec<bool> {
+    let (before, after) = (format!("{:?}", sound()), format!("{array:?}"));
+    before.split(", ").zip(after.split(", ")).map(|(before, after)| before != after).collect()
 }
 
 /// Returns the place of a status in the order.

@@ -4,7 +4,7 @@ use std::iter;
 use std::mem::MaybeUninit;
 use std::ops::Deref;
 
-use super::{Described, array};
+use super::Described;
 use crate::abi::{cai_array, cai_dtype};
 use crate::error::Result;
 use crate::layout::{self, Layout, Span};
@@ -31,10 +31,11 @@ impl<'a> Valid<'a> {
     /// strides, fields and masks that it refers to, are readable and unchanged for `'a`. The owners
     /// of the array and of its masks are NULL or alive for `'a`.
     pub unsafe fn check(array: *const cai_array, checks: u32) -> Result<Self> {
-        // SAFETY: readable (this function's contract).
-        unsafe { self::array(array, checks) }?;
-        // SAFETY: validated by the line above; the rest is this function's contract.
-        Ok(unsafe { Valid::assume(array) })
+        let mut scratch = MaybeUninit::uninit();
+        // SAFETY: all is readable and unchanged for `'a` (this function's contract).
+        let local = unsafe { Unchecked::view(array, &mut scratch) }?;
+        super::check(array, local, checks)?;
+        Ok(Valid::of(local))
     }
 
     /// Returns an array that was validated before.
