@@ -12,7 +12,6 @@ mod export;
 mod import;
 mod managed;
 
-pub use abi::*;
 pub use export::*;
 pub use import::*;
 pub use managed::*;

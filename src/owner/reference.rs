@@ -183,7 +183,7 @@ impl Destructor {
 
     /// Calls the function, which may end the thread.
     #[inline]
-    pub(super) fn run(self) {
+    pub fn run(self) {
         if let Some(destroy) = self.destroy {
             // SAFETY: the contract of `new`; this is the only call, because it consumes the value.
             unsafe { destroy(self.context) };

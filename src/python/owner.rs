@@ -1,17 +1,17 @@
 //! The owner that keeps Python objects alive, and the description that it holds.
 
 use std::alloc::{Layout, alloc, dealloc};
-use std::ffi::c_void;
-use std::mem::{MaybeUninit, offset_of};
-use std::ptr;
+use std::mem::{ManuallyDrop, MaybeUninit, offset_of};
+use std::ptr::{self, NonNull};
 
 use crate::abi::{self, CAI_TYPESTR_SIZE, cai_array, cai_descr, cai_owner};
-use crate::dlpack::Deleter;
+use crate::dlpack::ManagedTensor;
 use crate::dtype::fields::Fields;
 use crate::error::{Failure, Result};
 use crate::owner::description::Arena;
-use crate::owner::{self, Header, Ref};
-use crate::python::interpreter::{Held, Interpreter, Waiting, release_from_anywhere};
+use crate::owner::{self, Destructor, Header, Ref};
+use crate::python::deferred::{Deferred, Ended, Held};
+use crate::python::interpreter::Interpreter;
 use crate::python::py::{Owned, Py};
 use crate::read::NOTHING;
 
@@ -133,7 +133,7 @@ impl Drop for Description {
 #[repr(C)]
 struct ObjectOwner {
     header: Header,
-    waiting: Waiting,
+    deferred: Deferred,
     interpreter: &'static Interpreter,
     size: usize,
 }
@@ -142,15 +142,58 @@ struct ObjectOwner {
 /// Their memory comes from a free list and returns to it: repeated imports allocate nothing.
 const POOLED: usize = size_of::<ObjectOwner>() + 4 * 8 * size_of::<i64>();
 
-fn allocate(py: Py, size: usize) -> (*mut ObjectOwner, usize) {
-    if size > POOLED {
-        // SAFETY: the size is at least that of `ObjectOwner`, which is not zero.
-        return (unsafe { alloc(layout(size)) }.cast(), size);
+/// Memory for an owner and what is behind it, that nothing uses. Freed when dropped.
+struct Block<'py> {
+    py: Py<'py>,
+    memory: NonNull<ObjectOwner>,
+    size: usize,
+}
+
+impl<'py> Block<'py> {
+    /// Allocates at least `size` bytes, which is at least the size of an owner.
+    #[inline(always)]
+    fn new(py: Py<'py>, size: usize) -> Result<Self> {
+        let size = size.max(POOLED);
+        let pooled = if size == POOLED { py.free_list.take(py) } else { None };
+        // SAFETY: the size is not zero.
+        let allocate = || NonNull::new(unsafe { alloc(layout(size)) });
+        match pooled.or_else(allocate) {
+            Some(memory) => Ok(Block { py, memory: memory.cast(), size }),
+            None => Err(Failure::no_memory(size)),
+        }
     }
-    match py.spare.take(py) {
-        Some(memory) => (memory.as_ptr().cast(), POOLED),
-        // SAFETY: the size is at least that of `ObjectOwner`, which is not zero.
-        None => (unsafe { alloc(layout(POOLED)) }.cast(), POOLED),
+
+    /// Allocates memory with a copy of fields in it, behind its first `start` bytes.
+    #[cold]
+    #[inline(never)]
+    fn with_fields(py: Py<'py>, start: usize, fields: &Fields) -> Result<(Self, *const cai_descr)> {
+        let mut measure = Arena::measure(start);
+        measure.put_fields(fields, fields.outermost())?;
+        let block = Block::new(py, measure.used())?;
+        // SAFETY: memory of this size that nothing uses, aligned for an owner and so for pointers.
+        let mut arena = unsafe { Arena::fill(block.memory.as_ptr().cast(), start, block.size) };
+        let descr = arena.put_fields(fields, fields.outermost())?;
+        Ok((block, descr))
+    }
+
+    /// Gives the memory to the caller.
+    #[inline(always)]
+    fn into_raw(self) -> NonNull<ObjectOwner> {
+        ManuallyDrop::new(self).memory
+    }
+}
+
+impl Drop for Block<'_> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        let memory = self.memory.cast();
+        // SAFETY: all blocks of the pooled size are alike, and others were allocated with this
+        // layout; nothing uses this one.
+        unsafe {
+            if self.size != POOLED || !self.py.free_list.put(self.py, memory) {
+                dealloc(memory.as_ptr(), layout(self.size));
+            }
+        }
     }
 }
 
@@ -181,50 +224,47 @@ pub fn attach_with_fields<'py>(
     more: Option<Owned<'py>>,
     fields: Option<&Fields>,
 ) -> Result<()> {
-    let objects = [object.get(), more.as_ref().map_or(ptr::null_mut(), Owned::get)];
-    own(py, array, Held { objects, finish: None, context: ptr::null_mut() }, fields)?;
-    std::mem::forget((object, more));
-    Ok(())
+    own(py, array, Held::objects(object, more), fields)
 }
 
-/// Gives an array an owner of a tensor: `deleter(tensor)` is called once, with the GIL held. On
-/// failure the caller keeps the tensor.
-pub fn attach_tensor(
-    py: Py,
-    array: &mut cai_array,
-    deleter: Deleter,
-    tensor: *mut c_void,
-) -> Result<()> {
-    let objects = [ptr::null_mut(); 2];
-    own(py, array, Held { objects, finish: deleter, context: tensor }, None)
+/// Gives an array an owner of a tensor, which is deleted with the GIL held. On failure it is deleted
+/// at once.
+pub fn attach_tensor(py: Py, array: &mut cai_array, tensor: ManagedTensor) -> Result<()> {
+    let (deleter, tensor) = (tensor.deleter().0, tensor.into_raw());
+    // SAFETY: the deleter takes the tensor that it belongs to, which was given up above.
+    let destructor = unsafe { Destructor::new(deleter, tensor) };
+    own(py, array, Held::destructor(destructor), None)
 }
 
 #[inline(always)]
 fn own(py: Py, array: &mut cai_array, held: Held, fields: Option<&Fields>) -> Result<()> {
     let ndim = array.ndim as usize;
     let rows = if array.strides.is_null() { 1 } else { 2 };
-    let start_of_fields = size_of::<ObjectOwner>() + rows * ndim * size_of::<i64>();
-    let (block, size) = match fields {
-        None => allocate(py, start_of_fields),
-        Some(fields) => {
-            let (block, size, descr) = allocate_with_fields(py, start_of_fields, fields)?;
+    let end_of_rows = size_of::<ObjectOwner>() + rows * ndim * size_of::<i64>();
+    let block = match fields {
+        None => Block::new(py, end_of_rows),
+        Some(fields) => Block::with_fields(py, end_of_rows, fields).map(|(block, descr)| {
             array.descr = descr;
-            (block, size)
+            block
+        }),
+    };
+    let (size, owner) = match block {
+        Ok(block) => (block.size, block.into_raw()),
+        Err(failure) => {
+            held.release(py);
+            return Err(failure);
         }
     };
-    if block.is_null() {
-        return Err(Failure::no_memory(size));
-    }
     // SAFETY: the block has space for the structure and for the rows behind it, which have the
-    // alignment of pointers; `array`'s own have as many values.
+    // alignment of pointers; `array`'s own have as many values. `free` frees such a block.
     unsafe {
-        block.write(ObjectOwner {
+        owner.write(ObjectOwner {
             header: Header::new(destroy),
-            waiting: Waiting::new(held, free),
+            deferred: Deferred::new(held, free),
             interpreter: py.interpreter(),
             size,
         });
-        let values = block.add(1).cast::<i64>();
+        let values = owner.add(1).cast::<i64>().as_ptr();
         if ndim > 0 {
             copy(array.shape, values, ndim);
             array.shape = values;
@@ -234,40 +274,28 @@ fn own(py: Py, array: &mut cai_array, held: Held, fields: Option<&Fields>) -> Re
             }
         }
     }
-    array.owner = block.cast::<cai_owner>();
+    array.owner = owner.cast::<cai_owner>().as_ptr();
     Ok(())
 }
 
-/// Allocates a block, and copies fields into it, behind its first `start` bytes.
-#[cold]
-#[inline(never)]
-fn allocate_with_fields(
-    py: Py,
-    start: usize,
-    fields: &Fields,
-) -> Result<(*mut ObjectOwner, usize, *const cai_descr)> {
-    let mut measure = Arena::measure(start);
-    measure.put_fields(fields, fields.outermost())?;
-    let (block, size) = allocate(py, measure.used());
-    if block.is_null() {
-        return Err(Failure::no_memory(size));
-    }
-    // SAFETY: fresh memory of this size, aligned for an owner and so for pointers.
-    let mut arena = unsafe { Arena::fill(block.cast(), start, size) };
-    match arena.put_fields(fields, fields.outermost()) {
-        Ok(descr) => Ok((block, size, descr)),
-        Err(failure) => {
-            // SAFETY: allocated above, and not used any more.
-            unsafe { free_block(py, block, size) };
-            Err(failure)
-        }
+unsafe fn destroy(header: *mut Header) {
+    let owner = header.cast::<ObjectOwner>();
+    // SAFETY: only `own` installs this function, in the header of an `ObjectOwner`, and the last
+    // reference was released.
+    unsafe {
+        let deferred = NonNull::new_unchecked(&raw mut (*owner).deferred);
+        Ended::new(deferred).release_from_anywhere((*owner).interpreter);
     }
 }
 
-unsafe fn destroy(header: *mut Header) {
-    let block = header.cast::<ObjectOwner>();
-    // SAFETY: only `own` installs this function, and the last reference was released.
-    unsafe { release_from_anywhere((*block).interpreter, &raw mut (*block).waiting) };
+/// Frees the memory of an owner that was destroyed.
+unsafe fn free(py: Py, deferred: NonNull<Deferred>) {
+    // SAFETY: only `own` makes one, in an owner with the size of its memory.
+    let (memory, size) = unsafe {
+        let owner = deferred.byte_sub(offset_of!(ObjectOwner, deferred)).cast::<ObjectOwner>();
+        (owner, (*owner.as_ptr()).size)
+    };
+    drop(Block { py, memory, size });
 }
 
 /// Copies numbers. Nearly all arrays have few dimensions, for which no call is needed.
@@ -284,30 +312,6 @@ unsafe fn copy(from: *const i64, to: *mut i64, count: usize) {
             3 => to.cast::<[i64; 3]>().write(from.cast::<[i64; 3]>().read()),
             4 => to.cast::<[i64; 4]>().write(from.cast::<[i64; 4]>().read()),
             _ => ptr::copy_nonoverlapping(from, to, count),
-        }
-    }
-}
-
-unsafe fn free(py: Py, waiting: *mut Waiting) {
-    // SAFETY: only `own` makes one, inside a block of the size that it states.
-    unsafe {
-        let block = waiting.byte_sub(offset_of!(ObjectOwner, waiting)).cast::<ObjectOwner>();
-        let size = (*block).size;
-        free_block(py, block, size);
-    }
-}
-
-/// Frees what `allocate` returned.
-///
-/// # Safety
-/// The block has this size, and nothing uses it.
-#[inline(always)]
-unsafe fn free_block(py: Py, block: *mut ObjectOwner, size: usize) {
-    // SAFETY: all blocks of the pooled size are alike, and others were allocated with this layout;
-    // nothing uses this one (this function's contract).
-    unsafe {
-        if size != POOLED || !py.spare.put(py, block.cast()) {
-            dealloc(block.cast(), layout(size));
         }
     }
 }

@@ -82,7 +82,7 @@ pub fn from_dlpack_table(
     };
     let Description { array, strides, .. } = to;
     dlpack::describe(view, stream, strides, array).map_err(of(TABLE))?;
-    attach(py, array, tensor)
+    attach_tensor(py, array, tensor)
 }
 
 /// Returns true if a producer has a current stream for this device. Page-locked memory belongs to
@@ -90,14 +90,6 @@ pub fn from_dlpack_table(
 fn on_device(device_type: i32) -> bool {
     device_type == abi::CAI_DEVICE_ROCM
         || (device::is_cuda(device_type) && device_type != abi::CAI_DEVICE_CUDA_HOST)
-}
-
-/// Makes a tensor the owner of the array that it describes.
-fn attach(py: Py, array: &mut cai_array, tensor: ManagedTensor) -> Result<()> {
-    let (deleter, managed) = tensor.deleter();
-    attach_tensor(py, array, deleter, managed)?;
-    tensor.into_raw();
-    Ok(())
 }
 
 /// Fails after a function of DLPack's table failed, which sets an exception.
@@ -250,7 +242,7 @@ pub fn from_dlpack(
         .view()
         .and_then(|view| dlpack::describe(view, stream, strides, array).map_err(without_memory))
         .map_err(of(NAME))?;
-    attach(py, array, tensor)?;
+    attach_tensor(py, array, tensor)?;
     if stream < abi::CAI_STREAM_UNKNOWN {
         // Identified before the release refers to it, so that the reuse of a handle for another
         // stream is noticed, and a release by another thread.

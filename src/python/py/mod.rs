@@ -29,7 +29,7 @@ pub use types::{Type, TypeObj};
 use crate::abi;
 use crate::error::{Failure, Result, failure};
 use crate::python::capi::{self, Capi, CapsuleDestructor, Object};
-use crate::python::interpreter::{Interpreter, attached, current};
+use crate::python::interpreter::{Attached, Interpreter};
 
 /// The proof that the calling thread holds an interpreter's GIL (in a free-threaded build: is
 /// attached to it) during `'py`.
@@ -76,16 +76,9 @@ impl<'py> Py<'py> {
 
     #[inline(always)]
     fn ready() -> Option<Self> {
-        let capi = capi::found()?;
-        if !capi.is_attached() {
-            return None;
-        }
-        // SAFETY: the thread is attached, as checked above.
-        let interpreter = unsafe { current(capi) }?;
-        let is_ready = interpreter.waiting.load(Ordering::Relaxed).is_null();
-        // SAFETY: the thread is attached to this interpreter, and the lifetime is that of the body
-        // of `with_ready`.
-        is_ready.then_some(unsafe { Py::attached_to(interpreter) })
+        // SAFETY: the lifetime is that of the body of `with_ready`.
+        let attached = unsafe { Attached::check(capi::found()?) };
+        attached?.current().filter(|py| py.deferred.is_empty())
     }
 
     /// Returns true if objects were exported before. Then the next export of an interpreter that is
@@ -98,13 +91,11 @@ impl<'py> Py<'py> {
 
     #[inline(never)]
     fn here() -> Result<Self> {
-        let capi = capi::capi()?;
-        if !capi.is_attached() {
-            return Err(capi::not_attached());
+        // SAFETY: the lifetime is that of the body of `with`.
+        match unsafe { Attached::check(capi::capi()?) } {
+            Some(attached) => attached.enter(),
+            None => Err(capi::not_attached()),
         }
-        // SAFETY: the thread is attached, as checked above, and the lifetime is that of the body of
-        // `with`.
-        unsafe { attached(capi) }
     }
 
     /// The proof for a thread that is attached to `interpreter`.
