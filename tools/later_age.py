@@ -66,6 +66,9 @@ def make(folder):
             if path.is_file():
                 text = path.read_text()
                 write(folder / path.relative_to(ROOT), grow(text, used) if path.suffix in suffixes else text)
+        for path in (folder / part).rglob("*"):
+            if path.is_file() and not (ROOT / path.relative_to(folder)).exists():
+                path.unlink()  # of an earlier state of the sources
     for (name, what), count in used.items():
         expected = count > 0 if what == "literal" else count == 1
         if not expected and (name, what) not in NO_LITERAL:
