@@ -123,7 +123,7 @@ fn dtype_table() -> String {
         text,
         "_ => return None }})\n}}\n/// The letters of all kinds, for messages.\n\
          pub const KINDS: &str = {:?};\n/// All types of the table.\n\
-         pub const TYPES: [Type; {count}] = [\n",
+         pub static TYPES: [Type; {count}] = [\n",
         letters.join(" ")
     )
     .unwrap();

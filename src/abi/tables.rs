@@ -1,5 +1,5 @@
-//! Reader of `dtypes.txt` and `devices.txt`, for the build script and the generator of the headers. No module of the
-//! library.
+//! Reader of `dtypes.txt` and `devices.txt`, for the build script and the generator of the headers.
+//! No module of the library.
 
 use std::fmt::Write;
 use std::fs;

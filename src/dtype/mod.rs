@@ -1,9 +1,8 @@
 //! Element types: the typestr grammar of NumPy's array interface, and structured types.
 //!
-//! [`parse`] reads a typestr and [`format`] writes one. [`table`] has their kinds, and the types that
-//! others have a name for. [`descr`] checks the fields of structured
-//! types, [`fields`] holds them while they are read, and [`text`] reads and writes them as NumPy
-//! prints `descr`.
+//! [`parse`] reads a typestr and [`format`] writes one. [`table`] has their kinds, and the types
+//! that others have a name for. [`descr`] checks the fields of structured types, [`fields`] holds
+//! them while they are read, and [`text`] reads and writes them as NumPy prints `descr`.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects, clippy::indexing_slicing))]
