@@ -70,7 +70,8 @@ typedef struct cai_exchange_api cai_exchange_api;
 /// Accepts only what the specification allows to the letter.
 #define CAI_IMPORT_STRICT 1
 
-/// Accepts a `stream` of 0, which the specification forbids, as the legacy default stream.
+/// Accepts a `stream` of 0, which the specification forbids, as the legacy default stream. Also
+/// accepts a version above 3 as version 3, and a mask of bytes that hold one bit for each element.
 #define CAI_IMPORT_ALLOW_STREAM_ZERO 2
 
 /// Refuses read-only arrays.
