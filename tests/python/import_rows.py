@@ -1,8 +1,9 @@
 """The rules of an import as a table: the entries of a dictionary, and what comes of them in each mode.
 
 Each row runs through every way of import_ways.py in which it makes sense: as a dictionary, one of a derived class,
-another mapping, a dictionary without its object, a mask, NumPy's dictionary, SYCL's, and the buffer interface.
-hostile.py takes its values from here as well. `Row` explains the columns; a new rule is a line in this table.
+another mapping, a dictionary without its object, a mask, NumPy's dictionary, SYCL's, the buffer interface, and, if its
+values are plain integers, the structures of C. hostile.py takes its values from here as well. `Row` explains the
+columns; a new rule is a line in this table.
 """
 
 import collections
