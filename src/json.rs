@@ -33,8 +33,7 @@ impl<'a> Text<'a> {
         // Not if the policy of the process is that no stream is stated.
         if is_cuda && (stream != Some(abi::CAI_STREAM_NONE) || array.stream == abi::CAI_STREAM_NONE)
         {
-            // SAFETY: `Valid` says that it was validated.
-            unsafe { mark::wait_for_masks(&array) }?;
+            mark::wait_for_masks(&array)?;
         }
         Ok(Text { array, stream })
     }

@@ -15,7 +15,7 @@ use crate::dtype::NATIVE;
 use crate::error::{Failure, Result, fail};
 use crate::memory::Extended;
 use crate::owner::{Count, Ref};
-use crate::sync::mark::{self, Kept};
+use crate::sync::mark::{self, OwnedEvent};
 use crate::validate::Valid;
 use crate::{dlpack, dtype, layout, owner, read};
 
@@ -205,7 +205,7 @@ struct Shared {
     /// The target of `sync_event`.
     event: *mut c_void,
     /// Dropped before the owner is released.
-    kept: Option<Kept>,
+    kept: Option<OwnedEvent>,
     owner: Option<Ref>,
 }
 
@@ -411,8 +411,7 @@ pub fn to_arrow(array: Valid, flags: u32, with_schema: bool) -> Result<ArrowPair
         true => Some(schema_of(&description, allocate(lengths.len())?)?),
         false => None,
     };
-    // SAFETY: validated above.
-    let (event, kept) = unsafe { mark::of(&array) }?.keep()?;
+    let (event, kept) = mark::of(&array)?.keep()?;
     let owner = array.retain()?;
     let (shared, _) = block.parts();
     (shared.event, shared.kept, shared.owner) = (event, kept, Some(owner));

@@ -14,7 +14,8 @@ use crate::arrow::tensor::{self, Tensor};
 use crate::device::Name;
 use crate::error::{Failure, Result, fail};
 use crate::memory::Extended;
-use crate::owner::{self, Destructor, description};
+use crate::owner::{self, Destructor};
+use crate::validate::Valid;
 use crate::{read, validate};
 
 const DIMENSIONS: usize = CAI_MAX_NDIM as usize;
@@ -275,16 +276,6 @@ impl Tree {
     }
 }
 
-/// An Arrow array that an owner holds, once it was moved. Copies of bitmaps follow it in memory.
-struct Held(#[allow(dead_code)] Option<Owned<Array>>);
-
-/// Gives up an Arrow array that an owner held.
-unsafe extern "C-unwind" fn release(held: *mut c_void) {
-    // SAFETY: only `from_arrow` makes owners with this function, of such a block, and each calls it
-    // once.
-    drop(unsafe { Extended::<Held, u8>::from_raw(held.cast()) });
-}
-
 /// Returns the device, the stream and the event of an array.
 fn place(device: Live<DeviceArray>) -> Result<(cai_device, u64, *mut c_void)> {
     let r#type = device.device_type;
@@ -436,7 +427,8 @@ pub unsafe fn from_arrow(given: *mut DeviceArray, schema: *const Schema) -> Resu
         }
         copied = copied.checked_add(bits.bytes()).ok_or_else(|| Failure::no_memory(usize::MAX))?;
     }
-    let mut block = Extended::new(Held(None), copied, 0)?;
+    // The owner holds the array, with the copies of bits behind it.
+    let mut block = Extended::new(None, copied, 0)?;
     let (held, space) = block.parts();
     // SAFETY: all bits that are not aligned are in host memory, which was checked above.
     let mut copies = unsafe { Copies::new(space) };
@@ -450,16 +442,11 @@ pub unsafe fn from_arrow(given: *mut DeviceArray, schema: *const Schema) -> Resu
     }
     // SAFETY: the array refers to `tree`, `strides` and `masks`, which live until the end. It has no
     // owner, nor have its masks.
-    let prepared = unsafe {
-        validate::array(&array, abi::CAI_CHECK_LAYOUT)?;
-        description::prepare(&array)?
-    };
+    let prepared = unsafe { Valid::check(&array, abi::CAI_CHECK_LAYOUT) }?.prepare()?;
     // Nothing fails from here on.
     // SAFETY: live, and the caller's (this function's contract). Nothing reads the view any more.
-    *held = Held(Some(unsafe { Owned::move_from(&raw mut (*given).array) }));
-    // SAFETY: `release` takes such a block, which is given away.
-    let destructor = unsafe { Destructor::new(Some(release), block.into_raw().cast()) };
-    Ok(prepared.finish(destructor))
+    *held = Some(unsafe { Owned::move_from(&raw mut (*given).array) });
+    Ok(prepared.finish(Destructor::drops_extended(block)))
 }
 
 /// The masks of an array, and their shapes.

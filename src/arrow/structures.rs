@@ -13,6 +13,10 @@ use crate::error::Result;
 /// A structure that this value owns: dropping it calls the release callback.
 pub struct Owned<T: Structure>(T);
 
+// SAFETY: a structure may be released by any thread. ["The Arrow C data interface", "Release
+// callback semantics"]
+unsafe impl<T: Structure> Send for Owned<T> {}
+
 impl<T: Structure> Owned<T> {
     /// Takes a structure over.
     ///

@@ -5,7 +5,6 @@
 //! simulated driver is just another `libcuda.so.1`. A HIP runtime that the process has loaded under
 //! any of its names is used: a second one would know nothing of the first one's streams.
 
-use std::alloc::{Layout, alloc, dealloc};
 use std::ffi::{CStr, c_char};
 use std::fmt;
 use std::ops::Deref;
@@ -19,6 +18,7 @@ use crate::driver::table::{Api, Table};
 use crate::environment::Variable;
 use crate::error::{Failure, Result, fail, failure};
 use crate::library::{self, Library};
+use crate::memory;
 use crate::observer;
 
 impl Api {
@@ -301,24 +301,19 @@ fn find(api: Api) -> Result<&'static Driver> {
         }
     };
     // Taken before the driver is started, which cannot be undone.
-    let driver = Driver::allocate()?;
     let table = Table::find(api, &library);
-    let started = table.init(0);
+    let mut driver = memory::boxed(Driver { table, path: [0; CAI_DRIVER_PATH_SIZE] })?;
+    let started = driver.table.init(0);
     if started.is_ok() {
         if api == Api::Cuda {
             attach_observer(&library);
         }
-        let path = path_of(&table);
-        // SAFETY: allocated above with the layout of a `Driver`.
-        unsafe { driver.write(Driver { table, path }) };
+        driver.path = path_of(&driver.table);
+        let driver = Box::leak(driver);
         DRIVERS[api as usize].store(driver, Ordering::Release);
-        // SAFETY: written just now, and never freed.
-        let driver = unsafe { &*driver };
         result::set_error_texts(driver);
         return Ok(driver);
     }
-    // SAFETY: allocated above, and not written.
-    unsafe { dealloc(driver.cast(), Layout::new::<Driver>()) };
     if started.is_missing() {
         return fail!(
             CAI_ERR_NO_DRIVER,
@@ -402,15 +397,6 @@ fn observe_forks() -> Result<()> {
 #[cfg(not(unix))]
 fn observe_forks() -> Result<()> {
     Ok(())
-}
-
-impl Driver {
-    fn allocate() -> Result<*mut Driver> {
-        let layout = Layout::new::<Driver>();
-        // SAFETY: the layout is not empty.
-        let driver = unsafe { alloc(layout) }.cast::<Driver>();
-        if driver.is_null() { Err(Failure::no_memory(layout.size())) } else { Ok(driver) }
-    }
 }
 
 impl Driver {

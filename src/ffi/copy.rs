@@ -5,8 +5,9 @@ use std::ffi::c_void;
 use super::guard::guard;
 use super::ptr::{array, output_size, write_array};
 use crate::abi::{self, cai_array, cai_error, cai_status, cai_stream};
+use crate::copy;
 use crate::error::{Failure, Result, fail};
-use crate::{copy, validate};
+use crate::validate::Valid;
 
 const FLAGS: u32 = abi::CAI_SYNC_IGNORE | abi::CAI_SYNC_CONSERVATIVE | abi::CAI_SYNC_THIS_CALL;
 
@@ -70,7 +71,7 @@ pub unsafe extern "C-unwind" fn cai_array_copy_to_host(
 ) -> cai_status {
     guard(error, || {
         // SAFETY: NULL, or a structure of the size that it specifies, by the caller's contract.
-        let local = unsafe { self::array(array, "array") }?;
+        unsafe { self::array(array, "array") }?;
         // SAFETY: NULL, or a structure whose `struct_size` is set, by the caller's contract.
         let out_size = unsafe { output_size(out, "out") }?;
         known(flags)?;
@@ -82,10 +83,9 @@ pub unsafe extern "C-unwind" fn cai_array_copy_to_host(
         }
         // SAFETY: not NULL (`self::array` checked that); what it points to is readable by the
         // caller's contract.
-        unsafe { validate::array(array, abi::CAI_CHECK_LAYOUT) }?;
-        // SAFETY: validated above; the data is alive and the buffer writable by the caller's
-        // contract.
-        let copy = unsafe { copy::to_host(&local, stream, flags, buffer, size) }?;
+        let valid = unsafe { Valid::check(array, abi::CAI_CHECK_LAYOUT) }?;
+        // SAFETY: the data is alive and the buffer writable by the caller's contract.
+        let copy = unsafe { copy::to_host(&valid, stream, flags, buffer, size) }?;
         // SAFETY: the caller's structure has `out_size` writable bytes, which it stated.
         unsafe { write_array(out, out_size, &copy.into_raw()) };
         Ok(())
@@ -136,16 +136,15 @@ pub unsafe extern "C-unwind" fn cai_array_copy_from_host(
 ) -> cai_status {
     guard(error, || {
         // SAFETY: NULL, or a structure of the size that it specifies, by the caller's contract.
-        let local = unsafe { self::array(array, "array") }?;
+        unsafe { self::array(array, "array") }?;
         known(flags)?;
         if buffer.is_null() && size > 0 {
             return Err(Failure::null("buffer"));
         }
         // SAFETY: not NULL (`self::array` checked that); what it points to is readable by the
         // caller's contract.
-        unsafe { validate::array(array, abi::CAI_CHECK_LAYOUT) }?;
-        // SAFETY: validated above; the data is alive and the buffer readable by the caller's
-        // contract.
-        unsafe { copy::from_host(&local, stream, flags, buffer, size) }
+        let valid = unsafe { Valid::check(array, abi::CAI_CHECK_LAYOUT) }?;
+        // SAFETY: the data is alive and the buffer readable by the caller's contract.
+        unsafe { copy::from_host(&valid, stream, flags, buffer, size) }
     })
 }

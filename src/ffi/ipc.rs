@@ -7,7 +7,8 @@ use super::ptr::{array, given, output_size, write_array};
 use crate::abi::{self, CAI_IPC_SIZE, cai_array, cai_error, cai_owner, cai_status};
 use crate::error::fail;
 use crate::ipc::{self, Source};
-use crate::{read, validate};
+use crate::read;
+use crate::validate::Valid;
 
 /// Describes an array of device memory in bytes, from which another process on this machine makes
 /// an array over the same memory with `cai_ipc_import`. The caller sends the bytes by any means.
@@ -72,7 +73,7 @@ pub unsafe extern "C-unwind" fn cai_ipc_export(
 ) -> cai_status {
     guard(error, || {
         // SAFETY: NULL, or a structure of the size that it specifies, by the caller's contract.
-        let local = unsafe { self::array(array, "array") }?;
+        unsafe { self::array(array, "array") }?;
         no_flags(flags)?;
         if size > 0 {
             given(buffer, "buffer")?;
@@ -82,9 +83,8 @@ pub unsafe extern "C-unwind" fn cai_ipc_export(
         }
         // SAFETY: not NULL (`self::array` checked that); what it points to is readable by the
         // caller's contract.
-        unsafe { validate::array(array, abi::CAI_CHECK_LAYOUT) }?;
-        // SAFETY: validated above; its owner is alive by the caller's contract.
-        let source = unsafe { Source::new(&local) }?;
+        let valid = unsafe { Valid::check(array, abi::CAI_CHECK_LAYOUT) }?;
+        let source = Source::new(valid)?;
         let length = source.length;
         if !buffer.is_null() {
             if size < length {
@@ -107,8 +107,7 @@ pub unsafe extern "C-unwind" fn cai_ipc_export(
                     used += bytes.len();
                 }
             };
-            // SAFETY: validated above, and unchanged by the caller's contract.
-            let (owner, fd) = unsafe { source.export(&mut write) }?.into_parts();
+            let (owner, fd) = source.export(&mut write)?.into_parts();
             // SAFETY: not NULL (checked above), and writable by the caller's contract.
             unsafe { out_owner.write(owner.into_raw()) };
             if !out_fd.is_null() {

@@ -11,28 +11,24 @@ use crate::abi::{
 use crate::device;
 use crate::error::{Failure, Result, fail};
 use crate::owner::Ref;
-use crate::read::{self, sizes};
+use crate::read::{self, Unchecked, sizes};
 use crate::sync::consume::{self, Phase};
 use crate::sync::deferred::Deferred;
 use crate::sync::notify::{self, Kind};
 use crate::sync::{identity, policy, produce, release_in_order, release_queue};
 
 /// Notifies the race checker, if there is one, and returns the result.
-///
-/// # Safety
-/// As for [`notify::array`].
 #[inline]
-unsafe fn notify_result(
+fn notify_result(
     what: Kind,
-    array: *const cai_array,
+    array: Unchecked,
     consumer: cai_stream,
     access: u32,
     result: Result<()>,
 ) -> Result<()> {
     if notify::is_watched() {
         let status = result.as_ref().map_or_else(Failure::status, |()| 0);
-        // SAFETY: the header requires of the caller what this function requires.
-        unsafe { notify::array(what, array, consumer, access, status) };
+        notify::array(what, array, consumer, access, status);
     }
     result
 }
@@ -43,7 +39,7 @@ const MOST_STREAMS: usize = 1 << 20;
 /// Slow path of begin and end.
 ///
 /// # Safety
-/// As for [`consume::exchange`]; `error` is NULL or writable.
+/// `array` is NULL or as [`Unchecked::view`] requires; `error` is NULL or writable.
 #[inline(never)]
 unsafe fn exchange(
     phase: Phase,
@@ -54,11 +50,12 @@ unsafe fn exchange(
 ) -> cai_status {
     guard(error, || {
         given(array, "array")?;
+        let mut scratch = MaybeUninit::uninit();
         // SAFETY: not NULL (checked above); the header requires the rest of the caller.
-        let result = unsafe { consume::exchange(phase, array, consumer_stream, flags) };
+        let array = unsafe { Unchecked::view(array, &mut scratch) }?;
+        let result = consume::exchange(phase, array, consumer_stream, flags);
         let what = if phase == Phase::Begin { Kind::Begin } else { Kind::End };
-        // SAFETY: the header requires of the caller what this function requires.
-        unsafe { notify_result(what, array, consumer_stream, flags, result) }
+        notify_result(what, array, consumer_stream, flags, result)
     })
 }
 
@@ -173,12 +170,11 @@ pub unsafe extern "C-unwind" fn cai_array_synchronize(
 ) -> cai_status {
     guard(error, || {
         given(array, "array")?;
+        let mut scratch = MaybeUninit::uninit();
         // SAFETY: not NULL (checked above); the header requires the rest of the caller.
-        let result = unsafe { consume::synchronize(array, flags) };
-        // SAFETY: the header requires of the caller what this function requires.
-        unsafe {
-            notify_result(Kind::Synchronize, array, crate::abi::CAI_STREAM_NONE, flags, result)
-        }
+        let array = unsafe { Unchecked::view(array, &mut scratch) }?;
+        let result = consume::synchronize(array, flags);
+        notify_result(Kind::Synchronize, array, crate::abi::CAI_STREAM_NONE, flags, result)
     })
 }
 
@@ -258,7 +254,8 @@ pub unsafe extern "C-unwind" fn cai_array_produce(
                 };
             let status = result.as_ref().map_or_else(Failure::status, |()| 0);
             // SAFETY: the header requires of the caller what this function requires.
-            unsafe { notify::array(Kind::Export, array, local.stream, access, status) };
+            let array = unsafe { Unchecked::new(&local) };
+            notify::array(Kind::Export, array, local.stream, access, status);
         }
         result
     })

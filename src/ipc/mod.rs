@@ -9,7 +9,7 @@ mod bytes;
 
 use std::ffi::c_void;
 use std::fmt::{self, Write};
-use std::ptr;
+use std::{iter, ptr};
 
 use crate::abi::{self, CAI_IPC_FIELDS, cai_array, cai_device, cai_pointer_info};
 use crate::device::{Name, may_be_cuda};
@@ -24,6 +24,7 @@ use crate::owner::description::{self, OwnedFields};
 use crate::owner::{self, Array, Destructor, Ref};
 use crate::read::{self, Descr};
 use crate::sync::consume::{self, Phase};
+use crate::validate::Valid;
 use crate::{memory, validate};
 pub use bytes::Sink;
 use bytes::{ARRAYS, List, Message, Part};
@@ -49,7 +50,7 @@ const DIMENSIONS: usize = abi::CAI_MAX_NDIM as usize;
 
 /// An array that was checked, ready to be exported.
 pub struct Source<'a> {
-    array: &'a cai_array,
+    array: Valid<'a>,
     /// The first array of the chain with elements.
     first: Option<cai_array>,
     /// The allocations, in the order of the message.
@@ -77,11 +78,8 @@ impl Export {
 }
 
 impl<'a> Source<'a> {
-    /// Checks an array with its masks, and asks the driver about their memory.
-    ///
-    /// # Safety
-    /// `array` was validated and stays unchanged; its owner is NULL or alive.
-    pub unsafe fn new(array: &'a cai_array) -> Result<Self> {
+    /// Asks the driver about the memory of an array and its masks.
+    pub fn new(array: Valid<'a>) -> Result<Self> {
         owner::not_borrowed(array.owner)?;
         let mut source = Source {
             array,
@@ -93,32 +91,20 @@ impl<'a> Source<'a> {
             is_conservative: false,
             length: 0,
         };
-        if dtype::has_fields(array) {
-            // SAFETY: not NULL (`has_fields`), and validated (this function's contract).
-            let fields = unsafe { Descr::new(array.descr) }?;
+        if let Some(fields) = array.fields().filter(|_| dtype::has_fields(&array)) {
             source.text =
                 text_length(fields).map_err(|failure| failure.within(format_args!("descr")))?;
             source.fields = Some(fields);
         }
-        let mut next = *array;
-        for depth in 0.. {
-            // SAFETY: the array was validated with its masks (this function's contract).
-            unsafe { source.add(&next) }.map_err(|failure| failure.in_mask(depth))?;
-            if next.mask.is_null() {
-                break;
-            }
-            // SAFETY: as above; the masks of a validated array come to an end.
-            next = unsafe { read::array(next.mask) }?;
+        for (depth, array) in iter::once(array).chain(array.masks()).enumerate() {
+            source.add(&array).map_err(|failure| failure.in_mask(depth))?;
         }
         source.length = source.message.length(source.text);
         Ok(source)
     }
 
     /// Adds the array or a mask.
-    ///
-    /// # Safety
-    /// As for [`new`](Self::new).
-    unsafe fn add(&mut self, array: &cai_array) -> Result<()> {
+    fn add(&mut self, array: &Valid) -> Result<()> {
         if !may_be_cuda(array.device.r#type) {
             return fail!(
                 CAI_ERR_CONVERT_DEVICE,
@@ -127,18 +113,16 @@ impl<'a> Source<'a> {
                 expected = "a CUDA device"
             );
         }
-        // SAFETY: the array was validated (this function's contract).
-        let layout = unsafe { validate::describe(array) }?.layout;
-        let mut part = part_of(array, layout);
+        let mut part = part_of(array, array.layout());
         if !array.data.is_null() {
-            let info = allocation(array, layout.span()?)?;
+            let info = allocation(array, array.span())?;
             part.place = Some(self.place(&info)?);
             part.offset = (array.data as u64).wrapping_sub(info.base as u64);
             if array.stream != abi::CAI_STREAM_NONE {
                 self.message.event = Some([0; 64]);
                 self.is_conservative |= array.stream == abi::CAI_STREAM_UNKNOWN;
             }
-            self.first.get_or_insert(*array);
+            self.first.get_or_insert(**array);
         }
         self.message.parts.push(part)?;
         Ok(())
@@ -180,11 +164,7 @@ impl<'a> Source<'a> {
 
     /// Writes the bytes, and makes an owner that keeps the array and the event alive. A failure
     /// writes nothing.
-    ///
-    /// # Safety
-    /// As for [`new`](Self::new).
-    pub unsafe fn export(mut self, out: Sink) -> Result<Export> {
-        let owner = self.array.owner;
+    pub fn export(mut self, out: Sink) -> Result<Export> {
         let mut descriptor = None;
         let mut event = None;
         if let Some(first) = &self.first {
@@ -197,14 +177,12 @@ impl<'a> Source<'a> {
                 Ok(())
             })?;
             if self.message.event.is_some() {
-                // SAFETY: the array was validated (the contract of `new`).
-                let made = unsafe { record(first, self.array, self.is_conservative) }?;
+                let made = record(first, &self.array, self.is_conservative)?;
                 self.message.event = Some(made.handle()?);
                 event = Some(made);
             }
         }
-        // SAFETY: alive (the contract of `new`).
-        let mut owner = unsafe { Ref::retain(owner) }?;
+        let mut owner = self.array.retain()?;
         if let Some(event) = event {
             let prepared = owner::prepare()?;
             // SAFETY: `destroy_event` takes what `into_raw` returns.
@@ -312,14 +290,7 @@ fn allocation(array: &cai_array, span: Span) -> Result<cai_pointer_info> {
 
 /// Records an event after the work that is pending on an array and its masks, in the context of
 /// `first`.
-///
-/// # Safety
-/// The array was validated.
-unsafe fn record(
-    first: &cai_array,
-    array: &cai_array,
-    is_conservative: bool,
-) -> Result<SharedEvent> {
+fn record(first: &cai_array, array: &Valid, is_conservative: bool) -> Result<SharedEvent> {
     let unknown = if is_conservative { abi::CAI_SYNC_CONSERVATIVE } else { 0 };
     let inside = consume::Inside::of(first)?;
     // The array's stream may be one that this context cannot record events on.
@@ -327,8 +298,7 @@ unsafe fn record(
         inside.run(|driver| Ok((SharedEvent::new(driver)?, TemporaryStream::new(driver)?)))?;
     let flags = abi::CAI_ACCESS_READ | unknown;
     // In the caller's context, which a default stream of the array may be of.
-    // SAFETY: the array was validated (this function's contract).
-    unsafe { consume::exchange(Phase::Begin, array, stream.value(), flags) }?;
+    consume::exchange(Phase::Begin, array.unchecked(), stream.value(), flags)?;
     inside.run(move |_| stream.record(&event).map(|()| event))
 }
 
@@ -391,10 +361,10 @@ pub fn import(bytes: &[u8], descriptor: i32) -> Result<Array> {
         array = part;
     }
     // SAFETY: a message has a first array, to which this points. Shape and strides refer to
-    // `message`, the fields to `fields`, and the masks to `list`, none of which changes.
-    unsafe { validate::array(array, abi::CAI_CHECK_LAYOUT) }?;
-    // SAFETY: validated above, without owner.
-    Ok(unsafe { description::prepare(&*array) }?.finish(Destructor::drops(opened)))
+    // `message`, the fields to `fields`, and the masks to `list`, none of which changes. There are no
+    // owners.
+    let array = unsafe { Valid::check(array, abi::CAI_CHECK_LAYOUT) }?;
+    Ok(array.prepare()?.finish(Destructor::drops(opened)))
 }
 
 /// Parses the text of a message, which is empty without fields.
@@ -422,7 +392,7 @@ fn described(allocations: &[Allocation], part: &Part) -> Result<(cai_array, Span
         typestr: part.typestr,
         ..read::NOTHING
     };
-    // SAFETY: shape and strides refer to `part`, which has more values than dimensions.
+    // SAFETY: shape and strides refer to `part`, which has at least as many values as dimensions.
     let layout = unsafe { validate::describe(&array) }?.layout;
     let span = layout.span()?;
     let allocation = part.place.and_then(|place| allocations.get(place));

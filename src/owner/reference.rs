@@ -9,6 +9,7 @@ use super::reserve::Reserve;
 use super::{Destroy, Header, check, is_own, not_borrowed, release, retain};
 use crate::abi::{cai_array, cai_owner};
 use crate::error::Result;
+use crate::memory::Extended;
 
 /// A counted reference to an owner of any library. Drop releases it.
 ///
@@ -173,6 +174,15 @@ impl Destructor {
             drop(unsafe { Box::from_raw(value.cast::<T>()) });
         }
         Destructor { destroy: Some(destroy::<T>), context: Box::into_raw(value).cast() }
+    }
+
+    /// Drops a value, with those behind it.
+    pub fn drops_extended<T: Send, E: Copy + Send>(block: Extended<T, E>) -> Self {
+        unsafe extern "C-unwind" fn destroy<T, E: Copy>(value: *mut c_void) {
+            // SAFETY: `drops_extended` passes this function together with such a block.
+            drop(unsafe { Extended::<T, E>::from_raw(value.cast()) });
+        }
+        Destructor { destroy: Some(destroy::<T, E>), context: block.into_raw().cast() }
     }
 
     /// Returns true if there is a function.

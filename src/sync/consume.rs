@@ -6,7 +6,7 @@ use crate::abi::{self, cai_array};
 use crate::device;
 use crate::driver::{self, CUcontext, CallingThread, Capture, Driver, Stream};
 use crate::error::{Failure, Result, fail};
-use crate::read;
+use crate::read::Unchecked;
 use crate::sync::array_context::{ArrayContext, ArrayContexts, with_streams};
 use crate::sync::order::{Direction, order, wait_for};
 use crate::sync::{bad_flags, names_a_stream, policy};
@@ -30,7 +30,7 @@ pub enum Phase {
 /// slow path knows all the rules.
 ///
 /// # Safety
-/// As for [`exchange`], or NULL.
+/// `array` is NULL, or points to a structure of the size that it states.
 #[inline(always)]
 pub unsafe fn is_fast_path(array: *const cai_array, consumer: u64, flags: u32) -> bool {
     if array.is_null() {
@@ -57,30 +57,18 @@ pub unsafe fn is_fast_path(array: *const cai_array, consumer: u64, flags: u32) -
 }
 
 /// Orders a consumer's stream and that of an array and its masks.
-///
-/// # Safety
-/// `array` points to a structure of the size that it states, and so do its masks.
 #[inline]
-pub unsafe fn exchange(
-    phase: Phase,
-    array: *const cai_array,
-    consumer: u64,
-    flags: u32,
-) -> Result<()> {
-    let mut scratch = MaybeUninit::uninit();
-    // SAFETY: the array is readable (this function's contract).
-    let local = unsafe { read::view(array, &mut scratch) }?;
+pub fn exchange(phase: Phase, array: Unchecked, consumer: u64, flags: u32) -> Result<()> {
     if flags & !CONSUMER != 0 || flags & ACCESS == 0 {
         return Err(bad_flags(flags, "flags", CONSUMER));
     }
     names_a_stream(consumer, format_args!("consumer_stream"))?;
-    writable(local, flags)?;
-    one(phase, local, consumer, flags)?;
-    if local.mask.is_null() {
+    writable(&array, flags)?;
+    one(phase, &array, consumer, flags)?;
+    if array.mask.is_null() {
         return Ok(());
     }
-    // SAFETY: the masks are readable (this function's contract).
-    unsafe { masks(local, |mask| one(phase, mask, consumer, flags)) }
+    masks(array, 0, &mut |mask| one(phase, mask, consumer, flags))
 }
 
 /// Returns true if the flags request a write to a read-only array.
@@ -114,34 +102,30 @@ fn is_settled(array: &cai_array, consumer: u64) -> bool {
         && has_streams(array)
 }
 
-/// Calls `body` for each mask of an array.
-///
-/// # Safety
-/// As for [`exchange`].
+/// Calls `body` for each mask of an array, which is itself a mask at this depth.
 #[cold]
-unsafe fn masks(array: &cai_array, body: impl Fn(&cai_array) -> Result<()>) -> Result<()> {
-    let mut next = array.mask;
-    for depth in 0.. {
-        if next.is_null() {
-            break;
-        }
-        let inside = |failure: Failure| failure.in_mask(depth + 1);
-        if depth == abi::CAI_MAX_MASKS as usize {
-            return fail!(
-                CAI_ERR_MASK_DEPTH,
-                "mask",
-                found = "a longer chain of masks",
-                expected = ("at most {}", abi::CAI_MAX_MASKS)
-            )
-            .map_err(|failure| failure.in_mask(depth));
-        }
-        let mut scratch = MaybeUninit::uninit();
-        // SAFETY: not NULL by the loop's condition, and readable (this function's contract).
-        let mask = unsafe { read::view(next, &mut scratch) }.map_err(inside)?;
-        body(mask).map_err(inside)?;
-        next = mask.mask;
+fn masks(
+    array: Unchecked,
+    depth: usize,
+    body: &mut dyn FnMut(&cai_array) -> Result<()>,
+) -> Result<()> {
+    if array.mask.is_null() {
+        return Ok(());
     }
-    Ok(())
+    if depth == abi::CAI_MAX_MASKS as usize {
+        return fail!(
+            CAI_ERR_MASK_DEPTH,
+            "mask",
+            found = "a longer chain of masks",
+            expected = ("at most {}", abi::CAI_MAX_MASKS)
+        )
+        .map_err(|failure| failure.in_mask(depth));
+    }
+    let inside = |failure: Failure| failure.in_mask(depth + 1);
+    let mut scratch = MaybeUninit::uninit();
+    let Some(mask) = array.mask(&mut scratch).map_err(inside)? else { return Ok(()) };
+    body(&mask).map_err(inside)?;
+    masks(mask, depth + 1, body)
 }
 
 /// Returns true if the array's streams are those of CUDA or of HIP.
@@ -231,13 +215,13 @@ fn one(phase: Phase, array: &cai_array, consumer: u64, flags: u32) -> Result<()>
     }
     match pending(array, flags)? {
         Pending::Nothing => Ok(()),
-        Pending::Anywhere => unknown(phase, array, consumer, flags),
+        Pending::Anywhere => with_unknown(phase, array, consumer, flags),
         Pending::Stream => {
             let thread = &CallingThread::new(driver::driver_of(array.device.r#type)?);
             if array.stream > abi::CAI_STREAM_PER_THREAD && consumer > abi::CAI_STREAM_PER_THREAD {
                 let producer = Stream::from_handle(array.stream, array.stream_id);
                 let consumer = Stream::from_handle(consumer, 0);
-                return half(thread, phase, array, &producer, &consumer, flags);
+                return order_phase(thread, phase, array, &producer, &consumer, flags);
             }
             with_default(thread, phase, array, consumer, flags)
         }
@@ -255,11 +239,14 @@ fn with_default(
     flags: u32,
 ) -> Result<()> {
     let consumer = Stream::from_current_context(thread, consumer)?;
-    with_streams(thread, array, |producer| half(thread, phase, array, &producer, &consumer, flags))
+    with_streams(thread, array, |producer| {
+        order_phase(thread, phase, array, &producer, &consumer, flags)
+    })
 }
 
+/// Orders two streams in one phase of the consumer's work.
 #[inline(always)]
-fn half(
+fn order_phase(
     thread: &CallingThread,
     phase: Phase,
     array: &cai_array,
@@ -322,7 +309,7 @@ pub(super) fn same_thread(thread: &CallingThread, stream: &Stream) -> Result<()>
 
 /// Orders a stream after an unknown one: readers and writers wait for the event, which is all that
 /// is known, and with `CAI_SYNC_CONSERVATIVE` for the whole context.
-fn unknown(phase: Phase, array: &cai_array, consumer: u64, flags: u32) -> Result<()> {
+fn with_unknown(phase: Phase, array: &cai_array, consumer: u64, flags: u32) -> Result<()> {
     let thread = &CallingThread::new(driver::driver_of(array.device.r#type)?);
     let consumer = Stream::from_current_context(thread, consumer)?;
     let begins = phase == Phase::Begin;
@@ -387,24 +374,18 @@ fn whole_context(
 }
 
 /// Blocks the host until the work that is pending on an array and its masks is done.
-///
-/// # Safety
-/// As for [`exchange`].
-pub unsafe fn synchronize(array: *const cai_array, flags: u32) -> Result<()> {
+pub fn synchronize(array: Unchecked, flags: u32) -> Result<()> {
     let known = CONSUMER & !CAPTURE;
-    let mut scratch = MaybeUninit::uninit();
-    // SAFETY: the array is readable (this function's contract).
-    let local = unsafe { read::view(array, &mut scratch) }?;
     if flags & !known != 0 || flags & ACCESS == 0 {
         return Err(bad_flags(flags, "flags", known));
     }
-    writable(local, flags)?;
-    synchronize_one(local, flags)?;
-    // SAFETY: the masks are readable (this function's contract).
-    unsafe { masks(local, |mask| synchronize_one(mask, flags)) }
+    writable(&array, flags)?;
+    synchronize_one(&array, flags)?;
+    masks(array, 0, &mut |mask| synchronize_one(mask, flags))
 }
 
-fn synchronize_one(array: &cai_array, flags: u32) -> Result<()> {
+/// Blocks the host until the work on one array is done, whatever is pending on its masks.
+pub(super) fn synchronize_one(array: &cai_array, flags: u32) -> Result<()> {
     let by_event = event_suffices(array, flags);
     match pending(array, flags)? {
         Pending::Nothing => Ok(()),

@@ -7,10 +7,10 @@ use crate::abi::{self, CAI_STREAM_NONE, CAI_STREAM_UNKNOWN, cai_array};
 use crate::device::{self, Name};
 use crate::driver::{self, CUevent, CallingThread, Capture, Driver, Event};
 use crate::error::{Result, fail};
-use crate::read;
 use crate::sync::array_context::with_streams;
 use crate::sync::consume;
 use crate::sync::outgoing;
+use crate::validate::Valid;
 
 /// The event that consumers of an array must wait for.
 pub enum Mark {
@@ -22,13 +22,13 @@ pub enum Mark {
     Recorded(Event),
 }
 
-/// An event that this library recorded, and which is destroyed when this is dropped.
-pub struct Kept {
+/// An event that this library recorded. Dropping it destroys the event.
+pub struct OwnedEvent {
     driver: &'static Driver,
     event: CUevent,
 }
 
-impl Drop for Kept {
+impl Drop for OwnedEvent {
     fn drop(&mut self) {
         // An event may be destroyed while work on it is pending. [cuEventDestroy] If that fails,
         // the context is lost, and the event with it.
@@ -38,14 +38,14 @@ impl Drop for Kept {
 
 impl Mark {
     /// Returns the handle, or NULL, and what keeps a new event alive.
-    pub fn keep(self) -> Result<(*mut c_void, Option<Kept>)> {
+    pub fn keep(self) -> Result<(*mut c_void, Option<OwnedEvent>)> {
         match self {
             Mark::Nothing => Ok((ptr::null_mut(), None)),
             Mark::Given(event) => Ok((event, None)),
             Mark::Recorded(event) => {
                 // Not returned to the pool: its slot is free for other uses meanwhile.
                 let (driver, event) = (event.driver(), event.give());
-                Ok((event.cast(), Some(Kept { driver, event })))
+                Ok((event.cast(), Some(OwnedEvent { driver, event })))
             }
         }
     }
@@ -53,41 +53,26 @@ impl Mark {
 
 /// Returns an event after which the data of an array and of its masks can be used. Where no event
 /// can express that, blocks the host until the work is done.
-///
-/// # Safety
-/// The array was validated.
-pub unsafe fn of(given: &cai_array) -> Result<Mark> {
+pub fn of(given: &Valid) -> Result<Mark> {
     let replaced = outgoing::replaced(given)?;
-    let array = replaced.as_ref().unwrap_or(given);
+    let array = replaced.as_ref().unwrap_or(&**given);
     // The policy of the process may be that no stream is stated, that of the masks included.
     if array.stream != given.stream && array.stream == CAI_STREAM_NONE {
         return Ok(Mark::Nothing);
     }
-    // SAFETY: this function's contract.
-    unsafe { wait_for_masks(given) }?;
+    wait_for_masks(given)?;
     one(array)
 }
 
 /// Blocks the host until the work on the masks of an array is done, unless it is done when that on
 /// the array is: for protocols in which a mask has no stream of its own.
-///
-/// # Safety
-/// The array was validated.
-pub unsafe fn wait_for_masks(array: &cai_array) -> Result<()> {
-    let mut next = array.mask;
-    // At most `CAI_MAX_MASKS` of them, because the array was validated.
-    while !next.is_null() {
-        // SAFETY: not NULL, and validated with the array (this function's contract).
-        let mask = unsafe { read::array(next) }?;
-        if !has_work_of(&mask, array) {
-            // With the masks of this mask.
-            // SAFETY: validated (this function's contract).
-            return unsafe { consume::synchronize(&mask, access(&mask)) }
-                .map_err(|failure| failure.in_mask(1));
-        }
-        next = mask.mask;
+pub fn wait_for_masks(array: &Valid) -> Result<()> {
+    match array.masks().zip(1..).find(|(mask, _)| !has_work_of(mask, array)) {
+        // With the masks of this mask.
+        Some((mask, depth)) => consume::synchronize(mask.unchecked(), access(&mask))
+            .map_err(|failure| failure.in_mask(depth)),
+        None => Ok(()),
     }
-    Ok(())
 }
 
 /// Returns true if the work on a mask is done when the work on its array is: it is on the same
@@ -109,8 +94,7 @@ fn one(array: &cai_array) -> Result<Mark> {
     }
     let is_unknown = array.stream == CAI_STREAM_UNKNOWN;
     if is_unknown && array.event.is_null() {
-        // SAFETY: without its masks, nothing is followed.
-        unsafe { consume::synchronize(&cai_array { mask: ptr::null(), ..*array }, access(array)) }?;
+        consume::synchronize_one(array, access(array))?;
         return Ok(Mark::Nothing);
     }
     let r#type = array.device.r#type;

@@ -4,14 +4,14 @@ use std::ffi::{CStr, c_void};
 use std::mem::MaybeUninit;
 use std::ptr;
 
-use crate::abi::{self, cai_array, cai_status};
+use crate::abi::{self, cai_status};
 use crate::device;
 use crate::driver;
 pub use crate::observer::Kind;
 use crate::observer::{self, Bytes, Event, MAX_NDIM};
 use crate::owner;
-use crate::read;
-use crate::validate;
+use crate::read::Unchecked;
+use crate::validate::Described;
 
 pub use observer::is_watched;
 
@@ -30,52 +30,47 @@ fn notify(event: &Event) {
 }
 
 /// Reports an event of an array and its masks.
-///
-/// # Safety
-/// `array` is NULL or points to a structure of the size that it states, and what that points to is
-/// readable.
+pub fn array(kind: Kind, array: Unchecked, consumer: u64, access: u32, status: cai_status) {
+    array_at(0, kind, array, consumer, access, status);
+}
+
+/// Reports an event of an array that is a mask at this depth, and of its masks.
 #[cold]
-pub unsafe fn array(
+fn array_at(
+    depth: i32,
     kind: Kind,
-    array: *const cai_array,
+    array: Unchecked,
     consumer: u64,
     access: u32,
     status: cai_status,
 ) {
-    let mut next = array;
-    for _ in 0..=abi::CAI_MAX_MASKS {
-        if next.is_null() {
-            return;
-        }
-        let mut scratch = MaybeUninit::uninit();
-        // SAFETY: not NULL by the check above, and readable (this function's contract).
-        let Ok(local) = (unsafe { read::view(next, &mut scratch) }) else { return };
-        // The observer watches CUDA's streams alone.
-        if device::is_rocm(local.device.r#type) {
-            return;
-        }
-        // SAFETY: what the array points to is readable (this function's contract).
-        let mut bytes = unsafe { bytes(local) };
-        bytes.mode = access & (abi::CAI_ACCESS_READ | abi::CAI_ACCESS_WRITE);
-        let owner = local.owner.cast_const();
-        // The owner of an array that was refused may be no owner.
-        let checked = status == abi::CAI_OK && !owner.is_null();
-        // SAFETY: not NULL, and alive, because the array was accepted with it.
-        let foreign = checked && !unsafe { owner::is_own(owner) };
-        let flags = local.flags & abi::CAI_ARRAY_READONLY;
-        notify(&Event {
-            owner: owner.cast::<c_void>(),
-            bytes,
-            flags: if foreign { flags | FOREIGN_OWNER } else { flags },
-            status,
-            stream: local.stream,
-            stream_id: local.stream_id,
-            context: local.context,
-            consumer,
-            rule: rule(status).map_or(ptr::null(), CStr::as_ptr),
-            ..Event::new(kind)
-        });
-        next = local.mask;
+    // The observer watches CUDA's streams alone.
+    if depth > abi::CAI_MAX_MASKS || device::is_rocm(array.device.r#type) {
+        return;
+    }
+    let mut bytes = bytes(array);
+    bytes.mode = access & (abi::CAI_ACCESS_READ | abi::CAI_ACCESS_WRITE);
+    let owner = array.owner.cast_const();
+    // The owner of an array that was refused may be no owner.
+    let checked = status == abi::CAI_OK && !owner.is_null();
+    // SAFETY: not NULL, and alive, because the array was accepted with it.
+    let foreign = checked && !unsafe { owner::is_own(owner) };
+    let flags = array.flags & abi::CAI_ARRAY_READONLY;
+    notify(&Event {
+        owner: owner.cast::<c_void>(),
+        bytes,
+        flags: if foreign { flags | FOREIGN_OWNER } else { flags },
+        status,
+        stream: array.stream,
+        stream_id: array.stream_id,
+        context: array.context,
+        consumer,
+        rule: rule(status).map_or(ptr::null(), CStr::as_ptr),
+        ..Event::new(kind)
+    });
+    let mut scratch = MaybeUninit::uninit();
+    if let Ok(Some(mask)) = array.mask(&mut scratch) {
+        array_at(depth + 1, kind, mask, consumer, access, status);
     }
 }
 
@@ -97,13 +92,9 @@ fn rule(status: cai_status) -> Option<&'static CStr> {
 
 /// Returns the bytes that an array can touch: exact for up to eight dimensions with gaps, otherwise
 /// everything between the first and the last byte. Returns no bytes for arrays that are not valid.
-///
-/// # Safety
-/// As for [`array`].
-unsafe fn bytes(array: &cai_array) -> Bytes {
+fn bytes(array: Unchecked) -> Bytes {
     let nothing = Bytes::default();
-    // SAFETY: what the array points to is readable (this function's contract).
-    let Ok(described) = (unsafe { validate::describe(array) }) else { return nothing };
+    let Ok(described) = Described::new(array) else { return nothing };
     let layout = described.layout;
     let (Ok(span), Ok(nbytes)) = (layout.span(), layout.nbytes()) else { return nothing };
     let address = array.data as u64;

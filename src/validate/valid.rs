@@ -9,6 +9,7 @@ use crate::abi::{cai_array, cai_dtype};
 use crate::error::Result;
 use crate::layout::{self, Layout, Span};
 use crate::owner::Ref;
+use crate::owner::description::{self, Prepared};
 use crate::read::{Descr, Unchecked};
 
 /// An array that obeys every rule of [`CAI_CHECK_LAYOUT`](crate::abi::CAI_CHECK_LAYOUT). The shape,
@@ -54,7 +55,8 @@ impl<'a> Valid<'a> {
         Valid { array: *array, described: sound(Described::new(array)) }
     }
 
-    fn unchecked(&self) -> Unchecked<'_, 'a> {
+    /// Returns the array for functions that take arrays which were not checked.
+    pub fn unchecked(&self) -> Unchecked<'_, 'a> {
         // SAFETY: the contract of `check`.
         unsafe { Unchecked::new(&self.array) }
     }
@@ -64,6 +66,13 @@ impl<'a> Valid<'a> {
     pub fn retain(&self) -> Result<Ref> {
         // SAFETY: NULL, or alive for `'a` (the contract of `check`).
         unsafe { Ref::retain(self.array.owner) }
+    }
+
+    /// Copies the description into memory for an owner.
+    pub fn prepare(&self) -> Result<Prepared> {
+        // SAFETY: validated and unchanged, and the owners are NULL or alive (the contract of
+        // `check`).
+        unsafe { description::prepare(&self.array) }
     }
 
     /// Returns the type of the elements.

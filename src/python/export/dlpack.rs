@@ -14,6 +14,7 @@ use crate::python::convert::two_integers;
 use crate::python::error::raise_as;
 use crate::python::export::object::{Exported, Reading};
 use crate::python::py::{Dict, Exception, Int, Obj, Owned, Py, Tuple};
+use crate::read::Unchecked;
 use crate::sync::consume::{self, Phase};
 use crate::sync::outgoing;
 use crate::unwind;
@@ -81,6 +82,7 @@ fn copy_to_host(
     // SAFETY: the array was validated when the object was made, and so was that of the copy. A copy
     // uses no Python.
     unsafe {
+        let array = &Valid::assume(&raw const **array);
         let copy = HostCopy::new(array)?;
         // The conversion comes first, so that a failure copies nothing.
         let mut tensor = convert(copy.array(), versioned)?;
@@ -238,7 +240,8 @@ fn order(py: Py, array: &cai_array, device_type: i32, stream: Option<Obj>) -> Re
     // What consumers may ignore, a producer orders all the same.
     let flags = access | unknown | abi::CAI_SYNC_THIS_CALL;
     // SAFETY: the array was validated when the object was made.
-    unsafe { consume::exchange(Phase::Begin, array, stream, flags) }
+    let array = unsafe { Unchecked::new(array) };
+    consume::exchange(Phase::Begin, array, stream, flags)
 }
 
 /// Returns the stream that a consumer passed as an integer; `None` if nothing is to be ordered.

@@ -10,6 +10,7 @@ use crate::python::export::object::{CAN_BE_RELEASED, Exported, Reading, shown};
 use crate::python::owner::Description;
 use crate::python::py::{Obj, Owned, Py};
 use crate::python::view::attributes::ATTRIBUTES;
+use crate::read::Unchecked;
 use crate::sync::consume::{self, Phase};
 use crate::sync::notify::{self, Kind};
 
@@ -151,12 +152,12 @@ fn order(phase: Phase, array: &cai_array, stream: u64) -> Result<()> {
 #[inline(never)]
 fn order_slowly(phase: Phase, array: &cai_array, stream: u64, access: u32) -> Result<()> {
     // SAFETY: the array was imported, and so validated.
-    let result = unsafe { consume::exchange(phase, array, stream, access) };
+    let array = unsafe { Unchecked::new(array) };
+    let result = consume::exchange(phase, array, stream, access);
     if notify::is_watched() {
         let kind = if phase == Phase::Begin { Kind::Begin } else { Kind::End };
         let status = result.as_ref().map_or_else(Failure::status, |()| abi::CAI_OK);
-        // SAFETY: the array was imported, and so validated.
-        unsafe { notify::array(kind, array, stream, access, status) };
+        notify::array(kind, array, stream, access, status);
     }
     result
 }
