@@ -7,7 +7,7 @@
 use std::ffi::{CStr, c_char, c_int, c_longlong, c_ulong, c_ulonglong, c_void};
 use std::mem::{MaybeUninit, offset_of};
 use std::ops::Range;
-use std::ptr;
+use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
 use crate::abi::{self, _object};
@@ -151,9 +151,11 @@ table! {
         contains = "PySequence_Contains" (*mut Object, *mut Object) -> c_int;
         sequence_size = "PySequence_Size" (*mut Object) -> isize;
         sequence_item = "PySequence_GetItem" (*mut Object, isize) -> *mut Object;
+        list_get = "PyList_GetItem" (*mut Object, isize) -> *mut Object;
         dict_new = "PyDict_New" () -> *mut Object;
         dict_copy = "PyDict_Copy" (*mut Object) -> *mut Object;
         dict_set = "PyDict_SetItem" (*mut Object, *mut Object, *mut Object) -> c_int;
+        dict_size = "PyDict_Size" (*mut Object) -> isize;
         dict_next = "PyDict_Next" (*mut Object, *mut isize, *mut *mut Object,
             *mut *mut Object) -> c_int;
         tuple_new = "PyTuple_New" (isize) -> *mut Object;
@@ -164,10 +166,15 @@ table! {
         long_from_unsigned = "PyLong_FromUnsignedLongLong" (c_ulonglong) -> *mut Object;
         long_as_signed = "PyLong_AsLongLongAndOverflow" (*mut Object, *mut c_int) -> c_longlong;
         long_as_unsigned = "PyLong_AsUnsignedLongLong" (*mut Object) -> c_ulonglong;
+        long_as_size = "PyLong_AsSsize_t" (*mut Object) -> isize;
         index = "PyNumber_Index" (*mut Object) -> *mut Object;
         str_from = "PyUnicode_FromStringAndSize" (*const c_char, isize) -> *mut Object;
         str_intern = "PyUnicode_InternFromString" (*const c_char) -> *mut Object;
         str_utf8 = "PyUnicode_AsUTF8AndSize" (*mut Object, *mut isize) -> *const c_char;
+        str_length = "PyUnicode_GetLength" (*mut Object) -> isize;
+        str_char = "PyUnicode_ReadChar" (*mut Object, isize) -> u32;
+        // Compares with ASCII. Sets no exception.
+        str_compare = "PyUnicode_CompareWithASCIIString" (*mut Object, *const c_char) -> c_int;
         error_occurred = "PyErr_Occurred" () -> *mut Object;
         error_clear = "PyErr_Clear" ();
         error_matches = "PyErr_ExceptionMatches" (*mut Object) -> c_int;
@@ -218,6 +225,10 @@ table! {
         assign_version = "PyUnstable_Type_AssignVersionTag" (*mut Object) -> c_int;
         // 3.13: returns a new reference, as free-threaded code needs.
         dict_get_ref = "PyDict_GetItemRef" (*mut Object, *mut Object, *mut *mut Object) -> c_int;
+        // 3.13, to some purpose in free-threaded builds only. The first argument is memory for what
+        // CPython keeps about the section.
+        section_begin = "PyCriticalSection_Begin" (*mut [usize; 4], *mut Object);
+        section_end = "PyCriticalSection_End" (*mut [usize; 4]);
     }
     objects {
         none = "_Py_NoneStruct";
@@ -255,29 +266,19 @@ unsafe impl Send for Capi {}
 // SAFETY: a table of constants. The GIL is a requirement of the calls themselves.
 unsafe impl Sync for Capi {}
 
-/// What differs between builds and is probed at run time.
+/// What differs between builds.
 #[derive(Default)]
 pub struct Facts {
-    /// Bytes from the start of an object to the pointer to its type; 0 if only CPython can tell.
-    pub type_offset: usize,
-    /// Bytes from the start of a tuple to its size; 0 if only CPython can tell.
-    pub tuple_size: usize,
-    /// Bytes from the start of a tuple to its items, if `tuple_size` is known.
+    /// Bytes of the head that every object begins with, as `object.__basicsize__` states; 0 if it
+    /// does not.
+    pub head: usize,
+    /// The same if objects are read in place; 0 otherwise. The type is the last word of the head. A
+    /// size follows, in objects that have one.
+    pub size_offset: usize,
+    /// Bytes from the start of a tuple to its items, as `tuple.__basicsize__` states.
     pub tuple_items: usize,
-    /// Bytes from the start of a list to the address of its items, which follows the size; 0 if not
-    /// known.
-    pub list_items: usize,
-    /// All these places but `tuple_items` are the [`standard`] ones; that and integers are known.
-    pub is_standard: bool,
-    /// Bytes from the start of a dictionary to the number of its entries; 0 if not known.
-    pub dict_used: usize,
     /// How integers store their digits, behind the head.
     pub integers: Integers,
-    /// Bytes from the start of a thread's state to the id of the thread; 0 if not known. Up to
-    /// 3.11.
-    pub thread_offset: usize,
-    /// Bytes of the head that every object begins with; 0 if not known.
-    pub head: usize,
     /// Bytes from the start of a type to its version (`tp_version_tag`); 0 if not known.
     pub type_version: usize,
     /// A type keeps the number of its last version until it gets the next one: 3.9.
@@ -288,32 +289,24 @@ pub struct Facts {
     pub version: u32,
 }
 
-/// Where objects of nearly all builds store what is read in place.
-pub mod standard {
-    /// The type.
-    pub(crate) const TYPE: usize = 8;
-    /// The size of a tuple or list, the word of an integer, the number of entries of a dictionary:
-    /// behind the head of every object.
-    pub(crate) const SIZE: usize = 16;
-    /// The address of the items of a list. The items of a tuple begin there too, up to 3.13; then
-    /// its hash comes first.
-    pub(crate) const ITEMS: usize = 24;
-}
-
 /// How integers of up to two digits are stored. A word states the number of digits and the sign;
 /// the digits, of 30 bits each, follow it.
+///
+/// CPython publishes nothing about it, so numbers are made and read back. If they are not read
+/// right, CPython is called for each integer, as it could be always. That makes the import of a
+/// dictionary 6 to 20 % slower, depending on the number of dimensions.
 #[derive(Clone, Copy)]
 pub struct Integers {
     /// The bits of the word that count.
-    pub mask: usize,
+    mask: usize,
     /// The word of zero.
-    pub zero: usize,
+    zero: usize,
     /// The word of a positive number of one digit.
-    pub one: usize,
+    one: usize,
     /// The word of a positive number of two digits.
-    pub two: usize,
+    two: usize,
     /// The word of a negative number of one digit.
-    pub minus: usize,
+    minus: usize,
 }
 
 impl Integers {
@@ -335,6 +328,50 @@ impl Integers {
 impl Default for Integers {
     fn default() -> Self {
         Integers::UNKNOWN
+    }
+}
+
+/// Reads exact integers in place. A copy of what that takes, so that a loop keeps it in registers.
+#[derive(Clone, Copy)]
+pub struct ExactIntegers {
+    r#type: *mut Object,
+    size_offset: usize,
+    integers: Integers,
+}
+
+impl ExactIntegers {
+    /// Returns the value of an exact integer if it has one digit, or two and is positive. `None` for
+    /// others, for objects of other types, and if integers are not read in place.
+    ///
+    /// # Safety
+    /// A live object.
+    #[inline(always)]
+    pub unsafe fn read(self, object: NonNull<Object>) -> Option<i64> {
+        if self.size_offset == 0 {
+            return None;
+        }
+        // SAFETY: `check_places` found the type before the size, and `check_integers` the word
+        // there in integers, with as many digits behind it. The object is alive (this function's
+        // contract), and integers do not change.
+        unsafe {
+            let word = object.byte_add(self.size_offset).cast::<usize>();
+            if word.cast::<*mut Object>().sub(1).read() != self.r#type {
+                return None;
+            }
+            let digits = word.add(1).cast::<u32>();
+            let state = word.read() & self.integers.mask;
+            if state == self.integers.one {
+                Some(digits.read().into())
+            } else if state == self.integers.two {
+                Some(i64::from(digits.read()) | i64::from(digits.add(1).read()) << 30)
+            } else if state == self.integers.zero {
+                Some(0)
+            } else if state == self.integers.minus {
+                Some(-i64::from(digits.read()))
+            } else {
+                None
+            }
+        }
     }
 }
 
@@ -446,7 +483,14 @@ fn find() -> Result<&'static Capi> {
             expected = "3.9 or later"
         );
     }
-    capi.look_at_threads();
+    if capi.facts.free_threaded && (capi.section_begin.is_none() || capi.section_end.is_none()) {
+        return fail!(
+            CAI_ERR_PYTHON_VERSION,
+            "python",
+            found = "a free-threaded CPython without PyCriticalSection_Begin",
+            expected = "3.13 or later"
+        );
+    }
     if !capi.is_attached() {
         return Err(not_attached());
     }
@@ -455,7 +499,7 @@ fn find() -> Result<&'static Capi> {
     // SAFETY: the GIL is held. An exception that is set already is the caller's.
     unsafe {
         (capi.error_fetch)(kind, value, trace);
-        capi.look_at_objects();
+        capi.find_places();
         (capi.error_restore)(*kind, *value, *trace);
     }
     let capi = Box::into_raw(memory::boxed(capi)?);
@@ -541,22 +585,21 @@ pub unsafe extern "C-unwind" fn release_if_attached(object: *mut Object) {
     }
 }
 
-/// Copies a word that another thread may free meanwhile. The kernel does it: what this program may
-/// not read, it can still ask for, and unmapped memory is an error. Where that is not possible, as
-/// on other systems, sub-interpreters of CPython 3.9 to 3.11 are reported as not attached.
+/// Copies a word that another thread may free meanwhile. `None` if the memory is not there any more.
 #[cfg(target_os = "linux")]
-fn copy_word(address: *mut c_void) -> Option<c_ulong> {
+fn copy_word(address: *mut c_ulong) -> Option<c_ulong> {
     let mut word: c_ulong = 0;
     let length = size_of::<c_ulong>();
     let to = libc::iovec { iov_base: (&raw mut word).cast(), iov_len: length };
-    let from = libc::iovec { iov_base: address, iov_len: length };
-    // SAFETY: only the local word is written.
+    let from = libc::iovec { iov_base: address.cast(), iov_len: length };
+    // SAFETY: only the local word is written. The kernel reads the other one, and reports memory
+    // that is not mapped.
     let copied = unsafe { libc::process_vm_readv(libc::getpid(), &to, 1, &from, 1, 0) };
     usize::try_from(copied).is_ok_and(|copied| copied == length).then_some(word)
 }
 
 #[cfg(not(target_os = "linux"))]
-fn copy_word(_: *mut c_void) -> Option<c_ulong> {
+fn copy_word(_: *mut c_ulong) -> Option<c_ulong> {
     None
 }
 
@@ -591,41 +634,38 @@ impl Capi {
         }
     }
 
-    /// Up to 3.11, a thread keeps the state that it had first, also while it is in a
-    /// sub-interpreter with another one. `state` is that of the thread that held the GIL a moment
-    /// ago.
+    /// Returns whether `state`, of the thread that held the GIL a moment ago, is one of this thread.
+    ///
+    /// Up to 3.11, CPython has no function for that. A thread keeps the state that it had first,
+    /// also while it is in a sub-interpreter with another one, and `PyGILState_Check` returns true
+    /// for every thread once there was a sub-interpreter. Each state contains the number of its
+    /// thread: its place is looked up in the thread's own first state, and compared in `state`. If
+    /// `state` belongs to another thread, that thread may free it meanwhile, so the kernel copies the
+    /// word. Where it cannot, as on other systems than Linux, sub-interpreters of CPython 3.9 to 3.11
+    /// are reported as not attached.
     #[cold]
     #[inline(never)]
     fn is_in_another_interpreter(&self, state: *mut c_void) -> bool {
+        // The shortest state, that of 3.11, has more words than that.
+        const WORDS: Range<usize> = 3..28;
         let (Some(gil_check), Some(thread_ident)) = (self.gil_check, self.thread_ident) else {
             return false;
         };
-        // Where there are no sub-interpreters, the check fails; a thread without a state of its own
-        // is in none.
         // SAFETY: these may be called from any thread at any time.
-        let (may_be, ident) =
-            unsafe { (!(self.this_thread_state)().is_null() && gil_check() != 0, thread_ident()) };
-        may_be
-            && self.facts.thread_offset != 0
-            && copy_word(state.wrapping_byte_add(self.facts.thread_offset)) == Some(ident)
-    }
-
-    /// Finds out where a thread's state keeps the number of the thread. Any thread may ask.
-    fn look_at_threads(&mut self) {
-        const WORDS: std::ops::Range<usize> = 3..28;
-        let Some(thread_ident) = self.thread_ident.filter(|_| self.facts.version < 0x030c) else {
-            return;
-        };
-        // SAFETY: may be called from any thread at any time. The state that this thread had first
-        // ends no earlier than the thread; the structures of 3.9 to 3.11 are longer than what is
-        // looked at (the shortest has 33 words).
-        unsafe {
-            let (state, ident) = ((self.this_thread_state)().cast::<c_ulong>(), thread_ident());
-            if !state.is_null() {
-                let word = WORDS.into_iter().find(|&word| state.add(word).read() == ident);
-                self.facts.thread_offset = word.unwrap_or(0) * size_of::<c_ulong>();
-            }
+        let (own, ident) =
+            unsafe { ((self.this_thread_state)().cast::<c_ulong>(), thread_ident()) };
+        // A thread without a state of its own is in no interpreter. Where there are no
+        // sub-interpreters, the check fails.
+        // SAFETY: may be called from any thread at any time.
+        if own.is_null() || unsafe { gil_check() } == 0 {
+            return false;
         }
+        // SAFETY: the state that this thread had first ends no earlier than the thread, and has
+        // these words.
+        let word = WORDS.into_iter().find(|&word| unsafe { own.add(word).read() } == ident);
+        word.is_some_and(|word| {
+            copy_word(state.cast::<c_ulong>().wrapping_add(word)) == Some(ident)
+        })
     }
 
     /// Returns true if the interpreter has begun to finalize. May be called by any thread.
@@ -640,64 +680,89 @@ impl Capi {
         }
     }
 
-    /// Probes where objects store their type, and how long their head is.
+    /// Finds out where objects store what is read without a call.
     ///
     /// # Safety
-    /// The GIL is held.
-    unsafe fn look_at_objects(&mut self) {
-        const WORDS: usize = 6;
-        // SAFETY: the GIL is held. Both objects (a dictionary, and a tuple of eight) are longer
-        // than the words that are read, and every bit pattern is a valid integer.
+    /// The GIL is held, and no exception is set.
+    unsafe fn find_places(&mut self) {
+        // SAFETY: the GIL is held (this function's contract).
         unsafe {
-            let (dict, tuple) = ((self.dict_new)(), (self.tuple_new)(8));
-            if !dict.is_null() && !tuple.is_null() {
-                let holds = |object: *mut Object, word: usize, what: *mut Object| {
-                    object.cast::<usize>().add(word).read() == what as usize
-                };
-                let word = (0..WORDS).find(|&word| {
-                    holds(dict, word, self.dict_type) && holds(tuple, word, self.tuple_type)
-                });
-                self.facts.type_offset = word.unwrap_or(0) * size_of::<usize>();
-            } else {
-                (self.error_clear)();
-            }
-            for object in [dict, tuple] {
-                if !object.is_null() {
-                    (self.decref)(object);
-                }
-            }
-            self.look_at_tuples();
-            let name = (self.str_intern)(c"__basicsize__".as_ptr());
-            if !name.is_null() {
-                let size = (self.get_attr)(self.object_type_object, name);
-                if !size.is_null() {
-                    let mut overflow = 0;
-                    self.facts.head = (self.long_as_signed)(size, &raw mut overflow) as usize;
-                    (self.decref)(size);
-                }
-                (self.decref)(name);
-            }
-            self.look_at_integers();
-            self.look_at_dictionaries();
-            self.look_at_lists();
-            self.look_at_types();
-            let facts = &self.facts;
-            let places = [facts.type_offset, facts.tuple_size, facts.head, facts.dict_used];
-            self.facts.is_standard = places
-                == [standard::TYPE, standard::SIZE, standard::SIZE, standard::SIZE]
-                && facts.tuple_items >= standard::ITEMS
-                && facts.list_items == standard::ITEMS
-                && facts.integers.one != Integers::UNKNOWN.one
-                && !facts.free_threaded;
+            self.facts.head = self.number(self.object_type_object, c"__basicsize__");
+            self.check_places();
+            self.check_integers();
+            self.find_versions();
             (self.error_clear)();
         }
     }
 
-    /// Probes how integers store their digits, with numbers of zero to three.
+    /// Returns an attribute that is a positive integer; 0 if it is something else.
     ///
     /// # Safety
-    /// The GIL is held.
-    unsafe fn look_at_integers(&mut self) {
+    /// The GIL is held; a live object.
+    unsafe fn number(&self, object: *mut Object, name: &CStr) -> usize {
+        // SAFETY: the GIL is held and the object is alive (this function's contract). A function
+        // that fails returns NULL, or a negative number.
+        unsafe {
+            let name = (self.str_intern)(name.as_ptr());
+            if name.is_null() {
+                return 0;
+            }
+            let value = (self.get_attr)(object, name);
+            (self.decref)(name);
+            if value.is_null() {
+                return 0;
+            }
+            let number = (self.long_as_size)(value);
+            (self.decref)(value);
+            usize::try_from(number).unwrap_or(0)
+        }
+    }
+
+    /// Checks with one tuple that types, sizes and the items of tuples are where they should be:
+    /// the type at the end of an object's head, a size behind the head, the items behind what
+    /// `tuple.__basicsize__` states. Otherwise CPython is called for them.
+    ///
+    /// # Safety
+    /// The GIL is held; the head is known.
+    unsafe fn check_places(&mut self) {
+        const WORD: usize = size_of::<usize>();
+        // SAFETY: the GIL is held (this function's contract).
+        let items = unsafe { self.number(self.tuple_type, c"__basicsize__") };
+        let head = self.facts.head;
+        if head < 2 * WORD || items < head + WORD || head % WORD != 0 || items % WORD != 0 {
+            return;
+        }
+        let constants = [self.none, self.r#true, self.r#false];
+        // SAFETY: the GIL is held. The tuple takes over the references to its items. It has as many
+        // bytes as `__basicsize__` states and a word for each item, and every bit pattern is a
+        // valid integer.
+        unsafe {
+            let tuple = (self.tuple_new)(constants.len() as isize);
+            if tuple.is_null() {
+                return;
+            }
+            for (index, &item) in constants.iter().enumerate() {
+                (self.incref)(item);
+                (self.tuple_set)(tuple, index as isize, item);
+            }
+            let word = |offset: usize| tuple.byte_add(offset).cast::<usize>().read();
+            let agrees = word(head - WORD) == self.tuple_type as usize
+                && word(head) == constants.len()
+                && (0..)
+                    .zip(constants)
+                    .all(|(index, item)| word(items + index * WORD) == item as usize);
+            (self.decref)(tuple);
+            if agrees {
+                (self.facts.size_offset, self.facts.tuple_items) = (head, items);
+            }
+        }
+    }
+
+    /// Finds out how integers store their digits, with numbers of zero to three.
+    ///
+    /// # Safety
+    /// The GIL is held; tuples were checked.
+    unsafe fn check_integers(&mut self) {
         const DIGIT: i64 = 1 << 30;
         const NUMBERS: [i64; 12] = [
             0,
@@ -713,7 +778,7 @@ impl Capi {
             DIGIT * DIGIT,
             i64::MIN,
         ];
-        if self.facts.head == 0 || size_of::<usize>() != 8 {
+        if self.facts.size_offset == 0 || size_of::<usize>() != 8 {
             return;
         }
         for known in Integers::KNOWN {
@@ -724,11 +789,9 @@ impl Capi {
                 // the first numbers for others before it expects more digits.
                 unsafe {
                     let object = (self.long_from_signed)(number);
-                    if object.is_null() {
-                        return false;
-                    }
+                    let Some(integer) = NonNull::new(object) else { return false };
                     let is_short = -DIGIT < number && number < DIGIT * DIGIT;
-                    let read = self.short_integer(object, self.facts.head);
+                    let read = self.exact_integers().read(integer);
                     (self.decref)(object);
                     read == is_short.then_some(number)
                 }
@@ -740,93 +803,16 @@ impl Capi {
         self.facts.integers = Integers::UNKNOWN;
     }
 
-    /// Probes where dictionaries store the number of their entries, with one that grows.
-    ///
-    /// # Safety
-    /// The GIL is held.
-    unsafe fn look_at_dictionaries(&mut self) {
-        // SAFETY: the GIL is held. A dictionary is longer than its head and a word. The keys can be
-        // hashed, and are immortal or referred to by the interpreter.
-        unsafe {
-            let dict = (self.dict_new)();
-            if dict.is_null() || self.facts.head == 0 {
-                return;
-            }
-            let entries = || dict.cast::<u8>().add(self.facts.head).cast::<usize>().read();
-            let mut agrees = entries() == 0;
-            for (index, key) in [self.none, self.r#false, self.long_type].into_iter().enumerate() {
-                agrees = agrees && (self.dict_set)(dict, key, key) == 0 && entries() == index + 1;
-            }
-            (self.decref)(dict);
-            self.facts.dict_used = if agrees { self.facts.head } else { 0 };
-        }
-    }
-
-    /// Probes where lists store their size and the address of their items, with two of different
-    /// sizes.
-    ///
-    /// # Safety
-    /// The GIL is held. Tuples and heads were probed.
-    unsafe fn look_at_lists(&mut self) {
-        if self.facts.tuple_size == 0 || self.facts.tuple_size != self.facts.head {
-            return;
-        }
-        let agrees = [1, 3].iter().all(|&size| {
-            // SAFETY: the GIL is held. Tuples take over references to their items, which are
-            // immortal or referred to by the interpreter. A list has the head of a tuple, and then
-            // at least two words. If the first is its size, the second is the address of its items:
-            // that is so in every version.
-            unsafe {
-                let (items, arguments) = ((self.tuple_new)(size), (self.tuple_new)(1));
-                if items.is_null() || arguments.is_null() {
-                    return false;
-                }
-                for index in 0..size {
-                    (self.incref)(self.none);
-                    (self.tuple_set)(items, index, self.none);
-                }
-                (self.tuple_set)(arguments, 0, items);
-                let list = (self.call)(self.list_type, arguments, ptr::null_mut());
-                (self.decref)(arguments);
-                if list.is_null() {
-                    return false;
-                }
-                let words = list.cast::<u8>().add(self.facts.head).cast::<usize>();
-                let found = words.read() == size as usize && {
-                    let items = words.add(1).read() as *const *mut Object;
-                    !items.is_null() && items.is_aligned() && items.read() == self.none
-                };
-                (self.decref)(list);
-                found
-            }
-        });
-        self.facts.list_items = if agrees { self.facts.head + size_of::<usize>() } else { 0 };
-    }
-
     /// Probes where types store their version, with one whose base changes. `tp_version_tag` is the
     /// word after the next to `tp_weaklist`, whose place `type` publishes.
     ///
     /// # Safety
     /// The GIL is held.
-    unsafe fn look_at_types(&mut self) {
+    unsafe fn find_versions(&mut self) {
         // SAFETY: the GIL is held. Every object that is made here is released, or leaked where
         // there is no memory for the next one.
         unsafe {
-            let size = |name: &CStr| {
-                let name = (self.str_intern)(name.as_ptr());
-                if name.is_null() {
-                    return 0;
-                }
-                let value = (self.get_attr)(self.type_type, name);
-                (self.decref)(name);
-                if value.is_null() {
-                    return 0;
-                }
-                let mut overflow = 0;
-                let size = (self.long_as_signed)(value, &raw mut overflow);
-                (self.decref)(value);
-                usize::try_from(size).unwrap_or(0)
-            };
+            let size = |name| self.number(self.type_type, name);
             let (weak, whole) = (size(c"__weakrefoffset__"), size(c"__basicsize__"));
             let offset = weak + 2 * size_of::<usize>();
             if weak == 0 || weak % size_of::<usize>() != 0 || offset + size_of::<u64>() > whole {
@@ -933,7 +919,7 @@ impl Capi {
     /// The GIL is held; a live type.
     #[inline(always)]
     pub unsafe fn type_version(&self, r#type: *mut Object) -> u32 {
-        // SAFETY: `look_at_types` found the number there, and the type is alive (this function's
+        // SAFETY: `find_versions` found the number there, and the type is alive (this function's
         // contract). Other threads of a free-threaded build change it atomically.
         unsafe {
             match self.facts.type_version {
@@ -957,95 +943,11 @@ impl Capi {
         unsafe { (self.type_flags)(r#type) & VALID_VERSION_TAG != 0 }
     }
 
-    /// Returns the value of an exact integer if it has one digit, or two and is positive.
-    ///
-    /// # Safety
-    /// The GIL is held; a live integer. `head` is that of the facts.
+    /// Returns what reads exact integers in place.
     #[inline(always)]
-    pub unsafe fn short_integer(&self, integer: *mut Object, head: usize) -> Option<i64> {
-        let integers = &self.facts.integers;
-        // SAFETY: `look_at_integers` found the word there, and as many digits behind it. The
-        // integer is alive (this function's contract) and does not change.
-        unsafe {
-            let word = integer.cast::<u8>().add(head).cast::<usize>();
-            let digits = word.add(1).cast::<u32>();
-            let state = word.read() & integers.mask;
-            if state == integers.one {
-                Some(digits.read().into())
-            } else if state == integers.two {
-                Some(i64::from(digits.read()) | i64::from(digits.add(1).read()) << 30)
-            } else if state == integers.zero {
-                Some(0)
-            } else if state == integers.minus {
-                Some(-i64::from(digits.read()))
-            } else {
-                None
-            }
-        }
-    }
-
-    /// Returns the number of entries of a dictionary, or more if that is not known.
-    ///
-    /// # Safety
-    /// The GIL is held; a live dictionary.
-    #[inline(always)]
-    pub unsafe fn dict_len(&self, dictionary: *mut Object) -> usize {
-        match self.facts.dict_used {
-            0 => usize::MAX,
-            // SAFETY: `look_at_dictionaries` found the number there, and the dictionary is alive
-            // (this function's contract).
-            offset => unsafe { dictionary.cast::<u8>().add(offset).cast::<usize>().read() },
-        }
-    }
-
-    /// Probes where tuples store their size and their items, with two of different sizes.
-    ///
-    /// # Safety
-    /// The GIL is held.
-    unsafe fn look_at_tuples(&mut self) {
-        // More words than the head of any object has, and so more than precede the items.
-        const WORDS: usize = 8;
-        let fill = |size: usize| -> *mut Object {
-            // SAFETY: the GIL is held. The tuple takes over the reference to an item. These objects
-            // are immortal, or referred to by the interpreter.
-            unsafe {
-                let tuple = (self.tuple_new)(size as isize);
-                if !tuple.is_null() {
-                    for index in 0..size {
-                        let item = [self.none, self.r#true, self.r#false][index % 3];
-                        (self.incref)(item);
-                        (self.tuple_set)(tuple, index as isize, item);
-                    }
-                }
-                tuple
-            }
-        };
-        let (large, small) = (fill(11), fill(9));
-        let mut found = None;
-        if !large.is_null() && !small.is_null() {
-            // SAFETY: both tuples are longer than the words that are read, and every bit pattern is
-            // a valid integer.
-            let word =
-                |tuple: *mut Object, word: usize| unsafe { tuple.cast::<usize>().add(word).read() };
-            let constants = [self.none, self.r#true, self.r#false].map(|object| object as usize);
-            let items = (1..WORDS).find(|&start| {
-                [large, small]
-                    .iter()
-                    .all(|&tuple| (0..3).all(|item| word(tuple, start + item) == constants[item]))
-            });
-            let size = (1..WORDS).find(|&at| word(large, at) == 11 && word(small, at) == 9);
-            found = size.zip(items).filter(|(size, items)| size < items);
-        }
-        if let Some((size, items)) = found {
-            self.facts.tuple_size = size * size_of::<usize>();
-            self.facts.tuple_items = items * size_of::<usize>();
-        }
-        for tuple in [large, small] {
-            if !tuple.is_null() {
-                // SAFETY: the GIL is held, and the reference is this function's.
-                unsafe { (self.decref)(tuple) };
-            }
-        }
+    pub fn exact_integers(&self) -> ExactIntegers {
+        let Facts { size_offset, integers, .. } = self.facts;
+        ExactIntegers { r#type: self.long_type, size_offset, integers }
     }
 
     /// Returns the number of items of a tuple.
@@ -1054,12 +956,12 @@ impl Capi {
     /// The GIL is held; a live tuple.
     #[inline(always)]
     pub unsafe fn tuple_len(&self, tuple: *mut Object) -> usize {
-        // SAFETY: `look_at_tuples` found the size there, and the tuple is alive (this function's
+        // SAFETY: `check_places` found the size there, and the tuple is alive (this function's
         // contract).
         unsafe {
-            match self.facts.tuple_size {
+            match self.facts.size_offset {
                 0 => (self.tuple_size)(tuple) as usize,
-                offset => tuple.cast::<u8>().add(offset).cast::<usize>().read(),
+                offset => tuple.byte_add(offset).cast::<usize>().read(),
             }
         }
     }
@@ -1070,17 +972,12 @@ impl Capi {
     /// As for [`Capi::tuple_len`]; `index` is below that.
     #[inline(always)]
     pub unsafe fn tuple_item(&self, tuple: *mut Object, index: usize) -> *mut Object {
-        // SAFETY: `look_at_tuples` found the items there, and `index` is in range (this function's
+        // SAFETY: `check_places` found the items there, and `index` is in range (this function's
         // contract).
         unsafe {
-            match self.facts.tuple_size {
+            match self.facts.size_offset {
                 0 => (self.tuple_get)(tuple, index as isize),
-                _ => tuple
-                    .cast::<u8>()
-                    .add(self.facts.tuple_items)
-                    .cast::<*mut Object>()
-                    .add(index)
-                    .read(),
+                _ => tuple.byte_add(self.facts.tuple_items).cast::<*mut Object>().add(index).read(),
             }
         }
     }
@@ -1111,11 +1008,11 @@ impl Capi {
     /// The GIL is held; the object is alive.
     #[inline(always)]
     pub unsafe fn type_of(&self, object: *mut Object) -> *mut Object {
-        // SAFETY: `look_at_objects` found the type there, and the object is alive (this function's
+        // SAFETY: `check_places` found the type there, and the object is alive (this function's
         // contract).
         unsafe {
-            match self.facts.type_offset {
-                offset @ 1.. => object.cast::<u8>().add(offset).cast::<*mut Object>().read(),
+            match self.facts.size_offset {
+                offset @ 1.. => object.byte_add(offset).cast::<*mut Object>().sub(1).read(),
                 0 => self.ask_type_of(object),
             }
         }

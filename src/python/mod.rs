@@ -11,7 +11,6 @@ mod cache;
 mod capi;
 mod capsules;
 mod class;
-mod convert;
 mod deferred;
 mod error;
 mod export;

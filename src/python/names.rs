@@ -3,7 +3,7 @@
 use std::mem::offset_of;
 use std::ptr;
 
-use crate::python::capi::{Capi, Object};
+use crate::python::capi::Capi;
 use crate::python::py::Name;
 
 macro_rules! names {
@@ -30,9 +30,9 @@ macro_rules! names {
 impl Names {
     /// Returns the keys of the dictionaries, which come first.
     #[inline(always)]
-    pub fn keys(&self) -> &[*mut Object; KEYS] {
-        const { assert!(offset_of!(Names, syclobj) == (KEYS - 1) * size_of::<*mut Object>()) };
-        // SAFETY: the members are addresses in the order of the declaration, and at least as many.
+    pub fn keys(&self) -> &[Name; KEYS] {
+        const { assert!(offset_of!(Names, syclobj) == (KEYS - 1) * size_of::<Name>()) };
+        // SAFETY: the members are names in the order of the declaration, and at least as many.
         unsafe { &*ptr::from_ref(self).cast() }
     }
 }

@@ -50,14 +50,10 @@ impl<'a> Obj<'a> {
     /// no exception.
     #[inline(always)]
     pub fn exact_int(self, py: Py) -> Option<i64> {
-        if !self.is_exactly(py, Builtin::Int) {
-            return None;
-        }
-        let capi = py.capi();
-        // SAFETY: the GIL is held; an exact integer.
-        match unsafe { capi.short_integer(self.as_ptr(), capi.facts.head) } {
+        match self.short_int(py.capi().exact_integers()) {
             Some(value) => Some(value),
-            None => self.long_int(py),
+            None if self.is_exactly(py, Builtin::Int) => self.long_int(py),
+            None => None,
         }
     }
 

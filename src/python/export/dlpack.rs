@@ -10,7 +10,6 @@ use crate::error::{Failure, Result, fail};
 use crate::python::capi::Object;
 use crate::python::capsules::{UNVERSIONED, VERSIONED};
 use crate::python::class::Instance;
-use crate::python::convert::two_integers;
 use crate::python::error::raise_as;
 use crate::python::export::object::{Exported, Reading};
 use crate::python::py::{Dict, Exception, Int, Obj, Owned, Py, Tuple};
@@ -164,7 +163,7 @@ impl<'py> Request<'py> {
     /// Returns true if the consumer supports DLPack 1.
     fn versioned(&self, py: Py) -> Result<bool> {
         match &self.max_version {
-            Some(version) => Ok(two_integers(py, version, "max_version")?.0 >= 1),
+            Some(version) => Ok(version.obj().two_ints(py, "max_version")?.0 >= 1),
             None => Ok(false),
         }
     }
@@ -175,7 +174,7 @@ impl<'py> Request<'py> {
         const HOST: (i64, i64) = (abi::CAI_DEVICE_CPU as i64, 0);
         let here = (device.0.into(), device.1.into());
         let wanted = match &self.device {
-            Some(wanted) => two_integers(py, wanted, "dl_device")?,
+            Some(wanted) => wanted.obj().two_ints(py, "dl_device")?,
             None => here,
         };
         match (self.copy, wanted) {

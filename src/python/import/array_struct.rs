@@ -1,7 +1,7 @@
 //! `__array_struct__`: NumPy's structure for arrays in host memory.
 
 use std::ffi::{c_char, c_int, c_void};
-use std::ptr::{self, NonNull};
+use std::ptr;
 
 use crate::abi::{self, cai_device};
 use crate::dtype::NATIVE;
@@ -9,7 +9,7 @@ use crate::error::{Result, Text, fail, failure};
 use crate::python::capi::Object;
 use crate::python::import::exchange_table::Answer;
 use crate::python::owner::{Description, attach};
-use crate::python::py::{Owned, Py};
+use crate::python::py::{Obj, Py};
 use crate::validate;
 
 /// `PyArrayInterface`
@@ -32,27 +32,24 @@ const WRITEABLE: c_int = 0x400;
 
 /// Imports an array of numbers or booleans. `None` if the object does not offer the structure.
 /// Types that it cannot name completely (texts, times, records) are left to the dictionary.
-pub fn import(py: Py, object: NonNull<Object>, to: &mut Description) -> Result<Option<Answer>> {
+pub fn import(py: Py, object: Obj, to: &mut Description) -> Result<Option<Answer>> {
     const NAME: &str = "__array_struct__";
-    let capi = py.capi();
-    let Some(capsule) = py.attribute(object.as_ptr(), py.names.array_struct)? else {
+    let Some(capsule) = object.optional_attr(py, py.names.array_struct)? else {
         return Ok(None);
     };
-    // SAFETY: the GIL is held; `capsule_is` accepts any object.
-    let is_capsule = unsafe { (capi.capsule_is)(capsule.get(), ptr::null()) } != 0;
-    if !is_capsule {
+    let Some(interface) = capsule.obj().capsule(py, None) else {
         return fail!(
             CAI_ERR_TYPE,
             "{NAME}",
-            found = ("an object of type {}", py.type_name(capsule.get())),
+            found = ("an object of type {}", capsule.obj().type_name(py)),
             expected = "a capsule"
         );
-    }
+    };
     // SAFETY: the capsule without a name contains this structure by NumPy's manual, and `two`
     // confirms it.
     let interface = unsafe {
-        let interface = (capi.capsule_pointer)(capsule.get(), ptr::null()).cast::<ArrayInterface>();
-        let two = (&raw const (*interface).two).read();
+        let interface = interface.cast::<ArrayInterface>();
+        let two = (&raw const (*interface.as_ptr()).two).read();
         if two != 2 {
             return fail!(CAI_ERR_VALUE, "{NAME}.two", found = "{two}", expected = "2");
         }
@@ -111,6 +108,6 @@ pub fn import(py: Py, object: NonNull<Object>, to: &mut Description) -> Result<O
     unsafe { validate::array(to.array(), abi::CAI_CHECK_LAYOUT) }
         .map_err(|failure| failure.within(format_args!("{NAME}.")))?;
     // The capsule keeps the array alive.
-    attach(py, &mut to.array, Owned::share(py, object), Some(capsule))?;
+    attach(py, &mut to.array, object.share(py), Some(capsule))?;
     Ok(Some(Answer::Array))
 }

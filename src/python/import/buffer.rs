@@ -6,58 +6,35 @@
 //! `cl_mem` if the object or its buffer is of pyopencl, or if the object has a queue or a context
 //! with a handle. Otherwise the caller's options have to state what it is.
 
-use std::ffi::c_int;
-use std::ptr::NonNull;
-
 use crate::abi::{self, cai_device};
 use crate::error::{Failure, Result, Text, fail, failure};
-use crate::python::capi::Object;
-use crate::python::convert::pair;
-use crate::python::import::dict_keys::Protocol;
+use crate::python::import::dict_keys::{DATA, DESCR, Held, Protocol, SHAPE, STRIDES, TYPESTR};
 use crate::python::import::options::ImportOptions;
-use crate::python::import::{dict, dict_reader};
+use crate::python::import::{dict, dict_explained};
 use crate::python::owner::Description;
-use crate::python::py::{Name, Owned, Py};
+use crate::python::py::{Builtin, Int, Name, Obj, Owned, Py, Type};
 
 const NAME: &str = "buffer interface";
 
 /// Converts an object to an integer, as far as 64 bits reach. `None` if it is none.
-fn integer(py: Py, object: *mut Object) -> Result<Option<i128>> {
-    let capi = py.capi();
+fn integer(py: Py, object: Obj) -> Result<Option<i128>> {
     // A boolean is an integer in Python, but neither a handle nor an offset.
-    if py.is(object, capi.bool_type) {
+    if object.is_a(py, Builtin::Bool) {
         return Ok(None);
     }
-    // SAFETY: the GIL is held.
-    unsafe {
-        let number = (capi.index)(object);
-        if number.is_null() && (capi.error_matches)(*capi.type_error) != 0 {
-            (capi.error_clear)();
-            return Ok(None);
-        }
-        let number = Owned::new(py, number)?;
-        let mut overflow: c_int = 0;
-        let value = (capi.long_as_signed)(number.get(), &raw mut overflow);
-        match overflow {
-            0 => Ok(Some(value.into())),
-            1.. => {
-                let value = (capi.long_as_unsigned)(number.get());
-                if py.has_exception() {
-                    py.clear();
-                    return Ok(Some(i128::MAX));
-                }
-                Ok(Some(value.into()))
-            }
-            _ => Ok(Some(i128::MIN)),
-        }
-    }
+    let Some(number) = object.optional_index(py)? else { return Ok(None) };
+    Ok(Some(match number.obj().int(py)? {
+        Int::Value(value) => value.into(),
+        Int::Above => number.obj().unsigned(py).map_or(i128::MAX, i128::from),
+        Int::Below => i128::MIN,
+    }))
 }
 
 /// Returns an attribute that is a handle or an address. An attribute of that name that is no number
 /// is unrelated.
-fn handle_in(py: Py, object: *mut Object, name: Name, text: &'static str) -> Result<Option<u64>> {
-    let Some(value) = py.attribute(object, name)? else { return Ok(None) };
-    let Some(value) = integer(py, value.get())? else { return Ok(None) };
+fn handle_in(py: Py, object: Obj, name: Name, text: &'static str) -> Result<Option<u64>> {
+    let Some(value) = object.optional_attr(py, name)? else { return Ok(None) };
+    let Some(value) = integer(py, value.obj())? else { return Ok(None) };
     match u64::try_from(value) {
         Ok(value) => Ok(Some(value)),
         Err(_) => fail!(
@@ -77,24 +54,27 @@ fn in_64_bits(value: i128) -> Text<48> {
 }
 
 /// Returns the handle of an attribute: that of a queue or of a context.
-fn handle_of(py: Py, object: *mut Object, name: Name) -> Result<Option<u64>> {
-    match py.attribute(object, name)? {
-        Some(value) => handle_in(py, value.get(), py.names.int_ptr, "int_ptr"),
+fn handle_of(py: Py, object: Obj, name: Name) -> Result<Option<u64>> {
+    match object.optional_attr(py, name)? {
+        Some(value) => handle_in(py, value.obj(), py.names.int_ptr, "int_ptr"),
         None => Ok(None),
     }
 }
 
-fn is_of_pyopencl(py: Py, object: *mut Object) -> Result<bool> {
-    let Some(module) = py.type_attribute(object, py.names.module)? else { return Ok(false) };
-    let text = if py.is(module.get(), py.capi().str_type) { py.text(module.get()) } else { None };
+fn is_of_pyopencl(py: Py, object: Obj) -> Result<bool> {
+    let Some(module) = Type::of(py, object).obj().optional_attr(py, py.names.module)? else {
+        return Ok(false);
+    };
+    let is_text = module.obj().is_a(py, Builtin::Str);
+    let text = if is_text { module.obj().text(py) } else { None };
     Ok(text.is_some_and(|text| text == b"pyopencl" || text.starts_with(b"pyopencl.")))
 }
 
 /// Reads the offset. An object without one begins at the start of its buffer.
-fn offset(py: Py, object: *mut Object, options: &ImportOptions) -> Result<u64> {
-    let value = py.attribute(object, py.names.offset)?;
+fn offset(py: Py, object: Obj, options: &ImportOptions) -> Result<u64> {
+    let value = object.optional_attr(py, py.names.offset)?;
     let value = match &value {
-        Some(value) if options.strict() || value.get() != py.capi().none => value,
+        Some(value) if options.strict() || !value.obj().is_none(py) => value,
         None if options.strict() => {
             return fail!(
                 CAI_ERR_KEY,
@@ -105,11 +85,11 @@ fn offset(py: Py, object: *mut Object, options: &ImportOptions) -> Result<u64> {
         }
         _ => return Ok(0),
     };
-    let Some(bytes) = integer(py, value.get())? else {
+    let Some(bytes) = integer(py, value.obj())? else {
         return fail!(
             CAI_ERR_TYPE,
             "{NAME}['offset']",
-            found = ("an object of type {}", py.type_name(value.get())),
+            found = ("an object of type {}", value.obj().type_name(py)),
             expected = "an integer, in bytes"
         );
     };
@@ -126,24 +106,23 @@ fn offset(py: Py, object: *mut Object, options: &ImportOptions) -> Result<u64> {
 
 /// Returns the typestr of a `dtype`, which is one of NumPy's or a text, and its fields.
 fn element_type<'py>(py: Py<'py>, dtype: Owned<'py>) -> Result<(Owned<'py>, Option<Owned<'py>>)> {
-    let capi = py.capi();
-    if py.is(dtype.get(), capi.str_type) {
+    if dtype.obj().is_a(py, Builtin::Str) {
         return Ok((dtype, None));
     }
-    let is_class = py.is(dtype.get(), capi.type_type);
-    let typestr = if is_class { None } else { py.attribute(dtype.get(), py.names.str)? };
-    let Some(typestr) = typestr.filter(|text| py.is(text.get(), capi.str_type)) else {
+    let is_class = dtype.obj().is_a(py, Builtin::Type);
+    let typestr = if is_class { None } else { dtype.obj().optional_attr(py, py.names.str)? };
+    let Some(typestr) = typestr.filter(|text| text.obj().is_a(py, Builtin::Str)) else {
         return Err(no_type(py, &dtype, is_class));
     };
-    if py.text(typestr.get()).and_then(|text| text.get(1)) != Some(&b'V') {
+    if typestr.obj().text(py).and_then(|text| text.get(1)) != Some(&b'V') {
         return Ok((typestr, None));
     }
     // Types whose fields overlap have no `descr`: NumPy's exception says so.
-    if let Some(descr) = py.attribute(dtype.get(), py.names.descr)? {
+    if let Some(descr) = dtype.obj().optional_attr(py, py.names.descr)? {
         return Ok((typestr, Some(descr)));
     }
-    match py.attribute(dtype.get(), py.names.fields)? {
-        Some(fields) if fields.get() != capi.none => fail!(
+    match dtype.obj().optional_attr(py, py.names.fields)? {
+        Some(fields) if !fields.obj().is_none(py) => fail!(
             CAI_ERR_CONVERT_TYPE,
             "{NAME}['dtype']",
             found = "fields, but no descr",
@@ -155,12 +134,12 @@ fn element_type<'py>(py: Py<'py>, dtype: Owned<'py>) -> Result<(Owned<'py>, Opti
 
 #[cold]
 fn no_type(py: Py, dtype: &Owned, is_class: bool) -> Failure {
-    let found: Text<80> = match py.attribute(dtype.get(), py.names.name) {
-        Ok(Some(name)) if is_class && py.is(name.get(), py.capi().str_type) => {
-            let name = py.text(name.get()).unwrap_or_default().escape_ascii();
+    let found: Text<80> = match dtype.obj().optional_attr(py, py.names.name) {
+        Ok(Some(name)) if is_class && name.obj().is_a(py, Builtin::Str) => {
+            let name = name.obj().text(py).unwrap_or_default().escape_ascii();
             Text::new(format_args!("the class {name}"))
         }
-        Ok(_) => Text::new(format_args!("an object of type {}", py.type_name(dtype.get()))),
+        Ok(_) => Text::new(format_args!("an object of type {}", dtype.obj().type_name(py))),
         Err(failure) => return failure,
     };
     failure!(
@@ -172,38 +151,34 @@ fn no_type(py: Py, dtype: &Owned, is_class: bool) -> Failure {
 }
 
 /// Imports such an object. Returns false if it is something else.
-pub fn import(
-    py: Py,
-    object: NonNull<Object>,
-    options: &ImportOptions,
-    to: &mut Description,
-) -> Result<bool> {
-    let (capi, names, this) = (py.capi(), &py.names, object.as_ptr());
-    let buffer = match py.attribute(this, names.base_data)? {
+pub fn import(py: Py, object: Obj, options: &ImportOptions, to: &mut Description) -> Result<bool> {
+    let names = &py.names;
+    let buffer = match object.optional_attr(py, names.base_data)? {
         Some(buffer) => buffer,
-        None => match py.attribute(this, names.buffer)? {
+        None => match object.optional_attr(py, names.buffer)? {
             Some(buffer) => buffer,
             None => return Ok(false),
         },
     };
     // Other objects have buffers too; only arrays have these attributes.
-    let Some(dtype) = py.attribute(this, names.dtype)? else { return Ok(false) };
-    let Some(shape) = py.attribute(this, names.shape)? else { return Ok(false) };
-    let strides = py.attribute(this, names.strides)?;
+    let Some(dtype) = object.optional_attr(py, names.dtype)? else { return Ok(false) };
+    let Some(shape) = object.optional_attr(py, names.shape)? else { return Ok(false) };
+    let strides = object.optional_attr(py, names.strides)?;
     // An array without elements may have no buffer.
-    let (int_ptr, ptr) = if buffer.get() == capi.none {
+    let (int_ptr, ptr) = if buffer.obj().is_none(py) {
         (None, Some(0))
     } else {
-        let int_ptr = handle_in(py, buffer.get(), names.int_ptr, "int_ptr")?;
-        (int_ptr, handle_in(py, buffer.get(), names.ptr, "_ptr")?)
+        let int_ptr = handle_in(py, buffer.obj(), names.int_ptr, "int_ptr")?;
+        (int_ptr, handle_in(py, buffer.obj(), names.ptr, "_ptr")?)
     };
     let Some(value) = int_ptr.or(ptr) else { return Ok(false) };
-    let (queue, context) = (handle_of(py, this, names.queue)?, handle_of(py, this, names.context)?);
+    let (queue, context) =
+        (handle_of(py, object, names.queue)?, handle_of(py, object, names.context)?);
     let is_opencl = int_ptr.is_some()
         || queue.is_some()
         || context.is_some()
-        || is_of_pyopencl(py, this)?
-        || is_of_pyopencl(py, buffer.get())?;
+        || is_of_pyopencl(py, object)?
+        || is_of_pyopencl(py, buffer.obj())?;
     if !is_opencl && !options.opencl() && !options.cuda() {
         return fail!(
             CAI_ERR_CONVERT_DEVICE,
@@ -214,7 +189,7 @@ pub fn import(
         );
     }
     let is_opencl = is_opencl || options.opencl();
-    let offset = offset(py, this, options)?;
+    let offset = offset(py, object, options)?;
     if !is_opencl && offset != 0 {
         return fail!(
             CAI_ERR_VALUE,
@@ -225,17 +200,15 @@ pub fn import(
     }
     let (typestr, descr) = element_type(py, dtype)?;
 
-    // SAFETY: the GIL is held. `tuple_set` takes over the reference to the item.
-    let data = unsafe {
-        let data = pair(py, 0, 0)?;
-        let value = Owned::new(py, (capi.long_from_unsigned)(value))?;
-        (capi.tuple_set)(data.get(), 0, value.into_raw());
-        (capi.incref)(capi.r#false);
-        (capi.tuple_set)(data.get(), 1, capi.r#false);
-        data
-    };
+    let data = py.pair(py.unsigned(value)?, py.bool(false).share(py))?;
     to.reset();
-    let extras = dict_reader::read_buffer(py, shape, typestr, descr, data, strides, options, to)
+    let mut values = Held::default();
+    values[SHAPE] = Some(shape);
+    values[TYPESTR] = Some(typestr);
+    values[DESCR] = descr;
+    values[DATA] = Some(data);
+    values[STRIDES] = strides;
+    let extras = dict_explained::read_values(py, &values, Protocol::Buffer, options, to)
         .map_err(as_attribute)?;
     to.array.stream = abi::CAI_STREAM_UNKNOWN;
     if is_opencl {

@@ -1,19 +1,18 @@
 //! Import from interface dictionaries.
 
 use std::ffi::c_char;
-use std::ptr::{self, NonNull};
+use std::ptr;
 
 use crate::abi::{self, cai_array};
 use crate::dtype::fields::Fields;
 use crate::error::Result;
 use crate::owner::{Destructor, description};
-use crate::python::capi::Object;
-use crate::python::import::dict_fast::Fast;
-use crate::python::import::dict_keys::{Extras, KEYS, Protocol, in_dictionary};
+use crate::python::import::dict_in_place::Refused;
+use crate::python::import::dict_keys::{Extras, Protocol, in_dictionary};
 use crate::python::import::options::ImportOptions;
-use crate::python::import::{dict_fast, dict_reader, fields, sycl};
+use crate::python::import::{dict_explained, dict_in_place, fields, sycl};
 use crate::python::owner::{Description, attach, attach_with_fields};
-use crate::python::py::{Name, Owned, Py};
+use crate::python::py::{Builtin, Name, Obj, Owned, Py, Type};
 use crate::{dtype, validate};
 
 /// What [`read`] found.
@@ -29,77 +28,41 @@ pub enum Found<'py> {
 /// Reads the dictionary in an attribute into `to`.
 pub fn read<'py>(
     py: Py<'py>,
-    object: NonNull<Object>,
+    object: Obj,
     protocol: Protocol,
     name: Name,
     options: &ImportOptions,
     to: &mut Description,
 ) -> Result<Found<'py>> {
-    let Some(dictionary) = py.attribute(object.as_ptr(), name)? else { return Ok(Found::Nothing) };
-    read_general(py, &dictionary, None, protocol, options, to)
+    let Some(dictionary) = object.optional_attr(py, name)? else { return Ok(Found::Nothing) };
+    dict_explained::read(py, dictionary.obj(), protocol, options, to).map(Found::Parts)
 }
 
 /// Reads the dictionary of CUDA's protocol into `to`.
 #[inline(always)]
 pub fn read_cuda<'py>(
     py: Py<'py>,
-    object: NonNull<Object>,
+    object: Obj,
     options: &ImportOptions,
     to: &mut Description,
 ) -> Result<Found<'py>> {
     let name = py.names.cuda_array_interface;
-    let Some(dictionary) = py.attribute_inlined(object.as_ptr(), name)? else {
+    let Some(dictionary) = object.optional_attr_inlined(py, name)? else {
         return Ok(Found::Nothing);
     };
-    if !dict_fast::is_in_place(py, &dictionary) {
-        return read_general(py, &dictionary, None, Protocol::Cuda, options, to);
-    }
-    let mut values = [ptr::null_mut(); KEYS];
-    let found = if dict_fast::entries(py, dictionary.get(), &mut values) {
-        dict_fast::read::<true>(py, &values, options.strict(), to)
-    } else {
-        Fast::Stale
-    };
-    match found {
-        Fast::Read { descr, mask } if descr.is_null() && mask.is_null() => {}
-        Fast::Read { descr, mask } => return Ok(Found::Parts(Extras::share(py, descr, mask))),
-        Fast::General => {
-            return read_general(py, &dictionary, Some(&values), Protocol::Cuda, options, to);
+    match dict_in_place::read(py, dictionary.obj(), options, to) {
+        Ok(Extras { descr: None, mask: None, .. }) => {}
+        Ok(extras) => return Ok(Found::Parts(extras)),
+        Err(Refused) => {
+            let extras = dict_explained::read(py, dictionary.obj(), Protocol::Cuda, options, to);
+            return extras.map(Found::Parts);
         }
-        Fast::Stale => return read_general(py, &dictionary, None, Protocol::Cuda, options, to),
     }
     // SAFETY: the array was described above, with `ndim` values.
     unsafe { validate::array(to.array(), abi::CAI_CHECK_LAYOUT) }
         .map_err(|failure| in_dictionary(Protocol::Cuda, failure))?;
-    attach(py, &mut to.array, Owned::share(py, object), None)?;
+    attach(py, &mut to.array, object.share(py), None)?;
     Ok(Found::Array)
-}
-
-/// Reads a dictionary that comes without its object.
-pub fn read_given<'py>(
-    py: Py<'py>,
-    dictionary: &Owned,
-    protocol: Protocol,
-    options: &ImportOptions,
-    to: &mut Description,
-) -> Result<Found<'py>> {
-    read_general(py, dictionary, None, protocol, options, to)
-}
-
-#[inline(never)]
-fn read_general<'py>(
-    py: Py<'py>,
-    dictionary: &Owned,
-    values: Option<&[*mut Object; KEYS]>,
-    protocol: Protocol,
-    options: &ImportOptions,
-    to: &mut Description,
-) -> Result<Found<'py>> {
-    match values {
-        Some(values) => dict_reader::read_values(py, values, protocol, options, to),
-        None => dict_reader::read(py, dictionary, protocol, options, to),
-    }
-    .map(Found::Parts)
 }
 
 /// Attaches an owner that also holds the fields.
@@ -109,7 +72,7 @@ fn attach_with_descr<'py>(
     to: &mut Description,
     object: Owned<'py>,
     more: Option<Owned<'py>>,
-    descr: &Owned,
+    descr: Obj,
     options: &ImportOptions,
 ) -> Result<()> {
     let mut fields = Fields::new();
@@ -123,7 +86,7 @@ fn attach_with_descr<'py>(
 /// Completes what [`read`] left open: fields, the mask, SYCL's objects, and the owner.
 pub fn finish<'py>(
     py: Py<'py>,
-    object: NonNull<Object>,
+    object: Obj,
     protocol: Protocol,
     options: &ImportOptions,
     extras: Extras<'py>,
@@ -132,13 +95,13 @@ pub fn finish<'py>(
 ) -> Result<()> {
     let mut more = None;
     if let Some(syclobj) = &extras.syclobj {
-        more = Some(sycl::bind(py, object, syclobj, &mut to.array)?);
+        more = Some(sycl::bind(py, object, syclobj.obj(), &mut to.array)?);
     }
     let in_dictionary = |failure| in_dictionary(protocol, failure);
-    let held = Owned::share(py, object);
+    let held = object.share(py);
     match &extras.descr {
         Some(descr) => {
-            attach_with_descr(py, to, held, more, descr, options).map_err(in_dictionary)?;
+            attach_with_descr(py, to, held, more, descr.obj(), options).map_err(in_dictionary)?;
         }
         None => {
             to.array();
@@ -172,7 +135,7 @@ pub fn finish<'py>(
 /// a padded buffer. Only the object's module distinguishes them from bytes.
 fn as_bits(
     py: Py,
-    object: NonNull<Object>,
+    object: Obj,
     options: &ImportOptions,
     array: &Description,
     mask: &mut cai_array,
@@ -189,10 +152,10 @@ fn as_bits(
     let (bytes, stride) =
         unsafe { (*mask.shape, if mask.strides.is_null() { 1 } else { *mask.strides }) };
     let enough = bytes.checked_mul(8).is_none_or(|bits| bits >= extent);
-    let module = py.type_attribute(object.as_ptr(), py.names.module);
+    let module = Type::of(py, object).obj().optional_attr(py, py.names.module);
     let of_cudf = match &module {
-        Ok(Some(module)) if py.is(module.get(), py.capi().str_type) => {
-            let text = py.text(module.get()).unwrap_or_default();
+        Ok(Some(module)) if module.obj().is_a(py, Builtin::Str) => {
+            let text = module.obj().text(py).unwrap_or_default();
             text == b"cudf" || text.starts_with(b"cudf.")
         }
         Ok(_) => false,

@@ -1,12 +1,11 @@
 //! Keys and protocols of the interface dictionaries.
 
-use std::ptr::NonNull;
+use std::ffi::CStr;
 
 use crate::abi;
 use crate::error::Failure;
-use crate::python::capi::Object;
 use crate::python::names;
-use crate::python::py::{Owned, Py};
+use crate::python::py::{Obj, Owned};
 
 /// The protocol that a dictionary belongs to.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -73,9 +72,9 @@ pub(crate) const SYCLOBJ: usize = 9;
 
 pub(crate) const KEYS: usize = names::KEYS;
 
-pub(crate) const TEXTS: [&str; KEYS] = [
-    "shape", "typestr", "data", "version", "strides", "descr", "mask", "stream", "offset",
-    "syclobj",
+pub(crate) const TEXTS: [&CStr; KEYS] = [
+    c"shape", c"typestr", c"data", c"version", c"strides", c"descr", c"mask", c"stream", c"offset",
+    c"syclobj",
 ];
 
 /// What a dictionary contains besides the description.
@@ -88,23 +87,18 @@ pub struct Extras<'py> {
     pub syclobj: Option<Owned<'py>>,
 }
 
-impl<'py> Extras<'py> {
-    /// Nothing besides the description.
-    pub const NONE: Extras<'py> = Extras { descr: None, mask: None, syclobj: None };
-
-    /// Adds references to fields and mask, which may be NULL.
-    pub fn share(py: Py<'py>, descr: *mut Object, mask: *mut Object) -> Self {
-        let share = |object| NonNull::new(object).map(|object| Owned::share(py, object));
-        Extras { descr: share(descr), mask: share(mask), syclobj: None }
-    }
-
+impl Extras<'_> {
     /// Returns the object in `mask`.
-    pub fn mask_object(&self) -> Option<NonNull<Object>> {
-        self.mask.as_ref().and_then(|mask| NonNull::new(mask.get()))
+    pub fn mask_object(&self) -> Option<Obj<'_>> {
+        self.mask.as_ref().map(Owned::obj)
     }
 }
 
-pub type Values<'py> = [Option<Owned<'py>>; KEYS];
+/// The values of the keys, borrowed.
+pub type Values<'a> = [Option<Obj<'a>>; KEYS];
+
+/// The values of the keys, with a reference to each.
+pub type Held<'py> = [Option<Owned<'py>>; KEYS];
 
 /// Renames `shape[1]` of the array to `__cuda_array_interface__['shape'][1]`, as producers write
 /// it.

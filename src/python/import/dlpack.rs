@@ -1,21 +1,18 @@
 //! Import through `__dlpack__` and through DLPack's exchange table.
 
-use std::alloc::{Layout, alloc};
 use std::ffi::{CStr, c_void};
-use std::ptr::{self, NonNull};
+use std::ptr;
 
 use crate::abi::{self, DLManagedTensorVersioned, cai_array, cai_owner};
 use crate::dlpack::{self, ManagedTensor};
 use crate::error::{Failure, Result, fail};
 use crate::owner::{self, Destructor};
 use crate::python::cache::Offer;
-use crate::python::capi::Object;
-use crate::python::convert::{pair, two_integers};
 use crate::python::import::options::ImportOptions;
 use crate::python::owner::{Description, attach_tensor};
-use crate::python::py::{Owned, Py, raised};
+use crate::python::py::{Builtin, Dictionary, Exception, Obj, Owned, Py, raised};
 use crate::sync::{identity, release_in_order};
-use crate::{device, driver};
+use crate::{device, driver, memory};
 
 /// Prefixes the field of a failure with the name of the protocol.
 pub fn of(name: &'static str) -> impl Fn(Failure) -> Failure {
@@ -41,7 +38,7 @@ const TABLE: &str = "__dlpack_c_exchange_api__";
 #[inline(always)]
 pub fn from_dlpack_table(
     py: Py,
-    object: NonNull<Object>,
+    object: Obj,
     offer: &Offer,
     options: &ImportOptions,
     host_only: &mut bool,
@@ -121,26 +118,21 @@ pub enum Method {
 #[cold]
 pub fn from_dlpack(
     py: Py,
-    object: NonNull<Object>,
+    object: Obj,
     options: &ImportOptions,
     stop_at_oneapi: bool,
     host_only: &mut bool,
     to: &mut Description,
 ) -> Result<Method> {
     const NAME: &str = "__dlpack__";
-    let capi = py.capi();
-    let Some(device) = py.attribute(object.as_ptr(), py.names.dlpack_device)? else {
+    let Some(device) = object.optional_attr(py, py.names.dlpack_device)? else {
         return Ok(Method::Nothing);
     };
-    let Some(method) = py.attribute(object.as_ptr(), py.names.dlpack)? else {
+    let Some(method) = object.optional_attr(py, py.names.dlpack)? else {
         return Ok(Method::Nothing);
     };
-    // SAFETY: the GIL is held.
-    let nothing = Owned::new(py, unsafe { (capi.tuple_new)(0) })?;
-    // SAFETY: the GIL is held.
-    let device =
-        Owned::new(py, unsafe { (capi.call)(device.get(), nothing.get(), ptr::null_mut()) })?;
-    let device_type = i64::from(device_of(py, &device)?);
+    let device = device.obj().call(py, [])?;
+    let device_type = i64::from(device_of(py, device.obj())?);
     if device_type == i64::from(abi::CAI_DEVICE_CPU) && !options.host() {
         *host_only = true;
         return Ok(Method::Nothing);
@@ -166,50 +158,12 @@ pub fn from_dlpack(
             stream => (Some(stream as i64), stream),
         },
     };
-    // SAFETY: the GIL is held throughout. New objects are owned, and `tuple_set` takes over the
-    // reference to an item.
-    let capsule = unsafe {
-        let (keywords, older) =
-            (Owned::new(py, (capi.dict_new)())?, Owned::new(py, (capi.dict_new)())?);
-        if let Some(asked) = asked {
-            let number = Owned::new(py, (capi.long_from_signed)(asked))?;
-            for keywords in [&keywords, &older] {
-                if (capi.dict_set)(keywords.get(), py.names.stream.as_ptr(), number.get()) != 0 {
-                    return raised();
-                }
-            }
-        }
-        let version = pair(py, 1, 3)?;
-        if (capi.dict_set)(keywords.get(), py.names.max_version.as_ptr(), version.get()) != 0 {
-            return raised();
-        }
-        let mut capsule = (capi.call)(method.get(), nothing.get(), keywords.get());
-        if capsule.is_null() && (capi.error_matches)(*capi.type_error) != 0 {
-            // Producers from before DLPack 1.0 have no versions.
-            (capi.error_clear)();
-            capsule = (capi.call)(method.get(), nothing.get(), older.get());
-        }
-        Owned::new(py, capsule)?
-    };
-    let pointer = |name: &CStr| -> *mut c_void {
-        // SAFETY: the GIL is held; `capsule_is` accepts any object.
-        unsafe {
-            if (capi.capsule_is)(capsule.get(), name.as_ptr()) == 0 {
-                return ptr::null_mut();
-            }
-            (capi.capsule_pointer)(capsule.get(), name.as_ptr())
-        }
-    };
+    let capsule = capsule(py, method.obj(), asked)?;
+    let pointer = |name: &CStr| capsule.obj().capsule(py, Some(name));
     let (versioned, unversioned) = (pointer(c"dltensor_versioned"), pointer(c"dltensor"));
-    let used = if !versioned.is_null() {
-        c"used_dltensor_versioned"
-    } else if !unversioned.is_null() {
-        c"used_dltensor"
-    } else {
-        let is_used = [c"used_dltensor_versioned", c"used_dltensor"]
-            .into_iter()
-            .any(|name| !pointer(name).is_null());
-        if is_used {
+    let Some(managed) = versioned.or(unversioned) else {
+        let used = [c"used_dltensor_versioned", c"used_dltensor"];
+        if used.into_iter().any(|name| pointer(name).is_some()) {
             return fail!(
                 CAI_ERR_TYPE,
                 "{NAME}",
@@ -220,21 +174,18 @@ pub fn from_dlpack(
         return fail!(
             CAI_ERR_TYPE,
             "{NAME}",
-            found = ("an object of type {}", py.type_name(capsule.get())),
+            found = ("an object of type {}", capsule.obj().type_name(py)),
             expected = "a capsule named dltensor_versioned or dltensor"
         );
     };
-    // SAFETY: the GIL is held; a capsule, and a constant name.
-    if unsafe { (capi.capsule_rename)(capsule.get(), used.as_ptr()) } != 0 {
-        return raised();
-    }
+    let used = if versioned.is_some() { c"used_dltensor_versioned" } else { c"used_dltensor" };
+    capsule.obj().rename_capsule(py, used)?;
     // SAFETY: after the renaming, no other consumer takes the tensor out of the capsule. The name
     // of the capsule stated the type of the structure.
     let tensor = unsafe {
-        if versioned.is_null() {
-            ManagedTensor::unversioned(unversioned.cast())
-        } else {
-            ManagedTensor::versioned(versioned.cast())
+        match versioned {
+            Some(_) => ManagedTensor::versioned(managed.as_ptr().cast()),
+            None => ManagedTensor::unversioned(managed.as_ptr().cast()),
         }
     };
     let Description { array, strides, .. } = to;
@@ -257,18 +208,40 @@ pub fn from_dlpack(
     Ok(Method::Array)
 }
 
+/// Calls `__dlpack__` with the stream that it has to order its work before, if there is one.
+fn capsule<'py>(py: Py<'py>, method: Obj, stream: Option<i64>) -> Result<Owned<'py>> {
+    let call = |has_version: bool| {
+        let keywords = Dictionary::new(py)?;
+        if let Some(stream) = stream {
+            keywords.set(py.names.stream, &py.int(stream)?)?;
+        }
+        if has_version {
+            keywords.set(py.names.max_version, &py.tuple_of_ints(&[1, 3])?)?;
+        }
+        method.call_with(py, 0, std::iter::empty(), Some(keywords.dict()))
+    };
+    match call(true) {
+        // Producers from before DLPack 1.0 have no versions.
+        Err(_) if py.raised(Exception::Type) => {
+            py.clear();
+            call(false)
+        }
+        capsule => capsule,
+    }
+}
+
 /// Returns the device type in the result of `__dlpack_device__`.
-fn device_of(py: Py, device: &Owned) -> Result<i32> {
+fn device_of(py: Py, device: Obj) -> Result<i32> {
     const NAME: &str = "__dlpack_device__";
-    if !py.is(device.get(), py.capi().tuple_type) {
+    if !device.is_a(py, Builtin::Tuple) {
         return fail!(
             CAI_ERR_TYPE,
             "{NAME}",
-            found = ("an object of type {}", py.type_name(device.get())),
+            found = ("an object of type {}", device.type_name(py)),
             expected = "a tuple of two integers"
         );
     }
-    let (r#type, id) = two_integers(py, device, NAME)?;
+    let (r#type, id) = device.two_ints(py, NAME)?;
     match (i32::try_from(r#type), i32::try_from(id)) {
         (Ok(found @ 1..=device::LAST), Ok(0..)) => Ok(found),
         _ => fail!(
@@ -295,16 +268,7 @@ struct Deferred {
 /// `__dlpack__`.
 fn defer_release(array: &mut cai_array) -> Result<()> {
     let begun = release_in_order::current_context(array)?;
-    // SAFETY: `Deferred` is not zero-sized.
-    let later = unsafe { alloc(Layout::new::<Deferred>()) }.cast::<Deferred>();
-    if later.is_null() {
-        return Err(Failure::no_memory(size_of::<Deferred>()));
-    }
-    // SAFETY: not NULL (checked above), fresh, and of the layout that a `Box` frees.
-    let later = unsafe {
-        later.write(Deferred { tensor: array.owner, array: *array, begun });
-        Box::from_raw(later)
-    };
+    let later = memory::boxed(Deferred { tensor: array.owner, array: *array, begun })?;
     let owner = owner::prepare()?;
     // SAFETY: `release_deferred` takes such a box.
     let destructor =

@@ -2,16 +2,14 @@
 
 use std::ffi::{CStr, c_char};
 use std::mem::MaybeUninit;
-use std::ptr::NonNull;
 
 use crate::abi::{self, cai_error};
 use crate::error::{Failure, Result, Shown, fail, failure};
 use crate::python::cache::FromObject;
-use crate::python::capi::Object;
 use crate::python::import::options::ImportOptions;
 use crate::python::import::requirements::refuse_mask;
 use crate::python::owner::Description;
-use crate::python::py::{Py, python_exception};
+use crate::python::py::{Obj, Py, python_exception};
 use crate::validate;
 
 const NAME: &str = "__cai_exchange_api__";
@@ -28,7 +26,7 @@ pub enum Answer {
 #[inline]
 pub fn from_table(
     py: Py,
-    object: NonNull<Object>,
+    object: Obj,
     from_object: FromObject,
     options: &ImportOptions,
     to: &mut Description,

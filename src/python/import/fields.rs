@@ -4,26 +4,25 @@
 //! code that changes the lists: an object is used only while a reference to it, or to the tuple
 //! that contains it, is held, and sizes are read again for each item.
 
-use std::{fmt, ptr};
+use std::fmt;
 
 use crate::abi;
 use crate::dtype;
 use crate::dtype::fields::{Fields, List, NewRow};
 use crate::error::{Failure, Result, fail, failure};
-use crate::python::capi::Object;
-use crate::python::convert::{Number, exact_integer, is_sequence, item, number, shown, size};
-use crate::python::py::{Owned, Py};
+use crate::python::py::{Builtin, Obj, Owned, Py};
+use crate::python::values::Number;
 
 const ROW: &str = "a tuple (name, type) or (name, type, shape)";
 
 /// Reads a list of tuples into `fields`, which is empty. The rules about fields are not checked
 /// here.
-pub fn read(py: Py, descr: &Owned, strict: bool, fields: &mut Fields) -> Result<()> {
+pub fn read(py: Py, descr: Obj, strict: bool, fields: &mut Fields) -> Result<()> {
     let mut reader = Reader { py, strict, fields };
-    if !reader.is_list(descr.get()) {
-        return Err(wrong_type(py, "", descr.get(), "a list of tuples"));
+    if !reader.is_list(descr) {
+        return Err(wrong_type(py, "", descr, "a list of tuples"));
     }
-    reader.list(descr.get(), 1).map(drop)
+    reader.list(descr, 1).map(drop)
 }
 
 struct Reader<'a> {
@@ -33,27 +32,22 @@ struct Reader<'a> {
 }
 
 #[cold]
-fn wrong_type(py: Py, field: &str, found: *mut Object, expected: &str) -> Failure {
-    failure!(
-        abi::CAI_ERR_TYPE,
-        "{field}",
-        found = ("{}", shown(py, found)),
-        expected = "{expected}"
-    )
+fn wrong_type(py: Py, field: &str, found: Obj, expected: &str) -> Failure {
+    failure!(abi::CAI_ERR_TYPE, "{field}", found = ("{}", found.shown(py)), expected = "{expected}")
 }
 
 impl Reader<'_> {
-    fn is_list(&self, object: *mut Object) -> bool {
-        let (py, capi) = (self.py, self.py.capi());
-        py.is(object, capi.list_type) || (!self.strict && py.is(object, capi.tuple_type))
+    fn is_list(&self, object: Obj) -> bool {
+        object.is_a(self.py, Builtin::List)
+            || (!self.strict && object.is_a(self.py, Builtin::Tuple))
     }
 
-    fn list(&mut self, rows: *mut Object, depth: i32) -> Result<List> {
+    fn list(&mut self, rows: Obj, depth: i32) -> Result<List> {
         let list = self.fields.list(depth)?;
         let mut index = 0;
-        while index < size(self.py, rows)? {
-            let row = item(self.py, rows, index)?;
-            self.row(&row, depth)
+        while index < rows.len(self.py)? {
+            let row = rows.item(self.py, index)?;
+            self.row(row.obj(), depth)
                 .and_then(|new| self.fields.push(list, new))
                 .map_err(|failure| failure.within(format_args!("[{index}]")))?;
             index += 1;
@@ -62,69 +56,73 @@ impl Reader<'_> {
     }
 
     /// Reads a row, to which a reference is held.
-    fn row(&mut self, row: &Owned, depth: i32) -> Result<NewRow> {
-        let (py, row) = (self.py, row.get());
-        let mut held = [const { None }; 3];
-        let mut items = [ptr::null_mut(); 3];
-        let is_tuple = py.type_of(row) == py.capi().tuple_type;
-        if !is_tuple && !is_sequence(py, row, self.strict) {
+    fn row(&mut self, row: Obj, depth: i32) -> Result<NewRow> {
+        let py = self.py;
+        let tuple = row.exact_tuple(py);
+        if tuple.is_none() && !row.is_like_tuple(py, self.strict) {
             return Err(wrong_type(py, "", row, ROW));
         }
-        // SAFETY: a live tuple.
-        let count = if is_tuple { unsafe { py.capi().tuple_len(row) } } else { size(py, row)? };
+        let count = match tuple {
+            Some(tuple) => tuple.len(py),
+            None => row.len(py)?,
+        };
         if !(2..=3).contains(&count) {
             return fail!(CAI_ERR_DESCR_SYNTAX, "", found = "{count} items", expected = "{ROW}");
         }
-        for (index, place) in items.iter_mut().enumerate().take(count) {
-            *place = if is_tuple {
-                // SAFETY: a live tuple, and an index below its size. It does not change, so it
-                // keeps the item alive.
-                unsafe { py.capi().tuple_item(row, index) }
-            } else {
-                held[index].insert(item(py, row, index)?).get()
-            };
+        // A tuple does not change, so it keeps its items alive.
+        let mut held = [const { None }; 3];
+        for (index, place) in held.iter_mut().enumerate().take(count) {
+            if tuple.is_none() {
+                *place = Some(row.item(py, index)?);
+            }
         }
-        let [name, kind, shape] = items;
+        let item = |index: usize| match tuple {
+            Some(tuple) => tuple.get(py, index),
+            None => held[index].as_ref().map(Owned::obj),
+        };
+        let (Some(name), Some(kind)) = (item(0), item(1)) else {
+            return Err(wrong_type(py, "", row, ROW));
+        };
         let mut new = NewRow::new();
         self.names(name, &mut new)?;
         self.kind(kind, depth, &mut new)?;
-        if count == 3 {
+        if let Some(shape) = item(2) {
             self.shape(shape, &mut new)?;
         }
         Ok(new)
     }
 
     /// Reads a name, or a title and a name.
-    fn names(&mut self, names: *mut Object, new: &mut NewRow) -> Result<()> {
+    fn names(&mut self, names: Obj, new: &mut NewRow) -> Result<()> {
         const EXPECTED: &str = "a name, or a tuple (title, name)";
-        let (py, capi) = (self.py, self.py.capi());
-        if py.is(names, capi.str_type) {
+        let py = self.py;
+        if names.is_a(py, Builtin::Str) {
             return self.fields.name(new, text(py, names, ".name")?);
         }
         let is_pair =
-            py.is(names, capi.tuple_type) || (!self.strict && py.is(names, capi.list_type));
-        if !is_pair || size(py, names)? != 2 {
+            names.is_a(py, Builtin::Tuple) || (!self.strict && names.is_a(py, Builtin::List));
+        if !is_pair || names.len(py)? != 2 {
             return Err(wrong_type(py, ".name", names, EXPECTED));
         }
-        let title = item(py, names, 0)?;
+        let title = names.item(py, 0)?;
         // NumPy reads None as no title.
-        if title.get() != capi.none {
-            if !py.is(title.get(), capi.str_type) {
-                return Err(wrong_type(py, ".title", title.get(), "a title"));
+        if !title.obj().is_none(py) {
+            if !title.obj().is_a(py, Builtin::Str) {
+                return Err(wrong_type(py, ".title", title.obj(), "a title"));
             }
-            self.fields.title(new, text(py, title.get(), ".title")?)?;
+            self.fields.title(new, text(py, title.obj(), ".title")?)?;
         }
-        let name = item(py, names, 1)?;
-        if !py.is(name.get(), capi.str_type) {
-            return Err(wrong_type(py, ".name", name.get(), "a name"));
+        let name = names.item(py, 1)?;
+        if !name.obj().is_a(py, Builtin::Str) {
+            return Err(wrong_type(py, ".name", name.obj(), "a name"));
         }
-        self.fields.name(new, text(py, name.get(), ".name")?)
+        self.fields.name(new, text(py, name.obj(), ".name")?)
     }
 
     /// Reads a typestr or a list of fields.
-    fn kind(&mut self, kind: *mut Object, depth: i32, new: &mut NewRow) -> Result<()> {
+    fn kind(&mut self, kind: Obj, depth: i32, new: &mut NewRow) -> Result<()> {
         let py = self.py;
-        if py.is(kind, py.capi().str_type) {
+        if kind.is_a(py, Builtin::Str) {
             let text = text(py, kind, ".typestr")?;
             // `descr::bits` checks the grammar. Only what cannot be right is completed here.
             let is_complete = text.len() > 2 && matches!(text[0], b'<' | b'>' | b'|');
@@ -148,12 +146,12 @@ impl Reader<'_> {
     }
 
     /// Reads an extent, or a tuple of extents.
-    fn shape(&mut self, shape: *mut Object, new: &mut NewRow) -> Result<()> {
+    fn shape(&mut self, shape: Obj, new: &mut NewRow) -> Result<()> {
         const EXPECTED: &str = "an integer or a tuple of integers";
         let py = self.py;
-        if !py.is(shape, py.capi().tuple_type) {
-            match number(py, shape, self.strict)? {
-                Number::Other if is_sequence(py, shape, self.strict) => {}
+        if !shape.is_a(py, Builtin::Tuple) {
+            match shape.number(py, self.strict)? {
+                Number::Other if shape.is_like_tuple(py, self.strict) => {}
                 Number::Other => {
                     return Err(wrong_type(py, ".shape", shape, EXPECTED));
                 }
@@ -161,14 +159,14 @@ impl Reader<'_> {
             }
         }
         let mut index = 0;
-        while index < size(py, shape)? {
-            let extent = item(py, shape, index)?;
+        while index < shape.len(py)? {
+            let extent = shape.item(py, index)?;
             let at = |failure: Failure| failure.at(format_args!(".shape[{index}]"));
-            match exact_integer(py, extent.get()) {
+            match extent.obj().exact_int(py) {
                 Some(extent) => self.fields.extent(new, extent)?,
-                None => match number(py, extent.get(), self.strict)? {
+                None => match extent.obj().number(py, self.strict)? {
                     Number::Other => {
-                        return Err(at(wrong_type(py, "", extent.get(), "an integer")));
+                        return Err(at(wrong_type(py, "", extent.obj(), "an integer")));
                     }
                     found => self.extent(&found, new).map_err(at)?,
                 },
@@ -199,9 +197,9 @@ fn too_large(found: &dyn fmt::Display) -> Result<()> {
     )
 }
 
-/// Returns the characters of a string object, which must stay alive.
-fn text<'a>(py: Py, object: *mut Object, field: &str) -> Result<&'a [u8]> {
-    match py.text(object) {
+/// Returns the characters of a string.
+fn text<'a>(py: Py, object: Obj<'a>, field: &str) -> Result<&'a [u8]> {
+    match object.text(py) {
         Some(text) => Ok(text),
         None => fail!(
             CAI_ERR_DESCR_NAME,

@@ -3,7 +3,8 @@
 pub mod array_struct;
 pub mod buffer;
 pub mod dict;
-pub mod dict_fast;
+pub mod dict_explained;
+pub mod dict_in_place;
 pub mod dict_keys;
 pub mod dict_reader;
 pub mod dlpack;
@@ -15,12 +16,9 @@ pub mod options;
 pub mod requirements;
 pub mod sycl;
 
-use std::ptr::{self, NonNull};
-
 use crate::abi;
 use crate::error::{Failure, Result, Text, fail, failure};
 use crate::python::cache::Offer;
-use crate::python::capi::Object;
 use crate::python::export::exchange_table::share_as_is;
 use crate::python::import::dict::Found;
 use crate::python::import::dict_keys::{Extras, Protocol};
@@ -30,7 +28,7 @@ use crate::python::import::options::ImportOptions;
 use crate::python::import::requirements::{check_requirements, refuse_mask};
 use crate::python::offers;
 use crate::python::owner::Description;
-use crate::python::py::{Name, Obj, Owned, Py, raised};
+use crate::python::py::{Exception, Name, Obj, Pending, Py, raised};
 use crate::sync::identity;
 
 /// Imports an object of this copy of the library for a caller without options, if that takes no
@@ -54,7 +52,7 @@ pub unsafe fn share_own(
 /// Imports an object into `to`.
 #[inline(always)]
 pub fn import(py: Py, object: Obj, options: &ImportOptions, to: &mut Description) -> Result<()> {
-    find(py, object.pointer(), options, 0, to)?;
+    find(py, object, options, 0, to)?;
     identify(to);
     if options.are_none() {
         return Ok(());
@@ -102,16 +100,15 @@ pub fn import_dictionary(
             expected = "CAI_IMPORT_ALLOW_HOST among the flags"
         );
     }
-    let (dictionary, owner) = (dictionary.share(py), owner.pointer());
-    let found = match dict::read_given(py, &dictionary, protocol, options, to) {
+    // The caller's reference may go while code of the producer runs.
+    let held = dictionary.share(py);
+    let extras = match dict_explained::read(py, held.obj(), protocol, options, to) {
         Err(failure) if is_no_dictionary(&failure) => {
-            return Err(instead_of_dictionary(py, &dictionary).unwrap_or(failure));
+            return Err(instead_of_dictionary(py, held.obj()).unwrap_or(failure));
         }
-        found => found?,
+        extras => extras?,
     };
-    if let Found::Parts(extras) = found {
-        from_parts(py, owner, protocol, options, 0, extras, to)?;
-    }
+    from_parts(py, owner, protocol, options, 0, extras, to)?;
     grad::check_values(py, owner, &to.array)?;
     identify(to);
     if options.are_none() {
@@ -129,14 +126,14 @@ fn is_no_dictionary(failure: &Failure) -> bool {
 
 /// The failure for an object that was passed in place of its dictionary.
 #[cold]
-fn instead_of_dictionary(py: Py, object: &Owned) -> Option<Failure> {
+fn instead_of_dictionary(py: Py, object: Obj) -> Option<Failure> {
     // The attribute only makes a message better. An exception is not the caller's.
-    let attribute = py.attribute(object.get(), py.names.cuda_array_interface);
+    let attribute = object.optional_attr(py, py.names.cuda_array_interface);
     attribute.unwrap_or_else(|_| (py.clear(), None).1)?;
     Some(failure!(
         abi::CAI_ERR_TYPE,
         "dictionary",
-        found = ("an object of type {}", py.type_name(object.get())),
+        found = ("an object of type {}", object.type_name(py)),
         expected = "its dictionary; cai_array_from_python takes the object"
     ))
 }
@@ -146,7 +143,7 @@ fn instead_of_dictionary(py: Py, object: &Owned) -> Option<Failure> {
 #[inline(never)]
 fn from_cuda(
     py: Py,
-    object: NonNull<Object>,
+    object: Obj,
     options: &ImportOptions,
     depth: i32,
     to: &mut Description,
@@ -160,7 +157,7 @@ fn from_cuda(
 /// Imports through a dictionary; its mask is imported by any protocol.
 fn from_dictionary(
     py: Py,
-    object: NonNull<Object>,
+    object: Obj,
     protocol: Protocol,
     name: Name,
     options: &ImportOptions,
@@ -177,7 +174,7 @@ fn from_dictionary(
 
 fn from_sycl(
     py: Py,
-    object: NonNull<Object>,
+    object: Obj,
     options: &ImportOptions,
     depth: i32,
     to: &mut Description,
@@ -190,7 +187,7 @@ fn from_sycl(
 #[inline(never)]
 fn from_parts<'py>(
     py: Py<'py>,
-    object: NonNull<Object>,
+    object: Obj,
     protocol: Protocol,
     options: &ImportOptions,
     depth: i32,
@@ -223,7 +220,7 @@ fn from_parts<'py>(
 #[cold]
 fn in_mask(
     py: Py,
-    mask: NonNull<Object>,
+    mask: Obj,
     field: &'static str,
     options: &ImportOptions,
     failure: Failure,
@@ -234,7 +231,7 @@ fn in_mask(
         return failure!(
             abi::CAI_ERR_NO_PROTOCOL,
             "{field}['mask']",
-            found = ("an object of type {}", py.type_name(mask.as_ptr())),
+            found = ("an object of type {}", mask.type_name(py)),
             expected = ("{}{}, or None", wanted[0], wanted[1])
         );
     }
@@ -245,7 +242,7 @@ fn in_mask(
 #[inline]
 pub fn find(
     py: Py,
-    object: NonNull<Object>,
+    object: Obj,
     options: &ImportOptions,
     depth: i32,
     to: &mut Description,
@@ -255,7 +252,7 @@ pub fn find(
         return try_all(py, object, options, depth, Begun::default(), to);
     }
     // The most common cases, each the first protocol of the default order for its objects.
-    let version = py.version_of(object.as_ptr());
+    let version = object.version(py);
     let is_known = py.types.offers_nothing(version);
     if !is_known {
         if let Some(offer @ Offer { exchange: None, dlpack: Some(_), .. }) = py.types.get(version) {
@@ -264,8 +261,7 @@ pub fn find(
     }
     let offer = match is_known {
         true => Offer::NOTHING,
-        // SAFETY: the object is alive.
-        false => offers::known_or_asked(py, unsafe { Obj::new(object) }, version)?,
+        false => offers::known_or_asked(py, object, version)?,
     };
     let mut begun = Begun::default();
     if is_known || offer.is_nothing() {
@@ -294,7 +290,7 @@ pub fn find(
 #[inline(never)]
 fn from_tensor(
     py: Py,
-    object: NonNull<Object>,
+    object: Obj,
     offer: &Offer,
     options: &ImportOptions,
     depth: i32,
@@ -331,7 +327,7 @@ fn is_allowed(to: &Description, options: &ImportOptions) -> bool {
 #[inline(never)]
 fn try_all(
     py: Py,
-    object: NonNull<Object>,
+    object: Obj,
     options: &ImportOptions,
     depth: i32,
     begun: Begun,
@@ -351,29 +347,22 @@ fn try_all(
     not_found(py, object, options, host_only)
 }
 
-/// The refusal of a producer that may offer another protocol: a BufferError, or a status.
-struct Declined<'py> {
-    py: Py<'py>,
-    exception: [*mut Object; 3],
-    failure: Option<Failure>,
+/// The refusal of a producer that may offer another protocol.
+enum Declined<'py> {
+    /// A BufferError.
+    Exception(Pending<'py>),
+    /// A status without an exception.
+    Status(Failure),
 }
 
 impl<'py> Declined<'py> {
     /// The BufferError that is set. Every other failure is passed on.
     fn buffer_error(py: Py<'py>, failure: Failure) -> Result<Self> {
-        let capi = py.capi();
-        // SAFETY: the GIL is held.
-        unsafe {
-            let is_buffer_error = failure.status() == abi::CAI_ERR_PYTHON_EXCEPTION
-                && (capi.error_matches)(*capi.buffer_error) != 0;
-            if !is_buffer_error {
-                return Err(failure);
-            }
-            let mut exception = [ptr::null_mut(); 3];
-            let [kind, value, trace] = &mut exception;
-            (capi.error_fetch)(kind, value, trace);
-            Ok(Declined { py, exception, failure: None })
+        let is_exception = failure.status() == abi::CAI_ERR_PYTHON_EXCEPTION;
+        if !is_exception || !py.raised(Exception::Buffer) {
+            return Err(failure);
         }
+        Ok(Declined::Exception(py.take_exception()))
     }
 
     /// The same, or a status without an exception. Missing memory and internal errors are passed
@@ -382,26 +371,18 @@ impl<'py> Declined<'py> {
         match failure.status() {
             abi::CAI_ERR_PYTHON_EXCEPTION => Self::buffer_error(py, failure),
             abi::CAI_ERR_NO_MEMORY | abi::CAI_ERR_INTERNAL => Err(failure),
-            _ => Ok(Declined { py, exception: [ptr::null_mut(); 3], failure: Some(failure) }),
+            _ => Ok(Declined::Status(failure)),
         }
     }
 
     /// Fails with it after all.
-    fn again(mut self) -> Result<()> {
-        if let Some(failure) = self.failure.take() {
-            return Err(failure);
-        }
-        let [kind, value, trace] = std::mem::replace(&mut self.exception, [ptr::null_mut(); 3]);
-        // SAFETY: the GIL is held; `error_restore` takes over the references.
-        unsafe { (self.py.capi().error_restore)(kind, value, trace) };
-        raised()
-    }
-}
-
-impl Drop for Declined<'_> {
-    fn drop(&mut self) {
-        for object in self.exception {
-            self.py.release(object);
+    fn again(self) -> Result<()> {
+        match self {
+            Declined::Exception(exception) => {
+                exception.restore();
+                raised()
+            }
+            Declined::Status(failure) => Err(failure),
         }
     }
 }
@@ -409,7 +390,7 @@ impl Drop for Declined<'_> {
 #[allow(clippy::too_many_arguments)]
 fn try_protocols<'py>(
     py: Py<'py>,
-    object: NonNull<Object>,
+    object: Obj,
     options: &ImportOptions,
     depth: i32,
     tried: u8,
@@ -420,8 +401,7 @@ fn try_protocols<'py>(
     let default_order = options.raw.protocols[0] == 0;
     for &via in options.protocols() {
         // Each time: the other protocols run code that may change the type.
-        // SAFETY: the object is alive.
-        let offered = || offers::offer(py, unsafe { Obj::new(object) });
+        let offered = || offers::offer(py, object);
         let found = match via {
             _ if via == tried => false,
             abi::CAI_PROTOCOL_EXCHANGE => match offered()?.exchange {
@@ -499,13 +479,8 @@ fn try_protocols<'py>(
 }
 
 #[cold]
-fn not_found(
-    py: Py,
-    object: NonNull<Object>,
-    options: &ImportOptions,
-    host_only: bool,
-) -> Result<()> {
-    let name = py.type_name(object.as_ptr());
+fn not_found(py: Py, object: Obj, options: &ImportOptions, host_only: bool) -> Result<()> {
+    let name = object.type_name(py);
     if host_only || offers_host_memory(py, object, options) {
         return fail!(
             CAI_ERR_HOST_MEMORY,
@@ -541,11 +516,11 @@ fn not_found(
 }
 
 /// Returns true if protocols for host memory were not tried although the object offers one.
-fn offers_host_memory(py: Py, object: NonNull<Object>, options: &ImportOptions) -> bool {
+fn offers_host_memory(py: Py, object: Obj, options: &ImportOptions) -> bool {
     let untried = !options.host() && options.raw.protocols[0] == 0;
     untried
         && [py.names.array_struct, py.names.array_interface].into_iter().any(|name| {
             // These attributes only make a message better. An exception is not the caller's.
-            py.attribute(object.as_ptr(), name).unwrap_or_else(|_| (py.clear(), None).1).is_some()
+            object.optional_attr(py, name).unwrap_or_else(|_| (py.clear(), None).1).is_some()
         })
 }

@@ -69,6 +69,8 @@ calls! {
         dict_new() -> New;
         dict_copy(Obj<'_>) -> New;
         dict_set(Obj<'_>, Obj<'_>, Obj<'_>) -> c_int;
+        str_length(Obj<'_>) -> isize;
+        str_char(Obj<'_>, isize) -> u32;
         tuple_new(isize) -> New;
         tuple_set(Obj<'_>, isize, New) -> c_int;
         long_from_signed(c_longlong) -> New;

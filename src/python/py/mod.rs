@@ -14,6 +14,7 @@ mod types;
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::marker::PhantomData;
+use std::mem::MaybeUninit;
 use std::ops::Deref;
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering;
@@ -134,6 +135,37 @@ impl<'py> Py<'py> {
         }
         // SAFETY: the GIL is held.
         let _saved = Saved(self.capi(), unsafe { (self.capi().save_thread)() });
+        body()
+    }
+
+    /// Runs `body`, during which no other thread of a free-threaded build changes `object`. Without
+    /// free threading the GIL prevents it. If something in `body` runs Python code or blocks,
+    /// CPython lets other threads in meanwhile.
+    #[inline(always)]
+    pub fn locked<T>(self, object: Obj, body: impl FnOnce() -> T) -> T {
+        type End = unsafe extern "C-unwind" fn(*mut [usize; 4]);
+        /// Ends the section when dropped, if there is one. The memory is that of CPython's
+        /// structure, of two words so far, and must not move.
+        struct Section<'a>(Option<End>, &'a mut MaybeUninit<[usize; 4]>);
+        impl Drop for Section<'_> {
+            #[inline(always)]
+            fn drop(&mut self) {
+                if let Some(end) = self.0 {
+                    // SAFETY: the thread is attached, and began this section last.
+                    unsafe { end(self.1.as_mut_ptr()) };
+                }
+            }
+        }
+        let (capi, mut memory) = (self.capi(), MaybeUninit::uninit());
+        let mut section = Section(None, &mut memory);
+        if capi.facts.free_threaded {
+            if let (Some(begin), end @ Some(_)) = (capi.section_begin, capi.section_end) {
+                // SAFETY: the thread is attached, and the object is alive; the memory stays where it
+                // is until the section ends.
+                unsafe { begin(section.1.as_mut_ptr(), object.as_ptr()) };
+                section.0 = end;
+            }
+        }
         body()
     }
 

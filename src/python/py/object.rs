@@ -7,7 +7,7 @@ use std::ptr::{self, NonNull};
 use super::calls::New;
 use super::{Builtin, Dict, Exception, Owned, Py, Tuple, done, python_exception, raised, truth};
 use crate::error::{Failure, Result};
-use crate::python::capi::{Capi, Object};
+use crate::python::capi::{Capi, ExactIntegers, Object};
 
 /// A borrowed object. During `'a` it is alive, and the thread is attached.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -286,6 +286,26 @@ impl<'a> Obj<'a> {
         }
     }
 
+    /// Copies the characters of a short string of ASCII. `None` for other objects. Does not block:
+    /// [`Obj::text`] may wait for another thread that encodes the same string.
+    #[inline(always)]
+    pub fn characters<'b>(self, py: Py<'_>, to: &'b mut [u8]) -> Option<&'b [u8]> {
+        let length = (py.calls.str_length)(self);
+        let text = to.get_mut(..usize::try_from(length).ok()?)?;
+        for (index, place) in text.iter_mut().enumerate() {
+            let character = (py.calls.str_char)(self, index as isize);
+            *place = u8::try_from(character).ok().filter(u8::is_ascii)?;
+        }
+        Some(text)
+    }
+
+    /// Returns the value of an exact integer that is read in place.
+    #[inline(always)]
+    pub fn short_int(self, integers: ExactIntegers) -> Option<i64> {
+        // SAFETY: the object is alive.
+        unsafe { integers.read(self.object) }
+    }
+
     /// Returns the pointer in a capsule of this name. `None` for any other object.
     pub fn capsule(self, py: Py<'_>, name: Option<&CStr>) -> Option<NonNull<c_void>> {
         let name = name.map_or(ptr::null(), CStr::as_ptr);
@@ -296,6 +316,18 @@ impl<'a> Obj<'a> {
                 _ => NonNull::new((py.capi().capsule_pointer)(self.as_ptr(), name)),
             }
         }
+    }
+
+    /// Gives a capsule another name.
+    pub fn rename_capsule(self, py: Py<'_>, name: &'static CStr) -> Result<()> {
+        // SAFETY: the GIL is held; CPython checks that the object is a capsule.
+        done(unsafe { (py.capi().capsule_rename)(self.as_ptr(), name.as_ptr()) })
+    }
+
+    /// Returns the object as a tuple, if it is one of that very type.
+    #[inline(always)]
+    pub fn exact_tuple(self, py: Py<'_>) -> Option<Tuple<'a>> {
+        self.is_exactly(py, Builtin::Tuple).then(|| Tuple::of(self))
     }
 
     /// Returns the object as a tuple, if it is one.

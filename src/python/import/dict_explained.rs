@@ -1,0 +1,195 @@
+//! Reads dictionaries with values of any types, and explains what is wrong in them.
+//!
+//! Python code may run meanwhile, so each value is held.
+
+use std::fmt::Display;
+use std::mem::MaybeUninit;
+
+use crate::abi::{self, CAI_TYPESTR_SIZE, cai_status};
+use crate::dtype;
+use crate::error::{Failure, Result, Text, failure};
+use crate::python::import::dict_in_place::exact_values;
+use crate::python::import::dict_keys::{DATA, Extras, Held, Protocol, TEXTS, TYPESTR};
+use crate::python::import::dict_reader::{Place, Reader, describe};
+use crate::python::import::mapping::look_up;
+use crate::python::import::options::ImportOptions;
+use crate::python::owner::Description;
+use crate::python::py::{Builtin, Obj, Owned, Py};
+use crate::python::values::Number;
+
+/// Reads any dictionary into `to`.
+#[inline(never)]
+pub fn read<'py>(
+    py: Py<'py>,
+    dictionary: Obj,
+    protocol: Protocol,
+    options: &ImportOptions,
+    to: &mut Description,
+) -> Result<Extras<'py>> {
+    let values = match exact_values(py, dictionary) {
+        Some(values) => values,
+        None => look_up(py, dictionary, protocol, options)?,
+    };
+    read_values(py, &values, protocol, options, to)
+}
+
+/// Reads values of the keys into `to`.
+#[cold]
+#[inline(never)]
+pub fn read_values<'py>(
+    py: Py<'py>,
+    values: &Held,
+    protocol: Protocol,
+    options: &ImportOptions,
+    to: &mut Description,
+) -> Result<Extras<'py>> {
+    to.reset();
+    let values = values.each_ref().map(|value| value.as_ref().map(Owned::obj));
+    describe(py, &Explaining { py, protocol, options }, &values, protocol, options, to)
+}
+
+/// Reads objects of any types.
+struct Explaining<'a> {
+    py: Py<'a>,
+    protocol: Protocol,
+    options: &'a ImportOptions,
+}
+
+impl Explaining<'_> {
+    /// Formats a path such as `['shape']` or `['shape'][2]`.
+    fn path(&self, place: Place) -> Text<95> {
+        let (name, key) = (self.protocol.name(), TEXTS[place.key].to_str().unwrap_or_default());
+        match place.index {
+            Some(index) => Text::new(format_args!("{name}['{key}'][{index}]")),
+            None => Text::new(format_args!("{name}['{key}']")),
+        }
+    }
+
+    fn wrong_type(&self, place: Place, object: Obj, expected: &str) -> Failure {
+        self.refuse(abi::CAI_ERR_TYPE, place, &object.shown(self.py), &expected)
+    }
+
+    /// Converts an address or a handle.
+    fn unsigned(&self, object: Obj, place: Place) -> Result<u64> {
+        let value = self.wide_integer(object, place)?;
+        u64::try_from(value)
+            .map_err(|_| self.refuse(abi::CAI_ERR_VALUE, place, &value, &"at least 0"))
+    }
+
+    /// Converts the read-only flag. A string or None is not accepted as a boolean; the booleans of
+    /// other libraries (NumPy's) are.
+    fn boolean(&self, flag: Obj) -> Result<bool> {
+        const OTHERS: [Builtin; 4] = [Builtin::Str, Builtin::Bytes, Builtin::Float, Builtin::Tuple];
+        let py = self.py;
+        if flag == py.bool(true) || flag == py.bool(false) {
+            return Ok(flag == py.bool(true));
+        }
+        let is_no_boolean = flag.is_none(py) || OTHERS.iter().any(|&of| flag.is_a(py, of));
+        if self.options.strict() || is_no_boolean {
+            return Err(self.wrong_type(Place::item(DATA, 1), flag, "True or False"));
+        }
+        flag.is_true(py)
+    }
+}
+
+impl<'a> Reader<'a> for Explaining<'_> {
+    type Refusal = Failure;
+
+    #[cold]
+    fn refuse(
+        &self,
+        status: cai_status,
+        place: Place,
+        found: &dyn Display,
+        expected: &dyn Display,
+    ) -> Failure {
+        failure!(status, ("{}", self.path(place)), found = "{found}", expected = "{expected}")
+    }
+
+    fn integer(&self, object: Obj, place: Place) -> Result<i64> {
+        let value = self.wide_integer(object, place)?;
+        i64::try_from(value)
+            .map_err(|_| self.refuse(abi::CAI_ERR_VALUE, place, &value, &"at most 2^63 - 1"))
+    }
+
+    fn wide_integer(&self, object: Obj, place: Place) -> Result<i128> {
+        match object.number(self.py, self.options.strict())? {
+            Number::Value(value) => Ok(value),
+            Number::Wide => {
+                const FOUND: &str = "an integer of more than 64 bits";
+                Err(self.refuse(abi::CAI_ERR_VALUE, place, &FOUND, &"at most 64 bits"))
+            }
+            Number::Other => Err(self.wrong_type(place, object, "an integer")),
+        }
+    }
+
+    fn row(&self, object: Obj, key: usize, to: &mut [MaybeUninit<i64>]) -> Result<usize> {
+        let py = self.py;
+        if !object.is_like_tuple(py, self.options.strict()) {
+            return Err(self.wrong_type(Place::of(key), object, "a tuple of integers"));
+        }
+        let count = object.len(py)?;
+        let Some(to) = to.get_mut(..count) else {
+            let found = format_args!("{count} items");
+            const EXPECTED: &str = "at most CAI_MAX_NDIM (64)";
+            return Err(self.refuse(abi::CAI_ERR_NDIM, Place::of(key), &found, &EXPECTED));
+        };
+        // A tuple does not change, so it keeps its items alive.
+        let tuple = object.exact_tuple(py);
+        for (index, place) in to.iter_mut().enumerate() {
+            let at = Place::item(key, index);
+            place.write(match tuple.and_then(|tuple| tuple.get(py, index)) {
+                Some(item) => self.integer(item, at)?,
+                None => self.integer(object.item(py, index)?.obj(), at)?,
+            });
+        }
+        Ok(count)
+    }
+
+    fn data(&self, object: Obj, empty: bool) -> Result<(u64, bool)> {
+        const EXPECTED: &str = "a tuple of an address and a read-only flag";
+        let (py, strict) = (self.py, self.options.strict());
+        if !object.is_like_tuple(py, strict) {
+            return Err(self.wrong_type(Place::of(DATA), object, EXPECTED));
+        }
+        let count = object.len(py)?;
+        if count != 2 {
+            let found = format_args!("{count} items");
+            return Err(self.refuse(abi::CAI_ERR_VALUE, Place::of(DATA), &found, &EXPECTED));
+        }
+        let (address, readonly) = (object.item(py, 0)?, object.item(py, 1)?);
+        let address = if address.obj().is_none(py) && empty && !strict {
+            0
+        } else {
+            self.unsigned(address.obj(), Place::item(DATA, 0))?
+        };
+        Ok((address, self.boolean(readonly.obj())?))
+    }
+
+    fn typestr(&self, object: Obj, to: &mut Description) -> Result<()> {
+        let (py, place) = (self.py, Place::of(TYPESTR));
+        if !object.is_a(py, Builtin::Str) {
+            return Err(self.wrong_type(place, object, "a string such as '<f4'"));
+        }
+        let text = object.text(py).unwrap_or_default();
+        let complete;
+        let text = match dtype::parse(text) {
+            Ok(_) => text,
+            Err(failure) => {
+                let lenient = dtype::parse_lenient(text).filter(|_| !self.options.strict());
+                let Some(found) = lenient else {
+                    return Err(failure.at(format_args!("{}", self.path(place))));
+                };
+                complete = found;
+                let length = complete.iter().position(|&byte| byte == 0);
+                &complete[..length.unwrap_or(CAI_TYPESTR_SIZE)]
+            }
+        };
+        to.set_typestr(text);
+        Ok(())
+    }
+
+    fn repeats_type(&self, _: Obj, _: &Description) -> bool {
+        false
+    }
+}

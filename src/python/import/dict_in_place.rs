@@ -1,0 +1,305 @@
+//! Reads the dictionaries that nearly all producers make, of exact built-in types, without adding
+//! references and without running Python code.
+//!
+//! The values are borrowed from the dictionary, so nothing here may run Python code, and in
+//! free-threaded builds nothing may block either: then CPython would suspend the critical section
+//! that keeps other threads from changing the dictionary. Whatever is not accepted is left to
+//! [`Explaining`], which starts again.
+//!
+//! [`Explaining`]: crate::python::import::dict_explained::Explaining
+
+use std::ffi::CStr;
+use std::fmt::Display;
+use std::mem::MaybeUninit;
+use std::ptr::{self, NonNull};
+
+use crate::abi::{CAI_TYPESTR_SIZE, cai_status};
+use crate::error::Failure;
+use crate::python::capi::{Capi, Facts, Object};
+use crate::python::import::dict_keys::{Extras, Held, KEYS, Protocol, TEXTS, Values};
+use crate::python::import::dict_reader::{Place, Reader, describe};
+use crate::python::import::options::ImportOptions;
+use crate::python::owner::Description;
+use crate::python::py::{Builtin, Obj, Py};
+
+/// Not accepted. If an exception was set, it is cleared: CPython may have run code then, and
+/// borrowed values are not valid any more.
+pub struct Refused;
+
+impl From<Failure> for Refused {
+    #[inline(always)]
+    fn from(_: Failure) -> Self {
+        Refused
+    }
+}
+
+/// Reads a dictionary of CUDA's protocol into `to`.
+#[inline(always)]
+pub fn read<'py>(
+    py: Py<'py>,
+    dictionary: Obj,
+    options: &ImportOptions,
+    to: &mut Description,
+) -> Result<Extras<'py>, Refused> {
+    if py.capi().facts.size_offset == 0 || !dictionary.is_exactly(py, Builtin::Dict) {
+        return Err(Refused);
+    }
+    py.locked(dictionary, || {
+        // SAFETY: as was checked above; what is called here runs no Python code and does not block.
+        let reader = unsafe { InPlace::new(py, !options.strict()) };
+        let values = reader.entries(dictionary)?;
+        describe(py, &reader, &values, Protocol::Cuda, options, to)
+    })
+}
+
+/// Returns the values of an exact dictionary, unless a key's type may define comparison.
+pub fn exact_values<'py>(py: Py<'py>, dictionary: Obj) -> Option<Held<'py>> {
+    if py.capi().facts.size_offset == 0 || !dictionary.is_exactly(py, Builtin::Dict) {
+        return None;
+    }
+    py.locked(dictionary, || {
+        // SAFETY: as was checked above; what is called here runs no Python code and does not block.
+        let reader = unsafe { InPlace::new(py, false) };
+        let values = reader.entries(dictionary).ok()?;
+        Some(values.map(|value| value.map(|value| value.share(py))))
+    })
+}
+
+/// Reads objects of exact types in place. During `'a` no Python code runs, and the dictionary does
+/// not change: borrowed objects stay alive.
+struct InPlace<'a> {
+    py: Py<'a>,
+    capi: &'static Capi,
+    /// Exact lists are accepted instead of tuples.
+    lists: bool,
+}
+
+impl<'a> InPlace<'a> {
+    /// # Safety
+    /// Objects are read in place (`size_offset` is not 0). During `'a` no Python code runs, and no
+    /// other thread changes what is read; lists are not read in free-threaded builds, where other
+    /// threads may change them.
+    #[inline(always)]
+    unsafe fn new(py: Py<'a>, lists: bool) -> Self {
+        InPlace { py, capi: py.capi(), lists }
+    }
+
+    /// Returns the values of the known keys of an exact dictionary. Refuses a key whose type may
+    /// define comparison.
+    #[inline(always)]
+    fn entries(&self, dictionary: Obj<'a>) -> Result<Values<'a>, Refused> {
+        let (keys, size, next) = (self.py.names.keys(), self.capi.dict_size, self.capi.dict_next);
+        let mut values = [None; KEYS];
+        let (mut position, mut key, mut value) = (0, ptr::null_mut(), ptr::null_mut());
+        // Entries often have the order of the specification.
+        let mut guess = 0;
+        // The last call of `next` would find nothing, and takes longer than this one.
+        // SAFETY: the GIL is held; a dictionary that is alive.
+        for _ in 0..unsafe { size(dictionary.as_ptr()) } {
+            // SAFETY: the GIL is held; a dictionary, which does not change during `'a`.
+            if unsafe { next(dictionary.as_ptr(), &raw mut position, &raw mut key, &raw mut value) }
+                == 0
+            {
+                break;
+            }
+            let index = if keys.get(guess).is_some_and(|known| known.as_ptr() == key) {
+                guess
+            } else if let Some(index) = keys.iter().position(|known| known.as_ptr() == key) {
+                index
+            } else {
+                match self.key_of_text(key)? {
+                    Some(index) => index,
+                    None => continue,
+                }
+            };
+            if let Some(place) = values.get_mut(index) {
+                // SAFETY: an entry was found, so the value is not NULL. The dictionary keeps it alive.
+                *place = Some(unsafe { Obj::new(NonNull::new_unchecked(value)) });
+            }
+            guess = index + 1;
+        }
+        Ok(values)
+    }
+
+    /// Returns the number of a key that is not the interned string. Refuses as [`InPlace::entries`]
+    /// does.
+    #[cold]
+    #[inline(never)]
+    fn key_of_text(&self, key: *mut Object) -> Result<Option<usize>, Refused> {
+        // SAFETY: a key of the dictionary, which keeps it alive.
+        let key = unsafe { Obj::from_ptr(key) }.filter(|&key| self.is(key, self.capi.str_type));
+        let key = key.ok_or(Refused)?;
+        Ok(TEXTS.iter().position(|text| self.is_text(key, text)))
+    }
+
+    /// Returns true for an object of this very type.
+    #[inline(always)]
+    fn is(&self, object: Obj, r#type: *mut Object) -> bool {
+        // SAFETY: the type is the last word before the place of the size.
+        unsafe {
+            let size = object.as_ptr().byte_add(self.capi.facts.size_offset);
+            size.cast::<*mut Object>().sub(1).read() == r#type
+        }
+    }
+
+    /// Returns true for a string of these characters. Sets no exception, and does not block.
+    fn is_text(&self, object: Obj, text: &CStr) -> bool {
+        // SAFETY: the GIL is held; a string, as is checked first, and a terminated text.
+        self.is(object, self.capi.str_type)
+            && unsafe { (self.capi.str_compare)(object.as_ptr(), text.as_ptr()) } == 0
+    }
+
+    /// Returns the items of an exact tuple.
+    #[inline(always)]
+    fn tuple(&self, tuple: Obj<'a>) -> Option<&'a [Option<Obj<'a>>]> {
+        if !self.is(tuple, self.capi.tuple_type) {
+            return None;
+        }
+        let Facts { size_offset, tuple_items, .. } = self.capi.facts;
+        // SAFETY: a tuple has its size at the first place and as many items, which it keeps alive, at
+        // the second one. It does not change.
+        unsafe {
+            let count = tuple.as_ptr().byte_add(size_offset).cast::<usize>().read();
+            let items = tuple.as_ptr().byte_add(tuple_items).cast();
+            Some(std::slice::from_raw_parts(items, count))
+        }
+    }
+
+    /// Returns the number of items of an exact list, if lists are allowed.
+    fn list(&self, list: Obj) -> Result<usize, Refused> {
+        if !self.lists || self.capi.facts.free_threaded || !self.is(list, self.capi.list_type) {
+            return Err(Refused);
+        }
+        list.len(self.py).map_err(|_| Refused)
+    }
+
+    /// Returns an item of a list.
+    fn list_item(&self, list: Obj<'a>, index: usize) -> Option<Obj<'a>> {
+        // SAFETY: the GIL is held; CPython checks the object and the index. The list keeps the item
+        // alive, and does not change during `'a`.
+        unsafe { Obj::from_ptr((self.capi.list_get)(list.as_ptr(), index as isize)) }
+    }
+
+    /// Returns an exact integer of nearly any size.
+    #[inline(always)]
+    fn short_int(&self, object: Option<Obj>) -> Result<i64, Refused> {
+        object.and_then(|object| object.short_int(self.capi.exact_integers())).ok_or(Refused)
+    }
+
+    /// Reads a list as [`Reader::row`] does.
+    #[inline(never)]
+    fn row_of_list(&self, list: Obj<'a>, to: &mut [MaybeUninit<i64>]) -> Result<usize, Refused> {
+        let to = to.get_mut(..self.list(list)?).ok_or(Refused)?;
+        for (index, place) in to.iter_mut().enumerate() {
+            place.write(self.short_int(self.list_item(list, index))?);
+        }
+        Ok(to.len())
+    }
+
+    /// Reads what may be a typestr without blocking.
+    #[inline(never)]
+    fn typestr_by_characters(&self, object: Obj, to: &mut Description) -> Result<(), Refused> {
+        set_typestr(object.characters(self.py, &mut [0; CAI_TYPESTR_SIZE]), to)
+    }
+
+    /// Returns true for the list of one nameless row with this type.
+    fn is_row_of(&self, descr: Obj<'a>, typestr: &CStr) -> bool {
+        if !matches!(self.list(descr), Ok(1)) {
+            return false;
+        }
+        let row = self.list_item(descr, 0).and_then(|row| self.tuple(row));
+        let Some(&[Some(name), Some(r#type)]) = row else { return false };
+        self.is_text(name, c"") && self.is_text(r#type, typestr)
+    }
+}
+
+impl<'a> Reader<'a> for InPlace<'a> {
+    type Refusal = Refused;
+
+    #[inline(always)]
+    fn refuse(&self, _: cai_status, _: Place, _: &dyn Display, _: &dyn Display) -> Refused {
+        Refused
+    }
+
+    #[inline(always)]
+    fn integer(&self, object: Obj<'a>, _: Place) -> Result<i64, Refused> {
+        self.short_int(Some(object))
+    }
+
+    #[inline(always)]
+    fn wide_integer(&self, object: Obj<'a>, _: Place) -> Result<i128, Refused> {
+        self.short_int(Some(object)).map(i128::from)
+    }
+
+    #[inline(always)]
+    fn row(
+        &self,
+        object: Obj<'a>,
+        _: usize,
+        to: &mut [MaybeUninit<i64>],
+    ) -> Result<usize, Refused> {
+        let Some(items) = self.tuple(object) else { return self.row_of_list(object, to) };
+        let integers = self.capi.exact_integers();
+        for (place, item) in to.get_mut(..items.len()).ok_or(Refused)?.iter_mut().zip(items) {
+            place.write(item.and_then(|item| item.short_int(integers)).ok_or(Refused)?);
+        }
+        Ok(items.len())
+    }
+
+    #[inline(always)]
+    fn data(&self, object: Obj<'a>, _: bool) -> Result<(u64, bool), Refused> {
+        let [address, readonly] = match self.tuple(object) {
+            Some(&[address, readonly]) => [address, readonly],
+            Some(_) => return Err(Refused),
+            None if self.list(object)? == 2 => [0, 1].map(|index| self.list_item(object, index)),
+            None => return Err(Refused),
+        };
+        let address = u64::try_from(self.short_int(address)?).map_err(|_| Refused)?;
+        match readonly {
+            Some(flag) if flag.as_ptr() == self.capi.r#false => Ok((address, false)),
+            Some(flag) if flag.as_ptr() == self.capi.r#true => Ok((address, true)),
+            _ => Err(Refused),
+        }
+    }
+
+    /// Reads what may be a typestr: the rules of the array tell whether it is one.
+    #[inline(always)]
+    fn typestr(&self, object: Obj<'a>, to: &mut Description) -> Result<(), Refused> {
+        if !self.is(object, self.capi.str_type) {
+            return Err(Refused);
+        }
+        if self.capi.facts.free_threaded {
+            return self.typestr_by_characters(object, to);
+        }
+        set_typestr(object.text(self.py), to)
+    }
+
+    fn repeats_type(&self, descr: Obj<'a>, array: &Description) -> bool {
+        let typestr = array.array.typestr.map(|character| character as u8);
+        CStr::from_bytes_until_nul(&typestr).is_ok_and(|typestr| self.is_row_of(descr, typestr))
+    }
+}
+
+/// Sets what may be a typestr. One without a byte order needs the general reader.
+#[inline(always)]
+fn set_typestr(text: Option<&[u8]>, to: &mut Description) -> Result<(), Refused> {
+    let text = text.ok_or(Refused)?;
+    if !(3..CAI_TYPESTR_SIZE).contains(&text.len())
+        || !matches!(text[0], b'<' | b'>' | b'|')
+        || has_nul(text)
+    {
+        return Err(Refused);
+    }
+    to.set_typestr(text);
+    Ok(())
+}
+
+/// Returns true if a typestr contains a NUL. Nearly all have three characters, for which no call is
+/// needed.
+#[inline(always)]
+fn has_nul(text: &[u8]) -> bool {
+    match *text {
+        [order, kind, size] => order == 0 || kind == 0 || size == 0,
+        _ => text.contains(&0),
+    }
+}
