@@ -60,16 +60,19 @@ fn abi_major() -> String {
     line.trim_end_matches(';').to_owned()
 }
 
-/// A status is a doc comment whose first paragraph is its text, and a constant below it.
+/// A status is a doc comment whose first paragraph is its text, and a constant below it. A last
+/// paragraph "In Python: TypeError." names an exception that is not that of its hundred.
 fn status_table() {
     let source = ["src/abi/core.rs", "src/abi/status.rs"]
         .map(|file| fs::read_to_string(file).unwrap())
         .concat();
-    let (mut rows, mut texts) = (String::new(), String::new());
+    let (mut rows, mut texts, mut exceptions) = (String::new(), String::new(), String::new());
     let mut text: Vec<&str> = Vec::new();
+    let mut exception = None;
     let mut first_paragraph = true;
     for line in source.lines() {
         if let Some(doc) = line.strip_prefix("///") {
+            exception = doc.trim().strip_prefix("In Python: ").or(exception);
             first_paragraph &= !doc.trim().is_empty();
             if first_paragraph {
                 text.push(doc.trim());
@@ -77,8 +80,7 @@ fn status_table() {
         } else if let Some(rest) = line.strip_prefix("pub const ") {
             let name = rest.split(':').next().unwrap();
             if name != "CAI_OK" && !name.starts_with("CAI_ERR_") {
-                text.clear();
-                first_paragraph = true;
+                (text, exception, first_paragraph) = (Vec::new(), None, true);
                 continue;
             }
             let message = text.join(" ");
@@ -88,16 +90,21 @@ fn status_table() {
             rows +=
                 &format!("Status {{ code: abi::{name}, name: {position}, message: {behind} }},\n");
             texts += &format!("{name}\0{message}\0");
+            if let Some(exception) = exception.take() {
+                let class = exception.strip_suffix("Error.").expect("a class of exceptions");
+                exceptions += &format!("(abi::{name}, Exception::{class}),\n");
+            }
             text.clear();
             first_paragraph = true;
         } else {
-            text.clear();
-            first_paragraph = true;
+            (text, exception, first_paragraph) = (Vec::new(), None, true);
         }
     }
     let made =
         format!("const STATUSES: &[Status] = &[\n{rows}];\nstatic TEXTS: &str = {texts:?};\n");
     write("statuses.rs", &made);
+    let made = format!("const EXCEPTIONS: &[(cai_status, Exception)] = &[\n{exceptions}];\n");
+    write("exceptions.rs", &made);
 }
 
 /// The kinds and the types for `src/dtype/table.rs`.

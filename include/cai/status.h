@@ -95,6 +95,8 @@ struct cai_error {
 /// The argument is valid, but the receiver does not support it.
 ///
 /// Consumers may report it for a type, a device or a mask. The C functions never return it.
+///
+/// In Python: BufferError.
 #define CAI_ERR_UNSUPPORTED 105
 
 /// The array's `version` is one that the function cannot use.
@@ -164,6 +166,8 @@ struct cai_error {
 #define CAI_ERR_BYTE_OFFSET 226
 
 /// Write access to a read-only array was requested.
+///
+/// In Python: BufferError.
 #define CAI_ERR_READONLY 227
 
 /// The array has a mask, but version 0 has none.
@@ -375,6 +379,8 @@ struct cai_error {
 #define CAI_ERR_EXCHANGE_TABLE 509
 
 /// Memory allocation failed.
+///
+/// In Python: MemoryError.
 #define CAI_ERR_NO_MEMORY 601
 
 /// The background release thread could not be started.
@@ -450,6 +456,8 @@ struct cai_error {
 #define CAI_ERR_IPC_DEVICE 723
 
 /// Internal error. Please report it.
+///
+/// In Python: SystemError.
 #define CAI_ERR_INTERNAL 901
 
 /// Returns the version of the binary interface of the loaded library: `major << 16 | minor`. The

@@ -1,8 +1,9 @@
 //! Statuses, and the error that a caller allocates, of `cai/status.h`. Those that the inline
 //! functions of `cai/abi.h` return are in `core`.
 //!
-//! The first paragraph of a status's comment is the text that `cai_status_message` returns.
-//! `build.rs` reads it from here.
+//! The first paragraph of a status's comment is the text that `cai_status_message` returns. A last
+//! paragraph names its exception in Python if that is not the one of its hundred: RuntimeError for
+//! 3xx, 4xx and 6xx, BufferError for 7xx, and ValueError. `build.rs` reads both from here.
 //!
 //! Numbers are pinned: a retired one is never used again. 1xx arguments, 2xx the array, 3xx the
 //! CUDA driver, 4xx stream capture, 5xx Python, 6xx resources, 7xx conversions, 9xx the library.
@@ -53,6 +54,8 @@ pub const CAI_ERR_NEWER_CALLER: cai_status = 104;
 /// The argument is valid, but the receiver does not support it.
 ///
 /// Consumers may report it for a type, a device or a mask. The C functions never return it.
+///
+/// In Python: BufferError.
 pub const CAI_ERR_UNSUPPORTED: cai_status = 105;
 
 /// The array's `version` is one that the function cannot use.
@@ -105,6 +108,8 @@ pub const CAI_ERR_DEVICE_ID: cai_status = 225;
 pub const CAI_ERR_BYTE_OFFSET: cai_status = 226;
 
 /// Write access to a read-only array was requested.
+///
+/// In Python: BufferError.
 pub const CAI_ERR_READONLY: cai_status = 227;
 
 /// The array has a mask, but version 0 has none.
@@ -267,6 +272,8 @@ pub const CAI_ERR_VALUE: cai_status = 508;
 pub const CAI_ERR_EXCHANGE_TABLE: cai_status = 509;
 
 /// Memory allocation failed.
+///
+/// In Python: MemoryError.
 pub const CAI_ERR_NO_MEMORY: cai_status = 601;
 
 /// The background release thread could not be started.
@@ -326,4 +333,6 @@ pub const CAI_ERR_IPC_VERSION: cai_status = 722;
 pub const CAI_ERR_IPC_DEVICE: cai_status = 723;
 
 /// Internal error. Please report it.
+///
+/// In Python: SystemError.
 pub const CAI_ERR_INTERNAL: cai_status = 901;

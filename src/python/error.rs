@@ -6,15 +6,17 @@ use crate::abi::{self, cai_error, cai_status};
 use crate::error::{Failure, Shown, Text};
 use crate::python::py::{Exception, Py, python_exception};
 
-/// Returns the exception for a status.
+// EXCEPTIONS: those that the comments of statuses name.
+include!(concat!(env!("OUT_DIR"), "/exceptions.rs"));
+
+/// Returns the exception for a status: its own, or that of its hundred.
 fn exception_of(status: cai_status) -> Exception {
-    match status {
-        abi::CAI_ERR_KEY => Exception::Key,
-        abi::CAI_ERR_TYPE | abi::CAI_ERR_NO_PROTOCOL => Exception::Type,
-        abi::CAI_ERR_READONLY | abi::CAI_ERR_UNSUPPORTED | 700..=799 => Exception::Buffer,
-        abi::CAI_ERR_NO_MEMORY => Exception::Memory,
-        abi::CAI_ERR_INTERNAL => Exception::System,
-        300..=499 | 600..=699 => Exception::Runtime,
+    if let Some(&(_, own)) = EXCEPTIONS.iter().find(|(of, _)| *of == status) {
+        return own;
+    }
+    match status / 100 {
+        7 => Exception::Buffer,
+        3 | 4 | 6 => Exception::Runtime,
         _ => Exception::Value,
     }
 }
