@@ -74,7 +74,7 @@ fn numbers_are_used_once() {
 /// What `make header` says after a change of a source file. The files are copies.
 fn after(file: &str, from: &str, to: &str) -> Result<(), Vec<String>> {
     let tree = scratch();
-    for folder in ["src/abi", "src/abi/headers", "src/ffi", "include/cai", "abi"] {
+    for folder in ["src/abi", "src/abi/headers", "src/ffi", "src/validate", "include/cai", "abi"] {
         fs::create_dir_all(tree.join(folder)).unwrap();
         for entry in fs::read_dir(root().join(folder)).unwrap().map(Result::unwrap) {
             if entry.path().is_file() {
