@@ -172,7 +172,7 @@ fn level_of<'a>(
 
 /// A structure of this library's trees.
 trait Exported: Structure {
-    /// What the structure of a level points to.
+    /// Data that the structure of a level points to.
     type Rest: Copy;
     const REST: Self::Rest;
 }
@@ -245,7 +245,7 @@ unsafe extern "C-unwind" fn release<T: Exported>(structure: *mut T) {
     }
 }
 
-/// What a structure of this library's trees has in common with the others.
+/// Members that the structures of both kinds of trees have in common.
 struct Links<T> {
     level: usize,
     n_children: i64,

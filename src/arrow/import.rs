@@ -21,7 +21,7 @@ use crate::{read, validate};
 const DIMENSIONS: usize = CAI_MAX_NDIM as usize;
 const MASKS: usize = CAI_MAX_MASKS as usize;
 
-/// What the structures state, level by level.
+/// Contents of the structures, level by level.
 struct Tree {
     /// Levels of structures.
     depth: usize,

@@ -1,4 +1,4 @@
-//! How an array is copied into C order, and out of it.
+//! Plans of copies of arrays into C order, and out of it.
 
 use std::ptr;
 
@@ -29,7 +29,7 @@ struct Axis {
     dimension: usize,
 }
 
-/// How an array is copied: rows without gaps are copied into a stage, which has them one after
+/// Plan of a copy: rows without gaps are copied into a stage, which has them one after
 /// another; bytes between them are never read. Elements that overlap are copied once. If the stage
 /// is not the copy in C order already, elements are gathered from it.
 pub struct Plan<'a> {

@@ -359,7 +359,7 @@ mod tests {
             ..ProptestConfig::default()
         })]
 
-        /// What the fast path accepts, the slow path describes in the same way.
+        /// The slow path describes every tensor that the fast path accepts in the same way.
         #[test]
         fn both_paths_agree(
             mut shape in prop::collection::vec(number(), 0..5),

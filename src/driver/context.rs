@@ -86,7 +86,7 @@ impl CallingThread {
         Ok(context)
     }
 
-    /// Whether this context is the current one, as far as the driver can say.
+    /// Returns true if this context is the current one, as far as the driver can tell.
     #[cold]
     fn is_current(&self, context: CUcontext) -> bool {
         self.driver.query_current() == Ok(context)

@@ -27,7 +27,7 @@ pub struct Rows {
     pub pitch: usize,
 }
 
-/// Where copies lead.
+/// Direction of copies.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum To {
     Host,

@@ -1,4 +1,4 @@
-//! What was found out about streams: their contexts, and the events that can be recorded on them.
+//! Cache of facts about streams: their contexts, and the events that can be recorded on them.
 //! A table of fixed size, without locks and without allocation.
 //!
 //! Streams are distinguished by their id, which no other stream of the process ever has
@@ -12,7 +12,7 @@ use cudarc::driver::sys::{CUcontext, CUctx_st};
 
 const ENTRIES: usize = 256;
 
-/// What is known about a stream.
+/// Facts about a stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Known {
     /// The context that its events must be created in.

@@ -51,7 +51,7 @@ impl Drop for Descriptor {
     }
 }
 
-/// How another process gets memory.
+/// Mechanism by which another process gets memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MemoryKind {
     /// By the handle of an allocation of `cuMemAlloc`.
@@ -92,7 +92,7 @@ pub struct Allocation {
 }
 
 impl Allocation {
-    /// What unused places of a list contain.
+    /// Contents of unused places of a list.
     pub const NONE: Self =
         Allocation { kind: MemoryKind::Plain, uuid: [0; 16], size: 0, handle: [0; 64] };
 }
@@ -218,7 +218,7 @@ impl Drop for DeviceContext {
     }
 }
 
-/// What has to be undone to close memory, the last one first.
+/// Steps that are undone to close memory, the last one first.
 #[derive(Clone, Copy)]
 enum Opened {
     Nothing,

@@ -109,7 +109,7 @@ impl<T: Copy> List<T> {
     }
 }
 
-/// What the bytes specify, apart from the fields.
+/// Contents of the bytes, apart from the fields.
 #[derive(PartialEq, Debug)]
 pub struct Message {
     pub event: Option<[u8; 64]>,

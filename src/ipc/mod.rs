@@ -29,7 +29,7 @@ use crate::{memory, validate};
 pub use bytes::Sink;
 use bytes::{ARRAYS, List, Message, Part};
 
-/// What unused places of a list contain: zeros, which take no code.
+/// Contents of unused places of a list: zeros, which take no code.
 const UNUSED: cai_array = cai_array { struct_size: 0, version: 0, stream: 0, ..read::NOTHING };
 const NO_INFO: cai_pointer_info = cai_pointer_info {
     device: cai_device { r#type: abi::CAI_DEVICE_UNKNOWN, id: 0 },
@@ -64,7 +64,7 @@ pub struct Source<'a> {
     pub length: usize,
 }
 
-/// What another process needs beside the bytes, and what keeps them valid.
+/// The descriptor that another process needs beside the bytes, and the owner that keeps both valid.
 pub struct Export {
     descriptor: Option<Descriptor>,
     owner: Ref,

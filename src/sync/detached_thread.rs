@@ -3,7 +3,7 @@
 
 use crate::error::{Result, fail};
 
-/// What a thread does.
+/// Functions of a thread.
 pub struct Program {
     /// Its work.
     pub run: fn(),

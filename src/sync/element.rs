@@ -40,7 +40,7 @@ pub struct Node {
     pub content: Option<Content>,
 }
 
-/// What must have happened before the release.
+/// Event that must come before the release.
 pub enum Content {
     /// The work is done.
     Work(PendingWork),
@@ -173,7 +173,7 @@ pub fn pop(list: &mut Option<Element>) -> Option<Element> {
 struct Pool {
     /// Elements that are not in use.
     unused: Option<Element>,
-    /// How many of [`LAST`] were used.
+    /// Number of the places of [`LAST`] that were used.
     used_last: usize,
 }
 

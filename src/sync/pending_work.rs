@@ -20,7 +20,7 @@ use crate::error::{Failure, Result};
 use crate::read::NOTHING;
 use crate::sync::array_context::ArrayContext;
 
-/// What is known about pending work.
+/// Knowledge about pending work.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Answer {
     /// Nothing of it can be running any more: it is complete, or its context was destroyed or lost.
@@ -31,7 +31,7 @@ pub enum Answer {
     DriverEnds,
 }
 
-/// Where an event comes after the work.
+/// Position of an event behind the work.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Place {
     /// On its stream, which is a handle.
@@ -56,8 +56,8 @@ enum Claim {
     Lost,
 }
 
-/// What the driver answered once.
-enum Said {
+/// Reply of the driver to one query.
+enum Reply {
     Complete,
     Claims(Claim),
     Nothing,
@@ -156,9 +156,9 @@ impl PendingWork {
     pub fn ask(&mut self) -> Answer {
         let before = self.claim.take();
         let claim = match self.ask_once() {
-            Said::Complete => return self.nothing_runs(),
-            Said::Nothing => return Answer::Unknown,
-            Said::Claims(claim) => claim,
+            Reply::Complete => return self.nothing_runs(),
+            Reply::Nothing => return Answer::Unknown,
+            Reply::Claims(claim) => claim,
         };
         if before != Some(claim) {
             self.claim = Some(claim);
@@ -185,47 +185,47 @@ impl PendingWork {
         Answer::NothingRuns
     }
 
-    fn ask_once(&mut self) -> Said {
+    fn ask_once(&mut self) -> Reply {
         let driver = match driver::driver_of(self.device.r#type) {
             Ok(driver) => driver,
             // Without a driver in the process, nothing can have been enqueued.
             Err(_) if driver::is_absent(self.device.r#type) => {
-                return Said::Claims(Claim::Ended(0));
+                return Reply::Claims(Claim::Ended(0));
             }
-            Err(_) => return Said::Nothing,
+            Err(_) => return Reply::Nothing,
         };
         // A query would invalidate captures of other threads, unless this thread sets the relaxed
         // mode. [cuThreadExchangeStreamCaptureMode]
         driver.relaxed(|| self.ask_driver(driver)).unwrap_or_else(|failure| self.refused(&failure))
     }
 
-    /// What the failure of an attempt says.
-    fn refused(&mut self, failure: &Failure) -> Said {
+    /// Returns the meaning of a failed attempt.
+    fn refused(&mut self, failure: &Failure) -> Reply {
         match failure.status() {
-            abi::CAI_ERR_DRIVER_EXIT => Said::Claims(Claim::DriverEnds),
+            abi::CAI_ERR_DRIVER_EXIT => Reply::Claims(Claim::DriverEnds),
             // Only the context that was entered for it is asked.
-            abi::CAI_ERR_DEVICE_LOST => Said::Claims(Claim::Ended(-1)),
+            abi::CAI_ERR_DEVICE_LOST => Reply::Claims(Claim::Ended(-1)),
             status if names_no_stream(status) && self.place == Place::Stream => {
-                Said::Claims(Claim::Lost)
+                Reply::Claims(Claim::Lost)
             }
             abi::CAI_ERR_CAPTURE if self.place == Place::Context => {
                 // The attempt has invalidated a capture. [cuCtxRecordEvent]
                 self.rests.0 = self.rests.1;
                 self.rests.1 = self.rests.1.saturating_mul(2);
-                Said::Nothing
+                Reply::Nothing
             }
-            _ => Said::Nothing,
+            _ => Reply::Nothing,
         }
     }
 
-    fn ask_driver(&mut self, driver: &'static Driver) -> Result<Said> {
+    fn ask_driver(&mut self, driver: &'static Driver) -> Result<Reply> {
         let thread = &CallingThread::new(driver);
         if let Some(event) = &self.event {
             return query(thread, self.context, event);
         }
         if self.rests.0 > 0 {
             self.rests.0 -= 1;
-            return Ok(Said::Nothing);
+            return Ok(Reply::Nothing);
         }
         if self.place == Place::Stream {
             let stream = Stream::from_handle(self.stream, self.stream_id);
@@ -233,7 +233,7 @@ impl PendingWork {
                 self.context = stream.context(thread)?;
                 self.event = Some(thread.record(&stream, stream.checked_id(thread)?)?);
             }
-            return Ok(Said::Nothing);
+            return Ok(Reply::Nothing);
         }
         let array = cai_array {
             data: std::ptr::without_provenance_mut(self.data),
@@ -244,7 +244,7 @@ impl PendingWork {
         let found = ArrayContext::of(thread, &array)?;
         let context = found.context;
         if let Some(claim) = ended(thread, context, 0) {
-            return Ok(Said::Claims(claim));
+            return Ok(Reply::Claims(claim));
         }
         let _entered = match thread.try_enter(context) {
             Ok(entered) => entered,
@@ -253,22 +253,22 @@ impl PendingWork {
         let legacy = Stream::from_array(thread, abi::CAI_STREAM_LEGACY, context, 0);
         // Fails while a blocking stream of the context is being captured.
         if self.place == Place::Nowhere || legacy.capture(thread)? != Capture::None {
-            return Ok(Said::Nothing);
+            return Ok(Reply::Nothing);
         }
         if self.place == Place::Legacy {
             self.event = Some(thread.record(&legacy, 0)?);
             self.context = context;
-            return Ok(Said::Nothing);
+            return Ok(Reply::Nothing);
         }
         let event = thread.event(context)?;
         let recorded = thread.context_record(context, event.handle());
         if recorded.is_missing() {
-            return thread.context_synchronize().ok().map(|()| Said::Complete);
+            return thread.context_synchronize().ok().map(|()| Reply::Complete);
         }
         recorded.ok()?;
         self.event = Some(event);
         self.context = context;
-        Ok(Said::Nothing)
+        Ok(Reply::Nothing)
     }
 }
 
@@ -296,23 +296,23 @@ fn ended(thread: &CallingThread, context: CUcontext, expected: u64) -> Option<Cl
     }
 }
 
-/// What it says that a context could not be made current. The current context may be another one,
+/// Returns the meaning of the failure to make a context current. The current context may be another one,
 /// whose failure says nothing.
-fn not_entered(call: driver::Call) -> Said {
+fn not_entered(call: driver::Call) -> Reply {
     match call.code {
-        DEINITIALIZED => Said::Claims(Claim::DriverEnds),
+        DEINITIALIZED => Reply::Claims(Claim::DriverEnds),
         // "not a valid handle (such as a context that has had cuCtxDestroy() invoked on it)"
         INVALID_CONTEXT | CONTEXT_IS_DESTROYED if call.is_of(Function::context_push) => {
-            Said::Claims(Claim::Ended(call.code))
+            Reply::Claims(Claim::Ended(call.code))
         }
-        _ => Said::Nothing,
+        _ => Reply::Nothing,
     }
 }
 
 /// Queries an event in its context: a failure of the context's work shows only there.
-fn query(thread: &CallingThread, context: CUcontext, event: &Event) -> Result<Said> {
+fn query(thread: &CallingThread, context: CUcontext, event: &Event) -> Result<Reply> {
     if let Some(claim) = ended(thread, context, event.context_id()) {
-        return Ok(Said::Claims(claim));
+        return Ok(Reply::Claims(claim));
     }
     let _entered = match thread.try_enter(context) {
         Ok(entered) => entered,
@@ -320,15 +320,15 @@ fn query(thread: &CallingThread, context: CUcontext, event: &Event) -> Result<Sa
     };
     let call = thread.event_query(event.handle());
     Ok(match call.code {
-        SUCCESS => Said::Complete,
-        NOT_READY => Said::Nothing,
-        DEINITIALIZED => Said::Claims(Claim::DriverEnds),
+        SUCCESS => Reply::Complete,
+        NOT_READY => Reply::Nothing,
+        DEINITIALIZED => Reply::Claims(Claim::DriverEnds),
         // No other code destroys it, or records it: its context was destroyed, and perhaps another
         // one has the handle, or it was recorded into a capture that began just before.
-        INVALID_HANDLE | CAPTURED_EVENT => Said::Claims(Claim::Lost),
+        INVALID_HANDLE | CAPTURED_EVENT => Reply::Claims(Claim::Lost),
         // HIP, whose contexts cannot be destroyed, uses it for handles.
-        CONTEXT_IS_DESTROYED if thread.is_hip() => Said::Claims(Claim::Lost),
-        code if call.ends_work() => Said::Claims(Claim::Ended(code)),
-        _ => Said::Nothing,
+        CONTEXT_IS_DESTROYED if thread.is_hip() => Reply::Claims(Claim::Lost),
+        code if call.ends_work() => Reply::Claims(Claim::Ended(code)),
+        _ => Reply::Nothing,
     })
 }

@@ -1,4 +1,4 @@
-//! Whether a Python in this process ends, for a thread that may run functions which need it.
+//! Detects that a Python in this process ends, for a thread that may run functions which need it.
 
 use std::ffi::{CStr, c_int, c_void};
 use std::ptr::null_mut;

@@ -60,7 +60,7 @@ pub fn release(owner: Ref, array: &cai_array, begun: CUcontext) {
     let _ = unwind::catch(|| release_work_in_order(owner, array, begun));
 }
 
-/// How often something is tried that must not fail: a call may report the failure of another one,
+/// Number of attempts at something that must not fail: a call may report the failure of another one,
 /// or one that passes.
 const ATTEMPTS: u32 = 4;
 

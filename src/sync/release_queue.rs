@@ -6,9 +6,9 @@
 //! thread that waits there cannot be stopped at exit, and because one owner must not wait for the
 //! stream of another.
 //!
-//! Where the driver cannot record the event yet, or does not say whether it has completed, the
+//! If the driver cannot record the event yet, or does not say whether it has completed, the
 //! owner stays in the queue, and the thread asks again: [`pending_work`](super::pending_work).
-//! Where no thread can be started, later calls try again. What can never be found out is never
+//! If no thread can be started, later calls try again. What can never be found out is never
 //! released.
 //!
 //! If the stream is being captured, the graph holds the owner in a user object. The destructor of a
@@ -43,7 +43,7 @@ use crate::unwind;
 const FIRST_PAUSE: Duration = Duration::from_micros(20);
 const LONGEST_PAUSE: Duration = Duration::from_millis(1);
 
-/// What other threads pass to the background thread.
+/// Elements that other threads pass to the background thread.
 #[cfg(not(loom))]
 fn queue() -> &'static Handover<Element> {
     static QUEUE: Handover<Element> = Handover::new();
