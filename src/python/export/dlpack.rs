@@ -65,8 +65,9 @@ pub fn tensor(
         shown.flags &= !abi::CAI_ARRAY_READONLY;
     }
     // The conversion comes first, so that a failure orders no stream.
-    // SAFETY: the array was validated when the object was made.
-    let tensor = unsafe { convert(&shown, versioned) }.map_err(|failure| cannot(py, failure))?;
+    // SAFETY: the array was validated when the object was made, and no rule depends on the flag.
+    let valid = unsafe { Valid::assume(&shown) };
+    let tensor = convert(&valid, versioned).map_err(|failure| cannot(py, failure))?;
     order(py, &shown, device_type, stream)?;
     Ok(tensor)
 }
@@ -84,7 +85,7 @@ fn copy_to_host(
         let array = &Valid::assume(&raw const **array);
         let copy = HostCopy::new(array)?;
         // The conversion comes first, so that a failure copies nothing.
-        let mut tensor = convert(copy.array(), versioned)?;
+        let mut tensor = convert(&Valid::check(copy.array(), abi::CAI_CHECK_LAYOUT)?, versioned)?;
         // Other threads may have to run meanwhile: a function that a stream calls may need the
         // lock.
         py.without_lock(|| copy.fill(array, device_type))?;
@@ -93,12 +94,8 @@ fn copy_to_host(
     }
 }
 
-/// # Safety
-/// The array was validated.
-unsafe fn convert(array: &cai_array, versioned: bool) -> Result<ManagedTensor> {
-    // SAFETY: the array was validated (this function's contract).
-    let array = unsafe { Valid::check(array, abi::CAI_CHECK_LAYOUT) }?;
-    if versioned { dlpack::to_versioned(&array, 0) } else { dlpack::to_unversioned(&array, 0) }
+fn convert(array: &Valid, versioned: bool) -> Result<ManagedTensor> {
+    if versioned { dlpack::to_versioned(array, 0) } else { dlpack::to_unversioned(array, 0) }
 }
 
 /// The arguments of `__dlpack__`. None is no argument.
