@@ -84,7 +84,6 @@ calls! {
         error_fetch(&mut New, &mut New, &mut New);
         error_restore(New, New, New);
         error_set(Obj<'_>, Obj<'_>);
-        type_is_subtype(TypeObj<'_>, TypeObj<'_>) -> c_int;
     }
     optional {
         optional_attr(Obj<'_>, Obj<'_>, &mut New) -> c_int;

@@ -5,7 +5,6 @@ use std::ptr;
 use super::calls::New;
 use super::{Name, Obj, Owned, Py, done, raised};
 use crate::error::Result;
-use crate::python::capi::Object;
 
 /// A borrowed tuple, which does not change.
 #[derive(Clone, Copy)]
@@ -17,16 +16,6 @@ impl<'a> Tuple<'a> {
     #[inline(always)]
     pub(super) fn of(tuple: Obj<'a>) -> Self {
         Tuple(tuple)
-    }
-
-    /// Borrows a tuple that may be missing.
-    ///
-    /// # Safety
-    /// NULL, or a tuple as for [`Obj::new`].
-    #[inline(always)]
-    pub unsafe fn from_ptr(tuple: *mut Object) -> Option<Self> {
-        // SAFETY: as this function's contract.
-        unsafe { Obj::from_ptr(tuple) }.map(Tuple)
     }
 
     /// Returns the number of items.
@@ -63,16 +52,6 @@ impl<'a> Dict<'a> {
     #[inline(always)]
     pub(super) fn of(dictionary: Obj<'a>) -> Self {
         Dict(dictionary)
-    }
-
-    /// Borrows a dictionary that may be missing.
-    ///
-    /// # Safety
-    /// NULL, or a dictionary as for [`Obj::new`].
-    #[inline(always)]
-    pub unsafe fn from_ptr(dictionary: *mut Object) -> Option<Self> {
-        // SAFETY: as this function's contract.
-        unsafe { Obj::from_ptr(dictionary) }.map(Dict)
     }
 
     /// Returns the value of a key. Used where CPython has `PyDict_GetItemRef`.

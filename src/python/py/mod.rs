@@ -3,8 +3,6 @@
 //!
 //! NULL and -1 become a failure here, and only here: it says that an exception is set.
 
-#![allow(dead_code)]
-
 mod calls;
 mod constants;
 mod containers;

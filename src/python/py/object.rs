@@ -80,12 +80,6 @@ impl<'a> Obj<'a> {
         self.object.as_ptr()
     }
 
-    /// Returns the address.
-    #[inline(always)]
-    pub fn pointer(self) -> NonNull<Object> {
-        self.object
-    }
-
     /// Adds a reference.
     #[inline(always)]
     pub fn share<'py>(self, py: Py<'py>) -> Owned<'py> {

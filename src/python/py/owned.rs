@@ -4,14 +4,14 @@ use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use super::calls::New;
-use super::{Obj, Py, python_exception};
+use super::{Obj, Py};
 use crate::error::Result;
 use crate::python::capi::Object;
 
 /// A reference to an object, released when dropped.
 pub struct Owned<'py> {
-    pub object: NonNull<Object>,
-    pub py: Py<'py>,
+    pub(super) object: NonNull<Object>,
+    pub(super) py: Py<'py>,
 }
 
 impl Drop for Owned<'_> {
@@ -29,15 +29,6 @@ impl From<Owned<'_>> for New {
 }
 
 impl<'py> Owned<'py> {
-    /// Takes over the result of a function of CPython: NULL means that an exception is set.
-    #[inline]
-    pub fn new(py: Py<'py>, object: *mut Object) -> Result<Self> {
-        match NonNull::new(object) {
-            Some(object) => Ok(Owned { object, py }),
-            None => Err(python_exception()),
-        }
-    }
-
     /// Takes over a reference that may be missing.
     ///
     /// # Safety
@@ -45,13 +36,6 @@ impl<'py> Owned<'py> {
     #[inline(always)]
     pub unsafe fn from_ptr(py: Py<'py>, object: *mut Object) -> Option<Self> {
         NonNull::new(object).map(|object| Owned { object, py })
-    }
-
-    /// Adds a reference to an object.
-    #[inline]
-    pub fn share(py: Py<'py>, object: NonNull<Object>) -> Self {
-        // SAFETY: callers pass live objects.
-        unsafe { Obj::new(object) }.share(py)
     }
 
     /// Borrows the object.

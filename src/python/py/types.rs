@@ -105,12 +105,6 @@ impl<'py> Type<'py> {
 }
 
 impl<'a> TypeObj<'a> {
-    /// Returns true for this type and one derived from it.
-    #[inline]
-    pub fn derives_from(self, py: Py, base: TypeObj) -> bool {
-        self.0 == base.0 || (py.calls.type_is_subtype)(self, base) != 0
-    }
-
     /// Returns the version that the type has now.
     #[inline(always)]
     pub fn version(self, py: Py) -> Version {
