@@ -15,8 +15,8 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "python"))
 import cai_python as P  # noqa: E402
 from cai_python import Exporter, give, make, soon, take  # noqa: E402
 from commands import CUDA_SIM  # noqa: E402
+import dlpack_ctypes as D  # noqa: E402
 from dlpack_ctypes import CAI_FROM_OBJECT, CaiTable, address_of  # noqa: E402
-from libcai import _dlpack as D  # noqa: E402
 
 np = pytest.importorskip("numpy")
 
@@ -24,6 +24,8 @@ capsule_name = c.pythonapi.PyCapsule_GetName
 capsule_name.restype, capsule_name.argtypes = c.c_char_p, [c.py_object]
 new_capsule = c.pythonapi.PyCapsule_New
 new_capsule.restype, new_capsule.argtypes = c.py_object, [c.c_void_p, c.c_char_p, c.c_void_p]
+pointer_in = c.pythonapi.PyCapsule_GetPointer
+pointer_in.restype, pointer_in.argtypes = c.c_void_p, [c.py_object, c.c_char_p]
 
 
 def interface(**others):
@@ -42,11 +44,11 @@ class Tensors:
         self.threads.append(threading.get_ident())
 
     def new(self, shape=(2, 3), device=1, lanes=1, flags=0, code=2, bits=32, has_memory=True):
-        managed = D.ManagedVersioned()
-        managed.version.major, managed.version.minor, managed.flags = 1, 1, flags
+        managed = D.Versioned()
+        managed.major, managed.minor, managed.flags = 1, 1, flags
         extents, memory = (c.c_int64 * len(shape))(*shape), (c.c_float * 64)()
         tensor = managed.tensor
-        tensor.data, tensor.device.type, tensor.ndim = c.addressof(memory) if has_memory else None, device, len(shape)
+        tensor.data, tensor.device_type, tensor.ndim = c.addressof(memory) if has_memory else None, device, len(shape)
         tensor.code, tensor.bits, tensor.lanes = code, bits, lanes
         tensor.shape = c.cast(extents, c.POINTER(c.c_int64))
         managed.deleter = c.cast(self._deleter, c.c_void_p).value
@@ -80,14 +82,14 @@ def table_type(tensors, view=None, stream=0, **others):
         out[0] = stream
         return 0
 
-    table = D.ExchangeTable()
-    table.header.version.major, table.header.version.minor = 1, 3
-    kept = [table, D.FROM_OBJECT(from_object), c.PYFUNCTYPE(c.c_int, c.c_int32, c.c_int32, c.POINTER(c.c_void_p))(current)]
-    table.managed_from_object = c.cast(kept[1], c.c_void_p).value
-    table.current_work_stream = c.cast(kept[2], c.c_void_p).value
+    table = D.DlpackTable()
+    table.major, table.minor = 1, 3
+    kept = [table, D.DLPACK_FROM_OBJECT(from_object), D.DLPACK_STREAM(current)]
+    table.from_object = address_of(kept[1])
+    table.stream = address_of(kept[2])
     if view is not None:
-        kept.append(c.PYFUNCTYPE(c.c_int, c.py_object, c.POINTER(D.Tensor))(view))
-        table.tensor_from_object = c.cast(kept[3], c.c_void_p).value
+        kept.append(D.DLPACK_VIEW(view))
+        table.view = address_of(kept[3])
     tensors._kept.append(kept)
     return type("Table", (), {"__dlpack_c_exchange_api__": new_capsule(c.addressof(table), b"dlpack_exchange_api", None)})
 
@@ -197,8 +199,9 @@ def test_the_stream_that_a_producer_is_asked_for(device, asked):
 
 def test_a_table_takes_the_tensor_whatever_becomes_of_it():
     tensors = Tensors()
-    table = D.capsule_at(type(give(make())).__dlpack_c_exchange_api__, D.ExchangeTable)
-    to_object = c.PYFUNCTYPE(c.c_int, c.c_void_p, c.POINTER(c.c_void_p))(table.managed_to_object)
+    capsule = type(give(make())).__dlpack_c_exchange_api__
+    table = D.DlpackTable.from_address(pointer_in(capsule, b"dlpack_exchange_api"))
+    to_object = c.PYFUNCTYPE(c.c_int, c.c_void_p, c.POINTER(c.c_void_p))(table.to_object)
     out = c.c_void_p()
     with pytest.raises(BufferError):
         to_object(c.addressof(tensors.new(lanes=3)), c.byref(out))
@@ -413,7 +416,7 @@ DEVICE = f"""
 import ctypes as c, gc, sys, threading, time
 sys.path[:0] = {sys.path!r}
 import cai_python as P
-from libcai import _dlpack as D
+import dlpack_ctypes as D
 cuda = c.CDLL("libcuda.so.1")
 def check(code): assert code == 0, code
 context, stream = c.c_void_p(), c.c_void_p()
@@ -444,7 +447,7 @@ def test_a_tensor_goes_after_the_work_on_it():
 kept, freed = [], []
 def delete(managed):
     check(cuda.cuCtxSetCurrent(context))
-    freed.append(D.ManagedVersioned.from_address(c.cast(managed, c.c_void_p).value).tensor.data)
+    freed.append(D.Versioned.from_address(c.cast(managed, c.c_void_p).value).tensor.data)
     check(cuda.cuMemFree_v2(c.c_uint64(freed[-1])))
 deleter = D.DELETER(delete)
 new = c.pythonapi.PyCapsule_New
@@ -452,10 +455,10 @@ new.restype, new.argtypes = c.py_object, [c.c_void_p, c.c_char_p, c.c_void_p]
 class Producer:
     def __dlpack_device__(self): return (2, 0)
     def __dlpack__(self, **asked):
-        managed, extents = D.ManagedVersioned(), (c.c_int64 * 1)(SIZE // 4)
-        managed.version.major = 1
+        managed, extents = D.Versioned(), (c.c_int64 * 1)(SIZE // 4)
+        managed.major = 1
         tensor = managed.tensor
-        tensor.data, tensor.device.type, tensor.ndim, tensor.code, tensor.bits, tensor.lanes = memory(), 2, 1, 2, 32, 1
+        tensor.data, tensor.device_type, tensor.ndim, tensor.code, tensor.bits, tensor.lanes = memory(), 2, 1, 2, 32, 1
         tensor.shape = c.cast(extents, c.POINTER(c.c_int64))
         managed.deleter = c.cast(deleter, c.c_void_p).value
         kept.append((managed, extents))
