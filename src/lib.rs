@@ -22,6 +22,7 @@
 //! | `device` | what a device type implies: streams of CUDA or HIP, an address or a handle |
 //! | `observer` | one optional observer of exchanges: the race checker |
 //! | `owner` | reference counts, and blocks that hold a copied description |
+//! | `argument` | pointers of a C caller, typed by what the header requires of them |
 //! | `driver` | the CUDA driver and HIP, loaded at run time: streams, contexts, events, addresses |
 //! | `validate` | the rules of the array, one status each |
 //! | `sync` | orders producers and consumers on their streams; deferred release |
@@ -64,6 +65,7 @@ mod layout;
 pub mod device;
 mod observer;
 mod owner;
+mod argument;
 mod driver;
 mod validate;
 mod sync;

@@ -1,17 +1,13 @@
 //! Arrays and their lifetime, for C.
 
 use std::ffi::c_void;
-use std::mem::{MaybeUninit, offset_of, size_of};
-use std::ptr::null_mut;
+use std::mem::MaybeUninit;
 
 use super::guard::{guard, unguarded};
-use super::ptr::{array, given, output_size, write_array};
-use crate::abi::{self, cai_array, cai_error, cai_owner, cai_status};
-use crate::error::fail;
+use crate::abi::{self, cai_array, cai_error, cai_status};
+use crate::argument::{In, InOut, Out};
 use crate::owner::{self, Destructor, Ref, description, not_borrowed};
-use crate::read::{self, sizes};
 use crate::sync::release_queue;
-use crate::validate;
 
 /// Adds a reference to the owner of an array. The data, and everything that the structure points
 /// to, stays alive until the reference is released with `cai_array_release` of this structure or of
@@ -28,29 +24,12 @@ pub unsafe extern "C-unwind" fn cai_array_retain(
     array: *const cai_array,
     error: *mut cai_error,
 ) -> cai_status {
+    // SAFETY: the caller passes what the header requires.
+    let (array, error) = unsafe { (In::new(array), Out::new(error)) };
     unguarded(error, || {
-        given(array, "array")?;
-        // SAFETY: not NULL (checked above); the header requires the rest of the caller.
-        unsafe { read::array_size(array) }?;
-        // SAFETY: not NULL (checked above). The first 16 bytes of every version are the same; no
-        // reference to the whole is made.
-        let owner = unsafe { (&raw const (*array).owner).read() };
-        not_borrowed(owner)?;
-        // SAFETY: not NULL (checked above), and alive as the header requires.
-        unsafe { owner::retain(owner) }
+        array.given("array")?.retain()?.into_raw();
+        Ok(())
     })
-}
-
-/// Clears a structure: sets the members that every version has to 0, except `struct_size`. Not as
-/// many bytes as it states, because an assigned copy of a longer structure has fewer.
-///
-/// # Safety
-/// `array` points to a structure of a legal size.
-#[inline(always)]
-pub(super) unsafe fn clear(array: *mut cai_array) {
-    let kept = offset_of!(cai_array, flags);
-    // SAFETY: every version has as many bytes.
-    unsafe { array.cast::<u8>().add(kept).write_bytes(0, sizes::ARRAY - kept) };
 }
 
 /// Releases the reference that a structure holds on its owner, and clears the structure: sets its
@@ -64,34 +43,15 @@ pub(super) unsafe fn clear(array: *mut cai_array) {
 /// Cannot fail. Thread safety: any thread, but not two on one structure at once; allocates nothing.
 #[cfg_attr(feature = "exports", unsafe(no_mangle))]
 pub unsafe extern "C-unwind" fn cai_array_release(array: *mut cai_array) {
-    unguarded(null_mut(), || {
-        if array.is_null() {
-            return Ok(());
+    // SAFETY: the caller passes what the header requires.
+    let array = unsafe { InOut::new(array) };
+    unguarded(Out::NONE, || {
+        if array.is_given() {
+            // The structure is cleared first, so that the owner's callback finds a cleared
+            // structure, whatever it does.
+            drop(array.take());
+            release_queue::progress_here();
         }
-        // SAFETY: not NULL (checked above). The first 16 bytes of every version are the same, and
-        // readable even if `struct_size` was never set.
-        let (size, owner) = unsafe {
-            ((&raw const (*array).struct_size).read(), (&raw const (*array).owner).read())
-        };
-        // The structure is cleared first, so that the owner's callback finds a cleared structure,
-        // whatever it does. An invalid `struct_size` was never set: then only the prefix of all
-        // versions is cleared.
-        if read::is_legal(size as usize, sizes::ARRAY) {
-            // SAFETY: the size is legal.
-            unsafe { clear(array) };
-        } else {
-            // SAFETY: the prefix is readable and writable even if `struct_size` was never set.
-            unsafe {
-                (&raw mut (*array).flags).write(0);
-                (&raw mut (*array).owner).write(null_mut());
-            }
-        }
-        if !owner.is_null() {
-            // SAFETY: the structure held a reference to this owner, which is alive as the header
-            // requires.
-            unsafe { owner::release(owner) };
-        }
-        release_queue::progress_here();
         Ok(())
     });
 }
@@ -113,23 +73,18 @@ pub unsafe extern "C-unwind" fn cai_array_share(
     out: *mut cai_array,
     error: *mut cai_error,
 ) -> cai_status {
+    // SAFETY: the caller passes what the header requires.
+    let (array, out, error) = unsafe { (In::new(array), Out::new(out), Out::new(error)) };
     unguarded(error, || {
         // `cai_inline_share` checks in the same order: pointers, sizes, flags.
-        given(array, "array")?;
-        given(out, "out")?;
-        // SAFETY: not NULL (checked above).
-        unsafe { read::array_size(array) }?;
-        // SAFETY: the header requires of the caller what this function requires.
-        let size = unsafe { output_size(out, "out") }?;
+        let array = array.given("array")?;
+        out.given("out")?;
+        array.check_size()?;
+        let out = out.array("out")?;
         let mut scratch = MaybeUninit::uninit();
-        // SAFETY: not NULL (checked above); the header requires the rest of the caller. Copied,
-        // because `out` may be the same structure.
-        let local = *unsafe { read::view(array, &mut scratch) }?;
-        not_borrowed(local.owner)?;
-        // SAFETY: not NULL (checked above), and alive as the header requires.
-        unsafe { owner::retain(local.owner) }?;
-        // SAFETY: the caller's structure has `size` writable bytes, which it stated.
-        unsafe { write_array(out, size, &local) };
+        // Copied, because `out` may be the same structure.
+        let local = *array.view(&mut scratch)?;
+        out.give_copy(&local, array.retain()?);
         Ok(())
     })
 }
@@ -163,28 +118,19 @@ pub unsafe extern "C-unwind" fn cai_array_create(
     out: *mut cai_array,
     error: *mut cai_error,
 ) -> cai_status {
+    // SAFETY: the caller passes what the header requires.
+    let (description, destructor, out, error) = unsafe {
+        let destructor = Destructor::new(destroy, context);
+        (In::new(description), destructor, Out::new(out), Out::new(error))
+    };
     guard(error, || {
-        // SAFETY: NULL, or a structure of the size that it specifies, by the caller's contract.
-        let local = unsafe { self::array(description, "description") }?;
-        // SAFETY: NULL, or a structure whose `struct_size` is set, by the caller's contract.
-        let size = unsafe { output_size(out, "out") }?;
-        if out.cast_const() == description {
-            return fail!(
-                CAI_ERR_ARGUMENT,
-                "out",
-                found = "description",
-                expected = "another structure"
-            );
-        }
-        // SAFETY: `array` above found that it is not NULL; what it points to is readable by the
-        // caller's contract.
-        unsafe { validate::array(description, abi::CAI_CHECK_LAYOUT) }?;
+        let given = description.given("description")?;
+        let local = given.array()?;
+        let out = out.array("out")?;
+        out.differs_from(description, "description")?;
+        given.validate(abi::CAI_CHECK_LAYOUT)?;
         // SAFETY: `local` was validated above; owners are alive by the caller's contract.
-        let prepared = unsafe { description::prepare(&local) }?;
-        // SAFETY: the header requires of the caller what this function requires.
-        let array = prepared.finish(unsafe { Destructor::new(destroy, context) });
-        // SAFETY: `output_size` read `size` from `out`, which has as many bytes.
-        unsafe { write_array(out, size, &array.into_raw()) };
+        out.give(unsafe { description::prepare(&local) }?.finish(destructor));
         Ok(())
     })
 }
@@ -211,34 +157,30 @@ pub unsafe extern "C-unwind" fn cai_array_attach(
     destroy: Option<unsafe extern "C-unwind" fn(context: *mut c_void)>,
     error: *mut cai_error,
 ) -> cai_status {
+    // SAFETY: the caller passes what the header requires.
+    let (array, destructor, error) =
+        unsafe { (InOut::new(array), Destructor::new(destroy, context), Out::new(error)) };
     guard(error, || {
-        // SAFETY: NULL, or a structure of the size that it specifies, by the caller's contract.
-        let local = unsafe { self::array(array, "array") }?;
+        let structure = array.given("array")?;
+        let local = structure.input().array()?;
         not_borrowed(local.owner)?;
-        // SAFETY: the header requires of the caller what this function requires.
-        let destructor = unsafe { Destructor::new(destroy, context) };
         if local.mask.is_null() {
             let prepared = owner::prepare()?;
-            // SAFETY: alive by the caller's contract; the reference moves.
+            // SAFETY: alive by the caller's contract; the structure's reference moves.
             let first = unsafe { Ref::adopt(local.owner) }?;
-            let owner = prepared.finish(Some(first), destructor).owner;
-            // SAFETY: `array` is not NULL, and every size of it covers the owner.
-            unsafe { (&raw mut (*array).owner).write(owner.into_raw()) };
+            structure.set_owner(prepared.finish(Some(first), destructor).owner);
             return Ok(());
         }
-        // SAFETY: not NULL; what it points to is readable by the caller's contract.
-        unsafe { validate::array(array, abi::CAI_CHECK_LAYOUT) }?;
+        structure.input().validate(abi::CAI_CHECK_LAYOUT)?;
         // SAFETY: `local` was validated above; owners are alive by the caller's contract.
-        let copy = unsafe { description::prepare(&local) }?.finish(destructor).into_raw();
-        // SAFETY: `array` is not NULL, and the smallest size of it covers both members. The rest of
-        // the description stays where it is: the copy holds a reference to the old owner.
-        unsafe {
-            (&raw mut (*array).owner).write(copy.owner);
-            (&raw mut (*array).mask).write(copy.mask);
-            owner::release(local.owner);
-        }
+        let prepared = unsafe { description::prepare(&local) }?;
+        // SAFETY: `prepared` holds another reference to the owner, and this was the structure's.
+        let before = unsafe { Ref::adopt(local.owner) }?;
+        // The rest of the description stays where it is: the copy keeps the old owner alive.
+        let copy = prepared.finish(destructor);
+        structure.set_mask(copy.mask);
+        structure.set_owner(copy.into_owner());
+        drop(before);
         Ok(())
     })
 }
-
-const _: () = assert!(sizes::PREFIX == offset_of!(cai_array, owner) + size_of::<*mut cai_owner>());

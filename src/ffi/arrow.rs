@@ -1,10 +1,14 @@
 //! Arrow's structures, for C.
 
 use super::guard::guard;
-use super::ptr::{array, given, output_size, write_array};
 use crate::abi::{ArrowDeviceArray, ArrowSchema, cai_array, cai_error, cai_status};
-use crate::arrow;
-use crate::validate::Valid;
+use crate::argument::{Fixed, In, Out};
+use crate::arrow::{self, DeviceArray, Schema};
+
+// SAFETY: Arrow's structures never change.
+unsafe impl Fixed for DeviceArray {}
+// SAFETY: as above.
+unsafe impl Fixed for Schema {}
 
 /// Creates an array from an Arrow array, which it takes over: `release` is called exactly once,
 /// when the last reference to the array is released, on that thread.
@@ -47,15 +51,15 @@ pub unsafe extern "C-unwind" fn cai_array_from_arrow(
     out: *mut cai_array,
     error: *mut cai_error,
 ) -> cai_status {
+    // SAFETY: the caller passes what the header requires.
+    let (source, schema, out, error) =
+        unsafe { (Out::new(array), In::new(schema), Out::new(out), Out::new(error)) };
     guard(error, || {
-        given(array, "array")?;
-        given(schema, "schema")?;
-        // SAFETY: the header requires of the caller what this function requires.
-        let size = unsafe { output_size(out, "out") }?;
-        // SAFETY: not NULL (checked above), and alive as the header requires.
-        let array = unsafe { arrow::from_arrow(array.cast(), schema.cast()) }?;
-        // SAFETY: the caller's structure has `size` writable bytes, which it stated.
-        unsafe { write_array(out, size, &array.into_raw()) };
+        let source = source.given("array")?;
+        let schema = schema.given("schema")?;
+        let out = out.array("out")?;
+        // SAFETY: both are alive as the header requires, and the first is the caller's.
+        out.give(unsafe { arrow::from_arrow(source.as_ptr().cast(), schema.as_ptr().cast()) }?);
         Ok(())
     })
 }
@@ -103,21 +107,20 @@ pub unsafe extern "C-unwind" fn cai_array_to_arrow(
     out_schema: *mut ArrowSchema,
     error: *mut cai_error,
 ) -> cai_status {
+    // SAFETY: the caller passes what the header requires.
+    let (array, to, schema_to, error) = unsafe {
+        let to = (Out::new(out_array.cast()), Out::new(out_schema.cast()));
+        (In::new(array), to.0, to.1, Out::new(error))
+    };
     guard(error, || {
-        // SAFETY: the header requires of the caller what this function requires.
-        let local = unsafe { self::array(array, "array") }?;
-        given(out_array, "out_array")?;
-        // SAFETY: the header requires of the caller what this function requires.
-        let valid = unsafe { Valid::check(&local, arrow::CHECKS) }?;
-        let made = arrow::to_arrow(valid, flags, !out_schema.is_null())?;
+        let array = array.given("array")?;
+        let to = to.given("out_array")?;
+        let schema_to = schema_to.optional();
+        let made = arrow::to_arrow(array.valid(arrow::CHECKS)?, flags, schema_to.is_some())?;
         let (array, schema) = made.into_raw();
-        // SAFETY: not NULL (checked above) except for the schema, and writable as the header
-        // requires.
-        unsafe {
-            out_array.cast::<arrow::DeviceArray>().write(array);
-            if let Some(schema) = schema {
-                out_schema.cast::<arrow::Schema>().write(schema);
-            }
+        to.write(array);
+        if let (Some(schema), Some(to)) = (schema, schema_to) {
+            to.write(schema);
         }
         Ok(())
     })

@@ -3,11 +3,10 @@
 use std::ffi::c_void;
 
 use super::guard::guard;
-use super::ptr::{array, output_size, write_array};
 use crate::abi::{self, cai_array, cai_error, cai_status, cai_stream};
+use crate::argument::{Buffer, In, List, Out};
 use crate::copy;
-use crate::error::{Failure, Result, fail};
-use crate::validate::Valid;
+use crate::error::{Result, fail};
 
 const FLAGS: u32 = abi::CAI_SYNC_IGNORE | abi::CAI_SYNC_CONSERVATIVE | abi::CAI_SYNC_THIS_CALL;
 
@@ -69,25 +68,21 @@ pub unsafe extern "C-unwind" fn cai_array_copy_to_host(
     out: *mut cai_array,
     error: *mut cai_error,
 ) -> cai_status {
+    // SAFETY: the caller passes what the header requires.
+    let (array, bytes, out, error) = unsafe {
+        let bytes = Buffer::new(buffer.cast::<u8>(), size);
+        (In::new(array), bytes, Out::new(out), Out::new(error))
+    };
     guard(error, || {
-        // SAFETY: NULL, or a structure of the size that it specifies, by the caller's contract.
-        unsafe { self::array(array, "array") }?;
-        // SAFETY: NULL, or a structure whose `struct_size` is set, by the caller's contract.
-        let out_size = unsafe { output_size(out, "out") }?;
+        let given = array.given("array")?;
+        given.array()?;
+        let out = out.array("out")?;
         known(flags)?;
-        if buffer.is_null() && size > 0 {
-            return Err(Failure::null("buffer"));
-        }
-        if out.cast_const() == array {
-            return fail!(CAI_ERR_ARGUMENT, "out", found = "array", expected = "another structure");
-        }
-        // SAFETY: not NULL (`self::array` checked that); what it points to is readable by the
-        // caller's contract.
-        let valid = unsafe { Valid::check(array, abi::CAI_CHECK_LAYOUT) }?;
+        bytes.given(size, "buffer")?;
+        out.differs_from(array, "array")?;
+        let valid = given.valid(abi::CAI_CHECK_LAYOUT)?;
         // SAFETY: the data is alive and the buffer writable by the caller's contract.
-        let copy = unsafe { copy::to_host(&valid, stream, flags, buffer, size) }?;
-        // SAFETY: the caller's structure has `out_size` writable bytes, which it stated.
-        unsafe { write_array(out, out_size, &copy.into_raw()) };
+        out.give(unsafe { copy::to_host(&valid, stream, flags, buffer, size) }?);
         Ok(())
     })
 }
@@ -134,16 +129,15 @@ pub unsafe extern "C-unwind" fn cai_array_copy_from_host(
     size: usize,
     error: *mut cai_error,
 ) -> cai_status {
+    // SAFETY: the caller passes what the header requires.
+    let (array, bytes, error) =
+        unsafe { (In::new(array), List::new(buffer.cast::<u8>(), size), Out::new(error)) };
     guard(error, || {
-        // SAFETY: NULL, or a structure of the size that it specifies, by the caller's contract.
-        unsafe { self::array(array, "array") }?;
+        let given = array.given("array")?;
+        given.array()?;
         known(flags)?;
-        if buffer.is_null() && size > 0 {
-            return Err(Failure::null("buffer"));
-        }
-        // SAFETY: not NULL (`self::array` checked that); what it points to is readable by the
-        // caller's contract.
-        let valid = unsafe { Valid::check(array, abi::CAI_CHECK_LAYOUT) }?;
+        bytes.given("buffer")?;
+        let valid = given.valid(abi::CAI_CHECK_LAYOUT)?;
         // SAFETY: the data is alive and the buffer readable by the caller's contract.
         unsafe { copy::from_host(&valid, stream, flags, buffer, size) }
     })

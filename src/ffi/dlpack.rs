@@ -1,13 +1,14 @@
 //! DLPack's structures, for C.
 
+use std::ptr::NonNull;
+
 use super::guard::guard;
-use super::ptr::{array, given, output_size, write_array};
 use crate::abi::{
     self, DLManagedTensor, DLManagedTensorVersioned, cai_array, cai_error, cai_status, cai_stream,
 };
+use crate::argument::{In, Out};
 use crate::dlpack::{self, ManagedTensor};
 use crate::error::Failure;
-use crate::validate::Valid;
 
 /// Leaves a tensor to the caller, who keeps it if an import fails.
 fn kept((failure, tensor): (Failure, ManagedTensor)) -> Failure {
@@ -46,15 +47,14 @@ pub unsafe extern "C-unwind" fn cai_array_from_dlpack(
     out: *mut cai_array,
     error: *mut cai_error,
 ) -> cai_status {
+    // SAFETY: the caller passes what the header requires.
+    let (out, error) = unsafe { (Out::new(out), Out::new(error)) };
     guard(error, || {
-        given(tensor, "tensor")?;
-        // SAFETY: the header requires of the caller what this function requires.
-        let size = unsafe { output_size(out, "out") }?;
-        // SAFETY: not NULL (checked above), alive, and the caller's, as the header requires.
-        let tensor = unsafe { ManagedTensor::versioned(tensor) };
-        let array = tensor.into_array(stream).map_err(kept)?;
-        // SAFETY: the caller's structure has `size` writable bytes, which it stated.
-        unsafe { write_array(out, size, &array.into_raw()) };
+        let tensor = NonNull::new(tensor).ok_or_else(|| Failure::null("tensor"))?;
+        let out = out.array("out")?;
+        // SAFETY: alive, and the caller's, as the header requires.
+        let tensor = unsafe { ManagedTensor::versioned(tensor.as_ptr()) };
+        out.give(tensor.into_array(stream).map_err(kept)?);
         Ok(())
     })
 }
@@ -75,15 +75,14 @@ pub unsafe extern "C-unwind" fn cai_array_from_dlpack_unversioned(
     out: *mut cai_array,
     error: *mut cai_error,
 ) -> cai_status {
+    // SAFETY: the caller passes what the header requires.
+    let (out, error) = unsafe { (Out::new(out), Out::new(error)) };
     guard(error, || {
-        given(tensor, "tensor")?;
-        // SAFETY: the header requires of the caller what this function requires.
-        let size = unsafe { output_size(out, "out") }?;
-        // SAFETY: not NULL (checked above), alive, and the caller's, as the header requires.
-        let tensor = unsafe { ManagedTensor::unversioned(tensor) };
-        let array = tensor.into_array(stream).map_err(kept)?;
-        // SAFETY: the caller's structure has `size` writable bytes, which it stated.
-        unsafe { write_array(out, size, &array.into_raw()) };
+        let tensor = NonNull::new(tensor).ok_or_else(|| Failure::null("tensor"))?;
+        let out = out.array("out")?;
+        // SAFETY: alive, and the caller's, as the header requires.
+        let tensor = unsafe { ManagedTensor::unversioned(tensor.as_ptr()) };
+        out.give(tensor.into_array(stream).map_err(kept)?);
         Ok(())
     })
 }
@@ -118,15 +117,13 @@ pub unsafe extern "C-unwind" fn cai_array_to_dlpack(
     out: *mut *mut DLManagedTensorVersioned,
     error: *mut cai_error,
 ) -> cai_status {
+    // SAFETY: the caller passes what the header requires.
+    let (array, out, error) = unsafe { (In::new(array), Out::new(out), Out::new(error)) };
     guard(error, || {
-        // SAFETY: the header requires of the caller what this function requires.
-        let local = unsafe { self::array(array, "array") }?;
-        given(out, "out")?;
-        // SAFETY: the header requires of the caller what this function requires.
-        let valid = unsafe { Valid::check(&local, abi::CAI_CHECK_LAYOUT) }?;
-        let tensor = dlpack::to_versioned(&valid, flags)?;
-        // SAFETY: not NULL (checked above), and writable as the header requires.
-        unsafe { out.write(tensor.into_raw().cast()) };
+        let array = array.given("array")?;
+        let out = out.given("out")?;
+        let valid = array.valid(abi::CAI_CHECK_LAYOUT)?;
+        out.write(dlpack::to_versioned(&valid, flags)?.into_raw().cast());
         Ok(())
     })
 }
@@ -143,15 +140,13 @@ pub unsafe extern "C-unwind" fn cai_array_to_dlpack_unversioned(
     out: *mut *mut DLManagedTensor,
     error: *mut cai_error,
 ) -> cai_status {
+    // SAFETY: the caller passes what the header requires.
+    let (array, out, error) = unsafe { (In::new(array), Out::new(out), Out::new(error)) };
     guard(error, || {
-        // SAFETY: the header requires of the caller what this function requires.
-        let local = unsafe { self::array(array, "array") }?;
-        given(out, "out")?;
-        // SAFETY: the header requires of the caller what this function requires.
-        let valid = unsafe { Valid::check(&local, abi::CAI_CHECK_LAYOUT) }?;
-        let tensor = dlpack::to_unversioned(&valid, flags)?;
-        // SAFETY: not NULL (checked above), and writable as the header requires.
-        unsafe { out.write(tensor.into_raw().cast()) };
+        let array = array.given("array")?;
+        let out = out.given("out")?;
+        let valid = array.valid(abi::CAI_CHECK_LAYOUT)?;
+        out.write(dlpack::to_unversioned(&valid, flags)?.into_raw().cast());
         Ok(())
     })
 }

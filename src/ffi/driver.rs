@@ -3,9 +3,10 @@
 use std::ffi::c_void;
 
 use super::guard::guard;
-use super::ptr::given;
 use crate::abi::{cai_driver_info, cai_error, cai_pointer_info, cai_status};
+use crate::argument::Out;
 use crate::driver::{self, CallingThread};
+use crate::error::Failure;
 
 /// Reports which CUDA driver the library uses: `libcuda.so.1`, or the file that the environment
 /// variable `CAI_CUDA_DRIVER` names. Loads and starts it (`cuInit`) if no function has done so, and
@@ -27,11 +28,11 @@ pub unsafe extern "C-unwind" fn cai_driver_info_get(
     out: *mut cai_driver_info,
     error: *mut cai_error,
 ) -> cai_status {
+    // SAFETY: the caller passes what the header requires.
+    let (out, error) = unsafe { (Out::new(out), Out::new(error)) };
     guard(error, || {
-        given(out, "out")?;
-        let info = driver::driver()?.info()?;
-        // SAFETY: not NULL (checked above), and writable as the header requires.
-        unsafe { out.write(info) };
+        let out = out.given("out")?;
+        out.write(driver::driver()?.info()?);
         Ok(())
     })
 }
@@ -53,13 +54,15 @@ pub unsafe extern "C-unwind" fn cai_pointer_info_get(
     out: *mut cai_pointer_info,
     error: *mut cai_error,
 ) -> cai_status {
+    // SAFETY: the caller passes what the header requires.
+    let (out, error) = unsafe { (Out::new(out), Out::new(error)) };
     guard(error, || {
-        given(pointer, "pointer")?;
-        given(out, "out")?;
+        if pointer.is_null() {
+            return Err(Failure::null("pointer"));
+        }
+        let out = out.given("out")?;
         let thread = CallingThread::new(driver::driver()?);
-        let info = thread.relaxed(|| driver::attributes(&thread, pointer))?;
-        // SAFETY: not NULL (checked above), and writable as the header requires.
-        unsafe { out.write(info) };
+        out.write(thread.relaxed(|| driver::attributes(&thread, pointer))?);
         Ok(())
     })
 }

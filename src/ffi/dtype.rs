@@ -1,18 +1,18 @@
 //! Element types, for C.
 
-use std::ffi::{CStr, c_char};
+use std::ffi::c_char;
 use std::fmt::Write as _;
 
 use super::guard::{guard_bool, guard_local};
-use super::ptr::{array, given};
-use super::text::{length as text_length, write_text};
+use super::text::{Output, length as text_length};
 use crate::abi::{
     self, cai_array, cai_descr, cai_dtype, cai_error, cai_field, cai_owner, cai_status,
 };
+use crate::argument::{Given, In, Out, Text, Typestr};
 use crate::dtype::{self, descr, text};
-use crate::error::{Failure, Result, fail};
+use crate::error::{Result, fail};
 use crate::owner::description;
-use crate::read::{self, Descr, Field};
+use crate::read::Descr;
 
 /// Parses a typestr in the grammar of NumPy's array interface: byte order (`<`, `>` or `|`), kind,
 /// size in bytes (characters for `U`, bits for `t`), and for `m` and `M` a unit: `<f4`, `|b1`,
@@ -32,12 +32,12 @@ pub unsafe extern "C-unwind" fn cai_dtype_parse(
     out: *mut cai_dtype,
     error: *mut cai_error,
 ) -> cai_status {
+    // SAFETY: the caller passes what the header requires.
+    let (text, out, error) = unsafe { (Typestr::new(typestr), Out::new(out), Out::new(error)) };
     guard_local(error, || {
-        given(typestr, "typestr")?;
-        given(out, "out")?;
-        // SAFETY: not NULL (checked above), and readable up to its NUL or to 16 characters, as the
-        // header requires.
-        let Some(text) = (unsafe { read::typestr_argument(typestr) }) else {
+        let text = text.given("typestr")?;
+        let out = out.given("out")?;
+        let Some(text) = text else {
             return fail!(
                 CAI_ERR_TYPESTR_LENGTH,
                 "typestr",
@@ -45,9 +45,7 @@ pub unsafe extern "C-unwind" fn cai_dtype_parse(
                 expected = ("at most {} characters and a NUL", abi::CAI_TYPESTR_SIZE - 1)
             );
         };
-        let dtype = dtype::parse(text)?;
-        // SAFETY: not NULL (checked above), and writable as the header requires.
-        unsafe { out.write(dtype) };
+        out.write(dtype::parse(text)?);
         Ok(())
     })
 }
@@ -76,19 +74,16 @@ pub unsafe extern "C-unwind" fn cai_dtype_format(
     out_length: *mut usize,
     error: *mut cai_error,
 ) -> cai_status {
+    // SAFETY: the caller passes what the header requires.
+    let (dtype, output, error) =
+        unsafe { (In::new(dtype), Output::new(buffer, size, out_length), Out::new(error)) };
     guard_local(error, || {
-        given(dtype, "dtype")?;
-        // SAFETY: `given` found that it is not NULL; readable by the caller's contract.
-        let text = dtype::format(&unsafe { dtype.read() })?;
+        let text = dtype::format(&dtype.given("dtype")?.read())?;
         let length = text.iter().position(|&byte| byte == 0).unwrap_or(text.len());
-        // SAFETY: `size` characters are writable at `buffer`, and `out_length` is NULL or writable,
-        // by the caller's contract.
-        unsafe {
-            write_text(buffer, size, out_length, length, |to| {
-                let _ = to.write_str(std::str::from_utf8(&text[..length]).unwrap_or_default());
-                Ok(())
-            })
-        }
+        output.write(length, |to| {
+            let _ = to.write_str(std::str::from_utf8(&text[..length]).unwrap_or_default());
+            Ok(())
+        })
     })
 }
 
@@ -99,12 +94,11 @@ pub unsafe extern "C-unwind" fn cai_dtype_format(
 /// nothing.
 #[cfg_attr(feature = "exports", unsafe(no_mangle))]
 pub unsafe extern "C-unwind" fn cai_dtype_equal(a: *const cai_dtype, b: *const cai_dtype) -> bool {
-    guard_bool(|| {
-        if a.is_null() || b.is_null() {
-            return false;
-        }
-        // SAFETY: not NULL (checked above), and readable as the header requires.
-        unsafe { dtype::equal(&a.read(), &b.read()) }
+    // SAFETY: the caller passes what the header requires.
+    let (a, b) = unsafe { (In::new(a), In::new(b)) };
+    guard_bool(|| match (a.optional(), b.optional()) {
+        (Some(a), Some(b)) => dtype::equal(&a.read(), &b.read()),
+        _ => false,
     })
 }
 
@@ -114,8 +108,9 @@ pub unsafe extern "C-unwind" fn cai_dtype_equal(a: *const cai_dtype, b: *const c
 /// Returns false for NULL. Cannot fail. Thread safety: any thread; allocates nothing.
 #[cfg_attr(feature = "exports", unsafe(no_mangle))]
 pub unsafe extern "C-unwind" fn cai_dtype_is_native(dtype: *const cai_dtype) -> bool {
-    // SAFETY: read only if not NULL, and readable as the header requires.
-    guard_bool(|| !dtype.is_null() && dtype::is_native(&unsafe { dtype.read() }))
+    // SAFETY: the caller passes what the header requires.
+    let dtype = unsafe { In::new(dtype) };
+    guard_bool(|| dtype.optional().is_some_and(|dtype| dtype::is_native(&dtype.read())))
 }
 
 /// Reports the type of an array's elements: the parsed `typestr`, with `dtype_code` as `code`.
@@ -131,13 +126,12 @@ pub unsafe extern "C-unwind" fn cai_array_dtype(
     out: *mut cai_dtype,
     error: *mut cai_error,
 ) -> cai_status {
+    // SAFETY: the caller passes what the header requires.
+    let (array, out, error) = unsafe { (In::new(array), Out::new(out), Out::new(error)) };
     guard_local(error, || {
-        // SAFETY: the header requires of the caller what this function requires.
-        let local = unsafe { self::array(array, "array") }?;
-        given(out, "out")?;
-        let dtype = dtype::of_array(&local)?;
-        // SAFETY: not NULL (checked above), and writable as the header requires.
-        unsafe { out.write(dtype) };
+        let array = array.given("array")?.array()?;
+        let out = out.given("out")?;
+        out.write(dtype::of_array(&array)?);
         Ok(())
     })
 }
@@ -157,35 +151,29 @@ pub unsafe extern "C-unwind" fn cai_array_is_native(
     out: *mut bool,
     error: *mut cai_error,
 ) -> cai_status {
+    // SAFETY: the caller passes what the header requires.
+    let (array, out, error) = unsafe { (In::new(array), Out::new(out), Out::new(error)) };
     guard_local(error, || {
-        // SAFETY: the header requires of the caller what this function requires.
-        let local = unsafe { self::array(array, "array") }?;
-        given(out, "out")?;
-        let dtype = dtype::of_array(&local)?;
-        let mut native = dtype::is_native(&dtype);
-        if !local.descr.is_null() {
-            // SAFETY: not NULL (checked above); the header requires the rest of the caller.
-            let fields = unsafe { checked(local.descr, "descr") }?;
-            if dtype::has_fields(&local) {
+        let array = array.given("array")?.array()?;
+        let out = out.given("out")?;
+        let mut native = dtype::is_native(&dtype::of_array(&array)?);
+        // SAFETY: NULL or a list, as the header requires.
+        if let Some(list) = unsafe { In::new(array.descr) }.optional() {
+            let fields = checked(list, "descr")?;
+            if dtype::has_fields(&array) {
                 native = descr::is_native(fields)?;
             }
         }
-        // SAFETY: not NULL (checked above), and writable as the header requires.
-        unsafe { out.write(native) };
+        out.write(native);
         Ok(())
     })
 }
 
-/// A list of fields whose every rule was checked.
-///
-/// # Safety
-/// `descr` is not NULL and points to a list of the sizes that it states.
-unsafe fn checked<'a>(descr: *const cai_descr, parameter: &str) -> Result<Descr<'a>> {
-    let inside = |failure: Failure| failure.within(format_args!("{parameter}"));
-    // SAFETY: the header requires of the caller what this function requires.
-    let fields = unsafe { Descr::new(descr) }.map_err(inside)?;
-    descr::bits(fields).map_err(inside)?;
-    Ok(fields)
+/// Returns a list of fields that obeys the rules.
+fn checked<'a>(list: Given<'a, cai_descr>, parameter: &str) -> Result<Descr<'a>> {
+    list.fields()
+        .and_then(|fields| descr::bits(fields).map(|_| fields))
+        .map_err(|failure| failure.within(format_args!("{parameter}")))
 }
 
 /// Reports the size of one element of a structured type: the sum of its fields, padding rows
@@ -203,12 +191,15 @@ pub unsafe extern "C-unwind" fn cai_descr_itemsize(
     out: *mut i64,
     error: *mut cai_error,
 ) -> cai_status {
+    // SAFETY: the caller passes what the header requires.
+    let (descr, out, error) = unsafe { (In::new(descr), Out::new(out), Out::new(error)) };
     guard_local(error, || {
-        given(descr, "descr")?;
-        given(out, "out")?;
-        let inside = |failure: Failure| failure.within(format_args!("descr"));
-        // SAFETY: not NULL (checked above); the header requires the rest of the caller.
-        let bits = descr::bits(unsafe { Descr::new(descr) }.map_err(inside)?).map_err(inside)?;
+        let descr = descr.given("descr")?;
+        let out = out.given("out")?;
+        let bits = descr
+            .fields()
+            .and_then(descr::bits)
+            .map_err(|failure| failure.within(format_args!("descr")))?;
         if bits % 8 != 0 {
             return fail!(
                 CAI_ERR_DESCR_BIT_OFFSET,
@@ -217,8 +208,7 @@ pub unsafe extern "C-unwind" fn cai_descr_itemsize(
                 expected = "whole bytes"
             );
         }
-        // SAFETY: not NULL (checked above), and writable as the header requires.
-        unsafe { out.write(bits / 8) };
+        out.write(bits / 8);
         Ok(())
     })
 }
@@ -238,14 +228,12 @@ pub unsafe extern "C-unwind" fn cai_descr_equal(
     out: *mut bool,
     error: *mut cai_error,
 ) -> cai_status {
+    // SAFETY: the caller passes what the header requires.
+    let (a, b, out, error) = unsafe { (In::new(a), In::new(b), Out::new(out), Out::new(error)) };
     guard_local(error, || {
-        given(a, "a")?;
-        given(b, "b")?;
-        given(out, "out")?;
-        // SAFETY: not NULL (checked above); the header requires the rest of the caller.
-        let equal = unsafe { descr::equal(checked(a, "a")?, checked(b, "b")?) }?;
-        // SAFETY: not NULL (checked above), and writable as the header requires.
-        unsafe { out.write(equal) };
+        let (a, b) = (a.given("a")?, b.given("b")?);
+        let out = out.given("out")?;
+        out.write(descr::equal(checked(a, "a")?, checked(b, "b")?)?);
         Ok(())
     })
 }
@@ -268,15 +256,17 @@ pub unsafe extern "C-unwind" fn cai_descr_find(
     out_offset: *mut i64,
     error: *mut cai_error,
 ) -> cai_status {
+    // SAFETY: the caller passes what the header requires.
+    let (descr, name, out_field, out_offset, error) = unsafe {
+        let outputs = (Out::new(out_field), Out::new(out_offset));
+        (In::new(descr), Text::new(name), outputs.0, outputs.1, Out::new(error))
+    };
     guard_local(error, || {
-        given(descr, "descr")?;
-        given(name, "name")?;
-        given(out_field, "out_field")?;
-        given(out_offset, "out_offset")?;
-        // SAFETY: not NULL (checked above); the header requires the rest of the caller.
-        let fields = unsafe { checked(descr, "descr") }?;
-        // SAFETY: not NULL (checked above), and NUL-terminated as the header requires.
-        let name = unsafe { CStr::from_ptr(name) };
+        let descr = descr.given("descr")?;
+        let name = name.given("name")?;
+        let out_field = out_field.given("out_field")?;
+        let out_offset = out_offset.given("out_offset")?;
+        let fields = checked(descr, "descr")?;
         let Ok(name) = name.to_str() else {
             return fail!(
                 CAI_ERR_DESCR_NAME,
@@ -286,11 +276,8 @@ pub unsafe extern "C-unwind" fn cai_descr_find(
             );
         };
         let (index, offset) = descr::find(fields, name)?;
-        // SAFETY: not NULL (checked above), and writable as the header requires.
-        unsafe {
-            out_field.write(fields.row(index));
-            out_offset.write(offset);
-        }
+        out_field.write(fields.row(index));
+        out_offset.write(offset);
         Ok(())
     })
 }
@@ -310,14 +297,15 @@ pub unsafe extern "C-unwind" fn cai_field_dtype(
     out: *mut cai_dtype,
     error: *mut cai_error,
 ) -> cai_status {
+    // SAFETY: the caller passes what the header requires.
+    let (field, out, error) = unsafe { (In::new(field), Out::new(out), Out::new(error)) };
     guard_local(error, || {
-        given(field, "field")?;
-        given(out, "out")?;
-        // SAFETY: not NULL (checked above), and a row as the header requires.
-        let dtype = descr::element(unsafe { Field::new(field) })
-            .map_err(|failure| failure.within(format_args!("field")))?;
-        // SAFETY: not NULL (checked above), and writable as the header requires.
-        unsafe { out.write(dtype) };
+        let field = field.given("field")?;
+        let out = out.given("out")?;
+        out.write(
+            descr::element(field.field())
+                .map_err(|failure| failure.within(format_args!("field")))?,
+        );
         Ok(())
     })
 }
@@ -337,11 +325,12 @@ pub unsafe extern "C-unwind" fn cai_field_nbytes(
     out: *mut i64,
     error: *mut cai_error,
 ) -> cai_status {
+    // SAFETY: the caller passes what the header requires.
+    let (field, out, error) = unsafe { (In::new(field), Out::new(out), Out::new(error)) };
     guard_local(error, || {
-        given(field, "field")?;
-        given(out, "out")?;
-        // SAFETY: not NULL (checked above), and a row as the header requires.
-        let bits = descr::field_bits(unsafe { Field::new(field) })
+        let field = field.given("field")?;
+        let out = out.given("out")?;
+        let bits = descr::field_bits(field.field())
             .map_err(|failure| failure.within(format_args!("field")))?;
         if bits % 8 != 0 {
             return fail!(
@@ -351,8 +340,7 @@ pub unsafe extern "C-unwind" fn cai_field_nbytes(
                 expected = "whole bytes"
             );
         }
-        // SAFETY: not NULL (checked above), and writable as the header requires.
-        unsafe { out.write(bits / 8) };
+        out.write(bits / 8);
         Ok(())
     })
 }
@@ -376,12 +364,13 @@ pub unsafe extern "C-unwind" fn cai_descr_parse(
     out_owner: *mut *mut cai_owner,
     error: *mut cai_error,
 ) -> cai_status {
+    // SAFETY: the caller passes what the header requires.
+    let (text, out_descr, out_owner, error) =
+        unsafe { (Text::new(text), Out::new(out_descr), Out::new(out_owner), Out::new(error)) };
     guard_local(error, || {
-        given(text, "text")?;
-        given(out_descr, "out_descr")?;
-        given(out_owner, "out_owner")?;
-        // SAFETY: not NULL (checked above), and NUL-terminated as the header requires.
-        let text = unsafe { CStr::from_ptr(text) };
+        let text = text.given("text")?;
+        let out_descr = out_descr.given("out_descr")?;
+        let out_owner = out_owner.given("out_owner")?;
         let Ok(text) = text.to_str() else {
             return fail!(
                 CAI_ERR_DESCR_SYNTAX,
@@ -391,14 +380,12 @@ pub unsafe extern "C-unwind" fn cai_descr_parse(
             );
         };
         let list = description::new_descr(&text::parse(text)?)?;
-        // SAFETY: a list that was made above, which its owner keeps alive.
-        unsafe { checked(list.descr(), "descr") }?;
+        list.fields()
+            .and_then(descr::bits)
+            .map_err(|failure| failure.within(format_args!("descr")))?;
         let (descr, owner) = list.into_parts();
-        // SAFETY: not NULL (checked above), and writable as the header requires.
-        unsafe {
-            out_descr.write(descr);
-            out_owner.write(owner.into_raw());
-        }
+        out_descr.write(descr);
+        out_owner.write(owner.into_raw());
         Ok(())
     })
 }
@@ -421,13 +408,12 @@ pub unsafe extern "C-unwind" fn cai_descr_format(
     out_length: *mut usize,
     error: *mut cai_error,
 ) -> cai_status {
+    // SAFETY: the caller passes what the header requires.
+    let (descr, output, error) =
+        unsafe { (In::new(descr), Output::new(buffer, size, out_length), Out::new(error)) };
     guard_local(error, || {
-        given(descr, "descr")?;
-        // SAFETY: not NULL (checked above); the header requires the rest of the caller.
-        let fields = unsafe { checked(descr, "descr") }?;
+        let fields = checked(descr.given("descr")?, "descr")?;
         let length = text_length(|to| text::format(fields, to))?;
-        // SAFETY: `size` characters are writable at `buffer`, and `out_length` is NULL or writable,
-        // by the caller's contract.
-        unsafe { write_text(buffer, size, out_length, length, |to| text::format(fields, to)) }
+        output.write(length, |to| text::format(fields, to))
     })
 }

@@ -3,12 +3,10 @@
 use std::ffi::c_void;
 
 use super::guard::guard;
-use super::ptr::{array, given, output_size, write_array};
 use crate::abi::{self, CAI_IPC_SIZE, cai_array, cai_error, cai_owner, cai_status};
+use crate::argument::{Buffer, In, List, Out};
 use crate::error::fail;
 use crate::ipc::{self, Source};
-use crate::read;
-use crate::validate::Valid;
 
 /// Describes an array of device memory in bytes, from which another process on this machine makes
 /// an array over the same memory with `cai_ipc_import`. The caller sends the bytes by any means.
@@ -71,22 +69,23 @@ pub unsafe extern "C-unwind" fn cai_ipc_export(
     out_owner: *mut *mut cai_owner,
     error: *mut cai_error,
 ) -> cai_status {
+    // SAFETY: the caller passes what the header requires.
+    let (array, mut buffer, out_size, out_fd, out_owner, error) = unsafe {
+        let buffer = Buffer::new(buffer.cast::<u8>(), size);
+        let outputs = (Out::new(out_size), Out::new(out_fd), Out::new(out_owner));
+        (In::new(array), buffer, outputs.0, outputs.1, outputs.2, Out::new(error))
+    };
     guard(error, || {
-        // SAFETY: NULL, or a structure of the size that it specifies, by the caller's contract.
-        unsafe { self::array(array, "array") }?;
+        let given = array.given("array")?;
+        given.array()?;
         no_flags(flags)?;
-        if size > 0 {
-            given(buffer, "buffer")?;
+        buffer.given(size, "buffer")?;
+        if buffer.is_given() {
+            out_owner.given("out_owner")?;
         }
-        if !buffer.is_null() {
-            given(out_owner, "out_owner")?;
-        }
-        // SAFETY: not NULL (`self::array` checked that); what it points to is readable by the
-        // caller's contract.
-        let valid = unsafe { Valid::check(array, abi::CAI_CHECK_LAYOUT) }?;
-        let source = Source::new(valid)?;
+        let source = Source::new(given.valid(abi::CAI_CHECK_LAYOUT)?)?;
         let length = source.length;
-        if !buffer.is_null() {
+        if buffer.is_given() {
             if size < length {
                 return fail!(
                     CAI_ERR_BUFFER_SIZE,
@@ -96,28 +95,17 @@ pub unsafe extern "C-unwind" fn cai_ipc_export(
                 );
             }
             if source.needs_descriptor() {
-                given(out_fd, "out_fd")?;
+                out_fd.given("out_fd")?;
             }
-            let (to, mut used) = (buffer.cast::<u8>(), 0usize);
-            let mut write = |bytes: &[u8]| {
-                if bytes.len() <= length.saturating_sub(used) {
-                    // SAFETY: `size` bytes are writable at `buffer` by the caller's contract, and
-                    // `length`, which is not above it, is not exceeded.
-                    unsafe { to.add(used).copy_from(bytes.as_ptr(), bytes.len()) };
-                    used += bytes.len();
-                }
-            };
-            let (owner, fd) = source.export(&mut write)?.into_parts();
-            // SAFETY: not NULL (checked above), and writable by the caller's contract.
-            unsafe { out_owner.write(owner.into_raw()) };
-            if !out_fd.is_null() {
-                // SAFETY: not NULL, and writable by the caller's contract.
-                unsafe { out_fd.write(fd) };
+            let out_owner = out_owner.given("out_owner")?;
+            let (owner, fd) = source.export(&mut |bytes| buffer.append(bytes))?.into_parts();
+            out_owner.write(owner.into_raw());
+            if let Some(out_fd) = out_fd.optional() {
+                out_fd.write(fd);
             }
         }
-        if !out_size.is_null() {
-            // SAFETY: not NULL, and writable by the caller's contract.
-            unsafe { out_size.write(length) };
+        if let Some(out_size) = out_size.optional() {
+            out_size.write(length);
         }
         Ok(())
     })
@@ -165,10 +153,14 @@ pub unsafe extern "C-unwind" fn cai_ipc_import(
     out: *mut cai_array,
     error: *mut cai_error,
 ) -> cai_status {
+    // SAFETY: the caller passes what the header requires.
+    let (bytes, out, error) = unsafe {
+        let known = size.min(CAI_IPC_SIZE);
+        (List::new(bytes.cast::<u8>(), known), Out::new(out), Out::new(error))
+    };
     guard(error, || {
-        given(bytes, "bytes")?;
-        // SAFETY: NULL, or a structure whose `struct_size` is set, by the caller's contract.
-        let out_size = unsafe { output_size(out, "out") }?;
+        bytes.not_null("bytes")?;
+        let out = out.array("out")?;
         no_flags(flags)?;
         if size > CAI_IPC_SIZE {
             return fail!(
@@ -180,13 +172,10 @@ pub unsafe extern "C-unwind" fn cai_ipc_import(
         }
         // Copied, so that a process that shares the bytes cannot change what was checked.
         let mut copy = [0u8; CAI_IPC_SIZE];
-        // SAFETY: `size` bytes are readable by the caller's contract.
-        let given = unsafe { read::values(bytes.cast::<u8>(), size) };
-        let copy = copy.get_mut(..size).unwrap_or_default();
+        let given = bytes.given("bytes")?;
+        let copy = copy.get_mut(..given.len()).unwrap_or_default();
         copy.copy_from_slice(given);
-        let array = ipc::import(copy, fd)?;
-        // SAFETY: the caller's structure has `out_size` writable bytes, which it stated.
-        unsafe { write_array(out, out_size, &array.into_raw()) };
+        out.give(ipc::import(copy, fd)?);
         Ok(())
     })
 }

@@ -3,11 +3,10 @@
 use std::ffi::c_char;
 
 use super::guard::guard;
-use super::ptr::given;
-use super::text::{length, write_text};
+use super::text::{Output, length};
 use crate::abi::{self, cai_array, cai_error, cai_status};
+use crate::argument::{In, Out};
 use crate::json::Text;
-use crate::validate::Valid;
 
 /// Writes the array interface of an array as JSON text, as functions of XGBoost take it
 /// (`XGDMatrixCreateFromDense` and `XGDMatrixCreateFromCudaArrayInterface`), such as
@@ -47,14 +46,11 @@ pub unsafe extern "C-unwind" fn cai_array_to_json(
     out_length: *mut usize,
     error: *mut cai_error,
 ) -> cai_status {
+    // SAFETY: the caller passes what the header requires.
+    let (array, output, error) =
+        unsafe { (In::new(array), Output::new(buffer, size, out_length), Out::new(error)) };
     guard(error, || {
-        given(array, "array")?;
-        // SAFETY: not NULL (checked above), and an array as the header requires.
-        let array = unsafe { Valid::check(array, abi::CAI_CHECK_LAYOUT) }?;
-        let text = Text::new(array)?;
-        let length = length(|to| text.write(to))?;
-        // SAFETY: `size` characters are writable at `buffer`, and `out_length` is NULL or writable,
-        // by the caller's contract.
-        unsafe { write_text(buffer, size, out_length, length, |to| text.write(to)) }
+        let text = Text::new(array.given("array")?.valid(abi::CAI_CHECK_LAYOUT)?)?;
+        output.write(length(|to| text.write(to))?, |to| text.write(to))
     })
 }

@@ -3,12 +3,11 @@
 use std::mem::MaybeUninit;
 
 use super::guard::guard;
-use super::ptr::given;
 use crate::abi::{self, cai_array, cai_error, cai_layout, cai_status};
+use crate::argument::{Buffer, In, Out, Shape};
 use crate::error::{Result, fail};
 use crate::layout::{self, Span};
-use crate::read::{self, Unchecked};
-use crate::validate::{self, Described, Valid};
+use crate::validate::{self, Described};
 
 /// Reports the number of elements of an array, their bytes, the bytes that it spans, and whether it
 /// is contiguous.
@@ -24,14 +23,15 @@ pub unsafe extern "C-unwind" fn cai_array_layout(
     out: *mut cai_layout,
     error: *mut cai_error,
 ) -> cai_status {
+    // SAFETY: the caller passes what the header requires.
+    let (array, out, error) = unsafe { (In::new(array), Out::new(out), Out::new(error)) };
     guard(error, || {
-        given(array, "array")?;
-        given(out, "out")?;
-        // SAFETY: not NULL (checked above), and an array by the caller's contract.
-        let array = unsafe { Valid::check(array, abi::CAI_CHECK_LAYOUT) }?;
+        let array = array.given("array")?;
+        let out = out.given("out")?;
+        let array = array.valid(abi::CAI_CHECK_LAYOUT)?;
         let (layout, Span { lower, upper }) = (array.layout(), array.span());
         let flag = |is: bool, flag: u32| if is { flag } else { 0 };
-        let measured = cai_layout {
+        out.write(cai_layout {
             count: array.count(),
             nbytes: array.nbytes(),
             lower,
@@ -39,9 +39,7 @@ pub unsafe extern "C-unwind" fn cai_array_layout(
             flags: flag(layout.is_c_contiguous(), abi::CAI_LAYOUT_C_CONTIGUOUS)
                 | flag(layout.is_f_contiguous(), abi::CAI_LAYOUT_F_CONTIGUOUS),
             reserved: [0; 7],
-        };
-        // SAFETY: `given` found that it is not NULL; writable by the caller's contract.
-        unsafe { out.write(measured) };
+        });
         Ok(())
     })
 }
@@ -64,11 +62,14 @@ pub unsafe extern "C-unwind" fn cai_array_strides(
     out: *mut i64,
     error: *mut cai_error,
 ) -> cai_status {
+    // SAFETY: the caller passes what the header requires.
+    let (array, out, error) = unsafe {
+        let out = Buffer::new(out, usize::try_from(capacity).unwrap_or_default());
+        (In::new(array), out, Out::new(error))
+    };
     guard(error, || {
-        given(array, "array")?;
         let mut scratch = MaybeUninit::uninit();
-        // SAFETY: not NULL (checked above), and an array by the caller's contract.
-        let local = unsafe { Unchecked::view(array, &mut scratch) }?;
+        let local = array.given("array")?.unchecked(&mut scratch)?;
         let layout = Described::new(local)?.layout;
         if capacity < local.ndim {
             return fail!(
@@ -78,9 +79,7 @@ pub unsafe extern "C-unwind" fn cai_array_strides(
                 expected = ("at least ndim, {}", local.ndim)
             );
         }
-        // SAFETY: `capacity`, checked above to be at least `ndim`, strides are writable as the
-        // header requires.
-        unsafe { write_strides(out, layout.shape.len(), |steps| layout.write_strides(steps)) }
+        write_strides(out, layout.shape.len(), |steps| layout.write_strides(steps))
     })
 }
 
@@ -105,6 +104,11 @@ pub unsafe extern "C-unwind" fn cai_layout_strides(
     out: *mut i64,
     error: *mut cai_error,
 ) -> cai_status {
+    // SAFETY: the caller passes what the header requires.
+    let (shape, out, error) = unsafe {
+        let count = if (0..=abi::CAI_MAX_NDIM).contains(&ndim) { ndim as usize } else { 0 };
+        (Shape::new(ndim, shape), Buffer::new(out, count), Out::new(error))
+    };
     guard(error, || {
         let fill = match order as u8 {
             b'C' => layout::c_strides,
@@ -126,33 +130,23 @@ pub unsafe extern "C-unwind" fn cai_layout_strides(
                 expected = "at least 1"
             );
         }
-        // SAFETY: `shape` is readable as the header requires; no strides are read.
-        let shape = unsafe { read::shape(ndim, shape) }?;
+        let shape = shape.given()?;
         layout::check_shape(shape)?;
-        // SAFETY: `ndim` strides are writable as the header requires.
-        unsafe { write_strides(out, shape.len(), |steps| fill(shape, itemsize, steps)) }
+        write_strides(out, shape.len(), |steps| fill(shape, itemsize, steps))
     })
 }
 
-/// Lets `fill` write `count` steps and copies them out if it succeeds.
-///
-/// # Safety
-/// `out` is NULL or `count` steps are writable there.
-unsafe fn write_strides(
-    out: *mut i64,
+/// Writes `count` strides, or none if they cannot be computed.
+fn write_strides(
+    mut out: Buffer<i64>,
     count: usize,
     fill: impl FnOnce(&mut [i64]) -> Result<()>,
 ) -> Result<()> {
     let mut steps = [0; abi::CAI_MAX_NDIM as usize];
     let steps = &mut steps[..count];
-    if count > 0 {
-        given(out, "out")?;
-    }
+    out.given(count, "out")?;
     fill(steps)?;
-    if count > 0 {
-        // SAFETY: not NULL (checked above), and writable as the header requires.
-        unsafe { out.copy_from_nonoverlapping(steps.as_ptr(), count) };
-    }
+    out.append(steps);
     Ok(())
 }
 
@@ -174,19 +168,16 @@ pub unsafe extern "C-unwind" fn cai_array_may_overlap(
     out: *mut bool,
     error: *mut cai_error,
 ) -> cai_status {
+    // SAFETY: the caller passes what the header requires.
+    let (a, b, out, error) = unsafe { (In::new(a), In::new(b), Out::new(out), Out::new(error)) };
     guard(error, || {
-        given(a, "a")?;
-        given(b, "b")?;
-        given(out, "out")?;
+        let (a, b) = (a.given("a")?, b.given("b")?);
+        let out = out.given("out")?;
         let mut scratch = [const { MaybeUninit::uninit() }; 2];
         let [of_a, of_b] = &mut scratch;
-        // SAFETY: not NULL (checked above), and arrays by the caller's contract.
-        let (a, b) = unsafe { (Unchecked::view(a, of_a), Unchecked::view(b, of_b)) };
-        let a = a.map_err(|failure| failure.within(format_args!("a.")))?;
-        let b = b.map_err(|failure| failure.within(format_args!("b.")))?;
-        let overlap = validate::may_overlap(a, b)?;
-        // SAFETY: not NULL (checked above), and a writable `bool` as the header requires.
-        unsafe { out.write(overlap) };
+        let a = a.unchecked(of_a).map_err(|failure| failure.within(format_args!("a.")))?;
+        let b = b.unchecked(of_b).map_err(|failure| failure.within(format_args!("b.")))?;
+        out.write(validate::may_overlap(a, b)?);
         Ok(())
     })
 }

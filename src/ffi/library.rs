@@ -1,11 +1,11 @@
 //! The library itself: versions and the texts of statuses.
 
 use std::ffi::{CStr, c_char};
-use std::ptr::null_mut;
 
 use super::guard;
 use crate::abi::{self, cai_error, cai_status};
-use crate::error::{Shown, Text};
+use crate::argument::{Out, Text};
+use crate::error::{self, Shown, terminated};
 
 /// A status, and where its texts begin in [`TEXTS`].
 struct Status {
@@ -82,33 +82,28 @@ pub unsafe extern "C-unwind" fn cai_error_set(
     field: *const c_char,
     message: *const c_char,
 ) -> cai_status {
-    guard::guard_local(null_mut(), || {
-        if error.is_null() {
-            return Ok(());
+    // SAFETY: the caller passes what the header requires.
+    let (error, field, message) =
+        unsafe { (Out::new(error), Text::new(field), Text::new(message)) };
+    guard::guard_local(Out::NONE, || {
+        if let Some(error) = error.optional() {
+            let [field, message] =
+                [field, message].map(|text| Shown(text.optional().unwrap_or_default().to_bytes()));
+            let colon = if field.0.is_empty() { "" } else { ": " };
+            let line: error::Text<{ abi::CAI_ERROR_MESSAGE_SIZE - 1 }> =
+                error::Text::new(format_args!("{field}{colon}{message}"));
+            let field: error::Text<{ abi::CAI_ERROR_FIELD_SIZE - 1 }> =
+                error::Text::new(format_args!("{field}"));
+            error.write(cai_error {
+                code,
+                driver_code: 0,
+                field: terminated(field.as_str()),
+                message: terminated(line.as_str()),
+            });
         }
-        // SAFETY: NULL or NUL-terminated, as the header requires.
-        let (field, message) = unsafe { (given(field), given(message)) };
-        let colon = if field.0.is_empty() { "" } else { ": " };
-        let line: Text<{ abi::CAI_ERROR_MESSAGE_SIZE - 1 }> =
-            Text::new(format_args!("{field}{colon}{message}"));
-        let field: Text<{ abi::CAI_ERROR_FIELD_SIZE - 1 }> = Text::new(format_args!("{field}"));
-        // SAFETY: not NULL (checked above), and writable as the header requires.
-        unsafe { guard::write(error, code, 0, field.as_str(), line.as_str()) };
         Ok(())
     });
     code
-}
-
-/// A caller's text.
-///
-/// # Safety
-/// `text` is NULL or NUL-terminated.
-unsafe fn given<'a>(text: *const c_char) -> Shown<'a> {
-    if text.is_null() {
-        return Shown(b"");
-    }
-    // SAFETY: not NULL (checked above), and NUL-terminated (this function's contract).
-    Shown(unsafe { CStr::from_ptr(text) }.to_bytes())
 }
 
 fn find(status: cai_status) -> Option<&'static Status> {

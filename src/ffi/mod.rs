@@ -1,11 +1,10 @@
 //! The exported functions, one file for each module.
 //!
-//! Every function is written out: it checks its pointers, calls the module, and writes its outputs
-//! on success only. [`guard`] turns a failure, or a panic, into a status and the caller's
-//! `cai_error`. The order of the public files is that of the functions in cai.h.
+//! Every function is written out: it gives its arguments the types of [`argument`](crate::argument),
+//! calls the module, and writes its outputs on success only. [`guard`] turns a failure, or a panic,
+//! into a status and the caller's `cai_error`. The order of the public files is that of the functions in cai.h.
 
 mod guard;
-mod ptr;
 mod text;
 
 pub mod library;

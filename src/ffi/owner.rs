@@ -3,9 +3,9 @@
 use std::ffi::c_void;
 
 use super::guard::unguarded;
-use super::ptr::given;
 use crate::abi::{cai_error, cai_owner, cai_status};
-use crate::owner::{self, Destructor};
+use crate::argument::{In, Out};
+use crate::owner::{self, Destructor, Ref};
 use crate::sync::release_queue;
 
 /// Creates an owner with one reference, for producers that have no reference-counted object of
@@ -25,12 +25,12 @@ pub unsafe extern "C-unwind" fn cai_owner_create(
     out: *mut *mut cai_owner,
     error: *mut cai_error,
 ) -> cai_status {
+    // SAFETY: the caller passes what the header requires.
+    let (destructor, out, error) =
+        unsafe { (Destructor::new(destroy, context), Out::new(out), Out::new(error)) };
     unguarded(error, || {
-        given(out, "out")?;
-        // SAFETY: the header requires of the caller what this function requires.
-        let owner = owner::new(unsafe { Destructor::new(destroy, context) })?;
-        // SAFETY: not NULL (checked above), and writable as the header requires.
-        unsafe { out.write(owner.into_raw()) };
+        let out = out.given("out")?;
+        out.write(owner::new(destructor)?.into_raw());
         Ok(())
     })
 }
@@ -45,10 +45,11 @@ pub unsafe extern "C-unwind" fn cai_owner_retain(
     owner: *mut cai_owner,
     error: *mut cai_error,
 ) -> cai_status {
+    // SAFETY: the caller passes what the header requires.
+    let (owner, error) = unsafe { (In::new(owner), Out::new(error)) };
     unguarded(error, || {
-        given(owner, "owner")?;
-        // SAFETY: not NULL (checked above), and alive as the header requires.
-        unsafe { owner::retain(owner) }
+        owner.given("owner")?.retain()?.into_raw();
+        Ok(())
     })
 }
 
@@ -60,10 +61,10 @@ pub unsafe extern "C-unwind" fn cai_owner_retain(
 /// Cannot fail. Thread safety: any thread; allocates nothing.
 #[cfg_attr(feature = "exports", unsafe(no_mangle))]
 pub unsafe extern "C-unwind" fn cai_owner_release(owner: *mut cai_owner) {
-    unguarded(std::ptr::null_mut(), || {
+    unguarded(Out::NONE, || {
         if !owner.is_null() {
             // SAFETY: alive as the header requires; the caller gives up one reference.
-            unsafe { owner::release(owner) };
+            drop(unsafe { Ref::adopt(owner) });
         }
         release_queue::progress_here();
         Ok(())

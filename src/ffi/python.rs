@@ -1,18 +1,17 @@
 //! Import and export of Python objects, for C.
 
 use std::mem::MaybeUninit;
-use std::ptr::{NonNull, null_mut};
+use std::ptr::null_mut;
 
-use super::guard::{guard, guard_local};
-use super::ptr::{given, output_size, write_array};
+use super::guard::{self, guard};
 use crate::abi::{
     self, _object, cai_array, cai_error, cai_exchange_api, cai_export_options, cai_import_options,
     cai_status, cai_stream,
 };
+use crate::argument::{In, Out};
 use crate::error::{Failure, Result, fail};
 use crate::python::stream::Accepted;
 use crate::python::{self, Description, ImportOptions, Obj, Owned, Py};
-use crate::read;
 
 /// Describes a Python object that holds an array: of PyTorch, CuPy, Numba, JAX, or any other object
 /// with `__cuda_array_interface__`, DLPack or a related protocol. The array keeps the object and
@@ -69,23 +68,21 @@ pub unsafe extern "C-unwind" fn cai_array_from_python(
     out: *mut cai_array,
     error: *mut cai_error,
 ) -> cai_status {
+    // SAFETY: the caller passes what the header requires.
+    let (given, options, out, error) =
+        unsafe { (Obj::from_ptr(object), In::new(options), Out::new(out), Out::new(error)) };
     Py::with_ready(|ready| {
-        // SAFETY: the header requires of the caller what these functions require.
-        let is_shared = ready.is_some_and(|py| unsafe {
-            Obj::from_ptr(object).is_some_and(|object| python::share_own(py, object, options, out))
-        });
-        if is_shared {
-            return abi::CAI_OK;
+        if let (Some(py), Some(object)) = (ready, given) {
+            if python::share_own(py, object, options, out) {
+                return abi::CAI_OK;
+            }
         }
         let mut raises = true;
         with_exception(error, &mut raises, |raises| {
-            let Some(object) = NonNull::new(object) else { return Err(Failure::null("object")) };
-            // SAFETY: the header requires of the caller what these functions require.
-            unsafe {
-                import_with(options, out, raises, |options, to| {
-                    Py::with_known(ready, |py| python::import(py, Obj::new(object), options, to))
-                })
-            }
+            let object = given.ok_or_else(|| Failure::null("object"))?;
+            import_with(options, out, raises, |options, to| {
+                Py::with_known(ready, |py| python::import(py, object, options, to))
+            })
         })
     })
 }
@@ -115,21 +112,18 @@ pub unsafe extern "C-unwind" fn cai_array_from_python_dict(
     out: *mut cai_array,
     error: *mut cai_error,
 ) -> cai_status {
+    // SAFETY: the caller passes what the header requires.
+    let (dictionary, owner, options, out, error) = unsafe {
+        let objects = (Obj::from_ptr(dictionary), Obj::from_ptr(owner));
+        (objects.0, objects.1, In::new(options), Out::new(out), Out::new(error))
+    };
     let mut raises = true;
     with_exception(error, &mut raises, |raises| {
-        let Some(dictionary) = NonNull::new(dictionary) else {
-            return Err(Failure::null("dictionary"));
-        };
-        let owner = NonNull::new(owner).unwrap_or(dictionary);
-        // SAFETY: the header requires of the caller what this function requires.
-        unsafe {
-            import_with(options, out, raises, |options, to| {
-                Py::with(|py| {
-                    let (dictionary, owner) = (Obj::new(dictionary), Obj::new(owner));
-                    python::import_dictionary(py, dictionary, owner, options, to)
-                })
-            })
-        }
+        let dictionary = dictionary.ok_or_else(|| Failure::null("dictionary"))?;
+        let owner = owner.unwrap_or(dictionary);
+        import_with(options, out, raises, |options, to| {
+            Py::with(|py| python::import_dictionary(py, dictionary, owner, options, to))
+        })
     })
 }
 
@@ -169,21 +163,21 @@ pub unsafe extern "C-unwind" fn cai_array_to_python(
     out: *mut *mut _object,
     error: *mut cai_error,
 ) -> cai_status {
+    // SAFETY: the caller passes what the header requires.
+    let (array, options, out, error) =
+        unsafe { (In::new(array), In::new(options), Out::new(out), Out::new(error)) };
     // Arguments are checked before Python is looked for.
     let export = |ready: Option<Py>| {
-        given(array, "array")?;
-        given(out, "out")?;
+        let array = array.given("array")?;
+        let out = out.given("out")?;
         let mut scratch = MaybeUninit::uninit();
-        // SAFETY: not NULL, and of the size that it states by the caller's contract.
-        let array = unsafe { read::view(array, &mut scratch) }?;
-        // SAFETY: NULL, or a structure of the size that it states, by the caller's contract.
-        let flags = unsafe { python::export_flags(options) }?;
-        // SAFETY: what the array points to is readable by the caller's contract.
-        let object = Py::with_known(ready, |py| unsafe {
-            python::export(py, array, flags).map(Owned::into_raw)
+        let array = array.view(&mut scratch)?;
+        let flags = python::export_flags(options)?;
+        let object = Py::with_known(ready, |py| {
+            // SAFETY: what the array points to is readable by the caller's contract.
+            unsafe { python::export(py, array, flags) }.map(Owned::into_raw)
         })?;
-        // SAFETY: `given` found that it is not NULL; writable by the caller's contract.
-        unsafe { out.write(object) };
+        out.write(object);
         Ok(())
     };
     Py::with_ready(|ready| match ready.filter(|py| py.has_exported()) {
@@ -227,11 +221,14 @@ pub unsafe extern "C-unwind" fn cai_stream_from_python(
     out_device: *mut i32,
     error: *mut cai_error,
 ) -> cai_status {
+    // SAFETY: the caller passes what the header requires.
+    let (object, out, out_device, error) =
+        unsafe { (Obj::from_ptr(object), Out::new(out), Out::new(out_device), Out::new(error)) };
     let mut raises = flags & abi::CAI_IMPORT_NO_EXCEPTION == 0;
     with_exception(error, &mut raises, |_| {
         const FLAGS: u32 = abi::CAI_IMPORT_ALLOW_STREAM_ZERO | abi::CAI_IMPORT_NO_EXCEPTION;
-        let Some(object) = NonNull::new(object) else { return Err(Failure::null("object")) };
-        given(out, "out")?;
+        let object = object.ok_or_else(|| Failure::null("object"))?;
+        let out = out.given("out")?;
         if flags & !FLAGS != 0 {
             return fail!(
                 CAI_ERR_FLAGS,
@@ -242,15 +239,11 @@ pub unsafe extern "C-unwind" fn cai_stream_from_python(
         }
         let accepted = Accepted { none, zero: flags & abi::CAI_IMPORT_ALLOW_STREAM_ZERO != 0 };
         Py::with(|py| {
-            // SAFETY: the header requires a live object.
-            let object = unsafe { Obj::new(object) };
             let stream = python::stream::of_object(py, object, accepted)?;
-            if !out_device.is_null() {
-                // SAFETY: not NULL (checked above), and writable as the header requires.
-                unsafe { out_device.write(python::stream::device_of(py, object)?) };
+            if let Some(out_device) = out_device.optional() {
+                out_device.write(python::stream::device_of(py, object)?);
             }
-            // SAFETY: not NULL (checked above), and writable as the header requires.
-            unsafe { out.write(stream) };
+            out.write(stream);
             Ok(())
         })
     })
@@ -278,11 +271,11 @@ pub unsafe extern "C-unwind" fn cai_python_view(
     out: *mut *mut _object,
     error: *mut cai_error,
 ) -> cai_status {
+    // SAFETY: the caller passes what the header requires.
+    let (out, error) = unsafe { (Out::new(out), Out::new(error)) };
     with_exception(error, &mut true, |_| {
-        given(out, "out")?;
-        let function = Py::with(|py| python::view_function(py).map(Owned::into_raw))?;
-        // SAFETY: not NULL (checked above), and writable as the header requires.
-        unsafe { out.write(function) };
+        let out = out.given("out")?;
+        out.write(Py::with(|py| python::view_function(py).map(Owned::into_raw))?);
         Ok(())
     })
 }
@@ -298,10 +291,11 @@ pub unsafe extern "C-unwind" fn cai_python_view(
 /// Thread safety: any thread that holds the interpreter's lock.
 #[cfg_attr(feature = "exports", unsafe(no_mangle))]
 pub unsafe extern "C-unwind" fn cai_python_raise(error: *const cai_error) -> *mut _object {
-    guard(null_mut(), || {
-        // SAFETY: NULL, or filled in as the header requires.
-        match unsafe { error.as_ref() } {
-            Some(error) => python::raise(error),
+    // SAFETY: the caller passes what the header requires.
+    let error = unsafe { In::new(error) };
+    guard(Out::NONE, || {
+        match error.optional() {
+            Some(error) => python::raise(&error.read()),
             None => python::raise_nothing(),
         }
         Ok(())
@@ -329,84 +323,68 @@ pub unsafe extern "C-unwind" fn cai_python_publish(
     table: *const cai_exchange_api,
     error: *mut cai_error,
 ) -> cai_status {
+    // SAFETY: the caller passes what the header requires.
+    let (object, error) = unsafe { (Obj::from_ptr(r#type), Out::new(error)) };
     with_exception(error, &mut true, |_| {
-        let Some(r#type) = NonNull::new(r#type) else { return Err(Failure::null("type")) };
-        given(table, "table")?;
-        // SAFETY: neither is NULL (checked above). The header requires a live type and a constant
-        // table.
-        Py::with(|py| unsafe { python::publish(py, Obj::new(r#type), table) })
+        let object = object.ok_or_else(|| Failure::null("type"))?;
+        if table.is_null() {
+            return Err(Failure::null("table"));
+        }
+        // SAFETY: the header requires a constant table.
+        Py::with(|py| unsafe { python::publish(py, object, table) })
     })
 }
 
 /// Runs the body of a function that also sets a Python exception where it fails.
 fn with_exception(
-    error: *mut cai_error,
+    error: Out<cai_error>,
     raises: &mut bool,
     body: impl FnOnce(&mut bool) -> Result<()>,
 ) -> cai_status {
-    let mut local = MaybeUninit::<cai_error>::uninit();
-    let error = if error.is_null() { local.as_mut_ptr() } else { error };
-    let status = guard(error, || body(raises));
-    if status != abi::CAI_OK && *raises {
-        // SAFETY: `guard` filled it.
-        unsafe { raise(error) };
-    }
-    status
+    let result = guard::foreign(|| body(raises));
+    guard::unguarded(error, || result.inspect_err(|failure| raise_if(*raises, failure)))
 }
 
 /// The same for a body that calls nothing foreign in which a thread could end.
-fn with_local_exception(error: *mut cai_error, body: impl FnOnce() -> Result<()>) -> cai_status {
-    let mut local = MaybeUninit::<cai_error>::uninit();
-    let error = if error.is_null() { local.as_mut_ptr() } else { error };
-    let status = guard_local(error, body);
-    if status != abi::CAI_OK {
-        // SAFETY: `guard_local` filled it.
-        unsafe { raise(error) };
-    }
-    status
+fn with_local_exception(error: Out<cai_error>, body: impl FnOnce() -> Result<()>) -> cai_status {
+    let result = guard::local(body);
+    guard::unguarded(error, || result.inspect_err(|failure| raise_if(true, failure)))
 }
 
 /// Sets the exception for a failure.
-///
-/// # Safety
-/// `error` was filled in.
 #[cold]
 #[inline(never)]
-unsafe fn raise(error: *const cai_error) {
-    guard(null_mut(), || {
-        // SAFETY: filled in (this function's contract).
-        python::raise(unsafe { &*error });
-        Ok(())
-    });
+fn raise_if(raises: bool, failure: &Failure) {
+    if raises {
+        guard(Out::NONE, || {
+            python::raise(&failure.to_error());
+            Ok(())
+        });
+    }
 }
 
 /// Reads a caller's options, imports with them, and writes the array.
-///
-/// # Safety
-/// `options` is NULL or points to a structure of the size that it states; `out` is NULL or points
-/// to one that is writable.
 #[inline(always)]
-unsafe fn import_with(
-    options: *const cai_import_options,
-    out: *mut cai_array,
+fn import_with(
+    options: In<cai_import_options>,
+    out: Out<cai_array>,
     raises: &mut bool,
     body: impl FnOnce(&ImportOptions, &mut Description) -> Result<()>,
 ) -> Result<()> {
-    // SAFETY: NULL or writable (this function's contract).
-    let size = unsafe { output_size(out, "out") }?;
+    let out = out.array("out")?;
     let given;
-    let import_options = if options.is_null() {
-        &ImportOptions::NONE
-    } else {
-        // SAFETY: not NULL, with as many readable bytes as it states (this function's contract).
-        given = unsafe { ImportOptions::new(options) }?;
-        &given
+    let import_options = match options.optional() {
+        None => &ImportOptions::NONE,
+        Some(options) => {
+            given = ImportOptions::new(options)?;
+            &given
+        }
     };
     *raises = !import_options.quiet();
     let mut to = Description::new();
     body(import_options, &mut to)?;
-    // SAFETY: the caller's structure has `size` writable bytes, which it stated.
-    unsafe { write_array(out, size, &to.array) };
+    // SAFETY: `taken` gives the reference of the description away.
+    unsafe { out.write(&to.array) };
     to.taken();
     Ok(())
 }

@@ -4,20 +4,20 @@ use std::mem::MaybeUninit;
 use std::ptr;
 
 use super::guard::{guard, guard_local};
-use super::ptr::given;
 use crate::abi::{
-    CAI_DEVICE_CUDA, CAI_OK, cai_array, cai_error, cai_owner, cai_status, cai_stream,
+    self, CAI_DEVICE_CUDA, CAI_OK, cai_array, cai_error, cai_owner, cai_status, cai_stream,
 };
+use crate::argument::{In, InOut, List, Out};
 use crate::device;
 use crate::error::{Failure, Result, fail};
 use crate::owner::Ref;
-use crate::read::{self, Unchecked, sizes};
+use crate::read::Unchecked;
 use crate::sync::consume::{self, Phase};
 use crate::sync::deferred::Deferred;
 use crate::sync::notify::{self, Kind};
 use crate::sync::{identity, policy, produce, release_in_order, release_queue};
 
-/// Notifies the race checker, if there is one, and returns the result.
+/// Reports an event with its result, which it returns.
 #[inline]
 fn notify_result(
     what: Kind,
@@ -36,23 +36,18 @@ fn notify_result(
 /// More streams than any program has: a larger count is garbage.
 const MOST_STREAMS: usize = 1 << 20;
 
-/// Slow path of begin and end.
-///
-/// # Safety
-/// `array` is NULL or as [`Unchecked::view`] requires; `error` is NULL or writable.
+/// Orders streams and reports the event.
 #[inline(never)]
-unsafe fn exchange(
+fn exchange(
     phase: Phase,
-    array: *const cai_array,
+    array: In<cai_array>,
     consumer_stream: cai_stream,
     flags: u32,
-    error: *mut cai_error,
+    error: Out<cai_error>,
 ) -> cai_status {
     guard(error, || {
-        given(array, "array")?;
         let mut scratch = MaybeUninit::uninit();
-        // SAFETY: not NULL (checked above); the header requires the rest of the caller.
-        let array = unsafe { Unchecked::view(array, &mut scratch) }?;
+        let array = array.given("array")?.unchecked(&mut scratch)?;
         let result = consume::exchange(phase, array, consumer_stream, flags);
         let what = if phase == Phase::Begin { Kind::Begin } else { Kind::End };
         notify_result(what, array, consumer_stream, flags, result)
@@ -108,12 +103,14 @@ pub unsafe extern "C-unwind" fn cai_array_consume_begin(
     flags: u32,
     error: *mut cai_error,
 ) -> cai_status {
-    // SAFETY: the header requires of the caller what this function requires.
-    if unsafe { consume::is_fast_path(array, consumer_stream, flags) } && !notify::is_watched() {
+    // SAFETY: the caller passes what the header requires.
+    let (array, error) = unsafe { (In::new(array), Out::new(error)) };
+    // SAFETY: NULL or readable as the header requires.
+    let is_fast = unsafe { consume::is_fast_path(array.as_ptr(), consumer_stream, flags) };
+    if is_fast && !notify::is_watched() {
         return CAI_OK;
     }
-    // SAFETY: the header requires of the caller what this function requires.
-    unsafe { exchange(Phase::Begin, array, consumer_stream, flags, error) }
+    exchange(Phase::Begin, array, consumer_stream, flags, error)
 }
 
 /// Makes the array's stream wait for everything that was enqueued on `consumer_stream`, so that the
@@ -139,12 +136,14 @@ pub unsafe extern "C-unwind" fn cai_array_consume_end(
     flags: u32,
     error: *mut cai_error,
 ) -> cai_status {
-    // SAFETY: the header requires of the caller what this function requires.
-    if unsafe { consume::is_fast_path(array, consumer_stream, flags) } && !notify::is_watched() {
+    // SAFETY: the caller passes what the header requires.
+    let (array, error) = unsafe { (In::new(array), Out::new(error)) };
+    // SAFETY: NULL or readable as the header requires.
+    let is_fast = unsafe { consume::is_fast_path(array.as_ptr(), consumer_stream, flags) };
+    if is_fast && !notify::is_watched() {
         return CAI_OK;
     }
-    // SAFETY: the header requires of the caller what this function requires.
-    unsafe { exchange(Phase::End, array, consumer_stream, flags, error) }
+    exchange(Phase::End, array, consumer_stream, flags, error)
 }
 
 /// Blocks the host until the producer's pending work on an array and its masks is done, for
@@ -168,13 +167,13 @@ pub unsafe extern "C-unwind" fn cai_array_synchronize(
     flags: u32,
     error: *mut cai_error,
 ) -> cai_status {
+    // SAFETY: the caller passes what the header requires.
+    let (array, error) = unsafe { (In::new(array), Out::new(error)) };
     guard(error, || {
-        given(array, "array")?;
         let mut scratch = MaybeUninit::uninit();
-        // SAFETY: not NULL (checked above); the header requires the rest of the caller.
-        let array = unsafe { Unchecked::view(array, &mut scratch) }?;
+        let array = array.given("array")?.unchecked(&mut scratch)?;
         let result = consume::synchronize(array, flags);
-        notify_result(Kind::Synchronize, array, crate::abi::CAI_STREAM_NONE, flags, result)
+        notify_result(Kind::Synchronize, array, abi::CAI_STREAM_NONE, flags, result)
     })
 }
 
@@ -216,11 +215,13 @@ pub unsafe extern "C-unwind" fn cai_array_produce(
     flags: u32,
     error: *mut cai_error,
 ) -> cai_status {
+    // SAFETY: the caller passes what the header requires.
+    let (array, streams, error) = unsafe {
+        (InOut::new(array), List::new(streams, count.min(MOST_STREAMS)), Out::new(error))
+    };
     guard(error, || {
-        given(array, "array")?;
-        if count > 0 {
-            given(streams, "streams")?;
-        }
+        let input = array.input().given("array")?;
+        let streams = streams.given("streams")?;
         if count > MOST_STREAMS {
             return fail!(
                 CAI_ERR_ARGUMENT,
@@ -229,35 +230,19 @@ pub unsafe extern "C-unwind" fn cai_array_produce(
                 expected = "at most {MOST_STREAMS}"
             );
         }
-        // SAFETY: not NULL if `count > 0` (checked above), with `count` readable values as the
-        // header requires.
-        let streams = unsafe { read::values(streams, count) };
-        // SAFETY: not NULL (checked above); the header requires the rest of the caller.
-        let mut local = unsafe { read::array(array) }?;
+        let mut local = input.array()?;
         let result = produce::produce(&mut local, streams, export_stream, flags);
         if result.is_ok() {
-            // SAFETY: the structure is the caller's, and every age has these four members. The
-            // others, also those that this library does not know, stay as they are.
-            unsafe {
-                (&raw mut (*array).stream).write(local.stream);
-                (&raw mut (*array).stream_id).write(local.stream_id);
-                (&raw mut (*array).event).write(local.event);
-                (&raw mut (*array).context).write(local.context);
-            }
+            array.given("array")?.set_stream(&local);
         }
-        if notify::is_watched() {
-            let access = crate::abi::CAI_ACCESS_READ
-                | if local.flags & crate::abi::CAI_ARRAY_READONLY == 0 {
-                    crate::abi::CAI_ACCESS_WRITE
-                } else {
-                    0
-                };
-            let status = result.as_ref().map_or_else(Failure::status, |()| 0);
-            // SAFETY: the header requires of the caller what this function requires.
-            let array = unsafe { Unchecked::new(&local) };
-            notify::array(Kind::Export, array, local.stream, access, status);
-        }
-        result
+        let access = if local.flags & abi::CAI_ARRAY_READONLY == 0 {
+            abi::CAI_ACCESS_READ | abi::CAI_ACCESS_WRITE
+        } else {
+            abi::CAI_ACCESS_READ
+        };
+        let mut scratch = MaybeUninit::uninit();
+        let array = input.unchecked(&mut scratch)?;
+        notify_result(Kind::Export, array, local.stream, access, result)
     })
 }
 
@@ -288,16 +273,13 @@ pub unsafe extern "C-unwind" fn cai_array_identify(
     array: *mut cai_array,
     error: *mut cai_error,
 ) -> cai_status {
+    // SAFETY: the caller passes what the header requires.
+    let (array, error) = unsafe { (InOut::new(array), Out::new(error)) };
     guard(error, || {
-        given(array, "array")?;
-        // SAFETY: not NULL (checked above); the header requires the rest of the caller.
-        let mut local = unsafe { read::array(array) }?;
+        let structure = array.given("array")?;
+        let mut local = structure.input().array()?;
         identity::identify(&mut local)?;
-        // SAFETY: the structure is the caller's, and every age has these two members.
-        unsafe {
-            (&raw mut (*array).stream_id).write(local.stream_id);
-            (&raw mut (*array).context).write(local.context);
-        }
+        structure.set_stream(&local);
         Ok(())
     })
 }
@@ -337,11 +319,13 @@ pub unsafe extern "C-unwind" fn cai_owner_release_after(
     stream: cai_stream,
     error: *mut cai_error,
 ) -> cai_status {
+    // SAFETY: the caller passes what the header requires.
+    let (owner, error) = unsafe { (In::new(owner), Out::new(error)) };
     guard(error, || {
-        given(owner, "owner")?;
+        let owner = owner.given("owner")?;
         release_queue::progress_here();
-        // SAFETY: not NULL (checked above), and alive as the header requires.
-        unsafe { release_after(owner, CAI_DEVICE_CUDA, stream) }
+        // SAFETY: alive as the header requires; the caller gives up one reference.
+        unsafe { release_after(owner.as_ptr().cast_mut(), CAI_DEVICE_CUDA, stream) }
     })
 }
 
@@ -381,30 +365,22 @@ pub unsafe extern "C-unwind" fn cai_array_release_after(
     stream: cai_stream,
     error: *mut cai_error,
 ) -> cai_status {
+    // SAFETY: the caller passes what the header requires.
+    let (array, error) = unsafe { (InOut::new(array), Out::new(error)) };
     guard(error, || {
-        given(array, "array")?;
-        // SAFETY: not NULL (checked above); the header requires the rest of the caller.
-        unsafe { read::array_size(array) }?;
-        // SAFETY: not NULL (checked above). The first 16 bytes of every version are the same.
-        let owner = unsafe { (&raw const (*array).owner).read() };
-        // SAFETY: as above; every age has this member.
-        let device_type = unsafe { (&raw const (*array).device.r#type).read() };
         // The structure may be part of what the owner frees, at once or on another thread. So it is
         // cleared before, and restored if the reference was not given up.
-        // SAFETY: every version is at least as long, and the size is legal (`array_size`).
-        let before = unsafe { array.cast::<[MaybeUninit<u8>; sizes::ARRAY]>().read() };
-        // SAFETY: as above.
-        unsafe { super::array::clear(array) };
-        if owner.is_null() {
+        let before = array.given("array")?.take();
+        if before.owner.is_null() {
             return Ok(());
         }
         release_queue::progress_here();
         // SAFETY: the structure held a reference to this owner, which is alive as the header
         // requires.
-        let result = unsafe { release_after(owner, device_type, stream) };
+        let result = unsafe { release_after(before.owner, before.device_type, stream) };
         if result.is_err() {
-            // SAFETY: the caller still has the reference, so the structure still exists.
-            unsafe { array.cast::<[MaybeUninit<u8>; sizes::ARRAY]>().write(before) };
+            // SAFETY: the reference was not given up.
+            unsafe { before.restore() };
         }
         result
     })
@@ -442,19 +418,19 @@ pub unsafe extern "C-unwind" fn cai_array_release_after(
 /// Source: CAI version 3, "Lifetime management".
 #[cfg_attr(feature = "exports", unsafe(no_mangle))]
 pub unsafe extern "C-unwind" fn cai_array_release_in_order(array: *mut cai_array) {
-    guard(ptr::null_mut(), || {
-        given(array, "array")?;
-        // SAFETY: not NULL (checked above); the header requires the rest of the caller.
-        let mut before = unsafe { read::first_members(array) }?;
-        let owner = std::mem::replace(&mut before.owner, ptr::null_mut());
+    // SAFETY: the caller passes what the header requires.
+    let array = unsafe { InOut::new(array) };
+    guard(Out::NONE, || {
+        let structure = array.given("array")?;
+        let before = structure.first_members()?;
         // The structure may be part of what the owner frees, so it is cleared before.
-        // SAFETY: not NULL (checked above), and `first_members` has checked the size.
-        unsafe { super::array::clear(array) };
+        let owner = structure.take().owner;
         if !owner.is_null() {
+            let array = cai_array { owner: ptr::null_mut(), ..before };
             // SAFETY: the structure held a reference to this owner, which is alive as the header
             // requires. An owner that cannot be released leaks.
             if let Ok(owner) = unsafe { Ref::adopt(owner) } {
-                release_in_order::release(owner, &before, ptr::null_mut());
+                release_in_order::release(owner, &array, ptr::null_mut());
             }
             release_queue::progress_here();
         }
@@ -480,6 +456,8 @@ pub unsafe extern "C-unwind" fn cai_sync_policy_set(
     policy: u32,
     error: *mut cai_error,
 ) -> cai_status {
+    // SAFETY: the caller passes what the header requires.
+    let error = unsafe { Out::new(error) };
     guard_local(error, || policy::set(policy))
 }
 
@@ -494,11 +472,11 @@ pub unsafe extern "C-unwind" fn cai_sync_policy_get(
     out: *mut u32,
     error: *mut cai_error,
 ) -> cai_status {
+    // SAFETY: the caller passes what the header requires.
+    let (out, error) = unsafe { (Out::new(out), Out::new(error)) };
     guard_local(error, || {
-        given(out, "out")?;
-        let bits = policy::process()?;
-        // SAFETY: not NULL (checked above), and writable as the header requires.
-        unsafe { out.write(bits) };
+        let out = out.given("out")?;
+        out.write(policy::process()?);
         Ok(())
     })
 }

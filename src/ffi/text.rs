@@ -1,67 +1,75 @@
 //! Text for a caller's buffer.
 
 use std::ffi::c_char;
-use std::fmt;
-use std::ptr;
+use std::fmt::{self, Write as _};
 
-use super::ptr::given;
+use crate::argument::{Buffer, Out};
 use crate::error::{Result, fail};
 
-/// Writes a text of `length` characters and its NUL, or none of it, and its length.
-///
-/// # Safety
-/// `buffer` is NULL, or `size` characters are writable there; `out_length` is NULL or writable;
-/// `write` writes `length` characters.
-pub unsafe fn write_text(
-    buffer: *mut c_char,
-    size: usize,
-    out_length: *mut usize,
-    length: usize,
-    write: impl FnOnce(&mut Buffer) -> Result<()>,
-) -> Result<()> {
-    if size > 0 {
-        given(buffer, "buffer")?;
-    }
-    if !buffer.is_null() {
-        if size <= length {
-            return fail!(
-                CAI_ERR_BUFFER_SIZE,
-                "size",
-                found = "{size}",
-                expected = ("at least {}", length + 1)
-            );
-        }
-        write(&mut Buffer { to: buffer.cast(), used: 0 })?;
-        // SAFETY: `size` characters are writable, and `length` is below that.
-        unsafe { buffer.add(length).write(0) };
-    }
-    if !out_length.is_null() {
-        // SAFETY: not NULL; writable by the contract above.
-        unsafe { out_length.write(length) };
-    }
-    Ok(())
+/// Where a caller wants a text: a buffer and a length, of which each may be NULL.
+pub struct Output<'a> {
+    buffer: Buffer<'a, u8>,
+    length: Out<'a, usize>,
 }
 
-/// A caller's buffer that is known to be large enough, or none, to measure.
-pub struct Buffer {
-    to: *mut u8,
-    used: usize,
+impl<'a> Output<'a> {
+    /// Wraps three arguments.
+    ///
+    /// # Safety
+    /// As for [`Buffer::new`] and [`Out::new`].
+    pub unsafe fn new(buffer: *mut c_char, size: usize, length: *mut usize) -> Self {
+        // SAFETY: as this function's contract.
+        unsafe { Output { buffer: Buffer::new(buffer.cast(), size), length: Out::new(length) } }
+    }
+
+    /// Writes a text of `length` characters and its NUL, or none of it, and its length.
+    pub fn write(
+        self,
+        length: usize,
+        write: impl FnOnce(&mut Characters) -> Result<()>,
+    ) -> Result<()> {
+        let Output { buffer, length: out_length } = self;
+        let size = buffer.size();
+        buffer.given(size, "buffer")?;
+        if buffer.is_given() {
+            if size <= length {
+                return fail!(
+                    CAI_ERR_BUFFER_SIZE,
+                    "size",
+                    found = "{size}",
+                    expected = ("at least {}", length + 1)
+                );
+            }
+            let mut characters = Characters { buffer: Some(buffer), count: 0 };
+            write(&mut characters)?;
+            let _ = characters.write_str("\0");
+        }
+        if let Some(place) = out_length.optional() {
+            place.write(length);
+        }
+        Ok(())
+    }
+}
+
+/// The characters of a text, which are counted, and written if there is a buffer.
+pub struct Characters<'a> {
+    buffer: Option<Buffer<'a, u8>>,
+    count: usize,
 }
 
 /// Returns the number of characters of a text.
-pub fn length(write: impl FnOnce(&mut Buffer) -> Result<()>) -> Result<usize> {
-    let mut measure = Buffer { to: ptr::null_mut(), used: 0 };
+pub fn length(write: impl FnOnce(&mut Characters) -> Result<()>) -> Result<usize> {
+    let mut measure = Characters { buffer: None, count: 0 };
     write(&mut measure)?;
-    Ok(measure.used)
+    Ok(measure.count)
 }
 
-impl fmt::Write for Buffer {
+impl fmt::Write for Characters<'_> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
-        if !self.to.is_null() {
-            // SAFETY: only `write_text` makes one with a buffer, in which the whole text fits.
-            unsafe { self.to.add(self.used).copy_from_nonoverlapping(text.as_ptr(), text.len()) };
+        if let Some(buffer) = &mut self.buffer {
+            buffer.append(text.as_bytes());
         }
-        self.used += text.len();
+        self.count += text.len();
         Ok(())
     }
 }

@@ -1,11 +1,10 @@
 //! Validation of arrays, for C.
 
 use super::guard::{guard, guard_local};
-use super::ptr::given;
 use crate::abi::{self, cai_array, cai_error, cai_status};
+use crate::argument::{In, Out};
 use crate::error::fail;
 use crate::flags::{self, Named};
-use crate::validate;
 
 /// Validates an array and its masks against every rule of the CUDA Array Interface and of
 /// `cai/abi.h`. A consumer calls it first; it takes nanoseconds.
@@ -29,8 +28,10 @@ pub unsafe extern "C-unwind" fn cai_array_validate(
     checks: u32,
     error: *mut cai_error,
 ) -> cai_status {
+    // SAFETY: the caller passes what the header requires.
+    let (array, error) = unsafe { (In::new(array), Out::new(error)) };
     let body = || {
-        given(array, "array")?;
+        let array = array.given("array")?;
         const KNOWN: u32 = abi::CAI_CHECK_LAYOUT
             | abi::CAI_CHECK_ALIGNMENT
             | abi::CAI_CHECK_DEVICE
@@ -43,8 +44,7 @@ pub unsafe extern "C-unwind" fn cai_array_validate(
                 expected = ("only {}", Named(KNOWN, flags::CHECKS))
             );
         }
-        // SAFETY: not NULL (checked above); the header requires the rest of the caller.
-        unsafe { validate::array(array, checks) }
+        array.validate(checks)
     };
     // Only these two call the driver.
     if checks & (abi::CAI_CHECK_DEVICE | abi::CAI_CHECK_STREAM) != 0 {

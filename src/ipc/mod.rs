@@ -353,7 +353,7 @@ pub fn import(bytes: &[u8], descriptor: i32) -> Result<Array> {
         })?;
     }
     if let (Some((array, _)), Some(fields)) = (arrays.first_mut(), &fields) {
-        array.descr = fields.descr();
+        array.descr = fields.as_ptr();
     }
     let mut array = ptr::null();
     for (part, _) in arrays.iter_mut().rev() {

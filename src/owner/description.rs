@@ -402,8 +402,14 @@ pub struct OwnedFields {
 }
 
 impl OwnedFields {
-    /// Returns the list, which lives as long as this. Its rules are not checked.
-    pub fn descr(&self) -> *const cai_descr {
+    /// Returns the list, whose rules are not checked.
+    pub fn fields(&self) -> Result<Descr<'_>> {
+        // SAFETY: the owner keeps the list alive as long as the result is borrowed from this.
+        unsafe { Descr::new(self.descr) }
+    }
+
+    /// Returns the address of the list, which lives as long as this.
+    pub fn as_ptr(&self) -> *const cai_descr {
         self.descr
     }
 

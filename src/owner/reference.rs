@@ -6,7 +6,7 @@ use std::ops::Deref;
 use std::ptr::{NonNull, null_mut};
 
 use super::reserve::Reserve;
-use super::{Destroy, Header, check, is_own, not_borrowed, release, retain};
+use super::{Destroy, Header, check, is_own, not_borrowed, retain};
 use crate::abi::{cai_array, cai_owner};
 use crate::error::Result;
 use crate::memory::Extended;
@@ -90,8 +90,13 @@ impl Ref {
 impl Drop for Ref {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: this reference kept the owner alive, and is given up.
-        unsafe { release(self.as_ptr()) };
+        // SAFETY: this reference kept the owner alive, and is given up. The table is constant, and
+        // was checked when the reference was made.
+        unsafe {
+            if let Some(release) = (*self.0.as_ref().ops).release {
+                release(self.as_ptr());
+            }
+        }
     }
 }
 
@@ -127,6 +132,11 @@ impl Array {
     pub fn change(&mut self, change: impl FnOnce(&mut cai_array)) {
         change(&mut self.raw);
         self.raw.owner = self.owner.as_ptr();
+    }
+
+    /// Returns the owner alone.
+    pub fn into_owner(self) -> Ref {
+        self.owner
     }
 
     /// Gives the reference to the caller, in the structure.

@@ -6,6 +6,7 @@ use std::ops::Deref;
 
 use super::Described;
 use crate::abi::{cai_array, cai_dtype};
+use crate::argument::Given;
 use crate::error::Result;
 use crate::layout::{self, Layout, Span};
 use crate::owner::Ref;
@@ -114,6 +115,22 @@ impl<'a> Valid<'a> {
     /// Returns the mask, the mask of the mask, and so on: at most `CAI_MAX_MASKS`.
     pub fn masks(&self) -> impl Iterator<Item = Valid<'a>> {
         iter::successors(self.mask(), Valid::mask)
+    }
+}
+
+impl<'a> Given<'a, cai_array> {
+    /// Checks an array and its masks.
+    #[inline]
+    pub fn validate(self, checks: u32) -> Result<()> {
+        // SAFETY: readable, with all that it points to (the contract of `In::new`).
+        unsafe { super::array(self.as_ptr(), checks) }
+    }
+
+    /// Returns the array, if a check finds that it is valid.
+    pub fn valid(self, checks: u32) -> Result<Valid<'a>> {
+        // SAFETY: readable and unchanged for `'a`, with all that it points to, and its owners are
+        // alive (the contract of `In::new`).
+        unsafe { Valid::check(self.as_ptr(), checks) }
     }
 }
 

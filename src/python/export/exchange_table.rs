@@ -6,6 +6,7 @@ use std::ptr::{self, NonNull};
 use crate::abi::{
     self, DLManagedTensorVersioned, cai_array, cai_error, cai_exchange_api, cai_status,
 };
+use crate::argument::Out;
 use crate::dlpack::exchange_table::{ExchangeTable, MAJOR, MINOR, SetError};
 use crate::dlpack::{self, ManagedTensor};
 use crate::error::{Result, fail};
@@ -131,27 +132,22 @@ unsafe fn share_replaced(array: &cai_array, out: *mut cai_array, size: usize) ->
     Ok(())
 }
 
-/// Does the same if any import takes the array as it is: in device memory, without a mask. Returns false where there is more to do, and has done nothing then.
-///
-/// # Safety
-/// `out` points to a structure of the size that it states.
+/// Does the same if any import takes the array as it is: in device memory, without a mask. Returns
+/// false where there is more to do, and has done nothing then.
 #[inline(always)]
-pub unsafe fn share_as_is(exported: &Exported, out: *mut cai_array) -> bool {
-    let Some(array) = exported.lasting_array() else { return false };
-    // SAFETY: a structure begins with its size.
-    let size = unsafe { (&raw const (*out).struct_size).read() };
-    let as_is = size as usize == size_of::<cai_array>()
-        && array.mask.is_null()
-        && array.device.r#type != abi::CAI_DEVICE_CPU
-        && outgoing::is_final(array);
-    // SAFETY: the object keeps its reference to the owner; `out` is writable (this function's
-    // contract), and as long as an array (checked above).
-    unsafe {
-        if !as_is || owner::retain(array.owner).is_err() {
-            return false;
-        }
-        out.write(*array);
+pub fn share_as_is(exported: &Exported, out: Out<cai_array>) -> bool {
+    let (Some(array), Some(out)) = (exported.lasting_array(), out.of_this_size()) else {
+        return false;
+    };
+    if !array.mask.is_null()
+        || array.device.r#type == abi::CAI_DEVICE_CPU
+        || !outgoing::is_final(array)
+    {
+        return false;
     }
+    // SAFETY: the object keeps its reference to the owner.
+    let Ok(owner) = (unsafe { Ref::retain(array.owner) }) else { return false };
+    out.give_copy(array, owner);
     true
 }
 

@@ -12,23 +12,18 @@ pub mod object;
 pub mod sycl;
 
 use crate::abi::{self, cai_array, cai_export_options};
+use crate::argument::In;
 use crate::error::{Result, fail};
 use crate::flags::{self, Named};
 use crate::owner::Ref;
 use crate::python::export::object::wrap;
 use crate::python::py::{Owned, Py};
-use crate::{read, validate};
+use crate::validate;
 
 /// Returns the flags of a caller's export options.
-///
-/// # Safety
-/// `options` is NULL or points to a structure of the size that it states.
-pub unsafe fn flags(options: *const cai_export_options) -> Result<u32> {
-    if options.is_null() {
-        return Ok(0);
-    }
-    // SAFETY: not NULL, and a structure of the size that it states (this function's contract).
-    let flags = unsafe { read::options(options) }?.flags;
+pub fn flags(options: In<cai_export_options>) -> Result<u32> {
+    let Some(options) = options.optional() else { return Ok(0) };
+    let flags = options.options()?.flags;
     const KNOWN: u32 =
         abi::CAI_EXPORT_VERSION_2 | abi::CAI_EXPORT_STRIDES | abi::CAI_EXPORT_HIDE_READONLY;
     if flags & !KNOWN != 0 {

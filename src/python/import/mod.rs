@@ -17,6 +17,7 @@ pub mod requirements;
 pub mod sycl;
 
 use crate::abi;
+use crate::argument::{In, Out};
 use crate::error::{Failure, Result, Text, fail, failure};
 use crate::python::cache::Offer;
 use crate::python::export::exchange_table::share_as_is;
@@ -34,19 +35,15 @@ use crate::sync::identity;
 /// Imports an object of this copy of the library for a caller without options, if that takes no
 /// more than another reference to the array. Returns false where there is more to do, and has done
 /// nothing then. Calls nothing foreign.
-///
-/// # Safety
-/// `options` and `out` are NULL or point to structures of the size that they state.
 #[inline]
-pub unsafe fn share_own(
+pub fn share_own(
     py: Py,
     object: Obj,
-    options: *const abi::cai_import_options,
-    out: *mut abi::cai_array,
+    options: In<abi::cai_import_options>,
+    out: Out<abi::cai_array>,
 ) -> bool {
     let Some(own) = py.exports.instance(py, object) else { return false };
-    // SAFETY: as this function's contract; not NULL, as is checked first.
-    unsafe { !out.is_null() && options::are_default(options) && share_as_is(&own, out) }
+    options::are_default(options) && share_as_is(&own, out)
 }
 
 /// Imports an object into `to`.

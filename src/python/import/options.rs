@@ -1,9 +1,9 @@
 //! Import options of a caller.
 
 use crate::abi::{self, cai_import_options};
+use crate::argument::{Given, In};
 use crate::dtype;
 use crate::error::{Result, fail};
-use crate::read;
 
 /// The default order. The last two are for host memory.
 const DEFAULT_ORDER: [u8; 8] = [
@@ -20,22 +20,11 @@ const DEFAULT_ORDER: [u8; 8] = [
 const HOST_PROTOCOLS: usize = 2;
 
 /// Returns true for no options, and for those of `CAI_IMPORT_OPTIONS_INIT`.
-///
-/// # Safety
-/// `options` is NULL or points to a structure of the size that it states.
 #[inline]
-pub unsafe fn are_default(options: *const cai_import_options) -> bool {
-    if options.is_null() {
-        return true;
-    }
-    // SAFETY: not NULL; options begin with their size.
-    if unsafe { (&raw const (*options).struct_size).read() } as usize
-        != size_of::<cai_import_options>()
-    {
-        return false;
-    }
-    // SAFETY: of this size, as checked above.
-    unsafe { *options == ImportOptions::NONE.raw }
+pub fn are_default(options: In<cai_import_options>) -> bool {
+    options.optional().is_none_or(|options| {
+        options.of_this_size().is_some_and(|options| *options == ImportOptions::NONE.raw)
+    })
 }
 
 /// The options of a caller, checked.
@@ -61,12 +50,8 @@ impl ImportOptions {
     };
 
     /// Checks a caller's options.
-    ///
-    /// # Safety
-    /// `options` points to a structure of the size that it states.
-    pub unsafe fn new(options: *const cai_import_options) -> Result<Self> {
-        // SAFETY: a structure of the size that it states (this function's contract).
-        let parsed = ImportOptions { raw: unsafe { read::options(options) }? };
+    pub fn new(options: Given<cai_import_options>) -> Result<Self> {
+        let parsed = ImportOptions { raw: options.options()? };
         let options = &parsed.raw;
         const FLAGS: u32 = 2 * abi::CAI_IMPORT_IDENTIFY_STREAM - 1;
         if options.flags & !FLAGS != 0 {

@@ -1,0 +1,647 @@
+//! Pointers that a C caller passes, as types. What the header requires of an argument is the contract
+//! of its type, so an exported function argues about safety once: where it makes them.
+//!
+//! Each may be NULL. [`In::given`] and [`Out::given`] fail then with the name of the parameter.
+
+use std::ffi::{CStr, c_char};
+use std::marker::PhantomData;
+use std::mem::{MaybeUninit, offset_of};
+use std::ptr::{self, NonNull};
+
+use crate::abi::{
+    cai_array, cai_descr, cai_device, cai_driver_info, cai_dtype, cai_error, cai_field, cai_layout,
+    cai_owner, cai_pointer_info,
+};
+use crate::error::{Failure, Result, fail};
+use crate::owner::{Array, Ref};
+use crate::read::{self, Descr, Field, Growing, Unchecked, sizes};
+
+fn given<T>(pointer: *mut T, name: &str) -> Result<NonNull<T>> {
+    NonNull::new(pointer).ok_or_else(|| Failure::null(name))
+}
+
+/// A pointer to a value that is only read, or NULL.
+pub struct In<'a, T>(*const T, PhantomData<&'a T>);
+
+impl<T> Clone for In<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for In<'_, T> {}
+
+impl<'a, T> In<'a, T> {
+    /// Wraps an argument.
+    ///
+    /// # Safety
+    /// `pointer` is NULL, or points to a `T`. It is readable and unchanged for `'a`, with all that it
+    /// points to, and its owners are alive as long. A structure that states its size has that size.
+    #[inline(always)]
+    pub unsafe fn new(pointer: *const T) -> Self {
+        In(pointer, PhantomData)
+    }
+
+    /// Returns the pointer.
+    #[inline(always)]
+    pub fn as_ptr(self) -> *const T {
+        self.0
+    }
+
+    /// Returns the value, or fails for NULL.
+    #[inline(always)]
+    pub fn given(self, name: &str) -> Result<Given<'a, T>> {
+        Ok(Given(given(self.0.cast_mut(), name)?, PhantomData))
+    }
+}
+
+impl<'a, T> In<'a, T> {
+    /// Returns the value, unless it is NULL.
+    #[inline(always)]
+    pub fn optional(self) -> Option<Given<'a, T>> {
+        Some(Given(NonNull::new(self.0.cast_mut())?, PhantomData))
+    }
+}
+
+/// A value of the caller that is only read.
+pub struct Given<'a, T>(NonNull<T>, PhantomData<&'a T>);
+
+impl<T> Clone for Given<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Given<'_, T> {}
+
+/// A type that has one size in all versions of the headers.
+///
+/// # Safety
+/// It does: it does not state its size.
+pub unsafe trait Fixed {}
+
+macro_rules! fixed {
+    ($($name:ty),+ $(,)?) => {$(
+        // SAFETY: no member of it states its size.
+        unsafe impl Fixed for $name {}
+    )+};
+}
+
+fixed! {
+    bool, i32, i64, u32, u64, usize, cai_device, cai_dtype, cai_layout, cai_error, cai_driver_info,
+    cai_pointer_info,
+}
+
+// SAFETY: pointers have one size.
+unsafe impl<T> Fixed for *mut T {}
+// SAFETY: pointers have one size.
+unsafe impl<T> Fixed for *const T {}
+
+impl<'a, T> Given<'a, T> {
+    /// Returns the address.
+    #[inline(always)]
+    pub fn as_ptr(self) -> *const T {
+        self.0.as_ptr()
+    }
+
+    /// Returns a copy.
+    #[inline(always)]
+    pub fn read(self) -> T
+    where
+        T: Fixed + Copy,
+    {
+        // SAFETY: a value of this type and size (the contract of `In::new`).
+        unsafe { self.0.read() }
+    }
+}
+
+impl<'a, T: Growing> Given<'a, T> {
+    /// Copies options. What an older caller does not know is zero, and what a newer one knows must
+    /// be.
+    #[inline]
+    pub fn options(self) -> Result<T> {
+        // SAFETY: it has the size that it states (the contract of `In::new`).
+        unsafe { read::options(self.as_ptr()) }
+    }
+
+    /// Returns a structure whose caller knows as much as this library.
+    #[inline(always)]
+    pub fn of_this_size(self) -> Option<&'a T> {
+        // SAFETY: it begins with its size, and is unchanged for `'a` (the contract of `In::new`).
+        unsafe {
+            let size = self.0.cast::<u32>().read() as usize;
+            if size == size_of::<T>() { Some(self.0.as_ref()) } else { None }
+        }
+    }
+}
+
+impl<'a> Given<'a, cai_array> {
+    /// Copies the array.
+    #[inline]
+    pub fn array(self) -> Result<cai_array> {
+        // SAFETY: it has the size that it states (the contract of `In::new`).
+        unsafe { read::array(self.as_ptr()) }
+    }
+
+    /// Fails if no version of a structure has the size that it states.
+    #[inline(always)]
+    pub fn check_size(self) -> Result<()> {
+        // SAFETY: the first member is readable (the contract of `In::new`).
+        unsafe { read::array_size(self.as_ptr()) }.map(drop)
+    }
+
+    /// Returns the array, without a copy if possible.
+    #[inline(always)]
+    pub fn view(self, scratch: &'a mut MaybeUninit<cai_array>) -> Result<&'a cai_array> {
+        // SAFETY: it has the size that it states, and is unchanged for `'a` (the contract of
+        // `In::new`).
+        unsafe { read::view(self.as_ptr(), scratch) }
+    }
+
+    /// Returns the array, whose size and flags are in order, without a copy if possible.
+    #[inline(always)]
+    pub fn unchecked<'s>(self, scratch: &'s mut MaybeUninit<cai_array>) -> Result<Unchecked<'s, 'a>>
+    where
+        'a: 's,
+    {
+        // SAFETY: it has the size that it states, and all that it points to is readable and unchanged
+        // for `'a` (the contract of `In::new`).
+        unsafe { Unchecked::view(self.as_ptr(), scratch) }
+    }
+}
+
+impl Given<'_, cai_array> {
+    /// Adds a reference to the owner. Only the first 16 bytes of the structure are read, which are
+    /// the same in every version.
+    #[inline(always)]
+    pub fn retain(self) -> Result<Ref> {
+        self.check_size()?;
+        // SAFETY: the owner lies in these bytes, and is NULL or alive (the contract of `In::new`).
+        unsafe { Ref::retain((&raw const (*self.as_ptr()).owner).read()) }
+    }
+}
+
+const _: () = assert!(sizes::PREFIX == offset_of!(cai_array, owner) + size_of::<*mut cai_owner>());
+
+impl Given<'_, cai_owner> {
+    /// Adds a reference.
+    #[inline(always)]
+    pub fn retain(self) -> Result<Ref> {
+        // SAFETY: alive (the contract of `In::new`).
+        unsafe { Ref::retain(self.0.as_ptr()) }
+    }
+}
+
+impl<'a> Given<'a, cai_descr> {
+    /// Returns the list of fields, of which only the sizes are checked.
+    #[inline]
+    pub fn fields(self) -> Result<Descr<'a>> {
+        // SAFETY: a list with its rows, unchanged for `'a` (the contract of `In::new`).
+        unsafe { Descr::new(self.as_ptr()) }
+    }
+}
+
+impl<'a> Given<'a, cai_field> {
+    /// Returns the row.
+    #[inline]
+    pub fn field(self) -> Field<'a> {
+        // SAFETY: a row, unchanged for `'a` (the contract of `In::new`).
+        unsafe { Field::new(self.as_ptr()) }
+    }
+}
+
+/// A caller's text, or NULL.
+#[derive(Clone, Copy)]
+pub struct Text<'a>(*const c_char, PhantomData<&'a CStr>);
+
+impl<'a> Text<'a> {
+    /// Wraps an argument.
+    ///
+    /// # Safety
+    /// `pointer` is NULL, or points to characters that are readable and unchanged for `'a` up to the
+    /// first NUL.
+    #[inline(always)]
+    pub unsafe fn new(pointer: *const c_char) -> Self {
+        Text(pointer, PhantomData)
+    }
+
+    /// Returns the text, or fails for NULL.
+    pub fn given(self, name: &str) -> Result<&'a CStr> {
+        self.optional().ok_or_else(|| Failure::null(name))
+    }
+
+    /// Returns the text, unless it is NULL.
+    pub fn optional(self) -> Option<&'a CStr> {
+        // SAFETY: not NULL here, and terminated (the contract of `new`).
+        (!self.0.is_null()).then(|| unsafe { CStr::from_ptr(self.0) })
+    }
+}
+
+/// A caller's typestr, or NULL.
+#[derive(Clone, Copy)]
+pub struct Typestr<'a>(*const c_char, PhantomData<&'a CStr>);
+
+impl<'a> Typestr<'a> {
+    /// Wraps an argument.
+    ///
+    /// # Safety
+    /// `pointer` is NULL, or points to characters that are readable and unchanged for `'a` up to the
+    /// first NUL, or to `CAI_TYPESTR_SIZE` of them.
+    pub unsafe fn new(pointer: *const c_char) -> Self {
+        Typestr(pointer, PhantomData)
+    }
+
+    /// Returns the text, or fails for NULL. `None` if it is not terminated within the size of a
+    /// typestr.
+    pub fn given(self, name: &str) -> Result<Option<&'a [u8]>> {
+        given(self.0.cast_mut(), name)?;
+        // SAFETY: not NULL (checked above), so readable (the contract of `new`).
+        Ok(unsafe { read::typestr_argument(self.0) })
+    }
+}
+
+/// A caller's list of values, whose length is another argument.
+pub struct List<'a, T>(*const T, usize, PhantomData<&'a T>);
+
+impl<'a, T> List<'a, T> {
+    /// Wraps two arguments.
+    ///
+    /// # Safety
+    /// `pointer` is NULL, or points to `count` values that are readable and unchanged for `'a`.
+    #[inline(always)]
+    pub unsafe fn new(pointer: *const T, count: usize) -> Self {
+        List(pointer, count, PhantomData)
+    }
+
+    /// Fails for NULL.
+    pub fn not_null(&self, name: &str) -> Result<()> {
+        given(self.0.cast_mut(), name).map(drop)
+    }
+
+    /// Returns the values, or fails for NULL unless there are none.
+    pub fn given(self, name: &str) -> Result<&'a [T]> {
+        if self.1 > 0 {
+            given(self.0.cast_mut(), name)?;
+        }
+        // SAFETY: not NULL if there are any (checked above), so readable (the contract of `new`).
+        Ok(unsafe { read::values(self.0, self.1) })
+    }
+}
+
+/// A caller's buffer, whose size is another argument, and which is filled from its beginning.
+pub struct Buffer<'a, T> {
+    start: *mut T,
+    size: usize,
+    used: usize,
+    alive: PhantomData<&'a mut T>,
+}
+
+impl<T: Copy> Buffer<'_, T> {
+    /// Wraps two arguments.
+    ///
+    /// # Safety
+    /// `start` is NULL, or points to `size` values that are writable for `'a`, and which nothing else
+    /// reads or writes meanwhile.
+    pub unsafe fn new(start: *mut T, size: usize) -> Self {
+        Buffer { start, size, used: 0, alive: PhantomData }
+    }
+
+    /// Returns the number of values that fit.
+    pub fn size(&self) -> usize {
+        self.size
+    }
+
+    /// Returns true if the buffer is not NULL.
+    pub fn is_given(&self) -> bool {
+        !self.start.is_null()
+    }
+
+    /// Fails for NULL, unless `count` is 0.
+    pub fn given(&self, count: usize, name: &str) -> Result<()> {
+        if count > 0 {
+            given(self.start, name)?;
+        }
+        Ok(())
+    }
+
+    /// Appends values. Writes nothing if they do not fit.
+    #[inline]
+    pub fn append(&mut self, values: &[T]) {
+        if self.is_given() && values.len() <= self.size - self.used {
+            // SAFETY: not NULL, and the values fit (checked above); `size` of them are writable (the
+            // contract of `new`).
+            unsafe { self.start.add(self.used).copy_from(values.as_ptr(), values.len()) };
+            self.used += values.len();
+        }
+    }
+}
+
+/// A caller's shape.
+#[derive(Clone, Copy)]
+pub struct Shape<'a>(i32, *const i64, PhantomData<&'a i64>);
+
+impl<'a> Shape<'a> {
+    /// Wraps two arguments.
+    ///
+    /// # Safety
+    /// If the number of dimensions is legal, `shape` is NULL or points to as many extents, which are
+    /// readable and unchanged for `'a`.
+    pub unsafe fn new(ndim: i32, shape: *const i64) -> Self {
+        Shape(ndim, shape, PhantomData)
+    }
+
+    /// Returns the extents, of which only the number is checked.
+    pub fn given(self) -> Result<&'a [i64]> {
+        // SAFETY: readable if their number is legal (the contract of `new`), which is checked before.
+        unsafe { read::shape(self.0, self.1) }
+    }
+}
+
+/// A pointer to an output, or NULL.
+pub struct Out<'a, T>(*mut T, PhantomData<&'a mut T>);
+
+impl<T> Clone for Out<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Out<'_, T> {}
+
+impl<'a, T> Out<'a, T> {
+    /// NULL.
+    pub const NONE: Self = Out(ptr::null_mut(), PhantomData);
+
+    /// Wraps an argument.
+    ///
+    /// # Safety
+    /// `pointer` is NULL, or points to a `T` that is writable for `'a`, and which nothing else reads
+    /// or writes meanwhile. A structure that states its size has that size; other values may be
+    /// uninitialized.
+    #[inline(always)]
+    pub unsafe fn new(pointer: *mut T) -> Self {
+        Out(pointer, PhantomData)
+    }
+
+    /// Returns the output, or fails for NULL.
+    #[inline(always)]
+    pub fn given(self, name: &str) -> Result<Place<'a, T>> {
+        Ok(Place(given(self.0, name)?, PhantomData))
+    }
+
+    /// Returns the output, unless it is NULL.
+    #[inline(always)]
+    pub fn optional(self) -> Option<Place<'a, T>> {
+        Some(Place(NonNull::new(self.0)?, PhantomData))
+    }
+}
+
+/// An output.
+pub struct Place<'a, T>(NonNull<T>, PhantomData<&'a mut T>);
+
+impl<T> Place<'_, T> {
+    /// Writes the output.
+    #[inline(always)]
+    pub fn write(self, value: T)
+    where
+        T: Fixed,
+    {
+        // SAFETY: writable (the contract of `Out::new`), and not shorter than the type.
+        unsafe { self.0.write(value) };
+    }
+}
+
+impl<'a, T> Place<'a, T> {
+    /// Returns the address.
+    pub fn as_ptr(&self) -> *mut T {
+        self.0.as_ptr()
+    }
+}
+
+impl<'a> Out<'a, cai_array> {
+    /// Returns the structure for an array, or fails for NULL and for a size that no version has.
+    #[inline(always)]
+    pub fn array(self, name: &str) -> Result<ArrayPlace<'a>> {
+        let place = given(self.0, name)?;
+        // SAFETY: not NULL (checked above), and its size is set (the contract of `new`).
+        let size = unsafe { read::array_size(place.as_ptr()) }
+            .map_err(|failure| failure.within(format_args!("{name}->")))?;
+        Ok(ArrayPlace(place, size, PhantomData))
+    }
+}
+
+impl<'a> Out<'a, cai_array> {
+    /// Returns a structure whose caller knows as much as this library.
+    #[inline(always)]
+    pub fn of_this_size(self) -> Option<ArrayPlace<'a>> {
+        let place = NonNull::new(self.0)?;
+        // SAFETY: not NULL (checked above), and its size is set (the contract of `new`).
+        let size = unsafe { (&raw const (*place.as_ptr()).struct_size).read() } as usize;
+        (size == size_of::<cai_array>()).then_some(ArrayPlace(place, size, PhantomData))
+    }
+}
+
+/// A structure for an array, with its size, which was checked.
+pub struct ArrayPlace<'a>(NonNull<cai_array>, usize, PhantomData<&'a mut cai_array>);
+
+impl ArrayPlace<'_> {
+    /// Fails if the output is an input.
+    pub fn differs_from(&self, input: In<cai_array>, name: &str) -> Result<()> {
+        if ptr::eq(self.0.as_ptr(), input.as_ptr()) {
+            return fail!(
+                CAI_ERR_ARGUMENT,
+                "out",
+                found = "{name}",
+                expected = "another structure"
+            );
+        }
+        Ok(())
+    }
+
+    /// Gives an array with its reference to the caller.
+    #[inline(always)]
+    pub fn give(self, array: Array) {
+        // SAFETY: the reference is given away below.
+        unsafe { self.write(&array) };
+        array.into_owner().into_raw();
+    }
+
+    /// Gives a copy of an array with a reference to its owner to the caller.
+    #[inline(always)]
+    pub fn give_copy(self, array: &cai_array, owner: Ref) {
+        debug_assert!(ptr::eq(array.owner, owner.as_ptr()));
+        let owner = owner.into_raw();
+        // SAFETY: the reference was given away; every version has the member.
+        unsafe {
+            let to = self.0.as_ptr();
+            self.write(array);
+            (&raw mut (*to).owner).write(owner);
+        }
+    }
+
+    /// Writes an array.
+    ///
+    /// # Safety
+    /// The caller of the exported function gets one reference to the owner of `array`.
+    #[inline(always)]
+    pub unsafe fn write(self, array: &cai_array) {
+        // SAFETY: writable, with as many bytes as it states (the contract of `Out::new`).
+        unsafe { read::write_array(self.0.as_ptr(), self.1, array) };
+    }
+}
+
+/// A pointer to an array that a function changes, or NULL.
+#[derive(Clone, Copy)]
+pub struct InOut<'a>(*mut cai_array, PhantomData<&'a mut cai_array>);
+
+impl<'a> InOut<'a> {
+    /// Wraps an argument.
+    ///
+    /// # Safety
+    /// `array` is NULL, or as for [`In::new`] and writable until its owner is released; nothing else
+    /// reads or writes it meanwhile. If it was never initialized, its first 16 bytes are readable and
+    /// writable all the same. The caller has the reference that the structure holds.
+    #[inline(always)]
+    pub unsafe fn new(array: *mut cai_array) -> Self {
+        InOut(array, PhantomData)
+    }
+
+    /// Returns true unless it is NULL.
+    #[inline(always)]
+    pub fn is_given(self) -> bool {
+        !self.0.is_null()
+    }
+
+    /// Returns the structure to be read.
+    #[inline(always)]
+    pub fn input(self) -> In<'a, cai_array> {
+        In(self.0, PhantomData)
+    }
+
+    /// Returns the structure, or fails for NULL and for a size that no version has.
+    #[inline(always)]
+    pub fn given(self, name: &str) -> Result<Structure<'a>> {
+        let structure = given(self.0, name)?;
+        self.input().given(name)?.check_size()?;
+        Ok(Structure(structure, PhantomData))
+    }
+
+    /// Clears the structure, and returns the reference that it held, if any. A size that no version
+    /// has was never set: then only the prefix of all versions is cleared.
+    #[inline(always)]
+    pub fn take(self) -> Option<Ref> {
+        let array = NonNull::new(self.0)?.as_ptr();
+        // SAFETY: the prefix is readable and writable even if `struct_size` was never set.
+        let owner = unsafe {
+            let owner = (&raw const (*array).owner).read();
+            // The number of bytes is a constant in each branch: the compiler needs no call.
+            if read::is_legal((&raw const (*array).struct_size).read() as usize, sizes::ARRAY) {
+                clear(array, sizes::ARRAY);
+            } else {
+                clear(array, sizes::PREFIX);
+            }
+            owner
+        };
+        NonNull::new(owner)?;
+        // SAFETY: not NULL (checked above), and the structure has held a reference to it.
+        unsafe { Ref::adopt(owner) }.ok()
+    }
+}
+
+/// Sets the members of a structure to 0, except `struct_size`. Not as many bytes as the structure
+/// states, because an assigned copy of a longer one has fewer.
+///
+/// # Safety
+/// `bytes`, at least 4, are writable at `array`.
+#[inline(always)]
+unsafe fn clear(array: *mut cai_array, bytes: usize) {
+    let kept = offset_of!(cai_array, flags);
+    // SAFETY: as many bytes are writable (this function's contract).
+    unsafe { array.cast::<u8>().add(kept).write_bytes(0, bytes - kept) };
+}
+
+/// An array that a function changes, of a legal size.
+#[derive(Clone, Copy)]
+pub struct Structure<'a>(NonNull<cai_array>, PhantomData<&'a mut cai_array>);
+
+/// The bytes that every version of a structure has.
+type Members = [MaybeUninit<u8>; sizes::ARRAY];
+
+impl<'a> Structure<'a> {
+    /// Returns the structure to be read.
+    #[inline(always)]
+    pub fn input(self) -> Given<'a, cai_array> {
+        Given(self.0, PhantomData)
+    }
+
+    /// Copies the members that every version has.
+    pub fn first_members(self) -> Result<cai_array> {
+        // SAFETY: a structure of a legal size (`InOut::given`).
+        unsafe { read::first_members(self.0.as_ptr()) }
+    }
+
+    /// Clears the structure, which may be part of what its owner frees, at once or on another thread.
+    /// Returns what it contained.
+    #[inline(always)]
+    pub fn take(self) -> Taken<'a> {
+        let array = self.0.as_ptr();
+        // SAFETY: every version has these members and as many bytes, and the size is legal
+        // (`InOut::given`).
+        unsafe {
+            let taken = Taken {
+                owner: (&raw const (*array).owner).read(),
+                device_type: (&raw const (*array).device.r#type).read(),
+                members: self.0.cast::<Members>().read(),
+                from: self,
+            };
+            clear(array, sizes::ARRAY);
+            taken
+        }
+    }
+
+    /// Replaces the owner. The reference that the structure held is the caller's.
+    pub fn set_owner(self, owner: Ref) {
+        // SAFETY: every version has this member.
+        unsafe { (&raw mut (*self.0.as_ptr()).owner).write(owner.into_raw()) };
+    }
+
+    /// Replaces the mask.
+    pub fn set_mask(self, mask: *const cai_array) {
+        // SAFETY: every version has this member.
+        unsafe { (&raw mut (*self.0.as_ptr()).mask).write(mask) };
+    }
+
+    /// Sets the members that describe the stream. The others, also those that this library does not
+    /// know, stay as they are.
+    pub fn set_stream(self, from: &cai_array) {
+        let array = self.0.as_ptr();
+        // SAFETY: every version has these members.
+        unsafe {
+            (&raw mut (*array).stream).write(from.stream);
+            (&raw mut (*array).stream_id).write(from.stream_id);
+            (&raw mut (*array).event).write(from.event);
+            (&raw mut (*array).context).write(from.context);
+        }
+    }
+}
+
+/// What a structure contained before it was cleared.
+pub struct Taken<'a> {
+    /// The owner, or NULL. The reference is the caller's.
+    pub owner: *mut cai_owner,
+    /// The type of the device.
+    pub device_type: i32,
+    members: Members,
+    from: Structure<'a>,
+}
+
+impl Taken<'_> {
+    /// Writes the members back.
+    ///
+    /// # Safety
+    /// The reference was not released, so the structure still exists.
+    pub unsafe fn restore(self) {
+        // SAFETY: writable as before (this function's contract).
+        unsafe { self.from.0.cast::<Members>().write(self.members) };
+    }
+}
