@@ -6,7 +6,7 @@
 
 use std::alloc::{Layout, dealloc};
 use std::ffi::c_char;
-use std::mem::{align_of, size_of};
+use std::mem::{MaybeUninit, align_of, size_of};
 use std::ptr::{self, NonNull};
 
 use super::{Array, Destructor, Header, Ref, nesting, shape};
@@ -14,7 +14,7 @@ use crate::abi::{self, CAI_MAX_MASKS, cai_array, cai_descr, cai_field, cai_owner
 use crate::dtype::fields::{Fields, List};
 use crate::error::{Result, fail};
 use crate::memory::Memory;
-use crate::read::{self, Descr};
+use crate::read::{Descr, Unchecked};
 
 const MAX_OWNERS: usize = CAI_MAX_MASKS as usize + 1;
 
@@ -26,6 +26,24 @@ struct Block {
     owners: [Option<Ref>; MAX_OWNERS],
     /// Runs after the owners were released.
     destructor: Destructor,
+}
+
+/// Space for values in the block of an arena, or none while it only measures. Used while the block
+/// exists.
+struct Space<T> {
+    start: *mut T,
+    count: usize,
+}
+
+impl<T> Space<T> {
+    /// Writes a value.
+    fn write(&self, index: usize, value: T) {
+        assert!(index < self.count);
+        if !self.start.is_null() {
+            // SAFETY: the arena gave space for `count` values, and `index` is below it.
+            unsafe { self.start.add(index).write(value) };
+        }
+    }
 }
 
 /// A bump allocator over one block; without a base it only measures.
@@ -55,8 +73,8 @@ impl Arena {
         self.used
     }
 
-    /// Returns the next piece, or NULL while measuring.
-    fn take<T>(&mut self, count: usize) -> Result<*mut T> {
+    /// Returns the next piece.
+    fn take<T>(&mut self, count: usize) -> Result<Space<T>> {
         let start = self.used.next_multiple_of(align_of::<T>());
         let end = size_of::<T>().checked_mul(count).and_then(|bytes| start.checked_add(bytes));
         let Some(end) = end.filter(|end| *end <= self.size) else {
@@ -68,35 +86,26 @@ impl Arena {
             );
         };
         self.used = end;
-        if self.base.is_null() {
-            Ok(ptr::null_mut())
-        } else {
-            // SAFETY: `start <= end <= self.size`, checked above, so the result is inside the
-            // block.
-            Ok(unsafe { self.base.add(start) }.cast())
-        }
+        let is_measure = self.base.is_null();
+        // Not more than `self.size`, as checked above, so inside the block.
+        let start = if is_measure { ptr::null_mut() } else { self.base.wrapping_add(start) };
+        Ok(Space { start: start.cast(), count })
     }
 
     fn put<T: Copy>(&mut self, values: &[T]) -> Result<*const T> {
         let to = self.take::<T>(values.len())?;
-        if !to.is_null() {
+        if !to.start.is_null() {
             // SAFETY: `take` returned space for `values.len()` values. The block is fresh, so it
             // overlaps nothing.
-            unsafe { ptr::copy_nonoverlapping(values.as_ptr(), to, values.len()) };
+            unsafe { ptr::copy_nonoverlapping(values.as_ptr(), to.start, values.len()) };
         }
-        Ok(to)
+        Ok(to.start)
     }
 
     fn put_text(&mut self, text: &[u8]) -> Result<*const c_char> {
-        let to = self.take::<u8>(text.len() + 1)?;
-        if !to.is_null() {
-            // SAFETY: `take` returned space for the text and its NUL.
-            unsafe {
-                ptr::copy_nonoverlapping(text.as_ptr(), to, text.len());
-                to.add(text.len()).write(0);
-            }
-        }
-        Ok(to.cast_const().cast())
+        let characters = self.put(text)?;
+        self.put(b"\0")?;
+        Ok(characters.cast())
     }
 
     fn put_descr(&mut self, from: Descr) -> Result<*const cai_descr> {
@@ -117,14 +126,10 @@ impl Arena {
                 shape: if shape.is_empty() { ptr::null() } else { self.put(shape)? },
                 ..field.raw
             };
-            if !rows.is_null() {
-                // SAFETY: `take` returned space for `count` rows, and `index` is below `count`.
-                unsafe { rows.add(index).write(row) };
-            }
+            rows.write(index, row);
         }
-        // SAFETY: NULL, or space for one list from `take`.
-        unsafe { write_descr(descr, rows, from.count) };
-        Ok(descr)
+        descr.write(0, list_of(&rows));
+        Ok(descr.start)
     }
 
     /// Copies a list of fields that was read. Nested lists are at most `CAI_MAX_DESCR_DEPTH` deep,
@@ -150,30 +155,21 @@ impl Arena {
                 dtype_code: abi::CAI_DTYPE_NONE,
                 reserved: 0,
             };
-            if !rows.is_null() {
-                // SAFETY: `take` returned space for `count` rows, and `index` is below `count`.
-                unsafe { rows.add(index).write(row) };
-            }
+            rows.write(index, row);
         }
-        // SAFETY: NULL, or space for one list from `take`.
-        unsafe { write_descr(descr, rows, count as u64) };
-        Ok(descr)
+        descr.write(0, list_of(&rows));
+        Ok(descr.start)
     }
 
     /// Copies the description with all that it points to, with `owner` as its owner and that of its
     /// masks. The owners that the masks had are added to `owners`.
-    ///
-    /// # Safety
-    /// `from` was validated and is unchanged since.
-    unsafe fn put_description(
+    fn put_description(
         &mut self,
-        from: &cai_array,
+        from: Unchecked,
         owner: *mut cai_owner,
         owners: &mut Owners,
     ) -> Result<cai_array> {
-        // SAFETY: `from` was validated (this function's contract), so shape and strides are
-        // readable.
-        let (shape, strides) = unsafe { read::shape_and_strides(from) }?;
+        let (shape, strides) = from.dimensions()?;
         let mut to = *from;
         to.struct_size = size_of::<cai_array>() as u32;
         to.owner = owner;
@@ -183,43 +179,27 @@ impl Arena {
             Some(strides) if !strides.is_empty() => self.put(strides)?,
             _ => ptr::null(),
         };
-        if !from.descr.is_null() {
-            // SAFETY: not NULL, and validated (this function's contract).
-            to.descr = self.put_descr(unsafe { Descr::new(from.descr) }?)?;
+        if let Some(fields) = from.fields()? {
+            to.descr = self.put_descr(fields)?;
         }
-        if !from.mask.is_null() {
+        let mut scratch = MaybeUninit::uninit();
+        if let Some(source) = from.mask(&mut scratch)? {
             let mask = self.take::<cai_array>(1)?;
-            // SAFETY: not NULL, and validated (this function's contract).
-            let source = unsafe { read::array(from.mask) }?;
             owners.add(source.owner)?;
-            // SAFETY: `source` is a mask of `from`, which was validated with its masks (this
-            // function's contract).
-            let copy = unsafe { self.put_description(&source, owner, owners) }?;
-            if !mask.is_null() {
-                // SAFETY: `take` returned space for one array.
-                unsafe { mask.write(copy) };
-            }
-            to.mask = mask;
+            mask.write(0, self.put_description(source, owner, owners)?);
+            to.mask = mask.start;
         }
         Ok(to)
     }
 }
 
-/// Writes a list of fields.
-///
-/// # Safety
-/// `descr` is NULL or has space for one list.
-unsafe fn write_descr(descr: *mut cai_descr, rows: *const cai_field, count: u64) {
-    if !descr.is_null() {
-        // SAFETY: not NULL, so it has space for one list (this function's contract).
-        unsafe {
-            descr.write(cai_descr {
-                struct_size: size_of::<cai_descr>() as u32,
-                field_size: size_of::<cai_field>() as u32,
-                count,
-                fields: rows,
-            });
-        }
+/// Returns a list of all rows.
+fn list_of(rows: &Space<cai_field>) -> cai_descr {
+    cai_descr {
+        struct_size: size_of::<cai_descr>() as u32,
+        field_size: size_of::<cai_field>() as u32,
+        count: rows.count as u64,
+        fields: rows.start,
     }
 }
 
@@ -279,23 +259,24 @@ struct Contents {
 /// # Safety
 /// `from` was validated and is unchanged since; its owner and those of its masks are NULL or alive.
 pub unsafe fn prepare(from: &cai_array) -> Result<Prepared> {
+    // SAFETY: it was validated, so its pointers are as a description requires (this function's
+    // contract).
+    let from = unsafe { Unchecked::new(from) };
     if from.descr.is_null() && from.mask.is_null() {
-        // SAFETY: as this function's contract.
+        // SAFETY: the owner is NULL or alive (this function's contract).
         return unsafe { prepare_plain(from) };
     }
     let mut owners = Owners::none();
     owners.add(from.owner)?;
     let mut measure = Arena::measure(size_of::<Block>());
-    // SAFETY: `from` was validated and is unchanged (this function's contract).
-    unsafe { measure.put_description(from, ptr::null_mut(), &mut owners) }?;
+    measure.put_description(from, ptr::null_mut(), &mut owners)?;
 
     let size = measure.used;
     let memory = Memory::new(layout(size))?;
     // SAFETY: fresh memory of this size, which is aligned for a `Block`.
     let mut arena = unsafe { Arena::fill(memory.start(), size_of::<Block>(), size) };
     let owner = memory.start().cast();
-    // SAFETY: `from` was validated and is unchanged (this function's contract).
-    let array = unsafe { arena.put_description(from, owner, &mut Owners::none()) }?;
+    let array = arena.put_description(from, owner, &mut Owners::none())?;
     let mut held = [const { None }; MAX_OWNERS];
     for (index, (place, owner)) in held.iter_mut().zip(&owners.list[..owners.count]).enumerate() {
         // SAFETY: a validated array keeps the owners of its masks alive, and its own is alive (this
@@ -309,10 +290,9 @@ pub unsafe fn prepare(from: &cai_array) -> Result<Prepared> {
 }
 
 /// # Safety
-/// As for [`prepare`].
-unsafe fn prepare_plain(from: &cai_array) -> Result<Prepared> {
-    // SAFETY: `from` was validated (this function's contract), so shape and strides are readable.
-    let (shape, strides) = unsafe { read::shape_and_strides(from) }?;
+/// The owner is NULL or alive.
+unsafe fn prepare_plain(from: Unchecked) -> Result<Prepared> {
+    let (shape, strides) = from.dimensions()?;
     let owner = if from.owner.is_null() {
         None
     } else {

@@ -114,19 +114,6 @@ impl Array {
         Array { raw: cai_array { owner: owner.as_ptr(), ..raw }, owner }
     }
 
-    /// Takes over the reference that a structure holds. Fails for a borrowed array, and for an
-    /// owner that cannot be released.
-    ///
-    /// # Safety
-    /// The owner of `raw` is NULL, or alive, and the caller gives up one reference to it if this
-    /// succeeds.
-    #[allow(dead_code)]
-    #[inline]
-    pub unsafe fn adopt(raw: cai_array) -> Result<Self> {
-        // SAFETY: as this function's contract.
-        Ok(Array { raw, owner: unsafe { Ref::adopt(raw.owner) }? })
-    }
-
     /// Changes other members than the owner.
     #[inline]
     pub fn change(&mut self, change: impl FnOnce(&mut cai_array)) {
