@@ -255,7 +255,7 @@ pub fn program(source: &Source, way: &str) -> Result<PathBuf> {
     if archive.is_some() {
         command.args(SANITIZE);
     }
-    command.arg("-I").arg(self::headers(headers)).arg("-I").arg(root().join("capi-tests"));
+    command.arg("-I").arg(self::headers(headers)?).arg("-I").arg(root().join("capi-tests"));
     if is_simulated {
         simulator::headers(&mut command)?;
     }
@@ -318,9 +318,21 @@ fn state(line: &str, inputs: &Path) -> Option<String> {
     Some(format!("{:x}", hash_of(hashes)))
 }
 
+/// The sources and headers of the later age.
+fn later_tree() -> Result<PathBuf> {
+    static DONE: OnceLock<Result<PathBuf>> = OnceLock::new();
+    let made = DONE.get_or_init(|| {
+        let tree = target().join("ages/tree");
+        run(Command::new(python()).arg(root().join("tools/later_age.py")).arg(&tree))?;
+        Ok(tree)
+    });
+    made.clone()
+}
+
 /// The headers of an age.
-pub fn headers(age: &str) -> PathBuf {
-    if age == "today" { root().join("include") } else { target().join("ages/tree/include") }
+pub fn headers(age: &str) -> Result<PathBuf> {
+    let tree = if age == "today" { root().to_owned() } else { later_tree()? };
+    Ok(tree.join("include"))
 }
 
 /// The static library of an age with AddressSanitizer in its own code: rustc's option for it is unstable, which
@@ -330,11 +342,8 @@ pub fn sanitized(age: &str) -> Result<PathBuf> {
     let later = age == "later";
     DONE[usize::from(later)]
         .get_or_init(|| {
-            let tree = if later { target().join("ages/tree") } else { root().to_owned() };
+            let tree = if later { later_tree()? } else { root().to_owned() };
             let folder = target().join(if later { "ages" } else { "asan" });
-            if later {
-                run(Command::new(python()).arg(root().join("tools/later_age.py")).arg(&tree))?;
-            }
             let triple = format!("{}-unknown-linux-gnu", env::consts::ARCH);
             run(Command::new(env!("CARGO"))
                 .current_dir(&tree)

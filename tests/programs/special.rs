@@ -46,7 +46,7 @@ fn header_only(cpp: bool, standard: &str) -> Result<()> {
     let mut command = compiler(cpp);
     command.args([standard, "-O1", "-x", if cpp { "c++" } else { "c" }]).args(build::STRICT);
     command.args(["-Wno-unused-function", "-ffunction-sections", "-Wl,--gc-sections"]);
-    command.args(["-Wl,--unresolved-symbols=report-all", "-I"]).arg(headers("today"));
+    command.args(["-Wl,--unresolved-symbols=report-all", "-I"]).arg(headers("today")?);
     command.arg("-I").arg(root().join("capi-tests")).arg(special("header_only.c"));
     let program = compiled("special", &format!("header_only{standard}"), &mut command)?;
     run(&mut Command::new(&program))?;
@@ -80,16 +80,16 @@ fn copies_of_ages() -> Result<()> {
 }
 
 fn copies(kind: &str, plugins: &[(&str, &str, PathBuf); 2], flags: &[&str]) -> Result<()> {
-    let compiler = |age: &str, source: &str| {
+    let compiler = |age: &str, source: &str| -> Result<Command> {
         let mut command = compiler(false);
         command.arg("-std=gnu99").args(flags).arg("-Wno-unused-function");
-        command.args(["-ffunction-sections", "-Wl,--gc-sections", "-I"]).arg(headers(age));
+        command.args(["-ffunction-sections", "-Wl,--gc-sections", "-I"]).arg(headers(age)?);
         command.arg("-I").arg(root().join("capi-tests")).arg(special(source));
-        command
+        Ok(command)
     };
     let mut made = Vec::new();
     for (name, age, archive) in plugins {
-        let mut command = compiler(age, "copy.c");
+        let mut command = compiler(age, "copy.c")?;
         command.args(["-shared", "-fPIC", "-fvisibility=hidden", "-DCAI_STATIC"]).arg(archive);
         command.args(["-Wl,--exclude-libs,ALL", "-lpthread", "-ldl", "-lm"]);
         let plugin = compiled("special", &format!("copy-{kind}-{name}.so"), &mut command)?;
@@ -99,7 +99,7 @@ fn copies(kind: &str, plugins: &[(&str, &str, PathBuf); 2], flags: &[&str]) -> R
         }
         made.push(plugin);
     }
-    let main = compiler("today", "copies.c");
+    let main = compiler("today", "copies.c")?;
     let main = compiled("special", &format!("copies-{kind}"), { main }.arg("-ldl"))?;
     let both = |first: &Path, second: &Path| {
         run(sanitizer(limited(120).arg(&main).arg(first).arg(second))).map(drop)
