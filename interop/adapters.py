@@ -115,7 +115,8 @@ class Library:
 class NumPy(Library):
     name = "numpy"
     device, options = (P.CPU, 0), {"host": True}
-    ways = {"default": [], "dlpack": [P.DLPACK], "struct": [P.ARRAY_STRUCT], "dictionary": [P.ARRAY_INTERFACE]}
+    ways = {"default": [], "dlpack": [P.DLPACK], "struct": [P.ARRAY_STRUCT], "dictionary": [P.ARRAY_INTERFACE],
+            "buffer": [P.PEP3118]}  # fmt: skip
     backs = {"asarray": np.asarray, "from_dlpack": np.from_dlpack}
     streams = dict.fromkeys(ways)
     refuses = refusals((["from_dlpack"], ["mask"], BufferError))

@@ -28,6 +28,15 @@ impl Memory {
         }
     }
 
+    /// Takes memory back, to free it.
+    ///
+    /// # Safety
+    /// [`Memory::into_raw`] gave it away, [`Memory::new`] allocated it with this layout, and nothing
+    /// uses it once this is dropped.
+    pub unsafe fn from_raw(start: *mut u8, layout: Layout) -> Self {
+        Memory { start, layout }
+    }
+
     /// The memory, which still belongs to this.
     pub fn start(&self) -> *mut u8 {
         self.start

@@ -347,7 +347,7 @@ fuzz_target!(|input: Input| {
         // Without those that make the driver known, and that contradict one another.
         options.flags = u32::from(flags) & 0x7ff & !(CAI_IMPORT_QUERY_DEVICE | CAI_IMPORT_ALLOW_STREAM_ZERO);
         if let Some(list) = list {
-            options.protocols[..4].copy_from_slice(&list.map(|number| number % 9));
+            options.protocols[..4].copy_from_slice(&list.map(|number| number % 10));
         }
         let (given, destroyed) = (GIVEN.get(), DESTROYED.get());
         let (tensors, gone) = (TENSORS.get().0, deleted());

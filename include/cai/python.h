@@ -67,6 +67,9 @@ typedef struct cai_exchange_api cai_exchange_api;
 /// Dictionary `__array_interface__` of NumPy, version 3, for host memory.
 #define CAI_PROTOCOL_ARRAY_INTERFACE 8
 
+/// `Py_buffer` of PEP 3118, for host memory: `bytes`, `bytearray`, `array`, `mmap`, `memoryview`.
+#define CAI_PROTOCOL_PEP3118 9
+
 /// Accepts only what the specification allows to the letter.
 #define CAI_IMPORT_STRICT 1
 
@@ -92,7 +95,7 @@ typedef struct cai_exchange_api cai_exchange_api;
 /// Accepts arrays with a mask, which the caller must not ignore.
 #define CAI_IMPORT_ALLOW_MASK 128
 
-/// Accepts host memory (`CAI_DEVICE_CPU`), and tries NumPy's protocols after the others.
+/// Accepts host memory (`CAI_DEVICE_CPU`), and tries the protocols for it after the others.
 #define CAI_IMPORT_ALLOW_HOST 256
 
 /// Asks CUDA, and HIP if it is loaded, for what the protocol does not specify of the location.

@@ -1,4 +1,4 @@
-"""The eight protocols: whether an object offers them, and what the library does not report of DLPack and buffers."""
+"""The nine protocols: whether an object offers them, and what the library does not report of DLPack and buffers."""
 
 from . import _dlpack
 from ._ask import ask, attribute, describe
@@ -7,6 +7,7 @@ from ._ask import ask, attribute, describe
 NAMES = (
     ("__cai_exchange_api__", 1), ("__dlpack_c_exchange_api__", 2), ("__cuda_array_interface__", 3), ("__dlpack__", 4),
     ("__sycl_usm_array_interface__", 5), ("buffer", 6), ("__array_struct__", 7), ("__array_interface__", 8),
+    ("Py_buffer", 9),
 )  # fmt: skip
 TENSORS = ("__dlpack__", "__dlpack_c_exchange_api__")
 
@@ -15,6 +16,8 @@ def offered(obj, name, add):
     """The state, and the message if it is declined or has failed."""
     if name == "buffer":
         return _buffer(obj)
+    if name == "Py_buffer":
+        return _pep3118(obj)
     on = type(obj) if name.endswith("_api__") else obj
     _, state, message = attribute(on, name, add)
     return state, message
@@ -28,6 +31,15 @@ def _buffer(obj):
 
     is_one = (has("buffer") or has("base_data")) and has("dtype") and has("shape")
     return ("offered" if is_one else "absent"), None
+
+
+def _pep3118(obj):
+    """The buffer protocol of PEP 3118. An object without it is a TypeError."""
+    view, error = ask(memoryview, obj)
+    if error is None:
+        view.release()
+        return "offered", None
+    return ("absent", None) if isinstance(error, TypeError) else ("declined", describe(error))
 
 
 def raised(name, error, add):

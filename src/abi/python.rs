@@ -25,6 +25,8 @@ pub const CAI_PROTOCOL_BUFFER: u8 = 6;
 pub const CAI_PROTOCOL_ARRAY_STRUCT: u8 = 7;
 /// Dictionary `__array_interface__` of NumPy, version 3, for host memory.
 pub const CAI_PROTOCOL_ARRAY_INTERFACE: u8 = 8;
+/// `Py_buffer` of PEP 3118, for host memory: `bytes`, `bytearray`, `array`, `mmap`, `memoryview`.
+pub const CAI_PROTOCOL_PEP3118: u8 = 9;
 
 /// Accepts only what the specification allows to the letter.
 pub const CAI_IMPORT_STRICT: u32 = 1;
@@ -43,7 +45,7 @@ pub const CAI_IMPORT_REQUIRE_NATIVE: u32 = 32;
 pub const CAI_IMPORT_REQUIRE_NDIM: u32 = 64;
 /// Accepts arrays with a mask, which the caller must not ignore.
 pub const CAI_IMPORT_ALLOW_MASK: u32 = 128;
-/// Accepts host memory (`CAI_DEVICE_CPU`), and tries NumPy's protocols after the others.
+/// Accepts host memory (`CAI_DEVICE_CPU`), and tries the protocols for it after the others.
 pub const CAI_IMPORT_ALLOW_HOST: u32 = 256;
 /// Asks CUDA, and HIP if it is loaded, for what the protocol does not specify of the location.
 pub const CAI_IMPORT_QUERY_DEVICE: u32 = 512;

@@ -70,6 +70,24 @@ pub struct MemberDef {
     pub doc: *const c_char,
 }
 
+/// `Py_buffer`
+#[repr(C)]
+pub struct PyBuffer {
+    pub buf: *mut c_void,
+    pub obj: *mut Object,
+    pub len: isize,
+    pub itemsize: isize,
+    pub readonly: c_int,
+    pub ndim: c_int,
+    pub format: *const c_char,
+    pub shape: *const isize,
+    pub strides: *const isize,
+    pub suboffsets: *const isize,
+    pub internal: *mut c_void,
+}
+
+/// `PyBUF_FULL_RO`
+pub(super) const BUFFER_FULL_RO: c_int = 0x11c;
 pub(super) const TP_DEALLOC: c_int = 52;
 pub(super) const TP_DOC: c_int = 56;
 pub(super) const TP_GETSET: c_int = 73;
@@ -147,6 +165,9 @@ table! {
         weakref_new = "PyWeakref_NewRef" (*mut Object, *mut Object) -> *mut Object;
         clear_weakrefs = "PyObject_ClearWeakRefs" (*mut Object);
         mapping_check = "PyMapping_Check" (*mut Object) -> c_int;
+        buffer_check = "PyObject_CheckBuffer" (*mut Object) -> c_int;
+        buffer_get = "PyObject_GetBuffer" (*mut Object, *mut PyBuffer, c_int) -> c_int;
+        buffer_release = "PyBuffer_Release" (*mut PyBuffer);
         sequence_check = "PySequence_Check" (*mut Object) -> c_int;
         contains = "PySequence_Contains" (*mut Object, *mut Object) -> c_int;
         sequence_size = "PySequence_Size" (*mut Object) -> isize;

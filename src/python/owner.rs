@@ -12,7 +12,7 @@ use crate::owner::description::Arena;
 use crate::owner::{self, Destructor, Header, Ref};
 use crate::python::deferred::{Deferred, Ended, Held};
 use crate::python::interpreter::Interpreter;
-use crate::python::py::{Owned, Py};
+use crate::python::py::{Buffer, Owned, Py};
 use crate::read::NOTHING;
 
 const DIMENSIONS: usize = abi::CAI_MAX_NDIM as usize;
@@ -234,6 +234,12 @@ pub fn attach_tensor(py: Py, array: &mut cai_array, tensor: ManagedTensor) -> Re
     // SAFETY: the deleter takes the tensor that it belongs to, which was given up above.
     let destructor = unsafe { Destructor::new(deleter, tensor) };
     own(py, array, Held::destructor(destructor), None)
+}
+
+/// Gives an array an owner of a buffer, which is released with the GIL held. On failure it is
+/// released at once.
+pub fn attach_buffer(py: Py, array: &mut cai_array, buffer: Buffer) -> Result<()> {
+    own(py, array, Held::destructor(buffer.into_destructor()), None)
 }
 
 #[inline(always)]

@@ -219,7 +219,7 @@ class World(Values):
         if chance() < 0.2:
             options.flags |= 1024
         if chance() < 0.5:
-            for index in range(self.random.randrange(1, 9)):
+            for index in range(self.random.randrange(1, 10)):
                 options.protocols[index] = self.random.randrange(1, 9)
         options.ndim = self.random.randrange(3)
         if chance() < 0.1:

@@ -17,6 +17,7 @@ import cai_ctypes as T
 import cai_python as P
 from dlpack_ctypes import ArrayInterface, Tensor, Versioned
 from importing import ADDRESS, CAI, MISSING, interface, publish, same_type
+from lending import Lender
 
 QUEUE = 0x5151_0000
 MODES = {"default": {}, "strict": {"strict": True}, "lenient": {"lenient": True}}
@@ -370,6 +371,19 @@ class OfStruct(InC):
         return types.SimpleNamespace(__array_struct__=capsule(None, c.addressof(made)), made=made)
 
 
+class OfPep3118(InC):
+    """`Py_buffer` of PEP 3118"""
+
+    name, options = "Py_buffer.", {"host": True, "protocols": [P.PEP3118]}
+    FORMATS = {"b1": b"?", "i1": b"b", "u1": b"B", "i2": b"h", "u2": b"H", "i4": b"i", "u4": b"I", "i8": b"q", "u8": b"Q",
+               "f2": b"e", "f4": b"f", "f8": b"d", "c8": b"Zf", "c16": b"Zd"}  # fmt: skip
+
+    def make(self, row):
+        shape, strides, (address, readonly), typestr = self.values(row)
+        format = b"<" + self.FORMATS[typestr[1:]]
+        return Lender(address, format, int(typestr[2:]), len(shape), shape or None, strides, readonly=readonly)
+
+
 class OfDlpack(InC):
     """`__dlpack__`, whose strides count elements."""
 
@@ -449,7 +463,7 @@ class OfTable(OfArray):
 
 WAYS = {
     "dict": Way(), "derived": Way(Derived), "mapping": OfMapping(Mapping), "bare": Bare(), "mask": OfMask(), "host": OfHost(),
-    "sycl": OfSycl(), "buffer": OfBuffer(), "struct": OfStruct(), "dlpack": OfDlpack(), "table": OfTable(),
+    "sycl": OfSycl(), "buffer": OfBuffer(), "struct": OfStruct(), "pep3118": OfPep3118(), "dlpack": OfDlpack(), "table": OfTable(),
     "array": OfArray(P.held.cai_array_validate, T.CHECK_LAYOUT), "json": OfArray(P.held.cai_array_to_json, None, 0, None),
 }  # fmt: skip
 

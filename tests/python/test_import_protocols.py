@@ -483,7 +483,7 @@ def test_fields_of_a_buffer():
 
 # --- host memory
 
-WAYS = [[], [P.DLPACK], [P.ARRAY_STRUCT], [P.ARRAY_INTERFACE]]
+WAYS = [[], [P.DLPACK], [P.ARRAY_STRUCT], [P.ARRAY_INTERFACE], [P.PEP3118]]
 
 HOST_ARRAYS = {
     "dense": lambda: np.arange(12, dtype="f4").reshape(3, 4),
@@ -539,7 +539,7 @@ def test_numpy_readonly(protocols):
 def test_host_memory_must_be_asked_for():
     array = np.arange(12.0)
     refused(array, BufferError, status="HOST_MEMORY")
-    for protocol in (P.DLPACK, P.ARRAY_STRUCT, P.ARRAY_INTERFACE):
+    for protocol in (P.DLPACK, P.ARRAY_STRUCT, P.ARRAY_INTERFACE, P.PEP3118):
         refused(array, BufferError, status="HOST_MEMORY", protocols=[protocol])
 
 

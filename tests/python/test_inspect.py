@@ -247,7 +247,7 @@ def test_a_dictionary_that_changes():
 def test_numpy():
     found = look(numpy.zeros((3, 4), "<i4")[::2, ::-1])
     offered = {protocol.name for protocol in found.protocols if protocol.state == "offered"}
-    assert offered == {"__dlpack__", "__array_interface__", "__array_struct__"}
+    assert offered == {"__dlpack__", "__array_interface__", "__array_struct__", "Py_buffer"}
     for name in offered:
         said = found[name].array
         assert (said.shape, said.strides, said.typestr, said.device) == (

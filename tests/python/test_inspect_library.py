@@ -126,7 +126,7 @@ def test_protocols_have_the_numbers_of_the_header():
 
 VIA = {
     "EXCHANGE": 1, "DLPACK_EXCHANGE": 2, "CUDA_ARRAY_INTERFACE": 3, "DLPACK": 4, "SYCL_USM": 5, "BUFFER": 6,
-    "ARRAY_STRUCT": 7, "ARRAY_INTERFACE": 8,
+    "ARRAY_STRUCT": 7, "ARRAY_INTERFACE": 8, "PEP3118": 9,
 }  # fmt: skip
 
 

@@ -12,6 +12,7 @@ import threading
 import cai_python as P
 import pytest
 from commands import compile
+from lending import Lender
 
 HERE = pathlib.Path(__file__).resolve().parent
 TIMES = int(os.environ.get("CAI_LEAK_TIMES", "50000"))
@@ -114,6 +115,9 @@ def kinds(leaks):
         ("exported", P.give(P.make()), 0, 0, 0, 1),
         ("capsule", host, 0, HOST, P.DLPACK, 2),
         ("DLPack's table", host, 0, HOST, P.DLPACK_EXCHANGE, 1),
+        ("buffer", bytearray(b"abc"), 0, HOST, P.PEP3118, 1),
+        ("buffer with a format that is refused", memoryview((c.c_void_p * 2)()), E["CONVERT_TYPE"], HOST, P.PEP3118, 1),
+        ("buffer of no sense", Lender(0), E["DATA_NULL"], HOST, P.PEP3118, 2),
         ("table", published(leaks, 3), 0, 0, 0, 1),
         ("nothing", object(), E["NO_PROTOCOL"], 0, 0, 1),
         ("nothing, quiet", object(), E["NO_PROTOCOL"], QUIET, 0, 1),

@@ -13,6 +13,7 @@ pub mod fields;
 pub mod grad;
 pub mod mapping;
 pub mod options;
+pub mod pep3118;
 pub mod requirements;
 pub mod sycl;
 
@@ -443,16 +444,22 @@ fn try_protocols<'py>(
             }
             abi::CAI_PROTOCOL_SYCL_USM => from_sycl(py, object, options, depth, to)?,
             abi::CAI_PROTOCOL_BUFFER => buffer::import(py, object, options, to)?,
-            abi::CAI_PROTOCOL_ARRAY_STRUCT => match array_struct::import(py, object, to)? {
-                Some(Answer::Array) => true,
-                Some(Answer::Refused(failure)) => {
-                    // The first refusal is reported.
-                    let refusal = Declined::status(py, failure)?;
-                    declined.get_or_insert(refusal);
-                    false
+            abi::CAI_PROTOCOL_ARRAY_STRUCT | abi::CAI_PROTOCOL_PEP3118 => {
+                let answer = match via {
+                    abi::CAI_PROTOCOL_PEP3118 => pep3118::import(py, object, to)?,
+                    _ => array_struct::import(py, object, to)?,
+                };
+                match answer {
+                    Some(Answer::Array) => true,
+                    Some(Answer::Refused(failure)) => {
+                        // The first refusal is reported.
+                        let refusal = Declined::status(py, failure)?;
+                        declined.get_or_insert(refusal);
+                        false
+                    }
+                    None => false,
                 }
-                None => false,
-            },
+            }
             _ => from_dictionary(
                 py,
                 object,
@@ -497,18 +504,19 @@ fn not_found(py: Py, object: Obj, options: &ImportOptions, host_only: bool) -> R
             abi::CAI_PROTOCOL_SYCL_USM => "__sycl_usm_array_interface__",
             abi::CAI_PROTOCOL_BUFFER => "buffer",
             abi::CAI_PROTOCOL_ARRAY_STRUCT => "__array_struct__",
+            abi::CAI_PROTOCOL_PEP3118 => "Py_buffer",
             _ => "__array_interface__",
         };
         // A full text ends in a mark.
         let _ = write!(list, "{}{name}", if index == 0 { "" } else { ", " });
     }
+    let advice = if options.host() { "" } else { "; convert it, e.g. cupy.asarray(x)" };
     // The whole message: the type comes first.
     fail!(
         CAI_ERR_NO_PROTOCOL,
         "object",
         found = "",
-        expected = "{name} is not a GPU array; convert it, e.g. cupy.asarray(x). It has none of \
-         {list}"
+        expected = "{name} is not a GPU array{advice}. It has none of {list}"
     )
 }
 

@@ -5,8 +5,8 @@ use crate::argument::{Given, In};
 use crate::dtype;
 use crate::error::{Result, fail};
 
-/// The default order. The last two are for host memory.
-const DEFAULT_ORDER: [u8; 8] = [
+/// The default order. The last three are for host memory.
+const DEFAULT_ORDER: [u8; 9] = [
     abi::CAI_PROTOCOL_EXCHANGE,
     abi::CAI_PROTOCOL_DLPACK_EXCHANGE,
     abi::CAI_PROTOCOL_CUDA_ARRAY_INTERFACE,
@@ -15,9 +15,10 @@ const DEFAULT_ORDER: [u8; 8] = [
     abi::CAI_PROTOCOL_BUFFER,
     abi::CAI_PROTOCOL_ARRAY_STRUCT,
     abi::CAI_PROTOCOL_ARRAY_INTERFACE,
+    abi::CAI_PROTOCOL_PEP3118,
 ];
 
-const HOST_PROTOCOLS: usize = 2;
+const HOST_PROTOCOLS: usize = 3;
 
 /// Returns true for no options, and for those of `CAI_IMPORT_OPTIONS_INIT`.
 #[inline]
@@ -80,14 +81,13 @@ impl ImportOptions {
             );
         }
         if let Some(index) =
-            options.protocols.iter().position(|&via| via > abi::CAI_PROTOCOL_ARRAY_INTERFACE)
+            options.protocols.iter().position(|&via| via > abi::CAI_PROTOCOL_PEP3118)
         {
             return fail!(
                 CAI_ERR_NEWER_CALLER,
                 "options->protocols[{index}]",
                 found = ("{}", options.protocols[index]),
-                expected =
-                    ("0 or a CAI_PROTOCOL_ number, 1 to {}", abi::CAI_PROTOCOL_ARRAY_INTERFACE)
+                expected = ("0 or a CAI_PROTOCOL_ number, 1 to {}", abi::CAI_PROTOCOL_PEP3118)
             );
         }
         if options.reserved != [0; 3] {

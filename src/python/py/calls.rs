@@ -62,6 +62,7 @@ calls! {
         call(Obj<'_>, Tuple<'_>, Option<Dict<'_>>) -> New;
         repr(Obj<'_>) -> New;
         mapping_check(Obj<'_>) -> c_int;
+        buffer_check(Obj<'_>) -> c_int;
         sequence_check(Obj<'_>) -> c_int;
         contains(Obj<'_>, Obj<'_>) -> c_int;
         sequence_size(Obj<'_>) -> isize;

@@ -3,6 +3,7 @@
 //!
 //! NULL and -1 become a failure here, and only here: it says that an exception is set.
 
+mod buffer;
 mod calls;
 mod constants;
 mod containers;
@@ -17,6 +18,7 @@ use std::ops::Deref;
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering;
 
+pub use buffer::Buffer;
 pub use calls::Calls;
 use calls::New;
 pub use constants::{Builtin, Exception};
