@@ -219,8 +219,8 @@ class World(Values):
         if chance() < 0.2:
             options.flags |= 1024
         if chance() < 0.5:
-            for index in range(self.random.randrange(1, 10)):
-                options.protocols[index] = self.random.randrange(1, 9)
+            for index in range(self.random.randrange(1, 9)):
+                options.protocols[index] = self.random.randrange(1, len(P.PROTOCOLS) + 1)
         options.ndim = self.random.randrange(3)
         if chance() < 0.1:
             options.typestr = self.random.choice([b"<f4", b"|V2", b"junk", b"x" * 15])

@@ -37,7 +37,7 @@ BOTH = P.IMPORT["strict"] | P.IMPORT["lenient"]
         *[("struct_size", size, "STRUCT_SIZE", "") for size in (0, 1, 8, 520, 5000)],
         ("flags", 1 << 30, "NEWER_CALLER", ""), ("flags", BOTH, "ARGUMENT", ""), ("reserved", (0, 1, 0), "NEWER_CALLER", ""),
         ("stream", 0, "STREAM_ZERO", ""),  # which could mean either default stream, in the options as everywhere
-        ("protocols", (10,), "NEWER_CALLER", "[0]"), ("protocols", (3, 200), "NEWER_CALLER", "[1]"),
+        ("protocols", (len(P.PROTOCOLS) + 1,), "NEWER_CALLER", "[0]"), ("protocols", (3, 200), "NEWER_CALLER", "[1]"),
         ("protocols", (3, 255, 1), "NEWER_CALLER", "[1]"),
         ("typestr", b"nonsense", "TYPESTR_ORDER", ""), ("typestr", b"f4", "TYPESTR_ORDER", ""), ("typestr", b"<f3", "TYPESTR_SIZE", ""),
         ("opaque_8bit", P.BFLOAT16, "DTYPE_CODE", ""), ("opaque_8bit", 9999, "DTYPE_CODE", ""),

@@ -5,8 +5,8 @@ use crate::argument::{Given, In};
 use crate::dtype;
 use crate::error::{Result, fail};
 
-/// The default order. The last three are for host memory.
-const DEFAULT_ORDER: [u8; 9] = [
+/// All protocols in the default order. The last three are for host memory.
+const DEFAULT_ORDER: &[u8] = &[
     abi::CAI_PROTOCOL_EXCHANGE,
     abi::CAI_PROTOCOL_DLPACK_EXCHANGE,
     abi::CAI_PROTOCOL_CUDA_ARRAY_INTERFACE,
@@ -80,14 +80,13 @@ impl ImportOptions {
                 expected = "at most one of them"
             );
         }
-        if let Some(index) =
-            options.protocols.iter().position(|&via| via > abi::CAI_PROTOCOL_PEP3118)
-        {
+        const LAST: u8 = DEFAULT_ORDER.len() as u8;
+        if let Some(index) = options.protocols.iter().position(|&via| via > LAST) {
             return fail!(
                 CAI_ERR_NEWER_CALLER,
                 "options->protocols[{index}]",
                 found = ("{}", options.protocols[index]),
-                expected = ("0 or a CAI_PROTOCOL_ number, 1 to {}", abi::CAI_PROTOCOL_PEP3118)
+                expected = "0 or a CAI_PROTOCOL_ number, 1 to {LAST}"
             );
         }
         if options.reserved != [0; 3] {
@@ -206,7 +205,7 @@ impl ImportOptions {
         let list = &self.raw.protocols;
         if list[0] == 0 {
             return if self.host() {
-                &DEFAULT_ORDER
+                DEFAULT_ORDER
             } else {
                 &DEFAULT_ORDER[..DEFAULT_ORDER.len() - HOST_PROTOCOLS]
             };
