@@ -219,9 +219,12 @@ impl Py<'_> {
             return;
         }
         let _releasing = Releasing(queue);
-        while !queue.is_empty() {
-            queue.take().for_each(|ended| ended.release(self));
-        }
+        // The caller may be raising a failure, or be in a destructor.
+        self.keeping_exception(|| {
+            while !queue.is_empty() {
+                queue.take().for_each(|ended| ended.release(self));
+            }
+        });
     }
 }
 

@@ -1,6 +1,8 @@
 """Ownership and order at the edges of the bridges: tensors that are taken once, long chains, exceptions of others."""
 
+import collections
 import ctypes as c
+import functools
 import gc
 import pathlib
 import subprocess
@@ -132,6 +134,19 @@ def test_the_deleter_runs_with_the_lock(way):
     thread.join()
     take(Exporter(interface())).release()  # the next call releases those that wait
     assert soon(lambda: tensors.deleted == 1) and tensors.threads == [threading.get_ident()]
+
+
+def test_the_deleter_of_a_tensor_that_waited_sees_no_exception():
+    """`int` raises, and its argument ends: a capsule of this library, which comes upon the tensor."""
+    tensors = Tensors()
+    taken = take(Producer(tensors.capsule()), host=True)
+    with make(device=(P.CPU, 0)) as array:
+        given = give(array)
+        leave = functools.partial(P.free.cai_array_release, c.byref(taken.array))
+        with pytest.raises(TypeError, match="int"):
+            # No code of Python runs between the two calls: it would delete the tensor at once.
+            collections.deque(map(functools.partial.__call__, [leave, functools.partial(int, [given.__dlpack__()])]))
+    assert tensors.deleted == 1
 
 
 def test_a_view_is_not_kept():
