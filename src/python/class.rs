@@ -74,7 +74,8 @@ impl Held {
 
     /// Releases the reference.
     pub fn release(&self, py: Py) {
-        py.release(self.0.swap(ptr::null_mut(), Ordering::AcqRel));
+        // SAFETY: NULL, or the reference that `set` stored, which only this call took out.
+        unsafe { py.release(self.0.swap(ptr::null_mut(), Ordering::AcqRel)) };
     }
 
     /// Releases the reference with the object.

@@ -40,7 +40,8 @@ impl Held {
     #[inline]
     pub fn release(self, py: Py) {
         for object in self.objects {
-            py.release(object);
+            // SAFETY: NULL, or a reference that `objects` took over. This value ends.
+            unsafe { py.release(object) };
         }
         self.destructor.run();
     }

@@ -311,3 +311,25 @@ def test_readers_at_once():
         for thread in threads:
             thread.join()
         assert not failed
+
+
+def test_keywords_that_another_thread_changes():
+    """C code may pass a dictionary that others have. In a free-threaded build it changes during the call."""
+    call = c.PYFUNCTYPE(c.py_object, c.py_object, c.py_object, c.py_object)(("PyObject_Call", c.pythonapi))
+    keywords, done = {}, []
+
+    def change():
+        while not done:
+            # New objects, which nothing else refers to.
+            keywords["max_version"], keywords["dl_device"] = (int("1000"), int("500")), tuple([P.CPU, 0])
+            keywords.clear()
+
+    with make(device=(P.CPU, 0)) as array:
+        export = give(array).__dlpack__
+        thread = threading.Thread(target=change)
+        thread.start()
+        try:
+            assert all(name_of(call(export, (), keywords)).startswith(b"dltensor") for _ in range(100_000))
+        finally:
+            done.append(True)
+            thread.join()

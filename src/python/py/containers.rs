@@ -65,18 +65,19 @@ impl<'a> Dict<'a> {
     }
 
     /// Returns the next entry. `position` begins at 0, and is only used here. References are added:
-    /// code that looks at an entry may change the dictionary.
+    /// code that looks at an entry, or another thread, may change the dictionary.
     pub fn next<'py>(self, py: Py<'py>, position: &mut isize) -> Option<(Owned<'py>, Owned<'py>)> {
         let (mut key, mut value) = (ptr::null_mut(), ptr::null_mut());
         let next = py.capi().dict_next;
         // SAFETY: the GIL is held; a dictionary. CPython accepts any position. The dictionary keeps
-        // both objects alive until the references are added.
-        unsafe {
+        // both objects alive until the references are added: it does not change while it is locked,
+        // because nothing here runs Python code or blocks.
+        py.locked(self.0, || unsafe {
             if next(self.0.as_ptr(), position, &raw mut key, &raw mut value) == 0 {
                 return None;
             }
             Some((Obj::from_ptr(key)?.share(py), Obj::from_ptr(value)?.share(py)))
-        }
+        })
     }
 }
 

@@ -169,14 +169,17 @@ impl<'py> Py<'py> {
         body()
     }
 
-    /// Releases a reference, which may be NULL. Runs the object's finalizer.
+    /// Releases a reference. Runs the object's finalizer.
+    ///
+    /// # Safety
+    /// NULL, or a reference that the caller gives away.
     #[inline]
-    pub fn release(self, object: *mut Object) {
+    pub unsafe fn release(self, object: *mut Object) {
         if !object.is_null() {
             let decref = self.decref.load(Ordering::Relaxed);
             // SAFETY: only functions of this type are stored there. The GIL is held, except in a
             // thread that CPython ends because the interpreter does: then `decref` has been
-            // replaced. The caller held the reference.
+            // replaced. The reference is given away (this function's contract).
             unsafe { std::mem::transmute::<*mut c_void, Decref>(decref)(object) };
         }
     }

@@ -17,7 +17,8 @@ pub struct Owned<'py> {
 impl Drop for Owned<'_> {
     #[inline]
     fn drop(&mut self) {
-        self.py.release(self.object.as_ptr());
+        // SAFETY: the reference is this value's, which ends.
+        unsafe { self.py.release(self.object.as_ptr()) };
     }
 }
 
@@ -120,7 +121,8 @@ impl Drop for Pending<'_> {
     fn drop(&mut self) {
         for part in &mut self.parts {
             if let Some(object) = part.0.take() {
-                self.py.release(object.as_ptr());
+                // SAFETY: the reference was this value's.
+                unsafe { self.py.release(object.as_ptr()) };
             }
         }
     }
