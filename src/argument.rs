@@ -7,14 +7,16 @@ use std::ffi::{CStr, c_char};
 use std::marker::PhantomData;
 use std::mem::{MaybeUninit, offset_of};
 use std::ptr::{self, NonNull};
+use std::slice;
 
 use crate::abi::{
-    cai_array, cai_descr, cai_device, cai_driver_info, cai_dtype, cai_error, cai_field, cai_layout,
+    CAI_TYPESTR_SIZE, cai_array, cai_device, cai_driver_info, cai_dtype, cai_error, cai_layout,
     cai_owner, cai_pointer_info,
 };
 use crate::error::{Failure, Result, fail};
 use crate::owner::{Array, Ref};
-use crate::read::{self, Descr, Field, Growing, Unchecked, sizes};
+pub use crate::read::Given;
+use crate::read::{self, sizes};
 
 fn given<T>(pointer: *mut T, name: &str) -> Result<NonNull<T>> {
     NonNull::new(pointer).ok_or_else(|| Failure::null(name))
@@ -51,7 +53,7 @@ impl<'a, T> In<'a, T> {
     /// Returns the value, or fails for NULL.
     #[inline(always)]
     pub fn given(self, name: &str) -> Result<Given<'a, T>> {
-        Ok(Given(given(self.0.cast_mut(), name)?, PhantomData))
+        self.optional().ok_or_else(|| Failure::null(name))
     }
 }
 
@@ -59,20 +61,10 @@ impl<'a, T> In<'a, T> {
     /// Returns the value, unless it is NULL.
     #[inline(always)]
     pub fn optional(self) -> Option<Given<'a, T>> {
-        Some(Given(NonNull::new(self.0.cast_mut())?, PhantomData))
+        // SAFETY: the contract of `new`.
+        unsafe { Given::optional(self.0) }
     }
 }
-
-/// A value of the caller that is only read.
-pub struct Given<'a, T>(NonNull<T>, PhantomData<&'a T>);
-
-impl<T> Clone for Given<'_, T> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<T> Copy for Given<'_, T> {}
 
 /// A type that has one size in all versions of the headers.
 ///
@@ -97,76 +89,12 @@ unsafe impl<T> Fixed for *mut T {}
 // SAFETY: pointers have one size.
 unsafe impl<T> Fixed for *const T {}
 
-impl<'a, T> Given<'a, T> {
-    /// Returns the address.
-    #[inline(always)]
-    pub fn as_ptr(self) -> *const T {
-        self.0.as_ptr()
-    }
-
+impl<T: Fixed + Copy> Given<'_, T> {
     /// Returns a copy.
     #[inline(always)]
-    pub fn read(self) -> T
-    where
-        T: Fixed + Copy,
-    {
-        // SAFETY: a value of this type and size (the contract of `In::new`).
-        unsafe { self.0.read() }
-    }
-}
-
-impl<'a, T: Growing> Given<'a, T> {
-    /// Copies options. What an older caller does not know is zero, and what a newer one knows must
-    /// be.
-    #[inline]
-    pub fn options(self) -> Result<T> {
-        // SAFETY: it has the size that it states (the contract of `In::new`).
-        unsafe { read::options(self.as_ptr()) }
-    }
-
-    /// Returns a structure whose caller knows as much as this library.
-    #[inline(always)]
-    pub fn of_this_size(self) -> Option<&'a T> {
-        // SAFETY: it begins with its size, and is unchanged for `'a` (the contract of `In::new`).
-        unsafe {
-            let size = self.0.cast::<u32>().read() as usize;
-            if size == size_of::<T>() { Some(self.0.as_ref()) } else { None }
-        }
-    }
-}
-
-impl<'a> Given<'a, cai_array> {
-    /// Copies the array.
-    #[inline]
-    pub fn array(self) -> Result<cai_array> {
-        // SAFETY: it has the size that it states (the contract of `In::new`).
-        unsafe { read::array(self.as_ptr()) }
-    }
-
-    /// Fails if no version of a structure has the size that it states.
-    #[inline(always)]
-    pub fn check_size(self) -> Result<()> {
-        // SAFETY: the first member is readable (the contract of `In::new`).
-        unsafe { read::array_size(self.as_ptr()) }.map(drop)
-    }
-
-    /// Returns the array, without a copy if possible.
-    #[inline(always)]
-    pub fn view(self, scratch: &'a mut MaybeUninit<cai_array>) -> Result<&'a cai_array> {
-        // SAFETY: it has the size that it states, and is unchanged for `'a` (the contract of
-        // `In::new`).
-        unsafe { read::view(self.as_ptr(), scratch) }
-    }
-
-    /// Returns the array, whose size and flags are in order, without a copy if possible.
-    #[inline(always)]
-    pub fn unchecked<'s>(self, scratch: &'s mut MaybeUninit<cai_array>) -> Result<Unchecked<'s, 'a>>
-    where
-        'a: 's,
-    {
-        // SAFETY: it has the size that it states, and all that it points to is readable and unchanged
-        // for `'a` (the contract of `In::new`).
-        unsafe { Unchecked::view(self.as_ptr(), scratch) }
+    pub fn read(self) -> T {
+        // SAFETY: a value of this type and size (the contract of `Given::new`).
+        unsafe { self.as_ptr().read() }
     }
 }
 
@@ -176,7 +104,7 @@ impl Given<'_, cai_array> {
     #[inline(always)]
     pub fn retain(self) -> Result<Ref> {
         self.check_size()?;
-        // SAFETY: the owner lies in these bytes, and is NULL or alive (the contract of `In::new`).
+        // SAFETY: the owner lies in these bytes, and is NULL or alive (the contract of `Given::new`).
         unsafe { Ref::retain((&raw const (*self.as_ptr()).owner).read()) }
     }
 }
@@ -187,26 +115,8 @@ impl Given<'_, cai_owner> {
     /// Adds a reference.
     #[inline(always)]
     pub fn retain(self) -> Result<Ref> {
-        // SAFETY: alive (the contract of `In::new`).
-        unsafe { Ref::retain(self.0.as_ptr()) }
-    }
-}
-
-impl<'a> Given<'a, cai_descr> {
-    /// Returns the list of fields, of which only the sizes are checked.
-    #[inline]
-    pub fn fields(self) -> Result<Descr<'a>> {
-        // SAFETY: a list with its rows, unchanged for `'a` (the contract of `In::new`).
-        unsafe { Descr::new(self.as_ptr()) }
-    }
-}
-
-impl<'a> Given<'a, cai_field> {
-    /// Returns the row.
-    #[inline]
-    pub fn field(self) -> Field<'a> {
-        // SAFETY: a row, unchanged for `'a` (the contract of `In::new`).
-        unsafe { Field::new(self.as_ptr()) }
+        // SAFETY: alive (the contract of `Given::new`).
+        unsafe { Ref::retain(self.as_ptr().cast_mut()) }
     }
 }
 
@@ -255,8 +165,11 @@ impl<'a> Typestr<'a> {
     /// typestr.
     pub fn given(self, name: &str) -> Result<Option<&'a [u8]>> {
         given(self.0.cast_mut(), name)?;
-        // SAFETY: not NULL (checked above), so readable (the contract of `new`).
-        Ok(unsafe { read::typestr_argument(self.0) })
+        // SAFETY: not NULL (checked above), so readable up to the first NUL (the contract of `new`),
+        // where the search ends.
+        let length = (0..CAI_TYPESTR_SIZE).find(|&index| unsafe { self.0.add(index).read() } == 0);
+        // SAFETY: these characters were read above.
+        Ok(length.map(|length| unsafe { slice::from_raw_parts(self.0.cast(), length) }))
     }
 }
 
@@ -428,9 +341,7 @@ impl<'a> Out<'a, cai_array> {
             .map_err(|failure| failure.within(format_args!("{name}->")))?;
         Ok(ArrayPlace(place, size, PhantomData))
     }
-}
 
-impl<'a> Out<'a, cai_array> {
     /// Returns a structure whose caller knows as much as this library.
     #[inline(always)]
     pub fn of_this_size(self) -> Option<ArrayPlace<'a>> {
@@ -571,13 +482,14 @@ impl<'a> Structure<'a> {
     /// Returns the structure to be read.
     #[inline(always)]
     pub fn input(self) -> Given<'a, cai_array> {
-        Given(self.0, PhantomData)
+        // SAFETY: as for `Given::new` (the contract of `InOut::new`), and of a legal size.
+        unsafe { Given::new(self.0.as_ptr()) }
     }
 
     /// Copies the members that every version has.
     pub fn first_members(self) -> Result<cai_array> {
-        // SAFETY: a structure of a legal size (`InOut::given`).
-        unsafe { read::first_members(self.0.as_ptr()) }
+        // SAFETY: every version has as many bytes.
+        read::first_members(unsafe { self.0.cast().as_ref() })
     }
 
     /// Clears the structure, which may be part of what its owner frees, at once or on another thread.

@@ -7,8 +7,9 @@
 
 use std::ffi::{CStr, c_char};
 use std::marker::PhantomData;
-use std::mem::{MaybeUninit, size_of};
+use std::mem::{MaybeUninit, offset_of, size_of};
 use std::ops::Deref;
+use std::ptr::NonNull;
 use std::{ptr, slice};
 
 use crate::abi::{
@@ -47,6 +48,12 @@ pub(crate) unsafe trait Growing: Copy {
     const FIRST: usize;
 }
 
+/// A structure that begins with its size, a `u32`, and may grow at its end.
+///
+/// # Safety
+/// It does.
+pub(crate) unsafe trait StatesSize: Growing {}
+
 macro_rules! growing {
     ($($name:ident: $first:expr),+ $(,)?) => {$(
         // SAFETY: `abi` declares it with such members only, and the size is checked below.
@@ -66,26 +73,164 @@ growing! {
     cai_export_options: sizes::EXPORT_OPTIONS,
 }
 
+macro_rules! states_size {
+    ($($name:ident),+ $(,)?) => {$(
+        // SAFETY: the first member is the size, which is checked below.
+        unsafe impl StatesSize for $name {}
+        const _: () = assert!(offset_of!($name, struct_size) == 0);
+    )+};
+}
+
+states_size! { cai_array, cai_descr, cai_import_options, cai_export_options }
+
 /// Returns true if some age of a structure can have this size.
 #[inline(always)]
 pub(crate) fn is_legal(size: usize, first: usize) -> bool {
     size >= first && size <= sizes::MAX && size % 8 == 0
 }
 
-/// Returns the bytes of a structure that begins with its size, or that size if no version has it.
-///
-/// # Safety
-/// `structure` points to a structure of the size that its first member states, which stays
-/// unchanged for `'a`.
-#[inline(always)]
-unsafe fn bytes<'a, T: Growing>(structure: *const T) -> std::result::Result<&'a [u8], usize> {
-    // SAFETY: the size is an aligned `u32` (this function's contract).
-    let size = unsafe { structure.cast::<u32>().read() } as usize;
-    if !is_legal(size, T::FIRST) {
-        return Err(size);
+/// A value of another side, which is only read: of a C caller, or what such a value points to.
+pub struct Given<'a, T>(NonNull<T>, PhantomData<&'a T>);
+
+impl<T> Clone for Given<'_, T> {
+    fn clone(&self) -> Self {
+        *self
     }
-    // SAFETY: `size` bytes are readable (this function's contract).
-    Ok(unsafe { slice::from_raw_parts(structure.cast(), size) })
+}
+
+impl<T> Copy for Given<'_, T> {}
+
+impl<'a, T> Given<'a, T> {
+    /// Takes over a pointer.
+    ///
+    /// # Safety
+    /// `value` points to a `T`. It is readable and unchanged for `'a`, with all that it points to,
+    /// and its owners are alive as long. A structure that states its size has that size.
+    #[inline(always)]
+    pub unsafe fn new(value: *const T) -> Self {
+        // SAFETY: it points to a value (this function's contract).
+        Given(unsafe { NonNull::new_unchecked(value.cast_mut()) }, PhantomData)
+    }
+
+    /// Takes over a pointer, unless it is NULL.
+    ///
+    /// # Safety
+    /// `value` is NULL, or as for [`new`](Self::new).
+    #[inline(always)]
+    pub unsafe fn optional(value: *const T) -> Option<Self> {
+        Some(Given(NonNull::new(value.cast_mut())?, PhantomData))
+    }
+
+    /// Returns the address.
+    #[inline(always)]
+    pub fn as_ptr(self) -> *const T {
+        self.0.as_ptr()
+    }
+}
+
+impl<'a, T: StatesSize> Given<'a, T> {
+    /// Returns the size that the structure states.
+    #[inline(always)]
+    fn size(self) -> usize {
+        // SAFETY: it begins with an aligned `u32` (the contracts of `new` and `StatesSize`).
+        unsafe { self.0.cast::<u32>().read() as usize }
+    }
+
+    /// Returns the bytes of the structure, or the size that it states if no version has it.
+    #[inline(always)]
+    fn bytes(self) -> std::result::Result<&'a [u8], usize> {
+        let size = self.size();
+        if !is_legal(size, T::FIRST) {
+            return Err(size);
+        }
+        // SAFETY: `size` bytes are readable (the contract of `new`).
+        Ok(unsafe { slice::from_raw_parts(self.0.as_ptr().cast(), size) })
+    }
+
+    /// Returns the structure in place, unless it is shorter than this library's.
+    #[inline(always)]
+    fn whole(self) -> Option<&'a T> {
+        if self.size() < size_of::<T>() {
+            return None;
+        }
+        // SAFETY: it has the size that it states (the contract of `new`), which suffices.
+        Some(unsafe { self.0.as_ref() })
+    }
+
+    /// Returns a structure whose writer knows as much as this library.
+    #[inline(always)]
+    pub fn of_this_size(self) -> Option<&'a T> {
+        self.whole().filter(|_| self.size() == size_of::<T>())
+    }
+
+    /// Copies options. What an older caller does not know is zero, and what a newer one knows must
+    /// be.
+    pub fn options(self) -> Result<T> {
+        let bytes = self.bytes().map_err(|size| {
+            failure!(
+                abi::CAI_ERR_STRUCT_SIZE,
+                "options->struct_size",
+                found = "{size}",
+                expected = ("sizeof({}), {} in this version", T::NAME, size_of::<T>())
+            )
+        })?;
+        let tail = bytes.iter().skip(size_of::<T>());
+        if let Some(position) = tail.into_iter().position(|&byte| byte != 0) {
+            return fail!(
+                CAI_ERR_NEWER_CALLER,
+                "options",
+                found = ("a value at byte {}", size_of::<T>() + position),
+                expected = (
+                    "zeros behind the {} bytes of {} that this library knows",
+                    size_of::<T>(),
+                    T::NAME
+                )
+            );
+        }
+        Ok(copy(bytes))
+    }
+}
+
+impl<'a> Given<'a, cai_array> {
+    /// Copies the array, whatever size it was compiled with.
+    #[inline]
+    pub fn array(self) -> Result<cai_array> {
+        self.view(&mut MaybeUninit::uninit()).copied()
+    }
+
+    /// Fails if no version of a structure has the size that it states.
+    #[inline(always)]
+    pub fn check_size(self) -> Result<()> {
+        legal_array_size(self.size()).map(drop)
+    }
+
+    /// Returns the array without a copy if possible: a structure of this library's size or longer is
+    /// used in place, a shorter one is completed in `scratch`. Fails for a flag that this library
+    /// does not know, so that no function overlooks it.
+    #[inline(always)]
+    pub fn view<'s>(self, scratch: &'s mut MaybeUninit<cai_array>) -> Result<&'s cai_array>
+    where
+        'a: 's,
+    {
+        let bytes = self.bytes().map_err(no_size)?;
+        let array = match self.whole() {
+            Some(array) => array,
+            None => scratch.write(copy(bytes)),
+        };
+        known_flags(array)?;
+        Ok(array)
+    }
+
+    /// Returns the array, whose size and flags are in order, as [`view`](Self::view) does.
+    #[inline(always)]
+    pub fn unchecked<'s>(self, scratch: &'s mut MaybeUninit<cai_array>) -> Result<Unchecked<'s, 'a>>
+    where
+        'a: 's,
+    {
+        let array = self.view(scratch)?;
+        // SAFETY: all that it points to is readable and unchanged for `'a` (the contract of `new`).
+        Ok(unsafe { Unchecked::new(array) })
+    }
 }
 
 /// Copies the members that both sides know. The others are 0.
@@ -104,37 +249,6 @@ fn copy<T: Growing>(bytes: &[u8]) -> T {
         }
         to.assume_init()
     }
-}
-
-/// Copies the options of a caller. A shorter structure reads as zeros at its end. A longer one may
-/// contain requirements that this library does not know: its tail must be zero.
-///
-/// # Safety
-/// `options` points to a structure of the size that its first member states.
-pub(crate) unsafe fn options<T: Growing>(options: *const T) -> Result<T> {
-    // SAFETY: options begin with their size (this function's contract).
-    let bytes = unsafe { bytes(options) }.map_err(|size| {
-        failure!(
-            abi::CAI_ERR_STRUCT_SIZE,
-            "options->struct_size",
-            found = "{size}",
-            expected = ("sizeof({}), {} in this version", T::NAME, size_of::<T>())
-        )
-    })?;
-    let tail = bytes.iter().skip(size_of::<T>());
-    if let Some(position) = tail.into_iter().position(|&byte| byte != 0) {
-        return fail!(
-            CAI_ERR_NEWER_CALLER,
-            "options",
-            found = ("a value at byte {}", size_of::<T>() + position),
-            expected = (
-                "zeros behind the {} bytes of {} that this library knows",
-                size_of::<T>(),
-                T::NAME
-            )
-        );
-    }
-    Ok(copy(bytes))
 }
 
 /// An array before it is filled in.
@@ -167,7 +281,11 @@ pub(crate) const NOTHING: cai_array = cai_array {
 pub unsafe fn array_size(array: *const cai_array) -> Result<usize> {
     // SAFETY: the first four bytes are readable (this function's contract); no reference to the
     // whole is made.
-    let size = unsafe { (&raw const (*array).struct_size).read() } as usize;
+    legal_array_size(unsafe { (&raw const (*array).struct_size).read() } as usize)
+}
+
+#[inline(always)]
+fn legal_array_size(size: usize) -> Result<usize> {
     if is_legal(size, sizes::ARRAY) { Ok(size) } else { Err(no_size(size)) }
 }
 
@@ -188,54 +306,21 @@ fn no_size(size: usize) -> Failure {
 /// Copies a caller's array, whatever size it was compiled with.
 ///
 /// # Safety
-/// `array` points to a structure of the size that it states.
+/// As for [`Given::new`].
 #[inline]
 pub unsafe fn array(array: *const cai_array) -> Result<cai_array> {
-    let mut scratch = MaybeUninit::uninit();
-    // SAFETY: this function has the contract of `view`.
-    unsafe { view(array, &mut scratch) }.copied()
+    // SAFETY: the contract is that of this function.
+    unsafe { Given::new(array) }.array()
 }
 
-/// Copies the members of a caller's array that every version has. Reads no more, because an
-/// assigned copy of a longer structure has fewer bytes than it states.
-///
-/// # Safety
-/// `array` points to a structure of any version, or to an assigned copy of one.
-pub unsafe fn first_members(array: *const cai_array) -> Result<cai_array> {
-    // SAFETY: every version has as many bytes (this function's contract).
-    let bytes = unsafe { slice::from_raw_parts(array.cast(), sizes::ARRAY) };
+/// Returns an array of which only the members that every version has were copied: an assigned copy of
+/// a longer structure has fewer bytes than it states.
+pub fn first_members(bytes: &[u8; sizes::ARRAY]) -> Result<cai_array> {
     let mut first: cai_array = copy(bytes);
-    if !is_legal(first.struct_size as usize, sizes::ARRAY) {
-        return Err(no_size(first.struct_size as usize));
-    }
+    legal_array_size(first.struct_size as usize)?;
     first.struct_size = sizes::ARRAY as u32;
     known_flags(&first)?;
     Ok(first)
-}
-
-/// Returns a caller's array without a copy if possible: a structure of this library's size or
-/// longer is used in place, a shorter one is completed in `scratch`. Fails for a flag that this
-/// library does not know, so that no function overlooks it.
-///
-/// # Safety
-/// `array` points to a structure of the size that it states, which does not change while the result
-/// is in use.
-#[inline(always)]
-pub unsafe fn view(
-    array: *const cai_array,
-    scratch: &mut MaybeUninit<cai_array>,
-) -> Result<&cai_array> {
-    // SAFETY: a structure of the size that it states (this function's contract).
-    let bytes = unsafe { bytes(array) }.map_err(no_size)?;
-    let array = if bytes.len() >= size_of::<cai_array>() {
-        // SAFETY: the structure is at least as long as `cai_array`, by the comparison above, and
-        // does not change (this function's contract).
-        unsafe { &*array }
-    } else {
-        scratch.write(copy(bytes))
-    };
-    known_flags(array)?;
-    Ok(array)
 }
 
 /// Fails for a flag that this library does not know.
@@ -364,19 +449,6 @@ impl<'s, 'a> Unchecked<'s, 'a> {
         Unchecked { array, alive: PhantomData }
     }
 
-    /// Reads a caller's array as [`view`] does.
-    ///
-    /// # Safety
-    /// As for [`view`] and [`new`](Self::new).
-    #[inline(always)]
-    pub unsafe fn view(
-        array: *const cai_array,
-        scratch: &'s mut MaybeUninit<cai_array>,
-    ) -> Result<Self> {
-        // SAFETY: this function has the contracts of both.
-        unsafe { Ok(Unchecked::new(view(array, scratch)?)) }
-    }
-
     /// Returns shape and strides, or `None` if the number of dimensions is out of range or there is
     /// no shape.
     #[inline(always)]
@@ -401,11 +473,9 @@ impl<'s, 'a> Unchecked<'s, 'a> {
 
     /// Returns the list of fields, if the array has one. The sizes of its structures are checked.
     pub fn fields(&self) -> Result<Option<Descr<'a>>> {
-        if self.descr.is_null() {
-            return Ok(None);
-        }
-        // SAFETY: not NULL, so all of it is readable (the contract of `new`).
-        unsafe { Descr::new(self.descr) }.map(Some)
+        // SAFETY: readable with all that it points to (the contract of `new`).
+        let Some(descr) = (unsafe { Given::optional(self.descr) }) else { return Ok(None) };
+        Descr::new(descr).map(Some)
     }
 
     /// Returns the mask, if the array has one. Its size and flags are checked.
@@ -413,11 +483,9 @@ impl<'s, 'a> Unchecked<'s, 'a> {
         &self,
         scratch: &'t mut MaybeUninit<cai_array>,
     ) -> Result<Option<Unchecked<'t, 'a>>> {
-        if self.mask.is_null() {
-            return Ok(None);
-        }
-        // SAFETY: not NULL, so it is an array of the same kind (the contract of `new`).
-        unsafe { Unchecked::view(self.mask, scratch) }.map(Some)
+        // SAFETY: an array of the same kind (the contract of `new`).
+        let Some(mask) = (unsafe { Given::optional(self.mask) }) else { return Ok(None) };
+        mask.unchecked(scratch).map(Some)
     }
 }
 
@@ -443,22 +511,20 @@ pub fn typestr(field: &[c_char; CAI_TYPESTR_SIZE]) -> Option<&[u8]> {
     Some(&bytes[..length])
 }
 
-/// Returns the characters of a typestr that a caller passes by pointer, or `None` if it is not
-/// terminated within the size of a typestr.
-///
-/// # Safety
-/// `text` points to characters that are readable up to the first NUL, or to `CAI_TYPESTR_SIZE` of
-/// them.
-pub unsafe fn typestr_argument<'a>(text: *const c_char) -> Option<&'a [u8]> {
-    for length in 0..CAI_TYPESTR_SIZE {
-        // SAFETY: no NUL came before `length`, so this character is readable (this function's
-        // contract).
-        if unsafe { *text.add(length) } == 0 {
-            // SAFETY: the loop has read these `length` characters.
-            return Some(unsafe { slice::from_raw_parts(text.cast::<u8>(), length) });
-        }
+impl<'a> Given<'a, cai_descr> {
+    /// Returns the list of fields, of which only the sizes are checked.
+    #[inline]
+    pub fn fields(self) -> Result<Descr<'a>> {
+        Descr::new(self)
     }
-    None
+}
+
+impl<'a> Given<'a, cai_field> {
+    /// Returns the row.
+    #[inline]
+    pub fn field(self) -> Field<'a> {
+        Field::new(self)
+    }
 }
 
 /// A list of fields whose structure sizes were checked.
@@ -482,13 +548,8 @@ pub struct Field<'a> {
 
 impl<'a> Descr<'a> {
     /// Checks the sizes of a list of fields.
-    ///
-    /// # Safety
-    /// `descr` points to a structure of the size that it states, and to the rows that it counts,
-    /// all unchanged for `'a`.
-    pub unsafe fn new(descr: *const cai_descr) -> Result<Self> {
-        // SAFETY: a structure of the size that it states (this function's contract).
-        let bytes = unsafe { bytes(descr) }.map_err(|size| {
+    fn new(descr: Given<'a, cai_descr>) -> Result<Self> {
+        let bytes = descr.bytes().map_err(|size| {
             failure!(
                 abi::CAI_ERR_DESCR_STRUCT,
                 ".struct_size",
@@ -522,7 +583,7 @@ impl<'a> Descr<'a> {
                 expected = ("at most {} fields in all", abi::CAI_MAX_FIELDS)
             );
         }
-        // SAFETY: `count` rows of `step` bytes are readable (this function's contract). Both
+        // SAFETY: `count` rows of `step` bytes are readable (the contract of `Given::new`). Both
         // numbers were limited above, so that their product does not overflow.
         let rows = unsafe { values(raw.fields.cast(), raw.count as usize * step) };
         Ok(Descr { rows, step, count: raw.count })
@@ -553,12 +614,9 @@ impl<'a> Descr<'a> {
 impl<'a> Field<'a> {
     /// Copies one row. A row does not state its size, so only the members of the first release are
     /// read.
-    ///
-    /// # Safety
-    /// `row` points to a row of some list, and what that points to is unchanged for `'a`.
-    pub unsafe fn new(row: *const cai_field) -> Self {
-        // SAFETY: a row is at least as long as in the first release.
-        let bytes = unsafe { slice::from_raw_parts(row.cast(), sizes::FIELD) };
+    fn new(row: Given<'a, cai_field>) -> Self {
+        // SAFETY: a row (the contract of `Given::new`), at least as long as in the first release.
+        let bytes = unsafe { row.0.cast::<[u8; sizes::FIELD]>().as_ref() };
         Field { raw: copy(bytes), alive: PhantomData }
     }
 
@@ -603,7 +661,7 @@ impl<'a> Field<'a> {
             );
         }
         // SAFETY: if `ndim > 0`, the pointer was found not to be NULL above. The contract of
-        // `Descr::new` covers what the rows point to.
+        // `Given::new` covers what the rows point to.
         let shape = unsafe { values(self.raw.shape, ndim as usize) };
         for (index, &extent) in shape.iter().enumerate() {
             if extent < 0 {
@@ -622,12 +680,11 @@ impl<'a> Field<'a> {
     /// of the two is required.
     pub fn nested(&self) -> Result<Option<Descr<'a>>> {
         let has_typestr = self.raw.typestr[0] != 0;
-        match (has_typestr, self.raw.nested.is_null()) {
-            (true, true) => Ok(None),
-            // SAFETY: not NULL in this branch. The contract of `Descr::new` covers what the rows
-            // point to.
-            (false, false) => unsafe { Descr::new(self.raw.nested) }.map(Some),
-            (true, false) => {
+        // SAFETY: the contract of `Given::new` covers what the rows point to.
+        match (has_typestr, unsafe { Given::optional(self.raw.nested) }) {
+            (true, None) => Ok(None),
+            (false, Some(nested)) => Descr::new(nested).map(Some),
+            (true, Some(_)) => {
                 fail!(
                     CAI_ERR_DESCR_FIELD,
                     ".nested",
@@ -635,7 +692,7 @@ impl<'a> Field<'a> {
                     expected = "exactly one of them"
                 )
             }
-            (false, true) => {
+            (false, None) => {
                 fail!(
                     CAI_ERR_DESCR_FIELD,
                     ".typestr",
@@ -648,9 +705,9 @@ impl<'a> Field<'a> {
 }
 
 /// Returns a NUL-terminated name. Callers pass only pointers inside rows, which the contract of
-/// `Descr::new` covers.
+/// `Given::new` covers.
 fn text<'a>(pointer: *const c_char, field: &str) -> Result<&'a str> {
-    // SAFETY: not NULL (checked above), and NUL-terminated by the contract of `Descr::new`.
+    // SAFETY: not NULL (checked above), and NUL-terminated by the contract of `Given::new`.
     let text = unsafe { CStr::from_ptr(pointer) };
     text.to_str().map_err(|_| {
         failure!(

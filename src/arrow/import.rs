@@ -15,7 +15,7 @@ use crate::device::Name;
 use crate::error::{Failure, Result, fail};
 use crate::memory::Extended;
 use crate::owner::{self, Destructor};
-use crate::validate::Valid;
+use crate::read::Given;
 use crate::{read, validate};
 
 const DIMENSIONS: usize = CAI_MAX_NDIM as usize;
@@ -442,7 +442,8 @@ pub unsafe fn from_arrow(given: *mut DeviceArray, schema: *const Schema) -> Resu
     }
     // SAFETY: the array refers to `tree`, `strides` and `masks`, which live until the end. It has no
     // owner, nor have its masks.
-    let prepared = unsafe { Valid::check(&array, abi::CAI_CHECK_LAYOUT) }?.prepare()?;
+    let checked = unsafe { Given::new(&raw const array) };
+    let prepared = checked.valid(abi::CAI_CHECK_LAYOUT)?.prepare()?;
     // Nothing fails from here on.
     // SAFETY: live, and the caller's (this function's contract). Nothing reads the view any more.
     *held = Some(unsafe { Owned::move_from(&raw mut (*given).array) });

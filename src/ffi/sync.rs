@@ -11,6 +11,7 @@ use crate::argument::{In, InOut, List, Out};
 use crate::device;
 use crate::error::{Failure, Result, fail};
 use crate::owner::Ref;
+use crate::read::Given;
 use crate::read::Unchecked;
 use crate::sync::consume::{self, Phase};
 use crate::sync::deferred::Deferred;
@@ -105,8 +106,8 @@ pub unsafe extern "C-unwind" fn cai_array_consume_begin(
 ) -> cai_status {
     // SAFETY: the caller passes what the header requires.
     let (array, error) = unsafe { (In::new(array), Out::new(error)) };
-    // SAFETY: NULL or readable as the header requires.
-    let is_fast = unsafe { consume::is_fast_path(array.as_ptr(), consumer_stream, flags) };
+    let same = array.optional().and_then(Given::of_this_size);
+    let is_fast = same.is_some_and(|array| consume::is_fast_path(array, consumer_stream, flags));
     if is_fast && !notify::is_watched() {
         return CAI_OK;
     }
@@ -138,8 +139,8 @@ pub unsafe extern "C-unwind" fn cai_array_consume_end(
 ) -> cai_status {
     // SAFETY: the caller passes what the header requires.
     let (array, error) = unsafe { (In::new(array), Out::new(error)) };
-    // SAFETY: NULL or readable as the header requires.
-    let is_fast = unsafe { consume::is_fast_path(array.as_ptr(), consumer_stream, flags) };
+    let same = array.optional().and_then(Given::of_this_size);
+    let is_fast = same.is_some_and(|array| consume::is_fast_path(array, consumer_stream, flags));
     if is_fast && !notify::is_watched() {
         return CAI_OK;
     }

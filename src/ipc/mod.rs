@@ -22,6 +22,7 @@ use crate::error::{Result, fail};
 use crate::layout::{Layout, Span};
 use crate::owner::description::{self, OwnedFields};
 use crate::owner::{self, Array, Destructor, Ref};
+use crate::read::Given;
 use crate::read::{self, Descr};
 use crate::sync::consume::{self, Phase};
 use crate::validate::Valid;
@@ -363,7 +364,8 @@ pub fn import(bytes: &[u8], descriptor: i32) -> Result<Array> {
     // SAFETY: a message has a first array, to which this points. Shape and strides refer to
     // `message`, the fields to `fields`, and the masks to `list`, none of which changes. There are no
     // owners.
-    let array = unsafe { Valid::check(array, abi::CAI_CHECK_LAYOUT) }?;
+    let array = unsafe { Given::new(array) };
+    let array = array.valid(abi::CAI_CHECK_LAYOUT)?;
     Ok(array.prepare()?.finish(Destructor::drops(opened)))
 }
 

@@ -14,6 +14,7 @@ use crate::abi::{self, CAI_MAX_MASKS, cai_array, cai_descr, cai_field, cai_owner
 use crate::dtype::fields::{Fields, List};
 use crate::error::{Result, fail};
 use crate::memory::Memory;
+use crate::read::Given;
 use crate::read::{Descr, Unchecked};
 
 const MAX_OWNERS: usize = CAI_MAX_MASKS as usize + 1;
@@ -385,7 +386,7 @@ impl OwnedFields {
     /// Returns the list, whose rules are not checked.
     pub fn fields(&self) -> Result<Descr<'_>> {
         // SAFETY: the owner keeps the list alive as long as the result is borrowed from this.
-        unsafe { Descr::new(self.descr) }
+        unsafe { Given::new(self.descr) }.fields()
     }
 
     /// Returns the address of the list, which lives as long as this.

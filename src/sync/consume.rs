@@ -28,23 +28,8 @@ pub enum Phase {
 /// Fast path: returns true if no synchronization is needed and the arguments are valid, for work on
 /// the array's own stream or on an array without pending work. A result of false means nothing; the
 /// slow path knows all the rules.
-///
-/// # Safety
-/// `array` is NULL, or points to a structure of the size that it states.
 #[inline(always)]
-pub unsafe fn is_fast_path(array: *const cai_array, consumer: u64, flags: u32) -> bool {
-    if array.is_null() {
-        return false;
-    }
-    // SAFETY: not NULL; a structure begins with its size, which is readable (this function's
-    // contract).
-    let size = unsafe { (&raw const (*array).struct_size).read() } as usize;
-    if size != size_of::<cai_array>() {
-        return false;
-    }
-    // SAFETY: the size, checked above, is that of `cai_array`, and the structure is readable (this
-    // function's contract).
-    let local = unsafe { &*array };
+pub fn is_fast_path(local: &cai_array, consumer: u64, flags: u32) -> bool {
     let names_a_stream = consumer.wrapping_sub(1) < abi::CAI_STREAM_UNKNOWN - 1;
     let flags_fit = flags & !CONSUMER == 0
         && flags & ACCESS != 0

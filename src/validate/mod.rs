@@ -12,13 +12,12 @@ mod masks;
 mod tests;
 mod valid;
 
-use std::mem::MaybeUninit;
-
 use crate::abi::{self, cai_array, cai_device, cai_dtype};
 use crate::device::{LAST, Name, is_opaque, may_have_id};
 use crate::dtype;
 use crate::error::{Result, Text, fail};
 use crate::layout::{self, Bytes, Layout};
+use crate::read::Given;
 use crate::read::{self, Unchecked};
 
 use common::common_itemsize;
@@ -98,14 +97,11 @@ pub unsafe fn describe<'a>(array: &cai_array) -> Result<Described<'a>> {
 /// Checks an array and its masks.
 ///
 /// # Safety
-/// `array` points to a structure of the size that it states, and what that points to is readable.
+/// As for [`Given::new`].
 #[inline]
 pub unsafe fn array(array: *const cai_array, checks: u32) -> Result<()> {
-    let mut scratch = MaybeUninit::uninit();
-    // SAFETY: `array` refers to as many bytes as it states, and what it points to is readable (this
-    // function's contract).
-    let local = unsafe { Unchecked::view(array, &mut scratch) }?;
-    check(array, local, checks)
+    // SAFETY: the contract is that of this function.
+    unsafe { Given::new(array) }.validate(checks)
 }
 
 /// Checks an array, whose structure is at `address`, and its masks.

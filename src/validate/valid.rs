@@ -26,29 +26,16 @@ pub struct Valid<'a> {
 }
 
 impl<'a> Valid<'a> {
-    /// Checks an array and its masks.
-    ///
-    /// # Safety
-    /// `array` points to a structure of the size that it states. That structure, and the shape,
-    /// strides, fields and masks that it refers to, are readable and unchanged for `'a`. The owners
-    /// of the array and of its masks are NULL or alive for `'a`.
-    pub unsafe fn check(array: *const cai_array, checks: u32) -> Result<Self> {
-        let mut scratch = MaybeUninit::uninit();
-        // SAFETY: all is readable and unchanged for `'a` (this function's contract).
-        let local = unsafe { Unchecked::view(array, &mut scratch) }?;
-        super::check(array, local, checks)?;
-        Ok(Valid::of(local))
-    }
-
     /// Returns an array that was validated before.
     ///
     /// # Safety
-    /// As for [`check`](Self::check), and a check of the array succeeded. Nothing that it depends
+    /// As for [`Given::new`], and a check of the array succeeded. Nothing that it depends
     /// on has changed since.
     pub unsafe fn assume(array: *const cai_array) -> Self {
         let mut scratch = MaybeUninit::uninit();
         // SAFETY: all is readable and unchanged for `'a` (this function's contract).
-        Valid::of(sound(unsafe { Unchecked::view(array, &mut scratch) }))
+        let given = unsafe { Given::new(array) };
+        Valid::of(sound(given.unchecked(&mut scratch)))
     }
 
     /// Returns an array that was validated before, of which nothing has changed since.
@@ -58,21 +45,21 @@ impl<'a> Valid<'a> {
 
     /// Returns the array for functions that take arrays which were not checked.
     pub fn unchecked(&self) -> Unchecked<'_, 'a> {
-        // SAFETY: the contract of `check`.
+        // SAFETY: the contract of `Given::new`.
         unsafe { Unchecked::new(&self.array) }
     }
 
     /// Adds a reference to the owner. Fails for a borrowed array, and for an owner that cannot be
     /// retained or released.
     pub fn retain(&self) -> Result<Ref> {
-        // SAFETY: NULL, or alive for `'a` (the contract of `check`).
+        // SAFETY: NULL, or alive for `'a` (the contract of `Given::new`).
         unsafe { Ref::retain(self.array.owner) }
     }
 
     /// Copies the description into memory for an owner.
     pub fn prepare(&self) -> Result<Prepared> {
         // SAFETY: validated and unchanged, and the owners are NULL or alive (the contract of
-        // `check`).
+        // `Given::new`).
         unsafe { description::prepare(&self.array) }
     }
 
@@ -122,15 +109,16 @@ impl<'a> Given<'a, cai_array> {
     /// Checks an array and its masks.
     #[inline]
     pub fn validate(self, checks: u32) -> Result<()> {
-        // SAFETY: readable, with all that it points to (the contract of `In::new`).
-        unsafe { super::array(self.as_ptr(), checks) }
+        let mut scratch = MaybeUninit::uninit();
+        super::check(self.as_ptr(), self.unchecked(&mut scratch)?, checks)
     }
 
-    /// Returns the array, if a check finds that it is valid.
+    /// Returns the array, if a check of it and its masks finds that it is valid.
     pub fn valid(self, checks: u32) -> Result<Valid<'a>> {
-        // SAFETY: readable and unchanged for `'a`, with all that it points to, and its owners are
-        // alive (the contract of `In::new`).
-        unsafe { Valid::check(self.as_ptr(), checks) }
+        let mut scratch = MaybeUninit::uninit();
+        let local = self.unchecked(&mut scratch)?;
+        super::check(self.as_ptr(), local, checks)?;
+        Ok(Valid::of(local))
     }
 }
 

@@ -13,6 +13,7 @@ use crate::python::class::Instance;
 use crate::python::error::raise_as;
 use crate::python::export::object::{Exported, Reading};
 use crate::python::py::{Dict, Exception, Int, Obj, Owned, Py, Tuple};
+use crate::read::Given;
 use crate::read::Unchecked;
 use crate::sync::consume::{self, Phase};
 use crate::sync::outgoing;
@@ -84,8 +85,9 @@ fn copy_to_host(
     unsafe {
         let array = &Valid::assume(&raw const **array);
         let copy = HostCopy::new(array)?;
+        let given = Given::new(copy.array());
         // The conversion comes first, so that a failure copies nothing.
-        let mut tensor = convert(&Valid::check(copy.array(), abi::CAI_CHECK_LAYOUT)?, versioned)?;
+        let mut tensor = convert(&given.valid(abi::CAI_CHECK_LAYOUT)?, versioned)?;
         // Other threads may have to run meanwhile: a function that a stream calls may need the
         // lock.
         py.without_lock(|| copy.fill(array, device_type))?;

@@ -143,7 +143,7 @@ fn access(array: &cai_array) -> u32 {
 fn order(phase: Phase, array: &cai_array, stream: u64) -> Result<()> {
     let access = access(array);
     // SAFETY: the array was imported, and so validated.
-    if unsafe { consume::is_fast_path(array, stream, access) } && !notify::is_watched() {
+    if consume::is_fast_path(array, stream, access) && !notify::is_watched() {
         return Ok(());
     }
     order_slowly(phase, array, stream, access)
