@@ -292,6 +292,11 @@ static void what_it_cannot_express(void) {
     array = owned("<f4", 2, shape);
     ASSERT_STATUS(CAI_ERR_NEWER_CALLER, cai_array_to_arrow(&array, 1, &values, NULL, &error));
     ASSERT_TEXT("flags", error.field);
+    /* The flags come before the rules of the array. */
+    array.ndim = 65;
+    ASSERT_STATUS(CAI_ERR_NEWER_CALLER, cai_array_to_arrow(&array, 1, &values, NULL, &error));
+    ASSERT_TEXT("flags", error.field);
+    array.ndim = 2;
     /* An event of an unknown stream stays what it is. */
     array.device.type = CAI_DEVICE_ROCM;
     array.device.id = 2;

@@ -198,6 +198,14 @@ static void out_refused(void) {
     ASSERT_STATUS(CAI_ERR_NEWER_CALLER, cai_array_to_dlpack_unversioned(
                                             &good, 0x80000000u, (unversioned **)&out, &error));
     ASSERT(out == NULL);
+    /* The flags come before the rules of the array. */
+    array = good;
+    array.ndim = 65;
+    ASSERT_STATUS(CAI_ERR_NEWER_CALLER, cai_array_to_dlpack(&array, 2, &out, &error));
+    ASSERT_TEXT("flags", error.field);
+    ASSERT_STATUS(CAI_ERR_NEWER_CALLER,
+                  cai_array_to_dlpack_unversioned(&array, 2, (unversioned **)&out, &error));
+    ASSERT_TEXT("flags", error.field);
 
     REFUSED_OUT(array.owner = NULL, CAI_ERR_BORROWED, "owner");
     REFUSED_OUT(array.owner = &broken, CAI_ERR_OWNER_OPS, "owner.ops.retain");

@@ -385,9 +385,8 @@ impl ArrowPair {
     }
 }
 
-/// Makes Arrow structures of an array that passed [`CHECKS`], with a reference of their own to its
-/// owner.
-pub fn to_arrow(array: Valid, flags: u32, with_schema: bool) -> Result<ArrowPair> {
+/// Fails for flags, of which this version knows none.
+pub fn check_flags(flags: u32) -> Result<()> {
     if flags != 0 {
         return fail!(
             CAI_ERR_NEWER_CALLER,
@@ -396,6 +395,12 @@ pub fn to_arrow(array: Valid, flags: u32, with_schema: bool) -> Result<ArrowPair
             expected = "0, for this version knows no flags"
         );
     }
+    Ok(())
+}
+
+/// Makes Arrow structures of an array that passed [`CHECKS`], with a reference of their own to its
+/// owner.
+pub fn to_arrow(array: Valid, with_schema: bool) -> Result<ArrowPair> {
     owner::not_borrowed(array.owner)?;
     let description = describe(array)?;
     let (device_type, device_id) = device_of(&array)?;

@@ -17,7 +17,7 @@ use std::fmt;
 
 use crate::error::{Failure, failure};
 pub use abi::{DeviceArray, Schema};
-pub use export::{CHECKS, to_arrow};
+pub use export::{CHECKS, check_flags, to_arrow};
 pub use import::from_arrow;
 
 /// The failure for a structure that does not conform to Arrow.

@@ -57,6 +57,19 @@ pub fn device_of(array: &cai_array) -> Result<(i32, i32)> {
     Ok((device.r#type, if is_of_no_device { 0 } else { device.id }))
 }
 
+/// Fails for flags that this version does not know.
+pub fn check_flags(flags: u32) -> Result<()> {
+    if flags & !abi::CAI_DLPACK_HIDE_READONLY != 0 {
+        return fail!(
+            CAI_ERR_NEWER_CALLER,
+            "flags",
+            found = ("{:#x}", flags & !abi::CAI_DLPACK_HIDE_READONLY),
+            expected = "CAI_DLPACK_HIDE_READONLY or 0"
+        );
+    }
+    Ok(())
+}
+
 /// An array as DLPack describes it.
 struct Export<'a> {
     /// Without shape and strides.
@@ -67,14 +80,6 @@ struct Export<'a> {
 
 /// Converts an array. As many of `steps` are written as it has dimensions.
 fn convert<'a>(array: &Valid<'a>, flags: u32, steps: &mut [i64; DIMENSIONS]) -> Result<Export<'a>> {
-    if flags & !abi::CAI_DLPACK_HIDE_READONLY != 0 {
-        return fail!(
-            CAI_ERR_NEWER_CALLER,
-            "flags",
-            found = ("{:#x}", flags & !abi::CAI_DLPACK_HIDE_READONLY),
-            expected = "CAI_DLPACK_HIDE_READONLY or 0"
-        );
-    }
     owner::not_borrowed(array.owner)?;
     if !array.mask.is_null() {
         return fail!(

@@ -116,7 +116,8 @@ pub unsafe extern "C-unwind" fn cai_array_to_arrow(
         let array = array.given("array")?;
         let to = to.given("out_array")?;
         let schema_to = schema_to.optional();
-        let made = arrow::to_arrow(array.valid(arrow::CHECKS)?, flags, schema_to.is_some())?;
+        arrow::check_flags(flags)?;
+        let made = arrow::to_arrow(array.valid(arrow::CHECKS)?, schema_to.is_some())?;
         let (array, schema) = made.into_raw();
         to.write(array);
         if let (Some(schema), Some(to)) = (schema, schema_to) {

@@ -122,6 +122,7 @@ pub unsafe extern "C-unwind" fn cai_array_to_dlpack(
     guard(error, || {
         let array = array.given("array")?;
         let out = out.given("out")?;
+        dlpack::check_flags(flags)?;
         let valid = array.valid(abi::CAI_CHECK_LAYOUT)?;
         out.write(dlpack::to_versioned(&valid, flags)?.into_raw().cast());
         Ok(())
@@ -145,6 +146,7 @@ pub unsafe extern "C-unwind" fn cai_array_to_dlpack_unversioned(
     guard(error, || {
         let array = array.given("array")?;
         let out = out.given("out")?;
+        dlpack::check_flags(flags)?;
         let valid = array.valid(abi::CAI_CHECK_LAYOUT)?;
         out.write(dlpack::to_unversioned(&valid, flags)?.into_raw().cast());
         Ok(())
