@@ -18,8 +18,8 @@ pub struct Memory {
 impl Memory {
     /// Allocates memory. The layout is not empty.
     pub fn new(layout: Layout) -> Result<Self> {
-        debug_assert!(layout.size() > 0);
-        // SAFETY: the layout is not empty, as every caller's type is not.
+        assert!(layout.size() > 0);
+        // SAFETY: the layout is not empty (checked above).
         let start = unsafe { alloc(layout) };
         if start.is_null() {
             Err(Failure::no_memory(layout.size()))

@@ -538,12 +538,20 @@ pub struct Descr<'a> {
     pub count: u64,
 }
 
-/// One row of a list of fields. Names and shape are still pointers.
+/// One row of a list of fields. Dereferences to the row, in which names and shape are still
+/// pointers.
 #[derive(Clone, Copy)]
 pub struct Field<'a> {
-    /// The row.
-    pub raw: cai_field,
+    raw: cai_field,
     alive: PhantomData<&'a cai_field>,
+}
+
+impl Deref for Field<'_> {
+    type Target = cai_field;
+
+    fn deref(&self) -> &cai_field {
+        &self.raw
+    }
 }
 
 impl<'a> Descr<'a> {
@@ -618,6 +626,11 @@ impl<'a> Field<'a> {
         // SAFETY: a row (the contract of `Given::new`), at least as long as in the first release.
         let bytes = unsafe { row.0.cast::<[u8; sizes::FIELD]>().as_ref() };
         Field { raw: copy(bytes), alive: PhantomData }
+    }
+
+    /// Returns the field without its sub-array.
+    pub fn element(self) -> Self {
+        Field { raw: cai_field { ndim: 0, ..self.raw }, ..self }
     }
 
     /// Returns the name, which is required and must be UTF-8.

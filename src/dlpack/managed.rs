@@ -93,8 +93,9 @@ impl ManagedTensor {
 
     /// States that the tensor is a copy that only its consumer uses, if it has a version.
     pub fn mark_copied(&mut self) {
-        if let Structure::Versioned(managed) = self.0 {
-            // SAFETY: alive, and owned by this value.
+        if let (Structure::Versioned(managed), Ok(_)) = (self.0, self.view()) {
+            // SAFETY: alive, owned by this value, and of the major version that has this member,
+            // which `view` checked.
             unsafe { (*managed).flags |= IS_COPIED };
         }
     }

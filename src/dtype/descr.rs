@@ -59,20 +59,20 @@ pub fn field_bits(field: Field) -> Result<i64> {
 }
 
 fn checked_field_bits(field: Field, depth: i32, fields_left: &mut u64) -> Result<i64> {
-    if field.raw.reserved != 0 {
+    if field.reserved != 0 {
         return fail!(
             CAI_ERR_DESCR_STRUCT,
             ".reserved",
-            found = ("{}", field.raw.reserved),
+            found = ("{}", field.reserved),
             expected = "0"
         );
     }
     let item = match field.nested()? {
-        Some(_) if field.raw.dtype_code != abi::CAI_DTYPE_NONE => {
+        Some(_) if field.dtype_code != abi::CAI_DTYPE_NONE => {
             return fail!(
                 CAI_ERR_DTYPE_CODE,
                 ".dtype_code",
-                found = ("{}", field.raw.dtype_code),
+                found = ("{}", field.dtype_code),
                 expected = "0 for nested fields"
             );
         }
@@ -85,10 +85,8 @@ fn checked_field_bits(field: Field, depth: i32, fields_left: &mut u64) -> Result
 
 /// Returns the type of one element of a field. Nested fields are opaque bytes of their size.
 pub fn element(field: Field) -> Result<cai_dtype> {
-    let mut one = field;
-    one.raw.ndim = 0;
-    let bits = field_bits(one)?;
-    if field.raw.nested.is_null() {
+    let bits = field_bits(field.element())?;
+    if field.nested.is_null() {
         return field_dtype(&field);
     }
     Ok(cai_dtype {
@@ -105,7 +103,7 @@ pub fn element(field: Field) -> Result<cai_dtype> {
 
 /// Returns the type of a field that does not consist of fields.
 fn field_dtype(field: &Field) -> Result<cai_dtype> {
-    dtype::from_field(&field.raw.typestr, field.raw.dtype_code)
+    dtype::from_field(&field.typestr, field.dtype_code)
         .map_err(|failure| failure.within(format_args!(".")))
 }
 

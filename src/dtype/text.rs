@@ -280,7 +280,7 @@ pub fn format(descr: Descr, out: &mut dyn Write) -> Result<()> {
         match field.nested()? {
             Some(nested) => format(nested, out)?,
             None => {
-                let typestr = crate::read::typestr(&field.raw.typestr).unwrap_or_default();
+                let typestr = crate::read::typestr(&field.typestr).unwrap_or_default();
                 let _ = write!(out, "'{}'", typestr.escape_ascii());
             }
         }

@@ -228,11 +228,11 @@ fn text_length(fields: Descr) -> Result<usize> {
 /// Fails for fields whose type the text cannot express.
 fn without_codes(fields: Descr) -> Result<()> {
     for (index, field) in fields.fields().enumerate() {
-        if field.raw.dtype_code != abi::CAI_DTYPE_NONE {
+        if field.dtype_code != abi::CAI_DTYPE_NONE {
             return fail!(
                 CAI_ERR_CONVERT_TYPE,
                 "[{index}].dtype_code",
-                found = ("{}", field.raw.dtype_code),
+                found = ("{}", field.dtype_code),
                 expected = "fields that the typestr alone describes"
             );
         }

@@ -125,7 +125,7 @@ impl Arena {
                     None => ptr::null(),
                 },
                 shape: if shape.is_empty() { ptr::null() } else { self.put(shape)? },
-                ..field.raw
+                ..*field
             };
             rows.write(index, row);
         }

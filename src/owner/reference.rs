@@ -165,7 +165,7 @@ impl Destructor {
     }
 
     /// Drops a value.
-    pub fn drops<T: Send>(value: Box<T>) -> Self {
+    pub fn drops<T: Send + 'static>(value: Box<T>) -> Self {
         unsafe extern "C-unwind" fn destroy<T>(value: *mut c_void) {
             // SAFETY: `drops` passes this function together with a box of this type.
             drop(unsafe { Box::from_raw(value.cast::<T>()) });
@@ -174,7 +174,9 @@ impl Destructor {
     }
 
     /// Drops a value, with those behind it.
-    pub fn drops_extended<T: Send, E: Copy + Send>(block: Extended<T, E>) -> Self {
+    pub fn drops_extended<T: Send + 'static, E: Copy + Send + 'static>(
+        block: Extended<T, E>,
+    ) -> Self {
         unsafe extern "C-unwind" fn destroy<T, E: Copy>(value: *mut c_void) {
             // SAFETY: `drops_extended` passes this function together with such a block.
             drop(unsafe { Extended::<T, E>::from_raw(value.cast()) });

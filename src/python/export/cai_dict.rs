@@ -154,7 +154,7 @@ fn field<'py>(py: Py<'py>, row: &read::Field) -> Result<Owned<'py>> {
     };
     let r#type = match row.nested()? {
         Some(nested) => fields(py, nested)?,
-        None => py.string(read::typestr(&row.raw.typestr).unwrap_or_default())?,
+        None => py.string(read::typestr(&row.typestr).unwrap_or_default())?,
     };
     let (shape, objects) = (row.shape()?, [name.obj(), r#type.obj()]);
     py.tuple(if shape.is_empty() { 2 } else { 3 }, |index| match objects.get(index) {
