@@ -7,13 +7,14 @@
 use std::ffi::{CStr, c_char, c_int, c_longlong, c_ulong, c_ulonglong, c_void};
 use std::mem::{MaybeUninit, offset_of};
 use std::ops::Range;
-use std::ptr::{self, NonNull};
-use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, Ordering};
 
 use crate::abi::{self, _object};
 use crate::error::{Failure, Result, fail, failure};
 use crate::library::Library;
 use crate::memory;
+use crate::python::py::{Integers, Obj, find_places};
 
 /// A Python object.
 pub type Object = _object;
@@ -112,7 +113,9 @@ pub(super) const READONLY: c_int = 1;
 
 macro_rules! table {
     (
+        anytime { $($any:ident = $anyname:literal () -> $anyret:ty;)* }
         functions { $($field:ident = $name:literal ($($arg:ty),*) $(-> $ret:ty)?;)* }
+        optional_anytime { $($anyopt:ident = $anyoptname:literal () -> $anyoptret:ty;)* }
         optional { $($opt:ident = $optname:literal ($($optarg:ty),*) $(-> $optret:ty)?;)* }
         objects { $($object:ident = $objname:literal;)* }
         exceptions { $($exception:ident = $excname:literal;)* }
@@ -121,7 +124,9 @@ macro_rules! table {
         #[allow(missing_docs)]
         #[repr(C)]
         pub struct Capi {
+            $(pub $any: extern "C-unwind" fn() -> $anyret,)*
             $(pub $field: unsafe extern "C-unwind" fn($($arg),*) $(-> $ret)?,)*
+            $(pub $anyopt: Option<extern "C-unwind" fn() -> $anyoptret>,)*
             $(pub $opt: Option<unsafe extern "C-unwind" fn($($optarg),*) $(-> $optret)?>,)*
             $(pub $object: *mut Object,)*
             /// Exceptions: the variables that hold them, because CPython creates them when it
@@ -132,26 +137,31 @@ macro_rules! table {
 
         /// The names of all members but the last, in their order, each with a NUL.
         const NAMES: &str = concat!(
-            $($name, "\0",)* $($optname, "\0",)* $($objname, "\0",)* $($excname, "\0",)*
+            $($anyname, "\0",)* $($name, "\0",)*
+            $($anyoptname, "\0",)* $($optname, "\0",)*
+            $($objname, "\0",)* $($excname, "\0",)*
         );
-        const COUNT: usize = [$($name,)* $($optname,)* $($objname,)* $($excname,)*].len();
+        const COUNT: usize = OPTIONAL.end + [$($objname,)* $($excname,)*].len();
         const OPTIONAL: Range<usize> = {
-            let start = [$($name,)*].len();
-            start..start + [$($optname,)*].len()
+            let start = [$($anyname,)* $($name,)*].len();
+            start..start + [$($anyoptname,)* $($optname,)*].len()
         };
     };
 }
 
 table! {
-    functions {
+    // Any thread may call these at any time, with or without the GIL.
+    anytime {
         is_initialized = "Py_IsInitialized" () -> c_int;
         get_version = "Py_GetVersion" () -> *const c_char;
+        this_thread_state = "PyGILState_GetThisThreadState" () -> *mut c_void;
+    }
+    functions {
         incref = "Py_IncRef" (*mut Object);
         decref = "Py_DecRef" (*mut Object);
         at_exit = "Py_AtExit" (unsafe extern "C-unwind" fn()) -> c_int;
         add_pending_call = "Py_AddPendingCall" (unsafe extern "C-unwind" fn(*mut c_void) -> c_int,
             *mut c_void) -> c_int;
-        this_thread_state = "PyGILState_GetThisThreadState" () -> *mut c_void;
         interpreter = "PyInterpreterState_Get" () -> *mut c_void;
         interpreter_id = "PyInterpreterState_GetID" (*mut c_void) -> i64;
         object_type = "PyObject_Type" (*mut Object) -> *mut Object;
@@ -217,12 +227,9 @@ table! {
         restore_thread = "PyEval_RestoreThread" (*mut c_void);
         type_is_subtype = "PyType_IsSubtype" (*mut Object, *mut Object) -> c_int;
     }
-    optional {
-        // 3.9. Looks a method up and calls it, without an object for the bound method.
-        call_method = "PyObject_VectorcallMethod" (*mut Object, *const *mut Object, usize,
-            *mut Object) -> *mut Object;
+    optional_anytime {
         // 3.13; before that under the private name. The state of the calling thread from 3.12 on,
-        // earlier that of the thread that holds the GIL. Needs no GIL.
+        // earlier that of the thread that holds the GIL.
         thread_state = "PyThreadState_GetUnchecked" () -> *mut c_void;
         thread_state_before = "_PyThreadState_UncheckedGet" () -> *mut c_void;
         // Returns 1 for every thread from 3.9 to 3.11, once there was a sub-interpreter.
@@ -230,6 +237,11 @@ table! {
         thread_ident = "PyThread_get_thread_ident" () -> c_ulong;
         is_finalizing = "Py_IsFinalizing" () -> c_int;
         is_finalizing_before = "_Py_IsFinalizing" () -> c_int;
+    }
+    optional {
+        // 3.9. Looks a method up and calls it, without an object for the bound method.
+        call_method = "PyObject_VectorcallMethod" (*mut Object, *const *mut Object, usize,
+            *mut Object) -> *mut Object;
         // Without these (3.13, and a private one before), a missing attribute costs an exception.
         optional_attr = "PyObject_GetOptionalAttr" (*mut Object, *mut Object,
             *mut *mut Object) -> c_int;
@@ -310,92 +322,6 @@ pub struct Facts {
     pub version: u32,
 }
 
-/// How integers of up to two digits are stored. A word states the number of digits and the sign;
-/// the digits, of 30 bits each, follow it.
-///
-/// CPython publishes nothing about it, so numbers are made and read back. If they are not read
-/// right, CPython is called for each integer, as it could be always. That makes the import of a
-/// dictionary 6 to 20 % slower, depending on the number of dimensions.
-#[derive(Clone, Copy)]
-pub struct Integers {
-    /// The bits of the word that count.
-    mask: usize,
-    /// The word of zero.
-    zero: usize,
-    /// The word of a positive number of one digit.
-    one: usize,
-    /// The word of a positive number of two digits.
-    two: usize,
-    /// The word of a negative number of one digit.
-    minus: usize,
-}
-
-impl Integers {
-    /// Not known: no word is one of these.
-    const UNKNOWN: Integers = {
-        const NONE: usize = usize::MAX;
-        Integers { mask: 0, zero: NONE, one: NONE, two: NONE, minus: NONE }
-    };
-
-    /// Up to 3.11, the word is the number of digits, negative for negative numbers. From 3.12 on,
-    /// it is 8 times that number, plus 1 for zero and 2 for negative numbers; from 3.14 on, a bit
-    /// of 4 marks immortal ones.
-    const KNOWN: [Integers; 2] = [
-        Integers { mask: usize::MAX, zero: 0, one: 1, two: 2, minus: usize::MAX },
-        Integers { mask: !4, zero: 1, one: 8, two: 16, minus: 10 },
-    ];
-}
-
-impl Default for Integers {
-    fn default() -> Self {
-        Integers::UNKNOWN
-    }
-}
-
-/// Reads exact integers in place. A copy of what that takes, so that a loop keeps it in registers.
-#[derive(Clone, Copy)]
-pub struct ExactIntegers {
-    r#type: *mut Object,
-    size_offset: usize,
-    integers: Integers,
-}
-
-impl ExactIntegers {
-    /// Returns the value of an exact integer if it has one digit, or two and is positive. `None` for
-    /// others, for objects of other types, and if integers are not read in place.
-    ///
-    /// # Safety
-    /// A live object.
-    #[inline(always)]
-    pub unsafe fn read(self, object: NonNull<Object>) -> Option<i64> {
-        if self.size_offset == 0 {
-            return None;
-        }
-        // SAFETY: `check_places` found the type before the size, and `check_integers` the word
-        // there in integers, with as many digits behind it. The object is alive (this function's
-        // contract), and integers do not change.
-        unsafe {
-            let word = object.byte_add(self.size_offset).cast::<usize>();
-            if word.cast::<*mut Object>().sub(1).read() != self.r#type {
-                return None;
-            }
-            let digits = word.add(1).cast::<u32>();
-            let state = word.read() & self.integers.mask;
-            if state == self.integers.one {
-                Some(digits.read().into())
-            } else if state == self.integers.two {
-                Some(i64::from(digits.read()) | i64::from(digits.add(1).read()) << 30)
-            } else if state == self.integers.zero {
-                Some(0)
-            } else if state == self.integers.minus {
-                Some(-i64::from(digits.read()))
-            } else {
-                None
-            }
-        }
-    }
-}
-
 // Every member but the last is an address.
 const _: () = assert!(offset_of!(Capi, facts) == COUNT * size_of::<*mut c_void>());
 
@@ -431,9 +357,6 @@ impl Capi {
     }
 }
 
-/// `Py_TPFLAGS_VALID_VERSION_TAG`: of importance in 3.9 only, later versions set the number to 0.
-const VALID_VERSION_TAG: c_ulong = 1 << 19;
-
 /// The last version whose `_PyType_Lookup` is known: it is private.
 const LAST_TYPE_LOOKUP: u32 = 0x030d;
 
@@ -455,8 +378,8 @@ pub fn capi() -> Result<&'static Capi> {
     }
 }
 
-fn is_initialized(library: &Library) -> Option<unsafe extern "C-unwind" fn() -> c_int> {
-    // SAFETY: the type is that of CPython's documentation.
+fn is_initialized(library: &Library) -> Option<extern "C-unwind" fn() -> c_int> {
+    // SAFETY: the type is that of CPython's documentation, and any thread may call it at any time.
     unsafe { library.get(c"Py_IsInitialized") }
 }
 
@@ -473,8 +396,7 @@ fn find() -> Result<&'static Capi> {
     };
     let Some(library) = library() else { return nowhere() };
     let Some(is_initialized) = is_initialized(&library) else { return nowhere() };
-    // SAFETY: this function may be called at any time.
-    if unsafe { is_initialized() } == 0 {
+    if is_initialized() == 0 {
         return nowhere();
     }
     let mut capi = Capi::find(&library)?;
@@ -486,7 +408,7 @@ fn find() -> Result<&'static Capi> {
             expected = "3.9 or later"
         );
     }
-    // SAFETY: this function may be called at any time and returns a constant text.
+    // SAFETY: the function returns a constant text.
     let text = unsafe { CStr::from_ptr((capi.get_version)()) }.to_string_lossy();
     let mut numbers =
         text.split(|c: char| !c.is_ascii_digit()).filter_map(|number| number.parse::<u32>().ok());
@@ -515,14 +437,8 @@ fn find() -> Result<&'static Capi> {
     if !capi.is_attached() {
         return Err(not_attached());
     }
-    let mut pending = [ptr::null_mut(); 3];
-    let [kind, value, trace] = &mut pending;
-    // SAFETY: the GIL is held. An exception that is set already is the caller's.
-    unsafe {
-        (capi.error_fetch)(kind, value, trace);
-        capi.find_places();
-        (capi.error_restore)(*kind, *value, *trace);
-    }
+    // SAFETY: the thread is attached.
+    unsafe { find_places(&mut capi) };
     let capi = Box::into_raw(memory::boxed(capi)?);
     match CAPI.compare_exchange(ptr::null_mut(), capi, Ordering::AcqRel, Ordering::Acquire) {
         // SAFETY: leaked above.
@@ -641,18 +557,15 @@ impl Capi {
     /// May be called by any thread.
     #[inline(always)]
     pub fn is_attached(&self) -> bool {
-        // SAFETY: these may be called from any thread at any time.
-        unsafe {
-            let Some(current) = self.thread_state.or(self.thread_state_before) else {
-                return false;
-            };
-            let state = current();
-            // Before 3.12 that is the state of whichever thread holds the lock.
-            !state.is_null()
-                && (self.facts.version >= 0x030c
-                    || state == (self.this_thread_state)()
-                    || self.is_in_another_interpreter(state))
-        }
+        let Some(current) = self.thread_state.or(self.thread_state_before) else {
+            return false;
+        };
+        let state = current();
+        // Before 3.12 that is the state of whichever thread holds the lock.
+        !state.is_null()
+            && (self.facts.version >= 0x030c
+                || state == (self.this_thread_state)()
+                || self.is_in_another_interpreter(state))
     }
 
     /// Returns whether `state`, of the thread that held the GIL a moment ago, is one of this thread.
@@ -672,13 +585,10 @@ impl Capi {
         let (Some(gil_check), Some(thread_ident)) = (self.gil_check, self.thread_ident) else {
             return false;
         };
-        // SAFETY: these may be called from any thread at any time.
-        let (own, ident) =
-            unsafe { ((self.this_thread_state)().cast::<c_ulong>(), thread_ident()) };
+        let (own, ident) = ((self.this_thread_state)().cast::<c_ulong>(), thread_ident());
         // A thread without a state of its own is in no interpreter. Where there are no
         // sub-interpreters, the check fails.
-        // SAFETY: may be called from any thread at any time.
-        if own.is_null() || unsafe { gil_check() } == 0 {
+        if own.is_null() || gil_check() == 0 {
             return false;
         }
         // SAFETY: the state that this thread had first ends no earlier than the thread, and has
@@ -691,316 +601,9 @@ impl Capi {
 
     /// Returns true if the interpreter has begun to finalize. May be called by any thread.
     pub fn is_ending(&self) -> bool {
-        // SAFETY: as above.
-        unsafe {
-            (self.is_initialized)() == 0
-                || self
-                    .is_finalizing
-                    .or(self.is_finalizing_before)
-                    .is_some_and(|is_finalizing| is_finalizing() != 0)
-        }
-    }
-
-    /// Finds out where objects store what is read without a call.
-    ///
-    /// # Safety
-    /// The GIL is held, and no exception is set.
-    unsafe fn find_places(&mut self) {
-        // SAFETY: the GIL is held (this function's contract).
-        unsafe {
-            self.facts.head = self.number(self.object_type_object, c"__basicsize__");
-            self.check_places();
-            self.check_integers();
-            self.find_versions();
-            (self.error_clear)();
-        }
-    }
-
-    /// Returns an attribute that is a positive integer; 0 if it is something else.
-    ///
-    /// # Safety
-    /// The GIL is held; a live object.
-    unsafe fn number(&self, object: *mut Object, name: &CStr) -> usize {
-        // SAFETY: the GIL is held and the object is alive (this function's contract). A function
-        // that fails returns NULL, or a negative number.
-        unsafe {
-            let name = (self.str_intern)(name.as_ptr());
-            if name.is_null() {
-                return 0;
-            }
-            let value = (self.get_attr)(object, name);
-            (self.decref)(name);
-            if value.is_null() {
-                return 0;
-            }
-            let number = (self.long_as_size)(value);
-            (self.decref)(value);
-            usize::try_from(number).unwrap_or(0)
-        }
-    }
-
-    /// Checks with one tuple that types, sizes and the items of tuples are where they should be:
-    /// the type at the end of an object's head, a size behind the head, the items behind what
-    /// `tuple.__basicsize__` states. Otherwise CPython is called for them.
-    ///
-    /// # Safety
-    /// The GIL is held; the head is known.
-    unsafe fn check_places(&mut self) {
-        const WORD: usize = size_of::<usize>();
-        // SAFETY: the GIL is held (this function's contract).
-        let items = unsafe { self.number(self.tuple_type, c"__basicsize__") };
-        let head = self.facts.head;
-        if head < 2 * WORD || items < head + WORD || head % WORD != 0 || items % WORD != 0 {
-            return;
-        }
-        let constants = [self.none, self.r#true, self.r#false];
-        // SAFETY: the GIL is held. The tuple takes over the references to its items. It has as many
-        // bytes as `__basicsize__` states and a word for each item, and every bit pattern is a
-        // valid integer.
-        unsafe {
-            let tuple = (self.tuple_new)(constants.len() as isize);
-            if tuple.is_null() {
-                return;
-            }
-            for (index, &item) in constants.iter().enumerate() {
-                (self.incref)(item);
-                (self.tuple_set)(tuple, index as isize, item);
-            }
-            let word = |offset: usize| tuple.byte_add(offset).cast::<usize>().read();
-            let agrees = word(head - WORD) == self.tuple_type as usize
-                && word(head) == constants.len()
-                && (0..)
-                    .zip(constants)
-                    .all(|(index, item)| word(items + index * WORD) == item as usize);
-            (self.decref)(tuple);
-            if agrees {
-                (self.facts.size_offset, self.facts.tuple_items) = (head, items);
-            }
-        }
-    }
-
-    /// Finds out how integers store their digits, with numbers of zero to three.
-    ///
-    /// # Safety
-    /// The GIL is held; tuples were checked.
-    unsafe fn check_integers(&mut self) {
-        const DIGIT: i64 = 1 << 30;
-        const NUMBERS: [i64; 12] = [
-            0,
-            1,
-            -1,
-            257,
-            DIGIT - 1,
-            DIGIT,
-            -DIGIT,
-            5 * DIGIT + 3,
-            -7 * DIGIT - 1,
-            DIGIT * DIGIT - 1,
-            DIGIT * DIGIT,
-            i64::MIN,
-        ];
-        if self.facts.size_offset == 0 || size_of::<usize>() != 8 {
-            return;
-        }
-        for known in Integers::KNOWN {
-            self.facts.integers = known;
-            let agrees = NUMBERS.iter().all(|&number| {
-                // SAFETY: the GIL is held. Every integer is at least as long as its head, a word
-                // and a digit, and every bit pattern is a valid word or digit. A wrong layout takes
-                // the first numbers for others before it expects more digits.
-                unsafe {
-                    let object = (self.long_from_signed)(number);
-                    let Some(integer) = NonNull::new(object) else { return false };
-                    let is_short = -DIGIT < number && number < DIGIT * DIGIT;
-                    let read = self.exact_integers().read(integer);
-                    (self.decref)(object);
-                    read == is_short.then_some(number)
-                }
-            });
-            if agrees {
-                return;
-            }
-        }
-        self.facts.integers = Integers::UNKNOWN;
-    }
-
-    /// Probes where types store their version, with one whose base changes. `tp_version_tag` is the
-    /// word after the next to `tp_weaklist`, whose place `type` publishes.
-    ///
-    /// # Safety
-    /// The GIL is held.
-    unsafe fn find_versions(&mut self) {
-        // SAFETY: the GIL is held. Every object that is made here is released, or leaked where
-        // there is no memory for the next one.
-        unsafe {
-            let size = |name| self.number(self.type_type, name);
-            let (weak, whole) = (size(c"__weakrefoffset__"), size(c"__basicsize__"));
-            let offset = weak + 2 * size_of::<usize>();
-            if weak == 0 || weak % size_of::<usize>() != 0 || offset + size_of::<u64>() > whole {
-                return;
-            }
-            let (base, name) = (self.new_type(ptr::null_mut()), (self.str_intern)(c"x".as_ptr()));
-            if base.is_null() || name.is_null() {
-                return;
-            }
-            let derived = self.new_type(base);
-            if !derived.is_null() {
-                if let Some(keeps) = self.probe_versions(base, derived, name, offset) {
-                    (self.facts.type_version, self.facts.keeps_versions) = (offset, keeps);
-                }
-                (self.decref)(derived);
-            }
-            (self.decref)(name);
-            (self.decref)(base);
-        }
-    }
-
-    /// Returns a new type with this base, or with `object`; NULL on failure.
-    ///
-    /// # Safety
-    /// The GIL is held; `base` is NULL or a type.
-    unsafe fn new_type(&self, base: *mut Object) -> *mut Object {
-        // SAFETY: the GIL is held. A tuple takes over the references to its items.
-        unsafe {
-            let (arguments, bases) =
-                ((self.tuple_new)(3), (self.tuple_new)(isize::from(!base.is_null())));
-            let (name, members) = ((self.str_intern)(c"libcai_probe".as_ptr()), (self.dict_new)());
-            if [arguments, bases, name, members].contains(&ptr::null_mut()) {
-                return ptr::null_mut();
-            }
-            if !base.is_null() {
-                (self.incref)(base);
-                (self.tuple_set)(bases, 0, base);
-            }
-            for (index, item) in [name, bases, members].into_iter().enumerate() {
-                (self.tuple_set)(arguments, index as isize, item);
-            }
-            let made = (self.call)(self.type_type, arguments, ptr::null_mut());
-            (self.decref)(arguments);
-            made
-        }
-    }
-
-    /// Returns whether types keep the number of their last version, if the number is at `offset`.
-    ///
-    /// # Safety
-    /// The GIL is held; two types that nothing else uses, of which one derives from the other.
-    unsafe fn probe_versions(
-        &self,
-        base: *mut Object,
-        derived: *mut Object,
-        name: *mut Object,
-        offset: usize,
-    ) -> Option<bool> {
-        // SAFETY: the GIL is held. `offset` is inside of a type, as `__basicsize__` states, and
-        // every bit pattern is a valid integer.
-        unsafe {
-            let number = |of: *mut Object| of.cast::<u8>().add(offset).cast::<u32>().read();
-            let has_version = || (self.type_flags)(derived) & VALID_VERSION_TAG != 0;
-            // Gives the base an attribute, and reads it from the type that derives from it.
-            let set = |value| (self.set_attr)(base, name, value) == 0;
-            let look_up = |value: *mut Object| {
-                let found = (self.get_attr)(derived, name);
-                if !found.is_null() {
-                    (self.decref)(found);
-                }
-                found == value
-            };
-            if !set(self.none) || !look_up(self.none) {
-                return None;
-            }
-            let (first, of_base, had_version) = (number(derived), number(base), has_version());
-            if first == 0 || of_base == 0 || first == of_base || !look_up(self.none) {
-                return None;
-            }
-            if number(derived) != first || !set(self.r#true) {
-                return None;
-            }
-            let keeps = match number(derived) {
-                0 => false,
-                kept => {
-                    if kept != first || !had_version || has_version() {
-                        return None;
-                    }
-                    true
-                }
-            };
-            if !look_up(self.r#true) {
-                return None;
-            }
-            let second = number(derived);
-            (second != 0 && second != first && (!keeps || has_version())).then_some(keeps)
-        }
-    }
-
-    /// Returns the number of a type's version: another one after each change of the type or of a
-    /// base. 0 if it has none, or if that is not known.
-    ///
-    /// # Safety
-    /// The GIL is held; a live type.
-    #[inline(always)]
-    pub unsafe fn type_version(&self, r#type: *mut Object) -> u32 {
-        // SAFETY: `find_versions` found the number there, and the type is alive (this function's
-        // contract). Other threads of a free-threaded build change it atomically.
-        unsafe {
-            match self.facts.type_version {
-                0 => 0,
-                _ if self.facts.keeps_versions && !self.has_version(r#type) => 0,
-                offset => {
-                    let number = r#type.cast::<u8>().add(offset).cast::<u32>();
-                    AtomicU32::from_ptr(number).load(Ordering::Acquire)
-                }
-            }
-        }
-    }
-
-    /// Asks CPython whether the number of a type's version counts.
-    ///
-    /// # Safety
-    /// As for [`Capi::type_version`].
-    #[inline(never)]
-    unsafe fn has_version(&self, r#type: *mut Object) -> bool {
-        // SAFETY: the GIL is held and the type is alive (this function's contract).
-        unsafe { (self.type_flags)(r#type) & VALID_VERSION_TAG != 0 }
-    }
-
-    /// Returns what reads exact integers in place.
-    #[inline(always)]
-    pub fn exact_integers(&self) -> ExactIntegers {
-        let Facts { size_offset, integers, .. } = self.facts;
-        ExactIntegers { r#type: self.long_type, size_offset, integers }
-    }
-
-    /// Returns the number of items of a tuple.
-    ///
-    /// # Safety
-    /// The GIL is held; a live tuple.
-    #[inline(always)]
-    pub unsafe fn tuple_len(&self, tuple: *mut Object) -> usize {
-        // SAFETY: `check_places` found the size there, and the tuple is alive (this function's
-        // contract).
-        unsafe {
-            match self.facts.size_offset {
-                0 => (self.tuple_size)(tuple) as usize,
-                offset => tuple.byte_add(offset).cast::<usize>().read(),
-            }
-        }
-    }
-
-    /// Returns an item of a tuple, borrowed.
-    ///
-    /// # Safety
-    /// As for [`Capi::tuple_len`]; `index` is below that.
-    #[inline(always)]
-    pub unsafe fn tuple_item(&self, tuple: *mut Object, index: usize) -> *mut Object {
-        // SAFETY: `check_places` found the items there, and `index` is in range (this function's
-        // contract).
-        unsafe {
-            match self.facts.size_offset {
-                0 => (self.tuple_get)(tuple, index as isize),
-                _ => tuple.byte_add(self.facts.tuple_items).cast::<*mut Object>().add(index).read(),
-            }
-        }
+        let is_finalizing = self.is_finalizing.or(self.is_finalizing_before);
+        (self.is_initialized)() == 0
+            || is_finalizing.is_some_and(|is_finalizing| is_finalizing() != 0)
     }
 
     /// Runs code of others in the destructor of an object, which CPython may call with an exception
@@ -1023,43 +626,28 @@ impl Capi {
         }
     }
 
-    /// Returns the type of an object, borrowed from the object.
-    ///
-    /// # Safety
-    /// The GIL is held; the object is alive.
+    /// Returns the address of an object's type, which may change when Python code runs.
     #[inline(always)]
-    pub unsafe fn type_of(&self, object: *mut Object) -> *mut Object {
-        // SAFETY: `check_places` found the type there, and the object is alive (this function's
-        // contract).
-        unsafe {
-            match self.facts.size_offset {
-                offset @ 1.. => object.byte_add(offset).cast::<*mut Object>().sub(1).read(),
-                0 => self.ask_type_of(object),
-            }
+    pub fn type_of(&self, object: Obj) -> *mut Object {
+        match self.facts.size_offset {
+            // SAFETY: the type is at the end of the head, where it was found when CPython was, and
+            // the object is alive (`Obj`).
+            offset @ 1.. => unsafe {
+                object.as_ptr().byte_add(offset).cast::<*mut Object>().sub(1).read()
+            },
+            0 => self.ask_type_of(object),
         }
     }
 
     /// Asks CPython, if the place is not known.
     #[cold]
     #[inline(never)]
-    unsafe fn ask_type_of(&self, object: *mut Object) -> *mut Object {
-        // SAFETY: the GIL is held and the object is alive (this function's contract).
+    fn ask_type_of(&self, object: Obj) -> *mut Object {
+        // SAFETY: the GIL is held and the object is alive (`Obj`), which keeps its type alive.
         unsafe {
-            let r#type = (self.object_type)(object);
+            let r#type = (self.object_type)(object.as_ptr());
             (self.decref)(r#type);
             r#type
-        }
-    }
-
-    /// Returns true for an object of this type or of one derived from it.
-    ///
-    /// # Safety
-    /// As for [`Capi::type_of`].
-    pub unsafe fn is_instance(&self, object: *mut Object, of: *mut Object) -> bool {
-        // SAFETY: the GIL is held and both are alive (this function's contract).
-        unsafe {
-            let r#type = self.type_of(object);
-            r#type == of || (self.type_is_subtype)(r#type, of) != 0
         }
     }
 }

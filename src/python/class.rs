@@ -163,7 +163,7 @@ impl<'a, T: Contents> Instance<'a, T> {
     pub fn of(capi: &Capi, object: Obj<'a>) -> Option<Self> {
         // SAFETY: the GIL is held, and the object is alive.
         let table = unsafe {
-            let table = (capi.type_slot)(capi.type_of(object.as_ptr()), TP_GETSET);
+            let table = (capi.type_slot)(capi.type_of(object), TP_GETSET);
             if table.is_null() {
                 // Before 3.10, static types set an exception here.
                 (capi.error_clear)();
@@ -598,7 +598,7 @@ unsafe extern "C-unwind" fn dealloc<T: Contents>(object: *mut Object) {
     // SAFETY: the GIL is held, and the last reference to an object of the class was released. Its
     // contents are behind its head.
     unsafe {
-        let r#type = capi.type_of(object);
+        let r#type = capi.type_of(Obj::new(NonNull::new_unchecked(object)));
         let contents = object.byte_add(capi.facts.head);
         // In a free-threaded build another thread may be adding one, and CPython has to look.
         let weak_references = contents.byte_add(T::WEAK_REFERENCES).cast::<*mut Object>();

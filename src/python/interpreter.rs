@@ -112,16 +112,27 @@ impl<'py> Attached<'py> {
         capi.is_attached().then_some(Attached { capi, thread: PhantomData })
     }
 
+    /// Returns CPython's structure of the interpreter that the thread is in.
+    #[inline(always)]
+    fn state(self) -> *mut c_void {
+        // SAFETY: the thread is attached.
+        unsafe { (self.capi.interpreter)() }
+    }
+
+    /// Returns the id of that interpreter.
+    fn id(self) -> i64 {
+        // SAFETY: the structure is alive, because the thread is attached to its interpreter.
+        unsafe { (self.capi.interpreter_id)(self.state()) }
+    }
+
     /// Returns the interpreter that the thread is in, if it was used before.
     #[inline(always)]
     pub fn current(self) -> Option<Py<'py>> {
-        // SAFETY: the thread is attached.
-        let state = unsafe { (self.capi.interpreter)() };
+        let state = self.state();
         let interpreter = match INTERPRETERS.get()? {
             // The main interpreter ends last, so its structure is not reused before `forget_all`.
             first if first.state == state && first.id == 0 => first,
-            // SAFETY: the thread is attached, and `state` is that of its interpreter.
-            _ => known(unsafe { (self.capi.interpreter_id)(state) })?,
+            _ => known(self.id())?,
         };
         // SAFETY: the thread is attached to this interpreter.
         Some(unsafe { Py::attached_to(interpreter) })
@@ -144,19 +155,13 @@ impl<'py> Attached<'py> {
 #[inline(never)]
 fn make<'py>(attached: Attached<'py>) -> Result<Py<'py>> {
     let capi = attached.capi;
-    // SAFETY: the thread is attached.
-    let (state, id, names) = unsafe {
-        let state = (capi.interpreter)();
-        (state, (capi.interpreter_id)(state), Names::new(capi))
-    };
-    let Some(names) = names else {
-        // SAFETY: the thread is attached.
-        unsafe { (capi.error_clear)() };
+    let (calls, state, id) = (Calls::new(capi), attached.state(), attached.id());
+    let Some(names) = Names::new(attached, &calls) else {
         return Err(Failure::no_memory(size_of::<Interpreter>()));
     };
     let mut new = memory::boxed(Interpreter {
         capi,
-        calls: Calls::new(capi),
+        calls,
         id,
         state,
         names,

@@ -3,8 +3,8 @@
 use std::mem::offset_of;
 use std::ptr;
 
-use crate::python::capi::Capi;
-use crate::python::py::Name;
+use crate::python::interpreter::Attached;
+use crate::python::py::{Calls, Name};
 
 macro_rules! names {
     ($($field:ident = $text:literal;)*) => {
@@ -15,13 +15,9 @@ macro_rules! names {
 
         impl Names {
             /// Interns the names.
-            ///
-            /// # Safety
-            /// The GIL is held.
-            pub unsafe fn new(capi: &Capi) -> Option<Self> {
+            pub fn new(attached: Attached, calls: &Calls) -> Option<Self> {
                 // A few strings leak if there is no memory.
-                // SAFETY: the GIL is held (this function's contract).
-                unsafe { Some(Names { $($field: Name::new(capi, $text)?,)* }) }
+                Some(Names { $($field: Name::new(attached, calls, $text)?,)* })
             }
         }
     };

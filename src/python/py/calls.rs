@@ -6,7 +6,8 @@
 //! are private to the modules of [`Py`](super::Py), which is the proof for functions without
 //! objects.
 
-use std::ffi::{c_int, c_longlong, c_ulonglong};
+use std::ffi::{CStr, c_char, c_int, c_longlong, c_ulong, c_ulonglong, c_void};
+use std::marker::PhantomData;
 use std::mem::transmute;
 use std::ptr::NonNull;
 
@@ -17,6 +18,17 @@ use crate::python::capi::{Capi, Object};
 #[repr(transparent)]
 #[must_use]
 pub(super) struct New(pub(super) Option<NonNull<Object>>);
+
+/// A terminated text.
+#[repr(transparent)]
+pub(super) struct Text<'a>(NonNull<c_char>, PhantomData<&'a CStr>);
+
+impl<'a> From<&'a CStr> for Text<'a> {
+    #[inline(always)]
+    fn from(text: &'a CStr) -> Self {
+        Text(NonNull::from(text).cast(), PhantomData)
+    }
+}
 
 macro_rules! calls {
     (
@@ -54,6 +66,7 @@ macro_rules! calls {
 calls! {
     functions {
         incref(Obj<'_>);
+        decref(New);
         get_attr(Obj<'_>, Obj<'_>) -> New;
         set_attr(Obj<'_>, Obj<'_>, Obj<'_>) -> c_int;
         get_item(Obj<'_>, Obj<'_>) -> New;
@@ -70,15 +83,25 @@ calls! {
         dict_new() -> New;
         dict_copy(Obj<'_>) -> New;
         dict_set(Obj<'_>, Obj<'_>, Obj<'_>) -> c_int;
+        str_intern(Text<'_>) -> New;
         str_length(Obj<'_>) -> isize;
         str_char(Obj<'_>, isize) -> u32;
         tuple_new(isize) -> New;
         tuple_set(Obj<'_>, isize, New) -> c_int;
+        tuple_get(Tuple<'_>, isize) -> Option<Obj<'_>>;
+        tuple_size(Tuple<'_>) -> isize;
         long_from_signed(c_longlong) -> New;
         long_from_unsigned(c_ulonglong) -> New;
         long_as_signed(Obj<'_>, &mut c_int) -> c_longlong;
         long_as_unsigned(Obj<'_>) -> c_ulonglong;
+        long_as_size(Obj<'_>) -> isize;
         index(Obj<'_>) -> New;
+        capsule_is(Obj<'_>, Option<Text<'_>>) -> c_int;
+        capsule_pointer(Obj<'_>, Option<Text<'_>>) -> Option<NonNull<c_void>>;
+        capsule_rename(Obj<'_>, Text<'static>) -> c_int;
+        type_flags(TypeObj<'_>) -> c_ulong;
+        type_is_subtype(TypeObj<'_>, TypeObj<'_>) -> c_int;
+        import(Text<'_>) -> New;
         error_occurred() -> Option<NonNull<Object>>;
         error_clear();
         error_matches(Obj<'_>) -> c_int;

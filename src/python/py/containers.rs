@@ -5,6 +5,7 @@ use std::ptr;
 use super::calls::New;
 use super::{Name, Obj, Owned, Py, done, raised};
 use crate::error::Result;
+use crate::python::capi::Object;
 
 /// A borrowed tuple, which does not change.
 #[derive(Clone, Copy)]
@@ -21,8 +22,11 @@ impl<'a> Tuple<'a> {
     /// Returns the number of items.
     #[inline]
     pub fn len(self, py: Py<'_>) -> usize {
-        // SAFETY: the GIL is held; a tuple.
-        unsafe { py.capi().tuple_len(self.0.as_ptr()) }
+        match py.capi().facts.size_offset {
+            0 => (py.calls.tuple_size)(self) as usize,
+            // SAFETY: the size was found there when CPython was, and the tuple is alive (`Obj`).
+            offset => unsafe { self.0.as_ptr().byte_add(offset).cast::<usize>().read() },
+        }
     }
 
     /// Returns an item.
@@ -31,9 +35,14 @@ impl<'a> Tuple<'a> {
         if index >= self.len(py) {
             return None;
         }
-        // SAFETY: the GIL is held; a tuple, which keeps the item alive, and an index below its
-        // size.
-        unsafe { Obj::from_ptr(py.capi().tuple_item(self.0.as_ptr(), index)) }
+        let facts = &py.capi().facts;
+        if facts.size_offset == 0 {
+            return (py.calls.tuple_get)(self, index as isize);
+        }
+        let items = self.0.as_ptr().wrapping_byte_add(facts.tuple_items).cast::<*mut Object>();
+        // SAFETY: the items were found there when CPython was, the tuple is alive (`Obj`) and keeps
+        // them alive, and the index is below its size (checked above).
+        unsafe { Obj::from_ptr(items.add(index).read()) }
     }
 
     /// Returns all items.

@@ -9,6 +9,7 @@ mod constants;
 mod containers;
 mod object;
 mod owned;
+mod places;
 mod types;
 
 use std::ffi::{CStr, c_char, c_int, c_void};
@@ -25,6 +26,7 @@ pub use constants::{Builtin, Exception};
 pub use containers::{Dict, Dictionary, Tuple};
 pub use object::{Int, Name, Obj};
 pub use owned::{Once, Owned, Pending};
+pub use places::{ExactIntegers, Integers, find_places};
 pub use types::{Type, TypeObj};
 
 use crate::abi;
@@ -307,8 +309,7 @@ impl<'py> Py<'py> {
 
     /// Imports a module.
     pub fn import(self, module: &CStr) -> Result<Owned<'py>> {
-        // SAFETY: the GIL is held; the name is terminated. The result is new.
-        unsafe { self.take((self.capi().import)(module.as_ptr())) }
+        self.made((self.calls.import)(module.into()))
     }
 
     /// Returns true if an exception is set.

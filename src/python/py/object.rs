@@ -4,10 +4,14 @@ use std::ffi::{CStr, c_int, c_void};
 use std::marker::PhantomData;
 use std::ptr::{self, NonNull};
 
-use super::calls::New;
-use super::{Builtin, Dict, Exception, Owned, Py, Tuple, done, python_exception, raised, truth};
+use super::calls::{New, Text};
+use super::{
+    Builtin, Calls, Dict, ExactIntegers, Exception, Owned, Py, Tuple, TypeObj, done,
+    python_exception, raised, truth,
+};
 use crate::error::{Failure, Result};
-use crate::python::capi::{Capi, ExactIntegers, Object};
+use crate::python::capi::Object;
+use crate::python::interpreter::Attached;
 
 /// A borrowed object. During `'a` it is alive, and the thread is attached.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -23,14 +27,13 @@ pub struct Obj<'a> {
 pub struct Name(NonNull<Object>);
 
 impl Name {
-    /// Interns a string. `None` if there is no memory.
-    ///
-    /// # Safety
-    /// The GIL is held.
-    pub unsafe fn new(capi: &Capi, text: &'static CStr) -> Option<Self> {
-        // SAFETY: the GIL is held (this function's contract); the text is terminated. The reference
-        // is never released.
-        NonNull::new(unsafe { (capi.str_intern)(text.as_ptr()) }).map(Name)
+    /// Interns a string. `None` if there is no memory. The reference is never released.
+    pub fn new(_: Attached, calls: &Calls, text: &'static CStr) -> Option<Self> {
+        let name = (calls.str_intern)(text.into()).0.map(Name);
+        if name.is_none() {
+            (calls.error_clear)();
+        }
+        name
     }
 
     /// Returns the address of the string.
@@ -96,8 +99,7 @@ impl<'a> Obj<'a> {
     /// Returns the address of the type, which may change when Python code runs.
     #[inline(always)]
     pub fn type_address(self, py: Py<'_>) -> *mut Object {
-        // SAFETY: the GIL is held; the object is alive.
-        unsafe { py.capi().type_of(self.as_ptr()) }
+        py.capi().type_of(self)
     }
 
     /// Returns true for an object of this very type.
@@ -109,8 +111,8 @@ impl<'a> Obj<'a> {
     /// Returns true for an object of this type or of one derived from it.
     #[inline]
     pub fn is_a(self, py: Py<'_>, r#type: Builtin) -> bool {
-        // SAFETY: the GIL is held; the object is alive.
-        unsafe { py.capi().is_instance(self.as_ptr(), r#type.address(py.capi())) }
+        let base = TypeObj::of(py.builtin(r#type));
+        self.with_type(py, |found| base.is_base_of(py, found))
     }
 
     /// Returns an attribute.
@@ -296,26 +298,20 @@ impl<'a> Obj<'a> {
     /// Returns the value of an exact integer that is read in place.
     #[inline(always)]
     pub fn short_int(self, integers: ExactIntegers) -> Option<i64> {
-        // SAFETY: the object is alive.
-        unsafe { integers.read(self.object) }
+        integers.read(self)
     }
 
     /// Returns the pointer in a capsule of this name. `None` for any other object.
     pub fn capsule(self, py: Py<'_>, name: Option<&CStr>) -> Option<NonNull<c_void>> {
-        let name = name.map_or(ptr::null(), CStr::as_ptr);
-        // SAFETY: the GIL is held; `capsule_is` accepts any object.
-        unsafe {
-            match (py.capi().capsule_is)(self.as_ptr(), name) {
-                0 => None,
-                _ => NonNull::new((py.capi().capsule_pointer)(self.as_ptr(), name)),
-            }
+        match (py.calls.capsule_is)(self, name.map(Text::from)) {
+            0 => None,
+            _ => (py.calls.capsule_pointer)(self, name.map(Text::from)),
         }
     }
 
     /// Gives a capsule another name.
     pub fn rename_capsule(self, py: Py<'_>, name: &'static CStr) -> Result<()> {
-        // SAFETY: the GIL is held; CPython checks that the object is a capsule.
-        done(unsafe { (py.capi().capsule_rename)(self.as_ptr(), name.as_ptr()) })
+        done((py.calls.capsule_rename)(self, name.into()))
     }
 
     /// Returns the object as a tuple, if it is one of that very type.

@@ -105,12 +105,23 @@ impl<'py> Type<'py> {
 }
 
 impl<'a> TypeObj<'a> {
+    /// An object that was found to be a type.
+    #[inline(always)]
+    pub(super) fn of(r#type: Obj<'a>) -> Self {
+        TypeObj(r#type)
+    }
+
+    /// Returns true for this type and for those derived from it.
+    #[inline]
+    pub fn is_base_of(self, py: Py, derived: TypeObj) -> bool {
+        self.0 == derived.0 || (py.calls.type_is_subtype)(derived, self) != 0
+    }
+
     /// Returns the version that the type has now.
     #[inline(always)]
     pub fn version(self, py: Py) -> Version {
         let r#type = self.0.as_ptr();
-        // SAFETY: the GIL is held; a live type.
-        Version { r#type, number: unsafe { py.capi().type_version(r#type) } }
+        Version { r#type, number: py.capi().type_version(&py.calls, self) }
     }
 
     /// Returns the dictionary of the type itself. Used where CPython has `PyType_GetDict`.

@@ -1,0 +1,340 @@
+//! Where objects store what is read without a call: found out with objects that are made for it.
+
+use std::ffi::{CStr, c_ulong};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::calls::New;
+use super::{Builtin, Calls, Obj, Tuple, TypeObj};
+use crate::python::capi::{Capi, Facts, Object};
+
+/// `Py_TPFLAGS_VALID_VERSION_TAG`: of importance in 3.9 only, later versions set the number to 0.
+const VALID_VERSION_TAG: c_ulong = 1 << 19;
+
+/// How integers of up to two digits are stored. A word states the number of digits and the sign;
+/// the digits, of 30 bits each, follow it.
+///
+/// CPython publishes nothing about it, so numbers are made and read back. If they are not read
+/// right, CPython is called for each integer, as it could be always. That makes the import of a
+/// dictionary 6 to 20 % slower, depending on the number of dimensions.
+#[derive(Clone, Copy)]
+pub struct Integers {
+    /// The bits of the word that count.
+    mask: usize,
+    /// The word of zero.
+    zero: usize,
+    /// The word of a positive number of one digit.
+    one: usize,
+    /// The word of a positive number of two digits.
+    two: usize,
+    /// The word of a negative number of one digit.
+    minus: usize,
+}
+
+impl Integers {
+    /// Not known: no word is one of these.
+    const UNKNOWN: Integers = {
+        const NONE: usize = usize::MAX;
+        Integers { mask: 0, zero: NONE, one: NONE, two: NONE, minus: NONE }
+    };
+
+    /// Up to 3.11, the word is the number of digits, negative for negative numbers. From 3.12 on,
+    /// it is 8 times that number, plus 1 for zero and 2 for negative numbers; from 3.14 on, a bit
+    /// of 4 marks immortal ones.
+    const KNOWN: [Integers; 2] = [
+        Integers { mask: usize::MAX, zero: 0, one: 1, two: 2, minus: usize::MAX },
+        Integers { mask: !4, zero: 1, one: 8, two: 16, minus: 10 },
+    ];
+}
+
+impl Default for Integers {
+    fn default() -> Self {
+        Integers::UNKNOWN
+    }
+}
+
+/// Reads exact integers in place. A copy of what that takes, so that a loop keeps it in registers.
+#[derive(Clone, Copy)]
+pub struct ExactIntegers {
+    r#type: *mut Object,
+    size_offset: usize,
+    integers: Integers,
+}
+
+impl ExactIntegers {
+    /// Returns the value of an exact integer if it has one digit, or two and is positive. `None` for
+    /// others, for objects of other types, and if integers are not read in place.
+    #[inline(always)]
+    pub(super) fn read(self, object: Obj) -> Option<i64> {
+        if self.size_offset == 0 {
+            return None;
+        }
+        // SAFETY: `Probe::places` found the type before the size, and `Probe::integers` the word
+        // there in integers, with as many digits behind it, or is about to. The object is alive
+        // (`Obj`), and integers do not change.
+        unsafe {
+            let word = object.object.byte_add(self.size_offset).cast::<usize>();
+            if word.cast::<*mut Object>().sub(1).read() != self.r#type {
+                return None;
+            }
+            let digits = word.add(1).cast::<u32>();
+            let state = word.read() & self.integers.mask;
+            if state == self.integers.one {
+                Some(digits.read().into())
+            } else if state == self.integers.two {
+                Some(i64::from(digits.read()) | i64::from(digits.add(1).read()) << 30)
+            } else if state == self.integers.zero {
+                Some(0)
+            } else if state == self.integers.minus {
+                Some(-i64::from(digits.read()))
+            } else {
+                None
+            }
+        }
+    }
+}
+
+impl Capi {
+    /// Returns what reads exact integers in place.
+    #[inline(always)]
+    pub fn exact_integers(&self) -> ExactIntegers {
+        let Facts { size_offset, integers, .. } = self.facts;
+        ExactIntegers { r#type: self.long_type, size_offset, integers }
+    }
+
+    /// Returns the number of a type's version: another one after each change of the type or of a
+    /// base. 0 if it has none, or if that is not known.
+    #[inline(always)]
+    pub(super) fn type_version(&self, calls: &Calls, r#type: TypeObj) -> u32 {
+        match self.facts.type_version {
+            0 => 0,
+            _ if self.facts.keeps_versions && !has_version(calls, r#type) => 0,
+            offset => {
+                let number = Obj::from(r#type).as_ptr().wrapping_byte_add(offset).cast::<u32>();
+                // SAFETY: `Probe::versions` found the number there, and the type is alive
+                // (`TypeObj`). Other threads of a free-threaded build change it atomically.
+                unsafe { AtomicU32::from_ptr(number) }.load(Ordering::Acquire)
+            }
+        }
+    }
+}
+
+/// Asks CPython whether the number of a type's version counts.
+#[inline(never)]
+fn has_version(calls: &Calls, r#type: TypeObj) -> bool {
+    (calls.type_flags)(r#type) & VALID_VERSION_TAG != 0
+}
+
+/// Finds out where objects store what is read without a call. An exception that is set already is
+/// the caller's.
+///
+/// # Safety
+/// The thread is attached.
+pub unsafe fn find_places(capi: &mut Capi) {
+    let calls = Calls::new(capi);
+    let [mut kind, mut value, mut trace] = [const { New(None) }; 3];
+    (calls.error_fetch)(&mut kind, &mut value, &mut trace);
+    let size = |capi: &Capi, of| Probe { capi, calls: &calls }.number(of, c"__basicsize__");
+    capi.facts.head = size(capi, Builtin::Object);
+    let items = size(capi, Builtin::Tuple);
+    if (Probe { capi, calls: &calls }).has_places(items) {
+        (capi.facts.size_offset, capi.facts.tuple_items) = (capi.facts.head, items);
+    }
+    if capi.facts.size_offset != 0 && size_of::<usize>() == 8 {
+        for known in Integers::KNOWN {
+            capi.facts.integers = known;
+            if (Probe { capi, calls: &calls }).has_integers() {
+                break;
+            }
+            capi.facts.integers = Integers::UNKNOWN;
+        }
+    }
+    if let Some((offset, keeps)) = (Probe { capi, calls: &calls }).versions() {
+        (capi.facts.type_version, capi.facts.keeps_versions) = (offset, keeps);
+    }
+    (calls.error_clear)();
+    (calls.error_restore)(kind, value, trace);
+}
+
+/// Makes objects and looks into them. The thread is attached.
+#[derive(Clone, Copy)]
+struct Probe<'a> {
+    capi: &'a Capi,
+    calls: &'a Calls,
+}
+
+/// An object of a probe. Released when dropped, unless CPython ends the thread, which does not hold
+/// the GIL then.
+struct Made<'a>(NonNull<Object>, Probe<'a>);
+
+impl Drop for Made<'_> {
+    fn drop(&mut self) {
+        if self.1.capi.is_attached() {
+            (self.1.calls.decref)(New(Some(self.0)));
+        }
+    }
+}
+
+impl Made<'_> {
+    fn obj(&self) -> Obj<'_> {
+        // SAFETY: this reference keeps the object alive, and the thread is attached (`Probe`).
+        unsafe { Obj::new(self.0) }
+    }
+
+    /// Gives another reference.
+    fn share(&self) -> New {
+        self.1.share(self.obj())
+    }
+}
+
+impl<'a> Probe<'a> {
+    fn made(self, new: New) -> Option<Made<'a>> {
+        new.0.map(|object| Made(object, self))
+    }
+
+    fn text(self, text: &'static CStr) -> Option<Made<'a>> {
+        self.made((self.calls.str_intern)(text.into()))
+    }
+
+    fn builtin(self, object: Builtin) -> Obj<'a> {
+        // SAFETY: a constant of CPython; the thread is attached (`Probe`).
+        unsafe { Obj::new(NonNull::new_unchecked(object.address(self.capi))) }
+    }
+
+    fn share(self, object: Obj) -> New {
+        (self.calls.incref)(object);
+        New(Some(object.object))
+    }
+
+    /// Returns an attribute that is a positive integer; 0 if it is something else.
+    fn number(self, object: Builtin, name: &'static CStr) -> usize {
+        let value = self
+            .text(name)
+            .and_then(|name| self.made((self.calls.get_attr)(self.builtin(object), name.obj())));
+        // A function that fails returns a negative number.
+        let number = value.map_or(0, |value| (self.calls.long_as_size)(value.obj()));
+        usize::try_from(number).unwrap_or(0)
+    }
+
+    /// Checks with one tuple that types, sizes and the items of tuples are where they should be:
+    /// the type at the end of an object's head, a size behind the head, the items behind what
+    /// `tuple.__basicsize__` states. Otherwise CPython is called for them.
+    fn has_places(self, items: usize) -> bool {
+        const WORD: usize = size_of::<usize>();
+        let head = self.capi.facts.head;
+        if head < 2 * WORD || items < head + WORD || head % WORD != 0 || items % WORD != 0 {
+            return false;
+        }
+        let constants = [Builtin::None, Builtin::True, Builtin::False].map(|it| self.builtin(it));
+        let Some(tuple) = self.made((self.calls.tuple_new)(constants.len() as isize)) else {
+            return false;
+        };
+        for (index, &item) in constants.iter().enumerate() {
+            (self.calls.tuple_set)(tuple.obj(), index as isize, self.share(item));
+        }
+        // SAFETY: the tuple has as many bytes as `__basicsize__` states and a word for each item,
+        // of which only these are read, and every bit pattern is a valid integer.
+        let word = |offset: usize| unsafe { tuple.0.byte_add(offset).cast::<usize>().read() };
+        word(head - WORD) == self.capi.tuple_type as usize
+            && word(head) == constants.len()
+            && (0..)
+                .zip(constants)
+                .all(|(index, item)| word(items + index * WORD) == item.as_ptr() as usize)
+    }
+
+    /// Checks how integers store their digits, with numbers of zero to three. A wrong layout takes
+    /// the first numbers for others before it expects more digits.
+    fn has_integers(self) -> bool {
+        const DIGIT: i64 = 1 << 30;
+        const NUMBERS: [i64; 12] = [
+            0,
+            1,
+            -1,
+            257,
+            DIGIT - 1,
+            DIGIT,
+            -DIGIT,
+            5 * DIGIT + 3,
+            -7 * DIGIT - 1,
+            DIGIT * DIGIT - 1,
+            DIGIT * DIGIT,
+            i64::MIN,
+        ];
+        NUMBERS.iter().all(|&number| {
+            let Some(integer) = self.made((self.calls.long_from_signed)(number)) else {
+                return false;
+            };
+            let is_short = -DIGIT < number && number < DIGIT * DIGIT;
+            self.capi.exact_integers().read(integer.obj()) == is_short.then_some(number)
+        })
+    }
+
+    /// Finds out where types store their version, with one whose base changes, and whether they
+    /// keep the number of their last version. `tp_version_tag` is the word after the next to
+    /// `tp_weaklist`, whose place `type` publishes.
+    fn versions(self) -> Option<(usize, bool)> {
+        let size = |name| self.number(Builtin::Type, name);
+        let (weak, whole) = (size(c"__weakrefoffset__"), size(c"__basicsize__"));
+        let offset = weak + 2 * size_of::<usize>();
+        if weak == 0 || weak % size_of::<usize>() != 0 || offset + size_of::<u64>() > whole {
+            return None;
+        }
+        let name = self.text(c"x")?;
+        let base = self.new_type(None)?;
+        let derived = self.new_type(Some(&base))?;
+        let number = |of: &Made| {
+            // SAFETY: inside of a type, as `__basicsize__` states, and every bit pattern is a valid
+            // integer.
+            unsafe { of.0.byte_add(offset).cast::<u32>().read() }
+        };
+        let has_version = || has_version(self.calls, TypeObj::of(derived.obj()));
+        // Gives the base an attribute, and reads it from the type that derives from it.
+        let set = |value| (self.calls.set_attr)(base.obj(), name.obj(), value) == 0;
+        let look_up = |value: Obj| {
+            let found = self.made((self.calls.get_attr)(derived.obj(), name.obj()));
+            found.is_some_and(|found| found.obj() == value)
+        };
+        let (none, r#true) = (self.builtin(Builtin::None), self.builtin(Builtin::True));
+        if !set(none) || !look_up(none) {
+            return None;
+        }
+        let (first, of_base, had_version) = (number(&derived), number(&base), has_version());
+        if first == 0 || of_base == 0 || first == of_base || !look_up(none) {
+            return None;
+        }
+        if number(&derived) != first || !set(r#true) {
+            return None;
+        }
+        let keeps = match number(&derived) {
+            0 => false,
+            kept => {
+                if kept != first || !had_version || has_version() {
+                    return None;
+                }
+                true
+            }
+        };
+        if !look_up(r#true) {
+            return None;
+        }
+        let second = number(&derived);
+        let is_new = second != 0 && second != first && (!keeps || has_version());
+        is_new.then_some((offset, keeps))
+    }
+
+    /// Returns a new type with this base, or with `object`.
+    fn new_type(self, base: Option<&Made>) -> Option<Made<'a>> {
+        let bases = self.made((self.calls.tuple_new)(isize::from(base.is_some())))?;
+        if let Some(base) = base {
+            (self.calls.tuple_set)(bases.obj(), 0, base.share());
+        }
+        let members = self.made((self.calls.dict_new)())?;
+        let arguments = self.made((self.calls.tuple_new)(3))?;
+        let items = [self.text(c"libcai_probe")?, bases, members];
+        for (index, item) in items.iter().enumerate() {
+            (self.calls.tuple_set)(arguments.obj(), index as isize, item.share());
+        }
+        let r#type = self.builtin(Builtin::Type);
+        self.made((self.calls.call)(r#type, Tuple::of(arguments.obj()), None))
+    }
+}
