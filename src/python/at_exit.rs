@@ -13,6 +13,8 @@ static AT_EXIT: Function = Function::new(c"libcai_at_exit", at_exit);
 /// The interpreter is about to end.
 fn at_exit(py: Py<'_>) -> Result<Owned<'_>> {
     py.decref.store(capi::release_if_attached as *mut c_void, Ordering::Relaxed);
+    py.deferred.close();
+    py.release_deferred();
     Ok(py.none().share(py))
 }
 

@@ -5,7 +5,9 @@
 
 use std::ffi::{c_int, c_void};
 use std::ptr::{self, NonNull};
-use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
+use std::thread;
+use std::time::Duration;
 
 use crate::observer;
 use crate::owner::Destructor;
@@ -118,12 +120,35 @@ fn queue(interpreter: &'static Interpreter, ended: Ended) {
     if interpreter.id != MAIN || queue.is_called.swap(true, Ordering::AcqRel) {
         return;
     }
-    // SAFETY: may be called by any thread, with or without the GIL.
+    let Some(_adding) = Adding::begin(queue) else { return };
+    // SAFETY: may be called by any thread, with or without the GIL. The lock that it takes exists:
+    // up to 3.12, CPython frees it at its end, before which `close` waits for `_adding`.
     if unsafe { (capi.add_pending_call)(called_back, ptr::null_mut()) } != 0 {
         // The queue of pending calls is full: the next release tries again.
         queue.is_called.store(false, Ordering::Release);
     }
 }
+
+/// A thread requests a pending call while this exists.
+struct Adding<'a>(&'a Queue);
+
+impl<'a> Adding<'a> {
+    /// Begins, unless the interpreter is about to end.
+    fn begin(queue: &'a Queue) -> Option<Self> {
+        let more = |adding| (adding & CLOSED == 0).then_some(adding + 1);
+        let begun = queue.adding.fetch_update(Ordering::Acquire, Ordering::Relaxed, more);
+        begun.ok().map(|_| Adding(queue))
+    }
+}
+
+impl Drop for Adding<'_> {
+    fn drop(&mut self) {
+        self.0.adding.fetch_sub(1, Ordering::Release);
+    }
+}
+
+/// In `Queue.adding`: no thread requests a pending call any more.
+const CLOSED: u32 = 1 << 31;
 
 /// The id of the main interpreter.
 const MAIN: i64 = 0;
@@ -149,6 +174,8 @@ pub struct Queue {
     is_releasing: AtomicBool,
     /// A pending call was requested.
     is_called: AtomicBool,
+    /// The number of threads that are requesting one, and [`CLOSED`].
+    adding: AtomicU32,
 }
 
 impl Queue {
@@ -158,6 +185,22 @@ impl Queue {
             first: AtomicPtr::new(ptr::null_mut()),
             is_releasing: AtomicBool::new(false),
             is_called: AtomicBool::new(false),
+            adding: AtomicU32::new(0),
+        }
+    }
+
+    /// Requests no pending calls any more, and waits until those that are being requested have
+    /// been: that takes a moment, and no GIL. Threads that a fork left behind are not waited for
+    /// forever. What is added to the list from here on is released at the next use of this library.
+    pub fn close(&self) {
+        const MOST: u32 = 1000;
+        // Acquire: the requests happen before the end of the interpreter.
+        self.adding.fetch_or(CLOSED, Ordering::Acquire);
+        for _ in 0..MOST {
+            if self.adding.load(Ordering::Acquire) == CLOSED {
+                return;
+            }
+            thread::sleep(Duration::from_millis(1));
         }
     }
 
