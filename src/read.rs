@@ -14,7 +14,7 @@ use std::{ptr, slice};
 
 use crate::abi::{
     self, CAI_TYPESTR_SIZE, cai_array, cai_descr, cai_device, cai_export_options, cai_field,
-    cai_import_options,
+    cai_import_options, cai_owner_ops,
 };
 use crate::error::{Failure, Result, fail, failure};
 use crate::flags::{self, Named};
@@ -52,7 +52,7 @@ pub(crate) unsafe trait Growing: Copy {
 ///
 /// # Safety
 /// It does.
-pub(crate) unsafe trait StatesSize: Growing {}
+pub(crate) unsafe trait StatesSize {}
 
 macro_rules! growing {
     ($($name:ident: $first:expr),+ $(,)?) => {$(
@@ -81,7 +81,7 @@ macro_rules! states_size {
     )+};
 }
 
-states_size! { cai_array, cai_descr, cai_import_options, cai_export_options }
+states_size! { cai_array, cai_descr, cai_import_options, cai_export_options, cai_owner_ops }
 
 /// Returns true if some age of a structure can have this size.
 #[inline(always)]
@@ -131,20 +131,9 @@ impl<'a, T> Given<'a, T> {
 impl<'a, T: StatesSize> Given<'a, T> {
     /// Returns the size that the structure states.
     #[inline(always)]
-    fn size(self) -> usize {
+    pub fn size(self) -> usize {
         // SAFETY: it begins with an aligned `u32` (the contracts of `new` and `StatesSize`).
         unsafe { self.0.cast::<u32>().read() as usize }
-    }
-
-    /// Returns the bytes of the structure, or the size that it states if no version has it.
-    #[inline(always)]
-    fn bytes(self) -> std::result::Result<&'a [u8], usize> {
-        let size = self.size();
-        if !is_legal(size, T::FIRST) {
-            return Err(size);
-        }
-        // SAFETY: `size` bytes are readable (the contract of `new`).
-        Ok(unsafe { slice::from_raw_parts(self.0.as_ptr().cast(), size) })
     }
 
     /// Returns the structure in place, unless it is shorter than this library's.
@@ -160,7 +149,20 @@ impl<'a, T: StatesSize> Given<'a, T> {
     /// Returns a structure whose writer knows as much as this library.
     #[inline(always)]
     pub fn of_this_size(self) -> Option<&'a T> {
-        self.whole().filter(|_| self.size() == size_of::<T>())
+        if self.size() == size_of::<T>() { self.whole() } else { None }
+    }
+}
+
+impl<'a, T: Growing + StatesSize> Given<'a, T> {
+    /// Returns the bytes of the structure, or the size that it states if no version has it.
+    #[inline(always)]
+    fn bytes(self) -> std::result::Result<&'a [u8], usize> {
+        let size = self.size();
+        if !is_legal(size, T::FIRST) {
+            return Err(size);
+        }
+        // SAFETY: `size` bytes are readable (the contract of `new`).
+        Ok(unsafe { slice::from_raw_parts(self.0.as_ptr().cast(), size) })
     }
 
     /// Copies options. What an older caller does not know is zero, and what a newer one knows must

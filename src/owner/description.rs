@@ -4,29 +4,41 @@
 //! The copy runs the same code twice, first to measure and then to write. If the description
 //! changes in between, which its contract forbids, the arena is too small and the copy fails.
 
-use std::alloc::{Layout, dealloc};
 use std::ffi::c_char;
 use std::mem::{MaybeUninit, align_of, size_of};
-use std::ptr::{self, NonNull};
+use std::ptr;
 
-use super::{Array, Destructor, Header, Ref, nesting, shape};
+use super::block::{self, Contents};
+use super::{Array, Destructor, Ref, shape};
 use crate::abi::{self, CAI_MAX_MASKS, cai_array, cai_descr, cai_field, cai_owner};
 use crate::dtype::fields::{Fields, List};
 use crate::error::{Result, fail};
-use crate::memory::Memory;
 use crate::read::Given;
 use crate::read::{Descr, Unchecked};
 
 const MAX_OWNERS: usize = CAI_MAX_MASKS as usize + 1;
+/// The bytes before the description.
+const HEAD: usize = block::Space::<Held>::HEAD;
 
-#[repr(C)]
-struct Block {
-    header: Header,
-    size: usize,
+/// What the owner holds. The description follows it in memory.
+struct Held {
     /// References to the owners of the data and of the masks, in this order, without gaps.
     owners: [Option<Ref>; MAX_OWNERS],
     /// Runs after the owners were released.
     destructor: Destructor,
+}
+
+impl Contents for Held {
+    /// The data's owner, the first one, is released after those of the masks, which may need it.
+    fn first(&mut self) -> Option<Ref> {
+        let last = self.owners.iter().rposition(Option::is_some).unwrap_or_default();
+        if last > 0 || self.destructor.is_some() { self.owners[last].take() } else { None }
+    }
+
+    fn end(self) {
+        drop(self.owners);
+        self.destructor.run();
+    }
 }
 
 /// Space for values in the block of an arena, or none while it only measures. Used while the block
@@ -246,13 +258,7 @@ pub struct Prepared {
 enum Rest {
     /// The common case, three times as fast: neither fields nor masks.
     Plain(shape::Prepared, Option<Ref>),
-    Block(Memory, Contents),
-}
-
-/// What a block holds.
-struct Contents {
-    size: usize,
-    owners: [Option<Ref>; MAX_OWNERS],
+    Block(block::Space<Held>, [Option<Ref>; MAX_OWNERS]),
 }
 
 /// Copies a description into memory for an owner. On failure nothing is retained.
@@ -269,13 +275,13 @@ pub unsafe fn prepare(from: &cai_array) -> Result<Prepared> {
     }
     let mut owners = Owners::none();
     owners.add(from.owner)?;
-    let mut measure = Arena::measure(size_of::<Block>());
+    let mut measure = Arena::measure(HEAD);
     measure.put_description(from, ptr::null_mut(), &mut owners)?;
 
     let size = measure.used;
-    let memory = Memory::new(layout(size))?;
-    // SAFETY: fresh memory of this size, which is aligned for a `Block`.
-    let mut arena = unsafe { Arena::fill(memory.start(), size_of::<Block>(), size) };
+    let memory = block::Space::<Held>::new(size)?;
+    // SAFETY: fresh memory of this size, which is aligned for an owner.
+    let mut arena = unsafe { Arena::fill(memory.start(), HEAD, size) };
     let owner = memory.start().cast();
     let array = arena.put_description(from, owner, &mut Owners::none())?;
     let mut held = [const { None }; MAX_OWNERS];
@@ -287,7 +293,7 @@ pub unsafe fn prepare(from: &cai_array) -> Result<Prepared> {
             if of_data { failure } else { failure.in_mask(1) }
         })?);
     }
-    Ok(Prepared { array, rest: Rest::Block(memory, Contents { size, owners: held }) })
+    Ok(Prepared { array, rest: Rest::Block(memory, held) })
 }
 
 /// # Safety
@@ -314,65 +320,10 @@ impl Prepared {
                 let shape::Owned { owner, shape, strides } = prepared.finish(first, destructor);
                 Array::new(cai_array { shape, strides, ..array }, owner)
             }
-            Rest::Block(memory, Contents { size, owners }) => {
-                // SAFETY: `prepare` allocated the memory and filled it behind the block.
-                Array::new(array, unsafe { Block::write(memory, size, owners, destructor) })
+            Rest::Block(space, owners) => {
+                Array::new(array, space.finish(Held { owners, destructor }))
             }
         }
-    }
-}
-
-fn layout(size: usize) -> Layout {
-    // SAFETY: the alignment is a power of two, and the arena kept the size below `isize::MAX`.
-    unsafe { Layout::from_size_align_unchecked(size, align_of::<Block>()) }
-}
-
-impl Block {
-    /// Writes a block, which is an owner from now on.
-    ///
-    /// # Safety
-    /// `memory` has the layout for `size`, and its arena starts behind a block.
-    unsafe fn write(
-        memory: Memory,
-        size: usize,
-        owners: [Option<Ref>; MAX_OWNERS],
-        destructor: Destructor,
-    ) -> Ref {
-        let block = memory.into_raw().cast::<Block>();
-        // SAFETY: the first bytes are unused and aligned for a block (this function's contract).
-        unsafe {
-            block.write(Block { header: Header::new(destroy_block), size, owners, destructor });
-            Ref::first(NonNull::new_unchecked(block.cast()))
-        }
-    }
-}
-
-unsafe fn destroy_block(header: *mut Header) {
-    let block = header.cast::<Block>();
-    loop {
-        // SAFETY: only `Block::write` installs this function, on a block that it has written, and
-        // nothing else refers to it any more.
-        let Block { owners, destructor, .. } = unsafe { &mut *block };
-        // The data's owner, the first one, is released after those of the masks, which may need it.
-        let last = owners.iter().rposition(Option::is_some).unwrap_or_default();
-        if last > 0 || destructor.is_some() {
-            if let Some(owner) = owners[last].take() {
-                // SAFETY: called in the destruction of this block. The rest waits until this owner
-                // and all that it holds are destroyed.
-                if !unsafe { nesting::release_before(header, || drop(owner)) } {
-                    return;
-                }
-                continue;
-            }
-        }
-        // SAFETY: the block is still allocated, and this is its last use.
-        let Block { size, owners, destructor, .. } = unsafe { block.read() };
-        // Freed first, so that nothing of this library is lost if what follows ends the thread.
-        // SAFETY: allocated with this layout.
-        unsafe { dealloc(header.cast(), layout(size)) };
-        drop(owners);
-        destructor.run();
-        return;
     }
 }
 
@@ -402,15 +353,14 @@ impl OwnedFields {
 
 /// Copies a list of fields that was read into a block that owns it.
 pub fn new_descr(fields: &Fields) -> Result<OwnedFields> {
-    let mut measure = Arena::measure(size_of::<Block>());
+    let mut measure = Arena::measure(HEAD);
     measure.put_fields(fields, fields.outermost())?;
     let size = measure.used;
-    let memory = Memory::new(layout(size))?;
-    // SAFETY: fresh memory of this size, which is aligned for a `Block`.
-    let mut arena = unsafe { Arena::fill(memory.start(), size_of::<Block>(), size) };
+    let memory = block::Space::<Held>::new(size)?;
+    // SAFETY: fresh memory of this size, which is aligned for an owner.
+    let mut arena = unsafe { Arena::fill(memory.start(), HEAD, size) };
     let descr = arena.put_fields(fields, fields.outermost())?;
-    // SAFETY: allocated above, and filled behind the block.
-    let owner =
-        unsafe { Block::write(memory, size, [const { None }; MAX_OWNERS], Destructor::NONE) };
+    let held = Held { owners: [const { None }; MAX_OWNERS], destructor: Destructor::NONE };
+    let owner = memory.finish(held);
     Ok(OwnedFields { descr, owner })
 }

@@ -6,6 +6,7 @@
 //! description of an array.
 
 mod atomics;
+mod block;
 
 mod count;
 pub mod description;
@@ -16,121 +17,34 @@ pub mod shape;
 
 use std::ffi::c_void;
 use std::mem::size_of;
-use std::ptr::{self, NonNull};
+use std::ptr::NonNull;
 
 use crate::abi::{cai_owner, cai_owner_ops};
 use crate::error::{Result, fail};
 use crate::observer;
-use crate::read::sizes;
 pub use count::Count;
 pub use nesting::Header;
-pub use reference::{Array, Destructor, Ref};
+pub use reference::{Array, Borrowed, Destructor, Ref};
 use reserve::Reserve;
-
-type Operation = unsafe extern "C-unwind" fn(*mut cai_owner);
 
 /// A caller's function that is called once with its context.
 pub type Destroy = unsafe extern "C-unwind" fn(context: *mut c_void);
 
-/// Returns the two operations of an owner.
-///
-/// # Safety
-/// `owner` points to a live owner whose table is constant.
-#[inline]
-unsafe fn operations(owner: *mut cai_owner) -> Result<(Operation, Operation)> {
-    // SAFETY: `owner` is alive (this function's contract).
-    let ops = unsafe { (*owner).ops };
-    if ops.is_null() {
-        return fail!(
-            CAI_ERR_OWNER_OPS,
-            "owner.ops",
-            found = "NULL",
-            expected = "a table of operations"
-        );
-    }
-    // SAFETY: a table begins with its size; no reference to the whole is made before that was read.
-    let size = unsafe { (&raw const (*ops).struct_size).read() } as usize;
-    if size < sizes::OPERATIONS {
-        return fail!(
-            CAI_ERR_OWNER_OPS,
-            "owner.ops.struct_size",
-            found = "{size}",
-            expected = ("at least {}", sizes::OPERATIONS)
-        );
-    }
-    // SAFETY: a table of the size checked above has both members, and only they are read.
-    match unsafe { ((*ops).retain, (*ops).release) } {
-        (Some(retain), Some(release)) => Ok((retain, release)),
-        (None, _) => {
-            fail!(CAI_ERR_OWNER_OPS, "owner.ops.retain", found = "NULL", expected = "a function")
-        }
-        (_, None) => {
-            fail!(CAI_ERR_OWNER_OPS, "owner.ops.release", found = "NULL", expected = "a function")
-        }
-    }
-}
-
 /// Fails if an array that must outlive the call has no owner.
 #[inline]
 pub fn not_borrowed(owner: *mut cai_owner) -> Result<NonNull<cai_owner>> {
-    NonNull::new(owner).map_or_else(borrowed, Ok)
+    NonNull::new(owner).map_or_else(no_owner, Ok)
 }
 
 #[cold]
 #[inline(never)]
-fn borrowed<T>() -> Result<T> {
+fn no_owner<T>() -> Result<T> {
     fail!(
         CAI_ERR_BORROWED,
         "owner",
         found = "NULL, a borrowed array",
         expected = "an owner that keeps the data alive"
     )
-}
-
-/// Fails if this owner cannot be retained and released.
-///
-/// # Safety
-/// As for [`retain`].
-pub unsafe fn check(owner: *mut cai_owner) -> Result<()> {
-    // SAFETY: the owner is alive (this function's contract).
-    unsafe { operations(owner) }.map(drop)
-}
-
-/// Adds a reference.
-///
-/// # Safety
-/// `owner` points to a live owner of any library.
-#[inline]
-pub unsafe fn retain(owner: *mut cai_owner) -> Result<()> {
-    // SAFETY: the owner is alive (this function's contract).
-    let (retain, _) = unsafe { operations(owner) }?;
-    // SAFETY: the functions of a table take the owners that carry it, and the owner is alive.
-    unsafe { retain(owner) };
-    Ok(())
-}
-
-/// Removes a reference. If the table is broken, the owner leaks.
-///
-/// # Safety
-/// `owner` points to a live owner of any library; the caller gives up one reference.
-#[inline]
-pub unsafe fn release(owner: *mut cai_owner) {
-    // SAFETY: the owner is alive (this function's contract).
-    if let Ok((_, release)) = unsafe { operations(owner) } {
-        // SAFETY: the functions of a table take the owners that carry it; the caller gives up one
-        // reference.
-        unsafe { release(owner) };
-    }
-}
-
-/// Returns true if the owner belongs to this copy of the library, which reports its end to the
-/// observer.
-///
-/// # Safety
-/// `owner` is NULL or points to a live owner of any library.
-pub unsafe fn is_own(owner: *const cai_owner) -> bool {
-    // SAFETY: NULL or alive (this function's contract).
-    unsafe { owner.as_ref() }.is_some_and(|owner| ptr::eq(owner.ops, &OPS))
 }
 
 static OPS: cai_owner_ops = cai_owner_ops {

@@ -1,15 +1,17 @@
 //! Counted references, and arrays that hold one.
 
 use std::ffi::c_void;
+use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 use std::ops::Deref;
-use std::ptr::{NonNull, null_mut};
+use std::ptr::{self, NonNull, null_mut};
 
 use super::reserve::Reserve;
-use super::{Destroy, Header, check, is_own, not_borrowed, retain};
-use crate::abi::{cai_array, cai_owner};
-use crate::error::Result;
+use super::{Destroy, Header, OPS, no_owner};
+use crate::abi::{cai_array, cai_owner, cai_owner_ops};
+use crate::error::{Result, fail};
 use crate::memory::Extended;
+use crate::read::{Given, sizes};
 
 /// A counted reference to an owner of any library. Drop releases it.
 ///
@@ -26,6 +28,89 @@ unsafe impl Send for Ref {}
 // SAFETY: as above.
 unsafe impl Sync for Ref {}
 
+type Operation = unsafe extern "C-unwind" fn(*mut cai_owner);
+
+/// An owner of any library, which is alive for `'a`.
+#[derive(Clone, Copy)]
+pub struct Borrowed<'a>(NonNull<cai_owner>, PhantomData<&'a cai_owner>);
+
+impl<'a> Borrowed<'a> {
+    /// Takes over a pointer, unless it is NULL.
+    ///
+    /// # Safety
+    /// `owner` is NULL, or points to an owner of any library that is alive for `'a`, and whose table
+    /// is constant.
+    #[inline]
+    pub unsafe fn new(owner: *mut cai_owner) -> Option<Self> {
+        Some(Borrowed(NonNull::new(owner)?, PhantomData))
+    }
+
+    #[inline]
+    fn table(self) -> *const cai_owner_ops {
+        // SAFETY: alive (the contract of `new`).
+        unsafe { self.0.as_ref().ops }
+    }
+
+    /// Returns the two operations of the owner.
+    #[inline]
+    fn operations(self) -> Result<(Operation, Operation)> {
+        // SAFETY: a table is constant, and has the size that it states (the contract of `new`).
+        let Some(table) = (unsafe { Given::optional(self.table()) }) else {
+            return fail!(
+                CAI_ERR_OWNER_OPS,
+                "owner.ops",
+                found = "NULL",
+                expected = "a table of operations"
+            );
+        };
+        if table.size() < sizes::OPERATIONS {
+            return fail!(
+                CAI_ERR_OWNER_OPS,
+                "owner.ops.struct_size",
+                found = ("{}", table.size()),
+                expected = ("at least {}", sizes::OPERATIONS)
+            );
+        }
+        let table = table.as_ptr();
+        // SAFETY: a table of the size checked above has both members, and only they are read.
+        match unsafe { ((*table).retain, (*table).release) } {
+            (Some(retain), Some(release)) => Ok((retain, release)),
+            (None, _) => {
+                fail!(
+                    CAI_ERR_OWNER_OPS,
+                    "owner.ops.retain",
+                    found = "NULL",
+                    expected = "a function"
+                )
+            }
+            (_, None) => {
+                fail!(
+                    CAI_ERR_OWNER_OPS,
+                    "owner.ops.release",
+                    found = "NULL",
+                    expected = "a function"
+                )
+            }
+        }
+    }
+
+    /// Adds a reference. Fails for an owner that cannot be retained or released.
+    #[inline]
+    pub fn retain(self) -> Result<Ref> {
+        let (retain, _) = self.operations()?;
+        // SAFETY: the functions of a table take the owners that carry it, and the owner is alive
+        // (the contract of `new`).
+        unsafe { retain(self.0.as_ptr()) };
+        Ok(Ref(self.0))
+    }
+
+    /// Returns true if the owner belongs to this copy of the library, which reports its end to the
+    /// observer.
+    pub fn is_own(self) -> bool {
+        ptr::eq(self.table(), &OPS)
+    }
+}
+
 impl Ref {
     /// Takes over a reference. Fails for NULL, and for an owner that cannot be released.
     ///
@@ -34,10 +119,10 @@ impl Ref {
     /// reference if this succeeds.
     #[inline]
     pub unsafe fn adopt(owner: *mut cai_owner) -> Result<Self> {
-        let reference = not_borrowed(owner)?;
-        // SAFETY: not NULL (checked above), so alive (this function's contract).
-        unsafe { check(owner) }?;
-        Ok(Ref(reference))
+        // SAFETY: NULL or alive (this function's contract).
+        let Some(owner) = (unsafe { Borrowed::new(owner) }) else { return no_owner() };
+        owner.operations()?;
+        Ok(Ref(owner.0))
     }
 
     /// Adds a reference. Fails for NULL, and for an owner that cannot be retained or released.
@@ -46,10 +131,8 @@ impl Ref {
     /// `owner` is NULL, or points to a live owner of any library.
     #[inline]
     pub unsafe fn retain(owner: *mut cai_owner) -> Result<Self> {
-        let reference = not_borrowed(owner)?;
-        // SAFETY: not NULL (checked above), so alive (this function's contract).
-        unsafe { retain(owner) }?;
-        Ok(Ref(reference))
+        // SAFETY: NULL or alive (this function's contract).
+        unsafe { Borrowed::new(owner) }.map_or_else(no_owner, Borrowed::retain)
     }
 
     /// Takes over the first reference to an owner of this library.
@@ -63,11 +146,16 @@ impl Ref {
     /// Adds a reference.
     #[inline]
     pub fn another(&self) -> Result<Self> {
-        // SAFETY: this reference keeps the owner alive.
-        unsafe { Self::retain(self.as_ptr()) }
+        self.borrow().retain()
     }
 
     /// Returns the owner, which this reference keeps alive.
+    #[inline]
+    pub fn borrow(&self) -> Borrowed<'_> {
+        Borrowed(self.0, PhantomData)
+    }
+
+    /// Returns the address of the owner, which this reference keeps alive.
     #[inline]
     pub fn as_ptr(&self) -> *mut cai_owner {
         self.0.as_ptr()
@@ -77,7 +165,7 @@ impl Ref {
     /// have none.
     pub fn reserve(&self) -> Option<&Reserve> {
         // SAFETY: alive as long as this reference. All owners of this library begin with a header.
-        unsafe { is_own(self.as_ptr()).then(|| &(*self.as_ptr().cast::<Header>()).reserve) }
+        self.borrow().is_own().then(|| unsafe { &self.0.cast::<Header>().as_ref().reserve })
     }
 
     /// Gives the reference to the caller.

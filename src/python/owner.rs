@@ -9,7 +9,7 @@ use crate::dlpack::ManagedTensor;
 use crate::dtype::fields::Fields;
 use crate::error::{Failure, Result};
 use crate::owner::description::Arena;
-use crate::owner::{self, Destructor, Header, Ref};
+use crate::owner::{Destructor, Header, Ref};
 use crate::python::deferred::{Deferred, Ended, Held};
 use crate::python::interpreter::Interpreter;
 use crate::python::py::{Buffer, Owned, Py};
@@ -119,7 +119,7 @@ impl Description {
 fn release(array: &cai_array) {
     if !array.owner.is_null() {
         // SAFETY: a description holds one reference to the owner of its array.
-        unsafe { owner::release(array.owner) };
+        drop(unsafe { Ref::adopt(array.owner) });
     }
 }
 

@@ -9,7 +9,7 @@ use crate::device;
 use crate::driver;
 pub use crate::observer::Kind;
 use crate::observer::{self, Bytes, Event, MAX_NDIM};
-use crate::owner;
+use crate::owner::Borrowed;
 use crate::read::Unchecked;
 use crate::validate::Described;
 
@@ -50,14 +50,13 @@ fn array_at(
     }
     let mut bytes = bytes(array);
     bytes.mode = access & (abi::CAI_ACCESS_READ | abi::CAI_ACCESS_WRITE);
-    let owner = array.owner.cast_const();
     // The owner of an array that was refused may be no owner.
-    let checked = status == abi::CAI_OK && !owner.is_null();
-    // SAFETY: not NULL, and alive, because the array was accepted with it.
-    let foreign = checked && !unsafe { owner::is_own(owner) };
+    let accepted = if status == abi::CAI_OK { array.owner } else { ptr::null_mut() };
+    // SAFETY: NULL, or alive, because the array was accepted with it.
+    let foreign = unsafe { Borrowed::new(accepted) }.is_some_and(|owner| !owner.is_own());
     let flags = array.flags & abi::CAI_ARRAY_READONLY;
     notify(&Event {
-        owner: owner.cast::<c_void>(),
+        owner: array.owner.cast_const().cast::<c_void>(),
         bytes,
         flags: if foreign { flags | FOREIGN_OWNER } else { flags },
         status,

@@ -10,7 +10,7 @@ use crate::argument::Out;
 use crate::dlpack::exchange_table::{ExchangeTable, MAJOR, MINOR, SetError};
 use crate::dlpack::{self, ManagedTensor};
 use crate::error::{Result, fail};
-use crate::owner::{self, Ref};
+use crate::owner::Ref;
 use crate::python::capi;
 use crate::python::class::{Instance, raise};
 use crate::python::export::dlpack::{cannot, tensor};
@@ -109,7 +109,7 @@ unsafe fn share(exported: &Exported, out: *mut cai_array) -> Result<()> {
         if !outgoing::is_final(&reading) {
             return share_replaced(&reading, out, size);
         }
-        owner::retain(reading.owner)?;
+        Ref::retain(reading.owner)?.into_raw();
         read::write_array(out, size, &reading);
     }
     Ok(())
@@ -126,7 +126,7 @@ unsafe fn share_replaced(array: &cai_array, out: *mut cai_array, size: usize) ->
     let array = replaced.as_ref().unwrap_or(array);
     // SAFETY: as this function's contract.
     unsafe {
-        owner::retain(array.owner)?;
+        Ref::retain(array.owner)?.into_raw();
         read::write_array(out, size, array);
     }
     Ok(())

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 use crate::abi::{self, cai_array};
 use crate::device::{Name, is_opaque};
 use crate::error::{Result, Text, fail};
-use crate::owner::{self, Ref};
+use crate::owner::Ref;
 use crate::python::capi::Object;
 use crate::python::py::{Owned, Py};
 use crate::read;
@@ -105,7 +105,7 @@ impl Exported {
         // Acquire: what earlier readers did happens before the release here.
         if self.state.fetch_or(RELEASED, Ordering::AcqRel) == 0 {
             // SAFETY: no call reads the array, and none begins; the flag was set by this call.
-            unsafe { owner::release(self.array.owner) };
+            drop(unsafe { Ref::adopt(self.array.owner) });
         }
     }
 
@@ -114,7 +114,7 @@ impl Exported {
     pub fn end(&mut self) {
         if !self.array.owner.is_null() && *self.state.get_mut() & RELEASED == 0 {
             // SAFETY: the reference was not given up before, and nothing uses the object.
-            unsafe { owner::release(self.array.owner) };
+            drop(unsafe { Ref::adopt(self.array.owner) });
             self.array.owner = ptr::null_mut();
         }
     }
@@ -171,7 +171,7 @@ impl Drop for Reading<'_> {
         // Ordered as in `Exported::release`.
         if self.0.state.fetch_sub(1, Ordering::AcqRel) == RELEASED | 1 {
             // SAFETY: the last reader after `release`; none begins.
-            unsafe { owner::release(self.0.array.owner) };
+            drop(unsafe { Ref::adopt(self.0.array.owner) });
         }
     }
 }

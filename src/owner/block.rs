@@ -1,0 +1,87 @@
+//! The memory of an owner of this library: one block with its header, what it holds, and copied
+//! numbers or a description behind them.
+
+use std::alloc::{Layout, dealloc};
+use std::marker::PhantomData;
+use std::ptr::NonNull;
+
+use super::{Header, Ref, nesting};
+use crate::error::{Failure, Result};
+use crate::memory::Memory;
+
+/// What an owner holds.
+pub trait Contents {
+    /// Takes a reference whose owner must be destroyed, with all that it holds, before the rest.
+    fn first(&mut self) -> Option<Ref>;
+
+    /// Gives up the rest. The block was freed, so that nothing of this library is lost if what this
+    /// calls ends the thread.
+    fn end(self);
+}
+
+#[repr(C)]
+struct Block<C> {
+    header: Header,
+    size: usize,
+    contents: C,
+}
+
+fn layout<C>(size: usize) -> Result<Layout> {
+    Layout::from_size_align(size, align_of::<Block<C>>()).map_err(|_| Failure::no_memory(size))
+}
+
+/// Memory for an owner, and for what lies behind it. Freed when dropped.
+pub struct Space<C> {
+    memory: Memory,
+    size: usize,
+    contents: PhantomData<C>,
+}
+
+impl<C: Contents> Space<C> {
+    /// The bytes before what lies behind the owner: a multiple of 8.
+    pub const HEAD: usize = size_of::<Block<C>>();
+
+    /// Allocates `size` bytes, those of the owner included.
+    pub fn new(size: usize) -> Result<Self> {
+        const { assert!(Self::HEAD % align_of::<i64>() == 0) };
+        assert!(size >= Self::HEAD);
+        Ok(Space { memory: Memory::new(layout::<C>(size)?)?, size, contents: PhantomData })
+    }
+
+    /// Returns the address of the owner, which still belongs to this.
+    pub fn start(&self) -> *mut u8 {
+        self.memory.start()
+    }
+
+    /// Makes the owner.
+    pub fn finish(self, contents: C) -> Ref {
+        let block = self.memory.into_raw().cast::<Block<C>>();
+        let header = Header::new(destroy::<C>);
+        // SAFETY: `new` allocated the memory, with space for a block at its beginning.
+        unsafe {
+            block.write(Block { header, size: self.size, contents });
+            Ref::first(NonNull::new_unchecked(block.cast()))
+        }
+    }
+}
+
+unsafe fn destroy<C: Contents>(header: *mut Header) {
+    let block = header.cast::<Block<C>>();
+    // SAFETY: only `finish` installs this function, on a block that it has written, and nothing else
+    // refers to it any more.
+    while let Some(first) = unsafe { &mut *block }.contents.first() {
+        // SAFETY: called in the destruction of this owner. The rest may end only after `first` and
+        // all that it holds are destroyed, which takes until the end of the deepest destruction if
+        // this is it.
+        if !unsafe { nesting::release_before(header, || drop(first)) } {
+            return;
+        }
+    }
+    // SAFETY: the block is still allocated, and this is its last use.
+    let Block { size, contents, .. } = unsafe { block.read() };
+    if let Ok(layout) = layout::<C>(size) {
+        // SAFETY: allocated in `Space::new` with this layout. The contents were moved out.
+        unsafe { dealloc(header.cast(), layout) };
+    }
+    contents.end();
+}
