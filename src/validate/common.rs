@@ -28,6 +28,13 @@ pub fn common_itemsize(array: Unchecked) -> Option<i64> {
     if !plain {
         return None;
     }
+    common_layout(array)
+}
+
+/// Returns the same for an array whose type, shape, strides and address are of this kind. Its other
+/// members are not looked at.
+#[inline(always)]
+pub fn common_layout(array: Unchecked) -> Option<i64> {
     let itemsize = itemsize(read::typestr_bytes(&array.typestr))?;
     let (shape, strides) = array.common_dimensions()?;
     let address = array.data as u64;

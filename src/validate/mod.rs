@@ -20,7 +20,7 @@ use crate::layout::{self, Bytes, Layout};
 use crate::read::Given;
 use crate::read::{self, Unchecked};
 
-use common::common_itemsize;
+use common::{common_itemsize, common_layout};
 
 pub use masks::mask_device;
 pub use valid::Valid;
@@ -102,6 +102,23 @@ pub unsafe fn describe<'a>(array: &cai_array) -> Result<Described<'a>> {
 pub unsafe fn array(array: *const cai_array, checks: u32) -> Result<()> {
     // SAFETY: the contract is that of this function.
     unsafe { Given::new(array) }.validate(checks)
+}
+
+/// Checks the layout of an array without fields and without a mask, whose members besides type,
+/// shape, strides and address are known to be sound.
+///
+/// # Safety
+/// `shape`, and `strides` unless NULL, refer to `ndim` values.
+#[inline(always)]
+pub unsafe fn described_layout(array: &cai_array) -> Result<()> {
+    debug_assert!(array.descr.is_null() && array.mask.is_null());
+    // SAFETY: there are shape and strides of so many values (this function's contract), and nothing
+    // else.
+    let local = unsafe { Unchecked::new(array) };
+    if common_layout(local).is_some() {
+        return Ok(());
+    }
+    any(array, local, abi::CAI_CHECK_LAYOUT)
 }
 
 /// Checks an array, whose structure is at `address`, and its masks.

@@ -58,8 +58,9 @@ pub fn read_cuda<'py>(
             return extras.map(Found::Parts);
         }
     }
-    // SAFETY: the array was described above, with `ndim` values.
-    unsafe { validate::array(to.array(), abi::CAI_CHECK_LAYOUT) }
+    // SAFETY: the array was described above, with `ndim` values, and has neither fields nor a mask.
+    // `describe` refuses what is wrong in its other members.
+    unsafe { validate::described_layout(to.array()) }
         .map_err(|failure| in_dictionary(Protocol::Cuda, failure))?;
     attach(py, &mut to.array, object.share(py), None)?;
     Ok(Found::Array)
