@@ -68,11 +68,14 @@ $(VENV)/ready: tools/requirements.txt
 	$(call environment,$(VENV),-r tools/requirements.txt)
 	@touch $@
 
-# The part that the demo needs, in the versions of the whole.
+# The part that the demo needs, in the versions of the whole, which may have been made by now (`make interop`).
 $(VENV)/demo: tools/requirements-demo.txt
-	@echo "Setting up NumPy and NVIDIA's cuda.h, with pip: 110 MB in $(VENV)"
-	$(call environment,$(VENV),-r tools/requirements-demo.txt -c tools/requirements.txt)
+	$(if $(shell test -e $(VENV)/ready && echo whole),,$(DEMO_ALONE))
 	@touch $@
+define DEMO_ALONE
+@echo "Setting up NumPy and NVIDIA's cuda.h, with pip: 110 MB in $(VENV)"
+$(call environment,$(VENV),-r tools/requirements-demo.txt -c tools/requirements.txt)
+endef
 DEMO_ENVIRONMENT := $(if $(wildcard $(VENV)/ready),,$(VENV)/demo)
 
 # The tests look for cargo's results in target/. Where the user has another folder, target is a link to it.
