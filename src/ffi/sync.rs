@@ -29,7 +29,8 @@ fn notify_result(
 ) -> Result<()> {
     if notify::is_watched() {
         let status = result.as_ref().map_or_else(Failure::status, |()| 0);
-        notify::array(what, array, consumer, access, status);
+        // SAFETY: the header requires that the owners of an array that is accepted are alive.
+        unsafe { notify::array(what, array, consumer, access, status) };
     }
     result
 }

@@ -30,13 +30,20 @@ fn notify(event: &Event) {
 }
 
 /// Reports an event of an array and its masks.
-pub fn array(kind: Kind, array: Unchecked, consumer: u64, access: u32, status: cai_status) {
-    array_at(0, kind, array, consumer, access, status);
+///
+/// # Safety
+/// If the status is `CAI_OK`, the owners of the array and of its masks are NULL or alive.
+pub unsafe fn array(kind: Kind, array: Unchecked, consumer: u64, access: u32, status: cai_status) {
+    // SAFETY: the owners are alive if the status is `CAI_OK` (this function's contract).
+    unsafe { array_at(0, kind, array, consumer, access, status) };
 }
 
 /// Reports an event of an array that is a mask at this depth, and of its masks.
+///
+/// # Safety
+/// If the status is `CAI_OK`, the owners of the array and of its masks are NULL or alive.
 #[cold]
-fn array_at(
+unsafe fn array_at(
     depth: i32,
     kind: Kind,
     array: Unchecked,
@@ -52,7 +59,7 @@ fn array_at(
     bytes.mode = access & (abi::CAI_ACCESS_READ | abi::CAI_ACCESS_WRITE);
     // The owner of an array that was refused may be no owner.
     let accepted = if status == abi::CAI_OK { array.owner } else { ptr::null_mut() };
-    // SAFETY: NULL, or alive, because the array was accepted with it.
+    // SAFETY: NULL, or alive if the status is `CAI_OK` (this function's contract).
     let foreign = unsafe { Borrowed::new(accepted) }.is_some_and(|owner| !owner.is_own());
     let flags = array.flags & abi::CAI_ARRAY_READONLY;
     notify(&Event {
@@ -69,7 +76,8 @@ fn array_at(
     });
     let mut scratch = MaybeUninit::uninit();
     if let Ok(Some(mask)) = array.mask(&mut scratch) {
-        array_at(depth + 1, kind, mask, consumer, access, status);
+        // SAFETY: the owners of masks are alive as well (this function's contract).
+        unsafe { array_at(depth + 1, kind, mask, consumer, access, status) };
     }
 }
 

@@ -10,7 +10,7 @@ use crate::error::{Result, Text, fail};
 use crate::owner::Ref;
 use crate::python::capi::Object;
 use crate::python::py::{Owned, Py};
-use crate::read;
+use crate::read::{self, Unchecked};
 use crate::validate::Valid;
 
 /// The contents of an object: an array that was validated, with a reference to its owner; or zeros,
@@ -132,11 +132,18 @@ impl<'a> Reading<'a> {
         unsafe { Valid::assume(&self.0.array) }
     }
 
+    /// Returns the array for functions that check it themselves, or do not have to.
+    #[inline]
+    pub fn unchecked(&self) -> Unchecked<'_, '_> {
+        // SAFETY: the array was validated (the contract of `Exported::fill`), and its owner lives as
+        // long as this value.
+        unsafe { Unchecked::new(&self.0.array) }
+    }
+
     /// Returns shape and strides.
     #[inline]
     pub fn shape_and_strides(&self) -> Result<(&[i64], Option<&[i64]>)> {
-        // SAFETY: as for `valid`.
-        unsafe { read::shape_and_strides(&self.0.array) }
+        self.unchecked().dimensions()
     }
 
     /// Returns the length for Python: the first extent.
@@ -239,6 +246,6 @@ pub unsafe fn wrap<'py>(
     owner: Ref,
     flags: u32,
 ) -> Result<Owned<'py>> {
-    // SAFETY: as this function's contract.
+    // SAFETY: validated, and kept alive by `owner` (this function's contract).
     py.exports.object(py, |exported| unsafe { exported.fill(array, owner, flags) })
 }

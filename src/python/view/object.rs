@@ -76,7 +76,7 @@ static METHODS: [Method<View>; 4] = [
     Method::END,
 ];
 
-/// What a view is made of besides its array.
+/// Parts of a view besides its array.
 pub struct Ordered<'a> {
     /// The stream that is ordered; `CAI_STREAM_NONE` for none.
     pub stream: u64,
@@ -123,7 +123,8 @@ impl View {
             }
         })?;
         if stream != abi::CAI_STREAM_NONE {
-            order(Phase::Begin, &array, stream)?;
+            // SAFETY: the array was imported (this function's contract); the view keeps its owner alive.
+            unsafe { order(Phase::Begin, Unchecked::new(&array), stream) }?;
         }
         Ok(view)
     }
@@ -138,26 +139,30 @@ fn access(array: &cai_array) -> u32 {
     }
 }
 
-/// Orders a view's stream and that of its array, which is alive and was validated.
+/// Orders a view's stream and that of its array.
+///
+/// # Safety
+/// The owners of the array and of its masks are alive.
 #[inline]
-fn order(phase: Phase, array: &cai_array, stream: u64) -> Result<()> {
-    let access = access(array);
-    // SAFETY: the array was imported, and so validated.
-    if consume::is_fast_path(array, stream, access) && !notify::is_watched() {
+unsafe fn order(phase: Phase, array: Unchecked, stream: u64) -> Result<()> {
+    let access = access(&array);
+    if consume::is_fast_path(&array, stream, access) && !notify::is_watched() {
         return Ok(());
     }
-    order_slowly(phase, array, stream, access)
+    // SAFETY: the owners are alive (this function's contract).
+    unsafe { order_slowly(phase, array, stream, access) }
 }
 
+/// # Safety
+/// As for [`order`].
 #[inline(never)]
-fn order_slowly(phase: Phase, array: &cai_array, stream: u64, access: u32) -> Result<()> {
-    // SAFETY: the array was imported, and so validated.
-    let array = unsafe { Unchecked::new(array) };
+unsafe fn order_slowly(phase: Phase, array: Unchecked, stream: u64, access: u32) -> Result<()> {
     let result = consume::exchange(phase, array, stream, access);
     if notify::is_watched() {
         let kind = if phase == Phase::Begin { Kind::Begin } else { Kind::End };
         let status = result.as_ref().map_or_else(Failure::status, |()| abi::CAI_OK);
-        notify::array(kind, array, stream, access, status);
+        // SAFETY: the owners are alive (this function's contract).
+        unsafe { notify::array(kind, array, stream, access, status) };
     }
     result
 }
@@ -167,7 +172,8 @@ fn order_slowly(phase: Phase, array: &cai_array, stream: u64, access: u32) -> Re
 fn release<'py>(py: Py<'py>, this: Instance<'_, View>) -> Result<Owned<'py>> {
     if let Some(array) = this.body.read() {
         if this.stream != abi::CAI_STREAM_NONE {
-            order(Phase::End, &array, this.stream)?;
+            // SAFETY: the owners are alive while `array` exists.
+            unsafe { order(Phase::End, array.unchecked(), this.stream) }?;
         }
         drop(array);
         this.body.release();
