@@ -1,16 +1,15 @@
 //! `__array_struct__`: NumPy's structure for arrays in host memory.
 
 use std::ffi::{c_char, c_int, c_void};
-use std::ptr;
 
-use crate::abi::{self, cai_device};
+use crate::abi;
 use crate::dtype::NATIVE;
 use crate::error::{Result, Text, fail, failure};
 use crate::python::capi::Object;
 use crate::python::import::exchange_table::Answer;
+use crate::python::import::host_memory;
 use crate::python::owner::{Description, attach};
 use crate::python::py::{Obj, Py};
-use crate::validate;
 
 /// `PyArrayInterface`
 #[repr(C)]
@@ -65,22 +64,7 @@ pub fn import(py: Py, object: Obj, to: &mut Description) -> Result<Option<Answer
                         __array_interface__ does (CAI_PROTOCOL_ARRAY_INTERFACE)"
         ))));
     }
-    if !(0..=abi::CAI_MAX_NDIM).contains(&interface.nd) {
-        return fail!(
-            CAI_ERR_NDIM,
-            "{NAME}.nd",
-            found = ("{}", interface.nd),
-            expected = ("0 to {}", abi::CAI_MAX_NDIM)
-        );
-    }
-    if interface.nd > 0 && interface.shape.is_null() {
-        return fail!(
-            CAI_ERR_SHAPE_NULL,
-            "{NAME}.shape",
-            found = "NULL",
-            expected = ("{} extents", interface.nd)
-        );
-    }
+    host_memory::check_ndim(NAME, "nd", interface.nd, !interface.shape.is_null())?;
     to.reset();
     to.array.ndim = interface.nd;
     to.has_strides = !interface.strides.is_null();
@@ -100,13 +84,8 @@ pub fn import(py: Py, object: Obj, to: &mut Description) -> Result<Option<Answer
     };
     let text: Text<16> =
         Text::new(format_args!("{order}{}{}", char::from(kind), interface.itemsize));
-    to.set_typestr(text.as_str().as_bytes());
-    to.array.flags = if interface.flags & WRITEABLE == 0 { abi::CAI_ARRAY_READONLY } else { 0 };
-    to.array.data = if to.is_empty() { ptr::null_mut() } else { interface.data };
-    to.array.device = cai_device { r#type: abi::CAI_DEVICE_CPU, id: 0 };
-    // SAFETY: the array was described above, with `ndim` values.
-    unsafe { validate::array(to.array(), abi::CAI_CHECK_LAYOUT) }
-        .map_err(|failure| failure.within(format_args!("{NAME}.")))?;
+    let readonly = interface.flags & WRITEABLE == 0;
+    host_memory::complete(to, NAME, text.as_str(), readonly, interface.data)?;
     // The capsule keeps the array alive.
     attach(py, &mut to.array, object.share(py), Some(capsule))?;
     Ok(Some(Answer::Array))

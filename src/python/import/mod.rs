@@ -11,6 +11,7 @@ pub mod dlpack;
 pub mod exchange_table;
 pub mod fields;
 pub mod grad;
+mod host_memory;
 pub mod mapping;
 pub mod options;
 pub mod pep3118;

@@ -1,15 +1,14 @@
 //! `Py_buffer` of PEP 3118: memory that `bytes`, `mmap`, `memoryview` and others lend.
 
 use std::ffi::c_long;
-use std::ptr;
 
-use crate::abi::{self, CAI_TYPESTR_SIZE, cai_device};
+use crate::abi::{self, CAI_TYPESTR_SIZE};
 use crate::dtype::NATIVE;
 use crate::error::{Result, Text, fail, failure};
 use crate::python::import::exchange_table::Answer;
+use crate::python::import::host_memory;
 use crate::python::owner::{Description, attach_buffer};
 use crate::python::py::{Buffer, Obj, Py};
-use crate::validate;
 
 const NAME: &str = "Py_buffer";
 
@@ -48,29 +47,10 @@ pub fn import(py: Py, object: Obj, to: &mut Description) -> Result<Option<Answer
             expected = ("the size of the format '{}'", buffer.format().escape_ascii())
         );
     }
-    if !(0..=abi::CAI_MAX_NDIM).contains(&view.ndim) {
-        return fail!(
-            CAI_ERR_NDIM,
-            "{NAME}.ndim",
-            found = ("{}", view.ndim),
-            expected = ("0 to {}", abi::CAI_MAX_NDIM)
-        );
-    }
-    let shape = match buffer.shape() {
-        Some(shape) => shape,
-        None if view.ndim == 0 => &[],
-        None => {
-            return fail!(
-                CAI_ERR_SHAPE_NULL,
-                "{NAME}.shape",
-                found = "NULL",
-                expected = ("{} extents", view.ndim)
-            );
-        }
-    };
+    host_memory::check_ndim(NAME, "ndim", view.ndim, !view.shape.is_null())?;
     to.reset();
     to.array.ndim = view.ndim;
-    for (to, from) in to.shape.iter_mut().zip(shape) {
+    for (to, from) in to.shape.iter_mut().zip(buffer.shape().unwrap_or_default()) {
         to.write(*from as i64);
     }
     if let Some(strides) = buffer.strides() {
@@ -79,13 +59,7 @@ pub fn import(py: Py, object: Obj, to: &mut Description) -> Result<Option<Answer
             to.write(*from as i64);
         }
     }
-    to.set_typestr(element.typestr.as_str().as_bytes());
-    to.array.flags = if view.readonly == 0 { 0 } else { abi::CAI_ARRAY_READONLY };
-    to.array.data = if to.is_empty() { ptr::null_mut() } else { view.buf };
-    to.array.device = cai_device { r#type: abi::CAI_DEVICE_CPU, id: 0 };
-    // SAFETY: the array was described above, with `ndim` values.
-    unsafe { validate::array(to.array(), abi::CAI_CHECK_LAYOUT) }
-        .map_err(|failure| failure.within(format_args!("{NAME}.")))?;
+    host_memory::complete(to, NAME, element.typestr.as_str(), view.readonly != 0, view.buf)?;
     attach_buffer(py, &mut to.array, buffer)?;
     Ok(Some(Answer::Array))
 }
