@@ -482,7 +482,7 @@ impl<'a> Structure<'a> {
     /// Returns the structure to be read.
     #[inline(always)]
     pub fn input(self) -> Given<'a, cai_array> {
-        // SAFETY: as for `Given::new` (the contract of `InOut::new`), and of a legal size.
+        // SAFETY: `InOut::new` requires what `Given::new` does, and its size was found to be legal.
         unsafe { Given::new(self.0.as_ptr()) }
     }
 
@@ -537,7 +537,7 @@ impl<'a> Structure<'a> {
     }
 }
 
-/// What a structure contained before it was cleared.
+/// Contents of a structure before it was cleared.
 pub struct Taken<'a> {
     /// The owner, or NULL. The reference is the caller's.
     pub owner: *mut cai_owner,

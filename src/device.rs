@@ -1,4 +1,4 @@
-//! What a device type implies: streams of CUDA or HIP, an address or a handle.
+//! Properties of device types: streams of CUDA or HIP, an address or a handle.
 
 use std::fmt;
 

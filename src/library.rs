@@ -37,7 +37,7 @@ impl Library {
         system::is_absent(file)
     }
 
-    /// What the whole process can see: the program and the libraries that it was linked with.
+    /// Symbols that the whole process can see: the program and the libraries that it was linked with.
     pub fn program() -> Self {
         Library(system::program())
     }

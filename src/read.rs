@@ -23,7 +23,7 @@ use crate::flags::{self, Named};
 /// change; today's headers may know more. They are literals because the size of today's structure
 /// would refuse everything that is older.
 pub(crate) mod sizes {
-    /// What every array begins with: size, flags and owner.
+    /// Prefix of every array: size, flags and owner.
     pub(crate) const PREFIX: usize = 16;
     pub(crate) const ARRAY: usize = 128;
     pub(crate) const OPERATIONS: usize = 24;
@@ -311,7 +311,7 @@ fn no_size(size: usize) -> Failure {
 /// As for [`Given::new`].
 #[inline]
 pub unsafe fn array(array: *const cai_array) -> Result<cai_array> {
-    // SAFETY: the contract is that of this function.
+    // SAFETY: this function requires what `Given::new` does.
     unsafe { Given::new(array) }.array()
 }
 

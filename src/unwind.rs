@@ -195,7 +195,7 @@ mod frame {
         // SAFETY: `catch` passed a slot of this type with a body in it, which is taken out once.
         let body = ManuallyDrop::into_inner(unsafe { (&raw const (*slot).body).read() });
         let result = ManuallyDrop::new(body());
-        // SAFETY: as above; the slot is large enough for both.
+        // SAFETY: `catch` passed a slot that is large enough for the body and for the result.
         unsafe { (&raw mut (*slot).result).write(result) };
     }
 

@@ -53,7 +53,7 @@ struct cai_driver_info {
     char path[CAI_DRIVER_PATH_SIZE];
 };
 
-/// What the CUDA driver knows about an address, filled by `cai_pointer_info_get`.
+/// Attributes of an address in the CUDA driver, filled by `cai_pointer_info_get`.
 ///
 /// Memory that the driver does not know (`malloc`, the stack) is reported as host memory: its
 /// device is `CAI_DEVICE_CPU`, and its allocation is not known.
@@ -80,11 +80,11 @@ struct cai_pointer_info {
     uint64_t buffer_id;
     /// `CUmemoryPool` of the memory, or NULL.
     void *pool;
-    /// Whether the host can access the memory.
+    /// True if the host can access the memory.
     bool host_accessible;
-    /// Whether it is managed memory, which migrates.
+    /// True for managed memory, which migrates.
     bool managed;
-    /// Whether the address is backed by memory. A reserved address range need not be.
+    /// True if the address is backed by memory. A reserved address range need not be.
     bool mapped;
     /// Zero.
     uint8_t reserved[61];

@@ -222,7 +222,7 @@ impl<T> Drop for PerThread<T> {
 /// }
 /// ```
 ///
-/// Whether something else accesses the data is not known to the compiler:
+/// The compiler does not know of other accesses to the data:
 ///
 /// ```compile_fail,E0133
 /// # use std::sync::Arc;

@@ -7,7 +7,7 @@ use crate::device::Stream;
 use crate::error::{Result, call};
 use crate::sys::{self, cai_stream};
 
-/// What a consumer does with the data. A [`Consumer`] that writes refuses a read-only array.
+/// Access of a consumer to the data. A [`Consumer`] that writes refuses a read-only array.
 ///
 /// ```
 /// use libcai::{Access, Array, Consumer, Stream, sys};

@@ -25,7 +25,7 @@ pub struct cai_driver_info {
     pub path: [c_char; CAI_DRIVER_PATH_SIZE],
 }
 
-/// What the CUDA driver knows about an address, filled by `cai_pointer_info_get`.
+/// Attributes of an address in the CUDA driver, filled by `cai_pointer_info_get`.
 ///
 /// Memory that the driver does not know (`malloc`, the stack) is reported as host memory: its
 /// device is `CAI_DEVICE_CPU`, and its allocation is not known.
@@ -54,11 +54,11 @@ pub struct cai_pointer_info {
     pub buffer_id: u64,
     /// `CUmemoryPool` of the memory, or NULL.
     pub pool: *mut c_void,
-    /// Whether the host can access the memory.
+    /// True if the host can access the memory.
     pub host_accessible: bool,
-    /// Whether it is managed memory, which migrates.
+    /// True for managed memory, which migrates.
     pub managed: bool,
-    /// Whether the address is backed by memory. A reserved address range need not be.
+    /// True if the address is backed by memory. A reserved address range need not be.
     pub mapped: bool,
     /// Zero.
     pub reserved: [u8; 61],

@@ -8,7 +8,7 @@ use std::path::Path;
 /// Kind of a typestr.
 pub struct Kind {
     pub letter: char,
-    /// How the elements behave: `plain`, `number`, `complex`, `text`, `object` or `opaque`.
+    /// Class of the elements: `plain`, `number`, `complex`, `text`, `object` or `opaque`.
     pub class: String,
     /// Bytes separated by commas, or `any`, `characters` or `bits`.
     pub sizes: String,

@@ -5,7 +5,7 @@ use std::ffi::{CStr, c_char};
 use crate::abi::{self, CAI_TYPESTR_SIZE, cai_dtype};
 use crate::dtype::NATIVE;
 
-/// How the elements of a kind behave.
+/// Class of the elements of a kind.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Class {
     /// No byte order, no alignment.
@@ -35,7 +35,7 @@ pub enum Sizes {
     Bits,
 }
 
-/// What is known of a kind.
+/// Properties of a kind.
 #[derive(Clone, Copy)]
 pub struct Kind {
     pub class: Class,

@@ -7,7 +7,7 @@ use crate::arrow::{self, DeviceArray, Schema};
 
 // SAFETY: Arrow's structures never change.
 unsafe impl Fixed for DeviceArray {}
-// SAFETY: as above.
+// SAFETY: Arrow's structures never change.
 unsafe impl Fixed for Schema {}
 
 /// Creates an array from an Arrow array, which it takes over: `release` is called exactly once,

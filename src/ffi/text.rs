@@ -6,7 +6,7 @@ use std::fmt::{self, Write as _};
 use crate::argument::{Buffer, Out};
 use crate::error::{Result, fail};
 
-/// Where a caller wants a text: a buffer and a length, of which each may be NULL.
+/// Destination of a text: a caller's buffer and length, of which each may be NULL.
 pub struct Output<'a> {
     buffer: Buffer<'a, u8>,
     length: Out<'a, usize>,
@@ -18,7 +18,7 @@ impl<'a> Output<'a> {
     /// # Safety
     /// As for [`Buffer::new`] and [`Out::new`].
     pub unsafe fn new(buffer: *mut c_char, size: usize, length: *mut usize) -> Self {
-        // SAFETY: as this function's contract.
+        // SAFETY: the caller of this function fulfils both contracts.
         unsafe { Output { buffer: Buffer::new(buffer.cast(), size), length: Out::new(length) } }
     }
 

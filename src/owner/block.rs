@@ -9,7 +9,7 @@ use super::{Header, Ref, nesting};
 use crate::error::{Failure, Result};
 use crate::memory::Memory;
 
-/// What an owner holds.
+/// Contents of an owner.
 pub trait Contents {
     /// Takes a reference whose owner must be destroyed, with all that it holds, before the rest.
     fn first(&mut self) -> Option<Ref>;

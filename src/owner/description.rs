@@ -20,7 +20,7 @@ const MAX_OWNERS: usize = CAI_MAX_MASKS as usize + 1;
 /// The bytes before the description.
 const HEAD: usize = block::Space::<Held>::HEAD;
 
-/// What the owner holds. The description follows it in memory.
+/// Contents of the owner. The description follows it in memory.
 struct Held {
     /// References to the owners of the data and of the masks, in this order, without gaps.
     owners: [Option<Ref>; MAX_OWNERS],
@@ -254,7 +254,7 @@ pub struct Prepared {
     rest: Rest,
 }
 
-/// What the owner is made of.
+/// Parts of an owner that is not made yet.
 enum Rest {
     /// The common case, three times as fast: neither fields nor masks.
     Plain(shape::Prepared, Option<Ref>),

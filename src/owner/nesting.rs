@@ -23,7 +23,7 @@ use super::count::Count;
 use super::reserve::Reserve;
 use crate::abi::{cai_owner, cai_owner_ops};
 
-/// What all of the library's own owners begin with.
+/// Head of all of the library's own owners.
 #[repr(C)]
 pub struct Header {
     pub(super) base: cai_owner,
@@ -44,7 +44,7 @@ const ONE: u64 = 1 << 56;
 /// The state of a thread's destructions.
 #[repr(C)]
 struct Thread {
-    /// How many run inside one another, times [`ONE`], and the address of the stack frame of the
+    /// Number that run inside one another, times [`ONE`], and the address of the stack frame of the
     /// outermost one; 0: none runs. In one word, because the memory for the variables of threads
     /// is scarce in a process that loads many copies of the library.
     running: u64,
@@ -155,7 +155,7 @@ mod variable {
 /// Guard for one running destruction; its Drop also runs when the stack is unwound.
 struct Level {
     thread: *mut Thread,
-    /// How many destructions this one runs in.
+    /// Number of destructions that this one runs in.
     outer: u64,
 }
 
@@ -287,7 +287,7 @@ unsafe fn abandon(first: *mut Header) {
     }
     let mut head = ABANDONED.load(Ordering::Relaxed);
     loop {
-        // SAFETY: as above.
+        // SAFETY: `last` is in the list, which is given up (this function's contract).
         unsafe { link(last).write(head) };
         // Release: see `destroy_waiting`.
         match ABANDONED.compare_exchange_weak(head, first, Ordering::Release, Ordering::Relaxed) {
@@ -335,7 +335,8 @@ impl Drop for Rest {
 /// # Safety
 /// `list` begins a list of owners that nothing else refers to, and so does `rest`.
 unsafe fn append(mut list: *mut *mut Header, rest: *mut Header) {
-    // SAFETY: as this function's contract; the last link is NULL.
+    // SAFETY: nothing else refers to the owners of `list` (this function's contract), and the last
+    // link is NULL.
     unsafe {
         while !(*list).is_null() {
             list = link(*list);
@@ -356,10 +357,10 @@ pub unsafe fn release_before(header: *mut Header, release: impl FnOnce()) -> boo
     let before = unsafe { ptr::replace(&raw mut (*thread).waiting, null_mut()) };
     let rest = Rest { thread, header, before };
     release();
-    // SAFETY: as above.
+    // SAFETY: the thread's own variable; no reference to it exists.
     if unsafe { (*thread).waiting }.is_null() {
         std::mem::forget(rest);
-        // SAFETY: as above.
+        // SAFETY: the thread's own variable; no reference to it exists.
         unsafe { (*thread).waiting = before };
         return true;
     }

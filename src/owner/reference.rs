@@ -25,7 +25,7 @@ pub struct Ref(NonNull<cai_owner>);
 
 // SAFETY: owners are retained and released on any thread (`cai_owner_ops`).
 unsafe impl Send for Ref {}
-// SAFETY: as above.
+// SAFETY: owners are retained and released on any thread (`cai_owner_ops`).
 unsafe impl Sync for Ref {}
 
 type Operation = unsafe extern "C-unwind" fn(*mut cai_owner);

@@ -7,7 +7,7 @@ use super::block::{Contents, Space};
 use super::{Destructor, Ref};
 use crate::error::Result;
 
-/// What the owner holds. The numbers follow it in memory.
+/// Contents of the owner. The numbers follow it in memory.
 struct Held {
     /// Released before the destructor runs.
     first: Option<Ref>,

@@ -1,4 +1,4 @@
-//! What types offer to compiled code, remembered by the type and its version.
+//! Tables that types offer to compiled code, remembered by the type and its version.
 //!
 //! CPython gives a type a version, and another one after each change of the type or of a base
 //! (`tp_version_tag`). No two types of an interpreter have the same version, at any time: what is
@@ -28,7 +28,7 @@ pub struct Version {
     pub number: u32,
 }
 
-/// What a type offers.
+/// Tables that a type offers.
 #[derive(Clone, Copy)]
 pub struct Offer {
     /// The function of this library's table, of any age.

@@ -172,7 +172,6 @@ table! {
         callable_check = "PyCallable_Check" (*mut Object) -> c_int;
         call = "PyObject_Call" (*mut Object, *mut Object, *mut Object) -> *mut Object;
         repr = "PyObject_Repr" (*mut Object) -> *mut Object;
-        weakref_new = "PyWeakref_NewRef" (*mut Object, *mut Object) -> *mut Object;
         clear_weakrefs = "PyObject_ClearWeakRefs" (*mut Object);
         mapping_check = "PyMapping_Check" (*mut Object) -> c_int;
         buffer_check = "PyObject_CheckBuffer" (*mut Object) -> c_int;
@@ -299,7 +298,7 @@ unsafe impl Send for Capi {}
 // SAFETY: a table of constants. The GIL is a requirement of the calls themselves.
 unsafe impl Sync for Capi {}
 
-/// What differs between builds.
+/// Differences between builds.
 #[derive(Default)]
 pub struct Facts {
     /// Bytes of the head that every object begins with, as `object.__basicsize__` states; 0 if it
@@ -310,7 +309,7 @@ pub struct Facts {
     pub size_offset: usize,
     /// Bytes from the start of a tuple to its items, as `tuple.__basicsize__` states.
     pub tuple_items: usize,
-    /// How integers store their digits, behind the head.
+    /// Encoding of integers, behind the head.
     pub integers: Integers,
     /// Bytes from the start of a type to its version (`tp_version_tag`); 0 if not known.
     pub type_version: usize,

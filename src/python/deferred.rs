@@ -16,7 +16,7 @@ use crate::python::interpreter::{Attached, Interpreter, known};
 use crate::python::py::{Owned, Py};
 use crate::unwind;
 
-/// What an owner holds, and releases with the GIL held. It has no Drop: objects cannot be released
+/// Contents of an owner that are released with the GIL held. It has no Drop: objects cannot be released
 /// without a [`Py`].
 pub struct Held {
     /// One reference each, or NULL.
@@ -49,7 +49,7 @@ impl Held {
     }
 }
 
-/// What an owner holds, in the owner's own memory.
+/// Contents of an owner, in the owner's own memory.
 pub struct Deferred {
     /// The next one of a list.
     next: *mut Deferred,
@@ -69,7 +69,7 @@ impl Deferred {
     }
 }
 
-/// What a destroyed owner holds, in memory that nothing else uses. It is leaked if it is dropped.
+/// Contents of a destroyed owner, in memory that nothing else uses. It is leaked if it is dropped.
 pub struct Ended(NonNull<Deferred>);
 
 impl Ended {
@@ -167,7 +167,7 @@ unsafe extern "C-unwind" fn called_back(_: *mut c_void) -> c_int {
     0
 }
 
-/// What threads without the GIL left to an interpreter.
+/// Contents of owners that threads without the GIL left to an interpreter.
 pub struct Queue {
     first: AtomicPtr<Deferred>,
     /// A thread releases the list.

@@ -32,7 +32,7 @@ pub struct Interpreter {
     state: *mut c_void,
     /// Interned names.
     pub names: Names,
-    /// What types offer.
+    /// Tables that types offer.
     pub types: Types,
     /// The class of exported objects.
     pub exports: Class<Exported>,
@@ -48,7 +48,7 @@ pub struct Interpreter {
     pub dtypes: Texts,
     /// Memory for owners.
     pub free_list: FreeList,
-    /// What threads without the GIL left to release.
+    /// Contents of owners that threads without the GIL left to release.
     pub deferred: Queue,
     /// `Py_DecRef`; once the interpreter is about to end, `capi::release_if_attached`.
     pub decref: AtomicPtr<c_void>,

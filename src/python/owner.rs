@@ -307,10 +307,11 @@ unsafe fn free(py: Py, deferred: NonNull<Deferred>) {
 /// Copies numbers. Nearly all arrays have few dimensions, for which no call is needed.
 ///
 /// # Safety
-/// As `ptr::copy_nonoverlapping`.
+/// `count` values at `from` are readable, as many at `to` are writable, and they do not overlap.
 #[inline(always)]
 unsafe fn copy(from: *const i64, to: *mut i64, count: usize) {
-    // SAFETY: the contract is that of this function.
+    // SAFETY: each arm copies `count` values, which are readable and writable (this function's
+    // contract).
     unsafe {
         match count {
             1 => to.write(from.read()),

@@ -5,7 +5,7 @@ use crate::error::{Result, fail, failure};
 use crate::python::py::{Builtin, Name, Obj, Owned, Py};
 use crate::python::values::Number;
 
-/// What a caller accepts as a stream, besides a handle.
+/// Values that a caller accepts as a stream, besides a handle.
 #[derive(Clone, Copy)]
 pub struct Accepted {
     /// The stream that None means; 0 if None is refused.
@@ -53,7 +53,7 @@ pub fn of_object(py: Py, given: Obj, accepted: Accepted) -> Result<u64> {
     }
 }
 
-/// What a value is as the handle of a stream.
+/// Value read as the handle of a stream.
 enum Handle {
     Stream(u64),
     /// No integer, or one that is no handle.

@@ -1,9 +1,9 @@
-//! What objects are as native values, and as text for messages.
+//! Objects as native values, and as text for messages.
 
 use crate::error::{Result, Shown, Text, fail};
 use crate::python::py::{Builtin, Exception, Int, Obj, Owned, Py, Type};
 
-/// What an object is as an integer.
+/// Object read as an integer.
 #[derive(Clone, Copy)]
 pub enum Number {
     /// An integer of 64 bits, signed or unsigned.

@@ -98,7 +98,7 @@ mod posix {
         // SAFETY: `spawn` passed it.
         (unsafe { &*program.cast::<Program>() }.run)();
         if let Some(key) = key {
-            // SAFETY: as above.
+            // SAFETY: the key is never deleted.
             unsafe { libc::pthread_setspecific(key, null()) };
         }
         null_mut()

@@ -70,7 +70,7 @@ impl Deref for Element {
 
 impl DerefMut for Element {
     fn deref_mut(&mut self) -> &mut Node {
-        // SAFETY: as above.
+        // SAFETY: the node lives until this value, its only owner, gives it away.
         unsafe { self.0.as_mut() }
     }
 }

@@ -1,6 +1,6 @@
 //! The most common arrays, recognized in a few nanoseconds.
 //!
-//! What this accepts, the rules accept; about all else, the rules decide. A test compares the two,
+//! The rules accept whatever this accepts, and decide about all else. A test compares the two,
 //! and fails if a rule is added that this overlooks.
 
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects, clippy::indexing_slicing))]
@@ -201,7 +201,7 @@ mod tests {
         }
     }
 
-    /// What is accepted, the rules accept. Every member varies, so that this also fails for a new
+    /// The rules accept whatever this accepts. Every member varies, so that this also fails for a new
     /// rule that is overlooked.
     #[test]
     fn the_rules_accept_common_arrays() {

@@ -100,7 +100,7 @@ pub unsafe fn describe<'a>(array: &cai_array) -> Result<Described<'a>> {
 /// As for [`Given::new`].
 #[inline]
 pub unsafe fn array(array: *const cai_array, checks: u32) -> Result<()> {
-    // SAFETY: the contract is that of this function.
+    // SAFETY: this function requires what `Given::new` does.
     unsafe { Given::new(array) }.validate(checks)
 }
 

@@ -22,7 +22,7 @@ mod sealed {
 /// # Ok::<(), libcai::Error>(())
 /// ```
 pub trait Dimension: Copy + sealed::Sealed + fmt::Debug {
-    /// How many, or `None` for any number.
+    /// Number of dimensions, or `None` for any number.
     const NDIM: Option<usize>;
     /// One zero for each dimension, of which there are at most 64.
     #[doc(hidden)]

@@ -1,4 +1,4 @@
-//! Whether the elements of an array have a Rust type.
+//! Comparison of an array's elements with a Rust type.
 
 use crate::element::Element;
 use crate::error::{Error, Result, call};

@@ -59,7 +59,7 @@ fn complete(py: Py<'_>) -> Result<Dictionary<'_>> {
     Dictionary::copy(py, py.dictionary.get(py, make)?)
 }
 
-/// What a dictionary has before it is filled.
+/// State of a dictionary before it is filled.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Filling {
     /// Nothing; `version` is to be added.

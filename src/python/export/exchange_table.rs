@@ -124,7 +124,7 @@ unsafe fn share(exported: &Exported, out: *mut cai_array) -> Result<()> {
 unsafe fn share_replaced(array: &cai_array, out: *mut cai_array, size: usize) -> Result<()> {
     let replaced = outgoing::replaced(array)?;
     let array = replaced.as_ref().unwrap_or(array);
-    // SAFETY: as this function's contract.
+    // SAFETY: the owner is alive, and `size` bytes at `out` are writable (this function's contract).
     unsafe {
         Ref::retain(array.owner)?.into_raw();
         read::write_array(out, size, array);

@@ -77,7 +77,7 @@ pub(crate) const TEXTS: [&CStr; KEYS] = [
     c"syclobj",
 ];
 
-/// What a dictionary contains besides the description.
+/// Objects of a dictionary besides the description.
 pub struct Extras<'py> {
     /// The object in `descr`, if it is used or has to be checked.
     pub descr: Option<Owned<'py>>,

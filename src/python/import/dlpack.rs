@@ -103,7 +103,7 @@ fn failed<T>(py: Py, table: &str, function: &str) -> Result<T> {
     )
 }
 
-/// What the methods of DLPack led to.
+/// Result of the methods of DLPack.
 pub enum Method {
     /// The object does not have them, or its memory is not wanted.
     Nothing,

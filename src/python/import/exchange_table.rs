@@ -14,7 +14,7 @@ use crate::validate;
 
 const NAME: &str = "__cai_exchange_api__";
 
-/// What a table, or a structure, did with an object.
+/// Answer of a table, or of a structure, to the request for an object's array.
 pub enum Answer {
     /// Described it.
     Array,

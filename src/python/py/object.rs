@@ -73,7 +73,7 @@ impl<'a> Obj<'a> {
     /// NULL, or as for [`Obj::new`].
     #[inline(always)]
     pub unsafe fn from_ptr(object: *mut Object) -> Option<Self> {
-        // SAFETY: as this function's contract.
+        // SAFETY: not NULL here, and so an object as `new` requires (this function's contract).
         NonNull::new(object).map(|object| unsafe { Obj::new(object) })
     }
 

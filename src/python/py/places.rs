@@ -1,4 +1,4 @@
-//! Where objects store what is read without a call: found out with objects that are made for it.
+//! Places in objects that are read without a call, found with objects that are made for it.
 
 use std::ffi::{CStr, c_ulong};
 use std::ptr::NonNull;
@@ -11,7 +11,7 @@ use crate::python::capi::{Capi, Facts, Object};
 /// `Py_TPFLAGS_VALID_VERSION_TAG`: of importance in 3.9 only, later versions set the number to 0.
 const VALID_VERSION_TAG: c_ulong = 1 << 19;
 
-/// How integers of up to two digits are stored. A word states the number of digits and the sign;
+/// Encoding of integers of up to two digits. A word states the number of digits and the sign;
 /// the digits, of 30 bits each, follow it.
 ///
 /// CPython publishes nothing about it, so numbers are made and read back. If they are not read
