@@ -66,7 +66,7 @@ static void structure(void) {
 }
 
 static void shapes(void) {
-    static const int64_t negative[2] = {3, -4}, huge[2] = {INT64_MAX, 2},
+    static const int64_t negative[2] = {3, -4}, and_none[2] = {0, -4}, huge[2] = {INT64_MAX, 2},
                          wide[2] = {INT64_MAX / 4, 1};
     static const int64_t zeros[2] = {0, 0}, reach[2] = {4, INT64_MAX / 2},
                          far[2] = {INT64_MIN / 2, 4};
@@ -75,6 +75,7 @@ static void shapes(void) {
     PASSES((a.shape = NULL, a.ndim = 0));
     REFUSED(a.shape = negative, CAI_ERR_SHAPE_NEGATIVE, "shape[1]",
             "found -4, expected at least 0");
+    REFUSED((a.shape = and_none, a.data = NULL), CAI_ERR_SHAPE_NEGATIVE, "shape[1]", "found -4");
     REFUSED(a.shape = huge, CAI_ERR_SIZE_OVERFLOW, "shape[1]", "found 2");
     REFUSED((a.shape = wide, set_typestr(&a, "<f8")), CAI_ERR_SIZE_OVERFLOW, "shape",
             "elements of 64 bits");

@@ -209,6 +209,9 @@ CASE(what_cannot_be_exported) {
     CUdeviceptr other;
     void *host;
     refused(array, CAI_ERR_BORROWED, "owner");
+    // Also where only the size is asked for.
+    size_t size = 0;
+    ASSERT_STATUS(CAI_ERR_BORROWED, cai_ipc_export(&array, 0, NULL, 0, &size, NULL, NULL, NULL));
     array = good;
     array.device.type = CAI_DEVICE_CPU;
     refused(array, CAI_ERR_CONVERT_DEVICE, "device.type");
