@@ -15,7 +15,7 @@ use std::ptr::{self, NonNull};
 
 use crate::abi::{CAI_TYPESTR_SIZE, cai_status};
 use crate::error::Failure;
-use crate::python::capi::{Capi, Facts, Object};
+use crate::python::capi::{Capi, Object};
 use crate::python::import::dict_keys::{Extras, Held, KEYS, Protocol, TEXTS, Values};
 use crate::python::import::dict_reader::{Place, Reader, describe};
 use crate::python::import::options::ImportOptions;
@@ -155,14 +155,21 @@ impl<'a> InPlace<'a> {
         if !self.is(tuple, self.capi.tuple_type) {
             return None;
         }
-        let Facts { size_offset, tuple_items, .. } = self.capi.facts;
-        // SAFETY: a tuple has its size at the first place and as many items, which it keeps alive, at
-        // the second one. It does not change.
+        // SAFETY: a tuple has as many items there, which it keeps alive. It does not change.
         unsafe {
-            let count = tuple.as_ptr().byte_add(size_offset).cast::<usize>().read();
-            let items = tuple.as_ptr().byte_add(tuple_items).cast();
-            Some(std::slice::from_raw_parts(items, count))
+            let items = tuple.as_ptr().byte_add(self.capi.facts.tuple_items).cast();
+            Some(std::slice::from_raw_parts(items, self.size(tuple)))
         }
+    }
+
+    /// Returns the number of items.
+    ///
+    /// # Safety
+    /// A tuple or a list. Both state it in their head.
+    #[inline(always)]
+    unsafe fn size(&self, row: Obj) -> usize {
+        // SAFETY: a live object with its size there (this function's contract).
+        unsafe { row.as_ptr().byte_add(self.capi.facts.size_offset).cast::<usize>().read() }
     }
 
     /// Returns the number of items of an exact list, if lists are allowed.
@@ -170,7 +177,8 @@ impl<'a> InPlace<'a> {
         if !self.lists || self.capi.facts.free_threaded || !self.is(list, self.capi.list_type) {
             return Err(Refused);
         }
-        list.len(self.py).map_err(|_| Refused)
+        // SAFETY: a list.
+        Ok(unsafe { self.size(list) })
     }
 
     /// Returns an item of a list.
@@ -209,7 +217,9 @@ impl<'a> InPlace<'a> {
         }
         let row = self.list_item(descr, 0).and_then(|row| self.tuple(row));
         let Some(&[Some(name), Some(r#type)]) = row else { return false };
-        self.is_text(name, c"") && self.is_text(r#type, typestr)
+        // Nearly all empty strings are the interned one.
+        let is_nameless = name == self.py.names.empty.into() || self.is_text(name, c"");
+        is_nameless && self.is_text(r#type, typestr)
     }
 }
 
