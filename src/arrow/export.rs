@@ -17,7 +17,7 @@ use crate::memory::Extended;
 use crate::owner::{Count, Ref};
 use crate::sync::mark::{self, OwnedEvent};
 use crate::validate::Valid;
-use crate::{dlpack, dtype, layout, owner, read};
+use crate::{dlpack, dtype, layout, read};
 
 const DIMENSIONS: usize = CAI_MAX_NDIM as usize;
 
@@ -401,7 +401,6 @@ pub fn check_flags(flags: u32) -> Result<()> {
 /// Makes Arrow structures of an array that passed [`CHECKS`], with a reference of their own to its
 /// owner.
 pub fn to_arrow(array: Valid, with_schema: bool) -> Result<ArrowPair> {
-    owner::not_borrowed(array.owner)?;
     let description = describe(array)?;
     let (device_type, device_id) = device_of(&array)?;
     let shape = array.layout().shape;

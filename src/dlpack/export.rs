@@ -17,7 +17,7 @@ use crate::layout::{self, Layout};
 use crate::memory::Extended;
 use crate::owner::Ref;
 use crate::validate::Valid;
-use crate::{driver, owner, read};
+use crate::{driver, read};
 
 /// Returns DLPack's device type and id of an array. If the array does not state its device, the
 /// driver is asked.
@@ -80,7 +80,6 @@ struct Export<'a> {
 
 /// Converts an array. As many of `steps` are written as it has dimensions.
 fn convert<'a>(array: &Valid<'a>, flags: u32, steps: &mut [i64; DIMENSIONS]) -> Result<Export<'a>> {
-    owner::not_borrowed(array.owner)?;
     if !array.mask.is_null() {
         return fail!(
             CAI_ERR_CONVERT_MASK,
