@@ -5,11 +5,11 @@
 //! a register. The price is an allocation on the failing path. If that allocation fails, the
 //! failure is `CAI_ERR_NO_MEMORY`.
 
-use std::alloc::{Layout, alloc};
 use std::ffi::c_char;
 use std::fmt::{self, Write};
 
 use crate::abi::{self, cai_error, cai_status};
+use crate::memory;
 
 /// Text in a fixed array. A text that does not fit is cut off at a character boundary and ends in
 /// "...". Control characters and those that change the direction of text are escaped: names of
@@ -21,7 +21,8 @@ pub struct Text<const N: usize> {
 }
 
 impl<const N: usize> Text<N> {
-    const EMPTY: Self = Text { bytes: [0; N], len: 0 };
+    /// No text.
+    pub const EMPTY: Self = Text { bytes: [0; N], len: 0 };
 
     /// Formats into a new text: `Text::new(format_args!("{x}"))`.
     #[inline(never)]
@@ -161,12 +162,6 @@ impl Failure {
     #[cold]
     #[inline(never)]
     pub fn new(status: cai_status, texts: fmt::Arguments) -> Self {
-        let layout = Layout::new::<Details>();
-        // SAFETY: `Details` is not zero-sized.
-        let memory = unsafe { alloc(layout) }.cast::<Details>();
-        if memory.is_null() {
-            return Failure(None);
-        }
         let details = Details {
             status,
             field: Text::EMPTY,
@@ -174,12 +169,7 @@ impl Failure {
             expected: Text::EMPTY,
             driver_code: 0,
         };
-        // SAFETY: `memory` is not NULL (checked above), fresh from the global allocator, and has
-        // the layout that a `Box` of this type frees.
-        let mut details = unsafe {
-            memory.write(details);
-            Box::from_raw(memory)
-        };
+        let Some(mut details) = memory::try_boxed(details) else { return Failure(None) };
         // What writes the texts returns no error, and formatting itself has none.
         let _ = Texts { details: &mut details, index: 0, is_full: false }.write_fmt(texts);
         Failure(Some(details))

@@ -58,6 +58,7 @@ mod unwind;
 mod environment;
 mod library;
 mod memory;
+mod published;
 mod read;
 mod dtype;
 mod layout;

@@ -8,6 +8,9 @@ use crate::error::Text;
 /// A library, which is never closed: what comes from it is used for the rest of the process.
 pub struct Library(system::Handle);
 
+/// A function of any type.
+pub type Address = unsafe extern "system-unwind" fn();
+
 /// Why a library could not be opened.
 pub struct OpenError {
     /// The loader's message.
@@ -17,15 +20,6 @@ pub struct OpenError {
 }
 
 impl Library {
-    /// Opens a library by name or path.
-    ///
-    /// # Safety
-    /// The code that it runs when it is loaded must be sound.
-    pub unsafe fn open(file: &CStr) -> std::result::Result<Self, OpenError> {
-        // SAFETY: the caller vouches for the file.
-        unsafe { system::open(file) }.map(Library)
-    }
-
     /// The library, if the process has loaded it already.
     pub fn loaded(file: &CStr) -> Option<Self> {
         system::loaded(file).map(Library)
@@ -40,6 +34,12 @@ impl Library {
     /// Symbols that the whole process can see: the program and the libraries that it was linked with.
     pub fn program() -> Self {
         Library(system::program())
+    }
+
+    /// Finds a function.
+    pub fn function(&self, name: &CStr) -> Option<Address> {
+        // SAFETY: a pointer to a function, which is not called.
+        unsafe { self.get(name) }
     }
 
     /// Finds a function or an object.
@@ -87,14 +87,24 @@ mod system {
     use std::ffi::{CStr, c_void};
 
     use crate::error::Text;
-    use crate::library::OpenError;
+    use crate::library::{Library, OpenError};
 
     pub type Handle = *mut c_void;
 
-    pub unsafe fn open(file: &CStr) -> Result<Handle, OpenError> {
-        // SAFETY: the name is terminated; the caller vouches for what is loaded.
-        let handle = unsafe { libc::dlopen(file.as_ptr(), libc::RTLD_LAZY | libc::RTLD_LOCAL) };
-        if handle.is_null() { Err(error()) } else { Ok(handle) }
+    impl Library {
+        /// Opens a library by name or path.
+        ///
+        /// # Safety
+        /// The code that it runs when it is loaded must be sound.
+        pub unsafe fn open(file: &CStr) -> Result<Self, OpenError> {
+            // SAFETY: the name is terminated; the caller vouches for what is loaded.
+            let handle = unsafe { libc::dlopen(file.as_ptr(), libc::RTLD_LAZY | libc::RTLD_LOCAL) };
+            if handle.is_null() {
+                Err(last_error().unwrap_or(OpenError::UNKNOWN))
+            } else {
+                Ok(Library(handle))
+            }
+        }
     }
 
     pub fn loaded(file: &CStr) -> Option<Handle> {
@@ -104,15 +114,10 @@ mod system {
     }
 
     pub fn is_absent(file: &CStr) -> bool {
-        // SAFETY: forgets an earlier failure of this thread.
-        unsafe { libc::dlerror() };
-        if loaded(file).is_some() {
-            return false;
-        }
-        // SAFETY: as in `error`. A library that is merely not loaded may be no failure.
-        let message = unsafe { libc::dlerror() };
-        // SAFETY: not NULL.
-        message.is_null() || !is_no_memory(unsafe { CStr::from_ptr(message) })
+        // Forgets an earlier failure of this thread.
+        last_error();
+        // A library that is merely not loaded may be no failure.
+        loaded(file).is_none() && last_error().is_none_or(|error| !error.is_no_memory)
     }
 
     pub fn program() -> Handle {
@@ -124,16 +129,23 @@ mod system {
         unsafe { libc::dlsym(*library, name.as_ptr()) }
     }
 
-    fn error() -> OpenError {
-        // SAFETY: the message is the thread's own until its next call of the loader.
+    /// Returns this thread's last failure of the loader, which forgets it.
+    fn last_error() -> Option<OpenError> {
+        // SAFETY: NULL, or a terminated text, which is the thread's own until its next call of the
+        // loader.
         let message = unsafe {
             let message = libc::dlerror();
-            if message.is_null() { c"" } else { CStr::from_ptr(message) }
+            (!message.is_null()).then(|| CStr::from_ptr(message))?
         };
-        OpenError {
+        Some(OpenError {
             is_no_memory: is_no_memory(message),
             message: Text::new(format_args!("{}", message.to_bytes().escape_ascii())),
-        }
+        })
+    }
+
+    impl OpenError {
+        /// There was no memory for a message.
+        const UNKNOWN: Self = OpenError { message: Text::EMPTY, is_no_memory: true };
     }
 
     /// Returns true if the loader's message is about memory, or there was none for the message.
@@ -152,34 +164,41 @@ mod system {
     use std::ffi::{CStr, c_void};
     use std::ptr::null_mut;
 
-    use libloading::os::windows::{LOAD_LIBRARY_SEARCH_SYSTEM32, Library};
+    use libloading::os::windows::{LOAD_LIBRARY_SEARCH_SYSTEM32, Library as Module};
 
     use crate::error::Text;
-    use crate::library::OpenError;
+    use crate::library::{Library, OpenError};
 
-    pub type Handle = std::mem::ManuallyDrop<Library>;
+    pub type Handle = std::mem::ManuallyDrop<Module>;
 
     fn text(name: &CStr) -> &str {
         name.to_str().unwrap_or_default()
     }
 
-    /// A name without a folder is looked up in the system folder alone, where drivers are
-    /// installed: the default search would prefer a file that someone put beside the program or
-    /// into the current folder. [Dynamic-Link Library Security]
-    pub unsafe fn open(file: &CStr) -> Result<Handle, OpenError> {
-        let has_folder = file.to_bytes().iter().any(|byte| matches!(byte, b'/' | b'\\' | b':'));
-        let flags = if has_folder { 0 } else { LOAD_LIBRARY_SEARCH_SYSTEM32 };
-        // SAFETY: the caller vouches for what is loaded.
-        match unsafe { Library::load_with_flags(text(file), flags) } {
-            Ok(library) => Ok(Handle::new(library)),
-            Err(error) => {
-                Err(OpenError { message: Text::new(format_args!("{error}")), is_no_memory: false })
+    impl Library {
+        /// Opens a library by name or path. A name without a folder is looked up in the system
+        /// folder alone, where drivers are installed: the default search would prefer a file that
+        /// someone put beside the program or into the current folder. [Dynamic-Link Library
+        /// Security]
+        ///
+        /// # Safety
+        /// The code that it runs when it is loaded must be sound.
+        pub unsafe fn open(file: &CStr) -> Result<Self, OpenError> {
+            let has_folder = file.to_bytes().iter().any(|byte| matches!(byte, b'/' | b'\\' | b':'));
+            let flags = if has_folder { 0 } else { LOAD_LIBRARY_SEARCH_SYSTEM32 };
+            // SAFETY: the caller vouches for what is loaded.
+            match unsafe { Module::load_with_flags(text(file), flags) } {
+                Ok(library) => Ok(Library(Handle::new(library))),
+                Err(error) => {
+                    let message = Text::new(format_args!("{error}"));
+                    Err(OpenError { message, is_no_memory: false })
+                }
             }
         }
     }
 
     pub fn loaded(file: &CStr) -> Option<Handle> {
-        Library::open_already_loaded(text(file)).ok().map(Handle::new)
+        Module::open_already_loaded(text(file)).ok().map(Handle::new)
     }
 
     pub fn is_absent(file: &CStr) -> bool {
@@ -187,7 +206,7 @@ mod system {
     }
 
     pub fn program() -> Handle {
-        match Library::this() {
+        match Module::this() {
             Ok(library) => Handle::new(library),
             // The program itself is always there.
             Err(_) => std::process::abort(),

@@ -18,14 +18,14 @@ pub struct Memory {
 impl Memory {
     /// Allocates memory. The layout is not empty.
     pub fn new(layout: Layout) -> Result<Self> {
+        Self::allocate(layout).ok_or_else(|| Failure::no_memory(layout.size()))
+    }
+
+    fn allocate(layout: Layout) -> Option<Self> {
         assert!(layout.size() > 0);
         // SAFETY: the layout is not empty (checked above).
         let start = unsafe { alloc(layout) };
-        if start.is_null() {
-            Err(Failure::no_memory(layout.size()))
-        } else {
-            Ok(Memory { start, layout })
-        }
+        if start.is_null() { None } else { Some(Memory { start, layout }) }
     }
 
     /// Takes memory back, to free it.
@@ -59,12 +59,17 @@ impl Drop for Memory {
 
 /// Moves a value to the heap.
 pub fn boxed<T>(value: T) -> Result<Box<T>> {
+    try_boxed(value).ok_or_else(|| Failure::no_memory(size_of::<T>()))
+}
+
+/// Moves a value to the heap; `None` without memory.
+pub fn try_boxed<T>(value: T) -> Option<Box<T>> {
     const { assert!(size_of::<T>() > 0) };
-    let memory = Memory::new(Layout::new::<T>())?.into_raw().cast::<T>();
+    let memory = Memory::allocate(Layout::new::<T>())?.into_raw().cast::<T>();
     // SAFETY: fresh memory from the global allocator, of the layout that a box of this type has.
     unsafe {
         memory.write(value);
-        Ok(Box::from_raw(memory))
+        Some(Box::from_raw(memory))
     }
 }
 

@@ -6,7 +6,9 @@
 use std::ffi::{CStr, c_char, c_void};
 use std::mem::{offset_of, size_of};
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, Ordering};
+
+use crate::library::Library;
+use crate::published::Published;
 
 /// Blocks of bytes, repeated at strides: `cudasim_access` of `cudasim.h`.
 #[repr(C)]
@@ -96,104 +98,103 @@ impl Event {
     }
 }
 
-/// The first members of `cudasim_api`.
+/// The first members of `cudasim_api`. The functions read an event only during the call, and only
+/// compare addresses.
 #[repr(C)]
-pub struct Api {
+struct Api {
     struct_size: u32,
     version: u32,
-    before: [*const c_void; 3],
-    hb_before: Option<unsafe extern "C-unwind" fn(*const c_void)>,
-    hb_after: Option<unsafe extern "C-unwind" fn(*const c_void)>,
-    between: [*const c_void; 9],
-    cai: Option<unsafe extern "C-unwind" fn(*const Event)>,
+    before: [usize; 3],
+    hb_before: Option<extern "C-unwind" fn(*const c_void)>,
+    hb_after: Option<extern "C-unwind" fn(*const c_void)>,
+    between: [usize; 9],
+    cai: Option<extern "C-unwind" fn(&Event)>,
 }
 
-/// The checker's table, NULL, or [`NOT_LOOKED`].
-static API: AtomicPtr<Api> = AtomicPtr::new(NOT_LOOKED);
-/// The same table, also if it does not observe exchanges; NULL if there is none. The order of the
-/// library's threads is part of what a program does, whether or not its arrays are observed.
-static ORDER: AtomicPtr<Api> = AtomicPtr::new(ptr::null_mut());
-/// No driver was asked for a checker yet. At first it counts as one, so that the first event makes
-/// `sync` look for it.
-const NOT_LOOKED: *mut Api = ptr::without_provenance_mut(1);
+/// The checker's table, if there is one, or [`NOT_LOOKED`].
+static API: Published<Api> = Published::new(&NOT_LOOKED);
+/// The same table, also if it does not observe exchanges. The order of the library's threads is part
+/// of what a program does, whether or not its arrays are observed.
+static ORDER: Published<Api> = Published::nothing();
+/// Stands for a checker until a driver was asked for one, so that the first event makes `sync` look
+/// for it.
+static NOT_LOOKED: Api = Api {
+    struct_size: 0,
+    version: 0,
+    before: [0; 3],
+    hb_before: None,
+    hb_after: None,
+    between: [0; 9],
+    cai: None,
+};
 
 /// `cudasim_get_api`
-pub type Get = unsafe extern "C-unwind" fn(u32) -> *mut Api;
+type Get = unsafe extern "C-unwind" fn(u32) -> *const Api;
 /// The name of the function that returns the table.
 pub(crate) const NAME: &CStr = c"cudasim_get_api";
 const VERSION: u32 = 3;
 
-/// Takes the table that a driver offers; `None` if it offers none.
-pub fn accept(get: Option<Get>) {
-    // SAFETY: the function has the type of cudasim.h and returns NULL or a constant table.
-    let api = get.map_or(ptr::null_mut(), |get| unsafe { get(VERSION) });
-    // SAFETY: not NULL here, and every table begins with its size; one of this size has the member.
-    let known = !api.is_null() && unsafe { (*api).struct_size } as usize >= size_of::<Api>();
-    // SAFETY: not NULL, and long enough.
-    let observes = known && unsafe { (*api).cai.is_some() };
-    ORDER.store(if known { api } else { ptr::null_mut() }, Ordering::Release);
-    API.store(if observes { api } else { ptr::null_mut() }, Ordering::Release);
+/// Takes the table that a driver offers, if any.
+pub fn accept(driver: Option<&Library>) {
+    // SAFETY: the type is that of cudasim.h.
+    let get = driver.and_then(|driver| unsafe { driver.get::<Get>(NAME) });
+    let api = get.and_then(|get| {
+        // SAFETY: the function returns NULL or a constant table, which begins with its size; one of
+        // this size has all the members.
+        unsafe {
+            let api = get(VERSION);
+            let is_known = !api.is_null() && (*api).struct_size as usize >= size_of::<Api>();
+            is_known.then(|| &*api)
+        }
+    });
+    ORDER.set(api);
+    API.set(api.filter(|api| api.cai.is_some()));
 }
 
 /// Returns true if there is an observer, or none was searched for yet.
 #[inline]
 pub fn is_watched() -> bool {
-    !API.load(Ordering::Relaxed).is_null()
+    !API.is_empty()
 }
 
 /// Returns true if no driver was asked for an observer yet.
 pub fn is_unknown() -> bool {
-    API.load(Ordering::Relaxed) == NOT_LOOKED
+    API.get().is_some_and(|api| ptr::eq(api, &NOT_LOOKED))
 }
 
 /// Removes the observer: after a fork, in the child.
 #[cfg(unix)]
 pub fn detach() {
-    API.store(ptr::null_mut(), Ordering::Relaxed);
-    ORDER.store(ptr::null_mut(), Ordering::Relaxed);
+    API.set(None);
+    ORDER.set(None);
 }
 
 /// Notifies the observer, if there is one.
 pub fn notify(event: &Event) {
-    let api = API.load(Ordering::Acquire);
-    if api == NOT_LOOKED {
-        return;
+    if let Some(cai) = API.get().and_then(|api| api.cai) {
+        cai(event);
     }
-    // SAFETY: NULL, or a constant table that `accept` found to be long enough.
-    if let Some(cai) = unsafe { api.as_ref() }.and_then(|api| api.cai) {
-        // SAFETY: the event is initialized, and the observer reads it only during the call.
-        unsafe { cai(event) };
-    }
-}
-
-/// Returns the table for the order of threads, if there is one.
-fn table() -> Option<&'static Api> {
-    // SAFETY: NULL, or a constant table that `accept` found to be long enough.
-    unsafe { ORDER.load(Ordering::Acquire).as_ref() }
 }
 
 /// Notifies the observer that what this thread did happens before what a thread does after
 /// [`notify_after`] with the same address. An observer cannot see atomic operations.
 pub fn notify_before(address: *const c_void) {
-    if let Some(hb_before) = table().and_then(|api| api.hb_before) {
-        // SAFETY: the address is only compared.
-        unsafe { hb_before(address) };
+    if let Some(hb_before) = ORDER.get().and_then(|api| api.hb_before) {
+        hb_before(address);
     }
 }
 
 /// The other side of [`notify_before`].
 pub fn notify_after(address: *const c_void) {
-    if let Some(hb_after) = table().and_then(|api| api.hb_after) {
-        // SAFETY: the address is only compared.
-        unsafe { hb_after(address) };
+    if let Some(hb_after) = ORDER.get().and_then(|api| api.hb_after) {
+        hb_after(address);
     }
 }
 
 /// Notifies the observer that an owner of this library is about to be destroyed.
 #[inline]
 pub fn notify_destroy(owner: *const c_void) {
-    let api = API.load(Ordering::Acquire);
-    if !api.is_null() && api != NOT_LOOKED {
+    if is_watched() && !is_unknown() {
         notify(&Event { owner, ..Event::new(Kind::Destroy) });
     }
 }

@@ -9,7 +9,7 @@ use std::ffi::{CStr, c_char};
 use std::fmt;
 use std::ops::Deref;
 use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use crate::abi::{self, CAI_DRIVER_PATH_SIZE, cai_driver_info};
@@ -20,6 +20,7 @@ use crate::error::{Failure, Result, fail, failure};
 use crate::library::{self, Library};
 use crate::memory;
 use crate::observer;
+use crate::published::Published;
 
 impl Api {
     /// The variable that names another file than those of [`files`](Self::files).
@@ -90,8 +91,7 @@ impl Deref for Driver {
     }
 }
 
-static DRIVERS: [AtomicPtr<Driver>; Api::COUNT] =
-    [const { AtomicPtr::new(ptr::null_mut()) }; Api::COUNT];
+static DRIVERS: [Published<Driver>; Api::COUNT] = [const { Published::nothing() }; Api::COUNT];
 
 /// The process in which a thread is looking for the driver; 0: none.
 static SEARCHER: AtomicU32 = AtomicU32::new(0);
@@ -108,8 +108,7 @@ static FORKED: AtomicBool = AtomicBool::new(false);
 
 /// Returns the driver if it was loaded before.
 pub fn loaded(api: Api) -> Option<&'static Driver> {
-    // SAFETY: NULL or a leaked box. Acquire pairs with the Release in `find`.
-    unsafe { DRIVERS[api as usize].load(Ordering::Acquire).as_ref() }
+    DRIVERS[api as usize].get()
 }
 
 /// Returns the CUDA driver; loads and starts it at first use.
@@ -212,9 +211,9 @@ struct Search {
 
 #[cfg(target_os = "linux")]
 unsafe extern "C" {
-    fn pthread_setcancelstate(
+    safe fn pthread_setcancelstate(
         state: std::ffi::c_int,
-        before: *mut std::ffi::c_int,
+        before: Option<&mut std::ffi::c_int>,
     ) -> std::ffi::c_int;
 }
 
@@ -249,8 +248,7 @@ impl Search {
         {
             let mut cancellation = 0;
             // The system's loader cannot be cancelled safely.
-            // SAFETY: a constant and a local.
-            unsafe { pthread_setcancelstate(CANCEL_DISABLE, &raw mut cancellation) };
+            pthread_setcancelstate(CANCEL_DISABLE, Some(&mut cancellation));
             Ok(Search { cancellation })
         }
         #[cfg(not(target_os = "linux"))]
@@ -264,10 +262,7 @@ impl Drop for Search {
         // Release: see `begin`.
         SEARCHER.store(0, Ordering::Release);
         #[cfg(target_os = "linux")]
-        // SAFETY: what `begin` found, and NULL where nothing is wanted back.
-        unsafe {
-            pthread_setcancelstate(self.cancellation, ptr::null_mut());
-        }
+        pthread_setcancelstate(self.cancellation, None);
     }
 }
 
@@ -306,11 +301,11 @@ fn find(api: Api) -> Result<&'static Driver> {
     let started = driver.table.init(0);
     if started.is_ok() {
         if api == Api::Cuda {
-            attach_observer(&library);
+            observer::accept(Some(&library));
         }
         driver.path = path_of(&driver.table);
         let driver = Box::leak(driver);
-        DRIVERS[api as usize].store(driver, Ordering::Release);
+        DRIVERS[api as usize].set(Some(driver));
         result::set_error_texts(driver);
         return Ok(driver);
     }
@@ -378,7 +373,7 @@ fn observe_forks() -> Result<()> {
 
     extern "C" fn in_child() {
         let searching = SEARCHER.load(Ordering::Relaxed) != 0;
-        let started = DRIVERS.iter().any(|driver| !driver.load(Ordering::Relaxed).is_null());
+        let started = DRIVERS.iter().any(|driver| !driver.is_empty());
         if searching || started {
             FORKED.store(true, Ordering::Relaxed);
             observer::detach();
@@ -456,17 +451,8 @@ impl Drop for CaptureMode<'_> {
 /// `CU_STREAM_CAPTURE_MODE_RELAXED`
 const RELAXED: i32 = 2;
 
-/// Asks a driver for its observer.
-fn attach_observer(library: &Library) {
-    // SAFETY: the type is that of cudasim.h.
-    observer::accept(unsafe { library.get::<observer::Get>(observer::NAME) });
-}
-
 /// Looks for an observer in a driver that the program has loaded already. Loads and starts nothing.
 #[cold]
 pub fn find_observer() {
-    match Api::Cuda.loaded() {
-        Some(library) => attach_observer(&library),
-        None => observer::accept(None),
-    }
+    observer::accept(Api::Cuda.loaded().as_ref());
 }

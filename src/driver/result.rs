@@ -1,7 +1,6 @@
 //! Error codes of the driver, as statuses of this library.
 
 use std::ffi::{CStr, c_char};
-use std::sync::atomic::{AtomicPtr, Ordering};
 use std::{fmt, ptr};
 
 use cudarc::driver::sys::CUresult;
@@ -9,6 +8,7 @@ use cudarc::driver::sys::CUresult;
 use crate::abi::{self, cai_status};
 use crate::driver::table::{Api, Call, Function, MISSING, Table};
 use crate::error::{Failure, Result, failure};
+use crate::published::Published;
 
 pub(crate) const SUCCESS: i32 = 0;
 pub(crate) const INVALID_VALUE: i32 = CUresult::CUDA_ERROR_INVALID_VALUE as i32;
@@ -140,20 +140,17 @@ impl Table {
 }
 
 /// The tables whose functions describe codes, once there are drivers.
-static TEXTS: [AtomicPtr<Table>; Api::COUNT] =
-    [const { AtomicPtr::new(ptr::null_mut()) }; Api::COUNT];
+static TEXTS: [Published<Table>; Api::COUNT] = [const { Published::nothing() }; Api::COUNT];
 
 /// Uses the functions of this driver to describe codes in messages.
 pub fn set_error_texts(table: &'static Table) {
-    // Release: pairs with the Acquire in `text`.
-    TEXTS[table.api() as usize].store(ptr::from_ref(table).cast_mut(), Ordering::Release);
+    TEXTS[table.api() as usize].set(Some(table));
 }
 
 impl Call {
     /// Returns the name or the text of the code.
     fn text(self, find: fn(&Table, i32, *mut *const c_char) -> Call) -> Option<&'static str> {
-        // SAFETY: NULL, or what `set_error_texts` stored, which lives for ever and is not changed.
-        let table = unsafe { TEXTS[self.api as usize].load(Ordering::Acquire).as_ref() }?;
+        let table = TEXTS[self.api as usize].get()?;
         let mut text = ptr::null();
         if !find(table, self.code, &raw mut text).is_ok() || text.is_null() {
             return None;

@@ -20,7 +20,7 @@ use cudarc::driver::sys::{
 };
 
 use crate::abi;
-use crate::library::Library;
+use crate::library::{Address, Library};
 
 /// A library that orders streams.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -82,9 +82,6 @@ impl Call {
     }
 }
 
-/// A function of any type.
-type Address = unsafe extern "system-unwind" fn();
-
 /// Not in cudarc's types for versions before 12.4, which programs in Rust may choose.
 type CUgreenCtx = *mut c_void;
 
@@ -138,8 +135,7 @@ impl Table {
         let mut functions = [None; COUNT];
         for (function, name) in functions.iter_mut().zip(api.names()) {
             if !name.is_empty() {
-                // SAFETY: a function, whose type `table!` states.
-                *function = unsafe { library.get(name) };
+                *function = library.function(name);
             }
         }
         Table { functions, api }

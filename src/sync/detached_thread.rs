@@ -40,31 +40,47 @@ fn no_thread(error: std::io::Error) -> Result<()> {
 
 #[cfg(unix)]
 mod posix {
-    use std::ffi::c_void;
+    use std::alloc::Layout;
+    use std::ffi::{c_int, c_void};
+    use std::hint::black_box;
     use std::mem::MaybeUninit;
-    use std::ptr::{self, null, null_mut};
+    use std::ptr::{null, null_mut};
     use std::sync::atomic::{AtomicU64, Ordering};
 
     use crate::error::{Failure, Result};
+    use crate::memory::Memory;
     use crate::sync::detached_thread::{Program, no_thread};
 
-    type Main = unsafe extern "C-unwind" fn(*mut c_void) -> *mut c_void;
-    /// As the `libc` crate declares it.
-    type PlainMain = extern "C" fn(*mut c_void) -> *mut c_void;
+    /// The main function of a thread. The `libc` crate declares it without the way in which it may
+    /// be left.
+    type Main = extern "C-unwind" fn(&'static Program) -> *mut c_void;
+
+    // With the type of the values that this module passes. The C library reads nothing of a program.
+    #[allow(improper_ctypes)]
+    unsafe extern "C" {
+        fn pthread_create(
+            thread: *mut libc::pthread_t,
+            attributes: *const libc::pthread_attr_t,
+            main: Main,
+            argument: &'static Program,
+        ) -> c_int;
+        fn pthread_key_create(
+            key: *mut libc::pthread_key_t,
+            destructor: Option<extern "C" fn(&'static Program)>,
+        ) -> c_int;
+        fn pthread_setspecific(key: libc::pthread_key_t, value: Option<&'static Program>) -> c_int;
+    }
 
     pub fn spawn(program: &'static Program) -> Result<()> {
         let (mut all, mut before) = (MaybeUninit::zeroed(), MaybeUninit::zeroed());
         let mut thread = MaybeUninit::uninit();
-        let argument = ptr::from_ref(program).cast_mut().cast();
-        // SAFETY: the same function, with an ABI that also describes how it is left.
-        let main = unsafe { std::mem::transmute::<Main, PlainMain>(main) };
         // A thread inherits which signals are blocked. Those of the program are not its business.
         // SAFETY: locals are written, and all zeros is a value of a signal set. The thread uses
         // nothing of this function but a constant, and is not referred to any more.
         let code = unsafe {
             libc::sigfillset(all.as_mut_ptr());
             libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr());
-            let code = libc::pthread_create(thread.as_mut_ptr(), null(), main, argument);
+            let code = pthread_create(thread.as_mut_ptr(), null(), main, program);
             libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), null_mut());
             if code == 0 {
                 libc::pthread_detach(thread.assume_init());
@@ -80,26 +96,19 @@ mod posix {
 
     /// The C library has one code for a lack of memory and a lack of threads.
     fn is_out_of_memory() -> bool {
-        // SAFETY: memory that is freed at once; `malloc` may return NULL.
-        unsafe {
-            let memory = libc::malloc(64);
-            libc::free(memory);
-            memory.is_null()
-        }
+        // The compiler may leave out memory that is not used.
+        black_box(Memory::new(Layout::new::<[u64; 8]>())).is_err()
     }
 
-    unsafe extern "C-unwind" fn main(program: *mut c_void) -> *mut c_void {
+    extern "C-unwind" fn main(program: &'static Program) -> *mut c_void {
         name();
-        let key = end_key();
+        let key = Key::new();
         if let Some(key) = key {
-            // SAFETY: the key is never deleted.
-            unsafe { libc::pthread_setspecific(key, program) };
+            key.set(Some(program));
         }
-        // SAFETY: `spawn` passed it.
-        (unsafe { &*program.cast::<Program>() }.run)();
+        (program.run)();
         if let Some(key) = key {
-            // SAFETY: the key is never deleted.
-            unsafe { libc::pthread_setspecific(key, null()) };
+            key.set(None);
         }
         null_mut()
     }
@@ -119,32 +128,42 @@ mod posix {
     #[cfg(not(any(target_os = "linux", target_os = "android", target_vendor = "apple")))]
     fn name() {}
 
-    /// The key of a value that a thread has while it runs. Its destructor is called when the thread
-    /// ends.
-    fn end_key() -> Option<libc::pthread_key_t> {
-        /// One more than the key; 0: not made yet.
-        static KEY: AtomicU64 = AtomicU64::new(0);
-        if let Some(key) = KEY.load(Ordering::Acquire).checked_sub(1) {
-            return Some(key as libc::pthread_key_t);
-        }
-        let mut key = 0;
-        // SAFETY: a local; the function stays loaded.
-        if unsafe { libc::pthread_key_create(&raw mut key, Some(ended)) } != 0 {
-            return None;
-        }
-        match KEY.compare_exchange(0, key as u64 + 1, Ordering::AcqRel, Ordering::Acquire) {
-            Ok(_) => Some(key),
-            Err(other) => {
-                // Another thread was faster.
-                // SAFETY: made above, and not used.
-                unsafe { libc::pthread_key_delete(key) };
-                Some((other - 1) as libc::pthread_key_t)
+    /// The key of the program that a thread runs. It is never deleted.
+    #[derive(Clone, Copy)]
+    struct Key(libc::pthread_key_t);
+
+    impl Key {
+        /// Returns the key of all threads. `None` where the process has used up its keys.
+        fn new() -> Option<Self> {
+            /// One more than the key; 0: not made yet.
+            static KEY: AtomicU64 = AtomicU64::new(0);
+            if let Some(key) = KEY.load(Ordering::Acquire).checked_sub(1) {
+                return Some(Key(key as libc::pthread_key_t));
             }
+            let mut key = 0;
+            // SAFETY: a local; the function stays loaded.
+            if unsafe { pthread_key_create(&raw mut key, Some(ended)) } != 0 {
+                return None;
+            }
+            match KEY.compare_exchange(0, key as u64 + 1, Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) => Some(Key(key)),
+                Err(other) => {
+                    // Another thread was faster.
+                    // SAFETY: made above, and not used.
+                    unsafe { libc::pthread_key_delete(key) };
+                    Some(Key((other - 1) as libc::pthread_key_t))
+                }
+            }
+        }
+
+        /// Sets the program of this thread. [`ended`] is called with it if the thread ends.
+        fn set(self, program: Option<&'static Program>) {
+            // SAFETY: the key was made for values of this type, and is never deleted.
+            unsafe { pthread_setspecific(self.0, program) };
         }
     }
 
-    unsafe extern "C" fn ended(program: *mut c_void) {
-        // SAFETY: `main` set it.
-        (unsafe { &*program.cast::<Program>() }.ended)();
+    extern "C" fn ended(program: &'static Program) {
+        (program.ended)();
     }
 }

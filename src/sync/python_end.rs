@@ -1,6 +1,6 @@
 //! Detects that a Python in this process ends, for a thread that may run functions which need it.
 
-use std::ffi::{CStr, c_int, c_void};
+use std::ffi::{c_int, c_void};
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
@@ -18,11 +18,10 @@ pub fn python_is_ending() -> bool {
     let mut found = FOUND.load(Ordering::Relaxed);
     if found.is_null() {
         let program = Library::program();
-        // SAFETY: an address, whatever it is the address of.
-        let find = |name: &CStr| unsafe { program.get::<*mut c_void>(name) };
-        let query = find(c"Py_IsFinalizing").or_else(|| find(c"_Py_IsFinalizing"));
+        let query = program.function(c"Py_IsFinalizing");
+        let query = query.or_else(|| program.function(c"_Py_IsFinalizing"));
         let Some(query) = query else { return false };
-        found = query;
+        found = query as *mut c_void;
         FOUND.store(found, Ordering::Relaxed);
     }
     // SAFETY: only the address of one of these functions is stored there, which have this type in
