@@ -246,6 +246,9 @@ table! {
             *mut *mut Object) -> c_int;
         optional_attr_before = "_PyObject_LookupAttr" (*mut Object, *mut Object,
             *mut *mut Object) -> c_int;
+        // Without this (3.13), a missing item costs an exception.
+        optional_item = "PyMapping_GetOptionalItem" (*mut Object, *mut Object,
+            *mut *mut Object) -> c_int;
         // Looks an attribute up in the types that a type derives from; borrowed, and without an
         // exception if there is none. Used up to 3.13 only.
         type_lookup = "_PyType_Lookup" (*mut Object, *mut Object) -> *mut Object;

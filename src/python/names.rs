@@ -76,6 +76,7 @@ names! {
     requires_grad = c"requires_grad";
     basicsize = c"__basicsize__";
     get_attribute = c"__getattribute__";
+    missing = c"__missing__";
     mro = c"__mro__";
     get = c"__get__";
     is_conj = c"is_conj";

@@ -1,7 +1,9 @@
 """Imports: each row of the table, on every way on which it makes sense, and dictionaries that change meanwhile."""
 
+import collections
 import gc
 import itertools
+import types
 
 import import_ways
 import pytest
@@ -74,3 +76,21 @@ def test_keys_that_compare_as_they_like():
     take(Exporter({Key(): 1, **interface()})).release()
     with pytest.raises(Boom):
         take(Exporter({Key(Boom()): 1, **{k: v for k, v in interface().items() if k != "shape"}}))
+
+
+@pytest.mark.parametrize("kind", [dict, collections.OrderedDict, types.MappingProxyType])
+def test_a_key_is_compared_once(kind):
+    """One look-up finds a value: a key that defines comparison sees each of the library's keys at most once."""
+    asked = []
+
+    class Key(str):
+        __hash__ = str.__hash__
+
+        def __eq__(self, other):
+            asked.append(str(other))
+            return str.__eq__(self, other)
+
+    given = kind(collections.OrderedDict((Key(key), value) for key, value in interface().items()))
+    asked.clear()
+    take(Exporter(given)).release()
+    assert sorted(asked) == sorted(set(asked)) and {"shape", "typestr", "data"} <= set(asked)

@@ -3,7 +3,7 @@
 use crate::error::{Result, Text, fail};
 use crate::python::import::dict_keys::{Held, OFFSET, Protocol, STREAM};
 use crate::python::import::options::ImportOptions;
-use crate::python::py::{Builtin, Exception, Obj, Py};
+use crate::python::py::{Builtin, Obj, Py, Type};
 
 /// Returns true for an object that has values by keys, and is not something else that has items.
 fn is_mapping(py: Py, object: Obj) -> bool {
@@ -40,20 +40,17 @@ pub fn look_up<'py>(
             expected = "a dictionary{hint}"
         );
     }
+    // A type that makes up what is missing may store it in the dictionary, so it is asked first
+    // which keys there are.
+    let makes_up = is_dict && Type::of(py, mapping).has(py, py.names.missing)?;
     let mut values = Held::default();
     for (index, (&key, value)) in py.names.keys().iter().zip(&mut values).enumerate() {
         let wanted = match protocol {
             Protocol::Cuda | Protocol::Host | Protocol::Buffer => index < OFFSET,
             Protocol::Sycl => index != STREAM,
         };
-        // A dictionary with a default factory would store what it makes, so membership is tested
-        // first.
-        if !wanted || (is_dict && !mapping.contains(py, key)?) {
-            continue;
-        }
-        match mapping.get_item(py, key) {
-            Ok(found) => *value = Some(found),
-            Err(_) => py.clear_if(Exception::Key)?,
+        if wanted && (!makes_up || mapping.contains(py, key)?) {
+            *value = mapping.optional_item(py, key)?;
         }
     }
     Ok(values)

@@ -112,6 +112,7 @@ calls! {
     optional {
         optional_attr(Obj<'_>, Obj<'_>, &mut New) -> c_int;
         optional_attr_before(Obj<'_>, Obj<'_>, &mut New) -> c_int;
+        optional_item(Obj<'_>, Obj<'_>, &mut New) -> c_int;
         dict_get_ref(Dict<'_>, Obj<'_>, &mut New) -> c_int;
         type_lookup(TypeObj<'_>, Obj<'_>) -> *mut Object;
         type_lookup_ref(TypeObj<'_>, Obj<'_>) -> New;

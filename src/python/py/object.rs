@@ -222,6 +222,27 @@ impl<'a> Obj<'a> {
         py.made((py.calls.get_item)(self, key.into()))
     }
 
+    /// Returns the item of a mapping, or `None` after a KeyError. Other exceptions stay set. May run
+    /// Python code.
+    pub fn optional_item<'py>(
+        self,
+        py: Py<'py>,
+        key: impl Into<Obj<'a>>,
+    ) -> Result<Option<Owned<'py>>> {
+        let key = key.into();
+        let Some(get) = py.calls.optional_item else {
+            return match self.get_item(py, key) {
+                Ok(found) => Ok(Some(found)),
+                Err(_) => py.clear_if(Exception::Key).map(|()| None),
+            };
+        };
+        let mut found = New(None);
+        match get(self, key, &mut found) {
+            ..0 => raised(),
+            _ => Ok(found.0.map(|object| Owned { object, py })),
+        }
+    }
+
     /// Returns true if the object has this item, or a mapping this key. May run Python code.
     pub fn contains(self, py: Py<'_>, key: impl Into<Obj<'a>>) -> Result<bool> {
         truth((py.calls.contains)(self, key.into()))
