@@ -5,10 +5,10 @@ use std::sync::atomic::Ordering;
 
 use crate::error::Result;
 use crate::python::capi;
-use crate::python::class::Function;
+use crate::python::class::{Function, entry};
 use crate::python::py::{Owned, Py};
 
-static AT_EXIT: Function = Function::new(c"libcai_at_exit", at_exit);
+static AT_EXIT: Function = Function::new(c"libcai_at_exit", entry!(at_exit));
 
 /// The interpreter is about to end.
 fn at_exit(py: Py<'_>) -> Result<Owned<'_>> {

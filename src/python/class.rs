@@ -14,7 +14,6 @@ use std::slice::from_raw_parts as slice;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use crate::error::{Failure, Result, fail};
-use crate::python::cache::Getter;
 use crate::python::capi::{
     self, Capi, GetSetDef, METH_FASTCALL_KEYWORDS, METH_NOARGS, METH_VARARGS,
     METH_VARARGS_KEYWORDS, MP_LENGTH, MemberDef, MethodDef, NB_BOOL, Object, READONLY, T_PYSSIZET,
@@ -143,11 +142,12 @@ impl<T> Deref for Instance<'_, T> {
 
 /// An object of a class, as CPython passes it to the functions in the tables of the class.
 #[repr(transparent)]
-struct This<'a, T>(Obj<'a>, PhantomData<T>);
+pub struct This<'a, T>(Obj<'a>, PhantomData<T>);
 
 impl<'a, T: Contents> This<'a, T> {
+    /// Returns the object with its contents.
     #[inline(always)]
-    fn instance(self, capi: &Capi) -> Instance<'a, T> {
+    pub fn instance(self, capi: &Capi) -> Instance<'a, T> {
         let object = self.0;
         // SAFETY: the contents of an object of the class are behind a head of the size that
         // `Class::make` checked, and are a value of this type at any time (`Contents`).
@@ -295,25 +295,30 @@ type Get<T> = for<'py> fn(Py<'py>, Instance<'_, T>) -> Result<Owned<'py>>;
 #[allow(improper_ctypes_definitions)]
 type GetAttribute<T> = extern "C-unwind" fn(This<'_, T>, Get<T>) -> *mut Object;
 
-/// An attribute of a class: `PyGetSetDef`.
-#[repr(transparent)]
-pub struct Attribute<T>(GetSetDef, PhantomData<Get<T>>);
+/// An attribute of a class: `PyGetSetDef`, whose closure is the function of the attribute.
+#[repr(C)]
+pub struct Attribute<T> {
+    name: *const c_char,
+    get: Option<GetAttribute<T>>,
+    set: *const c_void,
+    doc: *const c_char,
+    closure: Option<Get<T>>,
+}
+
+const _: () = assert!(size_of::<Attribute<()>>() == size_of::<GetSetDef>());
 
 // SAFETY: plain data, which nothing changes.
 unsafe impl<T> Sync for Attribute<T> {}
 
 impl<T: Contents> Attribute<T> {
     /// The end of a table.
-    pub const END: Self = Attribute(
-        GetSetDef {
-            name: ptr::null(),
-            get: None,
-            set: ptr::null(),
-            doc: ptr::null(),
-            closure: ptr::null_mut(),
-        },
-        PhantomData,
-    );
+    pub const END: Self = Attribute {
+        name: ptr::null(),
+        get: None,
+        set: ptr::null(),
+        doc: ptr::null(),
+        closure: None,
+    };
 
     /// An attribute. A failure is raised.
     pub const fn new(name: &'static CStr, get: Get<T>, doc: &'static CStr) -> Self {
@@ -331,16 +336,8 @@ impl<T: Contents> Attribute<T> {
         get: Get<T>,
         doc: &'static CStr,
     ) -> Self {
-        let definition = GetSetDef {
-            name: name.as_ptr(),
-            // SAFETY: CPython passes an object of the class that has the attribute, and the closure,
-            // which is a function of this type.
-            get: Some(unsafe { transmute::<GetAttribute<T>, Getter>(function) }),
-            set: ptr::null(),
-            doc: doc.as_ptr(),
-            closure: get as *mut c_void,
-        };
-        Attribute(definition, PhantomData)
+        let (name, doc) = (name.as_ptr(), doc.as_ptr());
+        Attribute { name, get: Some(function), set: ptr::null(), doc, closure: Some(get) }
     }
 }
 
@@ -379,42 +376,91 @@ pub fn raise<R>(failure: &Failure, result: R) -> R {
     result
 }
 
+/// Makes the function that CPython calls for a function of Rust: a method or a function, without
+/// arguments or with `arguments`. [`Method`] and [`Function`] are made of it.
+macro_rules! entry {
+    ($this:ty => $function:path) => {{
+        use $crate::python::{capi::Object, class};
+        extern "C-unwind" fn entry(this: class::This<'_, $this>, _: *mut Object) -> *mut Object {
+            class::run(|py| $function(py, this.instance(py.capi())))
+        }
+        entry
+    }};
+    ($this:ty => $function:path, arguments) => {{
+        use $crate::python::{capi::Object, class, py::Dict, py::Tuple};
+        extern "C-unwind" fn entry(
+            this: class::This<'_, $this>,
+            arguments: Tuple<'_>,
+            keywords: Option<Dict<'_>>,
+        ) -> *mut Object {
+            class::run(|py| $function(py, this.instance(py.capi()), arguments, keywords))
+        }
+        entry
+    }};
+    ($function:path) => {{
+        use $crate::python::{capi::Object, class};
+        extern "C-unwind" fn entry(_: *mut Object, _: *mut Object) -> *mut Object {
+            class::run(|py| $function(py))
+        }
+        entry
+    }};
+    ($function:path, arguments) => {{
+        use $crate::error::Result;
+        use $crate::python::{Owned, Py, class};
+        struct Entry;
+        impl class::WithArguments for Entry {
+            fn call<'py>(py: Py<'py>, arguments: class::Arguments<'_>) -> Result<Owned<'py>> {
+                $function(py, arguments)
+            }
+        }
+        class::call_with_arguments::<Entry>
+    }};
+}
+
+pub(crate) use entry;
+
 /// A method of a class: `PyMethodDef`.
 #[repr(transparent)]
-pub struct Method<T>(MethodDef, PhantomData<Get<T>>);
+pub struct Method<T>(MethodDef, PhantomData<fn(Instance<'_, T>)>);
 
 impl<T: Contents> Method<T> {
     /// The end of a table.
     pub const END: Self = Method(definition(ptr::null(), ptr::null(), 0, ptr::null()), PhantomData);
 
     /// A method without arguments.
-    pub const fn new<F>(name: &'static CStr, _: F, doc: &'static CStr) -> Self
-    where
-        F: for<'py> Fn(Py<'py>, Instance<'_, T>) -> Result<Owned<'py>> + Copy + 'static,
-    {
-        let function = call_method::<T, F> as *const c_void;
-        Method(definition(name.as_ptr(), function, METH_NOARGS, doc.as_ptr()), PhantomData)
+    pub const fn new(
+        name: &'static CStr,
+        entry: extern "C-unwind" fn(This<'_, T>, *mut Object) -> *mut Object,
+        doc: &'static CStr,
+    ) -> Self {
+        Self::with(name, entry as *const c_void, METH_NOARGS, doc)
     }
 
     /// A method that accepts any positional arguments, and uses none.
-    pub const fn ignoring<F>(name: &'static CStr, _: F, doc: &'static CStr) -> Self
-    where
-        F: for<'py> Fn(Py<'py>, Instance<'_, T>) -> Result<Owned<'py>> + Copy + 'static,
-    {
-        let function = call_method::<T, F> as *const c_void;
-        Method(definition(name.as_ptr(), function, METH_VARARGS, doc.as_ptr()), PhantomData)
+    pub const fn ignoring(
+        name: &'static CStr,
+        entry: extern "C-unwind" fn(This<'_, T>, *mut Object) -> *mut Object,
+        doc: &'static CStr,
+    ) -> Self {
+        Self::with(name, entry as *const c_void, METH_VARARGS, doc)
     }
 
     /// A method with positional arguments and keywords.
-    pub const fn with_keywords<F>(name: &'static CStr, _: F, doc: &'static CStr) -> Self
-    where
-        F: for<'py> Fn(Py<'py>, Instance<'_, T>, Tuple<'_>, Option<Dict<'_>>) -> Result<Owned<'py>>
-            + Copy
-            + 'static,
-    {
-        let function = call_method_with_keywords::<T, F> as *const c_void;
-        let flags = METH_VARARGS_KEYWORDS;
-        Method(definition(name.as_ptr(), function, flags, doc.as_ptr()), PhantomData)
+    pub const fn with_keywords(
+        name: &'static CStr,
+        entry: extern "C-unwind" fn(This<'_, T>, Tuple<'_>, Option<Dict<'_>>) -> *mut Object,
+        doc: &'static CStr,
+    ) -> Self {
+        Self::with(name, entry as *const c_void, METH_VARARGS_KEYWORDS, doc)
+    }
+
+    const fn with(
+        name: &'static CStr,
+        entry: *const c_void,
+        flags: c_int,
+        doc: &'static CStr,
+    ) -> Self {
+        Method(definition(name.as_ptr(), entry, flags, doc.as_ptr()), PhantomData)
     }
 
     /// Makes a function that calls the method of one object, which it keeps alive.
@@ -430,21 +476,21 @@ pub struct Function(MethodDef);
 
 impl Function {
     /// A function without arguments.
-    pub const fn new<F>(name: &'static CStr, _: F) -> Self
-    where
-        F: for<'py> Fn(Py<'py>) -> Result<Owned<'py>> + Copy + 'static,
-    {
-        let function = call_function::<F> as *const c_void;
-        Function(definition(name.as_ptr(), function, METH_NOARGS, ptr::null()))
+    pub const fn new(
+        name: &'static CStr,
+        entry: extern "C-unwind" fn(*mut Object, *mut Object) -> *mut Object,
+    ) -> Self {
+        Function(definition(name.as_ptr(), entry as *const c_void, METH_NOARGS, ptr::null()))
     }
 
     /// A function with positional arguments and keywords.
-    pub const fn with_keywords<F>(name: &'static CStr, _: F, doc: &'static CStr) -> Self
-    where
-        F: for<'py> Fn(Py<'py>, Arguments<'_>) -> Result<Owned<'py>> + Copy + 'static,
-    {
-        let function = call_function_with_keywords::<F> as *const c_void;
-        Function(definition(name.as_ptr(), function, METH_FASTCALL_KEYWORDS, doc.as_ptr()))
+    pub const fn with_keywords(
+        name: &'static CStr,
+        entry: CallWithArguments,
+        doc: &'static CStr,
+    ) -> Self {
+        let entry = entry as *const c_void;
+        Function(definition(name.as_ptr(), entry, METH_FASTCALL_KEYWORDS, doc.as_ptr()))
     }
 
     /// Makes the function. `this` is its `__self__`, and `module` its `__module__`.
@@ -507,70 +553,32 @@ impl<'a> Arguments<'a> {
     }
 }
 
-/// Returns the function that a table was made of: a function item, or a closure without values. It
-/// has no bytes, so its type is all that there is to know.
-///
-/// # Safety
-/// There is such a value.
-const unsafe fn function<F: Copy + 'static>() -> F {
-    const { assert!(size_of::<F>() == 0) };
-    // SAFETY: a value without bytes, and there is one already (this function's contract). No bytes
-    // are read.
-    unsafe { NonNull::<F>::dangling().read() }
+/// The body of a function with positional arguments and keywords.
+pub trait WithArguments {
+    fn call<'py>(py: Py<'py>, arguments: Arguments<'_>) -> Result<Owned<'py>>;
 }
 
-extern "C-unwind" fn call_method<T: Contents, F>(this: This<'_, T>, _: *mut Object) -> *mut Object
-where
-    F: for<'py> Fn(Py<'py>, Instance<'_, T>) -> Result<Owned<'py>> + Copy + 'static,
-{
-    // SAFETY: `Method::new` or `ignoring` was called with such a value.
-    let call = unsafe { function::<F>() };
-    run(|py| call(py, this.instance(py.capi())))
-}
+type CallWithArguments =
+    extern "C-unwind" fn(*mut Object, Vector<'_>, usize, Option<Tuple<'_>>) -> *mut Object;
 
-extern "C-unwind" fn call_method_with_keywords<T: Contents, F>(
-    this: This<'_, T>,
-    arguments: Tuple<'_>,
-    keywords: Option<Dict<'_>>,
-) -> *mut Object
-where
-    F: for<'py> Fn(Py<'py>, Instance<'_, T>, Tuple<'_>, Option<Dict<'_>>) -> Result<Owned<'py>>
-        + Copy
-        + 'static,
-{
-    // SAFETY: `Method::with_keywords` was called with such a value.
-    let call = unsafe { function::<F>() };
-    run(|py| call(py, this.instance(py.capi()), arguments, keywords))
-}
+/// The first of the objects that CPython passes to a function, which nothing else makes.
+#[repr(transparent)]
+pub struct Vector<'a>(*const Obj<'a>);
 
-extern "C-unwind" fn call_function<F>(_: *mut Object, _: *mut Object) -> *mut Object
-where
-    F: for<'py> Fn(Py<'py>) -> Result<Owned<'py>> + Copy + 'static,
-{
-    // SAFETY: `Function::new` was called with such a value.
-    let call = unsafe { function::<F>() };
-    run(call)
-}
-
-extern "C-unwind" fn call_function_with_keywords<F>(
+pub extern "C-unwind" fn call_with_arguments<F: WithArguments>(
     _: *mut Object,
-    arguments: *const Obj<'_>,
+    arguments: Vector<'_>,
     count: usize,
     names: Option<Tuple<'_>>,
-) -> *mut Object
-where
-    F: for<'py> Fn(Py<'py>, Arguments<'_>) -> Result<Owned<'py>> + Copy + 'static,
-{
-    // SAFETY: `Function::with_keywords` was called with such a value.
-    let call = unsafe { function::<F>() };
+) -> *mut Object {
     run(|py| {
         let all = match count + names.map_or(0, |names| names.len(py)) {
             0 => &[],
             // SAFETY: CPython passes `count` objects, and then one for each name.
-            all => unsafe { slice(arguments, all) },
+            all => unsafe { slice(arguments.0, all) },
         };
         let (positional, values) = all.split_at(count);
-        call(py, Arguments { positional, names, values })
+        F::call(py, Arguments { positional, names, values })
     })
 }
 

@@ -9,7 +9,7 @@
 use crate::abi;
 use crate::device;
 use crate::error::{Result, fail};
-use crate::python::class::{Instance, Method};
+use crate::python::class::{Instance, Method, entry};
 use crate::python::export::object::{Exported, Reading};
 use crate::python::py::{Owned, Py};
 
@@ -85,7 +85,7 @@ pub fn release<'py>(py: Py<'py>, this: Instance<'_, Exported>) -> Result<Owned<'
 
 static RELEASE: Method<Exported> = Method::new(
     c"release",
-    call_release,
+    entry!(Exported => call_release),
     c"release($self, /)\n--\n\nGives up the buffer: the object has no array afterwards.",
 );
 

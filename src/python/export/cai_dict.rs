@@ -3,7 +3,6 @@
 
 use crate::abi::{self, cai_array};
 use crate::error::{Result, fail};
-use crate::owner::Ref;
 use crate::python::class::Instance;
 use crate::python::export::object::{Exported, Reading, wrap};
 use crate::python::py::{Builtin, Dictionary, Owned, Py};
@@ -127,15 +126,15 @@ pub fn mask_of<'py>(py: Py<'py>, array: &Reading, flags: u32) -> Result<Option<O
         return Ok(None);
     }
     let Some(mask) = array.valid().mask() else { return Ok(None) };
+    let owner = if mask.owner.is_null() { array.retain()? } else { mask.retain()? };
     let mut mask = *mask;
-    let owner = if mask.owner.is_null() { array.owner } else { mask.owner };
     // An unknown mask device means the array's device.
     if mask.device.r#type == abi::CAI_DEVICE_UNKNOWN {
         mask.device = array.device;
     }
     // SAFETY: the mask was validated with its array. Its owner, or that of the array, keeps it
     // alive.
-    unsafe { wrap(py, &mask, Ref::retain(owner)?, flags) }.map(Some)
+    unsafe { wrap(py, &mask, owner, flags) }.map(Some)
 }
 
 /// Makes a list of fields as NumPy writes `descr`.

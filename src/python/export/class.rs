@@ -6,7 +6,7 @@ use std::ptr;
 
 use crate::error::Result;
 use crate::python::capsules::{DLPACK_CAPSULE, EXCHANGE_CAPSULE};
-use crate::python::class::{Attribute, Contents, Ending, Instance, Method};
+use crate::python::class::{Attribute, Contents, Ending, Instance, Method, entry};
 use crate::python::export::array_interface::array_interface;
 use crate::python::export::attributes::{array, device, dtype, shape, strides};
 use crate::python::export::buffer::{self, buffer, int_ptr, offset};
@@ -91,18 +91,18 @@ static ATTRIBUTES: [Attribute<Exported>; 13] = [
 static METHODS: [Method<Exported>; 4] = [
     Method::with_keywords(
         c"__dlpack__",
-        dlpack,
+        entry!(Exported => dlpack, arguments),
         c"__dlpack__($self, /, *, stream=None, max_version=None, dl_device=None, copy=None)\n--\n\n\
           A DLPack capsule, ordered before `stream`.",
     ),
     Method::new(
         c"__dlpack_device__",
-        dlpack_device,
+        entry!(Exported => dlpack_device),
         c"__dlpack_device__($self, /)\n--\n\nDevice type and number of DLPack.",
     ),
     Method::with_keywords(
         c"__array__",
-        array,
+        entry!(Exported => array, arguments),
         c"__array__($self, dtype=None, /, *, copy=None)\n--\n\n\
           For NumPy: raises TypeError unless the array is in host memory.",
     ),

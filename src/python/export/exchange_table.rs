@@ -1,24 +1,23 @@
 //! The exchange tables of the class: this library's and DLPack's.
 
 use std::ffi::{c_int, c_void};
-use std::ptr::{self, NonNull};
+use std::ptr;
 
 use crate::abi::{
     self, DLManagedTensorVersioned, cai_array, cai_error, cai_exchange_api, cai_status,
 };
-use crate::argument::Out;
+use crate::argument::{ArrayPlace, In, Out};
 use crate::dlpack::exchange_table::{ExchangeTable, MAJOR, MINOR, SetError};
 use crate::dlpack::{self, ManagedTensor};
-use crate::error::{Result, fail};
-use crate::owner::Ref;
+use crate::error::{Failure, Result, fail};
 use crate::python::capi;
 use crate::python::class::{Instance, raise};
 use crate::python::export::dlpack::{cannot, tensor};
 use crate::python::export::export;
-use crate::python::export::object::{Exported, wrap};
+use crate::python::export::object::{Exported, Reading, wrap};
 use crate::python::py::{Obj, Py};
 use crate::sync::outgoing;
-use crate::{read, unwind};
+use crate::unwind;
 
 /// This library's table for its own objects.
 pub static EXCHANGE: cai_exchange_api = cai_exchange_api {
@@ -44,11 +43,10 @@ pub static DLPACK_EXCHANGE: ExchangeTable = ExchangeTable {
 };
 
 /// Runs the body of a function in a table: failures become exceptions and a status.
-fn status(error: *mut cai_error, body: impl for<'py> FnOnce(Py<'py>) -> Result<()>) -> cai_status {
+fn status(error: Out<cai_error>, body: impl for<'py> FnOnce(Py<'py>) -> Result<()>) -> cai_status {
     let Err(failure) = unwind::guarded(|| Py::with(body)) else { return abi::CAI_OK };
-    if !error.is_null() {
-        // SAFETY: not NULL, and writable by the contract of the table.
-        unsafe { error.write(failure.to_error()) };
+    if let Some(error) = error.optional() {
+        error.write(failure.to_error());
     }
     failure.status()
 }
@@ -58,20 +56,16 @@ unsafe extern "C-unwind" fn from_object(
     out: *mut cai_array,
     error: *mut cai_error,
 ) -> cai_status {
+    // SAFETY: the caller passes what the header requires, and holds the GIL.
+    let (object, out, error) =
+        unsafe { (Obj::from_ptr(object.cast()), Out::new(out), Out::new(error)) };
     // The usual caller is this library itself, with a structure of the same size.
     let Some(capi) = capi::found() else { return abi::CAI_ERR_NO_PYTHON };
-    let Some(object) = NonNull::new(object.cast()).filter(|_| !out.is_null()) else {
-        return status(error, |_| {
-            fail!(CAI_ERR_NULL_ARGUMENT, "object", found = "NULL", expected = "a pointer")
-        });
-    };
-    // SAFETY: the GIL is held, and the object is alive, by the contract of the table.
-    let object = unsafe { Obj::new(object) };
+    let Some(object) = object else { return status(error, |_| Err(Failure::null("object"))) };
     let Some(this) = Instance::<Exported>::of(capi, object) else {
         return status(error, |py| not_ours(py, object));
     };
-    // SAFETY: `out` is an initialized array by the contract of the table.
-    match unsafe { share(&this, out) } {
+    match share(&this, out) {
         Ok(()) => abi::CAI_OK,
         Err(failure) => status(error, |_| Err(failure)),
     }
@@ -87,14 +81,9 @@ fn not_ours<T>(py: Py, object: Obj) -> Result<T> {
 }
 
 /// Writes the array of an object, with a reference of its own, into `out` of any version.
-///
-/// # Safety
-/// `out` points to a structure of the size that it states.
 #[inline(always)]
-unsafe fn share(exported: &Exported, out: *mut cai_array) -> Result<()> {
-    // SAFETY: a structure begins with its size.
-    let size = unsafe { read::array_size(out) }
-        .map_err(|failure| failure.within(format_args!("out->")))?;
+fn share(exported: &Exported, out: Out<cai_array>) -> Result<()> {
+    let out = out.array("out")?;
     let Some(reading) = exported.read() else {
         return fail!(
             CAI_ERR_VALUE,
@@ -103,32 +92,19 @@ unsafe fn share(exported: &Exported, out: *mut cai_array) -> Result<()> {
             expected = "one that cai_array_to_python made and that was not released"
         );
     };
-    // SAFETY: the object holds a reference to this owner; `array_size` found `size` legal, and the
-    // caller vouches for as many bytes.
-    unsafe {
-        if !outgoing::is_final(&reading) {
-            return share_replaced(&reading, out, size);
-        }
-        Ref::retain(reading.owner)?.into_raw();
-        read::write_array(out, size, &reading);
+    if !outgoing::is_final(&reading) {
+        return share_replaced(&reading, out);
     }
+    out.give_copy(&reading, reading.retain()?);
     Ok(())
 }
 
 /// The same for an array that consumers may have to see with another stream.
-///
-/// # Safety
-/// `array` has a live owner, and `size` bytes at `out` are writable.
 #[cold]
 #[inline(never)]
-unsafe fn share_replaced(array: &cai_array, out: *mut cai_array, size: usize) -> Result<()> {
+fn share_replaced(array: &Reading, out: ArrayPlace) -> Result<()> {
     let replaced = outgoing::replaced(array)?;
-    let array = replaced.as_ref().unwrap_or(array);
-    // SAFETY: the owner is alive, and `size` bytes at `out` are writable (this function's contract).
-    unsafe {
-        Ref::retain(array.owner)?.into_raw();
-        read::write_array(out, size, array);
-    }
+    out.give_copy(replaced.as_ref().unwrap_or(array), array.retain()?);
     Ok(())
 }
 
@@ -136,7 +112,7 @@ unsafe fn share_replaced(array: &cai_array, out: *mut cai_array, size: usize) ->
 /// false where there is more to do, and has done nothing then.
 #[inline(always)]
 pub fn share_as_is(exported: &Exported, out: Out<cai_array>) -> bool {
-    let (Some(array), Some(out)) = (exported.lasting_array(), out.of_this_size()) else {
+    let (Some((array, owner)), Some(out)) = (exported.lasting_array(), out.of_this_size()) else {
         return false;
     };
     if !array.mask.is_null()
@@ -145,8 +121,7 @@ pub fn share_as_is(exported: &Exported, out: Out<cai_array>) -> bool {
     {
         return false;
     }
-    // SAFETY: the object keeps its reference to the owner.
-    let Ok(owner) = (unsafe { Ref::retain(array.owner) }) else { return false };
+    let Ok(owner) = owner.retain() else { return false };
     out.give_copy(array, owner);
     true
 }
@@ -156,12 +131,12 @@ unsafe extern "C-unwind" fn to_object(
     out: *mut *mut c_void,
     error: *mut cai_error,
 ) -> cai_status {
+    // SAFETY: the caller passes what the header requires.
+    let (array, out, error) = unsafe { (In::new(array), Out::new(out), Out::new(error)) };
     status(error, |py| {
-        if array.is_null() || out.is_null() {
-            return fail!(CAI_ERR_NULL_ARGUMENT, "array", found = "NULL", expected = "a pointer");
-        }
-        // SAFETY: not NULL, and readable or writable by the contract of the table.
-        unsafe { out.write(export(py, &read::array(array)?, 0)?.into_raw().cast()) };
+        let (array, out) = (array.given("array")?.array()?, out.given("out")?);
+        // SAFETY: a copy of the caller's array, which is readable with all that it points to.
+        out.write(unsafe { export(py, &array, 0) }?.into_raw().cast());
         Ok(())
     })
 }
@@ -197,17 +172,17 @@ unsafe extern "C-unwind" fn dlpack_from_object(
     object: *mut c_void,
     out: *mut *mut DLManagedTensorVersioned,
 ) -> c_int {
+    // SAFETY: DLPack requires a live object, a place for the tensor, and the GIL.
+    let (object, out) = unsafe { (Obj::from_ptr(object.cast()), Out::new(out)) };
     code(|py| {
-        // SAFETY: not NULL, and alive by the contract of the table.
-        let object = unsafe { Obj::new(NonNull::new_unchecked(object.cast())) };
+        let (object, out) = (object.ok_or_else(|| Failure::null("object"))?, out.given("out")?);
         let Some(this) = Instance::<Exported>::of(py.capi(), object) else {
             return not_ours(py, object);
         };
         let array = this.array()?;
         let device = dlpack::device_of(&array).map_err(|failure| cannot(py, failure))?;
         let tensor = tensor(py, &array, this.flags(), device.0, true, None)?;
-        // SAFETY: `out` is writable by the contract of the table.
-        unsafe { out.write(tensor.into_raw().cast()) };
+        out.write(tensor.into_raw().cast());
         Ok(())
     })
 }
@@ -216,25 +191,23 @@ unsafe extern "C-unwind" fn dlpack_to_object(
     tensor: *mut DLManagedTensorVersioned,
     out: *mut *mut c_void,
 ) -> c_int {
+    // SAFETY: DLPack requires a tensor, which the caller gives away, also on failure, and a place
+    // for the object.
+    let (tensor, out) = unsafe { (ManagedTensor::versioned(tensor), Out::new(out)) };
     code(|py| {
-        // SAFETY: the caller gives the tensor away, also on failure, by the contract of the table,
-        // which requires that `out` is writable. The array was validated.
-        unsafe {
-            let tensor = ManagedTensor::versioned(tensor);
-            let cpu = tensor.view()?.device().0 == abi::CAI_DEVICE_CPU;
-            let stream = if cpu { abi::CAI_STREAM_NONE } else { abi::CAI_STREAM_UNKNOWN };
-            let array = tensor.into_array(stream).map_err(|(failure, _)| failure)?;
-            out.write(wrap(py, &array, Ref::retain(array.owner)?, 0)?.into_raw().cast());
-        }
+        let cpu = tensor.view()?.device().0 == abi::CAI_DEVICE_CPU;
+        let stream = if cpu { abi::CAI_STREAM_NONE } else { abi::CAI_STREAM_UNKNOWN };
+        let array = tensor.into_array(stream).map_err(|(failure, _)| failure)?;
+        let (out, raw) = (out.given("out")?, *array);
+        // SAFETY: `into_array` validated the array, and made the owner.
+        out.write(unsafe { wrap(py, &raw, array.into_owner(), 0) }?.into_raw().cast());
         Ok(())
     })
 }
 
 unsafe extern "C-unwind" fn dlpack_current_stream(_: i32, _: i32, out: *mut *mut c_void) -> c_int {
-    if out.is_null() {
-        return -1;
-    }
-    // SAFETY: not NULL, and writable by the contract of the table.
-    unsafe { out.write(ptr::null_mut()) };
+    // SAFETY: DLPack requires a place for the stream.
+    let Some(out) = unsafe { Out::new(out) }.optional() else { return -1 };
+    out.write(ptr::null_mut());
     0
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 use crate::abi::{self, cai_array};
 use crate::device::{Name, is_opaque};
 use crate::error::{Result, Text, fail};
-use crate::owner::Ref;
+use crate::owner::{Borrowed, Ref};
 use crate::python::capi::Object;
 use crate::python::py::{Owned, Py};
 use crate::read::{self, Unchecked};
@@ -88,10 +88,15 @@ impl Exported {
         }
     }
 
-    /// Returns the array, unless it can be released.
+    /// Returns the array with its owner, unless it can be released.
     #[inline(always)]
-    pub fn lasting_array(&self) -> Option<&cai_array> {
-        (!self.array.owner.is_null() && !self.can_be_released()).then_some(&self.array)
+    pub fn lasting_array(&self) -> Option<(&cai_array, Borrowed<'_>)> {
+        if self.can_be_released() {
+            return None;
+        }
+        // SAFETY: NULL, or alive: the object holds its reference until it ends.
+        let owner = unsafe { Borrowed::new(self.array.owner) }?;
+        Some((&self.array, owner))
     }
 
     /// Gives up the reference to the array's owner, at once or when the last call that reads the
@@ -138,6 +143,13 @@ impl<'a> Reading<'a> {
         // SAFETY: the array was validated (the contract of `Exported::fill`), and its owner lives as
         // long as this value.
         unsafe { Unchecked::new(&self.0.array) }
+    }
+
+    /// Adds a reference to the owner.
+    #[inline(always)]
+    pub fn retain(&self) -> Result<Ref> {
+        // SAFETY: the object holds its reference until this value is dropped.
+        unsafe { Ref::retain(self.0.array.owner) }
     }
 
     /// Returns shape and strides.

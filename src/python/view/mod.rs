@@ -9,7 +9,7 @@ use crate::abi::{self, cai_import_options};
 use crate::device;
 use crate::driver;
 use crate::error::{Result, fail};
-use crate::python::class::{Arguments, Function};
+use crate::python::class::{Arguments, Function, entry};
 use crate::python::import::import;
 use crate::python::import::options::ImportOptions;
 use crate::python::owner::Description;
@@ -25,7 +25,7 @@ const DOC: &CStr = c"view($self, obj, /, stream=None, *, readonly=False)\n--\n\n
     Numba, 1, 2 or a cudaStream_t; -1 to order nothing. None is for host memory only.\n\
     `readonly`: the array will only be read.";
 
-static FUNCTION: Function = Function::with_keywords(c"view", view, DOC);
+static FUNCTION: Function = Function::with_keywords(c"view", entry!(view, arguments), DOC);
 
 /// Returns the function `view`. Its `__self__` is the class of its results.
 pub fn function(py: Py<'_>) -> Result<Owned<'_>> {

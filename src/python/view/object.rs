@@ -5,7 +5,7 @@ use std::mem::offset_of;
 
 use crate::abi::{self, cai_array};
 use crate::error::{Failure, Result, fail};
-use crate::python::class::{Attribute, Contents, Ending, Held, Instance, Method, Readable};
+use crate::python::class::{Attribute, Contents, Ending, Held, Instance, Method, Readable, entry};
 use crate::python::export::object::{CAN_BE_RELEASED, Exported, Reading, shown};
 use crate::python::owner::Description;
 use crate::python::py::{Obj, Owned, Py};
@@ -63,14 +63,18 @@ unsafe impl Contents for View {
 static METHODS: [Method<View>; 4] = [
     Method::new(
         c"release",
-        release,
+        entry!(View => release),
         c"release($self, /)\n--\n\n\
           Makes the producer wait for the work on the view's stream, and gives up the array.",
     ),
-    Method::new(c"__enter__", enter, c"__enter__($self, /)\n--\n\nReturns the view."),
+    Method::new(
+        c"__enter__",
+        entry!(View => enter),
+        c"__enter__($self, /)\n--\n\nReturns the view.",
+    ),
     Method::ignoring(
         c"__exit__",
-        release,
+        entry!(View => release),
         c"__exit__($self, /, *exception)\n--\n\nReleases the view.",
     ),
     Method::END,
