@@ -20,7 +20,7 @@ def pytest_make_parametrize_id(val):
 
 # Files with few tests that take long. The processes of `make test` take whole files, in this order.
 LONG = ["test_casters", "test_ages", "test_cpp_ages", "test_package", "test_wheel",
-        "test_clang", "test_headers", "test_hostile", "test_dist"]  # fmt: skip
+        "test_headers", "test_hostile", "test_dist"]  # fmt: skip
 
 
 def pytest_collection_modifyitems(items):

@@ -5,7 +5,7 @@ import os
 import sys
 
 import pytest
-from commands import ROOT, compile, run, simulated
+from commands import simulated
 
 pytest.importorskip("numpy")
 
@@ -21,10 +21,3 @@ def test_generated_table():
 @pytest.mark.parametrize("schedule", ["eager", "threads"])
 def test_random_arrays_under_other_schedules(schedule):
     hops("check", schedule, 2 if schedule == "eager" else 3)
-
-
-def test_the_program_of_the_page(tmp_path):
-    page = (ROOT / "docs/src/hops.md").read_text()
-    program, printed = (page.split(f"```{kind}\n")[1].split("```")[0] for kind in ("c", "text"))
-    (tmp_path / "program.c").write_text(program)
-    assert run(compile(tmp_path / "program.c", tmp_path / "program", "-std=c99")).stdout == printed

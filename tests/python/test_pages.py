@@ -2,7 +2,8 @@
 
 A block whose first line is a comment with a file name is saved under that name. All `sh` blocks run in one shell, in a
 home folder of their own. Each line of a `text` block is one that the `sh` block before it printed, but for addresses and
-folders, which differ. Their order is that of a terminal, where nothing is buffered.
+folders, which differ. Their order is that of a terminal, where nothing is buffered. A line of output may also stand in
+a sentence: "It prints `all 3`".
 
 The section "Install" of a tutorial is pasted once, in the repository; how-to pages begin after it. Programs are also
 edited to have mistakes that their page names and that the race checker reports.
@@ -17,12 +18,13 @@ import sys
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.M | re.S)
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$|[Pp]rints\s+`([^`]+)`", re.M | re.S)
 NAMED = re.compile(r"(?:/\*|//|#) (\S+\.\w+)(?: \*/)?\n")
 REPORTED = 66  # exit status of `cuda-sim run` with a race
 
 # Each page, and the tutorial whose section "Install" comes before its programs.
 PAGES = {
+    "README": "README",
     "first_exchange": "first_exchange",
     "consumer": "first_exchange",
     "producer": "first_exchange",
@@ -41,6 +43,7 @@ PAGES = {
 INSTALL = re.compile(r"^## Install\n.*?(?=^## )", re.M | re.S)
 # Edits of programs: the page, a line's part, and what it becomes.
 MISTAKES = [
+    ("README", "cai_array_consume_begin(&array, mine, CAI_ACCESS_READ, error)", "CAI_OK"),
     ("consumer", "cai_array_consume_begin(&kept, mine, CAI_ACCESS_WRITE, error)", "CAI_OK"),
     ("consumer", "cai_array_consume_end(&kept, mine, CAI_ACCESS_WRITE, error)", "CAI_OK"),
     ("consumer", "(size_t)layout.nbytes, stream)", "(size_t)layout.nbytes, NULL)"),
@@ -57,18 +60,22 @@ MISTAKES = [
 ]
 
 
+def text_of(name):
+    return (ROOT / "README.md" if name == "README" else ROOT / f"docs/src/{name}.md").read_text()
+
+
 def pasted(page):
     """The script of the page, and what each of its parts must print."""
     script, expected = ["set -eu"], []
-    for language, text in BLOCK.findall(page):
+    for language, text, printed in BLOCK.findall(page):
         named = NAMED.match(text)
         if named:
             script.append(f"cat > {named[1]} <<'END_OF_FILE'\n{text}END_OF_FILE")
         elif language == "sh":
             script.append(f"echo '--- part {len(expected)}'\n{text}")
             expected.append([])
-        elif language == "text":
-            expected[-1] = clean(text)
+        elif language == "text" or printed:
+            expected[-1] = clean(text or printed)
     return "\n".join(script), expected
 
 
@@ -112,8 +119,7 @@ def installed(tmp_path_factory):
     def install(tutorial):
         if tutorial not in after:
             home = tmp_path_factory.mktemp(tutorial)
-            page = (ROOT / f"docs/src/{tutorial}.md").read_text()
-            script, _ = pasted(INSTALL.search(page)[0])
+            script, _ = pasted(INSTALL.search(text_of(tutorial))[0])
             paste(f'{script}\nenv -0 > "$HOME/environment"', ROOT, as_reader(home))
             lines = (home / "environment").read_text().split("\0")
             after[tutorial] = dict(line.split("=", 1) for line in lines if line)
@@ -123,7 +129,7 @@ def installed(tmp_path_factory):
 
 
 def after_installation(name):
-    return pasted(INSTALL.sub("", (ROOT / f"docs/src/{name}.md").read_text()))
+    return pasted(INSTALL.sub("", text_of(name)))
 
 
 @pytest.mark.parametrize("name", PAGES)
