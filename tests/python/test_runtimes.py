@@ -1,81 +1,16 @@
-"""Other language runtimes that load the library by its path: ctypes, cffi and LuaJIT's FFI.
+"""Other language runtimes that load the library by its path: cffi and LuaJIT's FFI. Every other test is one of ctypes.
 
 Each goes once around: a new owner with a callback, an array filled and checked, shared, retained and released,
 and the callback seen exactly once. And each meets an error.
 """
 
-import ctypes
 import pathlib
 import subprocess
 import sys
-import threading
 
 import cffi
 
-import cai_ctypes as T
-
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-
-
-def test_ctypes(cai):
-    seen = []
-    destroy = T.DESTROY(lambda context: seen.append(context))
-    error = T.Error()
-    data = (ctypes.c_float * 12)()
-    shape = (ctypes.c_int64 * 2)(3, 4)
-    array = T.new_array(
-        data=ctypes.addressof(data),
-        shape=shape,
-        ndim=2,
-        typestr=b"<f4",
-        stream=T.STREAM_NONE,
-        device=T.Device(T.DEVICE_CPU, 0),
-    )
-    assert cai.cai_array_validate(array, T.CHECK_LAYOUT, error) == 0, error.message
-    made = T.new_array()
-    assert cai.cai_array_create(array, 4711, destroy, made, error) == 0
-    shape[0] = 99
-    shared = T.new_array()
-    assert cai.cai_array_share(made, shared, error) == 0
-    assert shared.shape[:2] == [3, 4] and shared.data == ctypes.addressof(data)
-    assert cai.cai_array_retain(shared, error) == 0
-    cai.cai_owner_release(shared.owner)
-    cai.cai_array_release(made)
-    assert seen == []
-    cai.cai_array_release(shared)
-    assert seen == [4711]
-    cai.cai_array_release(shared)
-    assert seen == [4711] and not shared.data
-
-    array.ndim = -1
-    status = cai.cai_array_validate(array, T.CHECK_LAYOUT, error)
-    assert cai.cai_status_name(status) == b"CAI_ERR_NDIM"
-    assert error.code == status and error.field == b"ndim"
-    assert error.message == b"ndim: found -1, expected 0 to 64"
-
-
-def test_ctypes_from_other_threads(cai):
-    """A callback into the interpreter from threads that release in any order."""
-    seen = []
-    destroy = T.DESTROY(lambda context: seen.append(threading.get_ident()))
-    owners = []
-    for _ in range(64):
-        owner = ctypes.c_void_p()
-        assert cai.cai_owner_create(None, destroy, owner, None) == 0
-        for _ in range(7):
-            assert cai.cai_owner_retain(owner, None) == 0
-        owners.append(owner)
-
-    def let_go():
-        for owner in owners:
-            cai.cai_owner_release(owner)
-
-    threads = [threading.Thread(target=let_go) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(seen) == 64
 
 
 CDEF = (ROOT / "include/cai/cai.cdef").read_text()
