@@ -52,19 +52,6 @@ class Raises:
         raise self._error
 
 
-class Delayed:
-    """A sequence that is no tuple, as cuDF's pointers that are not known yet."""
-
-    def __init__(self, *items):
-        self._items = items
-
-    def __len__(self):
-        return len(self._items)
-
-    def __getitem__(self, index):
-        return self._items[index]
-
-
 def cai(shape, typestr, data, version, **more):
     return {"shape": shape, "typestr": typestr, "data": data, "version": version, **more}
 

@@ -140,36 +140,6 @@ def test_the_library_is_asked(library_path):
         look(obj, library_path)
 
 
-def test_findings_agree_with_the_library(library_path):
-    """What an inspection says that the library refuses, it refuses, for that reason."""
-
-    class Tensor(Fresh):
-        requires_grad = False
-
-        def is_conj(self):
-            return self._conj
-
-        is_neg = is_conj
-
-    class Buffer:
-        buffer = type("Pointer", (), {"_ptr": 0x7000})()
-        offset, dtype, shape, strides = 0, numpy.dtype("f4"), (3,), (4,)
-
-    said = cai((3,), "<c8", (P, False), 3, stream=None)
-    floats = Fresh(cai((3,), "<f4", (P, False), 3, stream=None))
-    dictionary = "__cuda_array_interface__"
-    for obj, name, rule, status in (
-        (Tensor(said, _conj=False), dictionary, None, "CAI_OK"),
-        (Tensor(said, _conj=False, requires_grad=True), dictionary, "CAI_ERR_CONVERT_GRAD", "CAI_ERR_CONVERT_GRAD"),
-        (Tensor(said, _conj=True), dictionary, "CAI_ERR_CONVERT_TYPE", "CAI_ERR_CONVERT_TYPE"),
-        (Fresh({**said, "mask": floats}), dictionary, "CAI_ERR_MASK_TYPE", "CAI_ERR_MASK_TYPE"),
-        (Buffer(), "buffer", "CAI_ERR_CONVERT_DEVICE", "CAI_ERR_CONVERT_DEVICE"),
-    ):
-        found = look(obj, library_path)
-        assert (rule in rules(found, name)) == (rule is not None), rule
-        assert found[name].library.status == status
-
-
 def test_what_the_object_declines_is_no_refusal(library_path):
     class OnTheHost(Raises):
         """As PyTorch's tensors in host memory: NumPy's interface, and a property that says no."""
