@@ -5,7 +5,7 @@ use std::alloc::{Layout, dealloc};
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 
-use super::{Header, Ref, nesting};
+use super::{GivenUp, Header, Ref, nesting};
 use crate::error::{Failure, Result};
 use crate::memory::Memory;
 
@@ -65,23 +65,21 @@ impl<C: Contents> Space<C> {
     }
 }
 
-unsafe fn destroy<C: Contents>(header: *mut Header) {
-    let block = header.cast::<Block<C>>();
+unsafe fn destroy<C: Contents>(mut owner: GivenUp) {
+    let block = owner.as_ptr().cast::<Block<C>>();
     // SAFETY: only `finish` installs this function, on a block that it has written, and nothing else
     // refers to it any more.
     while let Some(first) = unsafe { &mut *block }.contents.first() {
-        // SAFETY: called in the destruction of this owner. The rest may end only after `first` and
-        // all that it holds are destroyed, which takes until the end of the deepest destruction if
-        // this is it.
-        if !unsafe { nesting::release_before(header, || drop(first)) } {
-            return;
-        }
+        // The rest may end only after `first` and all that it holds are destroyed, which takes until
+        // the end of the deepest destruction if this is it.
+        let Some(again) = nesting::release_before(owner, || drop(first)) else { return };
+        owner = again;
     }
     // SAFETY: the block is still allocated, and this is its last use.
     let Block { size, contents, .. } = unsafe { block.read() };
     if let Ok(layout) = layout::<C>(size) {
         // SAFETY: allocated in `Space::new` with this layout. The contents were moved out.
-        unsafe { dealloc(header.cast(), layout) };
+        unsafe { dealloc(block.cast(), layout) };
     }
     contents.end();
 }

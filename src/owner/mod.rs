@@ -10,6 +10,7 @@ mod block;
 
 mod count;
 pub mod description;
+mod given_up;
 mod nesting;
 mod reference;
 pub mod reserve;
@@ -23,6 +24,7 @@ use crate::abi::{cai_owner, cai_owner_ops};
 use crate::error::{Result, fail};
 use crate::observer;
 pub use count::Count;
+pub use given_up::GivenUp;
 pub use nesting::Header;
 pub use reference::{Array, Borrowed, Destructor, Ref};
 use reserve::Reserve;
@@ -56,7 +58,7 @@ static OPS: cai_owner_ops = cai_owner_ops {
 
 impl Header {
     /// A header with one reference.
-    pub fn new(destroy: unsafe fn(*mut Header)) -> Self {
+    pub fn new(destroy: unsafe fn(GivenUp)) -> Self {
         let base = cai_owner { ops: &raw const OPS };
         Header { base, count: Count::one(), destroy, reserve: Reserve::new() }
     }
@@ -74,9 +76,8 @@ unsafe extern "C-unwind" fn release_own(owner: *mut cai_owner) {
     // SAFETY: only owners that begin with a `Header` carry `OPS`, and the caller holds a reference.
     if unsafe { (*header).count.release() } {
         observer::notify_destroy(owner.cast());
-        // SAFETY: that was the last reference, so nothing else refers to the object any more. This
-        // function is not inlined.
-        unsafe { nesting::destroy(header) };
+        // SAFETY: an owner, so not NULL; that was the last reference.
+        nesting::destroy(unsafe { GivenUp::new(NonNull::new_unchecked(header)) });
     }
 }
 

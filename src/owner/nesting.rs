@@ -12,16 +12,16 @@
 //! destructions. The first skips that: a destruction whose stack frame is not below that of the
 //! outermost one finds that none runs any more.
 //!
-//! Nothing is allocated. A link of the list lies in the waiting owner itself, and the thread's
-//! variable in the block that each thread has from its start: where memory has run out, the first
-//! use of a variable in a block that is made on demand would end the process.
+//! Nothing is allocated. The thread's variable lies in the block that each thread has from its
+//! start: where memory has run out, the first use of a variable in a block that is made on demand
+//! would end the process.
 
-use std::ptr::{self, null_mut};
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::cell::Cell;
 
 use super::count::Count;
+use super::given_up::{GivenUp, List, Shared};
 use super::reserve::Reserve;
-use crate::abi::{cai_owner, cai_owner_ops};
+use crate::abi::cai_owner;
 
 /// Head of all of the library's own owners.
 #[repr(C)]
@@ -29,8 +29,8 @@ pub struct Header {
     pub(super) base: cai_owner,
     pub(super) count: Count,
     /// Runs when the last reference was released; frees the memory, at once or, if
-    /// [`release_before`] returned false, when it is called again.
-    pub(super) destroy: unsafe fn(*mut Header),
+    /// [`release_before`] kept the owner, when it is called again. It takes the owners that have it.
+    pub(super) destroy: unsafe fn(GivenUp),
     /// Memory for the release of a reference.
     pub(super) reserve: Reserve,
 }
@@ -43,17 +43,28 @@ const ONE: u64 = 1 << 56;
 
 /// The state of a thread's destructions.
 #[repr(C)]
-struct Thread {
+pub struct Thread {
     /// Number that run inside one another, times [`ONE`], and the address of the stack frame of the
     /// outermost one; 0: none runs. In one word, because the memory for the variables of threads
     /// is scarce in a process that loads many copies of the library.
-    running: u64,
+    running: Cell<u64>,
     /// Owners that wait for their destruction.
-    waiting: *mut Header,
+    waiting: Cell<List>,
+}
+
+impl Thread {
+    /// Looks at the owners that wait, or changes them.
+    #[inline(always)]
+    fn waiting<R>(&self, body: impl FnOnce(&mut List) -> R) -> R {
+        let mut list = self.waiting.take();
+        let result = body(&mut list);
+        self.waiting.set(list);
+        result
+    }
 }
 
 /// Owners that waited in threads which have ended since.
-static ABANDONED: AtomicPtr<Header> = AtomicPtr::new(null_mut());
+static ABANDONED: Shared = Shared::new();
 
 /// The thread's own variable. Miri executes no assembly.
 #[cfg(all(
@@ -81,8 +92,8 @@ mod variable {
     );
 
     #[inline(always)]
-    pub fn address() -> *mut Thread {
-        let address;
+    pub fn with<R>(body: impl FnOnce(&Thread) -> R) -> R {
+        let address: *const Thread;
         // SAFETY: computes the address of the variable above, as the ABI for thread-local variables
         // has it ("initial exec"). It is the same for the whole life of a thread.
         unsafe {
@@ -104,7 +115,9 @@ mod variable {
                 options(pure, nomem, nostack),
             );
         }
-        address
+        // SAFETY: this thread's own, which lasts as long as the thread. Zeros are a value of it, and
+        // it is only changed through shared references.
+        body(unsafe { &*address })
     }
 
     /// Returns the address of the calling function's stack frame. Not that of a local variable,
@@ -130,13 +143,14 @@ mod variable {
     any(target_arch = "x86_64", target_arch = "aarch64")
 )))]
 mod variable {
+    use crate::owner::given_up::List;
     use crate::owner::nesting::Thread;
-    use std::cell::UnsafeCell;
+    use std::cell::Cell;
 
     thread_local! {
         // Without a destructor, so that it can be used for the whole life of a thread.
-        static THREAD: UnsafeCell<Thread> =
-            const { UnsafeCell::new(Thread { running: 0, waiting: std::ptr::null_mut() }) };
+        static THREAD: Thread =
+            const { Thread { running: Cell::new(0), waiting: Cell::new(List::EMPTY) } };
     }
 
     /// Returns an address in the calling function's stack frame.
@@ -147,67 +161,46 @@ mod variable {
     }
 
     #[inline(always)]
-    pub fn address() -> *mut Thread {
-        THREAD.with(UnsafeCell::get)
+    pub fn with<R>(body: impl FnOnce(&Thread) -> R) -> R {
+        THREAD.with(body)
     }
 }
 
 /// Guard for one running destruction; its Drop also runs when the stack is unwound.
-struct Level {
-    thread: *mut Thread,
+struct Level<'t> {
+    thread: &'t Thread,
     /// Number of destructions that this one runs in.
     outer: u64,
 }
 
-impl Drop for Level {
+impl Drop for Level<'_> {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: the thread's own variable; no reference to it exists.
-        unsafe {
-            if self.outer > 0 {
-                // One less. Not more than there were before this one: `longjmp` skips the end of
-                // those inside it. Not more than now either: a thread that switches stacks in a
-                // destruction can end an outer one first.
-                let running = (*self.thread).running;
-                let less = (running / ONE).saturating_sub(1).min(self.outer);
-                (*self.thread).running = running % ONE + less * ONE;
-                return;
-            }
-            (*self.thread).running = 0;
-            let waiting = (*self.thread).waiting;
-            if !waiting.is_null() {
-                // Only a destruction that was unwound leaves anything in the list.
-                (*self.thread).waiting = null_mut();
-                abandon(waiting);
-            }
+        let thread = self.thread;
+        if self.outer > 0 {
+            // One less. Not more than there were before this one: `longjmp` skips the end of those
+            // inside it. Not more than now either: a thread that switches stacks in a destruction
+            // can end an outer one first.
+            let running = thread.running.get();
+            let less = (running / ONE).saturating_sub(1).min(self.outer);
+            thread.running.set(running % ONE + less * ONE);
+            return;
+        }
+        thread.running.set(0);
+        if !thread.waiting(|list| list.is_empty()) {
+            // Only a destruction that was unwound leaves anything in the list.
+            abandon(thread);
         }
     }
 }
 
-/// The link of a waiting owner takes the place of its table, which is not used any more.
-///
-/// # Safety
-/// `header` is an owner in a list, or about to be.
-#[inline]
-unsafe fn link(header: *mut Header) -> *mut *mut Header {
-    // SAFETY: in memory of the owner's, which nothing else refers to.
-    unsafe { (&raw mut (*header).base.ops).cast::<*mut Header>() }
-}
-
-const _: () = assert!(size_of::<*const cai_owner_ops>() == size_of::<*mut Header>());
-
-/// Destroys an owner now, or queues it if [`DEEPEST`] destructions run in this thread.
-///
-/// # Safety
-/// The last reference to the owner was given up. The calling function has a stack frame of its own
-/// for each destruction: it is not inlined.
+/// Destroys an owner now, or queues it if [`DEEPEST`] destructions run in this thread. The calling
+/// function has a stack frame of its own for each destruction: it is not inlined.
 #[inline(always)]
-pub unsafe fn destroy(header: *mut Header) {
-    let thread = variable::address();
+pub fn destroy(owner: GivenUp) {
     let frame = variable::frame();
-    // SAFETY: the thread's own variable; the owner is given up (this function's contract).
-    unsafe {
-        let running = (*thread).running;
+    variable::with(|thread| {
+        let running = thread.running.get();
         let (mut outer, mut outermost) = (running / ONE, running % ONE);
         // A stack grows downwards: this destruction runs in others only if its frame is below.
         if frame >= outermost {
@@ -217,19 +210,19 @@ pub unsafe fn destroy(header: *mut Header) {
             }
             (outer, outermost) = (0, frame);
         } else if outer >= DEEPEST {
-            wait(thread, header);
+            thread.waiting(|list| list.push(owner));
             return;
         }
-        (*thread).running = outermost + (outer + 1) * ONE;
+        thread.running.set(outermost + (outer + 1) * ONE);
         let level = Level { thread, outer };
-        ((*header).destroy)(header);
+        owner.destroy();
         if (outer == 0 || outer == DEEPEST - 1)
-            && (!(*thread).waiting.is_null() || !ABANDONED.load(Ordering::Relaxed).is_null())
+            && (!thread.waiting(|list| list.is_empty()) || !ABANDONED.is_empty())
         {
             destroy_waiting(thread);
         }
         drop(level);
-    }
+    });
 }
 
 /// Reports that a destruction was left by `longjmp`, or that the thread has switched to another
@@ -248,122 +241,59 @@ fn report_left() {
 }
 
 /// Destroys what waits in this thread, and what other threads left.
-///
-/// # Safety
-/// `thread` is the calling thread's variable.
 #[cold]
 #[inline(never)]
-unsafe fn destroy_waiting(thread: *mut Thread) {
+fn destroy_waiting(thread: &Thread) {
     loop {
-        // SAFETY: the thread's own variable; owners in its list are not used elsewhere.
-        unsafe {
-            let first = (*thread).waiting;
-            if first.is_null() {
-                // Acquire: what the other thread did with the owners comes before their
-                // destruction.
-                (*thread).waiting = ABANDONED.swap(null_mut(), Ordering::Acquire);
-                if (*thread).waiting.is_null() {
+        match thread.waiting(List::pop) {
+            Some(first) => first.destroy(),
+            None => {
+                let left = ABANDONED.take();
+                if left.is_empty() {
                     return;
                 }
-                continue;
+                thread.waiting.set(left);
             }
-            (*thread).waiting = link(first).read();
-            ((*first).destroy)(first);
         }
     }
 }
 
-/// Leaves a list to the next thread that destroys an owner.
-///
-/// # Safety
-/// `first` begins a list of owners that nothing else refers to.
+/// Leaves what waits in this thread to the next thread that destroys an owner.
 #[cold]
 #[inline(never)]
-unsafe fn abandon(first: *mut Header) {
-    let mut last = first;
-    // SAFETY: the list is given up (this function's contract).
-    while let Some(next) = ptr::NonNull::new(unsafe { link(last).read() }) {
-        last = next.as_ptr();
-    }
-    let mut head = ABANDONED.load(Ordering::Relaxed);
-    loop {
-        // SAFETY: `last` is in the list, which is given up (this function's contract).
-        unsafe { link(last).write(head) };
-        // Release: see `destroy_waiting`.
-        match ABANDONED.compare_exchange_weak(head, first, Ordering::Release, Ordering::Relaxed) {
-            Ok(_) => return,
-            Err(now) => head = now,
-        }
-    }
-}
-
-/// Puts an owner into the thread's list.
-///
-/// # Safety
-/// `thread` is the calling thread's variable; nothing else refers to the owner.
-unsafe fn wait(thread: *mut Thread, header: *mut Header) {
-    // SAFETY: the thread's own variable; the owner is given up (this function's contract).
-    unsafe {
-        link(header).write((*thread).waiting);
-        (*thread).waiting = header;
-    }
+fn abandon(thread: &Thread) {
+    ABANDONED.leave(thread.waiting.take());
 }
 
 /// The rest of a destruction, in front of which another owner is released.
-struct Rest {
-    thread: *mut Thread,
-    header: *mut Header,
-    /// The list from before the release.
-    before: *mut Header,
+struct Rest<'t> {
+    thread: &'t Thread,
+    /// The owner, and the list from before the release.
+    kept: Option<(GivenUp, List)>,
 }
 
-impl Drop for Rest {
-    /// Runs where the release was unwound: what it has added to the list comes first, then the
-    /// rest, then the list from before.
+impl Drop for Rest<'_> {
+    /// What the release has added to the list comes first, then the rest, then the list from before.
     fn drop(&mut self) {
-        // SAFETY: the thread's own variable. The owners in both lists and `header` are given up,
-        // and nothing else refers to them.
-        unsafe {
-            link(self.header).write(self.before);
-            append((&raw mut (*self.thread).waiting), self.header);
+        if let Some((owner, mut before)) = self.kept.take() {
+            before.push(owner);
+            self.thread.waiting(|list| list.append(before));
         }
     }
 }
 
-/// Adds `rest` at the end of a list.
-///
-/// # Safety
-/// `list` begins a list of owners that nothing else refers to, and so does `rest`.
-unsafe fn append(mut list: *mut *mut Header, rest: *mut Header) {
-    // SAFETY: nothing else refers to the owners of `list` (this function's contract), and the last
-    // link is NULL.
-    unsafe {
-        while !(*list).is_null() {
-            list = link(*list);
+/// Releases what an owner that is being destroyed holds, by calling `release`. Returns the owner if
+/// all of it is destroyed. Otherwise, or if the release is unwound, the `destroy` of the owner runs
+/// again when it is.
+pub fn release_before(owner: GivenUp, release: impl FnOnce()) -> Option<GivenUp> {
+    variable::with(|thread| {
+        let mut rest = Rest { thread, kept: Some((owner, thread.waiting.take())) };
+        release();
+        if !thread.waiting(|list| list.is_empty()) {
+            return None;
         }
-        list.write(rest);
-    }
-}
-
-/// Releases what an owner that is being destroyed holds, by calling `release`. Returns true if all
-/// of it is destroyed. Otherwise, the `destroy` of the owner runs again when it is, and the caller
-/// returns.
-///
-/// # Safety
-/// Called in the destruction of the owner, which nothing else refers to.
-pub unsafe fn release_before(header: *mut Header, release: impl FnOnce()) -> bool {
-    let thread = variable::address();
-    // SAFETY: the thread's own variable; no reference to it exists.
-    let before = unsafe { ptr::replace(&raw mut (*thread).waiting, null_mut()) };
-    let rest = Rest { thread, header, before };
-    release();
-    // SAFETY: the thread's own variable; no reference to it exists.
-    if unsafe { (*thread).waiting }.is_null() {
-        std::mem::forget(rest);
-        // SAFETY: the thread's own variable; no reference to it exists.
-        unsafe { (*thread).waiting = before };
-        return true;
-    }
-    drop(rest);
-    false
+        let (owner, before) = rest.kept.take()?;
+        thread.waiting.set(before);
+        Some(owner)
+    })
 }

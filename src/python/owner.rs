@@ -9,7 +9,7 @@ use crate::dlpack::ManagedTensor;
 use crate::dtype::fields::Fields;
 use crate::error::{Failure, Result};
 use crate::owner::description::Arena;
-use crate::owner::{Destructor, Header, Ref};
+use crate::owner::{Destructor, GivenUp, Header, Ref};
 use crate::python::deferred::{Deferred, Ended, Held};
 use crate::python::interpreter::Interpreter;
 use crate::python::py::{Buffer, Owned, Py};
@@ -284,8 +284,8 @@ fn own(py: Py, array: &mut cai_array, held: Held, fields: Option<&Fields>) -> Re
     Ok(())
 }
 
-unsafe fn destroy(header: *mut Header) {
-    let owner = header.cast::<ObjectOwner>();
+unsafe fn destroy(owner: GivenUp) {
+    let owner = owner.as_ptr().cast::<ObjectOwner>();
     // SAFETY: only `own` installs this function, in the header of an `ObjectOwner`, and the last
     // reference was released.
     unsafe {
