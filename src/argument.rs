@@ -120,6 +120,45 @@ impl Given<'_, cai_owner> {
     }
 }
 
+/// A reference to an owner that a caller gives up, or NULL.
+pub struct Reference<'a>(*mut cai_owner, PhantomData<&'a cai_owner>);
+
+impl Reference<'_> {
+    /// Wraps an argument.
+    ///
+    /// # Safety
+    /// `owner` is NULL, or points to an owner of any library, which is alive for `'a`. The caller has
+    /// a reference to it and gives that up if [`adopt`](Self::adopt) succeeds.
+    #[inline(always)]
+    pub unsafe fn new(owner: *mut cai_owner) -> Self {
+        Reference(owner, PhantomData)
+    }
+
+    /// Returns true unless it is NULL.
+    #[inline(always)]
+    pub fn is_given(&self) -> bool {
+        !self.0.is_null()
+    }
+
+    /// Fails for NULL.
+    pub fn given(self, name: &str) -> Result<Self> {
+        given(self.0, name).map(|_| self)
+    }
+
+    /// Returns the address, which identifies the owner.
+    pub fn as_ptr(&self) -> *const cai_owner {
+        self.0
+    }
+
+    /// Takes the reference over. Fails for NULL, and for an owner that cannot be released: then the
+    /// caller keeps it.
+    #[inline(always)]
+    pub fn adopt(self) -> Result<Ref> {
+        // SAFETY: NULL or alive, and given up once (the contract of `new`).
+        unsafe { Ref::adopt(self.0) }
+    }
+}
+
 /// A caller's text, or NULL.
 #[derive(Clone, Copy)]
 pub struct Text<'a>(*const c_char, PhantomData<&'a CStr>);
@@ -166,10 +205,11 @@ impl<'a> Typestr<'a> {
     pub fn given(self, name: &str) -> Result<Option<&'a [u8]>> {
         given(self.0.cast_mut(), name)?;
         // SAFETY: not NULL (checked above), so readable up to the first NUL (the contract of `new`),
-        // where the search ends.
-        let length = (0..CAI_TYPESTR_SIZE).find(|&index| unsafe { self.0.add(index).read() } == 0);
-        // SAFETY: these characters were read above.
-        Ok(length.map(|length| unsafe { slice::from_raw_parts(self.0.cast(), length) }))
+        // where the search for the length ends.
+        Ok(unsafe {
+            let length = (0..CAI_TYPESTR_SIZE).find(|&index| self.0.add(index).read() == 0);
+            length.map(|length| slice::from_raw_parts(self.0.cast(), length))
+        })
     }
 }
 
@@ -250,8 +290,7 @@ impl<T: Copy> Buffer<'_, T> {
 }
 
 /// A caller's shape.
-#[derive(Clone, Copy)]
-pub struct Shape<'a>(i32, *const i64, PhantomData<&'a i64>);
+pub struct Shape<'a>(i32, List<'a, i64>);
 
 impl<'a> Shape<'a> {
     /// Wraps two arguments.
@@ -260,13 +299,14 @@ impl<'a> Shape<'a> {
     /// If the number of dimensions is legal, `shape` is NULL or points to as many extents, which are
     /// readable and unchanged for `'a`.
     pub unsafe fn new(ndim: i32, shape: *const i64) -> Self {
-        Shape(ndim, shape, PhantomData)
+        Shape(ndim, List(shape, usize::try_from(ndim).unwrap_or_default(), PhantomData))
     }
 
     /// Returns the extents, of which only the number is checked.
     pub fn given(self) -> Result<&'a [i64]> {
-        // SAFETY: readable if their number is legal (the contract of `new`), which is checked before.
-        unsafe { read::shape(self.0, self.1) }
+        let Shape(ndim, extents) = self;
+        read::check_shape(ndim, extents.0)?;
+        extents.given("shape")
     }
 }
 
@@ -335,20 +375,25 @@ impl<'a> Out<'a, cai_array> {
     /// Returns the structure for an array, or fails for NULL and for a size that no version has.
     #[inline(always)]
     pub fn array(self, name: &str) -> Result<ArrayPlace<'a>> {
-        let place = given(self.0, name)?;
-        // SAFETY: not NULL (checked above), and its size is set (the contract of `new`).
-        let size = unsafe { read::array_size(place.as_ptr()) }
-            .map_err(|failure| failure.within(format_args!("{name}->")))?;
+        let (place, size) = self.stated_size().ok_or_else(|| Failure::null(name))?;
+        read::legal_array_size(size).map_err(|failure| failure.within(format_args!("{name}->")))?;
         Ok(ArrayPlace(place, size, PhantomData))
     }
 
     /// Returns a structure whose caller knows as much as this library.
     #[inline(always)]
     pub fn of_this_size(self) -> Option<ArrayPlace<'a>> {
+        let (place, size) = self.stated_size()?;
+        (size == size_of::<cai_array>()).then_some(ArrayPlace(place, size, PhantomData))
+    }
+
+    /// Returns the structure with the size that it states, unless it is NULL.
+    #[inline(always)]
+    fn stated_size(self) -> Option<(NonNull<cai_array>, usize)> {
         let place = NonNull::new(self.0)?;
         // SAFETY: not NULL (checked above), and its size is set (the contract of `new`).
-        let size = unsafe { (&raw const (*place.as_ptr()).struct_size).read() } as usize;
-        (size == size_of::<cai_array>()).then_some(ArrayPlace(place, size, PhantomData))
+        let size = unsafe { (&raw const (*place.as_ptr()).struct_size).read() };
+        Some((place, size as usize))
     }
 }
 
@@ -372,8 +417,7 @@ impl ArrayPlace<'_> {
     /// Gives an array with its reference to the caller.
     #[inline(always)]
     pub fn give(self, array: Array) {
-        // SAFETY: the reference is given away below.
-        unsafe { self.write(&array) };
+        self.put(&array, array.owner);
         array.into_owner().into_raw();
     }
 
@@ -381,13 +425,7 @@ impl ArrayPlace<'_> {
     #[inline(always)]
     pub fn give_copy(self, array: &cai_array, owner: Ref) {
         debug_assert!(ptr::eq(array.owner, owner.as_ptr()));
-        let owner = owner.into_raw();
-        // SAFETY: the reference was given away; every version has the member.
-        unsafe {
-            let to = self.0.as_ptr();
-            self.write(array);
-            (&raw mut (*to).owner).write(owner);
-        }
+        self.put(array, owner.into_raw());
     }
 
     /// Writes an array.
@@ -396,13 +434,23 @@ impl ArrayPlace<'_> {
     /// The caller of the exported function gets one reference to the owner of `array`.
     #[inline(always)]
     pub unsafe fn write(self, array: &cai_array) {
-        // SAFETY: writable, with as many bytes as it states (the contract of `Out::new`).
-        unsafe { read::write_array(self.0.as_ptr(), self.1, array) };
+        self.put(array, array.owner);
+    }
+
+    /// Writes an array with this owner.
+    #[inline(always)]
+    fn put(&self, array: &cai_array, owner: *mut cai_owner) {
+        let to = self.0.as_ptr();
+        // SAFETY: writable, with as many bytes as it states (the contract of `Out::new`); every
+        // version has an owner.
+        unsafe {
+            read::write_array(to, self.1, array);
+            (&raw mut (*to).owner).write(owner);
+        }
     }
 }
 
 /// A pointer to an array that a function changes, or NULL.
-#[derive(Clone, Copy)]
 pub struct InOut<'a>(*mut cai_array, PhantomData<&'a mut cai_array>);
 
 impl<'a> InOut<'a> {
@@ -419,13 +467,13 @@ impl<'a> InOut<'a> {
 
     /// Returns true unless it is NULL.
     #[inline(always)]
-    pub fn is_given(self) -> bool {
+    pub fn is_given(&self) -> bool {
         !self.0.is_null()
     }
 
     /// Returns the structure to be read.
     #[inline(always)]
-    pub fn input(self) -> In<'a, cai_array> {
+    pub fn input(&self) -> In<'_, cai_array> {
         In(self.0, PhantomData)
     }
 
@@ -453,9 +501,9 @@ impl<'a> InOut<'a> {
             }
             owner
         };
-        NonNull::new(owner)?;
-        // SAFETY: not NULL (checked above), and the structure has held a reference to it.
-        unsafe { Ref::adopt(owner) }.ok()
+        // The structure has held this reference, which the caller gives up (the contract of `new`).
+        let owner = Reference(owner, PhantomData);
+        if owner.is_given() { owner.adopt().ok() } else { None }
     }
 }
 
@@ -472,7 +520,6 @@ unsafe fn clear(array: *mut cai_array, bytes: usize) {
 }
 
 /// An array that a function changes, of a legal size.
-#[derive(Clone, Copy)]
 pub struct Structure<'a>(NonNull<cai_array>, PhantomData<&'a mut cai_array>);
 
 /// The bytes that every version of a structure has.
@@ -481,13 +528,13 @@ type Members = [MaybeUninit<u8>; sizes::ARRAY];
 impl<'a> Structure<'a> {
     /// Returns the structure to be read.
     #[inline(always)]
-    pub fn input(self) -> Given<'a, cai_array> {
+    pub fn input(&self) -> Given<'_, cai_array> {
         // SAFETY: `InOut::new` requires what `Given::new` does, and its size was found to be legal.
         unsafe { Given::new(self.0.as_ptr()) }
     }
 
     /// Copies the members that every version has.
-    pub fn first_members(self) -> Result<cai_array> {
+    pub fn first_members(&self) -> Result<cai_array> {
         // SAFETY: every version has as many bytes.
         read::first_members(unsafe { self.0.cast().as_ref() })
     }
@@ -501,31 +548,37 @@ impl<'a> Structure<'a> {
         // (`InOut::given`).
         unsafe {
             let taken = Taken {
-                owner: (&raw const (*array).owner).read(),
+                owner: Reference((&raw const (*array).owner).read(), PhantomData),
                 device_type: (&raw const (*array).device.r#type).read(),
-                members: self.0.cast::<Members>().read(),
-                from: self,
+                members: Saved(self.0.cast::<Members>().read(), self.0, PhantomData),
             };
             clear(array, sizes::ARRAY);
             taken
         }
     }
 
-    /// Replaces the owner. The reference that the structure held is the caller's.
-    pub fn set_owner(self, owner: Ref) {
+    /// Replaces the owner by the one that `make` returns, which gets the reference that the structure
+    /// held. Fails, and changes nothing, for NULL and for an owner that cannot be released.
+    pub fn replace_owner<T>(&mut self, make: impl FnOnce(Ref) -> (Ref, T)) -> Result<T> {
         // SAFETY: every version has this member.
-        unsafe { (&raw mut (*self.0.as_ptr()).owner).write(owner.into_raw()) };
+        let place = unsafe { &mut (*self.0.as_ptr()).owner };
+        // The structure holds this reference, which the caller gives up (the contract of `new`).
+        let before = Reference(*place, PhantomData).adopt()?;
+        *place = ptr::null_mut();
+        let (owner, more) = make(before);
+        *place = owner.into_raw();
+        Ok(more)
     }
 
     /// Replaces the mask.
-    pub fn set_mask(self, mask: *const cai_array) {
+    pub fn set_mask(&mut self, mask: *const cai_array) {
         // SAFETY: every version has this member.
         unsafe { (&raw mut (*self.0.as_ptr()).mask).write(mask) };
     }
 
     /// Sets the members that describe the stream. The others, also those that this library does not
     /// know, stay as they are.
-    pub fn set_stream(self, from: &cai_array) {
+    pub fn set_stream(&mut self, from: &cai_array) {
         let array = self.0.as_ptr();
         // SAFETY: every version has these members.
         unsafe {
@@ -539,21 +592,24 @@ impl<'a> Structure<'a> {
 
 /// Contents of a structure before it was cleared.
 pub struct Taken<'a> {
-    /// The owner, or NULL. The reference is the caller's.
-    pub owner: *mut cai_owner,
+    /// The reference that the structure held.
+    pub owner: Reference<'a>,
     /// The type of the device.
     pub device_type: i32,
-    members: Members,
-    from: Structure<'a>,
+    /// The members that every version has.
+    pub members: Saved<'a>,
 }
 
-impl Taken<'_> {
+/// Members of a structure, and the place that they come from.
+pub struct Saved<'a>(Members, NonNull<cai_array>, PhantomData<&'a mut cai_array>);
+
+impl Saved<'_> {
     /// Writes the members back.
     ///
     /// # Safety
     /// The reference was not released, so the structure still exists.
     pub unsafe fn restore(self) {
         // SAFETY: writable as before (this function's contract).
-        unsafe { self.from.0.cast::<Members>().write(self.members) };
+        unsafe { self.1.cast::<Members>().write(self.0) };
     }
 }

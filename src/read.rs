@@ -275,19 +275,9 @@ pub(crate) const NOTHING: cai_array = cai_array {
     byte_offset: 0,
 };
 
-/// Returns the size that an array states. Fails for sizes that no age has.
-///
-/// # Safety
-/// `array` points to at least 4 readable bytes, aligned for a `cai_array`.
+/// Returns the size that an array states, or fails if no age has it.
 #[inline(always)]
-pub unsafe fn array_size(array: *const cai_array) -> Result<usize> {
-    // SAFETY: the first four bytes are readable (this function's contract); no reference to the
-    // whole is made.
-    legal_array_size(unsafe { (&raw const (*array).struct_size).read() } as usize)
-}
-
-#[inline(always)]
-fn legal_array_size(size: usize) -> Result<usize> {
+pub fn legal_array_size(size: usize) -> Result<usize> {
     if is_legal(size, sizes::ARRAY) { Ok(size) } else { Err(no_size(size)) }
 }
 
@@ -303,16 +293,6 @@ fn no_size(size: usize) -> Failure {
             size_of::<cai_array>()
         )
     )
-}
-
-/// Copies a caller's array, whatever size it was compiled with.
-///
-/// # Safety
-/// As for [`Given::new`].
-#[inline]
-pub unsafe fn array(array: *const cai_array) -> Result<cai_array> {
-    // SAFETY: this function requires what `Given::new` does.
-    unsafe { Given::new(array) }.array()
 }
 
 /// Returns an array of which only the members that every version has were copied: an assigned copy of
@@ -389,11 +369,15 @@ pub unsafe fn values<'a, T>(pointer: *const T, length: usize) -> &'a [T] {
 /// `shape` is NULL or points to `ndim` extents that stay unchanged for `'a`.
 #[inline]
 pub unsafe fn shape<'a>(ndim: i32, shape: *const i64) -> Result<&'a [i64]> {
-    if !is_shape(ndim, shape) {
-        return Err(no_shape(ndim));
-    }
+    check_shape(ndim, shape)?;
     // SAFETY: `shape` refers to `ndim` extents (this function's contract), unless there are none.
     Ok(unsafe { values(shape, ndim as usize) })
+}
+
+/// Fails for a number of dimensions out of range, and for a shape that is NULL in spite of them.
+#[inline]
+pub fn check_shape(ndim: i32, shape: *const i64) -> Result<()> {
+    if is_shape(ndim, shape) { Ok(()) } else { Err(no_shape(ndim)) }
 }
 
 /// Returns true for a number of dimensions in range, whose extents are there.
@@ -421,14 +405,35 @@ fn no_shape(ndim: i32) -> Failure {
 /// Shape and strides of an array.
 pub type Dimensions<'a> = (&'a [i64], Option<&'a [i64]>);
 
-/// Returns shape and strides of an array. The number of dimensions is checked, the values are not.
-///
-/// # Safety
-/// `shape`, and `strides` unless NULL, point to `ndim` values that stay unchanged for `'a`.
-#[inline]
-pub unsafe fn shape_and_strides<'a>(array: &cai_array) -> Result<Dimensions<'a>> {
-    // SAFETY: only the dimensions are read, which are as `Unchecked` requires.
-    unsafe { Unchecked::new(array) }.dimensions()
+/// An array that this library describes, without an owner, fields and a mask.
+pub struct Built<'a> {
+    array: cai_array,
+    alive: PhantomData<&'a [i64]>,
+}
+
+impl<'a> Built<'a> {
+    /// Describes an array of this shape, and with these strides if there are any. `rest` has the
+    /// other members.
+    pub fn new(rest: cai_array, shape: &'a [i64], strides: Option<&'a [i64]>) -> Self {
+        assert!(strides.is_none_or(|strides| strides.len() == shape.len()));
+        let array = cai_array {
+            owner: ptr::null_mut(),
+            shape: shape.as_ptr(),
+            strides: strides.map_or(ptr::null(), |strides| strides.as_ptr()),
+            ndim: i32::try_from(shape.len()).unwrap_or(i32::MAX),
+            descr: ptr::null(),
+            mask: ptr::null(),
+            ..rest
+        };
+        Built { array, alive: PhantomData }
+    }
+
+    /// Returns the array, whose rules are not checked.
+    pub fn unchecked(&self) -> Unchecked<'_, 'a> {
+        // SAFETY: `new` took the dimensions from references, and there are no other pointers. More
+        // dimensions than are legal are not read.
+        unsafe { Unchecked::new(&self.array) }
+    }
 }
 
 /// An array whose rules were not checked, but whose pointers lead where they claim. The structure
@@ -445,7 +450,8 @@ impl<'s, 'a> Unchecked<'s, 'a> {
     /// # Safety
     /// These pointers are NULL or stay readable and unchanged for `'a`: `shape` and `strides` with
     /// `ndim` values if `ndim` is 0 to 64; `descr` with all rows that it counts and what they point
-    /// to; `mask`, a structure of the size that it states, for which the same holds.
+    /// to; `mask`, a structure of the size that it states, for which the same holds. `owner` is NULL
+    /// or that of an owner of any library, which is alive for `'a`.
     #[inline(always)]
     pub unsafe fn new(array: &'s cai_array) -> Self {
         Unchecked { array, alive: PhantomData }

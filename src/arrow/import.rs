@@ -15,8 +15,8 @@ use crate::device::Name;
 use crate::error::{Failure, Result, fail};
 use crate::memory::Extended;
 use crate::owner::{self, Destructor};
-use crate::read::Given;
-use crate::{read, validate};
+use crate::read::{self, Built, Given};
+use crate::validate::Described;
 
 const DIMENSIONS: usize = CAI_MAX_NDIM as usize;
 const MASKS: usize = CAI_MAX_MASKS as usize;
@@ -362,8 +362,7 @@ pub unsafe fn from_arrow(given: *mut DeviceArray, schema: *const Schema) -> Resu
         ..read::NOTHING
     };
     // Without their address, type and layout are sound from here on, and the bytes fit in 63 bits.
-    // SAFETY: the shape is that of `tree`.
-    let validate::Described { layout, .. } = unsafe { validate::describe(&array) }?;
+    let layout = Described::new(Built::new(array, shape, None).unchecked())?.layout;
     layout.nbytes()?;
     let is_bits = layout.is_packed_bits();
     let bits = layout.bits;

@@ -10,6 +10,7 @@ use crate::abi::{self, cai_array, cai_device, cai_stream};
 use crate::driver::{self, To};
 use crate::error::{Result, fail};
 use crate::owner::{self, Array, Destructor, description};
+use crate::read::Unchecked;
 use crate::validate::Valid;
 use plan::Plan;
 use transfer::{Host, Transfer, allocate, data_of};
@@ -141,8 +142,9 @@ pub unsafe fn to_host(
     let mut memory = if buffer.is_null() { Some(allocate(plan.bytes)?) } else { None };
     let data = memory.as_mut().map_or(buffer, |block| data_of(block).cast());
     // The owner is made first, so that a failure copies nothing.
-    // SAFETY: the shape is that of a validated array; owner, strides and mask are NULL.
-    let prepared = unsafe { description::prepare(&copy_of(array, data)) }?;
+    let copy = copy_of(array, data);
+    // SAFETY: shape and fields are those of a validated array; owner, strides and mask are NULL.
+    let prepared = description::prepare(unsafe { Unchecked::new(&copy) })?;
     let mut copy = prepared.finish(memory.map_or(Destructor::NONE, Destructor::drops_extended));
     let host =
         Host { to: To::Host, memory: data.cast(), stream, flags, may_return: !buffer.is_null() };

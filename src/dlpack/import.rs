@@ -12,6 +12,7 @@ use crate::dlpack::managed::{ManagedTensor, View};
 use crate::error::{Failure, Result, fail};
 use crate::layout::{self, Layout};
 use crate::owner::{Array, Destructor, shape};
+use crate::read::Unchecked;
 use crate::{read, validate};
 
 /// The flags of a versioned tensor that this library knows.
@@ -301,8 +302,8 @@ impl ManagedTensor {
             let (mut steps, mut array) = ([MaybeUninit::uninit(); DIMENSIONS], read::NOTHING);
             describe(tensor.view()?, stream, &mut steps, &mut array)?;
             // SAFETY: `describe` has written the array, which refers to the tensor, which is alive,
-            // and to `steps`.
-            let (shape, strides) = unsafe { read::shape_and_strides(&array) }?;
+            // and to `steps`. It has no owner.
+            let (shape, strides) = unsafe { Unchecked::new(&array) }.dimensions()?;
             let prepared = shape::prepare(shape, strides)?;
             let (deleter, managed) = tensor.deleter();
             // SAFETY: the deleter takes this tensor, which is given up: nothing fails from here on.
@@ -344,7 +345,7 @@ mod tests {
     /// The members of an array, and the values that its strides refer to.
     fn shown(array: &cai_array) -> String {
         // SAFETY: shape and strides were validated.
-        let values = unsafe { read::shape_and_strides(array) };
+        let values = unsafe { Unchecked::new(array) }.dimensions();
         let cai_array { flags, data, shape, ndim, version, dtype_code, stream, .. } = *array;
         let place = (data, shape, ndim, array.device, array.context, array.byte_offset);
         let nothing = (array.owner, array.descr, array.mask, array.event, array.stream_id);

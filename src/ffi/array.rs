@@ -6,7 +6,7 @@ use std::mem::MaybeUninit;
 use super::guard::{guard, unguarded};
 use crate::abi::{self, cai_array, cai_error, cai_status};
 use crate::argument::{In, InOut, Out};
-use crate::owner::{self, Destructor, Ref, description, not_borrowed};
+use crate::owner::{self, Destructor, description};
 use crate::sync::release_queue;
 
 /// Adds a reference to the owner of an array. The data, and everything that the structure points
@@ -125,12 +125,12 @@ pub unsafe extern "C-unwind" fn cai_array_create(
     };
     guard(error, || {
         let given = description.given("description")?;
-        let local = given.array()?;
+        let mut scratch = MaybeUninit::uninit();
+        let local = given.unchecked(&mut scratch)?;
         let out = out.array("out")?;
         out.differs_from(description, "description")?;
         given.validate(abi::CAI_CHECK_LAYOUT)?;
-        // SAFETY: `local` was validated above; owners are alive by the caller's contract.
-        out.give(unsafe { description::prepare(&local) }?.finish(destructor));
+        out.give(description::prepare(local)?.finish(destructor));
         Ok(())
     })
 }
@@ -161,25 +161,23 @@ pub unsafe extern "C-unwind" fn cai_array_attach(
     let (array, destructor, error) =
         unsafe { (InOut::new(array), Destructor::new(destroy, context), Out::new(error)) };
     guard(error, || {
-        let structure = array.given("array")?;
-        let local = structure.input().array()?;
-        not_borrowed(local.owner)?;
+        let mut structure = array.given("array")?;
+        let mut scratch = MaybeUninit::uninit();
+        let local = structure.input().unchecked(&mut scratch)?;
         if local.mask.is_null() {
             let prepared = owner::prepare()?;
-            // SAFETY: alive by the caller's contract; the structure's reference moves.
-            let first = unsafe { Ref::adopt(local.owner) }?;
-            structure.set_owner(prepared.finish(Some(first), destructor).owner);
-            return Ok(());
+            return structure
+                .replace_owner(|before| (prepared.finish(Some(before), destructor).owner, ()));
         }
         structure.input().validate(abi::CAI_CHECK_LAYOUT)?;
-        // SAFETY: `local` was validated above; owners are alive by the caller's contract.
-        let prepared = unsafe { description::prepare(&local) }?;
-        // SAFETY: `prepared` holds another reference to the owner, and this was the structure's.
-        let before = unsafe { Ref::adopt(local.owner) }?;
+        let prepared = description::prepare(local)?;
         // The rest of the description stays where it is: the copy keeps the old owner alive.
-        let copy = prepared.finish(destructor);
-        structure.set_mask(copy.mask);
-        structure.set_owner(copy.into_owner());
+        let (before, mask) = structure.replace_owner(|before| {
+            let copy = prepared.finish(destructor);
+            let mask = copy.mask;
+            (copy.into_owner(), (before, mask))
+        })?;
+        structure.set_mask(mask);
         drop(before);
         Ok(())
     })

@@ -2,13 +2,14 @@
 
 use std::ffi::c_char;
 use std::fmt::Write as _;
+use std::mem::MaybeUninit;
 
 use super::guard::{guard_bool, guard_local};
 use super::text::{Output, length as text_length};
 use crate::abi::{
     self, cai_array, cai_descr, cai_dtype, cai_error, cai_field, cai_owner, cai_status,
 };
-use crate::argument::{Given, In, Out, Text, Typestr};
+use crate::argument::{In, Out, Text, Typestr};
 use crate::dtype::{self, descr, text};
 use crate::error::{Result, fail};
 use crate::owner::description;
@@ -154,12 +155,12 @@ pub unsafe extern "C-unwind" fn cai_array_is_native(
     // SAFETY: the caller passes what the header requires.
     let (array, out, error) = unsafe { (In::new(array), Out::new(out), Out::new(error)) };
     guard_local(error, || {
-        let array = array.given("array")?.array()?;
+        let mut scratch = MaybeUninit::uninit();
+        let array = array.given("array")?.unchecked(&mut scratch)?;
         let out = out.given("out")?;
         let mut native = dtype::is_native(&dtype::of_array(&array)?);
-        // SAFETY: NULL or a list, as the header requires.
-        if let Some(list) = unsafe { In::new(array.descr) }.optional() {
-            let fields = checked(list, "descr")?;
+        if let Some(fields) = array.fields().transpose() {
+            let fields = checked(fields, "descr")?;
             if dtype::has_fields(&array) {
                 native = descr::is_native(fields)?;
             }
@@ -169,10 +170,9 @@ pub unsafe extern "C-unwind" fn cai_array_is_native(
     })
 }
 
-/// Returns a list of fields that obeys the rules.
-fn checked<'a>(list: Given<'a, cai_descr>, parameter: &str) -> Result<Descr<'a>> {
-    list.fields()
-        .and_then(|fields| descr::bits(fields).map(|_| fields))
+/// Fails unless a list of fields obeys the rules.
+fn checked<'a>(list: Result<Descr<'a>>, parameter: &str) -> Result<Descr<'a>> {
+    list.and_then(|fields| descr::bits(fields).map(|_| fields))
         .map_err(|failure| failure.within(format_args!("{parameter}")))
 }
 
@@ -233,7 +233,7 @@ pub unsafe extern "C-unwind" fn cai_descr_equal(
     guard_local(error, || {
         let (a, b) = (a.given("a")?, b.given("b")?);
         let out = out.given("out")?;
-        out.write(descr::equal(checked(a, "a")?, checked(b, "b")?)?);
+        out.write(descr::equal(checked(a.fields(), "a")?, checked(b.fields(), "b")?)?);
         Ok(())
     })
 }
@@ -266,7 +266,7 @@ pub unsafe extern "C-unwind" fn cai_descr_find(
         let name = name.given("name")?;
         let out_field = out_field.given("out_field")?;
         let out_offset = out_offset.given("out_offset")?;
-        let fields = checked(descr, "descr")?;
+        let fields = checked(descr.fields(), "descr")?;
         let Ok(name) = name.to_str() else {
             return fail!(
                 CAI_ERR_DESCR_NAME,
@@ -412,7 +412,7 @@ pub unsafe extern "C-unwind" fn cai_descr_format(
     let (descr, output, error) =
         unsafe { (In::new(descr), Output::new(buffer, size, out_length), Out::new(error)) };
     guard_local(error, || {
-        let fields = checked(descr.given("descr")?, "descr")?;
+        let fields = checked(descr.given("descr")?.fields(), "descr")?;
         let length = text_length(|to| text::format(fields, to))?;
         output.write(length, |to| text::format(fields, to))
     })

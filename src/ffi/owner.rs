@@ -4,8 +4,8 @@ use std::ffi::c_void;
 
 use super::guard::unguarded;
 use crate::abi::{cai_error, cai_owner, cai_status};
-use crate::argument::{In, Out};
-use crate::owner::{self, Destructor, Ref};
+use crate::argument::{In, Out, Reference};
+use crate::owner::{self, Destructor};
 use crate::sync::release_queue;
 
 /// Creates an owner with one reference, for producers that have no reference-counted object of
@@ -61,10 +61,11 @@ pub unsafe extern "C-unwind" fn cai_owner_retain(
 /// Cannot fail. Thread safety: any thread; allocates nothing.
 #[cfg_attr(feature = "exports", unsafe(no_mangle))]
 pub unsafe extern "C-unwind" fn cai_owner_release(owner: *mut cai_owner) {
+    // SAFETY: the caller passes what the header requires.
+    let owner = unsafe { Reference::new(owner) };
     unguarded(Out::NONE, || {
-        if !owner.is_null() {
-            // SAFETY: alive as the header requires; the caller gives up one reference.
-            drop(unsafe { Ref::adopt(owner) });
+        if owner.is_given() {
+            drop(owner.adopt());
         }
         release_queue::progress_here();
         Ok(())

@@ -7,10 +7,9 @@ use super::guard::{guard, guard_local};
 use crate::abi::{
     self, CAI_DEVICE_CUDA, CAI_OK, cai_array, cai_error, cai_owner, cai_status, cai_stream,
 };
-use crate::argument::{In, InOut, List, Out};
+use crate::argument::{In, InOut, List, Out, Reference};
 use crate::device;
 use crate::error::{Failure, Result, fail};
-use crate::owner::Ref;
 use crate::read::Given;
 use crate::read::Unchecked;
 use crate::sync::consume::{self, Phase};
@@ -29,8 +28,7 @@ fn notify_result(
 ) -> Result<()> {
     if notify::is_watched() {
         let status = result.as_ref().map_or_else(Failure::status, |()| 0);
-        // SAFETY: the header requires that the owners of an array that is accepted are alive.
-        unsafe { notify::array(what, array, consumer, access, status) };
+        notify::array(what, array, consumer, access, status);
     }
     result
 }
@@ -233,9 +231,10 @@ pub unsafe extern "C-unwind" fn cai_array_produce(
             );
         }
         let mut local = input.array()?;
+        let mut array = array.given("array")?;
         let result = produce::produce(&mut local, streams, export_stream, flags);
         if result.is_ok() {
-            array.given("array")?.set_stream(&local);
+            array.set_stream(&local);
         }
         let access = if local.flags & abi::CAI_ARRAY_READONLY == 0 {
             abi::CAI_ACCESS_READ | abi::CAI_ACCESS_WRITE
@@ -243,7 +242,7 @@ pub unsafe extern "C-unwind" fn cai_array_produce(
             abi::CAI_ACCESS_READ
         };
         let mut scratch = MaybeUninit::uninit();
-        let array = input.unchecked(&mut scratch)?;
+        let array = array.input().unchecked(&mut scratch)?;
         notify_result(Kind::Export, array, local.stream, access, result)
     })
 }
@@ -278,7 +277,7 @@ pub unsafe extern "C-unwind" fn cai_array_identify(
     // SAFETY: the caller passes what the header requires.
     let (array, error) = unsafe { (InOut::new(array), Out::new(error)) };
     guard(error, || {
-        let structure = array.given("array")?;
+        let mut structure = array.given("array")?;
         let mut local = structure.input().array()?;
         identity::identify(&mut local)?;
         structure.set_stream(&local);
@@ -322,22 +321,18 @@ pub unsafe extern "C-unwind" fn cai_owner_release_after(
     error: *mut cai_error,
 ) -> cai_status {
     // SAFETY: the caller passes what the header requires.
-    let (owner, error) = unsafe { (In::new(owner), Out::new(error)) };
+    let (owner, error) = unsafe { (Reference::new(owner), Out::new(error)) };
     guard(error, || {
         let owner = owner.given("owner")?;
         release_queue::progress_here();
-        // SAFETY: alive as the header requires; the caller gives up one reference.
-        unsafe { release_after(owner.as_ptr().cast_mut(), CAI_DEVICE_CUDA, stream) }
+        release_after(owner, CAI_DEVICE_CUDA, stream)
     })
 }
 
-/// # Safety
-/// `owner` points to a live owner of any library; on success the caller gives up one reference.
-unsafe fn release_after(owner: *mut cai_owner, device_type: i32, stream: cai_stream) -> Result<()> {
-    let identity = owner.cast_const().cast();
-    // SAFETY: the owner is alive (this function's contract). Afterwards it may be destroyed, so
-    // only its address is used.
-    let result = unsafe { Ref::adopt(owner) }.map(Deferred::new).and_then(|owner| {
+fn release_after(owner: Reference, device_type: i32, stream: cai_stream) -> Result<()> {
+    let identity = owner.as_ptr().cast();
+    // Afterwards the owner may be destroyed, so only its address is used.
+    let result = owner.adopt().map(Deferred::new).and_then(|owner| {
         // On failure, the caller keeps the reference.
         release_queue::release_after(owner, device_type, stream, true)
             .map_err(|(failure, _)| failure)
@@ -373,16 +368,14 @@ pub unsafe extern "C-unwind" fn cai_array_release_after(
         // The structure may be part of what the owner frees, at once or on another thread. So it is
         // cleared before, and restored if the reference was not given up.
         let before = array.given("array")?.take();
-        if before.owner.is_null() {
+        if !before.owner.is_given() {
             return Ok(());
         }
         release_queue::progress_here();
-        // SAFETY: the structure held a reference to this owner, which is alive as the header
-        // requires.
-        let result = unsafe { release_after(before.owner, before.device_type, stream) };
+        let result = release_after(before.owner, before.device_type, stream);
         if result.is_err() {
             // SAFETY: the reference was not given up.
-            unsafe { before.restore() };
+            unsafe { before.members.restore() };
         }
         result
     })
@@ -427,11 +420,10 @@ pub unsafe extern "C-unwind" fn cai_array_release_in_order(array: *mut cai_array
         let before = structure.first_members()?;
         // The structure may be part of what the owner frees, so it is cleared before.
         let owner = structure.take().owner;
-        if !owner.is_null() {
+        if owner.is_given() {
             let array = cai_array { owner: ptr::null_mut(), ..before };
-            // SAFETY: the structure held a reference to this owner, which is alive as the header
-            // requires. An owner that cannot be released leaks.
-            if let Ok(owner) = unsafe { Ref::adopt(owner) } {
+            // An owner that cannot be released leaks.
+            if let Ok(owner) = owner.adopt() {
                 release_in_order::release(owner, &array, ptr::null_mut());
             }
             release_queue::progress_here();

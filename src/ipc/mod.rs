@@ -20,13 +20,12 @@ use crate::driver::{
 use crate::dtype::{self, text};
 use crate::error::{Result, fail};
 use crate::layout::{Layout, Span};
+use crate::memory;
 use crate::owner::description::{self, OwnedFields};
 use crate::owner::{self, Array, Destructor, Ref};
-use crate::read::Given;
-use crate::read::{self, Descr};
+use crate::read::{self, Built, Descr, Given};
 use crate::sync::consume::{self, Phase};
-use crate::validate::Valid;
-use crate::{memory, validate};
+use crate::validate::{Described, Valid};
 pub use bytes::Sink;
 use bytes::{ARRAYS, List, Message, Part};
 
@@ -394,9 +393,9 @@ fn described(allocations: &[Allocation], part: &Part) -> Result<(cai_array, Span
         typestr: part.typestr,
         ..read::NOTHING
     };
-    // SAFETY: shape and strides refer to `part`, which has at least as many values as dimensions.
-    let layout = unsafe { validate::describe(&array) }?.layout;
-    let span = layout.span()?;
+    let strides = part.strides.as_ref().map(|strides| &strides[..part.ndim]);
+    let built = Built::new(array, &part.shape[..part.ndim], strides);
+    let span = Described::new(built.unchecked())?.layout.span()?;
     let allocation = part.place.and_then(|place| allocations.get(place));
     // An array spans no bytes exactly if it has no elements.
     if allocation.is_some() != (span.upper > 0) {

@@ -9,7 +9,7 @@ use std::mem::{MaybeUninit, align_of, size_of};
 use std::ptr;
 
 use super::block::{self, Contents};
-use super::{Array, Destructor, Ref, shape};
+use super::{Array, Borrowed, Destructor, Ref, shape};
 use crate::abi::{self, CAI_MAX_MASKS, cai_array, cai_descr, cai_field, cai_owner};
 use crate::dtype::fields::{Fields, List};
 use crate::error::{Result, fail};
@@ -176,11 +176,11 @@ impl Arena {
 
     /// Copies the description with all that it points to, with `owner` as its owner and that of its
     /// masks. The owners that the masks had are added to `owners`.
-    fn put_description(
+    fn put_description<'a>(
         &mut self,
-        from: Unchecked,
+        from: Unchecked<'_, 'a>,
         owner: *mut cai_owner,
-        owners: &mut Owners,
+        owners: &mut Owners<'a>,
     ) -> Result<cai_array> {
         let (shape, strides) = from.dimensions()?;
         let mut to = *from;
@@ -198,7 +198,7 @@ impl Arena {
         let mut scratch = MaybeUninit::uninit();
         if let Some(source) = from.mask(&mut scratch)? {
             let mask = self.take::<cai_array>(1)?;
-            owners.add(source.owner)?;
+            owners.add(source.owner())?;
             mask.write(0, self.put_description(source, owner, owners)?);
             to.mask = mask.start;
         }
@@ -217,18 +217,18 @@ fn list_of(rows: &Space<cai_field>) -> cai_descr {
 }
 
 /// The owners of an array and of its masks, which another owner will hold.
-struct Owners {
-    list: [*mut cai_owner; MAX_OWNERS],
+struct Owners<'a> {
+    list: [Option<Borrowed<'a>>; MAX_OWNERS],
     count: usize,
 }
 
-impl Owners {
+impl<'a> Owners<'a> {
     fn none() -> Self {
-        Owners { list: [ptr::null_mut(); MAX_OWNERS], count: 0 }
+        Owners { list: [None; MAX_OWNERS], count: 0 }
     }
 
-    fn add(&mut self, owner: *mut cai_owner) -> Result<()> {
-        if owner.is_null() {
+    fn add(&mut self, owner: Option<Borrowed<'a>>) -> Result<()> {
+        if owner.is_none() {
             return Ok(());
         }
         match self.list.get_mut(self.count) {
@@ -261,20 +261,14 @@ enum Rest {
     Block(block::Space<Held>, [Option<Ref>; MAX_OWNERS]),
 }
 
-/// Copies a description into memory for an owner. On failure nothing is retained.
-///
-/// # Safety
-/// `from` was validated and is unchanged since; its owner and those of its masks are NULL or alive.
-pub unsafe fn prepare(from: &cai_array) -> Result<Prepared> {
-    // SAFETY: it was validated, so its pointers are as a description requires (this function's
-    // contract).
-    let from = unsafe { Unchecked::new(from) };
+/// Copies a description, which was validated, into memory for an owner. On failure nothing is
+/// retained.
+pub fn prepare(from: Unchecked) -> Result<Prepared> {
     if from.descr.is_null() && from.mask.is_null() {
-        // SAFETY: the owner is NULL or alive (this function's contract).
-        return unsafe { prepare_plain(from) };
+        return prepare_plain(from);
     }
     let mut owners = Owners::none();
-    owners.add(from.owner)?;
+    owners.add(from.owner())?;
     let mut measure = Arena::measure(HEAD);
     measure.put_description(from, ptr::null_mut(), &mut owners)?;
 
@@ -285,10 +279,8 @@ pub unsafe fn prepare(from: &cai_array) -> Result<Prepared> {
     let owner = memory.start().cast();
     let array = arena.put_description(from, owner, &mut Owners::none())?;
     let mut held = [const { None }; MAX_OWNERS];
-    for (index, (place, owner)) in held.iter_mut().zip(&owners.list[..owners.count]).enumerate() {
-        // SAFETY: a validated array keeps the owners of its masks alive, and its own is alive (this
-        // function's contract).
-        *place = Some(unsafe { Ref::retain(*owner) }.map_err(|failure| {
+    for (index, (place, owner)) in held.iter_mut().zip(owners.list.iter().flatten()).enumerate() {
+        *place = Some(owner.retain().map_err(|failure| {
             let of_data = index == 0 && !from.owner.is_null();
             if of_data { failure } else { failure.in_mask(1) }
         })?);
@@ -296,16 +288,9 @@ pub unsafe fn prepare(from: &cai_array) -> Result<Prepared> {
     Ok(Prepared { array, rest: Rest::Block(memory, held) })
 }
 
-/// # Safety
-/// The owner is NULL or alive.
-unsafe fn prepare_plain(from: Unchecked) -> Result<Prepared> {
+fn prepare_plain(from: Unchecked) -> Result<Prepared> {
     let (shape, strides) = from.dimensions()?;
-    let owner = if from.owner.is_null() {
-        None
-    } else {
-        // SAFETY: alive (this function's contract).
-        Some(unsafe { Ref::retain(from.owner) }?)
-    };
+    let owner = from.owner().map(Borrowed::retain).transpose()?;
     let rest = Rest::Plain(shape::prepare(shape, strides)?, owner);
     Ok(Prepared { array: cai_array { struct_size: size_of::<cai_array>() as u32, ..*from }, rest })
 }

@@ -11,7 +11,7 @@ use super::{Destroy, Header, OPS, no_owner};
 use crate::abi::{cai_array, cai_owner, cai_owner_ops};
 use crate::error::{Result, fail};
 use crate::memory::Extended;
-use crate::read::{Given, sizes};
+use crate::read::{Given, Unchecked, sizes};
 
 /// A counted reference to an owner of any library. Drop releases it.
 ///
@@ -108,6 +108,22 @@ impl<'a> Borrowed<'a> {
     /// observer.
     pub fn is_own(self) -> bool {
         ptr::eq(self.table(), &OPS)
+    }
+}
+
+impl<'a> Unchecked<'_, 'a> {
+    /// Returns the owner, if the array has one.
+    #[inline]
+    pub fn owner(&self) -> Option<Borrowed<'a>> {
+        // SAFETY: NULL or alive (the contract of `Unchecked::new`).
+        unsafe { Borrowed::new(self.owner) }
+    }
+
+    /// Adds a reference to the owner. Fails for a borrowed array, and for an owner that cannot be
+    /// retained or released.
+    #[inline]
+    pub fn retain(&self) -> Result<Ref> {
+        self.owner().map_or_else(no_owner, Borrowed::retain)
     }
 }
 

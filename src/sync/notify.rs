@@ -9,7 +9,6 @@ use crate::device;
 use crate::driver;
 pub use crate::observer::Kind;
 use crate::observer::{self, Bytes, Event, MAX_NDIM};
-use crate::owner::Borrowed;
 use crate::read::Unchecked;
 use crate::validate::Described;
 
@@ -30,20 +29,13 @@ fn notify(event: &Event) {
 }
 
 /// Reports an event of an array and its masks.
-///
-/// # Safety
-/// If the status is `CAI_OK`, the owners of the array and of its masks are NULL or alive.
-pub unsafe fn array(kind: Kind, array: Unchecked, consumer: u64, access: u32, status: cai_status) {
-    // SAFETY: the owners are alive if the status is `CAI_OK` (this function's contract).
-    unsafe { array_at(0, kind, array, consumer, access, status) };
+pub fn array(kind: Kind, array: Unchecked, consumer: u64, access: u32, status: cai_status) {
+    array_at(0, kind, array, consumer, access, status);
 }
 
 /// Reports an event of an array that is a mask at this depth, and of its masks.
-///
-/// # Safety
-/// If the status is `CAI_OK`, the owners of the array and of its masks are NULL or alive.
 #[cold]
-unsafe fn array_at(
+fn array_at(
     depth: i32,
     kind: Kind,
     array: Unchecked,
@@ -58,9 +50,8 @@ unsafe fn array_at(
     let mut bytes = bytes(array);
     bytes.mode = access & (abi::CAI_ACCESS_READ | abi::CAI_ACCESS_WRITE);
     // The owner of an array that was refused may be no owner.
-    let accepted = if status == abi::CAI_OK { array.owner } else { ptr::null_mut() };
-    // SAFETY: NULL, or alive if the status is `CAI_OK` (this function's contract).
-    let foreign = unsafe { Borrowed::new(accepted) }.is_some_and(|owner| !owner.is_own());
+    let accepted = array.owner().filter(|_| status == abi::CAI_OK);
+    let foreign = accepted.is_some_and(|owner| !owner.is_own());
     let flags = array.flags & abi::CAI_ARRAY_READONLY;
     notify(&Event {
         owner: array.owner.cast_const().cast::<c_void>(),
@@ -76,8 +67,7 @@ unsafe fn array_at(
     });
     let mut scratch = MaybeUninit::uninit();
     if let Ok(Some(mask)) = array.mask(&mut scratch) {
-        // SAFETY: the owners of masks are alive as well (this function's contract).
-        unsafe { array_at(depth + 1, kind, mask, consumer, access, status) };
+        array_at(depth + 1, kind, mask, consumer, access, status);
     }
 }
 

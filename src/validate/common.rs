@@ -226,7 +226,7 @@ mod tests {
                     ..members
                 };
                 // SAFETY: shape and strides have at least `ndim` values, the fields are readable,
-                // and there is no mask.
+                // and there is no mask. Nothing asks for the owner.
                 let array = unsafe { Unchecked::new(&array) };
                 if let Some(itemsize) = common_itemsize(array) {
                     accepted.set(accepted.get() + 1);

@@ -84,16 +84,6 @@ impl<'a> Described<'a> {
         Ok(Described { dtype, layout })
     }
 }
-
-/// Describes an array as [`Described::new`] does.
-///
-/// # Safety
-/// `shape`, and `strides` unless NULL, point to `ndim` values that stay unchanged for `'a`.
-pub unsafe fn describe<'a>(array: &cai_array) -> Result<Described<'a>> {
-    // SAFETY: only shape and strides are read, which is this function's contract.
-    Described::new(unsafe { Unchecked::new(array) })
-}
-
 /// Checks an array and its masks.
 ///
 /// # Safety
@@ -108,12 +98,12 @@ pub unsafe fn array(array: *const cai_array, checks: u32) -> Result<()> {
 /// shape, strides and address are known to be sound.
 ///
 /// # Safety
-/// `shape`, and `strides` unless NULL, refer to `ndim` values.
+/// `shape`, and `strides` unless NULL, refer to `ndim` values. The owner is NULL or alive.
 #[inline(always)]
 pub unsafe fn described_layout(array: &cai_array) -> Result<()> {
     debug_assert!(array.descr.is_null() && array.mask.is_null());
-    // SAFETY: there are shape and strides of so many values (this function's contract), and nothing
-    // else.
+    // SAFETY: there are shape and strides of so many values and perhaps an owner (this function's
+    // contract), and nothing else.
     let local = unsafe { Unchecked::new(array) };
     if common_layout(local).is_some() {
         return Ok(());

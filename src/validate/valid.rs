@@ -52,15 +52,12 @@ impl<'a> Valid<'a> {
     /// Adds a reference to the owner. Fails for a borrowed array, and for an owner that cannot be
     /// retained or released.
     pub fn retain(&self) -> Result<Ref> {
-        // SAFETY: NULL, or alive for `'a` (the contract of `Given::new`).
-        unsafe { Ref::retain(self.array.owner) }
+        self.unchecked().retain()
     }
 
     /// Copies the description into memory for an owner.
     pub fn prepare(&self) -> Result<Prepared> {
-        // SAFETY: validated and unchanged, and the owners are NULL or alive (the contract of
-        // `Given::new`).
-        unsafe { description::prepare(&self.array) }
+        description::prepare(self.unchecked())
     }
 
     /// Returns the type of the elements.

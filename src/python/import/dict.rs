@@ -13,6 +13,7 @@ use crate::python::import::options::ImportOptions;
 use crate::python::import::{dict_explained, dict_in_place, fields, sycl};
 use crate::python::owner::{Description, attach, attach_with_fields};
 use crate::python::py::{Builtin, Name, Obj, Owned, Py, Type};
+use crate::read::Unchecked;
 use crate::{dtype, validate};
 
 /// What [`read`] found.
@@ -127,7 +128,8 @@ pub fn finish<'py>(
     let described = cai_array { mask: mask_found, ..to.array };
     // SAFETY: validated above; the owner is the one that was attached, and `mask` holds those of
     // the masks.
-    let copy = unsafe { description::prepare(&described) }?.finish(Destructor::NONE);
+    let described = unsafe { Unchecked::new(&described) };
+    let copy = description::prepare(described)?.finish(Destructor::NONE);
     to.set(copy.into_raw());
     Ok(())
 }

@@ -7,7 +7,7 @@ use crate::device::{has_streams, is_cuda};
 use crate::error::{Failure, Result, Text, fail, failure};
 use crate::python::import::options::ImportOptions;
 use crate::python::owner::Description;
-use crate::read;
+use crate::read::Given;
 use crate::sync::identity;
 use crate::validate::{self, Valid};
 use crate::{driver, dtype};
@@ -174,7 +174,7 @@ fn ask_masks(array: &cai_array) -> Result<()> {
             break;
         }
         // SAFETY: the array was imported, so its chain of masks was validated, and is finite.
-        let mask = unsafe { read::array(next) }?;
+        let mask = unsafe { Given::new(next) }.array()?;
         if !mask.data.is_null() {
             let mut place = mask.device;
             if place.r#type == abi::CAI_DEVICE_UNKNOWN && is_cuda(of.r#type) {

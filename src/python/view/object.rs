@@ -165,8 +165,7 @@ unsafe fn order_slowly(phase: Phase, array: Unchecked, stream: u64, access: u32)
     if notify::is_watched() {
         let kind = if phase == Phase::Begin { Kind::Begin } else { Kind::End };
         let status = result.as_ref().map_or_else(Failure::status, |()| abi::CAI_OK);
-        // SAFETY: the owners are alive (this function's contract).
-        unsafe { notify::array(kind, array, stream, access, status) };
+        notify::array(kind, array, stream, access, status);
     }
     result
 }
