@@ -22,6 +22,7 @@ use crate::python::capi::{
 };
 use crate::python::error::{raise_as, raise_failure};
 use crate::python::py::{Dict, Exception, Obj, Once, Owned, Py, Tuple};
+use crate::python::readers::Readers;
 use crate::{abi, unwind};
 
 /// The contents of the objects of a class, which are behind the head of each object.
@@ -87,33 +88,42 @@ impl Held {
     }
 }
 
-/// The same, which others may read.
-pub struct Readable(Held);
+/// The same, which others may read meanwhile.
+pub struct Readable {
+    held: Held,
+    readers: Readers,
+}
 
 impl Readable {
     /// Sets the reference of a new object.
     pub fn set(&mut self, object: Owned) {
-        self.0.set(object);
+        self.held.set(object);
     }
 
     /// Returns a reference, unless it was released.
     pub fn share<'py>(&self, py: Py<'py>) -> Option<Owned<'py>> {
-        // SAFETY: NULL, or alive until it is released, which another thread does with the GIL held,
-        // and in free-threaded builds not at all before the end of the object.
-        unsafe { Obj::from_ptr(self.0.0.load(Ordering::Acquire)) }.map(|object| object.share(py))
+        if !self.readers.begin() {
+            return None;
+        }
+        // SAFETY: NULL, or alive: the reference is not released while it is read.
+        let object = unsafe { Obj::from_ptr(self.held.0.load(Ordering::Relaxed)) };
+        let shared = object.map(|object| object.share(py));
+        if self.readers.end() {
+            self.held.release(py);
+        }
+        shared
     }
 
-    /// Releases the reference. In free-threaded builds it is released with the object, because
-    /// another thread may be reading it.
+    /// Releases the reference, or has the last of those do so who read it.
     pub fn release(&self, py: Py) {
-        if !py.capi().facts.free_threaded {
-            self.0.release(py);
+        if self.readers.give_up() {
+            self.held.release(py);
         }
     }
 
     /// Releases the reference with the object.
     pub fn end(&mut self, ending: Ending) {
-        self.0.end(ending);
+        self.held.end(ending);
     }
 }
 

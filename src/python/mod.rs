@@ -21,6 +21,7 @@ mod names;
 mod offers;
 mod owner;
 mod py;
+mod readers;
 pub mod stream;
 mod texts;
 mod values;

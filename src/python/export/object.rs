@@ -2,7 +2,7 @@
 
 use std::ops::Deref;
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+use std::sync::atomic::AtomicPtr;
 
 use crate::abi::{self, cai_array};
 use crate::device::{Name, is_opaque};
@@ -10,6 +10,7 @@ use crate::error::{Result, Text, fail};
 use crate::owner::{Borrowed, Ref};
 use crate::python::capi::Object;
 use crate::python::py::{Owned, Py};
+use crate::python::readers::Readers;
 use crate::read::{self, Unchecked};
 use crate::validate::Valid;
 
@@ -20,16 +21,13 @@ pub struct Exported {
     array: cai_array,
     /// `CAI_EXPORT_` bits.
     flags: u32,
-    /// For arrays that can be released: the number of [`Reading`]s, and [`RELEASED`].
-    state: AtomicU32,
+    /// For arrays that can be released: one for each [`Reading`].
+    readers: Readers,
     pub weak_references: AtomicPtr<Object>,
 }
 
 // SAFETY: the array does not change once the object is made, and `owner` may be used on any thread.
 unsafe impl Sync for Exported {}
-
-/// The object's reference to the array's owner was given up by `release()`.
-const RELEASED: u32 = 1 << 31;
 
 /// In `Exported.flags`, beside the `CAI_EXPORT_` bits: the object may be released while others use
 /// it, because it gives out its array through no protocol.
@@ -68,9 +66,8 @@ impl Exported {
         if self.array.owner.is_null() {
             return None;
         }
-        if self.can_be_released() {
-            let more = |state| (state & RELEASED == 0).then_some(state + 1);
-            self.state.fetch_update(Ordering::Acquire, Ordering::Relaxed, more).ok()?;
+        if self.can_be_released() && !self.readers.begin() {
+            return None;
         }
         Some(Reading(self))
     }
@@ -106,10 +103,8 @@ impl Exported {
         if self.array.owner.is_null() || !self.can_be_released() {
             return;
         }
-        // Release: what this thread did with the array happens before the last reader's release.
-        // Acquire: what earlier readers did happens before the release here.
-        if self.state.fetch_or(RELEASED, Ordering::AcqRel) == 0 {
-            // SAFETY: no call reads the array, and none begins; the flag was set by this call.
+        if self.readers.give_up() {
+            // SAFETY: no call reads the array, and none begins.
             drop(unsafe { Ref::adopt(self.array.owner) });
         }
     }
@@ -117,7 +112,7 @@ impl Exported {
     /// Gives up the reference with the object.
     #[inline(always)]
     pub fn end(&mut self) {
-        if !self.array.owner.is_null() && *self.state.get_mut() & RELEASED == 0 {
+        if !self.array.owner.is_null() && !self.readers.is_given_up() {
             // SAFETY: the reference was not given up before, and nothing uses the object.
             drop(unsafe { Ref::adopt(self.array.owner) });
             self.array.owner = ptr::null_mut();
@@ -184,11 +179,7 @@ impl Deref for Reading<'_> {
 impl Drop for Reading<'_> {
     #[inline(always)]
     fn drop(&mut self) {
-        if !self.0.can_be_released() {
-            return;
-        }
-        // Ordered as in `Exported::release`.
-        if self.0.state.fetch_sub(1, Ordering::AcqRel) == RELEASED | 1 {
+        if self.0.can_be_released() && self.0.readers.end() {
             // SAFETY: the last reader after `release`; none begins.
             drop(unsafe { Ref::adopt(self.0.array.owner) });
         }

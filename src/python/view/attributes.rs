@@ -80,8 +80,6 @@ fn size<'py>(py: Py<'py>, this: Instance<'_, View>) -> Result<Owned<'py>> {
     py.int(this.array()?.valid().count())
 }
 
-/// In free-threaded builds the object is kept longer than the release. A view that was released has
-/// none all the same.
 fn exporting_obj<'py>(py: Py<'py>, this: Instance<'_, View>) -> Result<Owned<'py>> {
     let _array = this.array()?;
     match this.exporter.share(py) {
