@@ -15,8 +15,9 @@ BUILT = ROOT / "target/release"
 SIM = pathlib.Path(os.environ.get("CUDA_SIM_ROOT") or ROOT / "build/sim")
 CUDA_SIM = SIM / "bin/cuda-sim"
 LIBRARY = pathlib.Path(os.environ.get("CAI_LIBRARY", BUILT / "libcai.so"))
-SITE = pathlib.Path(sysconfig.get_path("purelib"))
 BIN = ROOT / "build/venv/bin"
+# Its packages have the headers of CUDA, whichever Python runs the tests.
+SITE = next(BIN.parent.glob("lib/python*/site-packages"), pathlib.Path(sysconfig.get_path("purelib")))
 TESTS = ROOT / "capi-tests/sync"
 CUDA = SITE / "nvidia/cu13/include"
 PYTHON = pathlib.Path(sysconfig.get_path("include"))

@@ -88,6 +88,9 @@ class Property:
     @property
     def __cuda_array_interface__(self):
         self.reads += 1
+        if isinstance(self.found, AttributeError):
+            # The caller drops it. From CPython 3.12 on, it keeps the frames that it passed, and with them this object.
+            raise type(self.found)(*self.found.args)
         if isinstance(self.found, BaseException):
             raise self.found
         return self.found

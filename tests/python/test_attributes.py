@@ -39,7 +39,8 @@ def lengths(make_object):
         assert obj and not hasattr(obj, "__iter__") and not hasattr(obj, "__getitem__")
         assert not isinstance(obj, (abc.Sequence, abc.Iterable, abc.Mapping)) and isinstance(obj, abc.Sized)
         for refused in (iter, list, reversed, lambda obj: obj[0], lambda obj: 0 in obj, lambda obj: [*obj]):
-            with pytest.raises(TypeError):
+            # CPython 3.9 makes a list of this length before it asks for an iterator.
+            with pytest.raises((TypeError, MemoryError) if refused is list else TypeError):
                 refused(obj)
     with pytest.raises(TypeError, match="shape: found no dimensions"):
         len(make_object(()))
@@ -112,8 +113,10 @@ def test_dtype():
 )  # fmt: skip
 def test_dtype_of_types_with_a_code(typestr, code, name):
     numpy, ml_dtypes = pytest.importorskip("numpy"), pytest.importorskip("ml_dtypes")
+    # Older versions of ml_dtypes lack some.
+    expected = getattr(ml_dtypes, name, typestr)
     with make((3,), typestr, dtype_code=code) as array:
-        assert give(array).dtype == numpy.dtype(getattr(ml_dtypes, name))
+        assert give(array).dtype == numpy.dtype(expected)
 
 
 WITHOUT = """

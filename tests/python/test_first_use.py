@@ -19,7 +19,8 @@ def use(n):
     error.code = 0
     try:
         return call(n, c.cast(function, c.c_void_p), *arguments)
-    except MemoryError:
+    except (MemoryError, AttributeError):
+        # From CPython 3.13 on, a type without memory for an attribute raises the latter.
         return error.code
 
 def first_use(n):

@@ -7,7 +7,8 @@ import sys
 import pytest
 from commands import simulated
 
-pytest.importorskip("numpy")
+# Older versions of NumPy refuse arrays without elements at address 0, and the tables state what NumPy refuses.
+pytest.importorskip("numpy", "2.4")
 
 
 def hops(what, schedule, seed):
