@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import cai_ctypes as T
-from dlpack_ctypes import Versioned  # noqa: F401: for OUT
+from dlpack_ctypes import Versioned  # noqa: F401
 from test_driver import python
 
 # Each protocol's name for its capsules, before and after its content was taken.
