@@ -158,17 +158,6 @@ def test_a_driver_that_comes_later(driver):
     )
 
 
-def test_found_under_its_usual_name(driver):
-    python(
-        """
-        d = Driver()
-        one, two = d.stream(), d.stream()
-        assert begin(one, two) == (0, "")
-        """,
-        LD_LIBRARY_PATH=driver,
-    )
-
-
 @pytest.mark.parametrize(("variable", "code"), [({"CUDASIM_STUB": "1"}, 34), ({"CUDASIM_DEVICES": "0"}, 100)])
 def test_a_driver_that_does_not_start(driver, variable, code):
     python(
@@ -422,13 +411,6 @@ def test_release_after_says_what_it_needs(built, missing):
 
 
 # --- going away -------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("schedule", ["lazy", "eager", "threads"])
-def test_exit_while_owners_wait(built, schedule):
-    for _ in range(5):
-        done = built.run("produce", "still_pending_at_exit", schedule=schedule, check=False)
-        assert done.returncode == 0, output_of(done)
 
 
 def test_late_calls(built, tmp_path):

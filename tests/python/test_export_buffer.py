@@ -4,9 +4,8 @@ import gc
 import threading
 
 import cai_python as P
-import numpy as np
 import pytest
-from cai_python import even, give, make, take
+from cai_python import give, make, take
 from importing import Index
 
 HANDLE = 0x6161_0000
@@ -15,28 +14,6 @@ NAMES = ("buffer", "_ptr", "int_ptr", "offset", "release")
 
 def opencl(*args, device=(P.OPENCL, -1), **others):
     return make(*args, data=HANDLE, device=device, **others)
-
-
-@pytest.mark.parametrize(
-    "shape, strides, offset",
-    [((3, 4), None, 0), ((3, 4), (32, 8), 16), ((3, 4), (16, -4), 12), ((), None, 8), ((0, 4), None, 0)],
-)  # fmt: skip
-def test_the_interface(shape, strides, offset):
-    with opencl(shape, strides=strides, byte_offset=offset) as array:
-        obj = give(array)
-    # As the proposal has it: plain numbers and tuples, also where the array is contiguous.
-    assert obj.buffer._ptr == (HANDLE if 0 not in shape else 0) and type(obj.buffer._ptr) is int
-    assert obj.offset == offset and type(obj.offset) is int
-    assert obj.shape == shape and type(obj.shape) is tuple
-    assert obj.dtype == np.dtype("f4") and isinstance(obj.dtype, np.dtype)
-    dense = np.empty(shape, "f4").strides
-    assert obj.strides == (dense if strides is None else strides) or 0 in shape
-    assert type(obj.strides) is tuple and len(obj.strides) == len(shape)
-    assert obj.device == "opencl"
-    with even(obj), take(obj, protocols=[P.BUFFER], opencl=True) as again:
-        assert (again.shape, again.data, again.byte_offset) == (shape, obj.buffer._ptr, offset)
-        assert again.device == (P.OPENCL, -1) and again.stream == P.STREAM_UNKNOWN
-        assert again.strides == obj.strides or again.contiguous()
 
 
 def test_the_buffer_states_what_it_is():

@@ -122,23 +122,6 @@ def test_other_interfaces():
         refused("ARGUMENT", interface(), owner, protocols=protocols)
 
 
-def from_cuda_array_interface(desc, owner=None, sync=True):
-    """As Numba's, whose `sync` is the begin that follows here."""
-    return take_dict(desc, owner)
-
-
-def test_as_numba_uses_it():
-    """The object is asked for its dictionary once; a view of a part of it is made by editing the dictionary."""
-    obj = exporter(shape=(8,), stream=None)
-    desc = dict(obj.__cuda_array_interface__)
-    desc.update(shape=(4,), data=(ADDRESS + 16, True))
-    with even(obj):
-        with from_cuda_array_interface(desc, owner=obj) as part:
-            assert part.shape == (4,) and part.data == ADDRESS + 16 and part.readonly
-        with from_cuda_array_interface(obj.__cuda_array_interface__, obj) as whole:
-            assert whole.shape == (8,) and whole.data == ADDRESS
-
-
 def test_the_object_in_place_of_its_dictionary():
     text = refused("TYPE", exporter())
     assert text.startswith("dictionary: found an object of type") and text.endswith(

@@ -10,7 +10,7 @@ import weakref
 import cai_python as P
 import numpy as np
 import pytest
-from cai_python import ERRORS, even, give, make, soon, take
+from cai_python import even, give, make, take
 from importing import MISSING, Boom, exporter, interface, refused
 from producers import ADDRESS, STREAM
 
@@ -96,18 +96,6 @@ def test_dlpack_that_raises():
         with pytest.raises(type(error)) as info:
             take(Bad(make((5,))), protocols=[P.DLPACK])
         assert info.value is error
-
-
-def test_dlpack_lifetime():
-    array = make((5,))
-    obj = Dlpack(array)
-    array.release()
-    taken = take(obj, protocols=[P.DLPACK])
-    del obj
-    gc.collect()
-    assert array.counted.gone == 0
-    taken.release(P.free)
-    assert soon(lambda: array.counted.gone == 1)
 
 
 def test_dlpack_capsules_that_are_none():
@@ -525,17 +513,6 @@ def test_numpy_types(dtype, protocols):
             assert np.dtype(taken.typestr) == array.dtype
 
 
-@pytest.mark.parametrize("protocols", WAYS)
-def test_numpy_readonly(protocols):
-    array = np.arange(12.0)
-    array.flags.writeable = False
-    with take(array, host=True, protocols=protocols) as taken:
-        assert taken.readonly
-    with pytest.raises(BufferError):
-        take(array, host=True, writable=True, protocols=protocols)
-    assert take.error.code == ERRORS["READONLY"]
-
-
 def test_host_memory_must_be_asked_for():
     array = np.arange(12.0)
     refused(array, BufferError, status="HOST_MEMORY")
@@ -558,15 +535,3 @@ def test_numpy_is_kept_alive(protocols):
     taken.release()
     gc.collect()
     assert alive() is None
-
-
-def test_what_only_offers_numpys_dictionary():
-    class Plain:
-        def __init__(self, array):
-            self.array = array
-            self.__array_interface__ = array.__array_interface__
-
-    array = np.arange(12.0).reshape(3, 4)[:, ::2]
-    with take(Plain(array), host=True) as taken:
-        assert taken.shape == (3, 2) and taken.strides == (32, 16) and taken.data == array.ctypes.data
-    refused(Plain(array), BufferError, status="HOST_MEMORY")

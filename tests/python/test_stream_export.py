@@ -100,6 +100,12 @@ class Thread:
             raise self.failure
         return self.result
 
+def of_stream_2():
+    use(0)
+    data = buffer()
+    fill(data, 1, 2)
+    return produced(data, 2)
+
 def reason(obj):
     assert not hasattr(obj, "__cuda_array_interface__")
     try:
@@ -130,19 +136,13 @@ def python(built, body, schedule="lazy", check=True, **env):
 # --- streams that go out ----------------------------------------------------------------------------------------
 
 ANOTHER_THREAD = """
-    def producer():
-        use(0)
-        data = buffer()
-        fill(data, 1, 2)
-        return produced(data, 2), data
-
     thread = Thread()
-    array, data = thread(producer)
+    array = thread(of_stream_2)
     assert array.array.stream == 2 and array.array.stream_id != 0
     obj, out, consumer = give(array), buffer(), stream()
     taken = take(obj, protocols={protocols})
     read(taken, out, consumer)
-    thread(lambda: fill(data, 2, 2))  # waits for the reader
+    thread(lambda: fill(array.data, 2, 2))  # waits for the reader
     assert bytes_of(out, consumer) == {{1}}
 """
 
@@ -161,14 +161,7 @@ def test_dlpack_of_another_threads_stream(built):
     python(
         built,
         """
-        def producer():
-            use(0)
-            data = buffer()
-            fill(data, 1, 2)
-            return produced(data, 2)
-
-        thread = Thread()
-        obj, out, consumer = give(thread(producer)), buffer(), stream()
+        obj, out, consumer = give(Thread()(of_stream_2)), buffer(), stream()
         taken = take(obj, protocols=[P.DLPACK], stream=consumer)
         copy(out, taken.data, consumer)
         assert bytes_of(out, consumer) == {1}
@@ -200,14 +193,7 @@ def test_per_thread_stream_without_an_identity(built):
     python(
         built,
         """
-        def producer():
-            use(0)
-            data = buffer()
-            fill(data, 1, 2)
-            return data
-
-        thread = Thread()
-        data, out, consumer = thread(producer), buffer(), stream()
+        data, out, consumer = Thread()(of_stream_2).data, buffer(), stream()
         obj = give(make((SIZE,), "|u1", data, stream=2))
         assert obj.__cuda_array_interface__["stream"] == 1
         read(take(obj, protocols=DICT), out, consumer)
@@ -334,14 +320,7 @@ def test_beside_a_capture(built):
     python(
         built,
         """
-        def producer():
-            use(0)
-            data = buffer()
-            fill(data, 1, 2)
-            return produced(data, 2)
-
-        thread = Thread()
-        obj = give(thread(producer))
+        obj = give(Thread()(of_stream_2))
         blocking, graph = c.c_void_p(), c.c_void_p()
         ok(cuda.cuStreamCreate(c.byref(blocking), 0))
         ok(cuda.cuStreamBeginCapture_v2(blocking, 0))
@@ -356,13 +335,7 @@ def test_masks_too(built):
     python(
         built,
         """
-        def producer():
-            use(0)
-            data = buffer()
-            fill(data, 1, 2)
-            return produced(data, 2)
-
-        mask = Thread()(producer)
+        mask = Thread()(of_stream_2)
         obj = give(make((SIZE,), "|u1", buffer(), mask=mask))
         assert obj.__cuda_array_interface__["mask"].__cuda_array_interface__["stream"] == 1
         """,
@@ -598,11 +571,7 @@ def test_a_tensor_is_released_after_the_work_beside_a_capture(built, invalidates
         stays()
         ok(cuda.cuStreamWriteValue32_v2(c.c_void_p(opener), c.c_uint64(gate), 1, 0))
         ok(cuda.cuStreamSynchronize(c.c_void_p(opener)))
-        for _ in range(10_000):
-            if counted.gone:
-                break
-            time.sleep(0.001)
-        assert counted.gone == 1
+        assert P.soon(lambda: counted.gone == 1, 20)
         """,
     )
 
@@ -636,10 +605,6 @@ def test_a_tensor_is_released_after_the_work_in_the_context_of_the_import(built,
             assert counted.gone == 0
         ok(cuda.cuStreamWriteValue32_v2(c.c_void_p(opener), c.c_uint64(gate), 1, 0))
         ok(cuda.cuStreamSynchronize(c.c_void_p(opener)))
-        for _ in range(10_000):
-            if counted.gone:
-                break
-            time.sleep(0.001)
-        assert counted.gone == 1
+        assert P.soon(lambda: counted.gone == 1, 20)
         """,
     )
