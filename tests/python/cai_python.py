@@ -13,6 +13,7 @@ import gc
 import os
 import pathlib
 import sys
+import threading
 import time
 
 import cai_ctypes as T
@@ -252,6 +253,15 @@ def even(*objects):
     gc.collect()
     soon(lambda: [sys.getrefcount(obj) for obj in objects] == before, 1)
     assert [sys.getrefcount(obj) for obj in objects] == before
+
+
+def at_once(*works):
+    """Runs each function in a thread of its own, and waits for all of them."""
+    threads = [threading.Thread(target=work) for work in works]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
 
 
 def soon(condition, seconds=5.0):

@@ -85,5 +85,8 @@ CAI_FROM_OBJECT = c.PYFUNCTYPE(c.c_int32, c.py_object, c.POINTER(T.Array), c.POI
 CAI_TO_OBJECT = c.PYFUNCTYPE(c.c_int32, c.POINTER(T.Array), c.POINTER(c.c_void_p), c.POINTER(T.Error))
 
 
+new_capsule = c.PYFUNCTYPE(c.py_object, c.c_void_p, c.c_char_p, c.c_void_p)(("PyCapsule_New", c.pythonapi))
+
+
 def address_of(function):
     return c.cast(function, c.c_void_p).value

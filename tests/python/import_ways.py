@@ -15,7 +15,7 @@ import types
 
 import cai_ctypes as T
 import cai_python as P
-from dlpack_ctypes import ArrayInterface, Tensor, Versioned
+from dlpack_ctypes import ArrayInterface, Tensor, Versioned, new_capsule
 from importing import ADDRESS, CAI, MISSING, interface, publish, same_type
 from lending import Lender
 
@@ -316,9 +316,7 @@ NAMES = {}
 
 
 def capsule(name, address=QUEUE):
-    api = c.pythonapi
-    api.PyCapsule_New.restype, api.PyCapsule_New.argtypes = c.py_object, [c.c_void_p, c.c_char_p, c.c_void_p]
-    return api.PyCapsule_New(address, NAMES.setdefault(name, name and name.encode()), None)
+    return new_capsule(address, NAMES.setdefault(name, name and name.encode()), None)
 
 
 class InC(Way):

@@ -18,14 +18,12 @@ import cai_python as P  # noqa: E402
 from cai_python import Exporter, give, make, soon, take  # noqa: E402
 from commands import CUDA_SIM  # noqa: E402
 import dlpack_ctypes as D  # noqa: E402
-from dlpack_ctypes import address_of  # noqa: E402
+from dlpack_ctypes import address_of, new_capsule  # noqa: E402
 
 np = pytest.importorskip("numpy")
 
 capsule_name = c.pythonapi.PyCapsule_GetName
 capsule_name.restype, capsule_name.argtypes = c.c_char_p, [c.py_object]
-new_capsule = c.pythonapi.PyCapsule_New
-new_capsule.restype, new_capsule.argtypes = c.py_object, [c.c_void_p, c.c_char_p, c.c_void_p]
 pointer_in = c.pythonapi.PyCapsule_GetPointer
 pointer_in.restype, pointer_in.argtypes = c.c_void_p, [c.py_object, c.c_char_p]
 
@@ -352,11 +350,7 @@ def test_chains_after_finalizers_that_give_the_lock_up():
         for _ in range(60):
             chain(Sleeps(), 3)
 
-    threads = [threading.Thread(target=work) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    P.at_once(*[work] * 8)
     for length in (1, 20, 30, 100):
         last = Exporter(interface())
         gone = weakref.ref(last)
@@ -440,8 +434,6 @@ def delete(managed):
     freed.append(D.Versioned.from_address(c.cast(managed, c.c_void_p).value).tensor.data)
     check(cuda.cuMemFree_v2(c.c_uint64(freed[-1])))
 deleter = D.DELETER(delete)
-new = c.pythonapi.PyCapsule_New
-new.restype, new.argtypes = c.py_object, [c.c_void_p, c.c_char_p, c.c_void_p]
 class Producer:
     def __dlpack_device__(self): return (2, 0)
     def __dlpack__(self, **asked):
@@ -452,7 +444,7 @@ class Producer:
         tensor.shape = c.cast(extents, c.POINTER(c.c_int64))
         managed.deleter = c.cast(deleter, c.c_void_p).value
         kept.append((managed, extents))
-        return new(c.addressof(managed), b"dltensor_versioned", None)
+        return D.new_capsule(c.addressof(managed), b"dltensor_versioned", None)
 for own in (stream.value, P.STREAM_UNKNOWN):
     for without_the_lock in (False, True):
         taken = P.take(Producer(), stream=own)

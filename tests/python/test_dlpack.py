@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 import cai_ctypes as T
-from dlpack_ctypes import Versioned  # noqa: F401
+from dlpack_ctypes import Versioned, new_capsule  # noqa: F401
 from test_driver import python
+from test_numpy import random_view
 
 # Each protocol's name for its capsules, before and after its content was taken.
 NAMES = {True: (b"dltensor_versioned", b"used_dltensor_versioned"), False: (b"dltensor", b"used_dltensor")}
@@ -19,8 +20,6 @@ pythonapi = c.pythonapi
 pythonapi.PyCapsule_GetPointer.argtypes = [c.py_object, c.c_char_p]
 pythonapi.PyCapsule_GetPointer.restype = c.c_void_p
 pythonapi.PyCapsule_SetName.argtypes = [c.py_object, c.c_char_p]
-pythonapi.PyCapsule_New.argtypes = [c.c_void_p, c.c_char_p, c.c_void_p]
-pythonapi.PyCapsule_New.restype = c.py_object
 
 
 def taken(cai, source, versioned=True):
@@ -47,7 +46,7 @@ class Given:
         give = self.cai.cai_array_to_dlpack if self.versioned else self.cai.cai_array_to_dlpack_unversioned
         error = T.Error()
         assert give(self.array, 0, tensor, error) == 0, error.message
-        return pythonapi.PyCapsule_New(tensor, NAMES[self.versioned][0], None)
+        return new_capsule(tensor, NAMES[self.versioned][0], None)
 
     def __dlpack_device__(self):
         return (1, 0)
@@ -77,31 +76,14 @@ def same(cai, array, source):
 TYPES = ["?", "b", "h", "i", "q", "B", "H", "I", "Q", "e", "f", "d", "F", "D"]
 
 
-def random_view(numbers):
-    """A view of some array: sliced, reversed, transposed, broadcast, with extents of 0 and 1 among them."""
-    extents = [numbers.choice([0, 1, 1, 2, 3, 4, 7]) for _ in range(numbers.randrange(6))]
-    dtype = np.dtype(numbers.choice(TYPES))
-    base = np.zeros(extents, dtype=dtype, order=numbers.choice("CF"))
-    base.reshape(-1)[...] = np.arange(base.size) % 2
-    view = base
-    for axis in range(base.ndim):
-        step = numbers.choice([1, 1, 1, 2, 3, -1, -2])
-        view = view[(slice(None),) * axis + (slice(None, None, step),)]
-    view = view.transpose(numbers.sample(range(view.ndim), view.ndim))
-    if numbers.random() < 0.2:
-        view = np.broadcast_to(view, (numbers.randrange(1, 4), *view.shape))
-    elif numbers.random() < 0.2:
-        view = view.view()
-        view.flags.writeable = False
-    return view
-
-
 @pytest.mark.parametrize("versioned", [True, False])
 @pytest.mark.parametrize("seed", range(8))
 def test_random_views(cai, seed, versioned):
     numbers = random.Random(seed)
     for _ in range(250):
-        source = random_view(numbers)
+        source = random_view(numbers, TYPES)
+        if numbers.random() < 0.2:
+            source.flags.writeable = False
         if not versioned and not source.flags.writeable:
             continue  # NumPy refuses, for the older structure cannot say it
         references = sys.getrefcount(source)

@@ -123,9 +123,5 @@ def test_release_by_many_threads():
             start.wait()
             obj.release()
 
-        threads = [threading.Thread(target=work) for work in (read, read, release, release)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        P.at_once(read, read, release, release)
         assert array.counted.gone == 1

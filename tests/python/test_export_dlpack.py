@@ -269,11 +269,7 @@ def test_lifetime_in_threads():
                 del obj
             array.release(P.free)
 
-    threads = [threading.Thread(target=work, args=(arrays[i::5],)) for i in range(5)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    P.at_once(*(lambda some=arrays[i::5]: work(some) for i in range(5)))
     assert soon(lambda: all(array.counted.gone == 1 for array in arrays))
 
 
@@ -286,11 +282,7 @@ def test_readers_at_once():
                 if obj.__cuda_array_interface__["mask"].__cuda_array_interface__["shape"] != (3, 4):
                     failed.append(1)
 
-        threads = [threading.Thread(target=work) for _ in range(6)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        P.at_once(*[work] * 6)
         assert not failed
 
 

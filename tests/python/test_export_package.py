@@ -89,18 +89,10 @@ def test_the_mask_stays():
     assert export(Array(mask=mask)).__cuda_array_interface__["mask"].__cuda_array_interface__["shape"] == (3, 1)
 
 
-@pytest.mark.parametrize(
-    "changes, kind, message",
-    [
-        ({"shape": (-1,)}, ValueError, r"\['shape'\]\[0\]: found -1"),
-        ({"typestr": "<x8"}, ValueError, "typestr"),
-        ({"data": (0, False)}, ValueError, "data"),
-    ],
-)
-def test_a_wrong_dictionary(changes, kind, message):
-    array = Array(**changes)
+def test_a_wrong_dictionary():
+    array = Array(shape=(-1,))
     before = sys.getrefcount(array)
-    with pytest.raises(kind, match=message):
+    with pytest.raises(ValueError, match=r"\['shape'\]\[0\]: found -1"):
         export(array)
     assert sys.getrefcount(array) == before
 

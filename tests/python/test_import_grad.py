@@ -51,37 +51,21 @@ def with_table(requires_grad):
     return Published(requires_grad)
 
 
-WAYS = [with_dictionary, with_dlpack, with_table]
+WAYS = [(with_dictionary, P.CUDA_ARRAY_INTERFACE), (with_dlpack, P.DLPACK), (with_table, P.EXCHANGE)]
 
 
-@pytest.mark.parametrize("make_tensor", WAYS)
-def test_tensors_that_require_grad_are_refused(make_tensor):
-    text = refused(make_tensor(True), BufferError, "requires_grad", "CONVERT_GRAD")
+@pytest.mark.parametrize("options", [{}, {"writable": True}, {"protocols": None}], ids=str)
+@pytest.mark.parametrize("make_tensor, protocol", WAYS)
+def test_tensors(make_tensor, protocol, options):
+    """Those that require grad are refused, and can be allowed."""
+    if "protocols" in options:
+        options = {"protocols": [protocol]}
+    text = refused(make_tensor(True), BufferError, "requires_grad", "CONVERT_GRAD", **options)
     assert "detach()" in text and "CAI_IMPORT_ALLOW_GRAD" in text
-    refused(make_tensor(True), BufferError, "requires_grad", "CONVERT_GRAD", writable=True)
-
-
-@pytest.mark.parametrize("make_tensor", WAYS)
-def test_tensors_that_require_grad_can_be_allowed(make_tensor):
-    tensor = make_tensor(True)
-    with even(tensor), take(tensor, grad=True) as taken:
-        assert taken.shape in ((5,), (3, 4)) and not taken.readonly
-
-
-@pytest.mark.parametrize("make_tensor", WAYS)
-def test_tensors_that_do_not_require_grad(make_tensor):
-    tensor = make_tensor(False)
-    with even(tensor):
-        take(tensor).release()
-
-
-@pytest.mark.parametrize(
-    "protocols, make_tensor",
-    [([P.CUDA_ARRAY_INTERFACE], with_dictionary), ([P.DLPACK], with_dlpack), ([P.EXCHANGE], with_table)],
-)  # fmt: skip
-def test_the_protocol_does_not_matter(protocols, make_tensor):
-    refused(make_tensor(True), BufferError, "requires_grad", "CONVERT_GRAD", protocols=protocols)
-    take(make_tensor(True), grad=True, protocols=protocols).release()
+    for requires_grad in (True, False):
+        tensor = make_tensor(requires_grad)
+        with even(tensor), take(tensor, grad=requires_grad, **options) as taken:
+            assert taken.shape in ((5,), (3, 4)) and not taken.readonly
 
 
 def test_a_mask_that_requires_grad():
@@ -94,8 +78,8 @@ def test_a_mask_that_requires_grad():
     take(masked(False), allow_mask=True).release()
 
 
-@pytest.mark.parametrize("make_tensor", WAYS)
-def test_values_that_are_computed_later(make_tensor):
+@pytest.mark.parametrize("make_tensor, protocol", WAYS)
+def test_values_that_are_computed_later(make_tensor, protocol):
     """No door hands out memory whose values have another sign."""
     tensor = make_tensor(False)
 
@@ -329,21 +313,6 @@ def test_a_type_whose_table_changes():
     for extent in (None, 5, 6, None, 6, 5):
         Choice.extent = extent
         assert extents() == [(5,), (extent,) if extent else (3, 4)]
-
-
-def test_a_type_that_changes_often():
-    """CPython gives a type so many versions and then no more: it is asked each time then."""
-
-    class Late(P.Exporter):
-        pass
-
-    obj = Late(interface())
-    for _ in range(1500):
-        take(obj).release()
-        Late.requires_grad = True
-        with pytest.raises(BufferError, match="requires_grad"):
-            take(obj)
-        del Late.requires_grad
 
 
 def test_an_attribute_in_c_that_is_overtaken():

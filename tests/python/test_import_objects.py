@@ -6,7 +6,6 @@ import gc
 import subprocess
 import sys
 import textwrap
-import threading
 import types
 import weakref
 
@@ -164,13 +163,7 @@ def test_release_without_the_lock_by_many_threads():
     alive = [weakref.ref(obj) for obj in objects]
     taken = [take(obj) for obj in objects]
     del objects
-    threads = [
-        threading.Thread(target=lambda some=taken[i::8]: [one.release(P.free) for one in some]) for i in range(8)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    P.at_once(*(lambda some=taken[i::8]: [one.release(P.free) for one in some] for i in range(8)))
     assert soon(lambda: not any(ref() for ref in alive))
 
 
@@ -207,12 +200,7 @@ def test_many_threads_take_at_once():
                 raise
 
     with even(obj):
-        threads = [threading.Thread(target=work) for _ in range(8)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        del threads, thread
+        P.at_once(*[work] * 8)
     assert not failed
 
 

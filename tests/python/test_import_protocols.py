@@ -11,6 +11,7 @@ import cai_python as P
 import numpy as np
 import pytest
 from cai_python import even, give, make, take
+from import_ways import QUEUE, capsule
 from importing import MISSING, Boom, exporter, interface, refused
 from producers import ADDRESS, STREAM
 
@@ -103,22 +104,14 @@ def test_dlpack_capsules_that_are_none():
         def __dlpack__(self, **_):
             return self.found
 
-    capsule = give(make((5,))).__dlpack__()
-    api = c.pythonapi
-    api.PyCapsule_New.restype, api.PyCapsule_New.argtypes = (c.py_object, [c.c_void_p, c.c_char_p, c.c_void_p])
-    for found in (
-        None,
-        3,
-        object(),
-        api.PyCapsule_New(ADDRESS, b"used_dltensor", None),
-        api.PyCapsule_New(ADDRESS, b"other", None),
-    ):
+    fresh = give(make((5,))).__dlpack__()
+    for found in (None, 3, object(), capsule("used_dltensor", ADDRESS), capsule("other", ADDRESS)):
         with pytest.raises((TypeError, ValueError)):
             take(Bad(make((5,)), found=found), protocols=[P.DLPACK])
-    once = Bad(make((5,)), found=capsule)
+    once = Bad(make((5,)), found=fresh)
     take(once, protocols=[P.DLPACK]).release()
-    for name in (capsule, api.PyCapsule_New(ADDRESS, b"used_dltensor_versioned", None)):
-        once.found = name
+    for consumed in (fresh, capsule("used_dltensor_versioned", ADDRESS)):
+        once.found = consumed
         words = refused(once, TypeError, status="TYPE", protocols=[P.DLPACK])
         assert words == "__dlpack__: found a capsule that was already consumed, expected a new capsule from each call"
 
@@ -150,27 +143,8 @@ def test_dlpack_device_of_nonsense(device, kind, found):
 
 class Usm:
     def __init__(self, **changes):
-        found = dict(
-            data=(ADDRESS, False),
-            shape=(3, 4),
-            strides=None,
-            typestr="|f4",
-            version=1,
-            syclobj=capsule("SyclQueueRef"),
-            offset=0,
-        )
-        found.update(changes)
-        self.__sycl_usm_array_interface__ = {key: value for key, value in found.items() if value is not MISSING}
-
-
-NAMES = {}
-
-
-def capsule(name, address=0x5151_0000):
-    api = c.pythonapi
-    api.PyCapsule_New.restype, api.PyCapsule_New.argtypes = (c.py_object, [c.c_void_p, c.c_char_p, c.c_void_p])
-    NAMES.setdefault(name, name.encode())
-    return api.PyCapsule_New(address, NAMES[name], None)
+        own = dict(typestr="|f4", version=1, stream=MISSING, syclobj=capsule("SyclQueueRef"), offset=0)
+        self.__sycl_usm_array_interface__ = interface(**{**own, **changes})
 
 
 class HasCapsule:
@@ -188,9 +162,9 @@ def test_sycl(kind):
         assert (
             taken.device[0] == P.ONEAPI and taken.data == ADDRESS and taken.shape == (3, 4) and taken.typestr == "|f4"
         )
-        assert taken.stream == 0x5151_0000
+        assert taken.stream == QUEUE
     with take(Usm(syclobj=kind("SyclContextRef"))) as taken:
-        assert taken.context == 0x5151_0000 and taken.stream in (None, P.STREAM_UNKNOWN)
+        assert taken.context == QUEUE and taken.stream in (None, P.STREAM_UNKNOWN)
 
 
 @pytest.mark.parametrize("mapping", [dict, type("Mapping", (dict,), {})], ids=["dict", "derived"])
@@ -248,7 +222,7 @@ def test_the_device_of_a_queue(number, expected):
     queue.sycl_device.number = number
     obj = Usm(syclobj=queue)
     with even(obj, queue, queue.sycl_device), take(obj) as taken:
-        assert taken.device == (P.ONEAPI, expected) and taken.stream == 0x5151_0000
+        assert taken.device == (P.ONEAPI, expected) and taken.stream == QUEUE
 
 
 @pytest.mark.parametrize(
@@ -285,7 +259,7 @@ def test_filter_strings(monkeypatch):
     dpctl.SyclDevice = SyclDevice
     obj = Usm(syclobj="level_zero:gpu:3")
     with even(obj), take(obj) as taken:
-        assert taken.device == (P.ONEAPI, 3) and taken.context == 0x5151_0000
+        assert taken.device == (P.ONEAPI, 3) and taken.context == QUEUE
         assert taken.stream == P.STREAM_UNKNOWN
     with pytest.raises(ValueError, match="no device of that kind"):
         take(Usm(syclobj="tpu"))
@@ -363,7 +337,7 @@ def test_a_sycl_dictionary_before_dlpack():
 
     for obj in (on_instance, Dynamic(), OnType()):
         with take(obj) as taken:
-            assert taken.shape == (3, 4) and taken.stream == 0x5151_0000 and not obj.calls
+            assert taken.shape == (3, 4) and taken.stream == QUEUE and not obj.calls
             assert taken.device == (P.ONEAPI, 2)
         with take(obj, protocols=[P.DLPACK, P.SYCL_USM]) as taken:
             assert taken.shape == (5,)

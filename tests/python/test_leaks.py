@@ -7,7 +7,6 @@ import os
 import pathlib
 import sys
 import sysconfig
-import threading
 
 import cai_python as P
 import pytest
@@ -245,11 +244,7 @@ def test_threads(leaks):
 
     def run(times):
         leaks.leaks_begin()
-        threads = [threading.Thread(target=work, args=(times * 2,)) for _ in range(8)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        P.at_once(*[lambda: work(times * 2)] * 8)
         leaks.leaks_end()
         # What is left goes at the next call.
         P.take(obj, allow_mask=True).release()

@@ -7,7 +7,6 @@ import cai_python as P
 import pytest
 from cai_python import make, take
 from importing import interface, refused
-from producers import ADDRESS
 
 
 def message(call, *arguments):
@@ -42,16 +41,6 @@ def test_host_memory():
         "e.g. cupy.asarray(x), or allow host memory (CAI_IMPORT_ALLOW_HOST)"
     )
     assert refused(numpy.zeros(3), BufferError, status="HOST_MEMORY") == expected
-
-
-def test_host_memory_of_an_older_interface():
-    """Objects that have nothing but NumPy's protocols, which are not tried."""
-
-    class Image:
-        __array_interface__ = dict(shape=(3,), typestr="|u1", data=(ADDRESS, False), version=3)
-
-    words = refused(Image(), BufferError, status="HOST_MEMORY")
-    assert "of type Image" in words and "copy it first" in words
 
 
 # --- 3: types

@@ -3,7 +3,7 @@ an error if work on a view is not ordered."""
 
 import pytest
 
-from test_stream_export import python
+import test_stream_export
 
 VIEWS = """
     sys.path.insert(0, str(P.ROOT / "python"))
@@ -20,15 +20,18 @@ VIEWS = """
 """
 
 
+def python(built, body, *more, **others):
+    return test_stream_export.python(built, VIEWS + body, *more, **others)
+
+
 @pytest.mark.parametrize("schedule", ["lazy", "threads"])
 @pytest.mark.parametrize("kind", ["int", "Stream"])
 @pytest.mark.parametrize("end", ["with view(obj, on) as seen: work()", "seen = view(obj, on); work(); seen.release()"])
-def test_begin_and_end(built, schedule, kind, end):  # noqa: F811
+def test_begin_and_end(built, schedule, kind, end):
     """The producer writes, the view's stream reads and writes, the producer writes again."""
     python(
         built,
-        VIEWS
-        + f"""
+        f"""
     theirs, mine, data, out = stream(), stream(), buffer(), buffer()
     fill(data, 1, theirs)
     obj, on = give(produced(data, theirs)), {kind}(mine)
@@ -43,12 +46,11 @@ def test_begin_and_end(built, schedule, kind, end):  # noqa: F811
     )
 
 
-def test_the_checker_sees_what_is_not_ordered(built):  # noqa: F811
+def test_the_checker_sees_what_is_not_ordered(built):
     """That the others are silent means something."""
     done = python(
         built,
-        VIEWS
-        + """
+        """
     theirs, mine, data, out = stream(), stream(), buffer(), buffer()
     fill(data, 1, theirs)
     seen = view(give(produced(data, theirs)), -1)
@@ -59,12 +61,11 @@ def test_the_checker_sees_what_is_not_ordered(built):  # noqa: F811
     assert done.returncode != 0 and "race" in done.stdout + done.stderr
 
 
-def test_read_only_views_do_not_wait_for_readers(built):  # noqa: F811
+def test_read_only_views_do_not_wait_for_readers(built):
     """A view that only reads is begun for reading, and still makes the producer wait."""
     python(
         built,
-        VIEWS
-        + """
+        """
     theirs, mine, data, out = stream(), stream(), buffer(), buffer()
     fill(data, 1, theirs)
     with view(give(produced(data, theirs)), mine, readonly=True) as seen:
@@ -76,12 +77,11 @@ def test_read_only_views_do_not_wait_for_readers(built):  # noqa: F811
     )
 
 
-def test_calls_of_the_driver(built):  # noqa: F811
+def test_calls_of_the_driver(built):
     """None for -1, for the producer's own stream, and for a view that is only dropped."""
     python(
         built,
-        VIEWS
-        + """
+        """
     theirs, mine, data = stream(), stream(), buffer()
     obj = give(produced(data, theirs))
     for on in (theirs, mine):
@@ -101,11 +101,10 @@ def test_calls_of_the_driver(built):  # noqa: F811
     )
 
 
-def test_the_device_of_a_dictionary(built):  # noqa: F811
+def test_the_device_of_a_dictionary(built):
     python(
         built,
-        VIEWS
-        + """
+        """
     use(1)
     class Array:
         __cuda_array_interface__ = dict(shape=(SIZE,), typestr="|u1", data=(buffer(), False), version=3, stream=None)
@@ -115,12 +114,11 @@ def test_the_device_of_a_dictionary(built):  # noqa: F811
     )
 
 
-def test_default_streams_of_another_device(built):  # noqa: F811
+def test_default_streams_of_another_device(built):
     """They would be looked for in the current context."""
     python(
         built,
-        VIEWS
-        + """
+        """
     obj = give(produced(buffer(), stream()))
     for wrong in (Stream(0, 1), Stream(1, 1), Stream(2, 1)):
         try:
@@ -135,11 +133,10 @@ def test_default_streams_of_another_device(built):  # noqa: F811
     )
 
 
-def test_an_end_that_fails_can_be_repeated(built):  # noqa: F811
+def test_an_end_that_fails_can_be_repeated(built):
     python(
         built,
-        VIEWS
-        + """
+        """
     data = buffer()
     array = produced(data, 1)
     obj = give(array)
