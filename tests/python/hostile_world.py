@@ -10,19 +10,7 @@ import weakref
 import cai_ctypes as T
 import cai_python as P
 from dlpack_ctypes import CaiTable, DlpackTable, Versioned
-from hostile_values import (
-    SANE,
-    ADDRESS,
-    POINTER,
-    api,
-    FROM_OBJECT,
-    DL_FROM_OBJECT,
-    DL_VIEW,
-    DL_STREAM,
-    FOREVER,
-    Bomb,
-    Values,
-)
+from hostile_values import ADDRESS, api, Bomb, DL_FROM_OBJECT, DL_STREAM, DL_VIEW, FOREVER, FROM_OBJECT, POINTER, SANE, Values
 
 COUNTS = collections.Counter()
 # The address of the object: to take an object, ctypes asks it for its class.

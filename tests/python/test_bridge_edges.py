@@ -16,9 +16,9 @@ import pytest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "python"))
 import cai_python as P  # noqa: E402
 from cai_python import Exporter, give, make, soon, take  # noqa: E402
-from commands import CUDA_SIM  # noqa: E402
 import dlpack_ctypes as D  # noqa: E402
 from dlpack_ctypes import address_of, new_capsule  # noqa: E402
+from test_stream_export import python  # noqa: E402
 
 np = pytest.importorskip("numpy")
 
@@ -396,87 +396,66 @@ def test_raising_nothing_says_so():
             P.held.cai_python_raise(error)
 
 
-DEVICE = f"""
-import ctypes as c, gc, sys, threading, time
-sys.path[:0] = {sys.path!r}
-import cai_python as P
-import dlpack_ctypes as D
-cuda = c.CDLL("libcuda.so.1")
-def check(code): assert code == 0, code
-context, stream = c.c_void_p(), c.c_void_p()
-check(cuda.cuInit(0)); check(cuda.cuDevicePrimaryCtxRetain(c.byref(context), 0)); check(cuda.cuCtxSetCurrent(context))
-check(cuda.cuStreamCreate(c.byref(stream), 1))
-SIZE = 4096
-def memory():
-    address = c.c_uint64()
-    check(cuda.cuMemAlloc_v2(c.byref(address), c.c_size_t(SIZE)))
-    return address.value
-def consume(array, flags=3):
-    check(P.held.cai_array_consume_begin(c.byref(array), c.c_uint64(stream.value), flags, None))
-    check(cuda.cuMemsetD8Async(c.c_uint64(array.data), 7, c.c_size_t(SIZE), stream))
-    check(P.held.cai_array_consume_end(c.byref(array), c.c_uint64(stream.value), flags, None))
-"""
+SCHEDULES = pytest.mark.parametrize("schedule", ["lazy", "eager", "threads"])
 
 
-def on_a_device(script, schedules=("lazy", "eager", "threads")):
-    for schedule in schedules:
-        command = [CUDA_SIM, "run", "--print=exit", f"--schedule={schedule}", "--", sys.executable, "-c"]
-        done = subprocess.run([*map(str, command), DEVICE + script], capture_output=True, text=True, timeout=120)
-        assert done.returncode == 0, f"{schedule}: {done.returncode}\n{done.stdout}\n{done.stderr}"
-
-
-def test_a_tensor_goes_after_the_work_on_it():
+@SCHEDULES
+def test_a_tensor_goes_after_the_work_on_it(built, schedule):
     """`__dlpack__` does not notify the producer when the receiver is done: memory must not be freed before."""
-    on_a_device("""
-kept, freed = [], []
-def delete(managed):
-    check(cuda.cuCtxSetCurrent(context))
-    freed.append(D.Versioned.from_address(c.cast(managed, c.c_void_p).value).tensor.data)
-    check(cuda.cuMemFree_v2(c.c_uint64(freed[-1])))
-deleter = D.DELETER(delete)
-class Producer:
-    def __dlpack_device__(self): return (2, 0)
-    def __dlpack__(self, **asked):
-        managed, extents = D.Versioned(), (c.c_int64 * 1)(SIZE // 4)
-        managed.major = 1
-        tensor = managed.tensor
-        tensor.data, tensor.device_type, tensor.ndim, tensor.code, tensor.bits, tensor.lanes = memory(), 2, 1, 2, 32, 1
-        tensor.shape = c.cast(extents, c.POINTER(c.c_int64))
-        managed.deleter = c.cast(deleter, c.c_void_p).value
-        kept.append((managed, extents))
-        return D.new_capsule(c.addressof(managed), b"dltensor_versioned", None)
-for own in (stream.value, P.STREAM_UNKNOWN):
-    for without_the_lock in (False, True):
-        taken = P.take(Producer(), stream=own)
-        consume(taken.array)
-        before = len(freed)
-        if without_the_lock:
-            thread = threading.Thread(target=taken.release, args=[P.free]); thread.start(); thread.join()
-        else:
-            taken.release()
-        check(cuda.cuStreamSynchronize(stream))
-        assert P.soon(lambda: len(freed) == before + 1, 20), freed
-check(cuda.cuCtxSynchronize())
-""")
+    python(
+        built,
+        """
+        import dlpack_ctypes as D
+        kept, freed, mine = [], [], stream()
+
+        def delete(managed):
+            use(0)
+            freed.append(D.Versioned.from_address(c.cast(managed, c.c_void_p).value).tensor.data)
+            ok(cuda.cuMemFree_v2(c.c_uint64(freed[-1])))
+
+        deleter = D.DELETER(delete)
+
+        class Producer:
+            def __dlpack_device__(self):
+                return (2, 0)
+            def __dlpack__(self, **asked):
+                managed, extents = D.Versioned(major=1, deleter=D.address_of(deleter)), (c.c_int64 * 1)(SIZE)
+                managed.tensor = D.Tensor(data=buffer(), device_type=2, ndim=1, code=1, bits=8, lanes=1, shape=extents)
+                kept.append((managed, extents))
+                return D.new_capsule(c.addressof(managed), b"dltensor_versioned", None)
+
+        for own in (mine, UNKNOWN):
+            for library in (P.held, P.free):
+                taken = take(Producer(), stream=own)
+                assert begin(taken, mine, READ | WRITE) == 0
+                fill(taken.data, 7, mine)
+                ok(cai.cai_array_consume_end(c.byref(taken.array), mine, READ | WRITE, None))
+                before = len(freed)
+                P.at_once(lambda: taken.release(library))
+                ok(cuda.cuStreamSynchronize(c.c_void_p(mine)))
+                assert P.soon(lambda: len(freed) == before + 1, 20), freed
+        ok(cuda.cuCtxSynchronize())
+        """,
+        schedule,
+    )
 
 
-def test_what_the_producer_does_after_a_consumer_let_go_is_its_own():
+@SCHEDULES
+def test_what_the_producer_does_after_a_consumer_let_go_is_its_own(built, schedule):
     """A checker that takes the producer's later reads for the consumer's would be switched off."""
-    on_a_device("""
-class Producer:
-    def __init__(self, address):
-        self.__cuda_array_interface__ = {"shape": (SIZE // 4,), "typestr": "<f4", "data": (address, False), "version": 3, "stream": None}
-producer = Producer(memory())
-here = (c.c_char * SIZE)()
-for _ in range(10):
-    legacy = 1
-    taken = P.take(producer)
-    check(P.held.cai_array_consume_begin(c.byref(taken.array), c.c_uint64(legacy), 3, None))
-    check(cuda.cuMemsetD8Async(c.c_uint64(taken.data), 7, c.c_size_t(SIZE), c.c_void_p(legacy)))
-    check(P.held.cai_array_consume_end(c.byref(taken.array), c.c_uint64(legacy), 3, None))
-    check(P.held.cai_array_release_after(c.byref(taken.array), c.c_uint64(legacy), None))
-    check(cuda.cuCtxSynchronize())
-    check(cuda.cuMemcpyDtoH_v2(here, c.c_uint64(producer.__cuda_array_interface__["data"][0]), c.c_size_t(SIZE)))
-    assert here[0] == b"\\x07"
-time.sleep(0.05)
-""")
+    python(
+        built,
+        """
+        data, legacy = buffer(), 1
+        producer = Exporter(dict(shape=(SIZE,), typestr="|u1", data=(data, False), version=3, stream=None))
+        for _ in range(10):
+            taken = take(producer)
+            assert begin(taken, legacy, READ | WRITE) == 0
+            fill(data, 7, legacy)
+            ok(cai.cai_array_consume_end(c.byref(taken.array), legacy, READ | WRITE, None))
+            ok(cai.cai_array_release_after(c.byref(taken.array), c.c_uint64(legacy), None))
+            assert bytes_of(data, legacy) == {7}
+        time.sleep(0.05)
+        """,
+        schedule,
+    )

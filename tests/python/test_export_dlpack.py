@@ -12,17 +12,8 @@ import cai_ctypes as T
 import cai_python as P
 import pytest
 from cai_python import give, make, soon, take
-from dlpack_ctypes import (
-    CAI_FROM_OBJECT,
-    CAI_TO_OBJECT,
-    DLPACK_FROM_OBJECT,
-    DLPACK_TO_OBJECT,
-    DLPACK_VIEW,
-    CaiTable,
-    DlpackTable,
-    Tensor,
-    Versioned,
-)
+from dlpack_ctypes import CAI_FROM_OBJECT, CAI_TO_OBJECT, DLPACK_FROM_OBJECT, DLPACK_TO_OBJECT, DLPACK_VIEW
+from dlpack_ctypes import CaiTable, DlpackTable, Tensor, Versioned
 from exporting import CAI, PYCAPSULE
 from producers import ADDRESS, STREAM
 

@@ -104,12 +104,6 @@ def test_what_is_refused():
         refused("STREAM_ZERO", interface(stream=0), owner, quiet=True)
 
 
-def test_exceptions():
-    dictionary, array = {}, T.new_array()
-    with pytest.raises(KeyError):
-        P.held.cai_array_from_python_dict(id(dictionary), None, None, c.byref(array), None)
-
-
 def test_other_interfaces():
     owner = Memory()
     host = dict(shape=(3,), typestr="<f4", data=(ADDRESS, False), version=3)

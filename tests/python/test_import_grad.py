@@ -102,13 +102,7 @@ class FromC:
     """A type whose attribute is implemented in C, as that of PyTorch's tensors."""
 
     class Definition(c.Structure):
-        _fields_ = [
-            ("name", c.c_char_p),
-            ("get", c.c_void_p),
-            ("set", c.c_void_p),
-            ("doc", c.c_char_p),
-            ("closure", c.c_void_p),
-        ]
+        _fields_ = [("name", c.c_char_p), *((name, c.c_void_p) for name in ("get", "set", "doc", "closure"))]
 
     def __init__(self, answer):
         self.answer, self.calls = answer, []

@@ -13,7 +13,6 @@ import cai_ctypes as T
 import cai_python as P
 import pytest
 from cai_python import ERRORS, Exporter, even, give, make, soon, take
-from commands import compile
 from importing import CAI, MISSING, Boom, Property, exporter, interface, refused
 
 # --- 1: one look, and only AttributeError means no
@@ -204,46 +203,6 @@ def test_many_threads_take_at_once():
     assert not failed
 
 
-# Releases what lies in an array of structures, one after another: while the interpreter ends, and when it is gone.
-LATE = r"""
-#include <cai/cai.h>
-#include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <unistd.h>
-static cai_array *arrays;
-static int count, interval;
-static void *run(void *unused) {
-    for (int i = 0; i < count; ++i) {
-        usleep(interval);
-        cai_inline_release(&arrays[i]);
-    }
-    return unused;
-}
-static pthread_t thread;
-static void join(void) {
-    pthread_join(thread, NULL);
-    puts("joined");
-}
-void start(cai_array *these, int how_many, int microseconds, int wait) {
-    arrays = these, count = how_many, interval = microseconds;
-    if (wait) atexit(join); /* after the interpreter: this runs in exit() */
-    pthread_create(&thread, NULL, run, NULL);
-}
-void at_exit(cai_array *these, int how_many) {
-    arrays = these, count = how_many, interval = 0;
-    atexit((void (*)(void))(void *)run);
-}
-"""
-
-
-@pytest.fixture(scope="module")
-def late(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("late")
-    (folder / "late.c").write_text(LATE)
-    return compile(folder / "late.c", folder / "liblate.so", "-shared", "-O1", "-g", library=None)
-
-
 def python(text, *arguments):
     program = "import sys; sys.path.insert(0, sys.argv[1])\n" + BEGIN + textwrap.dedent(text)
     folder = str(P.ROOT / "tests/python")
@@ -299,22 +258,11 @@ def test_own_objects_after_other_types_at_their_address():
     assert found in ("True\n", "False\n")
 
 
+# Threads that Python does not know, child processes, and the end of the process: test_life.py.
+
+
 def test_the_interpreter_ends_while_arrays_are_held():
     assert python("kept = pinned(some(100)); print('end')") == "end\n"
-
-
-def test_release_at_the_end_of_the_process(late):
-    """In exit(), after the interpreter: nothing is done, and nothing breaks."""
-    program = "late = c.CDLL(sys.argv[2]); late.at_exit(pinned(some(100)), 100); print('end')"
-    assert python(program, late) == "end\n"
-
-
-@pytest.mark.parametrize("microseconds", [0, 1, 20, 200])
-@pytest.mark.parametrize("wait", [0, 1])
-def test_release_while_the_interpreter_ends(late, microseconds, wait):
-    """A thread that Python knows nothing of goes on while everything around it is torn down."""
-    program = f"late = c.CDLL(sys.argv[2]); late.start(pinned(some(2000)), 2000, {microseconds}, {wait}); print('end')"
-    assert python(program, late) == "end\n" + "joined\n" * wait
 
 
 def test_release_by_atexit_and_by_daemons():
@@ -330,42 +278,6 @@ def test_release_by_atexit_and_by_daemons():
                 P.free.cai_array_release(c.byref(array))
         for _ in range(2):
             threading.Thread(target=lambda some=many: work(), daemon=True).start()
-        """
-    )
-
-
-def test_release_by_a_thread_that_python_does_not_know(late):
-    """While the main thread runs on, or sleeps."""
-    text = python(
-        """
-        late = c.CDLL(sys.argv[2])
-        obj = Big()
-        alive = weakref.ref(obj)
-        arrays = (T.Array * 1)(T.new_array())
-        assert P.held.cai_array_from_python(obj, None, c.byref(arrays[0]), None) == 0
-        del obj
-        late.start(arrays, 1, 1000, 0)
-        end = time.monotonic() + 5
-        while alive() is not None and time.monotonic() < end:
-            time.sleep(0.01)
-        print(alive())
-        """,
-        late,
-    )
-    assert text == "None\n"
-
-
-def test_release_in_a_child():
-    python(
-        """
-        arrays = some(4)
-        child = os.fork()
-        if child == 0:
-            P.free.cai_array_release(c.byref(arrays[0]))
-            P.held.cai_array_release(c.byref(arrays[1]))
-            assert P.take(Big()).shape == (3, 4)
-            os._exit(0)
-        assert os.waitpid(child, 0)[1] == 0
         """
     )
 

