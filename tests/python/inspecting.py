@@ -63,7 +63,7 @@ def shared(said):
 
 
 api = ctypes.pythonapi
-new_capsule = ctypes.PYFUNCTYPE(
-    ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p
-)(("PyCapsule_New", api))
+new_capsule = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)(
+    ("PyCapsule_New", api)
+)
 DESTRUCTOR = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)

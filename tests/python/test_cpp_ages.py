@@ -25,44 +25,26 @@ def ages(tmp_path_factory):
     return folder
 
 
-@pytest.fixture(scope="session")
-def library():
-    return linked()
-
-
 def compiled(compiler, ages, folder, name, age, *options):
     output = folder / f"{name}.o"
-    run(
-        *compiler,
-        "-fPIC",
-        "-I",
-        ages / age,
-        f"-DAGE={name}",
-        *options,
-        "-c",
-        SOURCES / "cpp_age.cpp",
-        "-o",
-        output,
-    )
+    run(*compiler, "-fPIC", "-I", ages / age, f"-DAGE={name}", *options, "-c", SOURCES / "cpp_age.cpp", "-o", output)
     return output
 
 
 @pytest.mark.parametrize("first, second", [("today", "later"), ("later", "today")])
 @pytest.mark.parametrize("compiler", [PLAIN, SANITIZED], ids=["plain", "sanitized"])
-def test_two_ages_in_one_program(tmp_path, ages, library, compiler, first, second):
+def test_two_ages_in_one_program(tmp_path, ages, compiler, first, second):
     """The linker keeps functions of the first file; the second one has another default stream."""
     objects = [
         compiled(compiler, ages, tmp_path, first, first),
         compiled(compiler, ages, tmp_path, second, second, PER_THREAD),
     ]
     program = tmp_path / "ages"
-    run(
-        *compiler, "-I", ages / "today", SOURCES / "cpp_ages.cpp", *objects, "-o", program, *library
-    )
+    run(*compiler, "-I", ages / "today", SOURCES / "cpp_ages.cpp", *objects, "-o", program, *linked())
     run(program)
 
 
-def test_the_program_finds_headers_without_an_inline_namespace(tmp_path, ages, library):
+def test_the_program_finds_headers_without_an_inline_namespace(tmp_path, ages):
     """The test above can fail: with one namespace, the linker merges functions of both ages."""
     merged = tmp_path / "merged"
     for age in ("today", "later"):
@@ -72,28 +54,15 @@ def test_the_program_finds_headers_without_an_inline_namespace(tmp_path, ages, l
             (merged / age / "cai" / header.name).write_text(text)
     objects = [compiled(SANITIZED, merged, tmp_path, name, name) for name in ("later", "today")]
     program = tmp_path / "ages"
-    run(
-        *SANITIZED,
-        "-I",
-        ages / "today",
-        SOURCES / "cpp_ages.cpp",
-        *objects,
-        "-o",
-        program,
-        *library,
-    )
+    run(*SANITIZED, "-I", ages / "today", SOURCES / "cpp_ages.cpp", *objects, "-o", program, *linked())
     assert run(program, check=False).returncode != 0
 
 
 @pytest.mark.parametrize("visibility", ["default", "hidden"])
-def test_shared_objects_in_one_process(tmp_path, ages, library, visibility):
+def test_shared_objects_in_one_process(tmp_path, ages, visibility):
     """Two of one age, one of another, built with exported symbols or without."""
     plugins = []
-    for name, age, options in (
-        ("a", "today", []),
-        ("b", "today", [PER_THREAD]),
-        ("c", "later", []),
-    ):
+    for name, age, options in (("a", "today", []), ("b", "today", [PER_THREAD]), ("c", "later", [])):
         source = tmp_path / f"{name}.cpp"
         source.write_text(
             f'#include "{SOURCES}/cpp_ages.h"\nextern const age AGE;\n'
@@ -104,22 +73,11 @@ def test_shared_objects_in_one_process(tmp_path, ages, library, visibility):
         plugins.append(tmp_path / f"{name}.so")
         run(*PLAIN, f"-fvisibility={visibility}", "-shared", "-fPIC", "-I", ages / age, *options,
             source,
-            "-o", plugins[-1], *library)  # fmt: skip
+            "-o", plugins[-1], *linked())  # fmt: skip
         names = run("readelf", "--dyn-syms", "-W", plugins[-1]).stdout
-        assert "UNIQUE" not in [
-            word for line in names.splitlines() if "cai" in line for word in line.split()
-        ]
+        assert "UNIQUE" not in [word for line in names.splitlines() if "cai" in line for word in line.split()]
     program = tmp_path / "plugins"
-    run(
-        *PLAIN,
-        "-rdynamic",
-        "-I",
-        ages / "today",
-        SOURCES / "cpp_plugins.cpp",
-        "-o",
-        program,
-        "-ldl",
-    )
+    run(*PLAIN, "-rdynamic", "-I", ages / "today", SOURCES / "cpp_plugins.cpp", "-o", program, "-ldl")
     for order in (plugins, plugins[::-1]):
         run(program, *order)
 
@@ -132,9 +90,7 @@ def test_without_the_library(tmp_path, ages):
         (folders[age] / "cai").mkdir(parents=True)
         for name in ("abi.h", "abi.hpp"):
             (folders[age] / "cai" / name).write_text((ages / age / "cai" / name).read_text())
-    objects = [
-        compiled(SANITIZED, tmp_path, tmp_path, name, name, "-DWITHOUT_LIBRARY") for name in folders
-    ]
+    objects = [compiled(SANITIZED, tmp_path, tmp_path, name, name, "-DWITHOUT_LIBRARY") for name in folders]
     program = tmp_path / "alone"
     run(*SANITIZED, "-I", folders["today"], SOURCES / "cpp_ages.cpp", *objects, "-o", program)
     run(program)
@@ -148,17 +104,7 @@ def test_without_the_library(tmp_path, ages):
 def test_a_header_alone_and_twice(tmp_path, ages, compiler, standard, header):
     source = tmp_path / "alone.cpp"
     source.write_text(f"#include <cai/{header}>\n" * 2 + "cai::array f() { return {}; }\n")
-    run(
-        *compiler,
-        f"-std={standard}",
-        *STRICT,
-        "-I",
-        ages / "today",
-        "-c",
-        source,
-        "-o",
-        tmp_path / "alone.o",
-    )
+    run(*compiler, f"-std={standard}", *STRICT, "-I", ages / "today", "-c", source, "-o", tmp_path / "alone.o")
 
 
 @pytest.mark.parametrize("compiler", [["g++"], [*CLANG, "c++"]], ids=["gcc", "clang"])
@@ -175,7 +121,9 @@ def test_before_cpp17(tmp_path, ages, compiler, header):
 def test_no_array_is_passed_by_value():
     """Its size depends on the version of the header."""
     for header in sorted((ROOT / "include/cai").glob("*.h*")):
-        text = re.sub(r"/\*.*?\*/|//[^\n]*|\b(?:[A-Z_]+|sizeof|offsetof)\(cai_array\b", "", header.read_text(), flags=re.DOTALL)
+        text = re.sub(
+            r"/\*.*?\*/|//[^\n]*|\b(?:[A-Z_]+|sizeof|offsetof)\(cai_array\b", "", header.read_text(), flags=re.DOTALL
+        )
         found = re.findall(r"\bcai_array(?: \w+)?\s*[,)]|\bcai_array (?:\w+::)?\w+\(", text)
         assert not found, header
 
@@ -186,9 +134,7 @@ def test_two_versions_in_one_file_are_refused(tmp_path, ages):
     vendored.mkdir(parents=True)
     (vendored / "abi.h").write_text((ages / "today/cai/abi.h").read_text())
     text = (ages / "today/cai/abi.hpp").read_text()
-    (vendored / "abi.hpp").write_text(
-        cpp_ages.replaced(text, r"(#define CAI_HPP_VERSION) \d+", r"\1 0")
-    )
+    (vendored / "abi.hpp").write_text(cpp_ages.replaced(text, r"(#define CAI_HPP_VERSION) \d+", r"\1 0"))
     source = tmp_path / "two.cpp"
     source.write_text(f'#include "{vendored}/abi.hpp"\n#include <cai/cai.hpp>\n')
     done = run("g++", "-std=c++17", "-I", ages / "today", "-fsyntax-only", source, check=False)

@@ -173,20 +173,13 @@ def test_numpy():
     assert offered == {"__dlpack__", "__array_interface__", "__array_struct__", "Py_buffer"}
     for name in offered:
         said = found[name].array
-        assert (said.shape, said.strides, said.typestr, said.device) == (
-            (2, 4),
-            (32, -4),
-            "<i4",
-            "cpu",
-        )
+        assert (said.shape, said.strides, said.typestr, said.device) == ((2, 4), (32, -4), "<i4", "cpu")
     assert rules(found) == {"strides-negative"}
 
     frozen = numpy.arange(3.0)
     frozen.flags.writeable = False
     found = look(frozen)
-    assert found["__array_interface__"].array.readonly is True and "readonly-differs" not in rules(
-        found
-    )
+    assert found["__array_interface__"].array.readonly is True and "readonly-differs" not in rules(found)
     assert rules(look(numpy.zeros(3, ">f8"))) == {"typestr-order"}
     assert rules(look(numpy.array(3.0))) == set()
     assert "typestr-opaque" not in rules(look(numpy.zeros(3, [("a", "i4"), ("b", "f8")])))
@@ -195,9 +188,7 @@ def test_numpy():
     assert rules(look(numpy.float64(3))) <= {"readonly-differs", "pointer-differs", "key-unknown"}
 
 
-@pytest.mark.parametrize(
-    "name", ["bfloat16", "float8_e4m3fn", "float8_e5m2", "int4", "float4_e2m1fn"]
-)
+@pytest.mark.parametrize("name", ["bfloat16", "float8_e4m3fn", "float8_e5m2", "int4", "float4_e2m1fn"])
 def test_ml_dtypes(name):
     found = look(numpy.zeros(4, getattr(ml_dtypes, name)))
     assert "type-lost" in rules(found)
@@ -221,9 +212,7 @@ def usm(**change):
 def test_sycl():
     found = look(usm())
     said = found["__sycl_usm_array_interface__"].array
-    assert (said.strides, said.pointer, said.device) == ((8,), P, "oneapi") and rules(
-        found
-    ) == set()
+    assert (said.strides, said.pointer, said.device) == ((8,), P, "oneapi") and rules(found) == set()
     # Strides and offset count elements.
     said = look(usm(shape=(2, 5), strides=(1, 2), offset=3))["__sycl_usm_array_interface__"].array
     assert (said.strides, said.pointer) == ((8, 16), P + 24)
@@ -243,12 +232,7 @@ def test_opencl():
 
     found = look(pyopencl())
     said = found["buffer"].array
-    assert (said.pointer, said.byte_offset, said.typestr, said.device) == (
-        0x1234,
-        16,
-        "<f4",
-        "opencl",
-    )
+    assert (said.pointer, said.byte_offset, said.typestr, said.device) == (0x1234, 16, "<f4", "opencl")
     assert rules(found) == {"buffer-name"}
     assert rules(look(pyopencl(base_data=object()))) == {"CAI_ERR_NO_PROTOCOL"}
     plain = pyopencl(buffer=type("Buffer", (), {"_ptr": 7})(), base_data=MISSING)
@@ -297,7 +281,11 @@ def test_names_that_act_on_a_terminal_are_escaped():
     def fail(*arguments, **keywords):
         raise RuntimeError(name)
 
-    attributes = {"__cuda_array_interface__": property(fail), "__dlpack__": fail, "__dlpack_device__": lambda self: (2, 0)}
+    attributes = {
+        "__cuda_array_interface__": property(fail),
+        "__dlpack__": fail,
+        "__dlpack_device__": lambda self: (2, 0),
+    }
     for found in (look(type(name, (), {})()), look(type(name, (), attributes)())):
         for text in (*str(found).split("\n"), repr(found), *found.to_json().split("\n")):
             assert text.isprintable(), ascii(text)

@@ -150,12 +150,8 @@ def test_what_the_object_declines_is_no_refusal(library_path):
 
     found = look(OnTheHost(AttributeError("not CUDA")), library_path)
     assert found["__cuda_array_interface__"].state == "declined"
-    assert "__cuda_array_interface__ declined: " in str(
-        found
-    ) and "library: takes all that is offered" in str(found)
-    assert "library: has nothing to take" in str(
-        look(Raises(AttributeError("not CUDA")), library_path)
-    )
+    assert "__cuda_array_interface__ declined: " in str(found) and "library: takes all that is offered" in str(found)
+    assert "library: has nothing to take" in str(look(Raises(AttributeError("not CUDA")), library_path))
     # But what is offered, and cannot be taken, is.
     assert "library: refuses" in str(look(Raises(RuntimeError("no")), library_path))
 
@@ -174,9 +170,7 @@ def test_without_a_library(tmp_path):
 
 def shell(*arguments, **more):
     command = [sys.executable, "-m", "libcai", *arguments]
-    return subprocess.run(
-        command, capture_output=True, text=True, env={"PYTHONPATH": str(ROOT / "python")}, **more
-    )
+    return subprocess.run(command, capture_output=True, text=True, env={"PYTHONPATH": str(ROOT / "python")}, **more)
 
 
 def test_the_command():
@@ -203,9 +197,7 @@ def test_the_page_of_the_book(tmp_path):
     """The program and the output that the page shows belong together."""
     page = (ROOT / "docs/src/python_package.md").read_text()
     program = re.search(r"```python\n# frames.py\n(.*?)```", page, re.S)[1]
-    command, output = re.search(
-        r"```text\n\$ python -m libcai (inspect .*?)\n(.*?)```", page, re.S
-    ).groups()
+    command, output = re.search(r"```text\n\$ python -m libcai (inspect .*?)\n(.*?)```", page, re.S).groups()
     (tmp_path / "frames.py").write_text(program)
     assert shell(*shlex.split(command), "--library", LIBRARY, cwd=tmp_path).stdout == output
     # Every rule that the page names.
