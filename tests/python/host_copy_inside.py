@@ -2,7 +2,6 @@
 race checker watches."""
 
 import ctypes as c
-import itertools
 import threading
 
 import cai_python as P
@@ -101,27 +100,6 @@ def test_every_layout(source, name):
     del obj
     assert array.counted.gone == 1
     assert copy.tobytes() == before  # it is NumPy's own
-
-
-def test_all_kinds_of_slices(source):
-    values, pointer = source
-    cube = values.reshape(16, 16, 16)
-    slices = [slice(None), slice(2, 9), slice(None, None, -1), slice(14, 1, -3), slice(3, 4)]
-    for picked in itertools.product(slices, slices, slices):
-        for order in ((0, 1, 2), (2, 0, 1), (1, 2, 0)):
-            view = cube[picked].transpose(order)
-            with on_device(view, values, pointer) as array:
-                assert np.from_dlpack(give(array), device="cpu").tobytes() == view.tobytes(), (picked, order)
-
-
-@pytest.mark.parametrize("typestr", ["|i1", "|b1", "<i2", "<u4", "<f8", "<c16"])
-def test_types(typestr):
-    values = np.arange(64).astype(typestr)
-    pointer = driver.memory(values)
-    view = values.reshape(8, 8)[::2, ::3]
-    with on_device(view, values, pointer, readonly=True) as array:
-        assert np.from_dlpack(give(array), device="cpu").tolist() == view.tolist()
-    driver.free(pointer)
 
 
 def test_managed_memory():

@@ -16,7 +16,6 @@ needs_headers = pytest.mark.skipif(not (PYTHON / "Python.h").exists(), reason="P
 def test_the_page_has_the_example():
     page = (ROOT / "docs/src/cython.md").read_text()
     assert f"```cython\n{EXAMPLE.read_text()}```" in page
-    assert len(EXAMPLE.read_text().splitlines()) < 60
 
 
 @pytest.fixture(scope="module")

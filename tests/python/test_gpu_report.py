@@ -149,14 +149,6 @@ def test_every_failure_is_reported_and_stops_nothing(runner, folder):
         assert line in text
 
 
-def test_without_nvcc_and_compute_sanitizer(runner, folder):
-    (folder / "compute-sanitizer").unlink()
-    status, rows, _ = run(runner, folder, "--nvcc", "")
-    assert status == 0
-    skipped = [name for name, state in states(rows).items() if state == "skipped"]
-    assert skipped == [name for name in PARTS if name.startswith((".cu", "compute-sanitizer"))]
-
-
 def test_without_a_driver_nothing_runs(runner, folder):
     (folder / "libcuda.so.1").write_text("not a library")
     status, rows, text = run(runner, folder)
