@@ -129,10 +129,11 @@ def changes(library, obj, protocol, array, add):
         add("note", "dict-shared",
             "every reading returns the same dictionary: a change by one reader is visible to all")  # fmt: skip
     else:
-        again = library.result(obj, protocol.via).array
+        # Not `array`, which may be of a dictionary with entries in place of refused ones.
+        one, again = (library.result(obj, protocol.via).array for _ in range(2))
         # The mask is another array; the name of the type comes from elsewhere.
-        fields = [field for field in array.FIELDS if again and field not in ("mask", "type_name")]
-        changed = [field for field in fields if getattr(array, field) != getattr(again, field)]
+        fields = [field for field in array.FIELDS if one and again and field not in ("mask", "type_name")]
+        changed = [field for field in fields if getattr(one, field) != getattr(again, field)]
         if changed:
             add("warning", "dict-changes", f"two readings differ in {', '.join(changed)}")
 
