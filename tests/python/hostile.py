@@ -102,37 +102,33 @@ def try_all(obj, after=1, act=None):
         gc.set_threshold(700)
 
 
-def keys_without_text():
-    """To make an UnicodeEncodeError is to allocate, and to collect garbage, which runs code."""
-    for position in (0, 4):
-        for after in range(1, 25):
-            items = [("shape", (len(sys.argv) + 1000, 3)), ("typestr", "".join(["<", "f4"])), ("data", (ADDRESS, False)),
-                     ("version", 3)]  # fmt: skip
-            items.insert(position, ("\ud800", 1))
-            values = dict(items)
-            items.clear()
-            obj = P.Exporter(values)
-
-            def change(values=values):
-                values.clear()
-                values.update((str(n), (n, n)) for n in range(50))
-
-            found = try_all(obj, after, change)
-            assert isinstance(found, (T.Array, KeyError)), found
-
-
-def types_without_text():
+def changing(make):
+    """Garbage changes the only dictionary that has the values when it is collected, after so many allocations."""
     for after in range(1, 25):
-        values = dict(
-            shape=(len(sys.argv) + 1000, 3), typestr="\ud800" + "4" * len(sys.argv), data=(ADDRESS, False), version=3
-        )
+        values = dict(make())
         obj = P.Exporter(values)
 
         def change(values=values):
             values.clear()
             values.update((str(n), (n, n)) for n in range(50))
 
-        found = try_all(obj, after, change)
+        yield try_all(obj, after, change)
+
+
+def entries(typestr):
+    return [("shape", (len(sys.argv) + 1000, 3)), ("typestr", "".join(typestr)), ("data", (ADDRESS, False)), ("version", 3)]
+
+
+def keys_without_text():
+    """To make an UnicodeEncodeError is to allocate, and to collect garbage, which runs code."""
+    surrogate = [("\ud800", 1)]
+    for make in (lambda: surrogate + entries("<f4"), lambda: entries("<f4") + surrogate):
+        for found in changing(make):
+            assert isinstance(found, (T.Array, KeyError)), found
+
+
+def types_without_text():
+    for found in changing(lambda: entries("\ud800" + "4" * len(sys.argv))):
         assert isinstance(found, (ValueError, KeyError)), found
 
 

@@ -1,7 +1,6 @@
 """Imports: which protocol is read, how often, and what it keeps alive."""
 
 import collections
-import ctypes as c
 import gc
 import subprocess
 import sys
@@ -9,7 +8,6 @@ import textwrap
 import types
 import weakref
 
-import cai_ctypes as T
 import cai_python as P
 import pytest
 from cai_python import ERRORS, Exporter, even, give, make, soon, take
@@ -280,10 +278,3 @@ def test_release_by_atexit_and_by_daemons():
             threading.Thread(target=lambda some=many: work(), daemon=True).start()
         """
     )
-
-
-def test_the_lock_must_be_held():
-    array, error = T.new_array(), T.Error()
-    before = bytes(array)
-    assert P.free.cai_array_from_python(exporter(), None, c.byref(array), c.byref(error)) == ERRORS["PYTHON_LOCK"]
-    assert bytes(array) == before and error.code == ERRORS["PYTHON_LOCK"]

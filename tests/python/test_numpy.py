@@ -138,18 +138,18 @@ SCALARS = ["|b1", "|i1", "<i2", ">i4", "<u8", "<f2", ">f8", "<c8", "|S3", "<U2",
 NAMES = ["x", "y", "velocity", "it's", 'two "quotes"', "back\\slash", "ä", "日本", "tab\there", "a.b", "😀", "q\x7fz"]
 
 
-def random_dtype(source, depth=0):
+def random_dtype(source, scalars, extents, depth=0):
     names = source.sample(NAMES, source.randrange(1, 6))
     fields = []
     for name in names:
         if depth < 3 and source.random() < 0.25:
-            kind = random_dtype(source, depth + 1)
+            kind = random_dtype(source, scalars, extents, depth + 1)
         else:
-            kind = source.choice(SCALARS)
+            kind = source.choice(scalars)
         if source.random() < 0.15:
             name = ("title of " + name, name)
         if source.random() < 0.3:
-            fields.append((name, kind, tuple(source.choices([1, 2, 3, 0], k=source.randrange(1, 4)))))
+            fields.append((name, kind, tuple(source.choices(extents, k=source.randrange(1, 4)))))
         else:
             fields.append((name, kind))
     # Packed and aligned ones; the aligned ones have padding rows. Object arrays cannot be padded by hand.
@@ -190,7 +190,7 @@ def test_descrs(cai):
     error = T.Error()
     padded = nested = 0
     for _ in range(4000):
-        dtype = random_dtype(source)
+        dtype = random_dtype(source, SCALARS, [1, 2, 3, 0])
         descr = dtype.descr
         keep = []
         struct = to_struct(descr, keep)
