@@ -1,10 +1,6 @@
 //! The function that CPython calls before an interpreter ends.
 
-use std::ffi::c_void;
-use std::sync::atomic::Ordering;
-
 use crate::error::Result;
-use crate::python::capi;
 use crate::python::class::{Function, entry};
 use crate::python::py::{Owned, Py};
 
@@ -12,7 +8,7 @@ static AT_EXIT: Function = Function::new(c"libcai_at_exit", entry!(at_exit));
 
 /// The interpreter is about to end.
 fn at_exit(py: Py<'_>) -> Result<Owned<'_>> {
-    py.decref.store(capi::release_if_attached as *mut c_void, Ordering::Relaxed);
+    py.decref.only_if_attached();
     py.deferred.close();
     py.release_deferred();
     Ok(py.none().share(py))

@@ -21,7 +21,7 @@ use crate::python::capi::{
     TPFLAGS_DEFAULT, TPFLAGS_DISALLOW_INSTANTIATION, TypeSlot, TypeSpec,
 };
 use crate::python::error::{raise_as, raise_failure};
-use crate::python::py::{Dict, Exception, Obj, Once, Owned, Py, Tuple};
+use crate::python::py::{Attached, Dict, Exception, Obj, Once, Owned, Py, Tuple};
 use crate::python::readers::Readers;
 use crate::{abi, unwind};
 
@@ -59,9 +59,9 @@ pub unsafe trait Contents: Sync + Sized + 'static {
     }
 }
 
-/// The end of an object: the GIL is held, and no exception is set.
+/// The end of an object. No exception is set.
 #[derive(Clone, Copy)]
-pub struct Ending<'a>(&'a Capi);
+pub struct Ending<'a>(Attached<'a>);
 
 /// A reference that an object holds until it is released.
 pub struct Held(AtomicPtr<Object>);
@@ -81,10 +81,8 @@ impl Held {
     /// Releases the reference with the object.
     pub fn end(&mut self, ending: Ending) {
         let object = std::mem::replace(self.0.get_mut(), ptr::null_mut());
-        if !object.is_null() {
-            // SAFETY: the GIL is held, and the reference was the object's.
-            unsafe { (ending.0.decref)(object) };
-        }
+        // SAFETY: NULL, or the reference that `set` stored.
+        unsafe { ending.0.release(object) };
     }
 }
 
@@ -171,15 +169,7 @@ impl<'a, T: Contents> Instance<'a, T> {
     /// which may publish the same exchange tables.
     #[inline]
     pub fn of(capi: &Capi, object: Obj<'a>) -> Option<Self> {
-        // SAFETY: the GIL is held, and the object is alive.
-        let table = unsafe {
-            let table = (capi.type_slot)(capi.type_of(object), TP_GETSET);
-            if table.is_null() {
-                // Before 3.10, static types set an exception here.
-                (capi.error_clear)();
-            }
-            table.cast_const()
-        };
+        let table = object.type_slot(capi, TP_GETSET);
         // A type with this table was made by `Class::make`: it cannot be derived from.
         let is_of_class = ptr::eq(table.cast(), T::attributes().as_ptr());
         is_of_class.then(|| This(object, PhantomData).instance(capi))
@@ -614,8 +604,9 @@ unsafe extern "C-unwind" fn dealloc<T: Contents>(object: *mut Object) {
     // The functions were found before the type was made.
     let Some(capi) = capi::found() else { return };
     // SAFETY: the GIL is held, and the last reference to an object of the class was released. Its
-    // contents are behind its head.
+    // contents are behind its head. An object of a heap type holds a reference to its type.
     unsafe {
+        let attached = Attached::assume(capi);
         let r#type = capi.type_of(Obj::new(NonNull::new_unchecked(object)));
         let contents = object.byte_add(capi.facts.head);
         // In a free-threaded build another thread may be adding one, and CPython has to look.
@@ -623,11 +614,10 @@ unsafe extern "C-unwind" fn dealloc<T: Contents>(object: *mut Object) {
         if capi.facts.free_threaded || !weak_references.read().is_null() {
             (capi.clear_weakrefs)(object);
         }
-        capi.keeping_exception(|| (*contents.cast::<T>()).finalize(Ending(capi)));
+        attached.keeping_exception(|| (*contents.cast::<T>()).finalize(Ending(attached)));
         let free: unsafe extern "C-unwind" fn(*mut c_void) =
             transmute((capi.type_slot)(r#type, TP_FREE));
         free(object.cast());
-        // An object of a heap type holds a reference to its type.
-        (capi.decref)(r#type);
+        attached.release(r#type);
     }
 }

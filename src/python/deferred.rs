@@ -12,8 +12,8 @@ use std::time::Duration;
 use crate::observer;
 use crate::owner::Destructor;
 use crate::python::capi::Object;
-use crate::python::interpreter::{Attached, Interpreter, known};
-use crate::python::py::{Owned, Py};
+use crate::python::interpreter::{Interpreter, known};
+use crate::python::py::{Attached, Owned, Py};
 use crate::unwind;
 
 /// Contents of an owner that are released with the GIL held. It has no Drop: objects cannot be released
@@ -97,12 +97,10 @@ impl Ended {
     /// the objects were lost before. May be called by any thread.
     #[inline]
     pub fn release_from_anywhere(self, interpreter: &'static Interpreter) {
-        // SAFETY: the proof ends with this call.
-        let attached = unsafe { Attached::check(interpreter.capi) };
-        match attached.and_then(Attached::current) {
+        Attached::with(&interpreter.capi, |attached| match attached.and_then(Attached::current) {
             Some(py) if ptr::eq(py.interpreter(), interpreter) => self.release(py),
             _ => queue(interpreter, self),
-        }
+        });
     }
 }
 
@@ -110,7 +108,7 @@ impl Ended {
 #[cold]
 #[inline(never)]
 fn queue(interpreter: &'static Interpreter, ended: Ended) {
-    let (capi, queue) = (interpreter.capi, &interpreter.deferred);
+    let (capi, queue) = (&interpreter.capi, &interpreter.deferred);
     if capi.is_ending() {
         return;
     }
@@ -157,13 +155,13 @@ const MAIN: i64 = 0;
 unsafe extern "C-unwind" fn called_back(_: *mut c_void) -> c_int {
     let Some(interpreter) = known(MAIN) else { return 0 };
     interpreter.deferred.is_called.store(false, Ordering::Release);
-    // SAFETY: the proof ends with this call.
-    let attached = unsafe { Attached::check(interpreter.capi) };
-    // Up to 3.11, the main thread may be in a sub-interpreter; then the objects are released at the
-    // next call.
-    if let Some(py) = attached.and_then(Attached::current).filter(|py| py.id == MAIN) {
-        let _ = unwind::catch(|| py.release_deferred());
-    }
+    Attached::with(&interpreter.capi, |attached| {
+        // Up to 3.11, the main thread may be in a sub-interpreter; then the objects are released at
+        // the next call.
+        if let Some(py) = attached.and_then(Attached::current).filter(|py| py.id == MAIN) {
+            let _ = unwind::catch(|| py.release_deferred());
+        }
+    });
     0
 }
 

@@ -3,7 +3,6 @@
 //! The state is leaked when the interpreter ends: its objects are gone, and arrays may outlive it.
 
 use std::ffi::c_void;
-use std::marker::PhantomData;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
@@ -11,21 +10,19 @@ use crate::error::{Failure, Result};
 use crate::memory;
 use crate::python::at_exit;
 use crate::python::cache::Types;
-use crate::python::capi::Capi;
 use crate::python::class::Class;
 use crate::python::deferred::Queue;
 use crate::python::export::object::Exported;
 use crate::python::free_list::FreeList;
 use crate::python::names::Names;
-use crate::python::py::{Calls, Once, Py};
+use crate::python::py::{Attached, Capi, Once, Py, Release};
 use crate::python::texts::Texts;
 use crate::python::view::object::View;
 
 /// One interpreter, from its first use on.
 pub struct Interpreter {
-    pub capi: &'static Capi,
-    /// The same functions for [`Py`] and objects.
-    pub calls: Calls,
+    /// CPython's functions, a copy beside the rest.
+    pub capi: Capi,
     /// The id, which CPython counts from 0, the main interpreter.
     pub id: i64,
     /// CPython's own structure. That of a sub-interpreter may be reused for a new one.
@@ -50,8 +47,8 @@ pub struct Interpreter {
     pub free_list: FreeList,
     /// Contents of owners that threads without the GIL left to release.
     pub deferred: Queue,
-    /// `Py_DecRef`; once the interpreter is about to end, `capi::release_if_attached`.
-    pub decref: AtomicPtr<c_void>,
+    /// Releases references.
+    pub decref: Release,
     next: Link,
 }
 
@@ -94,37 +91,7 @@ pub fn known(id: i64) -> Option<&'static Interpreter> {
     all.find(|interpreter| interpreter.id == id)
 }
 
-/// The proof that the calling thread is attached to some interpreter during `'py`.
-#[derive(Clone, Copy)]
-pub struct Attached<'py> {
-    capi: &'static Capi,
-    /// The pointer makes it neither `Send` nor `Sync`.
-    thread: PhantomData<(&'py (), *mut ())>,
-}
-
 impl<'py> Attached<'py> {
-    /// Returns the proof, if the thread is attached. May be called by any thread.
-    ///
-    /// # Safety
-    /// The lifetime ends before the thread detaches, other than in code that attaches it again.
-    #[inline(always)]
-    pub unsafe fn check(capi: &'static Capi) -> Option<Self> {
-        capi.is_attached().then_some(Attached { capi, thread: PhantomData })
-    }
-
-    /// Returns CPython's structure of the interpreter that the thread is in.
-    #[inline(always)]
-    fn state(self) -> *mut c_void {
-        // SAFETY: the thread is attached.
-        unsafe { (self.capi.interpreter)() }
-    }
-
-    /// Returns the id of that interpreter.
-    fn id(self) -> i64 {
-        // SAFETY: the structure is alive, because the thread is attached to its interpreter.
-        unsafe { (self.capi.interpreter_id)(self.state()) }
-    }
-
     /// Returns the interpreter that the thread is in, if it was used before.
     #[inline(always)]
     pub fn current(self) -> Option<Py<'py>> {
@@ -154,14 +121,12 @@ impl<'py> Attached<'py> {
 #[cold]
 #[inline(never)]
 fn make<'py>(attached: Attached<'py>) -> Result<Py<'py>> {
-    let capi = attached.capi;
-    let (calls, state, id) = (Calls::new(capi), attached.state(), attached.id());
-    let Some(names) = Names::new(attached, &calls) else {
+    let (capi, state, id) = (*attached.capi(), attached.state(), attached.id());
+    let Some(names) = Names::new(attached) else {
         return Err(Failure::no_memory(size_of::<Interpreter>()));
     };
     let mut new = memory::boxed(Interpreter {
         capi,
-        calls,
         id,
         state,
         names,
@@ -174,10 +139,10 @@ fn make<'py>(attached: Attached<'py>) -> Result<Py<'py>> {
         dtypes: Texts::new(),
         free_list: FreeList::new(),
         deferred: Queue::new(),
-        decref: AtomicPtr::new(capi.decref as *mut c_void),
+        decref: Release::new(&capi),
         next: Link(AtomicPtr::new(ptr::null_mut())),
     })?;
-    let (interpreter, is_first) = loop {
+    let is_first = loop {
         // Another thread of a free-threaded build may be faster.
         let first = INTERPRETERS.get();
         // The first place is the fast one; nearly always it belongs to the main interpreter.
@@ -190,18 +155,16 @@ fn make<'py>(attached: Attached<'py>) -> Result<Py<'py>> {
         }
         new.next = Link(AtomicPtr::new(next.cast_mut()));
         match place.add(new) {
-            Ok(added) => break (added, first.is_none()),
+            Ok(_) => break first.is_none(),
             Err(again) => new = again,
         }
     };
     if is_first {
         // If CPython cannot store one more function, an interpreter that is started again in this
         // process is taken for the old one.
-        // SAFETY: the thread is attached.
-        unsafe { (capi.at_exit)(forget_all) };
+        attached.at_exit(forget_all);
     }
-    // SAFETY: the thread is attached to this interpreter.
-    let py = unsafe { Py::attached_to(interpreter) };
+    let py = attached.current().ok_or_else(Failure::internal)?;
     if capi.facts.version < THREADS_NEVER_END {
         at_exit::register(py);
     }
@@ -212,6 +175,6 @@ fn make<'py>(attached: Attached<'py>) -> Result<Py<'py>> {
 const THREADS_NEVER_END: u32 = 0x030e;
 
 /// Forgets every interpreter: the runtime has ended.
-unsafe extern "C-unwind" fn forget_all() {
+extern "C-unwind" fn forget_all() {
     INTERPRETERS.0.store(ptr::null_mut(), Ordering::Release);
 }

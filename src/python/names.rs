@@ -3,8 +3,7 @@
 use std::mem::offset_of;
 use std::ptr;
 
-use crate::python::interpreter::Attached;
-use crate::python::py::{Calls, Name};
+use crate::python::py::{Attached, Name};
 
 macro_rules! names {
     ($($field:ident = $text:literal;)*) => {
@@ -15,9 +14,9 @@ macro_rules! names {
 
         impl Names {
             /// Interns the names.
-            pub fn new(attached: Attached, calls: &Calls) -> Option<Self> {
+            pub fn new(attached: Attached) -> Option<Self> {
                 // A few strings leak if there is no memory.
-                Some(Names { $($field: Name::new(attached, calls, $text)?,)* })
+                Some(Names { $($field: Name::new(attached, $text)?,)* })
             }
         }
     };

@@ -143,7 +143,8 @@ fn getter<'py>(py: Py<'py>, r#type: &Type<'py>, descriptor: Obj) -> Result<GradG
         if found.name != py.names.requires_grad.as_ptr() || found.definition.is_null() {
             return Ok(None);
         }
-        if (py.capi().type_is_subtype)(r#type.obj().as_ptr(), found.r#type) == 0 {
+        let base = Obj::from_ptr(found.r#type).and_then(|base| base.type_obj(py));
+        if !base.is_some_and(|base| base.is_base_of(py, r#type.type_obj())) {
             return Ok(None);
         }
         let definition = found.definition.read();

@@ -23,7 +23,7 @@ impl<'py> Buffer<'py> {
     /// Requests strides, shape and format, of read-only memory too. `None` for an object that does
     /// not offer memory. May run Python code.
     pub fn request(py: Py<'py>, object: Obj) -> Result<Option<Self>> {
-        if (py.calls.buffer_check)(object) == 0 {
+        if (py.capi().buffer_check)(object) == 0 {
             return Ok(None);
         }
         let memory = Memory::new(Layout::new::<PyBuffer>())?;

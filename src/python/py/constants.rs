@@ -1,7 +1,9 @@
 //! Types and classes of exceptions that CPython has itself.
 
-use super::{Obj, Py};
-use crate::python::capi::{Capi, Object};
+use std::ptr::NonNull;
+
+use super::{Attached, Capi, Obj, Py};
+use crate::python::capi::Object;
 
 macro_rules! constants {
     ($(#[$doc:meta])* $name:ident { $($variant:ident = $field:ident,)* }) => {
@@ -59,10 +61,19 @@ constants! {
     }
 }
 
+impl Builtin {
+    /// Returns the object.
+    #[inline(always)]
+    pub(super) fn of(self, attached: Attached<'_>) -> Obj<'_> {
+        // SAFETY: a constant of CPython.
+        unsafe { Obj::new(NonNull::new_unchecked(self.address(attached.capi()))) }
+    }
+}
+
 impl Exception {
     /// Returns the class.
     pub fn object(self, py: Py<'_>) -> Obj<'_> {
-        // SAFETY: a variable that CPython keeps a class in for good.
-        unsafe { py.kept(*self.address(py.capi())) }
+        // SAFETY: a variable in which CPython keeps a class as long as there are interpreters.
+        unsafe { Obj::new(NonNull::new_unchecked(*self.address(py.capi()))) }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::ptr;
 
-use super::calls::New;
+use super::table::New;
 use super::{Name, Obj, Owned, Py, done, raised};
 use crate::error::Result;
 use crate::python::capi::Object;
@@ -23,7 +23,7 @@ impl<'a> Tuple<'a> {
     #[inline]
     pub fn len(self, py: Py<'_>) -> usize {
         match py.capi().facts.size_offset {
-            0 => (py.calls.tuple_size)(self) as usize,
+            0 => (py.capi().tuple_size)(self) as usize,
             // SAFETY: the size was found there when CPython was, and the tuple is alive (`Obj`).
             offset => unsafe { self.0.as_ptr().byte_add(offset).cast::<usize>().read() },
         }
@@ -37,7 +37,7 @@ impl<'a> Tuple<'a> {
         }
         let facts = &py.capi().facts;
         if facts.size_offset == 0 {
-            return (py.calls.tuple_get)(self, index as isize);
+            return (py.capi().tuple_get)(self, index as isize);
         }
         let items = self.0.as_ptr().wrapping_byte_add(facts.tuple_items).cast::<*mut Object>();
         // SAFETY: the items were found there when CPython was, the tuple is alive (`Obj`) and keeps
@@ -65,7 +65,7 @@ impl<'a> Dict<'a> {
 
     /// Returns the value of a key. Used where CPython has `PyDict_GetItemRef`.
     pub fn get<'py>(self, py: Py<'py>, key: Name) -> Result<Option<Owned<'py>>> {
-        let Some(get) = py.calls.dict_get_ref else { return Ok(None) };
+        let Some(get) = py.capi().dict_get_ref else { return Ok(None) };
         let mut found = New(None);
         match get(self, key.into(), &mut found) {
             ..0 => raised(),
@@ -96,18 +96,18 @@ pub struct Dictionary<'py>(Owned<'py>);
 impl<'py> Dictionary<'py> {
     /// An empty dictionary.
     pub fn new(py: Py<'py>) -> Result<Self> {
-        py.made((py.calls.dict_new)()).map(Dictionary)
+        py.made((py.capi().dict_new)()).map(Dictionary)
     }
 
     /// A copy of a dictionary. CPython raises SystemError for any other object.
     pub fn copy(py: Py<'py>, original: Obj) -> Result<Self> {
-        py.made((py.calls.dict_copy)(original)).map(Dictionary)
+        py.made((py.capi().dict_copy)(original)).map(Dictionary)
     }
 
     /// Sets the value of a key.
     #[inline]
     pub fn set<'a>(&self, key: Name, value: impl Into<Obj<'a>>) -> Result<()> {
-        let set = self.0.py.calls.dict_set;
+        let set = self.0.py.capi().dict_set;
         done(set(self.0.obj(), key.into(), value.into()))
     }
 

@@ -3,13 +3,14 @@
 //!
 //! NULL and -1 become a failure here, and only here: it says that an exception is set.
 
+mod attached;
 mod buffer;
-mod calls;
 mod constants;
 mod containers;
 mod object;
 mod owned;
 mod places;
+mod table;
 mod types;
 
 use std::ffi::{CStr, c_char, c_int, c_void};
@@ -17,22 +18,23 @@ use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::ops::Deref;
 use std::ptr::NonNull;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicPtr, Ordering};
 
+pub use attached::Attached;
 pub use buffer::Buffer;
-pub use calls::Calls;
-use calls::New;
 pub use constants::{Builtin, Exception};
 pub use containers::{Dict, Dictionary, Tuple};
 pub use object::{Int, Name, Obj};
 pub use owned::{Once, Owned, Pending};
 pub use places::{ExactIntegers, Integers, find_places};
+pub use table::{Capi, Facts};
+use table::{New, Saved};
 pub use types::{Type, TypeObj};
 
 use crate::abi;
 use crate::error::{Failure, Result, failure};
-use crate::python::capi::{self, Capi, CapsuleDestructor, Object};
-use crate::python::interpreter::{Attached, Interpreter};
+use crate::python::capi::{self, CapsuleDestructor, Object};
+use crate::python::interpreter::Interpreter;
 
 /// The proof that the calling thread holds an interpreter's GIL (in a free-threaded build: is
 /// attached to it) during `'py`.
@@ -55,7 +57,7 @@ impl Deref for Py<'_> {
 impl<'py> Py<'py> {
     /// Runs `body` if the calling thread is in an interpreter; fails otherwise.
     pub fn with<T>(body: impl for<'a> FnOnce(Py<'a>) -> Result<T>) -> Result<T> {
-        body(Py::here()?)
+        Attached::entered(|py| body(py?))
     }
 
     /// Runs `body` with `py`, or, without it, as [`Py::with`] does.
@@ -66,7 +68,7 @@ impl<'py> Py<'py> {
     ) -> Result<T> {
         match py {
             Some(py) => body(py),
-            None => body(Py::here()?),
+            None => Py::with(body),
         }
     }
 
@@ -74,14 +76,10 @@ impl<'py> Py<'py> {
     /// and nothing waits for its release: no code of Python runs then.
     #[inline(always)]
     pub fn with_ready<T>(body: impl for<'a> FnOnce(Option<Py<'a>>) -> T) -> T {
-        body(Py::ready())
-    }
-
-    #[inline(always)]
-    fn ready() -> Option<Self> {
-        // SAFETY: the lifetime is that of the body of `with_ready`.
-        let attached = unsafe { Attached::check(capi::found()?) };
-        attached?.current().filter(|py| py.deferred.is_empty())
+        let Some(capi) = capi::found() else { return body(None) };
+        Attached::with(capi, |attached| {
+            body(attached.and_then(Attached::current).filter(|py| py.deferred.is_empty()))
+        })
     }
 
     /// Returns true if objects were exported before. Then the next export of an interpreter that is
@@ -90,15 +88,6 @@ impl<'py> Py<'py> {
     #[inline(always)]
     pub fn has_exported(self) -> bool {
         self.exports.is_made()
-    }
-
-    #[inline(never)]
-    fn here() -> Result<Self> {
-        // SAFETY: the lifetime is that of the body of `with`.
-        match unsafe { Attached::check(capi::capi()?) } {
-            Some(attached) => attached.enter(),
-            None => Err(capi::not_attached()),
-        }
     }
 
     /// The proof for a thread that is attached to `interpreter`.
@@ -114,7 +103,7 @@ impl<'py> Py<'py> {
     /// Returns CPython's functions.
     #[inline(always)]
     pub fn capi(&self) -> &'static Capi {
-        self.interpreter.capi
+        &self.interpreter.capi
     }
 
     /// Returns the interpreter.
@@ -128,15 +117,15 @@ impl<'py> Py<'py> {
     /// `body` uses no Python: neither this value nor an object.
     pub unsafe fn without_lock<T>(self, body: impl FnOnce() -> T) -> T {
         /// Takes the GIL again when dropped.
-        struct Saved(&'static Capi, *mut c_void);
-        impl Drop for Saved {
+        struct Detached(&'static Capi, Option<Saved>);
+        impl Drop for Detached {
             fn drop(&mut self) {
-                // SAFETY: the state that `save_thread` returned to this thread.
-                unsafe { (self.0.restore_thread)(self.1) };
+                if let Some(saved) = self.1.take() {
+                    (self.0.restore_thread)(saved);
+                }
             }
         }
-        // SAFETY: the GIL is held.
-        let _saved = Saved(self.capi(), unsafe { (self.capi().save_thread)() });
+        let _detached = Detached(self.capi(), (self.capi().save_thread)());
         body()
     }
 
@@ -177,12 +166,14 @@ impl<'py> Py<'py> {
     /// NULL, or a reference that the caller gives away.
     #[inline]
     pub unsafe fn release(self, object: *mut Object) {
-        if !object.is_null() {
-            let decref = self.decref.load(Ordering::Relaxed);
-            // SAFETY: only functions of this type are stored there. The GIL is held, except in a
-            // thread that CPython ends because the interpreter does: then `decref` has been
-            // replaced. The reference is given away (this function's contract).
-            unsafe { std::mem::transmute::<*mut c_void, Decref>(decref)(object) };
+        self.give_up(object.into());
+    }
+
+    /// Releases a reference.
+    #[inline]
+    fn give_up(self, object: New) {
+        if object.0.is_some() {
+            self.decref.call(object);
         }
     }
 
@@ -204,21 +195,10 @@ impl<'py> Py<'py> {
         }
     }
 
-    /// Borrows an object that the interpreter keeps for good.
-    ///
-    /// # Safety
-    /// Such an object.
-    #[inline(always)]
-    unsafe fn kept(self, object: *mut Object) -> Obj<'py> {
-        // SAFETY: not NULL, and alive as long as the interpreter (this function's contract).
-        unsafe { Obj::new(NonNull::new_unchecked(object)) }
-    }
-
     /// Returns an object that CPython has itself.
     #[inline(always)]
     pub fn builtin(self, object: Builtin) -> Obj<'py> {
-        // SAFETY: a constant of CPython.
-        unsafe { self.kept(object.address(self.capi())) }
+        object.of(self.into())
     }
 
     /// `None`
@@ -235,12 +215,12 @@ impl<'py> Py<'py> {
 
     /// Makes an integer.
     pub fn int(self, value: i64) -> Result<Owned<'py>> {
-        self.made((self.calls.long_from_signed)(value))
+        self.made((self.capi().long_from_signed)(value))
     }
 
     /// Makes an integer of an unsigned number, such as an address.
     pub fn unsigned(self, value: u64) -> Result<Owned<'py>> {
-        self.made((self.calls.long_from_unsigned)(value))
+        self.made((self.capi().long_from_unsigned)(value))
     }
 
     /// Makes a string.
@@ -258,9 +238,9 @@ impl<'py> Py<'py> {
         count: usize,
         mut item: impl FnMut(usize) -> Result<Owned<'py>>,
     ) -> Result<Owned<'py>> {
-        let tuple = self.made((self.calls.tuple_new)(count as isize))?;
+        let tuple = self.made((self.capi().tuple_new)(count as isize))?;
         for index in 0..count {
-            (self.calls.tuple_set)(tuple.obj(), index as isize, item(index)?.into());
+            (self.capi().tuple_set)(tuple.obj(), index as isize, item(index)?.into());
         }
         Ok(tuple)
     }
@@ -275,9 +255,9 @@ impl<'py> Py<'py> {
     /// Makes a tuple of two objects.
     #[inline(always)]
     pub fn pair(self, first: Owned<'py>, second: Owned<'py>) -> Result<Owned<'py>> {
-        let pair = self.made((self.calls.tuple_new)(2))?;
-        (self.calls.tuple_set)(pair.obj(), 0, first.into());
-        (self.calls.tuple_set)(pair.obj(), 1, second.into());
+        let pair = self.made((self.capi().tuple_new)(2))?;
+        (self.capi().tuple_set)(pair.obj(), 0, first.into());
+        (self.capi().tuple_set)(pair.obj(), 1, second.into());
         Ok(pair)
     }
 
@@ -309,23 +289,23 @@ impl<'py> Py<'py> {
 
     /// Imports a module.
     pub fn import(self, module: &CStr) -> Result<Owned<'py>> {
-        self.made((self.calls.import)(module.into()))
+        self.made((self.capi().import)(module.into()))
     }
 
     /// Returns true if an exception is set.
     pub fn has_exception(self) -> bool {
-        (self.calls.error_occurred)().is_some()
+        (self.capi().error_occurred)().is_some()
     }
 
     /// Returns true if the exception that is set is of this class or one derived from it.
     pub fn raised(self, class: Exception) -> bool {
         // An exception has to be set when CPython is asked.
-        self.has_exception() && (self.calls.error_matches)(class.object(self)) != 0
+        self.has_exception() && (self.capi().error_matches)(class.object(self)) != 0
     }
 
     /// Clears the exception that is set.
     pub fn clear(self) {
-        (self.calls.error_clear)();
+        (self.capi().error_clear)();
     }
 
     /// Clears the exception that is set if it is of this class. Fails otherwise.
@@ -340,26 +320,54 @@ impl<'py> Py<'py> {
     /// Sets an exception. If there is no memory for the text, CPython has already set MemoryError.
     pub fn set_exception(self, class: Exception, text: &[u8]) {
         if let Ok(text) = self.string(text) {
-            (self.calls.error_set)(class.object(self), text.obj());
+            (self.capi().error_set)(class.object(self), text.obj());
         }
     }
 
     /// Runs code of others, which expects no exception, while one may be set that is not its own.
     pub fn keeping_exception(self, run: impl FnOnce()) {
-        // SAFETY: the GIL is held.
-        unsafe { self.capi().keeping_exception(run) };
+        Attached::from(self).keeping_exception(run);
     }
 
     /// Takes the exception that is set away, if there is one.
     pub fn take_exception(self) -> Pending<'py> {
-        let [mut kind, mut value, mut trace] = [const { New(None) }; 3];
-        (self.calls.error_fetch)(&mut kind, &mut value, &mut trace);
-        Pending { py: self, parts: [kind, value, trace] }
+        Pending::take(self.into())
     }
 }
 
-type Decref = unsafe extern "C-unwind" fn(*mut Object);
+/// The function that releases references of an interpreter.
+pub struct Release(AtomicPtr<c_void>);
 
+impl Release {
+    /// `Py_DecRef`
+    pub fn new(capi: &Capi) -> Self {
+        Release(AtomicPtr::new(capi.decref as *mut c_void))
+    }
+
+    /// Releases nothing any more in a thread without the GIL: the interpreter is about to end.
+    ///
+    /// Up to 3.13, CPython ends every thread that asks for the GIL then. The destructors of this
+    /// library's stack frames run meanwhile, and must not touch an object.
+    pub fn only_if_attached(&self) {
+        extern "C-unwind" fn release(object: New) {
+            if let Some(capi) = capi::found().filter(|capi| capi.is_attached()) {
+                (capi.decref)(object);
+            }
+        }
+        self.0.store(release as *mut c_void, Ordering::Relaxed);
+    }
+
+    #[inline(always)]
+    fn call(&self, object: New) {
+        // SAFETY: only these two functions are stored, which have this type.
+        let release = unsafe {
+            std::mem::transmute::<*mut c_void, extern "C-unwind" fn(New)>(
+                self.0.load(Ordering::Relaxed),
+            )
+        };
+        release(object);
+    }
+}
 /// The result of a function that returns 0, or -1 with an exception.
 #[inline(always)]
 fn done(status: c_int) -> Result<()> {

@@ -4,14 +4,13 @@ use std::ffi::{CStr, c_int, c_void};
 use std::marker::PhantomData;
 use std::ptr::{self, NonNull};
 
-use super::calls::{New, Text};
+use super::table::{New, Text};
 use super::{
-    Builtin, Calls, Dict, ExactIntegers, Exception, Owned, Py, Tuple, TypeObj, done,
+    Attached, Builtin, Capi, Dict, ExactIntegers, Exception, Owned, Py, Tuple, TypeObj, done,
     python_exception, raised, truth,
 };
 use crate::error::{Failure, Result};
 use crate::python::capi::Object;
-use crate::python::interpreter::Attached;
 
 /// A borrowed object. During `'a` it is alive, and the thread is attached.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -28,10 +27,10 @@ pub struct Name(NonNull<Object>);
 
 impl Name {
     /// Interns a string. `None` if there is no memory. The reference is never released.
-    pub fn new(_: Attached, calls: &Calls, text: &'static CStr) -> Option<Self> {
-        let name = (calls.str_intern)(text.into()).0.map(Name);
+    pub fn new(attached: Attached, text: &'static CStr) -> Option<Self> {
+        let name = (attached.capi().str_intern)(text.into()).0.map(Name);
         if name.is_none() {
-            (calls.error_clear)();
+            (attached.capi().error_clear)();
         }
         name
     }
@@ -73,8 +72,7 @@ impl<'a> Obj<'a> {
     /// NULL, or as for [`Obj::new`].
     #[inline(always)]
     pub unsafe fn from_ptr(object: *mut Object) -> Option<Self> {
-        // SAFETY: not NULL here, and so an object as `new` requires (this function's contract).
-        NonNull::new(object).map(|object| unsafe { Obj::new(object) })
+        NonNull::new(object).map(|object| Obj { object, alive: PhantomData })
     }
 
     /// Returns the address.
@@ -86,7 +84,7 @@ impl<'a> Obj<'a> {
     /// Adds a reference.
     #[inline(always)]
     pub fn share<'py>(self, py: Py<'py>) -> Owned<'py> {
-        (py.calls.incref)(self);
+        (py.capi().incref)(self);
         Owned { object: self.object, py }
     }
 
@@ -100,6 +98,18 @@ impl<'a> Obj<'a> {
     #[inline(always)]
     pub fn type_address(self, py: Py<'_>) -> *mut Object {
         py.capi().type_of(self)
+    }
+
+    /// Returns a slot of the object's type, or NULL.
+    #[inline]
+    pub fn type_slot(self, capi: &Capi, slot: c_int) -> *const c_void {
+        // SAFETY: the GIL is held, and the object, which is alive (`Obj`), has a type.
+        let found = unsafe { (capi.type_slot)(capi.type_of(self), slot) };
+        if found.is_null() {
+            // Before 3.10, static types set an exception here.
+            (capi.error_clear)();
+        }
+        found
     }
 
     /// Returns true for an object of this very type.
@@ -117,7 +127,7 @@ impl<'a> Obj<'a> {
 
     /// Returns an attribute.
     pub fn attr<'py>(self, py: Py<'py>, name: impl Into<Obj<'a>>) -> Result<Owned<'py>> {
-        py.made((py.calls.get_attr)(self, name.into()))
+        py.made((py.capi().get_attr)(self, name.into()))
     }
 
     /// Returns an attribute, or `None` after an AttributeError. Other exceptions stay set.
@@ -138,7 +148,7 @@ impl<'a> Obj<'a> {
         name: impl Into<Obj<'a>>,
     ) -> Result<Option<Owned<'py>>> {
         let name = name.into();
-        match py.calls.optional_attr.or(py.calls.optional_attr_before) {
+        match py.capi().optional_attr.or(py.capi().optional_attr_before) {
             Some(get) => {
                 let mut found = New(None);
                 match get(self, name, &mut found) {
@@ -155,7 +165,7 @@ impl<'a> Obj<'a> {
 
     /// Sets an attribute.
     pub fn set_attr(self, py: Py<'_>, name: Name, value: Obj<'_>) -> Result<()> {
-        done((py.calls.set_attr)(self, name.into(), value))
+        done((py.capi().set_attr)(self, name.into(), value))
     }
 
     /// Calls the object.
@@ -177,7 +187,7 @@ impl<'a> Obj<'a> {
     ) -> Result<Owned<'py>> {
         let next = |_| arguments.next().map(|next| next.share(py)).ok_or_else(Failure::internal);
         let arguments = py.tuple(count, next)?;
-        py.made((py.calls.call)(self, Tuple::of(arguments.obj()), keywords))
+        py.made((py.capi().call)(self, Tuple::of(arguments.obj()), keywords))
     }
 
     /// Calls a method without arguments.
@@ -193,33 +203,33 @@ impl<'a> Obj<'a> {
 
     /// Returns true for an object that can be called.
     pub fn is_callable(self, py: Py<'_>) -> bool {
-        (py.calls.callable_check)(self) != 0
+        (py.capi().callable_check)(self) != 0
     }
 
     /// Returns true for an object that has numbered items.
     pub fn is_sequence(self, py: Py<'_>) -> bool {
-        (py.calls.sequence_check)(self) != 0
+        (py.capi().sequence_check)(self) != 0
     }
 
     /// Returns true for an object that has items by keys.
     pub fn is_mapping(self, py: Py<'_>) -> bool {
-        (py.calls.mapping_check)(self) != 0
+        (py.capi().mapping_check)(self) != 0
     }
 
     /// Returns the number of items of a sequence. May run Python code.
     pub fn len(self, py: Py<'_>) -> Result<usize> {
         // A negative result is an exception of the producer.
-        usize::try_from((py.calls.sequence_size)(self)).map_err(|_| python_exception())
+        usize::try_from((py.capi().sequence_size)(self)).map_err(|_| python_exception())
     }
 
     /// Returns an item of a sequence. May run Python code.
     pub fn item<'py>(self, py: Py<'py>, index: usize) -> Result<Owned<'py>> {
-        py.made((py.calls.sequence_item)(self, index as isize))
+        py.made((py.capi().sequence_item)(self, index as isize))
     }
 
     /// Returns the item of a mapping. May run Python code.
     pub fn get_item<'py>(self, py: Py<'py>, key: impl Into<Obj<'a>>) -> Result<Owned<'py>> {
-        py.made((py.calls.get_item)(self, key.into()))
+        py.made((py.capi().get_item)(self, key.into()))
     }
 
     /// Returns the item of a mapping, or `None` after a KeyError. Other exceptions stay set. May run
@@ -230,7 +240,7 @@ impl<'a> Obj<'a> {
         key: impl Into<Obj<'a>>,
     ) -> Result<Option<Owned<'py>>> {
         let key = key.into();
-        let Some(get) = py.calls.optional_item else {
+        let Some(get) = py.capi().optional_item else {
             return match self.get_item(py, key) {
                 Ok(found) => Ok(Some(found)),
                 Err(_) => py.clear_if(Exception::Key).map(|()| None),
@@ -245,24 +255,24 @@ impl<'a> Obj<'a> {
 
     /// Returns true if the object has this item, or a mapping this key. May run Python code.
     pub fn contains(self, py: Py<'_>, key: impl Into<Obj<'a>>) -> Result<bool> {
-        truth((py.calls.contains)(self, key.into()))
+        truth((py.capi().contains)(self, key.into()))
     }
 
     /// Returns the value as a boolean. May run Python code.
     pub fn is_true(self, py: Py<'_>) -> Result<bool> {
-        truth((py.calls.is_true)(self))
+        truth((py.capi().is_true)(self))
     }
 
     /// Converts the object to an integer of Python, as `operator.index` does. May run Python code.
     pub fn index<'py>(self, py: Py<'py>) -> Result<Owned<'py>> {
-        py.made((py.calls.index)(self))
+        py.made((py.capi().index)(self))
     }
 
     /// Returns the value of an integer as [`Obj::index`] returns it. Runs no Python code then.
     #[inline]
     pub fn int(self, py: Py<'_>) -> Result<Int> {
         let mut overflow: c_int = 0;
-        let value = (py.calls.long_as_signed)(self, &mut overflow);
+        let value = (py.capi().long_as_signed)(self, &mut overflow);
         match (overflow, value) {
             (0, -1) if py.has_exception() => Err(python_exception()),
             (0, value) => Ok(Int::Value(value)),
@@ -274,7 +284,7 @@ impl<'a> Obj<'a> {
     /// Returns the value of an integer from 0 on, as [`Obj::index`] returns it. `None` for one of
     /// more than 64 bits, and for a negative one.
     pub fn unsigned(self, py: Py<'_>) -> Option<u64> {
-        let value = (py.calls.long_as_unsigned)(self);
+        let value = (py.capi().long_as_unsigned)(self);
         if value == u64::MAX && py.has_exception() {
             py.clear();
             return None;
@@ -284,7 +294,7 @@ impl<'a> Obj<'a> {
 
     /// Returns the text that `repr` makes. May run Python code.
     pub fn repr<'py>(self, py: Py<'py>) -> Result<Owned<'py>> {
-        py.made((py.calls.repr)(self))
+        py.made((py.capi().repr)(self))
     }
 
     /// Returns the characters of a string. `None` for any other object, and if they are not valid
@@ -307,10 +317,10 @@ impl<'a> Obj<'a> {
     /// [`Obj::text`] may wait for another thread that encodes the same string.
     #[inline(always)]
     pub fn characters<'b>(self, py: Py<'_>, to: &'b mut [u8]) -> Option<&'b [u8]> {
-        let length = (py.calls.str_length)(self);
+        let length = (py.capi().str_length)(self);
         let text = to.get_mut(..usize::try_from(length).ok()?)?;
         for (index, place) in text.iter_mut().enumerate() {
-            let character = (py.calls.str_char)(self, index as isize);
+            let character = (py.capi().str_char)(self, index as isize);
             *place = u8::try_from(character).ok().filter(u8::is_ascii)?;
         }
         Some(text)
@@ -324,15 +334,15 @@ impl<'a> Obj<'a> {
 
     /// Returns the pointer in a capsule of this name. `None` for any other object.
     pub fn capsule(self, py: Py<'_>, name: Option<&CStr>) -> Option<NonNull<c_void>> {
-        match (py.calls.capsule_is)(self, name.map(Text::from)) {
+        match (py.capi().capsule_is)(self, name.map(Text::from)) {
             0 => None,
-            _ => (py.calls.capsule_pointer)(self, name.map(Text::from)),
+            _ => (py.capi().capsule_pointer)(self, name.map(Text::from)),
         }
     }
 
     /// Gives a capsule another name.
     pub fn rename_capsule(self, py: Py<'_>, name: &'static CStr) -> Result<()> {
-        done((py.calls.capsule_rename)(self, name.into()))
+        done((py.capi().capsule_rename)(self, name.into()))
     }
 
     /// Returns the object as a tuple, if it is one of that very type.

@@ -3,8 +3,8 @@
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-use super::calls::New;
-use super::{Obj, Py};
+use super::table::New;
+use super::{Attached, Obj, Py};
 use crate::error::Result;
 use crate::python::capi::Object;
 
@@ -17,8 +17,7 @@ pub struct Owned<'py> {
 impl Drop for Owned<'_> {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: the reference is this value's, which ends.
-        unsafe { self.py.release(self.object.as_ptr()) };
+        self.py.give_up(New(Some(self.object)));
     }
 }
 
@@ -88,7 +87,7 @@ impl Once {
             object = self.set(make(py)?);
         }
         // SAFETY: `set` stored a reference, which is never released.
-        Ok(unsafe { py.kept(object) })
+        Ok(unsafe { Obj::new(NonNull::new_unchecked(object)) })
     }
 
     #[cold]
@@ -104,25 +103,34 @@ impl Once {
 
 /// An exception that was taken away. Released when dropped.
 pub struct Pending<'py> {
-    pub(super) py: Py<'py>,
+    attached: Attached<'py>,
     /// One reference each, or NULL.
-    pub(super) parts: [New; 3],
+    parts: [New; 3],
 }
 
-impl Pending<'_> {
+impl<'py> Pending<'py> {
+    /// Takes the exception that is set, if there is one.
+    pub(super) fn take(attached: Attached<'py>) -> Self {
+        let mut parts = [const { New(None) }; 3];
+        let [kind, value, trace] = &mut parts;
+        (attached.capi().error_fetch)(kind, value, trace);
+        Pending { attached, parts }
+    }
+
     /// Sets the exception again.
     pub fn restore(mut self) {
         let [kind, value, trace] = self.parts.each_mut().map(|part| New(part.0.take()));
-        (self.py.calls.error_restore)(kind, value, trace);
+        (self.attached.capi().error_restore)(kind, value, trace);
     }
 }
 
 impl Drop for Pending<'_> {
     fn drop(&mut self) {
+        // CPython may have ended the thread, which does not hold the GIL then.
+        let capi = self.attached.capi();
         for part in &mut self.parts {
-            if let Some(object) = part.0.take() {
-                // SAFETY: the reference was this value's.
-                unsafe { self.py.release(object.as_ptr()) };
+            if let Some(object) = part.0.take().filter(|_| capi.is_attached()) {
+                (capi.decref)(New(Some(object)));
             }
         }
     }

@@ -1,12 +1,12 @@
 //! Places in objects that are read without a call, found with objects that are made for it.
 
 use std::ffi::{CStr, c_ulong};
-use std::ptr::NonNull;
+use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::calls::New;
-use super::{Builtin, Calls, Obj, Tuple, TypeObj};
-use crate::python::capi::{Capi, Facts, Object};
+use super::table::New;
+use super::{Attached, Builtin, Capi, Facts, Obj, Tuple, TypeObj};
+use crate::python::capi::Object;
 
 /// `Py_TPFLAGS_VALID_VERSION_TAG`: of importance in 3.9 only, later versions set the number to 0.
 const VALID_VERSION_TAG: c_ulong = 1 << 19;
@@ -102,13 +102,36 @@ impl Capi {
         ExactIntegers { r#type: self.long_type, size_offset, integers }
     }
 
+    /// Returns the address of an object's type, which may change when Python code runs.
+    #[inline(always)]
+    pub fn type_of(&self, object: Obj) -> *mut Object {
+        match self.facts.size_offset {
+            // SAFETY: the type is at the end of the head, where it was found when CPython was, and
+            // the object is alive (`Obj`).
+            offset @ 1.. => unsafe {
+                object.as_ptr().byte_add(offset).cast::<*mut Object>().sub(1).read()
+            },
+            0 => self.ask_type_of(object),
+        }
+    }
+
+    /// Asks CPython, if the place is not known. The object keeps its type alive.
+    #[cold]
+    #[inline(never)]
+    fn ask_type_of(&self, object: Obj) -> *mut Object {
+        let r#type = (self.object_type)(object);
+        let address = r#type.0.map_or(ptr::null_mut(), NonNull::as_ptr);
+        (self.decref)(r#type);
+        address
+    }
+
     /// Returns the number of a type's version: another one after each change of the type or of a
     /// base. 0 if it has none, or if that is not known.
     #[inline(always)]
-    pub(super) fn type_version(&self, calls: &Calls, r#type: TypeObj) -> u32 {
+    pub(super) fn type_version(&self, r#type: TypeObj) -> u32 {
         match self.facts.type_version {
             0 => 0,
-            _ if self.facts.keeps_versions && !has_version(calls, r#type) => 0,
+            _ if self.facts.keeps_versions && !has_version(self, r#type) => 0,
             offset => {
                 let number = Obj::from(r#type).as_ptr().wrapping_byte_add(offset).cast::<u32>();
                 // SAFETY: `Probe::versions` found the number there, and the type is alive
@@ -121,46 +144,50 @@ impl Capi {
 
 /// Asks CPython whether the number of a type's version counts.
 #[inline(never)]
-fn has_version(calls: &Calls, r#type: TypeObj) -> bool {
-    (calls.type_flags)(r#type) & VALID_VERSION_TAG != 0
+fn has_version(capi: &Capi, r#type: TypeObj) -> bool {
+    (capi.type_flags)(r#type) & VALID_VERSION_TAG != 0
 }
 
 /// Finds out where objects store what is read without a call. An exception that is set already is
 /// the caller's.
-///
-/// # Safety
-/// The thread is attached.
-pub unsafe fn find_places(capi: &mut Capi) {
-    let calls = Calls::new(capi);
-    let [mut kind, mut value, mut trace] = [const { New(None) }; 3];
-    (calls.error_fetch)(&mut kind, &mut value, &mut trace);
-    let size = |capi: &Capi, of| Probe { capi, calls: &calls }.number(of, c"__basicsize__");
-    capi.facts.head = size(capi, Builtin::Object);
-    let items = size(capi, Builtin::Tuple);
-    if (Probe { capi, calls: &calls }).has_places(items) {
+pub fn find_places(attached: Attached) -> Facts {
+    let mut facts = attached.capi().facts;
+    attached.keeping_exception(|| {
+        facts = with_places(attached);
+        (attached.capi().error_clear)();
+    });
+    facts
+}
+
+/// Returns the facts of a copy of CPython's table that learns them one after another.
+fn with_places(attached: Attached) -> Facts {
+    let mut capi = *attached.capi();
+    let size = |capi: &Capi, of| Probe::new(attached, capi).number(of, c"__basicsize__");
+    capi.facts.head = size(&capi, Builtin::Object);
+    let items = size(&capi, Builtin::Tuple);
+    if Probe::new(attached, &capi).has_places(items) {
         (capi.facts.size_offset, capi.facts.tuple_items) = (capi.facts.head, items);
     }
     if capi.facts.size_offset != 0 && size_of::<usize>() == 8 {
         for known in Integers::KNOWN {
             capi.facts.integers = known;
-            if (Probe { capi, calls: &calls }).has_integers() {
+            if Probe::new(attached, &capi).has_integers() {
                 break;
             }
             capi.facts.integers = Integers::UNKNOWN;
         }
     }
-    if let Some((offset, keeps)) = (Probe { capi, calls: &calls }).versions() {
+    if let Some((offset, keeps)) = Probe::new(attached, &capi).versions() {
         (capi.facts.type_version, capi.facts.keeps_versions) = (offset, keeps);
     }
-    (calls.error_clear)();
-    (calls.error_restore)(kind, value, trace);
+    capi.facts
 }
 
-/// Makes objects and looks into them. The thread is attached.
+/// Makes objects and looks into them.
 #[derive(Clone, Copy)]
 struct Probe<'a> {
     capi: &'a Capi,
-    calls: &'a Calls,
+    attached: Attached<'a>,
 }
 
 /// An object of a probe. Released when dropped, unless CPython ends the thread, which does not hold
@@ -170,7 +197,7 @@ struct Made<'a>(NonNull<Object>, Probe<'a>);
 impl Drop for Made<'_> {
     fn drop(&mut self) {
         if self.1.capi.is_attached() {
-            (self.1.calls.decref)(New(Some(self.0)));
+            (self.1.capi.decref)(New(Some(self.0)));
         }
     }
 }
@@ -188,21 +215,24 @@ impl Made<'_> {
 }
 
 impl<'a> Probe<'a> {
+    fn new(attached: Attached<'a>, capi: &'a Capi) -> Self {
+        Probe { capi, attached }
+    }
+
     fn made(self, new: New) -> Option<Made<'a>> {
         new.0.map(|object| Made(object, self))
     }
 
     fn text(self, text: &'static CStr) -> Option<Made<'a>> {
-        self.made((self.calls.str_intern)(text.into()))
+        self.made((self.capi.str_intern)(text.into()))
     }
 
     fn builtin(self, object: Builtin) -> Obj<'a> {
-        // SAFETY: a constant of CPython; the thread is attached (`Probe`).
-        unsafe { Obj::new(NonNull::new_unchecked(object.address(self.capi))) }
+        object.of(self.attached)
     }
 
     fn share(self, object: Obj) -> New {
-        (self.calls.incref)(object);
+        (self.capi.incref)(object);
         New(Some(object.object))
     }
 
@@ -210,9 +240,9 @@ impl<'a> Probe<'a> {
     fn number(self, object: Builtin, name: &'static CStr) -> usize {
         let value = self
             .text(name)
-            .and_then(|name| self.made((self.calls.get_attr)(self.builtin(object), name.obj())));
+            .and_then(|name| self.made((self.capi.get_attr)(self.builtin(object), name.obj())));
         // A function that fails returns a negative number.
-        let number = value.map_or(0, |value| (self.calls.long_as_size)(value.obj()));
+        let number = value.map_or(0, |value| (self.capi.long_as_size)(value.obj()));
         usize::try_from(number).unwrap_or(0)
     }
 
@@ -226,11 +256,11 @@ impl<'a> Probe<'a> {
             return false;
         }
         let constants = [Builtin::None, Builtin::True, Builtin::False].map(|it| self.builtin(it));
-        let Some(tuple) = self.made((self.calls.tuple_new)(constants.len() as isize)) else {
+        let Some(tuple) = self.made((self.capi.tuple_new)(constants.len() as isize)) else {
             return false;
         };
         for (index, &item) in constants.iter().enumerate() {
-            (self.calls.tuple_set)(tuple.obj(), index as isize, self.share(item));
+            (self.capi.tuple_set)(tuple.obj(), index as isize, self.share(item));
         }
         // SAFETY: the tuple has as many bytes as `__basicsize__` states and a word for each item,
         // of which only these are read, and every bit pattern is a valid integer.
@@ -261,7 +291,7 @@ impl<'a> Probe<'a> {
             i64::MIN,
         ];
         NUMBERS.iter().all(|&number| {
-            let Some(integer) = self.made((self.calls.long_from_signed)(number)) else {
+            let Some(integer) = self.made((self.capi.long_from_signed)(number)) else {
                 return false;
             };
             let is_short = -DIGIT < number && number < DIGIT * DIGIT;
@@ -287,11 +317,11 @@ impl<'a> Probe<'a> {
             // integer.
             unsafe { of.0.byte_add(offset).cast::<u32>().read() }
         };
-        let has_version = || has_version(self.calls, TypeObj::of(derived.obj()));
+        let has_version = || has_version(self.capi, TypeObj::of(derived.obj()));
         // Gives the base an attribute, and reads it from the type that derives from it.
-        let set = |value| (self.calls.set_attr)(base.obj(), name.obj(), value) == 0;
+        let set = |value| (self.capi.set_attr)(base.obj(), name.obj(), value) == 0;
         let look_up = |value: Obj| {
-            let found = self.made((self.calls.get_attr)(derived.obj(), name.obj()));
+            let found = self.made((self.capi.get_attr)(derived.obj(), name.obj()));
             found.is_some_and(|found| found.obj() == value)
         };
         let (none, r#true) = (self.builtin(Builtin::None), self.builtin(Builtin::True));
@@ -324,17 +354,17 @@ impl<'a> Probe<'a> {
 
     /// Returns a new type with this base, or with `object`.
     fn new_type(self, base: Option<&Made>) -> Option<Made<'a>> {
-        let bases = self.made((self.calls.tuple_new)(isize::from(base.is_some())))?;
+        let bases = self.made((self.capi.tuple_new)(isize::from(base.is_some())))?;
         if let Some(base) = base {
-            (self.calls.tuple_set)(bases.obj(), 0, base.share());
+            (self.capi.tuple_set)(bases.obj(), 0, base.share());
         }
-        let members = self.made((self.calls.dict_new)())?;
-        let arguments = self.made((self.calls.tuple_new)(3))?;
+        let members = self.made((self.capi.dict_new)())?;
+        let arguments = self.made((self.capi.tuple_new)(3))?;
         let items = [self.text(c"libcai_probe")?, bases, members];
         for (index, item) in items.iter().enumerate() {
-            (self.calls.tuple_set)(arguments.obj(), index as isize, item.share());
+            (self.capi.tuple_set)(arguments.obj(), index as isize, item.share());
         }
         let r#type = self.builtin(Builtin::Type);
-        self.made((self.calls.call)(r#type, Tuple::of(arguments.obj()), None))
+        self.made((self.capi.call)(r#type, Tuple::of(arguments.obj()), None))
     }
 }

@@ -44,7 +44,7 @@ impl<'py> Type<'py> {
 
     /// Returns the version that the type has now. It gets one if it has none; CPython may deny it.
     pub fn assign_version(&self, py: Py) -> Result<Version> {
-        match py.calls.assign_version {
+        match py.capi().assign_version {
             Some(assign) => drop(assign(self.type_obj())),
             // Looking any attribute up does it.
             None => drop(self.lookup(py, py.names.requires_grad)?),
@@ -57,16 +57,16 @@ impl<'py> Type<'py> {
     /// where CPython has no function for it, the attribute of the type is read instead, in which
     /// the metaclass has a part.
     pub fn lookup<'a>(&self, py: Py<'a>, name: Name) -> Result<(Option<Owned<'a>>, bool)> {
-        if let Some(lookup) = py.calls.type_lookup_ref {
+        if let Some(lookup) = py.capi().type_lookup_ref {
             let found = lookup(self.type_obj(), name.into());
             return Ok((found.0.map(|object| Owned { object, py }), true));
         }
-        if let Some(lookup) = py.calls.type_lookup {
+        if let Some(lookup) = py.capi().type_lookup {
             // SAFETY: NULL, or an object that the type refers to.
             let found = unsafe { Obj::from_ptr(lookup(self.type_obj(), name.into())) };
             return Ok((found.map(|object| object.share(py)), true));
         }
-        if py.calls.type_dict.is_none() || py.calls.dict_get_ref.is_none() {
+        if py.capi().type_dict.is_none() || py.capi().dict_get_ref.is_none() {
             return Ok((self.obj().optional_attr(py, name)?, false));
         }
         let bases = self.bases(py)?;
@@ -84,7 +84,7 @@ impl<'py> Type<'py> {
 
     /// Returns true if the type, or one that it derives from, has an attribute.
     pub fn has(&self, py: Py, name: Name) -> Result<bool> {
-        match py.calls.type_lookup {
+        match py.capi().type_lookup {
             // The result is borrowed, and not used.
             Some(lookup) => Ok(!lookup(self.type_obj(), name.into()).is_null()),
             None => Ok(self.obj().optional_attr(py, name)?.is_some()),
@@ -114,19 +114,19 @@ impl<'a> TypeObj<'a> {
     /// Returns true for this type and for those derived from it.
     #[inline]
     pub fn is_base_of(self, py: Py, derived: TypeObj) -> bool {
-        self.0 == derived.0 || (py.calls.type_is_subtype)(derived, self) != 0
+        self.0 == derived.0 || (py.capi().type_is_subtype)(derived, self) != 0
     }
 
     /// Returns the version that the type has now.
     #[inline(always)]
     pub fn version(self, py: Py) -> Version {
         let r#type = self.0.as_ptr();
-        Version { r#type, number: py.capi().type_version(&py.calls, self) }
+        Version { r#type, number: py.capi().type_version(self) }
     }
 
     /// Returns the dictionary of the type itself. Used where CPython has `PyType_GetDict`.
     fn members(self, py: Py<'_>) -> Result<Owned<'_>> {
-        match py.calls.type_dict {
+        match py.capi().type_dict {
             Some(dict) => py.made(dict(self)),
             None => raised(),
         }
