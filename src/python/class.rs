@@ -21,6 +21,7 @@ use crate::python::capi::{
     TPFLAGS_DEFAULT, TPFLAGS_DISALLOW_INSTANTIATION, TypeSlot, TypeSpec,
 };
 use crate::python::error::{raise_as, raise_failure};
+use crate::python::interpreter::Here;
 use crate::python::py::{Attached, Dict, Exception, Obj, Once, Owned, Py, Tuple};
 use crate::python::readers::Readers;
 use crate::{abi, unwind};
@@ -206,36 +207,6 @@ impl<T: Contents> Class<T> {
         !self.r#type.address().is_null()
     }
 
-    /// Returns the type. `self` belongs to the interpreter of `py`.
-    #[inline(always)]
-    pub fn get<'py>(&self, py: Py<'py>) -> Result<Obj<'py>> {
-        self.r#type.get(py, Self::make)
-    }
-
-    /// Returns an object of this class as such.
-    #[inline(always)]
-    pub fn instance<'a>(&self, py: Py, object: Obj<'a>) -> Option<Instance<'a, T>> {
-        // No object has a type at NULL.
-        let is_of_class = object.type_address(py) == self.r#type.address();
-        is_of_class.then(|| This(object, PhantomData).instance(py.capi()))
-    }
-
-    /// Makes an object, whose contents `fill` receives as zeros.
-    #[inline(always)]
-    pub fn object<'py>(&self, py: Py<'py>, fill: impl FnOnce(&mut T)) -> Result<Owned<'py>> {
-        let (capi, r#type) = (py.capi(), self.get(py)?.as_ptr());
-        // SAFETY: the GIL is held; the slot of a type, which is never NULL. It returns a new object
-        // of zeros or NULL. The object has contents of this type behind its head, and nothing else
-        // refers to it.
-        unsafe {
-            let alloc: unsafe extern "C-unwind" fn(*mut Object, isize) -> *mut Object =
-                transmute((capi.type_slot)(r#type, TP_ALLOC));
-            let object = py.take(alloc(r#type, 0))?;
-            fill(&mut *object.get().byte_add(capi.facts.head).cast());
-            Ok(object)
-        }
-    }
-
     #[cold]
     #[inline(never)]
     fn make(py: Py<'_>) -> Result<Owned<'_>> {
@@ -285,6 +256,40 @@ impl<T: Contents> Class<T> {
         let made = unsafe { py.take((capi.type_from_spec)(&raw mut spec)) }?;
         T::complete(py, made.obj())?;
         Ok(made)
+    }
+}
+
+impl<'py, T: Contents> Here<'py, Class<T>> {
+    /// Returns the type.
+    #[inline(always)]
+    pub fn get(self) -> Result<Obj<'py>> {
+        // SAFETY: a part of the class.
+        unsafe { self.part(|class| &class.r#type) }.get(Class::<T>::make)
+    }
+
+    /// Returns an object of this class as such.
+    #[inline(always)]
+    pub fn instance<'a>(self, object: Obj<'a>) -> Option<Instance<'a, T>> {
+        // No object has a type at NULL.
+        let is_of_class = object.type_address(self.py()) == self.r#type.address();
+        is_of_class.then(|| This(object, PhantomData).instance(self.py().capi()))
+    }
+
+    /// Makes an object, whose contents `fill` receives as zeros.
+    #[inline(always)]
+    pub fn object(self, fill: impl FnOnce(&mut T)) -> Result<Owned<'py>> {
+        let (py, r#type) = (self.py(), self.get()?.as_ptr());
+        let capi = py.capi();
+        // SAFETY: the GIL is held; the slot of a type, which is never NULL. It returns a new object
+        // of zeros or NULL. The object has contents of this type behind its head, and nothing else
+        // refers to it.
+        unsafe {
+            let alloc: unsafe extern "C-unwind" fn(*mut Object, isize) -> *mut Object =
+                transmute((capi.type_slot)(r#type, TP_ALLOC));
+            let object = py.take(alloc(r#type, 0))?;
+            fill(&mut *object.get().byte_add(capi.facts.head).cast());
+            Ok(object)
+        }
     }
 }
 

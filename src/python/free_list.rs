@@ -3,7 +3,7 @@
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
-use crate::python::py::Py;
+use crate::python::interpreter::Here;
 
 /// Memory of destroyed owners, all of one size. Used with the GIL held, and not at all in
 /// free-threaded builds, so plain loads and stores suffice.
@@ -21,10 +21,12 @@ impl FreeList {
     pub fn new() -> Self {
         FreeList { first: AtomicPtr::new(std::ptr::null_mut()), count: AtomicU32::new(0) }
     }
+}
 
+impl Here<'_, FreeList> {
     /// Takes a piece.
     #[inline]
-    pub fn take(&self, _: Py) -> Option<NonNull<u8>> {
+    pub fn take(self) -> Option<NonNull<u8>> {
         let first = NonNull::new(self.first.load(Ordering::Relaxed))?;
         // SAFETY: `put` wrote the link there.
         self.first.store(unsafe { first.as_ref() }.0, Ordering::Relaxed);
@@ -37,9 +39,9 @@ impl FreeList {
     /// # Safety
     /// `memory` is unused, of the size that all pieces here have, and aligned like a pointer.
     #[inline]
-    pub unsafe fn put(&self, py: Py, memory: NonNull<u8>) -> bool {
+    pub unsafe fn put(self, memory: NonNull<u8>) -> bool {
         let count = self.count.load(Ordering::Relaxed);
-        if count >= Self::MOST || py.capi().facts.free_threaded {
+        if count >= FreeList::MOST || self.py().capi().facts.free_threaded {
             return false;
         }
         let link = memory.cast::<Link>();

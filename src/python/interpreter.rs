@@ -3,6 +3,7 @@
 //! The state is leaked when the interpreter ends: its objects are gone, and arrays may outlive it.
 
 use std::ffi::c_void;
+use std::ops::Deref;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
@@ -32,19 +33,19 @@ pub struct Interpreter {
     /// Tables that types offer.
     pub types: Types,
     /// The class of exported objects.
-    pub exports: Class<Exported>,
+    exports: Class<Exported>,
     /// The class of views.
-    pub views: Class<View>,
+    views: Class<View>,
     /// The dictionary that those of exported arrays are copied from.
-    pub dictionary: Once,
+    dictionary: Once,
     /// The function that makes views.
-    pub view: Once,
+    view: Once,
     /// Typestrs as Python strings.
-    pub texts: Texts,
+    texts: Texts,
     /// NumPy's types of typestrs.
-    pub dtypes: Texts,
+    dtypes: Texts,
     /// Memory for owners.
-    pub free_list: FreeList,
+    free_list: FreeList,
     /// Contents of owners that threads without the GIL left to release.
     pub deferred: Queue,
     /// Releases references.
@@ -52,7 +53,77 @@ pub struct Interpreter {
     next: Link,
 }
 
-// SAFETY: an interpreter is used with its GIL held. In free-threaded builds `Texts` is not used,
+/// Something of the interpreter that the calling thread is attached to.
+pub struct Here<'py, T> {
+    value: &'py T,
+    py: Py<'py>,
+}
+
+impl<T> Clone for Here<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Here<'_, T> {}
+
+impl<T> Deref for Here<'_, T> {
+    type Target = T;
+
+    #[inline(always)]
+    fn deref(&self) -> &T {
+        self.value
+    }
+}
+
+impl<'py, T> Here<'py, T> {
+    /// Returns the proof that the thread is attached to this interpreter.
+    #[inline(always)]
+    pub fn py(self) -> Py<'py> {
+        self.py
+    }
+
+    /// Returns a part.
+    ///
+    /// # Safety
+    /// `part` returns a part of its argument.
+    #[inline(always)]
+    pub unsafe fn part<U>(self, part: impl FnOnce(&'py T) -> &'py U) -> Here<'py, U> {
+        Here { value: part(self.value), py: self.py }
+    }
+}
+
+macro_rules! here {
+    ($($(#[$doc:meta])* $name:ident: $type:ty;)*) => {
+        impl<'py> Py<'py> {
+            $($(#[$doc])*
+            #[inline(always)]
+            pub fn $name(self) -> Here<'py, $type> {
+                Here { value: &self.interpreter().$name, py: self }
+            })*
+        }
+    };
+}
+
+here! {
+    /// Returns the class of exported objects.
+    exports: Class<Exported>;
+    /// Returns the class of views.
+    views: Class<View>;
+    /// Returns the dictionary that those of exported arrays are copied from.
+    dictionary: Once;
+    /// Returns the function that makes views.
+    view: Once;
+    /// Returns typestrs as Python strings.
+    texts: Texts;
+    /// Returns NumPy's types of typestrs.
+    dtypes: Texts;
+    /// Returns memory for owners.
+    free_list: FreeList;
+}
+
+// SAFETY: an interpreter is used with its GIL held: other threads do not reach what is private here
+// (`Here`). In free-threaded builds `Texts` is not used,
 // and the rest are atomics.
 unsafe impl Sync for Interpreter {}
 

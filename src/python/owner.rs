@@ -154,7 +154,7 @@ impl<'py> Block<'py> {
     #[inline(always)]
     fn new(py: Py<'py>, size: usize) -> Result<Self> {
         let size = size.max(POOLED);
-        let pooled = if size == POOLED { py.free_list.take(py) } else { None };
+        let pooled = if size == POOLED { py.free_list().take() } else { None };
         // SAFETY: the size is not zero.
         let allocate = || NonNull::new(unsafe { alloc(layout(size)) });
         match pooled.or_else(allocate) {
@@ -190,7 +190,7 @@ impl Drop for Block<'_> {
         // SAFETY: all blocks of the pooled size are alike, and others were allocated with this
         // layout; nothing uses this one.
         unsafe {
-            if self.size != POOLED || !self.py.free_list.put(self.py, memory) {
+            if self.size != POOLED || !self.py.free_list().put(memory) {
                 dealloc(memory.as_ptr(), layout(self.size));
             }
         }

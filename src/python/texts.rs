@@ -4,7 +4,8 @@ use std::cell::Cell;
 use std::ptr;
 
 use crate::python::capi::Object;
-use crate::python::py::{Obj, Py};
+use crate::python::interpreter::Here;
+use crate::python::py::Obj;
 
 const PLACES: usize = 64;
 
@@ -17,11 +18,13 @@ impl Texts {
     pub fn new() -> Self {
         Texts([const { Cell::new((0, ptr::null_mut())) }; PLACES])
     }
+}
 
+impl<'py> Here<'py, Texts> {
     /// Returns a text as a number, and the place of its object.
     #[inline]
-    fn place(&self, py: Py, text: &[u8]) -> Option<(u64, &Cell<(u64, *mut Object)>)> {
-        if text.len() > 8 || py.capi().facts.free_threaded {
+    fn place(&self, text: &[u8]) -> Option<(u64, &Cell<(u64, *mut Object)>)> {
+        if text.len() > 8 || self.py().capi().facts.free_threaded {
             return None;
         }
         let mut key = [0; 8];
@@ -32,8 +35,8 @@ impl Texts {
 
     /// Returns the object of a text, if it was added before.
     #[inline]
-    pub fn get<'py>(&self, py: Py<'py>, text: &[u8]) -> Option<Obj<'py>> {
-        let (key, place) = self.place(py, text)?;
+    pub fn get(self, text: &[u8]) -> Option<Obj<'py>> {
+        let (key, place) = self.place(text)?;
         let (known, object) = place.get();
         if known != key {
             return None;
@@ -43,11 +46,9 @@ impl Texts {
     }
 
     /// Adds the object of a text, for good, unless the place is taken.
-    pub fn add(&self, py: Py, text: &[u8], object: Obj) {
-        if let Some((key, place)) =
-            self.place(py, text).filter(|(_, place)| place.get().1.is_null())
-        {
-            place.set((key, object.share(py).into_raw()));
+    pub fn add(self, text: &[u8], object: Obj) {
+        if let Some((key, place)) = self.place(text).filter(|(_, place)| place.get().1.is_null()) {
+            place.set((key, object.share(self.py()).into_raw()));
         }
     }
 }

@@ -40,7 +40,7 @@ pub fn dtype<'py>(py: Py<'py>, this: Instance<'_, Exported>) -> Result<Owned<'py
 pub fn dtype_of<'py>(py: Py<'py>, array: &Reading) -> Result<Owned<'py>> {
     let plain = (array.descr.is_null() && array.dtype_code == 0)
         .then(|| read::typestr(&array.typestr).unwrap_or_default());
-    if let Some(known) = plain.and_then(|text| py.dtypes.get(py, text)) {
+    if let Some(known) = plain.and_then(|text| py.dtypes().get(text)) {
         return Ok(known.share(py));
     }
     let descr = array.valid().fields();
@@ -68,7 +68,7 @@ pub fn dtype_of<'py>(py: Py<'py>, array: &Reading) -> Result<Owned<'py>> {
         }
     };
     if let (Some(plain), Some(found)) = (plain, &found) {
-        py.dtypes.add(py, plain, found.obj());
+        py.dtypes().add(plain, found.obj());
     }
     Ok(found.unwrap_or(text))
 }

@@ -55,7 +55,7 @@ fn complete(py: Py<'_>) -> Result<Dictionary<'_>> {
         dictionary.set(names.stream, py.none())?;
         Ok(dictionary.into_object())
     };
-    Dictionary::copy(py, py.dictionary.get(py, make)?)
+    Dictionary::copy(py, py.dictionary().get(make)?)
 }
 
 /// State of a dictionary before it is filled.

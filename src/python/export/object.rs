@@ -250,5 +250,5 @@ pub unsafe fn wrap<'py>(
     flags: u32,
 ) -> Result<Owned<'py>> {
     // SAFETY: validated, and kept alive by `owner` (this function's contract).
-    py.exports.object(py, |exported| unsafe { exported.fill(array, owner, flags) })
+    py.exports().object(|exported| unsafe { exported.fill(array, owner, flags) })
 }

@@ -44,7 +44,7 @@ pub fn share_own(
     options: In<abi::cai_import_options>,
     out: Out<abi::cai_array>,
 ) -> bool {
-    let Some(own) = py.exports.instance(py, object) else { return false };
+    let Some(own) = py.exports().instance(object) else { return false };
     options::are_default(options) && share_as_is(&own, out)
 }
 

@@ -87,7 +87,7 @@ impl<'py> Py<'py> {
     /// not know.
     #[inline(always)]
     pub fn has_exported(self) -> bool {
-        self.exports.is_made()
+        self.exports().is_made()
     }
 
     /// The proof for a thread that is attached to `interpreter`.
@@ -279,11 +279,11 @@ impl<'py> Py<'py> {
     /// Returns a string from the cache, or makes and caches it: for the few typestrs that arrays
     /// have.
     pub fn typestr(self, text: &[u8]) -> Result<Owned<'py>> {
-        if let Some(known) = self.texts.get(self, text) {
+        if let Some(known) = self.texts().get(text) {
             return Ok(known.share(self));
         }
         let made = self.string(text)?;
-        self.texts.add(self, text, made.obj());
+        self.texts().add(text, made.obj());
         Ok(made)
     }
 

@@ -7,6 +7,7 @@ use super::table::New;
 use super::{Attached, Obj, Py};
 use crate::error::Result;
 use crate::python::capi::Object;
+use crate::python::interpreter::Here;
 
 /// A reference to an object, released when dropped.
 pub struct Owned<'py> {
@@ -75,21 +76,6 @@ impl Once {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// Returns the object. `self` belongs to the interpreter of `py`.
-    #[inline(always)]
-    pub fn get<'py>(
-        &self,
-        py: Py<'py>,
-        make: impl FnOnce(Py<'py>) -> Result<Owned<'py>>,
-    ) -> Result<Obj<'py>> {
-        let mut object = self.0.load(Ordering::Acquire);
-        if object.is_null() {
-            object = self.set(make(py)?);
-        }
-        // SAFETY: `set` stored a reference, which is never released.
-        Ok(unsafe { Obj::new(NonNull::new_unchecked(object)) })
-    }
-
     #[cold]
     fn set(&self, made: Owned) -> *mut Object {
         let (none, new) = (ptr::null_mut(), made.get());
@@ -98,6 +84,20 @@ impl Once {
             // Another thread of a free-threaded build was faster.
             Err(other) => other,
         }
+    }
+}
+
+impl<'py> Here<'py, Once> {
+    /// Returns the object.
+    #[inline(always)]
+    pub fn get(self, make: impl FnOnce(Py<'py>) -> Result<Owned<'py>>) -> Result<Obj<'py>> {
+        let mut object = self.0.load(Ordering::Acquire);
+        if object.is_null() {
+            object = self.set(make(self.py())?);
+        }
+        // SAFETY: `set` stored a reference to an object of this interpreter, which is never
+        // released.
+        Ok(unsafe { Obj::new(NonNull::new_unchecked(object)) })
     }
 }
 

@@ -29,9 +29,9 @@ static FUNCTION: Function = Function::with_keywords(c"view", entry!(view, argume
 
 /// Returns the function `view`. Its `__self__` is the class of its results.
 pub fn function(py: Py<'_>) -> Result<Owned<'_>> {
-    let function = py.view.get(py, |py| {
+    let function = py.view().get(|py| {
         let module = py.string(b"libcai")?;
-        FUNCTION.make(py, Some(py.views.get(py)?), Some(module.obj()))
+        FUNCTION.make(py, Some(py.views().get()?), Some(module.obj()))
     })?;
     Ok(function.share(py))
 }

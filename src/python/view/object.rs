@@ -117,7 +117,7 @@ impl View {
         let array = imported.array;
         let owner = imported.take_owner()?;
         // The object comes first, so that a failure orders no stream.
-        let view = py.views.object(py, |view| {
+        let view = py.views().object(|view| {
             // SAFETY: the array was imported (this function's contract) with this owner.
             unsafe { view.body.fill(&array, owner, CAN_BE_RELEASED) };
             view.exporter.set(exporter.share(py));
