@@ -557,17 +557,23 @@ impl<'a> Structure<'a> {
         }
     }
 
-    /// Replaces the owner by the one that `make` returns, which gets the reference that the structure
-    /// held. Fails, and changes nothing, for NULL and for an owner that cannot be released.
-    pub fn replace_owner<T>(&mut self, make: impl FnOnce(Ref) -> (Ref, T)) -> Result<T> {
+    fn owner(&mut self) -> &mut *mut cai_owner {
         // SAFETY: every version has this member.
-        let place = unsafe { &mut (*self.0.as_ptr()).owner };
+        unsafe { &mut (*self.0.as_ptr()).owner }
+    }
+
+    /// Takes the reference out. Fails, and changes nothing, for NULL and for an owner that cannot be
+    /// released.
+    pub fn take_owner(&mut self) -> Result<Ref> {
         // The structure holds this reference, which the caller gives up (the contract of `new`).
-        let before = Reference(*place, PhantomData).adopt()?;
-        *place = ptr::null_mut();
-        let (owner, more) = make(before);
-        *place = owner.into_raw();
-        Ok(more)
+        let owner = Reference(*self.owner(), PhantomData).adopt()?;
+        *self.owner() = ptr::null_mut();
+        Ok(owner)
+    }
+
+    /// Sets the owner, after it was taken out.
+    pub fn set_owner(&mut self, owner: Ref) {
+        *self.owner() = owner.into_raw();
     }
 
     /// Replaces the mask.

@@ -415,7 +415,7 @@ impl<'a> Built<'a> {
     /// Describes an array of this shape, and with these strides if there are any. `rest` has the
     /// other members.
     pub fn new(rest: cai_array, shape: &'a [i64], strides: Option<&'a [i64]>) -> Self {
-        assert!(strides.is_none_or(|strides| strides.len() == shape.len()));
+        assert!(strides.is_none_or(|strides| strides.len() == shape.len()), "as many strides");
         let array = cai_array {
             owner: ptr::null_mut(),
             shape: shape.as_ptr(),

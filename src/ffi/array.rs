@@ -166,18 +166,17 @@ pub unsafe extern "C-unwind" fn cai_array_attach(
         let local = structure.input().unchecked(&mut scratch)?;
         if local.mask.is_null() {
             let prepared = owner::prepare()?;
-            return structure
-                .replace_owner(|before| (prepared.finish(Some(before), destructor).owner, ()));
+            let first = structure.take_owner()?;
+            structure.set_owner(prepared.finish(Some(first), destructor).owner);
+            return Ok(());
         }
         structure.input().validate(abi::CAI_CHECK_LAYOUT)?;
         let prepared = description::prepare(local)?;
+        let before = structure.take_owner()?;
         // The rest of the description stays where it is: the copy keeps the old owner alive.
-        let (before, mask) = structure.replace_owner(|before| {
-            let copy = prepared.finish(destructor);
-            let mask = copy.mask;
-            (copy.into_owner(), (before, mask))
-        })?;
-        structure.set_mask(mask);
+        let copy = prepared.finish(destructor);
+        structure.set_mask(copy.mask);
+        structure.set_owner(copy.into_owner());
         drop(before);
         Ok(())
     })

@@ -393,8 +393,8 @@ fn described(allocations: &[Allocation], part: &Part) -> Result<(cai_array, Span
         typestr: part.typestr,
         ..read::NOTHING
     };
-    let strides = part.strides.as_ref().map(|strides| &strides[..part.ndim]);
-    let built = Built::new(array, &part.shape[..part.ndim], strides);
+    let strides = part.strides.as_ref().and_then(|strides| strides.get(..part.ndim));
+    let built = Built::new(array, part.shape.get(..part.ndim).unwrap_or_default(), strides);
     let span = Described::new(built.unchecked())?.layout.span()?;
     let allocation = part.place.and_then(|place| allocations.get(place));
     // An array spans no bytes exactly if it has no elements.

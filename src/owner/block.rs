@@ -72,7 +72,7 @@ unsafe fn destroy<C: Contents>(mut owner: GivenUp) {
     while let Some(first) = unsafe { &mut *block }.contents.first() {
         // The rest may end only after `first` and all that it holds are destroyed, which takes until
         // the end of the deepest destruction if this is it.
-        let Some(again) = nesting::release_before(owner, || drop(first)) else { return };
+        let Some(again) = nesting::release_before(owner, first) else { return };
         owner = again;
     }
     // SAFETY: the block is still allocated, and this is its last use.

@@ -279,7 +279,9 @@ pub fn prepare(from: Unchecked) -> Result<Prepared> {
     let owner = memory.start().cast();
     let array = arena.put_description(from, owner, &mut Owners::none())?;
     let mut held = [const { None }; MAX_OWNERS];
-    for (index, (place, owner)) in held.iter_mut().zip(owners.list.iter().flatten()).enumerate() {
+    for (index, (place, owner)) in
+        held.iter_mut().zip(owners.list.iter().map_while(|owner| *owner)).enumerate()
+    {
         *place = Some(owner.retain().map_err(|failure| {
             let of_data = index == 0 && !from.owner.is_null();
             if of_data { failure } else { failure.in_mask(1) }

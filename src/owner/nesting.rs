@@ -20,6 +20,7 @@ use std::cell::Cell;
 
 use super::count::Count;
 use super::given_up::{GivenUp, List, Shared};
+use super::reference::Ref;
 use super::reserve::Reserve;
 use crate::abi::cai_owner;
 
@@ -282,13 +283,14 @@ impl Drop for Rest<'_> {
     }
 }
 
-/// Releases what an owner that is being destroyed holds, by calling `release`. Returns the owner if
-/// all of it is destroyed. Otherwise, or if the release is unwound, the `destroy` of the owner runs
-/// again when it is.
-pub fn release_before(owner: GivenUp, release: impl FnOnce()) -> Option<GivenUp> {
+/// Releases a reference that an owner which is being destroyed holds. Returns the owner if all of it
+/// is destroyed. Otherwise, or if the release is unwound, the `destroy` of the owner runs again when
+/// it is.
+#[inline(never)]
+pub fn release_before(owner: GivenUp, first: Ref) -> Option<GivenUp> {
     variable::with(|thread| {
         let mut rest = Rest { thread, kept: Some((owner, thread.waiting.take())) };
-        release();
+        drop(first);
         if !thread.waiting(|list| list.is_empty()) {
             return None;
         }
