@@ -461,15 +461,19 @@ impl<'s, 'a> Unchecked<'s, 'a> {
     /// no shape.
     #[inline(always)]
     pub fn common_dimensions(&self) -> Option<Dimensions<'a>> {
+        if self.ndim == 0 {
+            return Some((&[], (!self.strides.is_null()).then_some(&[])));
+        }
         if !is_shape(self.ndim, self.shape) {
             return None;
         }
         let count = self.ndim as usize;
-        // SAFETY: the number is in range and the shape not NULL, as checked above. So the pointers
+        // SAFETY: the number is in range and the shape not NULL (checked above). So the pointers
         // refer to `ndim` values (the contract of `new`).
         unsafe {
-            let strides = (!self.strides.is_null()).then(|| values(self.strides, count));
-            Some((values(self.shape, count), strides))
+            let strides =
+                (!self.strides.is_null()).then(|| slice::from_raw_parts(self.strides, count));
+            Some((slice::from_raw_parts(self.shape, count), strides))
         }
     }
 

@@ -1,8 +1,8 @@
 //! Validation of arrays, for C.
 
 use super::guard::{guard, guard_local};
-use crate::abi::{self, cai_array, cai_error, cai_status};
-use crate::argument::{In, Out};
+use crate::abi::{self, CAI_OK, cai_array, cai_error, cai_status};
+use crate::argument::{Given, In, Out};
 use crate::error::fail;
 use crate::flags::{self, Named};
 
@@ -30,6 +30,17 @@ pub unsafe extern "C-unwind" fn cai_array_validate(
 ) -> cai_status {
     // SAFETY: the caller passes what the header requires.
     let (array, error) = unsafe { (In::new(array), Out::new(error)) };
+    if checks & !abi::CAI_CHECK_LAYOUT != 0 {
+        return validate(array, checks, error);
+    }
+    if array.optional().is_some_and(Given::is_common) {
+        return CAI_OK;
+    }
+    validate(array, abi::CAI_CHECK_LAYOUT, error)
+}
+
+#[inline(never)]
+fn validate(array: In<cai_array>, checks: u32, error: Out<cai_error>) -> cai_status {
     let body = || {
         let array = array.given("array")?;
         const KNOWN: u32 = abi::CAI_CHECK_LAYOUT

@@ -7,7 +7,7 @@
 
 use crate::abi;
 use crate::device::is_addressed;
-use crate::layout::{self, Bytes};
+use crate::layout;
 use crate::read::{self, Unchecked};
 
 /// Returns the size of the elements in bytes for a sound array of the most common kind, apart from
@@ -37,17 +37,9 @@ pub fn common_itemsize(array: Unchecked) -> Option<i64> {
 pub fn common_layout(array: Unchecked) -> Option<i64> {
     let itemsize = itemsize(read::typestr_bytes(&array.typestr))?;
     let (shape, strides) = array.common_dimensions()?;
+    let bytes = layout::measure(shape, strides, itemsize)?;
     let address = array.data as u64;
-    let Some(Bytes { span, .. }) = layout::measure(shape, strides, itemsize) else {
-        return (address == 0 && is_empty(shape)).then_some(itemsize);
-    };
-    (address != 0 && span.fits(address)).then_some(itemsize)
-}
-
-/// Returns true for a shape of no elements.
-#[inline(never)]
-fn is_empty(shape: &[i64]) -> bool {
-    shape.contains(&0) && shape.iter().all(|&extent| extent >= 0)
+    (address != 0 && bytes.span.fits(address)).then_some(itemsize)
 }
 
 /// Returns the size of booleans, of integers, floats and complex numbers of up to 16 bytes, and of

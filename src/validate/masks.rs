@@ -17,7 +17,7 @@ pub fn check(first: *const cai_array, array: Unchecked, checks: u32) -> Result<(
     let mut scratch = [const { MaybeUninit::uninit() }; MASKS];
     let mut places = scratch.iter_mut();
     let mut chain = [ptr::null(); MASKS];
-    let mut parent = array;
+    let (mut parent, (mut extents, _)) = (array, array.dimensions()?);
     let mut device = array.device;
     for depth in 0.. {
         if parent.mask.is_null() {
@@ -56,7 +56,8 @@ pub fn check(first: *const cai_array, array: Unchecked, checks: u32) -> Result<(
         let Some(mask) = parent.mask(place).map_err(inside)? else { break };
         one(mask, checks).map_err(inside)?;
         check_type(&mask).map_err(inside)?;
-        check_shape(mask.dimensions()?.0, parent.dimensions()?.0).map_err(inside)?;
+        let (shape, _) = mask.dimensions()?;
+        check_shape(shape, extents).map_err(inside)?;
         // Without elements there is nothing to read.
         if !mask.data.is_null() {
             mask_device(mask.device, device).map_err(inside)?;
@@ -65,7 +66,7 @@ pub fn check(first: *const cai_array, array: Unchecked, checks: u32) -> Result<(
         if mask.device.r#type != abi::CAI_DEVICE_UNKNOWN {
             device = mask.device;
         }
-        parent = mask;
+        (parent, extents) = (mask, shape);
     }
     Ok(())
 }

@@ -108,24 +108,11 @@ pub unsafe fn described_layout(array: &cai_array) -> Result<()> {
     if common_layout(local).is_some() {
         return Ok(());
     }
-    any(array, local, abi::CAI_CHECK_LAYOUT)
+    check(array, local, abi::CAI_CHECK_LAYOUT)
 }
 
 /// Checks an array, whose structure is at `address`, and its masks.
-#[inline(always)]
 fn check(address: *const cai_array, array: Unchecked, checks: u32) -> Result<()> {
-    if checks & !abi::CAI_CHECK_LAYOUT != 0 {
-        return any(address, array, checks);
-    }
-    if array.mask.is_null() && array.descr.is_null() && common_itemsize(array).is_some() {
-        return Ok(());
-    }
-    any(address, array, abi::CAI_CHECK_LAYOUT)
-}
-
-/// Checks an array that is not of the most common kind.
-#[inline(never)]
-fn any(address: *const cai_array, array: Unchecked, checks: u32) -> Result<()> {
     one(array, checks)?;
     if array.mask.is_null() { Ok(()) } else { masks::check(address, array, checks) }
 }

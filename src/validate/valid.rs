@@ -5,6 +5,7 @@ use std::mem::MaybeUninit;
 use std::ops::Deref;
 
 use super::Described;
+use super::common::common_itemsize;
 use crate::abi::{cai_array, cai_dtype};
 use crate::argument::Given;
 use crate::error::Result;
@@ -103,8 +104,18 @@ impl<'a> Valid<'a> {
 }
 
 impl<'a> Given<'a, cai_array> {
+    /// Returns true for a sound array of the most common kind, without fields and masks. `false` says
+    /// nothing: [`validate`](Self::validate) decides.
+    #[inline(always)]
+    pub fn is_common(self) -> bool {
+        self.of_this_size().is_some_and(|array| {
+            // SAFETY: the contract of `Given::new`.
+            let array = unsafe { Unchecked::new(array) };
+            array.mask.is_null() && array.descr.is_null() && common_itemsize(array).is_some()
+        })
+    }
+
     /// Checks an array and its masks.
-    #[inline]
     pub fn validate(self, checks: u32) -> Result<()> {
         let mut scratch = MaybeUninit::uninit();
         super::check(self.as_ptr(), self.unchecked(&mut scratch)?, checks)
