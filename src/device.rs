@@ -35,7 +35,7 @@ pub fn is_rocm(device_type: i32) -> bool {
 /// can order.
 #[inline]
 pub fn has_streams(device_type: i32) -> bool {
-    may_be_cuda(device_type) || is_rocm(device_type)
+    is_in(CUDA | HIP | 1 << abi::CAI_DEVICE_UNKNOWN, device_type)
 }
 
 /// Returns true for the devices of CUDA and for the unknown device, which CUDA may know.

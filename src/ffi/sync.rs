@@ -37,13 +37,14 @@ fn notify_result(
 const MOST_STREAMS: usize = 1 << 20;
 
 /// Orders streams and reports the event.
+#[cold]
 #[inline(never)]
 fn exchange(
-    phase: Phase,
     array: In<cai_array>,
     consumer_stream: cai_stream,
     flags: u32,
     error: Out<cai_error>,
+    phase: Phase,
 ) -> cai_status {
     guard(error, || {
         let mut scratch = MaybeUninit::uninit();
@@ -110,7 +111,7 @@ pub unsafe extern "C-unwind" fn cai_array_consume_begin(
     if is_fast && !notify::is_watched() {
         return CAI_OK;
     }
-    exchange(Phase::Begin, array, consumer_stream, flags, error)
+    exchange(array, consumer_stream, flags, error, Phase::Begin)
 }
 
 /// Makes the array's stream wait for everything that was enqueued on `consumer_stream`, so that the
@@ -143,7 +144,7 @@ pub unsafe extern "C-unwind" fn cai_array_consume_end(
     if is_fast && !notify::is_watched() {
         return CAI_OK;
     }
-    exchange(Phase::End, array, consumer_stream, flags, error)
+    exchange(array, consumer_stream, flags, error, Phase::End)
 }
 
 /// Blocks the host until the producer's pending work on an array and its masks is done, for
@@ -220,7 +221,7 @@ pub unsafe extern "C-unwind" fn cai_array_produce(
         (InOut::new(array), List::new(streams, count.min(MOST_STREAMS)), Out::new(error))
     };
     guard(error, || {
-        let input = array.input().given("array")?;
+        array.input().given("array")?;
         let streams = streams.given("streams")?;
         if count > MOST_STREAMS {
             return fail!(
@@ -230,11 +231,14 @@ pub unsafe extern "C-unwind" fn cai_array_produce(
                 expected = "at most {MOST_STREAMS}"
             );
         }
-        let mut local = input.array()?;
-        let mut array = array.given("array")?;
+        let mut structure = array.given("array")?;
+        let mut local = structure.input().array()?;
         let result = produce::produce(&mut local, streams, export_stream, flags);
         if result.is_ok() {
-            array.set_stream(&local);
+            structure.set_stream(&local);
+        }
+        if !notify::is_watched() {
+            return result;
         }
         let access = if local.flags & abi::CAI_ARRAY_READONLY == 0 {
             abi::CAI_ACCESS_READ | abi::CAI_ACCESS_WRITE
@@ -242,7 +246,7 @@ pub unsafe extern "C-unwind" fn cai_array_produce(
             abi::CAI_ACCESS_READ
         };
         let mut scratch = MaybeUninit::uninit();
-        let array = array.input().unchecked(&mut scratch)?;
+        let array = structure.input().unchecked(&mut scratch)?;
         notify_result(Kind::Export, array, local.stream, access, result)
     })
 }

@@ -31,12 +31,11 @@ pub enum Phase {
 #[inline(always)]
 pub fn is_fast_path(local: &cai_array, consumer: u64, flags: u32) -> bool {
     let names_a_stream = consumer.wrapping_sub(1) < abi::CAI_STREAM_UNKNOWN - 1;
-    let flags_fit = flags & !CONSUMER == 0
-        && flags & ACCESS != 0
-        && local.flags & !abi::CAI_ARRAY_READONLY == 0;
+    let flags_fit = matches!(flags & (ACCESS | !CONSUMER), 1..=ACCESS);
+    let allowed = if flags & abi::CAI_ACCESS_WRITE == 0 { abi::CAI_ARRAY_READONLY } else { 0 };
     names_a_stream
         && flags_fit
-        && !breaks_read_only(local, flags)
+        && local.flags <= allowed
         && local.mask.is_null()
         && is_settled(local, consumer)
 }
@@ -56,14 +55,9 @@ pub fn exchange(phase: Phase, array: Unchecked, consumer: u64, flags: u32) -> Re
     masks(array, 0, &mut |mask| one(phase, mask, consumer, flags))
 }
 
-/// Returns true if the flags request a write to a read-only array.
-#[inline]
-fn breaks_read_only(array: &cai_array, flags: u32) -> bool {
-    array.flags & abi::CAI_ARRAY_READONLY != 0 && flags & abi::CAI_ACCESS_WRITE != 0
-}
-
+/// Fails if the flags request a write to a read-only array.
 fn writable(array: &cai_array, flags: u32) -> Result<()> {
-    if breaks_read_only(array, flags) {
+    if array.flags & abi::CAI_ARRAY_READONLY != 0 && flags & abi::CAI_ACCESS_WRITE != 0 {
         return fail!(
             CAI_ERR_READONLY,
             "flags",
