@@ -5,6 +5,8 @@ import hashlib
 import os
 import pathlib
 import platform
+import re
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -20,6 +22,7 @@ BIN = ROOT / "build/venv/bin"
 SITE = next(BIN.parent.glob("lib/python*/site-packages"), pathlib.Path(sysconfig.get_path("purelib")))
 TESTS = ROOT / "capi-tests/sync"
 CUDA = SITE / "nvidia/cu13/include"
+VERSION = re.search(r'^version = "([\d.]+)"', (ROOT / "Cargo.toml").read_text(), re.M)[1]
 PYTHON = pathlib.Path(sysconfig.get_path("include"))
 STRICT = ["-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror"]
 CLANG = [sys.executable, "-m", "ziglang"]
@@ -100,6 +103,16 @@ def sanitized_library(tree=ROOT, target=ROOT / "target/asan"):
     run("cargo", "rustc", "-q", "--lib", "--crate-type", "staticlib", "--target", triple, "--target-dir", target,
         cwd=tree, env={"RUSTC_BOOTSTRAP": "1", "RUSTFLAGS": "-Zsanitizer=address"})  # fmt: skip
     return target / triple / "debug/libcai.a"
+
+
+def copy_of_sources(folder):
+    """What the build of the library reads."""
+    folder.mkdir()
+    for name in ("CMakeLists.txt", "Cargo.toml", "Cargo.lock", "build.rs", "LICENSE-MIT", "LICENSE-APACHE", "LICENSE-THIRD-PARTY"):
+        shutil.copy(ROOT / name, folder)
+    for name in ("abi", "cmake", "include", "rust", "src", "tests/programs", "tools/headers"):
+        shutil.copytree(ROOT / name, folder / name)
+    return folder
 
 
 class Built:

@@ -25,17 +25,13 @@ def test_all_know_every_function():
     assert set(_abi.FUNCTIONS) == exported()
     for name in ("cai.cdef", "cai.pxd"):
         text = (INCLUDE / "cai" / name).read_text()
-        declared = set(re.findall(r"\b(cai_\w+)\(", text)) - set(
-            re.findall(r"\b(cai_inline_\w+)", text)
-        )
+        declared = set(re.findall(r"\b(cai_\w+)\(", text)) - set(re.findall(r"\b(cai_inline_\w+)", text))
         assert declared == exported(), name
 
 
 def test_ctypes_has_the_layouts_and_numbers_of_c(tmp_path):
     structures = [
-        value
-        for value in vars(_abi).values()
-        if isinstance(value, type) and issubclass(value, ctypes.Structure)
+        value for value in vars(_abi).values() if isinstance(value, type) and issubclass(value, ctypes.Structure)
     ]
     numbers = {name: value for name, value in vars(_abi).items() if name.startswith("CAI_")}
     assert len(structures) >= 14 and len(numbers) > 200
@@ -43,13 +39,9 @@ def test_ctypes_has_the_layouts_and_numbers_of_c(tmp_path):
     for structure in structures:
         name = structure.__name__
         lines.append(f'printf("%zu\\n", sizeof({name}));')
-        lines += [
-            f'printf("%zu\\n", offsetof({name}, {field}));' for field, *_ in structure._fields_
-        ]
+        lines += [f'printf("%zu\\n", offsetof({name}, {field}));' for field, *_ in structure._fields_]
     source = tmp_path / "layouts.c"
-    source.write_text(
-        "#include <cai/cai.h>\n#include <stdio.h>\nint main(void) {" + "\n".join(lines) + "}\n"
-    )
+    source.write_text("#include <cai/cai.h>\n#include <stdio.h>\nint main(void) {" + "\n".join(lines) + "}\n")
     found = run(compile(source, tmp_path / "layouts", library=None)).stdout.split()
     expected = list(numbers.values())
     for structure in structures:
@@ -108,9 +100,7 @@ def cython(pyx, folder):
     return made
 
 
-needs_headers = pytest.mark.skipif(
-    not (PYTHON / "Python.h").exists(), reason="Python's headers are not installed"
-)
+needs_headers = pytest.mark.skipif(not (PYTHON / "Python.h").exists(), reason="Python's headers are not installed")
 
 
 @needs_headers

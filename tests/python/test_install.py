@@ -7,11 +7,8 @@ import shutil
 import subprocess
 
 import pytest
+from commands import BIN, ROOT, VERSION, copy_of_sources
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-BIN = ROOT / "build/venv/bin"
-VERSION = re.search(r'^version = "([\d.]+)"', (ROOT / "Cargo.toml").read_text(), re.M)[1]
-CARGO = shutil.which(os.environ.get("CARGO", "cargo"))
 # Which of its variables a user has set decides what is printed.
 CLEAN = {
     name: value
@@ -188,12 +185,7 @@ def test_where_tests_look(tmp_path):
 def test_settings_of_the_sources(tmp_path):
     """Cargo reads .cargo/config.toml of the sources wherever the build tree lies: a release archive names the folder of
     its crates there."""
-    source = tmp_path / "cai"
-    source.mkdir()
-    for name in ("CMakeLists.txt", "Cargo.toml", "Cargo.lock", "build.rs"):
-        shutil.copy(ROOT / name, source)
-    for name in ("abi", "cmake", "include", "rust", "src", "tests/programs", "tools/headers"):
-        shutil.copytree(ROOT / name, source / name)
+    source = copy_of_sources(tmp_path / "cai")
     (source / ".cargo").mkdir()
     (source / ".cargo/config.toml").write_text(
         '[source.crates-io]\nreplace-with = "vendored"\n[source.vendored]\ndirectory = "nowhere"\n'

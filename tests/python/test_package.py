@@ -10,10 +10,9 @@ import shutil
 import sys
 
 import pytest
-from commands import BIN, ROOT, run
+from commands import BIN, ROOT, VERSION, copy_of_sources, run
 
 PACKAGE = ROOT / "capi-tests/package"
-VERSION = re.search(r'^version = "([\d.]+)"', (ROOT / "Cargo.toml").read_text(), re.M)[1]
 MAJOR = re.search(r"ABI_MAJOR: i32 = (\d+)", (ROOT / "src/abi/version.rs").read_text())[1]
 
 
@@ -129,36 +128,32 @@ def build_and_run(folder, *options):
     assert "Linking" not in again
 
 
-def test_find_package(prefix, tmp_path):
-    build_and_run(tmp_path, "-DCAI_FROM=find_package", f"-DCMAKE_PREFIX_PATH={prefix}")
+@pytest.fixture(scope="session")
+def tree(tmp_path_factory):
+    """The folder of a build."""
+    folder = tmp_path_factory.mktemp("tree")
+    options = ["-DCMAKE_BUILD_TYPE=Release", "-DCAI_BUILD_EXAMPLES=OFF", f"-DCAI_CARGO_TARGET_DIR={ROOT / 'target'}"]
+    run("cmake", "-S", ROOT, "-B", folder, "-G", "Ninja", *options)
+    run("cmake", "--build", folder)
+    return folder
 
 
-def test_build_tree(tmp_path):
-    tree = tmp_path / "tree"
-    run(
-        "cmake", "-S", ROOT, "-B", tree, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", "-DCAI_BUILD_EXAMPLES=OFF",
-        f"-DCAI_CARGO_TARGET_DIR={ROOT / 'target'}",
-    )  # fmt: skip
-    run("cmake", "--build", tree)
-    build_and_run(tmp_path / "stranger", "-DCAI_FROM=find_package", f"-Dcai_DIR={tree}")
+CONSUMERS = [
+    ("find_package", "CMAKE_PREFIX_PATH={prefix}"), ("find_package", "cai_DIR={tree}"), ("add_subdirectory", f"CAI_SOURCE={ROOT}"),
+    ("FetchContent", f"CAI_SOURCE={ROOT}"),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize("way", ["add_subdirectory", "FetchContent"])
-def test_sources(tmp_path, way):
-    build_and_run(
-        tmp_path, f"-DCAI_FROM={way}", f"-DCAI_SOURCE={ROOT}", f"-DCAI_CARGO_TARGET_DIR={ROOT / 'target'}"
-    )
+@pytest.mark.parametrize("how, where", CONSUMERS)
+def test_cmake(prefix, tree, tmp_path, how, where):
+    where = where.format(prefix=prefix, tree=tree)
+    build_and_run(tmp_path, f"-DCAI_FROM={how}", f"-D{where}", f"-DCAI_CARGO_TARGET_DIR={ROOT / 'target'}")
 
 
 def test_sources_that_change(prefix, tmp_path):
     """From a copy of the sources: offline, in debug, static only, writing nothing into them. Then with another
     major version, which one file states: what depends on it is made anew."""
-    source, folder = tmp_path / "cai", tmp_path / "build"
-    source.mkdir()
-    for name in ("CMakeLists.txt", "Cargo.toml", "Cargo.lock", "build.rs", "LICENSE-MIT", "LICENSE-APACHE", "LICENSE-THIRD-PARTY"):
-        shutil.copy(ROOT / name, source)
-    for name in ("abi", "cmake", "include", "rust", "src", "tests/programs", "tools/headers"):
-        shutil.copytree(ROOT / name, source / name)
+    source, folder = copy_of_sources(tmp_path / "cai"), tmp_path / "build"
     before = sorted(source.rglob("*"))
     offline = {"CARGO_NET_OFFLINE": "true"}
 

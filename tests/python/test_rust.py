@@ -11,10 +11,9 @@ import tempfile
 
 import numpy
 import pytest
-from commands import CUDA_SIM, ROOT, compile, run
+from commands import CUDA_SIM, ROOT, VERSION, compile, run
 
 CARGO = os.environ.get("CARGO", "cargo")
-VERSION = re.search(r'^version = "([\d.]+)"', (ROOT / "Cargo.toml").read_text(), re.M)[1]
 
 
 @pytest.fixture(scope="module")

@@ -13,8 +13,8 @@ import tarfile
 import zipfile
 
 import pytest
-from commands import BIN, CLANG, ROOT, run
-from test_package import MAJOR, PACKAGE, VERSION, build_and_run
+from commands import BIN, CLANG, ROOT, VERSION, run
+from test_package import MAJOR, PACKAGE, build_and_run
 
 # Cargo builds where it has built before. The build requirements are those of this environment.
 SHARED = f"--config-settings=cmake.define.CAI_CARGO_TARGET_DIR={ROOT / 'target'}"
