@@ -10,7 +10,6 @@ import platform
 import subprocess
 import sys
 import sysconfig
-import threading
 import warnings
 import weakref
 
@@ -218,23 +217,6 @@ def views():
                 raise AssertionError(wrong)
     gc.collect()
     assert sys.getrefcount(obj) == before
-    # One view, released by one thread while others read it.
-    seen = [view(obj, -1)]
-
-    def work():
-        for _ in range(2000):
-            try:
-                assert seen[0].shape == (2, 3) and seen[0].exporting_obj is obj
-            except ValueError:
-                seen[0] = view(obj, -1)
-
-    threads = [threading.Thread(target=work) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    for _ in range(300):
-        seen[0].release()
-    for thread in threads:
-        thread.join()
 
 
 def nothing_is_left():

@@ -33,6 +33,4 @@ PYCAPSULE.PyCapsule_GetName.argtypes = [c.py_object]
 
 
 def versioned(capsule):
-    return c.cast(
-        PYCAPSULE.PyCapsule_GetPointer(capsule, b"dltensor_versioned"), c.POINTER(Versioned)
-    ).contents
+    return c.cast(PYCAPSULE.PyCapsule_GetPointer(capsule, b"dltensor_versioned"), c.POINTER(Versioned)).contents

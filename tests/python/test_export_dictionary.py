@@ -36,19 +36,6 @@ def test_types_that_numpy_does_not_have(typestr):
         assert found["typestr"] == typestr
 
 
-def test_bfloat16():
-    with make(typestr="<V2", dtype_code=P.BFLOAT16) as array:
-        found = seen(array)
-        exact(found)
-        assert found["typestr"] == "<V2"
-        # What else there is says no more than that.
-        assert found.get("descr", [("", "<V2")]) == [("", "<V2")]
-        with take(give(array)) as again:  # by the table on the type, nothing is lost
-            assert again.dtype_code == P.BFLOAT16
-        with take(give(array), protocols=[P.CUDA_ARRAY_INTERFACE], opaque_16bit=P.BFLOAT16) as again:
-            assert again.dtype_code == P.BFLOAT16
-
-
 # --- masks
 
 

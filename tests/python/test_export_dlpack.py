@@ -264,19 +264,6 @@ def test_lifetime_in_threads():
     assert soon(lambda: all(array.counted.gone == 1 for array in arrays))
 
 
-def test_readers_at_once():
-    with make((3, 4), mask=make((3, 4), "|b1")) as array:
-        obj, failed = give(array), []
-
-        def work():
-            for _ in range(300):
-                if obj.__cuda_array_interface__["mask"].__cuda_array_interface__["shape"] != (3, 4):
-                    failed.append(1)
-
-        P.at_once(*[work] * 6)
-        assert not failed
-
-
 def test_keywords_that_another_thread_changes():
     """C code may pass a dictionary that others have. In a free-threaded build it changes during the call."""
     call = c.PYFUNCTYPE(c.py_object, c.py_object, c.py_object, c.py_object)(("PyObject_Call", c.pythonapi))

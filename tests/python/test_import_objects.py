@@ -10,7 +10,7 @@ import weakref
 
 import cai_python as P
 import pytest
-from cai_python import ERRORS, Exporter, even, give, make, soon, take
+from cai_python import ERRORS, Exporter, give, make, soon, take
 from importing import CAI, MISSING, Boom, Property, exporter, interface, refused
 
 # --- 1: one look, and only AttributeError means no
@@ -78,29 +78,7 @@ def test_where_the_attribute_is_found():
     take(types.SimpleNamespace(__cuda_array_interface__=interface())).release()
 
 
-def test_a_class_is_no_array():
-    refused(Property, TypeError, CAI)
-
-
 # --- 2: read once, and never changed
-
-
-def test_the_property_is_read_once():
-    obj = Property(interface())
-    take(obj).release()
-    assert obj.reads == 1
-    obj = Property(interface(shape=[3, 4], strides=[16, 4], typestr="f"))
-    take(obj).release()
-    assert obj.reads == 1
-
-
-def test_fields_are_a_picture():
-    given = interface(shape=[3, 4], strides=[16, 4])
-    with take(Exporter(given)) as taken:
-        given["shape"][0] = 7
-        given.clear()
-        again = P.Taken(taken.array, owned=False)
-        assert again.shape == (3, 4) and again.strides == (16, 4) and again.typestr == "<f4"
 
 
 def test_a_dictionary_that_makes_up_what_it_lacks_is_not_changed():
@@ -180,25 +158,6 @@ def test_a_destructor_that_takes_and_releases():
         taken.release(library)
         assert soon(lambda: seen == [(3, 4)])
         seen.clear()
-
-
-def test_many_threads_take_at_once():
-    obj, failed = exporter(), []
-
-    def work():
-        for _ in range(500):
-            try:
-                with take(obj) as taken:
-                    assert taken.shape == (3, 4)
-                with pytest.raises(TypeError):
-                    take(None)
-            except BaseException as error:
-                failed.append(error)
-                raise
-
-    with even(obj):
-        P.at_once(*[work] * 8)
-    assert not failed
 
 
 def python(text, *arguments):

@@ -162,17 +162,6 @@ def test_tables_that_are_not_published(size, data_abi, kind):
     assert not hasattr(kind, "__cai_exchange_api__")
 
 
-def test_longer_exchange_tables():
-    array = make((7,))
-
-    class Native:
-        pass
-
-    assert publish(Native, share(array), size=32)[0] == 0
-    take(Native()).release()
-    array.release()
-
-
 @pytest.mark.parametrize("status", [105, ERRORS["STRUCT_SIZE"], ERRORS["NEWER_CALLER"], ERRORS["FLAGS"]])
 def test_a_table_that_refuses_leaves_the_object_to_the_next_protocol(status):
     class Native:

@@ -382,17 +382,6 @@ def test_producers_order_whatever_consumers_ignore(built):
     )
 
 
-def test_a_misspelt_policy_is_reported(built):
-    python(
-        built,
-        """
-        assert "exprt-none" in reason(give(make((SIZE,), "|u1", buffer(), stream=stream())))
-        assert give(make((SIZE,), "|u1", buffer())).__cuda_array_interface__["stream"] is None
-        """,
-        CAI_SYNC="exprt-none",
-    )
-
-
 # --- streams that come in ---------------------------------------------------------------------------------------
 
 DICTIONARY = 'dict(shape=(SIZE,), typestr="|u1", data=(data, False), version=3, stream={stream})'
