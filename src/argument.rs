@@ -34,8 +34,6 @@ impl<T> Clone for In<'_, T> {
 impl<T> Copy for In<'_, T> {}
 
 impl<'a, T> In<'a, T> {
-    /// Wraps an argument.
-    ///
     /// # Safety
     /// `pointer` is NULL, or points to a `T`. It is readable and unchanged for `'a`, with all that it
     /// points to, and its owners are alive as long. A structure that states its size has that size.
@@ -44,13 +42,11 @@ impl<'a, T> In<'a, T> {
         In(pointer, PhantomData)
     }
 
-    /// Returns the pointer.
     #[inline(always)]
     pub fn as_ptr(self) -> *const T {
         self.0
     }
 
-    /// Returns the value, or fails for NULL.
     #[inline(always)]
     pub fn given(self, name: &str) -> Result<Given<'a, T>> {
         self.optional().ok_or_else(|| Failure::null(name))
@@ -58,7 +54,6 @@ impl<'a, T> In<'a, T> {
 }
 
 impl<'a, T> In<'a, T> {
-    /// Returns the value, unless it is NULL.
     #[inline(always)]
     pub fn optional(self) -> Option<Given<'a, T>> {
         // SAFETY: the contract of `new`.
@@ -90,7 +85,6 @@ unsafe impl<T> Fixed for *mut T {}
 unsafe impl<T> Fixed for *const T {}
 
 impl<T: Fixed + Copy> Given<'_, T> {
-    /// Returns a copy.
     #[inline(always)]
     pub fn read(self) -> T {
         // SAFETY: a value of this type and size (the contract of `Given::new`).
@@ -112,7 +106,6 @@ impl Given<'_, cai_array> {
 const _: () = assert!(sizes::PREFIX == offset_of!(cai_array, owner) + size_of::<*mut cai_owner>());
 
 impl Given<'_, cai_owner> {
-    /// Adds a reference.
     #[inline(always)]
     pub fn retain(self) -> Result<Ref> {
         // SAFETY: alive (the contract of `Given::new`).
@@ -134,7 +127,6 @@ impl Reference<'_> {
         Reference(owner, PhantomData)
     }
 
-    /// Returns true unless it is NULL.
     #[inline(always)]
     pub fn is_given(&self) -> bool {
         !self.0.is_null()
@@ -164,8 +156,6 @@ impl Reference<'_> {
 pub struct Text<'a>(*const c_char, PhantomData<&'a CStr>);
 
 impl<'a> Text<'a> {
-    /// Wraps an argument.
-    ///
     /// # Safety
     /// `pointer` is NULL, or points to characters that are readable and unchanged for `'a` up to the
     /// first NUL.
@@ -174,25 +164,20 @@ impl<'a> Text<'a> {
         Text(pointer, PhantomData)
     }
 
-    /// Returns the text, or fails for NULL.
     pub fn given(self, name: &str) -> Result<&'a CStr> {
         self.optional().ok_or_else(|| Failure::null(name))
     }
 
-    /// Returns the text, unless it is NULL.
     pub fn optional(self) -> Option<&'a CStr> {
         // SAFETY: not NULL here, and terminated (the contract of `new`).
         (!self.0.is_null()).then(|| unsafe { CStr::from_ptr(self.0) })
     }
 }
 
-/// A caller's typestr, or NULL.
 #[derive(Clone, Copy)]
 pub struct Typestr<'a>(*const c_char, PhantomData<&'a CStr>);
 
 impl<'a> Typestr<'a> {
-    /// Wraps an argument.
-    ///
     /// # Safety
     /// `pointer` is NULL, or points to characters that are readable and unchanged for `'a` up to the
     /// first NUL, or to `CAI_TYPESTR_SIZE` of them.
@@ -217,8 +202,6 @@ impl<'a> Typestr<'a> {
 pub struct List<'a, T>(*const T, usize, PhantomData<&'a T>);
 
 impl<'a, T> List<'a, T> {
-    /// Wraps two arguments.
-    ///
     /// # Safety
     /// `pointer` is NULL, or points to `count` values that are readable and unchanged for `'a`.
     #[inline(always)]
@@ -226,7 +209,6 @@ impl<'a, T> List<'a, T> {
         List(pointer, count, PhantomData)
     }
 
-    /// Fails for NULL.
     pub fn not_null(&self, name: &str) -> Result<()> {
         given(self.0.cast_mut(), name).map(drop)
     }
@@ -250,8 +232,6 @@ pub struct Buffer<'a, T> {
 }
 
 impl<T: Copy> Buffer<'_, T> {
-    /// Wraps two arguments.
-    ///
     /// # Safety
     /// `start` is NULL, or points to `size` values that are writable for `'a`, and which nothing else
     /// reads or writes meanwhile.
@@ -259,12 +239,10 @@ impl<T: Copy> Buffer<'_, T> {
         Buffer { start, size, used: 0, alive: PhantomData }
     }
 
-    /// Returns the number of values that fit.
     pub fn size(&self) -> usize {
         self.size
     }
 
-    /// Returns true if the buffer is not NULL.
     pub fn is_given(&self) -> bool {
         !self.start.is_null()
     }
@@ -293,8 +271,6 @@ impl<T: Copy> Buffer<'_, T> {
 pub struct Shape<'a>(i32, List<'a, i64>);
 
 impl<'a> Shape<'a> {
-    /// Wraps two arguments.
-    ///
     /// # Safety
     /// If the number of dimensions is legal, `shape` is NULL or points to as many extents, which are
     /// readable and unchanged for `'a`.
@@ -322,11 +298,8 @@ impl<T> Clone for Out<'_, T> {
 impl<T> Copy for Out<'_, T> {}
 
 impl<'a, T> Out<'a, T> {
-    /// NULL.
     pub const NONE: Self = Out(ptr::null_mut(), PhantomData);
 
-    /// Wraps an argument.
-    ///
     /// # Safety
     /// `pointer` is NULL, or points to a `T` that is writable for `'a`, and which nothing else reads
     /// or writes meanwhile. A structure that states its size has that size; other values may be
@@ -336,24 +309,20 @@ impl<'a, T> Out<'a, T> {
         Out(pointer, PhantomData)
     }
 
-    /// Returns the output, or fails for NULL.
     #[inline(always)]
     pub fn given(self, name: &str) -> Result<Place<'a, T>> {
         Ok(Place(given(self.0, name)?, PhantomData))
     }
 
-    /// Returns the output, unless it is NULL.
     #[inline(always)]
     pub fn optional(self) -> Option<Place<'a, T>> {
         Some(Place(NonNull::new(self.0)?, PhantomData))
     }
 }
 
-/// An output.
 pub struct Place<'a, T>(NonNull<T>, PhantomData<&'a mut T>);
 
 impl<T> Place<'_, T> {
-    /// Writes the output.
     #[inline(always)]
     pub fn write(self, value: T)
     where
@@ -365,7 +334,6 @@ impl<T> Place<'_, T> {
 }
 
 impl<'a, T> Place<'a, T> {
-    /// Returns the address.
     pub fn as_ptr(&self) -> *mut T {
         self.0.as_ptr()
     }
@@ -401,7 +369,6 @@ impl<'a> Out<'a, cai_array> {
 pub struct ArrayPlace<'a>(NonNull<cai_array>, usize, PhantomData<&'a mut cai_array>);
 
 impl ArrayPlace<'_> {
-    /// Fails if the output is an input.
     pub fn differs_from(&self, input: In<cai_array>, name: &str) -> Result<()> {
         if ptr::eq(self.0.as_ptr(), input.as_ptr()) {
             return fail!(
@@ -414,7 +381,6 @@ impl ArrayPlace<'_> {
         Ok(())
     }
 
-    /// Gives an array with its reference to the caller.
     #[inline(always)]
     pub fn give(self, array: Array) {
         self.put(&array, array.owner);
@@ -428,8 +394,6 @@ impl ArrayPlace<'_> {
         self.put(array, owner.into_raw());
     }
 
-    /// Writes an array.
-    ///
     /// # Safety
     /// The caller of the exported function gets one reference to the owner of `array`.
     #[inline(always)]
@@ -454,8 +418,6 @@ impl ArrayPlace<'_> {
 pub struct InOut<'a>(*mut cai_array, PhantomData<&'a mut cai_array>);
 
 impl<'a> InOut<'a> {
-    /// Wraps an argument.
-    ///
     /// # Safety
     /// `array` is NULL, or as for [`In::new`] and writable until its owner is released; nothing else
     /// reads or writes it meanwhile. If it was never initialized, its first 16 bytes are readable and
@@ -465,13 +427,11 @@ impl<'a> InOut<'a> {
         InOut(array, PhantomData)
     }
 
-    /// Returns true unless it is NULL.
     #[inline(always)]
     pub fn is_given(&self) -> bool {
         !self.0.is_null()
     }
 
-    /// Returns the structure to be read.
     #[inline(always)]
     pub fn input(&self) -> In<'_, cai_array> {
         In(self.0, PhantomData)
@@ -526,7 +486,6 @@ pub struct Structure<'a>(NonNull<cai_array>, PhantomData<&'a mut cai_array>);
 type Members = [MaybeUninit<u8>; sizes::ARRAY];
 
 impl<'a> Structure<'a> {
-    /// Returns the structure to be read.
     #[inline(always)]
     pub fn input(&self) -> Given<'_, cai_array> {
         // SAFETY: `InOut::new` requires what `Given::new` does, and its size was found to be legal.
@@ -576,7 +535,6 @@ impl<'a> Structure<'a> {
         *self.owner() = owner.into_raw();
     }
 
-    /// Replaces the mask.
     pub fn set_mask(&mut self, mask: *const cai_array) {
         // SAFETY: every version has this member.
         unsafe { (&raw mut (*self.0.as_ptr()).mask).write(mask) };
@@ -600,7 +558,6 @@ impl<'a> Structure<'a> {
 pub struct Taken<'a> {
     /// The reference that the structure held.
     pub owner: Reference<'a>,
-    /// The type of the device.
     pub device_type: i32,
     /// The members that every version has.
     pub members: Saved<'a>,
@@ -610,8 +567,6 @@ pub struct Taken<'a> {
 pub struct Saved<'a>(Members, NonNull<cai_array>, PhantomData<&'a mut cai_array>);
 
 impl Saved<'_> {
-    /// Writes the members back.
-    ///
     /// # Safety
     /// The reference was not released, so the structure still exists.
     pub unsafe fn restore(self) {

@@ -11,7 +11,6 @@ pub struct Variable {
 impl Variable {
     const SIZE: usize = 4096;
 
-    /// Reads a variable; `None` where it is not set.
     #[cfg(unix)]
     pub fn read(name: &CStr) -> Option<Self> {
         if has_more_rights() {
@@ -27,7 +26,6 @@ impl Variable {
         Some(Self::copy(unsafe { CStr::from_ptr(value) }.to_bytes()))
     }
 
-    /// Reads a variable; `None` where it is not set.
     #[cfg(not(unix))]
     pub fn read(name: &CStr) -> Option<Self> {
         let value = std::env::var_os(name.to_str().ok()?)?;
@@ -47,7 +45,6 @@ impl Variable {
         Variable { bytes }
     }
 
-    /// The value.
     pub fn as_c_str(&self) -> &CStr {
         // The last byte is always 0.
         CStr::from_bytes_until_nul(&self.bytes).unwrap_or_default()

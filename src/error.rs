@@ -39,7 +39,6 @@ impl<const N: usize> Text<N> {
         self.end().append(args)
     }
 
-    /// The text.
     #[inline]
     pub fn as_str(&self) -> &str {
         valid(&self.bytes, self.len)
@@ -137,15 +136,12 @@ impl End<'_> {
 /// The reason why a function failed. `None` if there was no memory for the details.
 pub struct Failure(Option<Box<Details>>);
 
-/// The details of a failure.
 pub struct Details {
-    /// The status that the caller receives.
     pub status: cai_status,
     /// A path such as `mask.shape[2]`, or the name of a parameter.
     pub field: Text<{ abi::CAI_ERROR_FIELD_SIZE - 1 }>,
     /// The value found. Empty if `expected` is the complete message of another library.
     pub found: Text<96>,
-    /// The value expected.
     pub expected: Text<240>,
     /// The driver's error code, or 0 if the driver was not involved.
     pub driver_code: i32,
@@ -180,7 +176,6 @@ impl Failure {
         self.0.as_deref()
     }
 
-    /// Returns the error structure for the caller.
     #[cold]
     pub fn to_error(&self) -> cai_error {
         let (field, message, driver_code): (&str, Text<{ abi::CAI_ERROR_MESSAGE_SIZE - 1 }>, i32) =
@@ -210,12 +205,10 @@ impl Failure {
         }
     }
 
-    /// Returns the status for the caller.
     pub fn status(&self) -> cai_status {
         self.details().map_or(abi::CAI_ERR_NO_MEMORY, |details| details.status)
     }
 
-    /// Adds the driver's error code.
     #[cold]
     pub fn driver(mut self, code: i32) -> Self {
         if let Some(details) = &mut self.0 {
@@ -224,7 +217,6 @@ impl Failure {
         self
     }
 
-    /// Appends a hint to the value expected.
     #[cold]
     pub fn hint(mut self, hint: fmt::Arguments) -> Self {
         if let Some(details) = &mut self.0 {
@@ -234,7 +226,6 @@ impl Failure {
         self
     }
 
-    /// Replaces the field.
     #[cold]
     #[inline(never)]
     pub fn at(mut self, field: fmt::Arguments) -> Self {
@@ -244,7 +235,6 @@ impl Failure {
         self
     }
 
-    /// A defect of this library.
     #[cold]
     #[inline(never)]
     pub fn internal() -> Self {
@@ -256,14 +246,12 @@ impl Failure {
         )
     }
 
-    /// Returns the failure for a required pointer parameter that is NULL.
     #[cold]
     #[inline(never)]
     pub fn null(parameter: &str) -> Self {
         failure!(abi::CAI_ERR_NULL_ARGUMENT, "{parameter}", found = "NULL", expected = "a pointer")
     }
 
-    /// Returns the failure for an allocation of `bytes` bytes.
     #[cold]
     #[inline(never)]
     pub fn no_memory(bytes: usize) -> Self {

@@ -4,21 +4,17 @@ use std::fmt;
 
 use crate::abi;
 
-/// Flags with their names.
 pub type Names = &'static [(u32, &'static str)];
 
 macro_rules! names {
     ($($name:ident),* $(,)?) => { &[$((abi::$name, stringify!($name))),*] };
 }
 
-/// Flags of `cai_array.flags`.
 pub(crate) const ARRAY: Names = names![CAI_ARRAY_READONLY];
 
-/// Flags of `cai_array_validate`.
 pub(crate) const CHECKS: Names =
     names![CAI_CHECK_LAYOUT, CAI_CHECK_ALIGNMENT, CAI_CHECK_DEVICE, CAI_CHECK_STREAM];
 
-/// Flags of `cai_export_options`.
 pub(crate) const EXPORT: Names =
     names![CAI_EXPORT_VERSION_2, CAI_EXPORT_STRIDES, CAI_EXPORT_HIDE_READONLY];
 

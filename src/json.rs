@@ -38,7 +38,6 @@ impl<'a> Text<'a> {
         Ok(Text { array, stream })
     }
 
-    /// Writes the text.
     pub fn write(&self, out: &mut dyn Write) -> Result<()> {
         object(out, &self.array, self.stream, &self.array)
     }

@@ -24,13 +24,11 @@ pub struct Layout<'a> {
 /// is 0 or negative, up to but not including `upper`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
-    /// First byte.
     pub lower: i64,
     /// One past the last byte.
     pub upper: i64,
 }
 
-/// The bytes of an array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bytes {
     /// Bytes of all elements without gaps.
@@ -39,7 +37,6 @@ pub struct Bytes {
     pub span: Span,
 }
 
-/// Fails if an extent is negative.
 pub fn check_shape(shape: &[i64]) -> Result<()> {
     match shape.iter().enumerate().find(|(_, extent)| **extent < 0) {
         None => Ok(()),

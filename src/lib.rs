@@ -4,35 +4,8 @@
 //! `include/cai`; Rust programs use the crate `libcai`, which has a safe interface to it. The
 //! functions have their C names with the feature `exports`, which is on by default.
 //!
-//! The modules below are listed in dependency order: a module imports only from modules above it,
-//! and the test `modules` checks that.
-//!
-//! | module | purpose |
-//! |---|---|
-//! | [`abi`] | types and constants of the ABI; no logic |
-//! | `error` | the inner error: status, field, found, expected |
-//! | `flags` | names of flags, for messages |
-//! | `unwind` | catches panics without stopping threads that end |
-//! | `environment` | reads environment variables without allocation |
-//! | `library` | opens shared libraries without allocation |
-//! | `memory` | boxes whose allocation may fail |
-//! | `read` | reads foreign structures without trusting their size |
-//! | `dtype` | typestr and fields: parse, format, compare |
-//! | `layout` | counts, spans, contiguity: checked arithmetic |
-//! | `device` | what a device type implies: streams of CUDA or HIP, an address or a handle |
-//! | `observer` | one optional observer of exchanges: the race checker |
-//! | `owner` | reference counts, and blocks that hold a copied description |
-//! | `argument` | pointers of a C caller, typed by what the header requires of them |
-//! | `driver` | the CUDA driver and HIP, loaded at run time: streams, contexts, events, addresses |
-//! | `validate` | the rules of the array, one status each |
-//! | `sync` | orders producers and consumers on their streams; deferred release |
-//! | `copy` | copies to and from host memory, in C order |
-//! | `dlpack` | imports and exports DLPack tensors |
-//! | `arrow` | imports and exports arrays of the Arrow C device interface |
-//! | `ipc` | arrays as bytes for other processes |
-//! | `json` | the array interface as text |
-//! | `python` | imports and exports Python objects |
-//! | [`ffi`] | the exported functions: thin, literal, documented for C |
+//! The modules below are in dependency order: each imports only from those above it.
+//! `CONTRIBUTING.md` shows how they fit together.
 #![deny(missing_docs)]
 #![cfg_attr(
     not(test),

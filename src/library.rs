@@ -11,11 +11,8 @@ pub struct Library(system::Handle);
 /// A function of any type.
 pub type Address = unsafe extern "system-unwind" fn();
 
-/// Why a library could not be opened.
 pub struct OpenError {
-    /// The loader's message.
     pub message: Text<96>,
-    /// There was not enough memory for it.
     pub is_no_memory: bool,
 }
 
@@ -42,8 +39,6 @@ impl Library {
         unsafe { self.get(name) }
     }
 
-    /// Finds a function or an object.
-    ///
     /// # Safety
     /// `T` is the type of a pointer to what has this name.
     pub unsafe fn get<T: Copy>(&self, name: &CStr) -> Option<T> {

@@ -57,7 +57,6 @@ impl Drop for Memory {
     }
 }
 
-/// Moves a value to the heap.
 pub fn boxed<T>(value: T) -> Result<Box<T>> {
     try_boxed(value).ok_or_else(|| Failure::no_memory(size_of::<T>()))
 }
@@ -135,8 +134,6 @@ impl<T, E: Copy> Extended<T, E> {
         value
     }
 
-    /// Takes over a block.
-    ///
     /// # Safety
     /// `value` was returned by [`into_raw`](Self::into_raw) of this type, and is given up.
     pub unsafe fn from_raw(value: *mut T) -> Self {

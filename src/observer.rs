@@ -34,33 +34,24 @@ pub(crate) const MAX_NDIM: usize = 8;
 /// `cudasim_cai_note` of `cudasim.h`.
 #[repr(C)]
 pub struct Event {
-    /// Size of the structure.
     pub struct_size: u32,
-    /// Kind of event.
     pub kind: Kind,
-    /// Address of the owner.
     pub owner: *const c_void,
     /// Bytes that the array can touch.
     pub bytes: Bytes,
     /// 1: read-only. 2: an owner with functions of its own, whose end is not reported.
     pub flags: u32,
-    /// Status that the library returns.
     pub status: i32,
-    /// Stream of the array.
     pub stream: u64,
-    /// Id of that stream.
     pub stream_id: u64,
-    /// Context of that stream.
     pub context: *mut c_void,
     /// Stream of the other side.
     pub consumer: u64,
-    /// Context of that stream.
     pub consumer_context: *mut c_void,
     /// The rule because of which the library itself refused.
     pub rule: *const c_char,
 }
 
-/// Kind of event.
 #[repr(u32)]
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
@@ -79,7 +70,6 @@ pub enum Kind {
 }
 
 impl Event {
-    /// An event without details.
     pub fn new(kind: Kind) -> Event {
         Event {
             struct_size: size_of::<Event>() as u32,
@@ -130,7 +120,6 @@ static NOT_LOOKED: Api = Api {
 
 /// `cudasim_get_api`
 type Get = unsafe extern "C-unwind" fn(u32) -> *const Api;
-/// The name of the function that returns the table.
 pub(crate) const NAME: &CStr = c"cudasim_get_api";
 const VERSION: u32 = 3;
 
@@ -169,7 +158,6 @@ pub fn detach() {
     ORDER.set(None);
 }
 
-/// Notifies the observer, if there is one.
 pub fn notify(event: &Event) {
     if let Some(cai) = API.get().and_then(|api| api.cai) {
         cai(event);

@@ -101,8 +101,6 @@ impl<T> Clone for Given<'_, T> {
 impl<T> Copy for Given<'_, T> {}
 
 impl<'a, T> Given<'a, T> {
-    /// Takes over a pointer.
-    ///
     /// # Safety
     /// `value` points to a `T`. It is readable and unchanged for `'a`, with all that it points to,
     /// and its owners are alive as long. A structure that states its size has that size.
@@ -112,8 +110,6 @@ impl<'a, T> Given<'a, T> {
         Given(unsafe { NonNull::new_unchecked(value.cast_mut()) }, PhantomData)
     }
 
-    /// Takes over a pointer, unless it is NULL.
-    ///
     /// # Safety
     /// `value` is NULL, or as for [`new`](Self::new).
     #[inline(always)]
@@ -121,7 +117,6 @@ impl<'a, T> Given<'a, T> {
         Some(Given(NonNull::new(value.cast_mut())?, PhantomData))
     }
 
-    /// Returns the address.
     #[inline(always)]
     pub fn as_ptr(self) -> *const T {
         self.0.as_ptr()
@@ -129,7 +124,6 @@ impl<'a, T> Given<'a, T> {
 }
 
 impl<'a, T: StatesSize> Given<'a, T> {
-    /// Returns the size that the structure states.
     #[inline(always)]
     pub fn size(self) -> usize {
         // SAFETY: it begins with an aligned `u32` (the contracts of `new` and `StatesSize`).
@@ -402,7 +396,6 @@ fn no_shape(ndim: i32) -> Failure {
     }
 }
 
-/// Shape and strides of an array.
 pub type Dimensions<'a> = (&'a [i64], Option<&'a [i64]>);
 
 /// An array that this library describes, without an owner, fields and a mask.
@@ -510,7 +503,6 @@ impl Deref for Unchecked<'_, '_> {
     }
 }
 
-/// Returns an inline typestr as bytes.
 pub fn typestr_bytes(field: &[c_char; CAI_TYPESTR_SIZE]) -> &[u8; CAI_TYPESTR_SIZE] {
     // SAFETY: `c_char` and `u8` have the same layout and no invalid values.
     unsafe { &*ptr::from_ref(field).cast() }
@@ -532,7 +524,6 @@ impl<'a> Given<'a, cai_descr> {
 }
 
 impl<'a> Given<'a, cai_field> {
-    /// Returns the row.
     #[inline]
     pub fn field(self) -> Field<'a> {
         Field::new(self)
@@ -546,7 +537,6 @@ pub struct Descr<'a> {
     rows: &'a [u8],
     /// The distance of two rows.
     step: usize,
-    /// Number of rows.
     pub count: u64,
 }
 
@@ -625,7 +615,6 @@ impl<'a> Descr<'a> {
         &self.rows[start..start + self.step]
     }
 
-    /// Iterates over all rows.
     pub fn fields(self) -> impl Iterator<Item = Field<'a>> {
         (0..self.count).map(move |index| self.field(index))
     }

@@ -75,7 +75,6 @@ pub(crate) const NULLABLE: i64 = 2;
 pub trait Structure: Copy {
     /// The callback, which is `None` in a structure that was released or moved.
     fn release(&mut self) -> &mut Release<Self>;
-    /// Returns the number of children, and the array of their addresses.
     fn children(&self) -> (i64, *mut *mut Self);
     /// The producer's own pointer.
     fn private_data(&self) -> *mut c_void;

@@ -5,7 +5,6 @@ use std::{mem, slice};
 
 use crate::error::{Failure, Result};
 
-/// Bits of a bitmap.
 #[derive(Clone, Copy)]
 pub struct Bits {
     pub bitmap: *const u8,
@@ -55,12 +54,9 @@ impl Bits {
     }
 }
 
-/// Space for copies of bits.
 pub struct Copies<'a>(&'a mut [u8]);
 
 impl<'a> Copies<'a> {
-    /// Uses this space.
-    ///
     /// # Safety
     /// All bits that are not aligned are in host memory.
     pub unsafe fn new(space: &'a mut [u8]) -> Self {

@@ -53,7 +53,6 @@ static BOOL8: [u8; 75] = {
 /// Checks of an array that is exported. Consumers take values for aligned, which Arrow recommends.
 pub const CHECKS: u32 = abi::CAI_CHECK_LAYOUT | abi::CAI_CHECK_ALIGNMENT;
 
-/// An array as Arrow describes it.
 struct Description<'a> {
     array: Valid<'a>,
     element: Element,
@@ -189,7 +188,6 @@ impl Exported for Schema {
     const REST: Self::Rest = [0; format::SIZE];
 }
 
-/// The structure of one level, and what it points to.
 #[derive(Clone, Copy)]
 struct Level<T: Exported> {
     /// That of the outermost level was moved out.
@@ -211,7 +209,6 @@ struct Shared {
 
 type Block<T> = Extended<Shared, Level<T>>;
 
-/// Allocates a block for so many levels.
 fn allocate<T: Exported>(levels: usize) -> Result<Block<T>> {
     let shared = Shared { count: Count::one(), event: ptr::null_mut(), kept: None, owner: None };
     let level = Level { structure: MaybeUninit::uninit(), child: ptr::null_mut(), rest: T::REST };
@@ -283,7 +280,6 @@ fn fill<T: Exported>(
     Ok(unsafe { Owned::new(outermost) })
 }
 
-/// Makes the type of an array.
 fn schema_of(of: &Description, block: Block<Schema>) -> Result<Owned<Schema>> {
     let shape = of.array.layout().shape;
     fill(block, |links, rest| {
@@ -316,7 +312,6 @@ fn schema_of(of: &Description, block: Block<Schema>) -> Result<Owned<Schema>> {
     })
 }
 
-/// Makes the values of an array, whose levels have these lengths.
 fn array_of(of: &Description, lengths: &[i64], block: Block<Array>) -> Result<Owned<Array>> {
     fill(block, |links, buffers| {
         let bitmap = of.bitmaps.get(links.level).copied().unwrap_or(ptr::null());
@@ -337,7 +332,6 @@ fn array_of(of: &Description, lengths: &[i64], block: Block<Array>) -> Result<Ow
     })
 }
 
-/// Returns Arrow's device type and id of an array.
 fn device_of(array: &cai_array) -> Result<(i32, i64)> {
     let device = array.device;
     let (r#type, id) = match device.r#type {

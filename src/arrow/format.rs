@@ -11,7 +11,6 @@ use crate::error::Text;
 pub enum Format {
     /// A fixed-size list of so many elements of the child.
     List(i64),
-    /// Values of this type.
     Value([c_char; CAI_TYPESTR_SIZE]),
 }
 
@@ -30,7 +29,6 @@ const TIMES: [(&[u8], &str); 10] = [
     (b"tDn", "<m8[ns]"),
 ];
 
-/// The typestr of a bitmap.
 pub const BITS: [c_char; CAI_TYPESTR_SIZE] = {
     let mut text = [0; CAI_TYPESTR_SIZE];
     [text[0], text[1], text[2]] = [b'|' as c_char, b't' as c_char, b'1' as c_char];
@@ -87,7 +85,6 @@ fn number(digits: &[u8]) -> Option<i64> {
     })
 }
 
-/// The format of an array's elements.
 #[derive(Clone, Copy)]
 pub enum Element {
     /// One without parameters.

@@ -23,7 +23,6 @@ const MASKS: usize = CAI_MAX_MASKS as usize;
 
 /// Contents of the structures, level by level.
 struct Tree {
-    /// Levels of structures.
     depth: usize,
     ndim: usize,
     shape: [i64; DIMENSIONS],
@@ -39,7 +38,6 @@ struct Tree {
     data: *const c_void,
 }
 
-/// Prefixes the path of the structures at a depth.
 fn inside(failure: Failure, depth: usize) -> Failure {
     (0..depth).fold(failure, |failure, _| failure.within(format_args!("children[0].")))
 }
@@ -115,7 +113,6 @@ fn check(array: &Array, buffers: i64, children: i64) -> Result<()> {
     Ok(())
 }
 
-/// Reads both trees of structures.
 fn tree(mut array: Live<Array>, mut schema: Live<Schema>) -> Result<Tree> {
     let bits = Bits { bitmap: ptr::null(), start: 0, count: 0 };
     let mut tree = Tree {
@@ -247,7 +244,6 @@ impl Tree {
         Some(strides)
     }
 
-    /// Adds the nulls of a level.
     fn add_nulls(
         &mut self,
         level: usize,
@@ -276,7 +272,6 @@ impl Tree {
     }
 }
 
-/// Returns the device, the stream and the event of an array.
 fn place(device: Live<DeviceArray>) -> Result<(cai_device, u64, *mut c_void)> {
     let r#type = device.device_type;
     let is_host = r#type == abi::CAI_DEVICE_CPU || r#type == abi::CAI_DEVICE_ROCM_HOST;
@@ -449,7 +444,6 @@ pub unsafe fn from_arrow(given: *mut DeviceArray, schema: *const Schema) -> Resu
     Ok(prepared.finish(Destructor::drops_extended(block)))
 }
 
-/// The masks of an array, and their shapes.
 struct Masks {
     arrays: [cai_array; MASKS],
     shapes: [[i64; DIMENSIONS]; MASKS],

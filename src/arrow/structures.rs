@@ -18,8 +18,6 @@ pub struct Owned<T: Structure>(T);
 unsafe impl<T: Structure> Send for Owned<T> {}
 
 impl<T: Structure> Owned<T> {
-    /// Takes a structure over.
-    ///
     /// # Safety
     /// The structure is live, and has no other owner.
     pub unsafe fn new(structure: T) -> Self {
@@ -79,8 +77,6 @@ impl<T> Deref for Live<'_, T> {
 }
 
 impl<'a, T> Live<'a, T> {
-    /// A view of a structure.
-    ///
     /// # Safety
     /// `structure` points to a live structure, as [`Live`] describes it.
     pub unsafe fn new(structure: *const T) -> Self {
@@ -90,7 +86,6 @@ impl<'a, T> Live<'a, T> {
 }
 
 impl<'a, T: Structure> Live<'a, T> {
-    /// Returns the first child.
     pub fn child(self) -> Result<Live<'a, T>> {
         let (count, children) = self.0.children();
         if count < 1 || children.is_null() {
@@ -134,7 +129,6 @@ impl Live<'_, Array> {
 }
 
 impl<'a> Live<'a, DeviceArray> {
-    /// Returns the array inside.
     pub fn array(self) -> Live<'a, Array> {
         Live(&self.0.array)
     }

@@ -2,7 +2,6 @@
 
 use crate::abi::CAI_MAX_NDIM;
 
-/// The name of the extension type.
 pub const NAME: &[u8] = b"arrow.fixed_shape_tensor";
 
 const DIMENSIONS: usize = CAI_MAX_NDIM as usize;
@@ -54,7 +53,6 @@ impl Tensor {
             && (0..self.shape.count as i64).all(|index| permutation.values().contains(&index))
     }
 
-    /// Returns the number of dimensions.
     pub fn ndim(&self) -> usize {
         self.shape.count
     }
@@ -142,7 +140,6 @@ impl<'a> Json<'a> {
         }
     }
 
-    /// Skips a value of any type.
     fn skip(&mut self) -> Option<()> {
         let mut depth = 0u32;
         loop {

@@ -39,7 +39,6 @@ pub struct HostCopy {
 }
 
 impl HostCopy {
-    /// Allocates the memory for a copy.
     pub fn new(array: &Valid) -> Result<Self> {
         let mut block = allocate(Plan::new(&array.layout())?.bytes)?;
         let data = data_of(&mut block);

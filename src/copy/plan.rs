@@ -25,7 +25,6 @@ struct Axis {
     extent: usize,
     /// Bytes from one index to the next in the original, without its sign.
     pitch: usize,
-    /// The dimension.
     dimension: usize,
 }
 
@@ -57,7 +56,6 @@ pub struct Plan<'a> {
 }
 
 impl<'a> Plan<'a> {
-    /// Plans the copy of a layout.
     pub fn new(layout: &Layout<'a>) -> Result<Self> {
         let shape = layout.shape;
         let mut plan = Plan {

@@ -17,10 +17,8 @@ use crate::validate::Valid;
 #[repr(C, align(64))]
 pub struct Chunk([u8; 64]);
 
-/// Memory for data.
 pub type Block = Extended<(), MaybeUninit<Chunk>>;
 
-/// Allocates memory for `bytes` bytes of data.
 pub fn allocate(bytes: usize) -> Result<Block> {
     if bytes > isize::MAX as usize - 2 * size_of::<Chunk>() {
         return too_large();
@@ -28,7 +26,6 @@ pub fn allocate(bytes: usize) -> Result<Block> {
     Block::new((), bytes.div_ceil(size_of::<Chunk>()), MaybeUninit::uninit())
 }
 
-/// Returns the address of the data in a block.
 pub fn data_of(block: &mut Block) -> *mut u8 {
     block.parts().1.as_mut_ptr().cast()
 }
@@ -38,20 +35,16 @@ pub struct Transfer<'a> {
     /// That of the array's layout.
     plan: &'a Plan<'a>,
     array: &'a Valid<'a>,
-    /// The type of the array's device.
     device_type: i32,
     host: Host,
 }
 
-/// The host's side of a copy.
 pub struct Host {
-    /// The direction.
     pub to: To,
     /// Only read if the copy leads to the device.
     pub memory: *mut u8,
     /// The stream to copy on; `CAI_STREAM_NONE` for one of its own.
     pub stream: cai_stream,
-    /// `CAI_SYNC_` bits.
     pub flags: u32,
     /// The memory outlives the copies.
     pub may_return: bool,
@@ -61,8 +54,6 @@ pub struct Host {
 pub type Pending = (CUcontext, u64);
 
 impl<'a> Transfer<'a> {
-    /// Prepares a copy.
-    ///
     /// # Safety
     /// The array's data is alive as long as the array; `plan.bytes` bytes at the address in `host`
     /// are readable, and writable if the copy leads to the host.
@@ -204,7 +195,6 @@ struct Stage {
     own: Option<Block>,
 }
 
-/// Enqueues the copies of a plan.
 fn enqueue(plan: &Plan, lowest: u64, copies: &Copies, to: To, host: *mut u8) -> Result<()> {
     plan.for_each_rows(|offset, at, rows| {
         copies.rows(to, host.wrapping_add(at).cast(), lowest + offset as u64, rows)

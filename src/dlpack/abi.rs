@@ -89,12 +89,10 @@ pub(crate) const IS_COPIED: u64 = 2;
 pub(crate) const PADDED: u64 = 4;
 
 impl Tensor {
-    /// Returns true if the tensor has an address.
     pub fn has_data(&self) -> bool {
         !self.data.is_null()
     }
 
-    /// Returns device type and id.
     pub fn device(&self) -> (i32, i32) {
         (self.device_type, self.device_id)
     }

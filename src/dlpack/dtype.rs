@@ -27,7 +27,6 @@ const TEXTS: [[[c_char; 4]; 5]; 8] = {
     texts
 };
 
-/// Returns the typestr of a plain type, or `None`.
 #[inline(always)]
 pub fn plain_typestr(code: u8, bits: u8) -> Option<[c_char; CAI_TYPESTR_SIZE]> {
     let size = bits.trailing_zeros().wrapping_sub(3) as usize;
@@ -69,7 +68,6 @@ pub fn from_dlpack(dtype: DataType, padded: bool) -> Option<([c_char; CAI_TYPEST
     }
 }
 
-/// Returns the typestr and the code for a type that is not plain, or `None`.
 #[cold]
 fn coded_from_dlpack(dtype: DataType, padded: bool) -> Option<([c_char; CAI_TYPESTR_SIZE], u16)> {
     if dtype == BIT && !padded {

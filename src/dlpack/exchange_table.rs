@@ -5,7 +5,6 @@ use std::ffi::{c_char, c_int, c_void};
 use super::abi::Tensor;
 use crate::abi::DLManagedTensorVersioned;
 
-/// Major version of the table.
 pub(crate) const MAJOR: u32 = 1;
 /// Minor version of the table that this library publishes.
 pub(crate) const MINOR: u32 = 3;
@@ -16,9 +15,7 @@ pub(crate) type SetError = unsafe extern "C-unwind" fn(*mut c_void, *const c_cha
 /// `DLPackExchangeAPI` of DLPack 1.3.
 #[repr(C)]
 pub(crate) struct ExchangeTable {
-    /// Major version.
     pub major: u32,
-    /// Minor version.
     pub minor: u32,
     /// An older version of the table, or NULL.
     pub previous: *const ExchangeTable,
@@ -35,7 +32,6 @@ pub(crate) struct ExchangeTable {
     pub from_object: Option<
         unsafe extern "C-unwind" fn(*mut c_void, *mut *mut DLManagedTensorVersioned) -> c_int,
     >,
-    /// Makes a Python object from an owned tensor.
     pub to_object: Option<
         unsafe extern "C-unwind" fn(*mut DLManagedTensorVersioned, *mut *mut c_void) -> c_int,
     >,

@@ -164,7 +164,6 @@ fn element_steps(layout: Layout, is_empty: bool, steps: &mut [i64; DIMENSIONS]) 
     Ok(())
 }
 
-/// A structure of a managed tensor.
 trait Managed {
     fn new(tensor: Tensor, flags: u64, deleter: Deleter) -> Self;
     fn tensor(&mut self) -> &mut Tensor;

@@ -100,7 +100,6 @@ fn named(failure: Failure) -> Failure {
     failure.at(format_args!("{name}"))
 }
 
-/// Describes a tensor without validating the array.
 fn describe_unchecked(
     view: View,
     stream: u64,
@@ -205,7 +204,6 @@ struct Parts {
     data: *mut c_void,
 }
 
-/// Writes the array of a tensor.
 #[inline(always)]
 fn write(
     tensor: &Tensor,

@@ -12,7 +12,6 @@ use crate::read;
 /// A live managed tensor that this value owns: dropping it calls the deleter.
 pub struct ManagedTensor(Structure);
 
-/// The structure of a managed tensor.
 #[derive(Clone, Copy)]
 enum Structure {
     Versioned(*mut Versioned),
@@ -20,16 +19,12 @@ enum Structure {
 }
 
 impl ManagedTensor {
-    /// Takes a versioned tensor over.
-    ///
     /// # Safety
     /// `tensor` points to a live managed tensor of any version, which the caller owns and gives up.
     pub unsafe fn versioned(tensor: *mut DLManagedTensorVersioned) -> Self {
         ManagedTensor(Structure::Versioned(tensor.cast()))
     }
 
-    /// Takes a tensor without a version over.
-    ///
     /// # Safety
     /// As for [`versioned`](Self::versioned).
     pub unsafe fn unversioned(tensor: *mut DLManagedTensor) -> Self {
@@ -60,7 +55,6 @@ impl ManagedTensor {
         }
     }
 
-    /// Returns the deleter, and the managed tensor, which is its argument.
     pub fn deleter(&self) -> (Deleter, *mut c_void) {
         // SAFETY: alive while this value exists. The deleter has the same offset in every version.
         let deleter = unsafe {
@@ -72,7 +66,6 @@ impl ManagedTensor {
         (deleter, self.as_raw())
     }
 
-    /// Returns true if the structure has a version.
     pub fn is_versioned(&self) -> bool {
         matches!(self.0, Structure::Versioned(_))
     }

@@ -58,13 +58,11 @@ impl Drop for Entered<'_> {
 }
 
 impl CallingThread {
-    /// Begins an operation.
     #[inline]
     pub fn new(driver: &'static Driver) -> CallingThread {
         CallingThread { driver, current: Cell::new(None) }
     }
 
-    /// Returns the driver.
     #[inline]
     pub fn driver(&self) -> &'static Driver {
         self.driver
@@ -92,7 +90,6 @@ impl CallingThread {
         self.driver.query_current() == Ok(context)
     }
 
-    /// Returns the current context, or fails if there is none.
     #[inline]
     pub fn some_current(&self) -> Result<CUcontext> {
         let context = self.current()?;
@@ -108,7 +105,6 @@ impl CallingThread {
         Ok(context)
     }
 
-    /// Makes a context current unless it is already.
     #[inline]
     pub fn enter(&self, context: CUcontext) -> Result<Entered<'_>> {
         self.try_enter(context).map_err(Call::failure)
@@ -193,7 +189,6 @@ impl Driver {
         self.context_current(&raw mut context).or_call().map(|()| context)
     }
 
-    /// Makes a context current in place of the current one.
     fn set_current(&self, context: CUcontext) -> Call {
         if self.is_hip() {
             // An address that stands for no device is that of none.
@@ -214,7 +209,6 @@ impl Driver {
         Ok(context)
     }
 
-    /// Releases the primary context.
     pub fn release_primary(&self, device: i32) {
         // Nothing is lost if the driver is shutting down. HIP's devices are not retained.
         let _ = self.primary_release(device);

@@ -16,18 +16,14 @@ const NON_BLOCKING: u32 = 1;
 /// The greatest pitch of a copy of rows: `CU_DEVICE_ATTRIBUTE_MAX_PITCH` of every device so far.
 const MAX_PITCH: usize = i32::MAX as usize;
 
-/// Rows of bytes.
 #[derive(Clone, Copy)]
 pub struct Rows {
-    /// Bytes in a row.
     pub width: usize,
-    /// Number of rows.
     pub height: usize,
     /// Bytes from one row to the next on the device, at least `width`.
     pub pitch: usize,
 }
 
-/// Direction of copies.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum To {
     Host,
@@ -75,7 +71,6 @@ impl<'a> Copies<'a> {
         }
     }
 
-    /// Leaves the copies to the stream.
     pub fn leave(self) {
         let copies = ManuallyDrop::new(self);
         copies.destroy();

@@ -151,7 +151,6 @@ impl CallingThread {
         Some(call.ok())
     }
 
-    /// Takes an event from a bucket.
     #[inline]
     fn pooled(&self, index: usize) -> Option<Event> {
         let bucket = bucket_at(index)?;
@@ -192,12 +191,10 @@ impl CallingThread {
 }
 
 impl Event {
-    /// Returns the driver that made it.
     pub fn driver(&self) -> &'static Driver {
         self.driver
     }
 
-    /// Returns the driver's handle.
     #[inline]
     pub fn handle(&self) -> CUevent {
         self.event

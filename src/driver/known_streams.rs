@@ -12,7 +12,6 @@ use cudarc::driver::sys::{CUcontext, CUctx_st};
 
 const ENTRIES: usize = 256;
 
-/// Facts about a stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Known {
     /// The context that its events must be created in.
@@ -38,7 +37,6 @@ static TABLE: [Entry; ENTRIES] = [const {
     }
 }; ENTRIES];
 
-/// Returns the two places at which a stream may be.
 #[inline]
 fn places(id: u64) -> [&'static Entry; 2] {
     // Fibonacci hashing; the shift leaves a number below `ENTRIES`.
@@ -46,7 +44,6 @@ fn places(id: u64) -> [&'static Entry; 2] {
     [&TABLE[first % ENTRIES], &TABLE[(first ^ 1) % ENTRIES]]
 }
 
-/// Returns what is known about the stream with this id.
 #[inline]
 pub fn find(id: u64) -> Option<Known> {
     let [one, other] = places(id);

@@ -70,13 +70,11 @@ impl Api {
             .unwrap_or_else(|| Variable::new(self.files()[0]))
     }
 
-    /// The library, if the process has loaded it already.
     fn loaded(self) -> Option<Library> {
         self.try_files(|file| Library::loaded(file).ok_or(())).ok()
     }
 }
 
-/// A driver that was loaded and started.
 pub struct Driver {
     table: Table,
     path: Path,
@@ -106,7 +104,6 @@ fn this_thread() -> usize {
 
 static FORKED: AtomicBool = AtomicBool::new(false);
 
-/// Returns the driver if it was loaded before.
 pub fn loaded(api: Api) -> Option<&'static Driver> {
     DRIVERS[api as usize].get()
 }
@@ -395,7 +392,6 @@ fn observe_forks() -> Result<()> {
 }
 
 impl Driver {
-    /// Returns what is known about the driver.
     pub fn info(&self) -> Result<cai_driver_info> {
         let mut info =
             cai_driver_info { version: 0, devices: 0, reserved: [0; 7], path: self.path };

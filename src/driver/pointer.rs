@@ -16,7 +16,6 @@ use crate::error::{Failure, Result, fail};
 /// The ordinal that the driver returns for memory that it does not know.
 const NO_DEVICE: i32 = -2;
 
-/// One query of a batch.
 struct Query {
     attribute: Attribute,
     result: *mut c_void,
@@ -104,7 +103,6 @@ pub fn locate(address: *const c_void) -> Result<(cai_device, CUcontext)> {
     }
 }
 
-/// Returns the location of memory that HIP knows.
 fn rocm_location(hip: &Driver, address: *const c_void) -> Result<Option<cai_device>> {
     let (mut host, mut id): (*mut c_void, i32) = (ptr::null_mut(), NO_DEVICE);
     query_all(

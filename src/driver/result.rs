@@ -28,13 +28,11 @@ const CAPTURE_MERGE: i32 = CUresult::CUDA_ERROR_STREAM_CAPTURE_MERGE as i32;
 const STREAM_DETACHED: i32 = 917;
 
 impl Call {
-    /// Returns true if the call succeeded.
     #[inline]
     pub fn is_ok(self) -> bool {
         self.code == SUCCESS
     }
 
-    /// Returns true if this driver lacks the function.
     pub fn is_missing(self) -> bool {
         self.code == MISSING
     }
@@ -52,7 +50,6 @@ impl Call {
         self.code == CONTEXT_IS_DESTROYED || is_lost(self.code)
     }
 
-    /// Fails unless the call succeeded.
     #[inline]
     pub fn ok(self) -> Result<()> {
         if self.is_ok() { Ok(()) } else { Err(self.failure()) }
@@ -148,7 +145,6 @@ pub fn set_error_texts(table: &'static Table) {
 }
 
 impl Call {
-    /// Returns the name or the text of the code.
     fn text(self, find: fn(&Table, i32, *mut *const c_char) -> Call) -> Option<&'static str> {
         let table = TEXTS[self.api as usize].get()?;
         let mut text = ptr::null();

@@ -31,7 +31,6 @@ const READ_AND_WRITE: i32 = 3;
 pub struct Descriptor(i32);
 
 impl Descriptor {
-    /// Returns the descriptor, which the caller closes.
     pub fn into_raw(self) -> i32 {
         let raw = self.0;
         std::mem::forget(self);
@@ -74,7 +73,6 @@ impl MemoryKind {
         }
     }
 
-    /// Returns true if it needs a file descriptor.
     pub fn needs_descriptor(self) -> bool {
         self != MemoryKind::Plain
     }
@@ -84,7 +82,6 @@ impl MemoryKind {
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Allocation {
     pub kind: MemoryKind,
-    /// UUID of the device.
     pub uuid: [u8; 16],
     pub size: u64,
     /// Zero for mapped memory.
@@ -168,7 +165,6 @@ pub fn uuid_of(driver: &Driver, device: i32) -> Result<[u8; 16]> {
     Ok(uuid)
 }
 
-/// Returns the number that a device has in this process.
 pub fn device_of(driver: &Driver, uuid: &[u8; 16]) -> Result<i32> {
     let mut count = 0;
     driver.device_count(&raw mut count).ok()?;
@@ -294,7 +290,6 @@ impl SharedMemory {
         opened(thread.set_access(base, self.size, &raw const access, 1))
     }
 
-    /// Returns where the allocation begins in this process.
     pub fn base(&self) -> u64 {
         match self.opened {
             Opened::Plain(base) | Opened::PoolMemory(_, base) | Opened::Mapped(base) => base,
@@ -302,12 +297,10 @@ impl SharedMemory {
         }
     }
 
-    /// Returns the device that it was opened on.
     pub fn device(&self) -> i32 {
         self.context.device
     }
 
-    /// Returns the context that it was opened in.
     pub fn context(&self) -> CUcontext {
         self.context.context
     }
@@ -382,7 +375,6 @@ pub struct SharedEvent {
 }
 
 impl SharedEvent {
-    /// Makes an event in the current context.
     pub fn new(driver: &'static Driver) -> Result<SharedEvent> {
         let mut event = ptr::null_mut();
         driver.event_create(&raw mut event, INTERPROCESS).ok()?;
@@ -396,7 +388,6 @@ impl SharedEvent {
         Ok(bytes(handle.reserved))
     }
 
-    /// Returns the event, which [`from_raw`](Self::from_raw) takes back.
     pub fn into_raw(self) -> *mut c_void {
         let event = self.event;
         std::mem::forget(self);

@@ -16,13 +16,11 @@ fn reserved<T>() -> *mut T {
 }
 
 impl<T, const N: usize> Slots<T, N> {
-    /// A list of empty slots.
     #[cfg(not(loom))]
     pub const fn new() -> Self {
         Slots([const { AtomicPtr::new(null_mut()) }; N])
     }
 
-    /// A list of empty slots.
     #[cfg(all(test, loom))]
     pub fn new() -> Self {
         Slots(std::array::from_fn(|_| AtomicPtr::new(null_mut())))
@@ -58,7 +56,6 @@ impl<T, const N: usize> Slots<T, N> {
         self.0[index].store(it, Ordering::Release);
     }
 
-    /// Empties a reserved slot.
     pub fn clear(&self, index: usize) {
         // Relaxed: it publishes no element.
         self.0[index].store(null_mut(), Ordering::Relaxed);

@@ -24,11 +24,8 @@ pub struct Stream {
 /// The capture state of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Capture {
-    /// Not being captured.
     None,
-    /// Being captured.
     Active,
-    /// The capture was invalidated.
     Invalidated,
 }
 
@@ -39,7 +36,6 @@ pub fn is_default(value: u64) -> bool {
 }
 
 impl Stream {
-    /// A stream whose value is a handle.
     #[inline]
     pub fn from_handle(value: u64, id: u64) -> Stream {
         Stream { value, context: ptr::null_mut(), id }
@@ -74,13 +70,11 @@ impl Stream {
         !self.context.is_null()
     }
 
-    /// Returns true if its id is known.
     #[inline]
     pub fn has_id(&self) -> bool {
         self.id != 0
     }
 
-    /// Returns its value, as the driver takes it.
     pub fn value(&self) -> u64 {
         self.value
     }
@@ -236,7 +230,6 @@ impl Stream {
         )
     }
 
-    /// Records an event of its context on it.
     #[inline]
     pub fn record(&self, thread: &CallingThread, event: CUevent) -> Result<()> {
         let _context = self.enter(thread)?;

@@ -22,7 +22,6 @@ use cudarc::driver::sys::{
 use crate::abi;
 use crate::library::{Address, Library};
 
-/// A library that orders streams.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Api {
@@ -33,7 +32,6 @@ pub enum Api {
 }
 
 impl Api {
-    /// The number of them.
     pub const COUNT: usize = 2;
 
     /// Returns the one whose streams work on data of this device type is enqueued on.
@@ -62,7 +60,6 @@ pub struct Call {
     /// Its `CUresult` or `hipError_t`, or [`MISSING`].
     pub code: i32,
     function: Function,
-    /// Whose function was called.
     pub api: Api,
 }
 
@@ -70,12 +67,10 @@ pub struct Call {
 pub(crate) const MISSING: i32 = i32::MIN;
 
 impl Call {
-    /// Returns true if it was a call of this function.
     pub fn is_of(self, function: Function) -> bool {
         self.function == function
     }
 
-    /// Returns the name of the function.
     pub fn name(self) -> &'static str {
         let name = self.api.names().nth(self.function as usize);
         name.and_then(|name| name.to_str().ok()).unwrap_or_default()
@@ -123,14 +118,12 @@ macro_rules! table {
     };
 }
 
-/// The functions that a driver has.
 pub struct Table {
     functions: [Option<Address>; COUNT],
     api: Api,
 }
 
 impl Table {
-    /// Looks up every function.
     pub fn find(api: Api, library: &Library) -> Table {
         let mut functions = [None; COUNT];
         for (function, name) in functions.iter_mut().zip(api.names()) {
@@ -141,13 +134,11 @@ impl Table {
         Table { functions, api }
     }
 
-    /// Returns whose functions these are.
     #[inline]
     pub fn api(&self) -> Api {
         self.api
     }
 
-    /// Returns true if these are the functions of HIP.
     #[inline]
     pub fn is_hip(&self) -> bool {
         self.api == Api::Hip

@@ -191,7 +191,6 @@ fn duplicate(index: usize, name: &str) -> Failure {
     )
 }
 
-/// Returns true if a row before `index` has this name or title.
 fn earlier_has(descr: Descr, index: usize, name: &str) -> Result<bool> {
     for field in descr.fields().take(index) {
         if field.name()? == name || field.title()? == Some(name) {

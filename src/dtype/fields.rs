@@ -37,7 +37,6 @@ impl<T: Copy, const N: usize> Few<T, N> {
         if self.count <= N { &mut self.inline[..self.count] } else { &mut self.heap }
     }
 
-    /// Appends values, or fails if there is no memory.
     fn extend(&mut self, values: &[T]) -> Result<()> {
         let count = self.count + values.len();
         if count <= N {
@@ -55,7 +54,6 @@ impl<T: Copy, const N: usize> Few<T, N> {
     }
 }
 
-/// The place of a list of fields in [`Fields`].
 #[derive(Clone, Copy)]
 pub struct List(usize);
 
@@ -99,32 +97,26 @@ pub struct Fields {
     extents: Few<i64, 8>,
 }
 
-/// A row while it is read.
 pub struct NewRow(Row);
 
-/// A row as it was read.
 pub struct FieldRow<'a> {
     /// The name, without its NUL.
     pub name: &'a [u8],
-    /// The title, if any, without its NUL.
     pub title: Option<&'a [u8]>,
     /// The typestr, which is empty if `nested` is given.
     pub typestr: [c_char; CAI_TYPESTR_SIZE],
     /// The list of fields that the field consists of, if any.
     pub nested: Option<List>,
-    /// The extents of the sub-array.
     pub shape: &'a [i64],
 }
 
 impl NewRow {
-    /// A row without name and type.
     pub fn new() -> Self {
         NewRow(NO_ROW)
     }
 }
 
 impl Fields {
-    /// No list.
     #[inline]
     pub fn new() -> Self {
         Fields {
@@ -187,13 +179,11 @@ impl Fields {
         Ok(place)
     }
 
-    /// Sets the name of a row.
     pub fn name(&mut self, row: &mut NewRow, name: &[u8]) -> Result<()> {
         row.0.name = self.text(name)?;
         Ok(())
     }
 
-    /// Sets the title of a row.
     pub fn title(&mut self, row: &mut NewRow, title: &[u8]) -> Result<()> {
         row.0.title = self.text(title)?;
         Ok(())
@@ -215,7 +205,6 @@ impl Fields {
         Ok(())
     }
 
-    /// Sets the fields that a row consists of.
     pub fn nested(&self, row: &mut NewRow, list: List) {
         row.0.nested = list.0;
     }
@@ -243,12 +232,10 @@ impl Fields {
         List(0)
     }
 
-    /// Returns the number of rows of a list.
     pub fn count(&self, list: List) -> usize {
         self.lists.as_slice().get(list.0).map_or(0, |ends| ends.count)
     }
 
-    /// Iterates over the rows of a list.
     pub fn rows(&self, list: List) -> impl Iterator<Item = FieldRow<'_>> {
         let rows = self.rows.as_slice();
         let mut next = self.lists.as_slice().get(list.0).map_or(NOTHING, |ends| ends.first);

@@ -357,7 +357,6 @@ pub fn format(dtype: &cai_dtype) -> Result<[u8; CAI_TYPESTR_SIZE]> {
     Ok(out)
 }
 
-/// Returns true if the byte order makes a difference to this type.
 fn order_matters(dtype: &cai_dtype) -> bool {
     match class(dtype) {
         Class::Number | Class::Text => dtype.itemsize > 1,
@@ -368,7 +367,6 @@ fn order_matters(dtype: &cai_dtype) -> bool {
     }
 }
 
-/// Returns how the elements of a type behave.
 fn class(dtype: &cai_dtype) -> Class {
     table::kind(dtype.kind as u8).map_or(Class::Plain, |kind| kind.class)
 }
@@ -472,7 +470,6 @@ pub fn has_fields(array: &cai_array) -> bool {
     !array.descr.is_null() && kind as u8 == b'V' && array.dtype_code == abi::CAI_DTYPE_NONE
 }
 
-/// Returns the type of an inline typestr and a code.
 pub fn from_field(typestr: &[c_char; CAI_TYPESTR_SIZE], code: u16) -> Result<cai_dtype> {
     let Some(text) = read::typestr(typestr) else {
         return fail!(

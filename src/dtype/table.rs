@@ -5,7 +5,6 @@ use std::ffi::{CStr, c_char};
 use crate::abi::{self, CAI_TYPESTR_SIZE, cai_dtype};
 use crate::dtype::NATIVE;
 
-/// Class of the elements of a kind.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Class {
     /// No byte order, no alignment.
@@ -22,7 +21,6 @@ pub enum Class {
     Opaque,
 }
 
-/// Sizes of a kind.
 #[derive(Clone, Copy)]
 pub enum Sizes {
     /// A set of bytes: bit 8 is set if there is a type of 8 bytes.
@@ -35,12 +33,10 @@ pub enum Sizes {
     Bits,
 }
 
-/// Properties of a kind.
 #[derive(Clone, Copy)]
 pub struct Kind {
     pub class: Class,
     pub sizes: Sizes,
-    /// The sizes, for messages.
     pub expected: &'static str,
 }
 
@@ -57,18 +53,15 @@ pub struct Type {
     pub alignment: u8,
     /// Code, bits and lanes of DLPack's type.
     pub dlpack: Option<(u8, u8, u16)>,
-    /// Arrow's format.
     pub arrow: Option<&'static CStr>,
 }
 
 include!(concat!(env!("OUT_DIR"), "/dtype_table.rs"));
 
-/// Returns the type of a code, or `None`.
 pub fn of_code(code: u16) -> Option<&'static Type> {
     TYPES.iter().find(|of| of.code == code && code != abi::CAI_DTYPE_NONE)
 }
 
-/// Returns the row of a type, or `None`.
 pub fn of(dtype: &cai_dtype) -> Option<&'static Type> {
     if dtype.code != abi::CAI_DTYPE_NONE {
         return of_code(dtype.code);

@@ -196,7 +196,6 @@ impl Reader<'_> {
         }
     }
 
-    /// Reads a quoted text, as UTF-8.
     fn string(&mut self) -> Result<Vec<u8>> {
         self.space();
         let quote = match self.peek() {
@@ -298,7 +297,6 @@ pub fn format(descr: Descr, out: &mut dyn Write) -> Result<()> {
     Ok(())
 }
 
-/// A text as a Python literal.
 struct Quoted<'a>(&'a str);
 
 impl fmt::Display for Quoted<'_> {

@@ -13,8 +13,6 @@ pub struct Output<'a> {
 }
 
 impl<'a> Output<'a> {
-    /// Wraps three arguments.
-    ///
     /// # Safety
     /// As for [`Buffer::new`] and [`Out::new`].
     pub unsafe fn new(buffer: *mut c_char, size: usize, length: *mut usize) -> Self {

@@ -154,7 +154,6 @@ impl Reader<'_> {
         Ok(u32::from_le_bytes(self.take()?))
     }
 
-    /// Reads a number up to a limit.
     #[inline(never)]
     fn up_to(&mut self, limit: usize, what: &str) -> Result<usize> {
         let value = self.u32()? as usize;
@@ -203,7 +202,6 @@ impl Reader<'_> {
 }
 
 impl Message {
-    /// Without parts.
     pub fn new() -> Self {
         Message {
             event: None,

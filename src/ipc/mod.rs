@@ -60,7 +60,6 @@ pub struct Source<'a> {
     fields: Option<Descr<'a>>,
     text: usize,
     is_conservative: bool,
-    /// Number of bytes that describe it.
     pub length: usize,
 }
 
@@ -103,7 +102,6 @@ impl<'a> Source<'a> {
         Ok(source)
     }
 
-    /// Adds the array or a mask.
     fn add(&mut self, array: &Valid) -> Result<()> {
         if !may_be_cuda(array.device.r#type) {
             return fail!(
@@ -198,7 +196,6 @@ impl<'a> Source<'a> {
     }
 }
 
-/// A writer of text.
 struct Text<'a>(Sink<'a>);
 
 impl Write for Text<'_> {
@@ -208,7 +205,6 @@ impl Write for Text<'_> {
     }
 }
 
-/// Returns the length of the text of fields. The fields were checked.
 fn text_length(fields: Descr) -> Result<usize> {
     without_codes(fields)?;
     let mut length = 0;

@@ -9,7 +9,6 @@ use super::{GivenUp, Header, Ref, nesting};
 use crate::error::{Failure, Result};
 use crate::memory::Memory;
 
-/// Contents of an owner.
 pub trait Contents {
     /// Takes a reference whose owner must be destroyed, with all that it holds, before the rest.
     fn first(&mut self) -> Option<Ref>;
@@ -53,7 +52,6 @@ impl<C: Contents> Space<C> {
         self.memory.start()
     }
 
-    /// Makes the owner.
     pub fn finish(self, contents: C) -> Ref {
         let block = self.memory.into_raw().cast::<Block<C>>();
         let header = Header::new(destroy::<C>);

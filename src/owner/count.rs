@@ -2,11 +2,9 @@
 
 use super::atomics::{AtomicUsize, Ordering};
 
-/// A reference count that starts at one.
 pub struct Count(AtomicUsize);
 
 impl Count {
-    /// A count of one.
     pub fn one() -> Self {
         Count(AtomicUsize::new(1))
     }

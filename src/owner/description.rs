@@ -49,7 +49,6 @@ struct Space<T> {
 }
 
 impl<T> Space<T> {
-    /// Writes a value.
     fn write(&self, index: usize, value: T) {
         assert!(index < self.count);
         if !self.start.is_null() {
@@ -86,7 +85,6 @@ impl Arena {
         self.used
     }
 
-    /// Returns the next piece.
     fn take<T>(&mut self, count: usize) -> Result<Space<T>> {
         let start = self.used.next_multiple_of(align_of::<T>());
         let end = size_of::<T>().checked_mul(count).and_then(|bytes| start.checked_add(bytes));
@@ -206,7 +204,6 @@ impl Arena {
     }
 }
 
-/// Returns a list of all rows.
 fn list_of(rows: &Space<cai_field>) -> cai_descr {
     cai_descr {
         struct_size: size_of::<cai_descr>() as u32,
@@ -314,7 +311,6 @@ impl Prepared {
     }
 }
 
-/// A list of fields with its owner.
 pub struct OwnedFields {
     descr: *const cai_descr,
     owner: Ref,
@@ -332,7 +328,6 @@ impl OwnedFields {
         self.descr
     }
 
-    /// Returns the list and its owner.
     pub fn into_parts(self) -> (*const cai_descr, Ref) {
         (self.descr, self.owner)
     }

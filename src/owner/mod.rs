@@ -57,7 +57,6 @@ static OPS: cai_owner_ops = cai_owner_ops {
 };
 
 impl Header {
-    /// A header with one reference.
     pub fn new(destroy: unsafe fn(GivenUp)) -> Self {
         let base = cai_owner { ops: &raw const OPS };
         Header { base, count: Count::one(), destroy, reserve: Reserve::new() }

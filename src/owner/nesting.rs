@@ -42,7 +42,6 @@ const DEEPEST: u64 = 64;
 /// One destruction in [`Thread::running`]: above all addresses of stack frames.
 const ONE: u64 = 1 << 56;
 
-/// The state of a thread's destructions.
 #[repr(C)]
 pub struct Thread {
     /// Number that run inside one another, times [`ONE`], and the address of the stack frame of the

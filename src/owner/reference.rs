@@ -35,8 +35,6 @@ type Operation = unsafe extern "C-unwind" fn(*mut cai_owner);
 pub struct Borrowed<'a>(NonNull<cai_owner>, PhantomData<&'a cai_owner>);
 
 impl<'a> Borrowed<'a> {
-    /// Takes over a pointer, unless it is NULL.
-    ///
     /// # Safety
     /// `owner` is NULL, or points to an owner of any library that is alive for `'a`, and whose table
     /// is constant.
@@ -51,7 +49,6 @@ impl<'a> Borrowed<'a> {
         unsafe { self.0.as_ref().ops }
     }
 
-    /// Returns the two operations of the owner.
     #[inline]
     fn operations(self) -> Result<(Operation, Operation)> {
         // SAFETY: a table is constant, and has the size that it states (the contract of `new`).
@@ -159,7 +156,6 @@ impl Ref {
         Ref(owner)
     }
 
-    /// Adds a reference.
     #[inline]
     pub fn another(&self) -> Result<Self> {
         self.borrow().retain()
@@ -184,7 +180,6 @@ impl Ref {
         self.borrow().is_own().then(|| unsafe { &self.0.cast::<Header>().as_ref().reserve })
     }
 
-    /// Gives the reference to the caller.
     #[inline]
     pub fn into_raw(self) -> *mut cai_owner {
         ManuallyDrop::new(self).as_ptr()
@@ -206,13 +201,11 @@ impl Drop for Ref {
 
 /// An array with a reference to its owner. Drop releases it.
 pub struct Array {
-    /// Its owner is `owner`.
     raw: cai_array,
     owner: Ref,
 }
 
 impl Array {
-    /// An array that `owner` keeps alive.
     #[inline]
     pub fn new(raw: cai_array, owner: Ref) -> Self {
         Array { raw: cai_array { owner: owner.as_ptr(), ..raw }, owner }
@@ -225,12 +218,10 @@ impl Array {
         self.raw.owner = self.owner.as_ptr();
     }
 
-    /// Returns the owner alone.
     pub fn into_owner(self) -> Ref {
         self.owner
     }
 
-    /// Gives the reference to the caller, in the structure.
     #[inline]
     pub fn into_raw(self) -> cai_array {
         let Array { raw, owner } = self;
@@ -255,11 +246,8 @@ pub struct Destructor {
 }
 
 impl Destructor {
-    /// No function.
     pub const NONE: Self = Destructor { destroy: None, context: null_mut() };
 
-    /// Wraps a function with its context.
-    ///
     /// # Safety
     /// `destroy(context)` may be called once, on any thread, until the context is taken back from
     /// a destructor that no owner has.
@@ -268,7 +256,6 @@ impl Destructor {
         Destructor { destroy, context }
     }
 
-    /// Drops a value.
     pub fn drops<T: Send + 'static>(value: Box<T>) -> Self {
         unsafe extern "C-unwind" fn destroy<T>(value: *mut c_void) {
             // SAFETY: `drops` passes this function together with a box of this type.
@@ -277,7 +264,6 @@ impl Destructor {
         Destructor { destroy: Some(destroy::<T>), context: Box::into_raw(value).cast() }
     }
 
-    /// Drops a value, with those behind it.
     pub fn drops_extended<T: Send + 'static, E: Copy + Send + 'static>(
         block: Extended<T, E>,
     ) -> Self {
@@ -288,7 +274,6 @@ impl Destructor {
         Destructor { destroy: Some(destroy::<T, E>), context: block.into_raw().cast() }
     }
 
-    /// Returns true if there is a function.
     #[inline]
     pub(super) fn is_some(&self) -> bool {
         self.destroy.is_some()

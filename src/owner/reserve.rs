@@ -6,9 +6,7 @@ use std::mem::MaybeUninit;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The size of the memory.
 pub const SIZE: usize = 20 * size_of::<usize>();
-/// Its alignment.
 pub const ALIGN: usize = align_of::<usize>();
 
 /// The memory, which lies in an owner.
@@ -18,7 +16,6 @@ pub struct Reserve {
 }
 
 impl Reserve {
-    /// Memory that is not taken.
     #[inline(always)]
     pub fn new() -> Self {
         let memory = UnsafeCell::new(MaybeUninit::uninit());

@@ -32,9 +32,7 @@ pub struct Prepared {
     strides: *const i64,
 }
 
-/// An owner with the shape that it holds.
 pub struct Owned {
-    /// The owner.
     pub owner: Ref,
     /// The copied shape; NULL if it is empty.
     pub shape: *const i64,
@@ -42,7 +40,6 @@ pub struct Owned {
     pub strides: *const i64,
 }
 
-/// Copies a shape with its strides into memory for an owner.
 pub fn prepare(shape: &[i64], strides: Option<&[i64]>) -> Result<Prepared> {
     let strides = strides.unwrap_or_default();
     let space = Space::new(Space::<Held>::HEAD + size_of_val(shape) + size_of_val(strides))?;

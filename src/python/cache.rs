@@ -28,12 +28,10 @@ pub struct Version {
     pub number: u32,
 }
 
-/// Tables that a type offers.
 #[derive(Clone, Copy)]
 pub struct Offer {
     /// The function of this library's table, of any age.
     pub exchange: Option<FromObject>,
-    /// DLPack's table.
     pub dlpack: Option<&'static ExchangeTable>,
     /// Its objects may require grad, as PyTorch's tensors: the type has an attribute
     /// `requires_grad`.
@@ -44,7 +42,6 @@ pub struct Offer {
 }
 
 impl Offer {
-    /// No table.
     pub const NOTHING: Offer =
         Offer { exchange: None, dlpack: None, may_require_grad: false, may_be_conjugate: false };
 
@@ -62,13 +59,11 @@ impl Offer {
 pub type GradGetter = Option<(Getter, *mut c_void)>;
 
 const NOTHINGS: usize = 256;
-
 const OFFERS: usize = 64;
 
 /// An offer is in one of this many places.
 const WAYS: usize = 4;
 
-/// A type that offers nothing.
 struct Nothing {
     r#type: AtomicPtr<Object>,
     number: AtomicU32,
@@ -111,7 +106,6 @@ impl Known {
 const GRAD: u32 = 1;
 
 const CONJUGATE: u32 = 2;
-
 /// A hash table for types that offer nothing, and one for those that offer something.
 pub struct Types {
     nothing: [Nothing; NOTHINGS],
@@ -125,7 +119,6 @@ fn hash(r#type: *mut Object) -> usize {
 }
 
 impl Types {
-    /// An empty cache.
     pub fn new() -> Self {
         Types {
             nothing: [const {

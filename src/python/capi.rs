@@ -12,10 +12,8 @@ use crate::published::Published;
 pub use crate::python::py::Capi;
 use crate::python::py::{Attached, find_places};
 
-/// A Python object.
 pub type Object = _object;
 
-/// The type of a capsule's destructor.
 pub type CapsuleDestructor = unsafe extern "C-unwind" fn(*mut Object);
 
 /// `PyType_Slot`
@@ -93,9 +91,7 @@ pub(super) const TP_METHODS: c_int = 64;
 pub(super) const TP_REPR: c_int = 66;
 pub(super) const TP_ALLOC: c_int = 47;
 pub(super) const TP_FREE: c_int = 74;
-/// `Py_mp_length`
 pub(super) const MP_LENGTH: c_int = 4;
-/// `Py_nb_bool`
 pub(super) const NB_BOOL: c_int = 9;
 pub(super) const TPFLAGS_DEFAULT: u32 = 1 << 18;
 pub(super) const TPFLAGS_DISALLOW_INSTANTIATION: u32 = 1 << 7;
@@ -103,7 +99,6 @@ pub(super) const METH_VARARGS_KEYWORDS: c_int = 1 | 2;
 pub(super) const METH_VARARGS: c_int = 1;
 pub(super) const METH_FASTCALL_KEYWORDS: c_int = 0x80 | 2;
 pub(super) const METH_NOARGS: c_int = 4;
-/// `T_PYSSIZET` / `Py_T_PYSSIZET`
 pub(super) const T_PYSSIZET: c_int = 19;
 pub(super) const READONLY: c_int = 1;
 

@@ -2,10 +2,8 @@
 
 use std::ffi::CStr;
 
-/// Capsule with a SYCL context.
 pub(crate) const CONTEXT: &CStr = c"SyclContextRef";
 
-/// Capsule with a SYCL queue.
 pub(crate) const QUEUE: &CStr = c"SyclQueueRef";
 
 /// Capsule with this library's exchange table. The name ends in `CAI_DATA_ABI`.

@@ -32,9 +32,7 @@ use crate::{abi, unwind};
 /// All zeros are a value: an object has it at first, and for good if CPython 3.9 makes one. At
 /// [`Contents::WEAK_REFERENCES`] is an atomic pointer that Rust does not use.
 pub unsafe trait Contents: Sync + Sized + 'static {
-    /// The name of the class.
     const NAME: &'static CStr;
-    /// Its documentation.
     const DOC: &'static CStr;
     /// Bytes from the start of the contents to the list of weak references.
     const WEAK_REFERENCES: usize;
@@ -45,16 +43,13 @@ pub unsafe trait Contents: Sync + Sized + 'static {
     /// Returns the methods: a table that ends in [`Method::END`].
     fn methods() -> &'static [Method<Self>];
 
-    /// Makes the text of `repr`.
     fn repr<'py>(py: Py<'py>, this: Instance<'_, Self>) -> Result<Owned<'py>>;
 
-    /// Returns the result of `len`.
     fn len(py: Py, this: Instance<'_, Self>) -> Result<usize>;
 
     /// Gives up what an object holds, to which there is no reference any more. Does not panic.
     fn finalize(&mut self, ending: Ending);
 
-    /// Adds to the class what its tables do not have.
     fn complete(_: Py, _: Obj<'_>) -> Result<()> {
         Ok(())
     }
@@ -73,7 +68,6 @@ impl Held {
         *self.0.get_mut() = object.into_raw();
     }
 
-    /// Releases the reference.
     pub fn release(&self, py: Py) {
         // SAFETY: NULL, or the reference that `set` stored, which only this call took out.
         unsafe { py.release(self.0.swap(ptr::null_mut(), Ordering::AcqRel)) };
@@ -126,7 +120,6 @@ impl Readable {
     }
 }
 
-/// An object of a class.
 pub struct Instance<'a, T> {
     object: Obj<'a>,
     contents: &'a T,
@@ -176,13 +169,11 @@ impl<'a, T: Contents> Instance<'a, T> {
         is_of_class.then(|| This(object, PhantomData).instance(capi))
     }
 
-    /// Returns the object.
     #[inline(always)]
     pub fn object(self) -> Obj<'a> {
         self.object
     }
 
-    /// Returns the contents.
     #[inline(always)]
     pub fn contents(self) -> &'a T {
         self.contents
@@ -196,12 +187,10 @@ pub struct Class<T> {
 }
 
 impl<T: Contents> Class<T> {
-    /// No class yet.
     pub const fn new() -> Self {
         Class { r#type: Once::new(), contents: PhantomData }
     }
 
-    /// Returns true once the class was made.
     #[inline(always)]
     pub fn is_made(&self) -> bool {
         !self.r#type.address().is_null()
@@ -316,7 +305,6 @@ const _: () = assert!(size_of::<Attribute<()>>() == size_of::<GetSetDef>());
 unsafe impl<T> Sync for Attribute<T> {}
 
 impl<T: Contents> Attribute<T> {
-    /// The end of a table.
     pub const END: Self = Attribute {
         name: ptr::null(),
         get: None,
@@ -429,10 +417,8 @@ pub(crate) use entry;
 pub struct Method<T>(MethodDef, PhantomData<fn(Instance<'_, T>)>);
 
 impl<T: Contents> Method<T> {
-    /// The end of a table.
     pub const END: Self = Method(definition(ptr::null(), ptr::null(), 0, ptr::null()), PhantomData);
 
-    /// A method without arguments.
     pub const fn new(
         name: &'static CStr,
         entry: extern "C-unwind" fn(This<'_, T>, *mut Object) -> *mut Object,
@@ -450,7 +436,6 @@ impl<T: Contents> Method<T> {
         Self::with(name, entry as *const c_void, METH_VARARGS, doc)
     }
 
-    /// A method with positional arguments and keywords.
     pub const fn with_keywords(
         name: &'static CStr,
         entry: extern "C-unwind" fn(This<'_, T>, Tuple<'_>, Option<Dict<'_>>) -> *mut Object,
@@ -480,7 +465,6 @@ impl<T: Contents> Method<T> {
 pub struct Function(MethodDef);
 
 impl Function {
-    /// A function without arguments.
     pub const fn new(
         name: &'static CStr,
         entry: extern "C-unwind" fn(*mut Object, *mut Object) -> *mut Object,
@@ -488,7 +472,6 @@ impl Function {
         Function(definition(name.as_ptr(), entry as *const c_void, METH_NOARGS, ptr::null()))
     }
 
-    /// A function with positional arguments and keywords.
     pub const fn with_keywords(
         name: &'static CStr,
         entry: CallWithArguments,
@@ -535,10 +518,8 @@ const fn definition(
     MethodDef { name, function, flags, doc }
 }
 
-/// The arguments of a function.
 #[derive(Clone, Copy)]
 pub struct Arguments<'a> {
-    /// The positional ones.
     pub positional: &'a [Obj<'a>],
     /// The names of the others.
     names: Option<Tuple<'a>>,
@@ -547,7 +528,6 @@ pub struct Arguments<'a> {
 }
 
 impl<'a> Arguments<'a> {
-    /// Returns the names and values of the keywords.
     #[inline]
     pub fn keywords<'py>(
         self,

@@ -26,7 +26,6 @@ pub struct Held {
 }
 
 impl Held {
-    /// Takes objects over.
     #[inline(always)]
     pub fn objects(object: Owned, more: Option<Owned>) -> Self {
         let objects = [object.into_raw(), more.map_or(ptr::null_mut(), Owned::into_raw)];
@@ -38,7 +37,6 @@ impl Held {
         Held { objects: [ptr::null_mut(); 2], destructor }
     }
 
-    /// Releases everything.
     #[inline]
     pub fn release(self, py: Py) {
         for object in self.objects {
@@ -51,7 +49,6 @@ impl Held {
 
 /// Contents of an owner, in the owner's own memory.
 pub struct Deferred {
-    /// The next one of a list.
     next: *mut Deferred,
     held: Held,
     /// Frees the memory that contains this.
@@ -59,8 +56,6 @@ pub struct Deferred {
 }
 
 impl Deferred {
-    /// Fills in the memory of an owner.
-    ///
     /// # Safety
     /// `free` may be called with the address of this value once nothing else uses its memory.
     #[inline(always)]
@@ -202,7 +197,6 @@ impl Queue {
         }
     }
 
-    /// Returns true if there is nothing to release.
     #[inline(always)]
     pub fn is_empty(&self) -> bool {
         self.first.load(Ordering::Relaxed).is_null()
@@ -224,7 +218,6 @@ impl Queue {
         }
     }
 
-    /// Takes the whole list.
     fn take(&self) -> List {
         // Acquire: pairs with the Release in `push`.
         let first = self.first.swap(ptr::null_mut(), Ordering::Acquire);
@@ -235,7 +228,6 @@ impl Queue {
     }
 }
 
-/// A list that was taken.
 struct List(*mut Deferred);
 
 impl Iterator for List {
@@ -250,7 +242,6 @@ impl Iterator for List {
 }
 
 impl Py<'_> {
-    /// Releases what other threads left.
     #[cold]
     #[inline(never)]
     pub fn release_deferred(self) {

@@ -55,7 +55,6 @@ pub fn raise_nothing() {
     });
 }
 
-/// Sets the exception for a failure.
 pub fn raise_failure(failure: &Failure) {
     raise(&failure.to_error());
 }

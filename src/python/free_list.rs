@@ -17,7 +17,6 @@ struct Link(*mut Link);
 impl FreeList {
     const MOST: u32 = 64;
 
-    /// An empty list.
     pub fn new() -> Self {
         FreeList { first: AtomicPtr::new(std::ptr::null_mut()), count: AtomicU32::new(0) }
     }

@@ -20,7 +20,6 @@ use crate::python::py::{Attached, Capi, Once, Py, Release};
 use crate::python::texts::Texts;
 use crate::python::view::object::View;
 
-/// One interpreter, from its first use on.
 pub struct Interpreter {
     /// CPython's functions, a copy beside the rest.
     pub capi: Capi,
@@ -28,9 +27,7 @@ pub struct Interpreter {
     pub id: i64,
     /// CPython's own structure. That of a sub-interpreter may be reused for a new one.
     state: *mut c_void,
-    /// Interned names.
     pub names: Names,
-    /// Tables that types offer.
     pub types: Types,
     /// The class of exported objects.
     exports: Class<Exported>,
@@ -188,7 +185,6 @@ impl<'py> Attached<'py> {
     }
 }
 
-/// Adds the interpreter that this thread is in.
 #[cold]
 #[inline(never)]
 fn make<'py>(attached: Attached<'py>) -> Result<Py<'py>> {

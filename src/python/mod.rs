@@ -40,8 +40,6 @@ use crate::abi::cai_exchange_api;
 use crate::error::{Result, fail};
 use py::Builtin;
 
-/// Publishes a table on a type.
-///
 /// # Safety
 /// `table` is constant for the life of the process.
 pub unsafe fn publish(py: Py, r#type: Obj, table: *const cai_exchange_api) -> Result<()> {

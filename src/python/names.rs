@@ -32,7 +32,6 @@ impl Names {
     }
 }
 
-/// The number of keys.
 pub(crate) const KEYS: usize = 10;
 
 names! {

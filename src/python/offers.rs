@@ -17,7 +17,6 @@ use crate::python::capsules::{DLPACK_CAPSULE, EXCHANGE_CAPSULE};
 use crate::python::py::{Builtin, Int, Obj, Owned, Py, Type};
 use crate::read::sizes;
 
-/// Returns what an object's type offers.
 #[inline]
 pub fn offer(py: Py, object: Obj) -> Result<Offer> {
     let version = object.version(py);

@@ -25,7 +25,6 @@ const DIMENSIONS: usize = abi::CAI_MAX_NDIM as usize;
 pub struct Description {
     /// Before there is an owner, [`Description::array`] sets `shape` and `strides`.
     pub array: cai_array,
-    /// Strides are stated.
     pub has_strides: bool,
     /// The first `array.ndim` extents are initialized.
     pub shape: [MaybeUninit<i64>; DIMENSIONS],
@@ -34,7 +33,6 @@ pub struct Description {
 }
 
 impl Description {
-    /// An empty description.
     #[inline(always)]
     pub fn new() -> Self {
         Description {
@@ -45,13 +43,11 @@ impl Description {
         }
     }
 
-    /// Makes the description empty.
     pub fn reset(&mut self) {
         self.set(NOTHING);
         self.has_strides = false;
     }
 
-    /// Replaces the array, with its reference.
     pub fn set(&mut self, array: cai_array) {
         let before = std::mem::replace(&mut self.array, array);
         release(&before);
@@ -87,14 +83,12 @@ impl Description {
         &self.array
     }
 
-    /// Returns the initialized extents.
     pub fn extents(&self) -> &[i64] {
         let count = (self.array.ndim.max(0) as usize).min(DIMENSIONS);
         // SAFETY: code that sets `ndim` initializes as many extents.
         unsafe { std::slice::from_raw_parts(self.shape.as_ptr().cast(), count) }
     }
 
-    /// Sets the typestr.
     #[inline]
     pub fn set_typestr(&mut self, text: &[u8]) {
         self.array.typestr = [0; CAI_TYPESTR_SIZE];
@@ -109,7 +103,6 @@ impl Description {
         }
     }
 
-    /// Returns true if an extent is 0.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.extents().contains(&0)
@@ -176,7 +169,6 @@ impl<'py> Block<'py> {
         Ok((block, descr))
     }
 
-    /// Gives the memory to the caller.
     #[inline(always)]
     fn into_raw(self) -> NonNull<ObjectOwner> {
         ManuallyDrop::new(self).memory

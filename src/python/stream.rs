@@ -60,7 +60,6 @@ enum Handle {
     Wrong,
 }
 
-/// Converts an integer.
 fn handle(py: Py, object: Obj) -> Result<Handle> {
     Ok(match object.number(py, false)? {
         Number::Value(value @ 0..HANDLES) => Handle::Stream(value as u64),

@@ -14,7 +14,6 @@ const PLACES: usize = 64;
 pub struct Texts([Cell<(u64, *mut Object)>; PLACES]);
 
 impl Texts {
-    /// An empty cache.
     pub fn new() -> Self {
         Texts([const { Cell::new((0, ptr::null_mut())) }; PLACES])
     }
@@ -33,7 +32,6 @@ impl<'py> Here<'py, Texts> {
         Some((key, &self.0[(key ^ key >> 8 ^ key >> 13) as usize % PLACES]))
     }
 
-    /// Returns the object of a text, if it was added before.
     #[inline]
     pub fn get(self, text: &[u8]) -> Option<Obj<'py>> {
         let (key, place) = self.place(text)?;

@@ -123,7 +123,6 @@ impl<'a> Obj<'a> {
         Text::new(format_args!("an object of type {}", self.type_name(py)))
     }
 
-    /// Returns the name of the object's type, for messages.
     pub fn type_name(self, py: Py) -> Text<64> {
         match Type::of(py, self).obj().optional_attr(py, py.names.name) {
             Ok(Some(name)) if name.obj().is_a(py, Builtin::Str) => {

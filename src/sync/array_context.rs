@@ -85,7 +85,6 @@ impl ArrayContexts {
         ArrayContext::of(thread, array)?.or_current(thread, array)
     }
 
-    /// Calls `body` with each of the contexts.
     pub fn each(&self, mut body: impl FnMut(CUcontext) -> Result<()>) -> Result<()> {
         body(self.first.context)?;
         self.current.map_or(Ok(()), body)

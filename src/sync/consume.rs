@@ -16,7 +16,6 @@ const CAPTURE: u32 = abi::CAI_CAPTURE_JOIN | abi::CAI_CAPTURE_EXTERNAL;
 const CONSUMER: u32 =
     ACCESS | abi::CAI_SYNC_IGNORE | abi::CAI_SYNC_CONSERVATIVE | abi::CAI_SYNC_THIS_CALL | CAPTURE;
 
-/// The phase of a consumer's work.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
     /// Before the work: the consumer's stream waits for the producer's.
@@ -107,7 +106,6 @@ fn masks(
     masks(mask, depth + 1, body)
 }
 
-/// Returns true if the array's streams are those of CUDA or of HIP.
 #[inline]
 fn has_streams(array: &cai_array) -> bool {
     device::has_streams(array.device.r#type)
@@ -171,7 +169,6 @@ pub struct Inside {
 }
 
 impl Inside {
-    /// Finds the context.
     pub fn of(array: &cai_array) -> Result<Inside> {
         let thread = CallingThread::new(driver::driver_of(array.device.r#type)?);
         let context = ArrayContext::of(&thread, array)?;
@@ -186,7 +183,6 @@ impl Inside {
     }
 }
 
-/// Orders the stream of one array.
 #[inline(never)]
 fn one(phase: Phase, array: &cai_array, consumer: u64, flags: u32) -> Result<()> {
     if is_settled(array, consumer) {
@@ -312,7 +308,6 @@ fn with_unknown(phase: Phase, array: &cai_array, consumer: u64, flags: u32) -> R
     contexts.each(|context| whole_context(thread, phase, context, &consumer))
 }
 
-/// Orders a stream and all streams of a context.
 fn whole_context(
     thread: &CallingThread,
     phase: Phase,

@@ -11,7 +11,6 @@ use crate::owner::Ref;
 pub struct Deferred(ManuallyDrop<Ref>);
 
 impl Deferred {
-    /// Defers the release of a reference.
     pub fn new(owner: Ref) -> Self {
         Deferred(ManuallyDrop::new(owner))
     }

@@ -3,9 +3,7 @@
 
 use crate::error::{Result, fail};
 
-/// Functions of a thread.
 pub struct Program {
-    /// Its work.
     pub run: fn(),
     /// Called in the thread where a function that `run` called has ended it, whether its stack was
     /// unwound or not. On Unix only; where the process has used up its keys of thread-specific
@@ -20,7 +18,6 @@ pub fn spawn(program: &'static Program) -> Result<()> {
     posix::spawn(program)
 }
 
-/// Starts a thread.
 #[cfg(not(unix))]
 pub fn spawn(program: &'static Program) -> Result<()> {
     match std::thread::Builder::new().name("cai-release".to_owned()).spawn(program.run) {

@@ -26,13 +26,11 @@ pub struct Element(NonNull<Node>);
 // SAFETY: this value is the only owner of the node, all parts of which may be used by any thread.
 unsafe impl Send for Element {}
 
-/// The content of an element.
 pub struct Node {
     /// The next one in its list. In the first one of a lane: the first one of the next lane.
     pub next: Option<Element>,
     /// In the first one of a lane: the others.
     pub behind: Fifo,
-    /// The reference that is released.
     owner: Option<Deferred>,
     /// The node lies in the owner.
     is_inside: bool,
@@ -53,7 +51,6 @@ pub enum Content {
 const _: () = assert!(size_of::<Node>() <= reserve::SIZE && align_of::<Node>() <= reserve::ALIGN);
 
 impl Node {
-    /// One that is not in use.
     fn unused() -> Self {
         Node { next: None, behind: Fifo::EMPTY, owner: None, is_inside: false, content: None }
     }
@@ -82,8 +79,6 @@ impl Link for Element {
 }
 
 impl Element {
-    /// Makes an element of memory.
-    ///
     /// # Safety
     /// `memory` has space for a node and the alignment of one, and nothing else uses it until the
     /// element gives it back.
@@ -98,8 +93,6 @@ impl Element {
         self.0.as_ptr()
     }
 
-    /// Takes over an element.
-    ///
     /// # Safety
     /// `node` is the [`address`](Self::address) of an element that was forgotten.
     pub unsafe fn from_address(node: NonNull<Node>) -> Self {
@@ -137,16 +130,13 @@ pub struct Fifo {
 }
 
 impl Fifo {
-    /// No elements.
     pub const EMPTY: Self = Fifo { front: None, back: None };
 
-    /// Adds an element at the end.
     pub fn push(&mut self, mut element: Element) {
         element.next = self.back.take();
         self.back = Some(element);
     }
 
-    /// Removes the earliest element.
     pub fn pop(&mut self) -> Option<Element> {
         if self.front.is_none() {
             while let Some(mut latest) = pop(&mut self.back) {
@@ -157,13 +147,11 @@ impl Fifo {
         pop(&mut self.front)
     }
 
-    /// Returns true if there are no elements.
     pub fn is_empty(&self) -> bool {
         self.front.is_none() && self.back.is_none()
     }
 }
 
-/// Removes the first element of a list.
 pub fn pop(list: &mut Option<Element>) -> Option<Element> {
     let mut first = list.take()?;
     *list = first.next.take();
@@ -171,7 +159,6 @@ pub fn pop(list: &mut Option<Element>) -> Option<Element> {
 }
 
 struct Pool {
-    /// Elements that are not in use.
     unused: Option<Element>,
     /// Number of the places of [`LAST`] that were used.
     used_last: usize,
@@ -233,24 +220,20 @@ impl Slot {
         Slot(element)
     }
 
-    /// Returns the reference, if there is one.
     pub fn owner(&self) -> Option<&Deferred> {
         self.0.owner.as_ref()
     }
 
-    /// Makes an element of the queue.
     pub fn fill(mut self, content: Content) -> Element {
         self.0.content = Some(content);
         self.0
     }
 
-    /// Gives the place up, and returns the reference.
     pub fn cancel(self) -> Option<Deferred> {
         self.0.empty().0
     }
 }
 
-/// Takes the memory in an owner.
 fn inside(owner: &Deferred) -> Option<Element> {
     let memory = NonNull::new(owner.reserve()?.take())?;
     // SAFETY: memory of this size and alignment (checked above), which was taken for this element.

@@ -20,7 +20,6 @@ use crate::error::Result;
 
 /// An element of a list, which it owns from itself on.
 pub trait Link: Sized {
-    /// The next element.
     fn next(&mut self) -> &mut Option<Self>;
 }
 
@@ -134,7 +133,6 @@ impl<E: Link> Handover<E> {
         self.stalled.store(false, Ordering::Relaxed);
     }
 
-    /// Sleeps until there are elements. For the thread.
     pub fn wait(&self) {
         let mut inbox = self.lock();
         if inbox.latest.is_none() {

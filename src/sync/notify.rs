@@ -71,7 +71,6 @@ fn array_at(
     }
 }
 
-/// Reports the deferred release of an owner.
 pub fn release_after(owner: *const c_void, stream: u64, status: cai_status) {
     let rule = rule(status).map_or(ptr::null(), CStr::as_ptr);
     notify(&Event { owner, consumer: stream, status, rule, ..Event::new(Kind::ReleaseAfter) });

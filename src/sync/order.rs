@@ -11,9 +11,7 @@ const EXTERNAL: u32 = 1;
 /// Whose streams are ordered. Determines the status if only one of them is being captured.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
-    /// The consumer waits for the producer.
     ProducerThenConsumer,
-    /// The producer waits for the consumer.
     ConsumerThenProducer,
     /// A producer joins its own streams.
     Producers,

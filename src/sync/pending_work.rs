@@ -20,7 +20,6 @@ use crate::error::{Failure, Result};
 use crate::read::NOTHING;
 use crate::sync::array_context::ArrayContext;
 
-/// Knowledge about pending work.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Answer {
     /// Nothing of it can be running any more: it is complete, or its context was destroyed or lost.
@@ -56,7 +55,6 @@ enum Claim {
     Lost,
 }
 
-/// Reply of the driver to one query.
 enum Reply {
     Complete,
     Claims(Claim),
@@ -66,7 +64,6 @@ enum Reply {
 /// The first pause after an attempt that may have invalidated a capture, in steps.
 const FIRST_REST: u32 = 1 << 10;
 
-/// Work that may be running.
 pub struct PendingWork {
     /// Recorded behind the work.
     event: Option<Event>,
@@ -133,7 +130,6 @@ impl PendingWork {
         Ok(PendingWork::of(&array, place))
     }
 
-    /// Returns true if its stream has this id.
     pub fn is_on(&self, stream_id: u64) -> bool {
         self.stream_id == stream_id
     }

@@ -19,7 +19,6 @@ const VARIABLE: &CStr = c"CAI_SYNC";
 static POLICY: AtomicU32 = AtomicU32::new(UNREAD);
 const UNREAD: u32 = u32::MAX;
 
-/// Returns the policy for a call with these flags.
 #[inline(always)]
 pub fn in_force(flags: u32) -> Result<u32> {
     if flags & abi::CAI_SYNC_THIS_CALL != 0 {
@@ -28,7 +27,6 @@ pub fn in_force(flags: u32) -> Result<u32> {
     Ok((flags & BITS) | process()?)
 }
 
-/// Returns the policy of the process.
 #[inline(always)]
 pub fn process() -> Result<u32> {
     // Relaxed: the bits publish no other memory.

@@ -181,7 +181,6 @@ fn identified(array: &cai_array) -> Result<PendingWork> {
     Ok(if is_it { work } else { PendingWork::of(array, Place::Stream) })
 }
 
-/// Returns the capture state of the array's stream.
 fn capture_of(array: &cai_array) -> Result<Capture> {
     let query = || {
         let thread = &CallingThread::new(driver::driver_of(array.device.r#type)?);

@@ -62,11 +62,8 @@ struct Work {
     /// The first one of the first lane. Work on one stream completes in order, so only the first
     /// one of a lane is polled.
     lanes: Option<Element>,
-    /// Those that are polled one by one.
     others: Option<Element>,
-    /// Those that graphs held.
     held: Option<Element>,
-    /// Those that are due.
     due: Fifo,
 }
 
@@ -140,7 +137,6 @@ pub fn release_after(
     Ok(())
 }
 
-/// Records an event behind the work on a stream.
 fn record(thread: &CallingThread, device_type: i32, stream: &Stream) -> Result<PendingWork> {
     let context = stream.context(thread)?;
     let event = thread.record(stream, stream.checked_id(thread)?)?;
@@ -175,7 +171,6 @@ pub fn release_later(owner: Deferred, work: PendingWork) {
     }
 }
 
-/// Passes an element to the thread.
 fn pass(element: Element) {
     RESTART.get_or_init(|| restart);
     // The thread queries the event after this record. No observer sees the lock.
@@ -308,7 +303,6 @@ unsafe extern "C" fn destructor(node: *mut c_void) {
     }
 }
 
-/// Starts the thread unless it is running.
 fn start() -> Result<()> {
     queue().start(|| {
         #[cfg(unix)]
@@ -345,7 +339,6 @@ extern "C" fn at_exit() {
     }
 }
 
-/// The thread's loop.
 fn run_guarded() {
     // A panic is a defect. The thread ends then, and the next call that needs one starts another.
     if unwind::catch(run).is_ok() {
@@ -355,7 +348,6 @@ fn run_guarded() {
     }
 }
 
-/// Releases owners until the process exits.
 fn run() {
     let mut pause = FIRST_PAUSE;
     loop {
@@ -377,7 +369,6 @@ fn run() {
     }
 }
 
-/// Returns true if there are elements that were taken.
 fn has_rest() -> bool {
     let Work { lanes, others, held, due } = &*lock(&WORK);
     [lanes, others, held].iter().any(|list| list.is_some()) || !due.is_empty()
@@ -404,13 +395,11 @@ fn take() -> bool {
     is_new
 }
 
-/// Adds an element at the beginning of a list.
 fn insert(list: &mut Option<Element>, mut element: Element) {
     element.next = list.take();
     *list = Some(element);
 }
 
-/// Puts an element into the lane of its stream.
 fn append(lanes: &mut Option<Element>, element: Element) {
     let mut place = &mut *lanes;
     while let Some(first) = place {

@@ -61,7 +61,6 @@ impl<'a> Valid<'a> {
         description::prepare(self.unchecked())
     }
 
-    /// Returns the type of the elements.
     pub fn dtype(&self) -> cai_dtype {
         self.described.dtype
     }
@@ -71,7 +70,6 @@ impl<'a> Valid<'a> {
         self.described.layout
     }
 
-    /// Returns the number of elements.
     pub fn count(&self) -> i64 {
         sound(layout::count(self.layout().shape))
     }
@@ -86,12 +84,10 @@ impl<'a> Valid<'a> {
         sound(self.layout().span())
     }
 
-    /// Returns the list of fields, if the array has one.
     pub fn fields(&self) -> Option<Descr<'a>> {
         sound(self.unchecked().fields())
     }
 
-    /// Returns the mask, if the array has one.
     pub fn mask(&self) -> Option<Valid<'a>> {
         // The check of an array includes its masks.
         sound(self.unchecked().mask(&mut MaybeUninit::uninit())).map(Valid::of)

@@ -78,7 +78,6 @@ fn attribute_of<'py>(py: Py<'py>, module: &CStr, name: &[u8]) -> Result<Owned<'p
     py.import(module)?.obj().attr(py, &py.string(name)?)
 }
 
-/// Calls a function of a module, which is imported, with one argument.
 fn call<'py>(py: Py<'py>, module: &CStr, name: &[u8], argument: Obj) -> Result<Owned<'py>> {
     attribute_of(py, module, name)?.obj().call(py, [argument])
 }

@@ -24,7 +24,6 @@ pub fn cuda_array_interface<'py>(py: Py<'py>, this: Instance<'_, Exported>) -> R
     )
 }
 
-/// Makes the dictionary of `__cuda_array_interface__`.
 fn cuda<'py>(py: Py<'py>, array: &Reading, flags: u32) -> Result<Owned<'py>> {
     let without_stream = flags & abi::CAI_EXPORT_VERSION_2 != 0;
     let stream = if without_stream { array.stream } else { outgoing::for_dictionary(array)? };
@@ -58,7 +57,6 @@ fn complete(py: Py<'_>) -> Result<Dictionary<'_>> {
     Dictionary::copy(py, py.dictionary().get(make)?)
 }
 
-/// State of a dictionary before it is filled.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Filling {
     /// Nothing; `version` is to be added.
@@ -109,18 +107,15 @@ pub fn typestr<'py>(py: Py<'py>, array: &cai_array) -> Result<Owned<'py>> {
     py.typestr(read::typestr(&array.typestr).unwrap_or_default())
 }
 
-/// Returns true if an array is exported as read-only.
 pub fn is_readonly(array: &cai_array, flags: u32) -> bool {
     array.flags & abi::CAI_ARRAY_READONLY != 0 && flags & abi::CAI_EXPORT_HIDE_READONLY == 0
 }
 
-/// Makes the tuple of address and read-only flag.
 #[inline]
 pub fn data(py: Py<'_>, address: usize, readonly: bool) -> Result<Owned<'_>> {
     py.pair(py.unsigned(address as u64)?, py.bool(readonly).share(py))
 }
 
-/// Makes an object for the mask of an array.
 pub fn mask_of<'py>(py: Py<'py>, array: &Reading, flags: u32) -> Result<Option<Owned<'py>>> {
     if array.mask.is_null() {
         return Ok(None);
@@ -137,7 +132,6 @@ pub fn mask_of<'py>(py: Py<'py>, array: &Reading, flags: u32) -> Result<Option<O
     unsafe { wrap(py, &mask, owner, flags) }.map(Some)
 }
 
-/// Makes a list of fields as NumPy writes `descr`.
 pub fn fields<'py>(py: Py<'py>, descr: Descr) -> Result<Owned<'py>> {
     let rows = py.tuple(descr.count as usize, |index| field(py, &descr.field(index as u64)))?;
     py.builtin(Builtin::List).call(py, [rows.obj()])

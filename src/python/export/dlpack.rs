@@ -106,7 +106,6 @@ struct Request<'py> {
     stream: Option<Owned<'py>>,
     max_version: Option<Owned<'py>>,
     device: Option<Owned<'py>>,
-    /// A copy was requested or forbidden.
     copy: Option<bool>,
 }
 

@@ -20,7 +20,6 @@ use crate::python::export::object::wrap;
 use crate::python::py::{Owned, Py};
 use crate::validate;
 
-/// Returns the flags of a caller's export options.
 pub fn flags(options: In<cai_export_options>) -> Result<u32> {
     let Some(options) = options.optional() else { return Ok(0) };
     let flags = options.options()?.flags;

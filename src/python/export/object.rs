@@ -34,8 +34,6 @@ unsafe impl Sync for Exported {}
 pub(crate) const CAN_BE_RELEASED: u32 = 1 << 31;
 
 impl Exported {
-    /// Fills the contents of a new object.
-    ///
     /// # Safety
     /// The array was validated, and `owner` keeps it alive.
     #[inline(always)]
@@ -48,7 +46,6 @@ impl Exported {
         self.flags = flags;
     }
 
-    /// Returns the `CAI_EXPORT_` bits.
     pub fn flags(&self) -> u32 {
         self.flags
     }
@@ -72,7 +69,6 @@ impl Exported {
         Some(Reading(self))
     }
 
-    /// Begins to read the array. Fails if there is none.
     pub fn array(&self) -> Result<Reading<'_>> {
         match self.read() {
             Some(array) => Ok(array),
@@ -109,7 +105,6 @@ impl Exported {
         }
     }
 
-    /// Gives up the reference with the object.
     #[inline(always)]
     pub fn end(&mut self) {
         if !self.array.owner.is_null() && !self.readers.is_given_up() {
@@ -125,7 +120,6 @@ impl Exported {
 pub struct Reading<'a>(&'a Exported);
 
 impl<'a> Reading<'a> {
-    /// Returns the array with what it refers to.
     pub fn valid(&self) -> Valid<'_> {
         // SAFETY: the contract of `Exported::fill`. The owner keeps all of it alive until this
         // value is dropped.
@@ -147,7 +141,6 @@ impl<'a> Reading<'a> {
         unsafe { Ref::retain(self.0.array.owner) }
     }
 
-    /// Returns shape and strides.
     #[inline]
     pub fn shape_and_strides(&self) -> Result<(&[i64], Option<&[i64]>)> {
         self.unchecked().dimensions()
@@ -238,8 +231,6 @@ pub fn shown(r#type: &str, array: &Reading) -> Text<400> {
     text
 }
 
-/// Makes an object around an array.
-///
 /// # Safety
 /// The array was validated, and `owner` keeps it alive.
 #[inline]

@@ -150,7 +150,6 @@ fn no_type(py: Py, dtype: &Owned, is_class: bool) -> Failure {
     )
 }
 
-/// Imports such an object. Returns false if it is something else.
 pub fn import(py: Py, object: Obj, options: &ImportOptions, to: &mut Description) -> Result<bool> {
     let names = &py.names;
     let buffer = match object.optional_attr(py, names.base_data)? {

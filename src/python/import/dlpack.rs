@@ -107,7 +107,6 @@ fn failed<T>(py: Py, table: &str, function: &str) -> Result<T> {
 pub enum Method {
     /// The object does not have them, or its memory is not wanted.
     Nothing,
-    /// An array.
     Array,
     /// An array of oneAPI, which was not taken yet: its dictionary comes first.
     OneApi,
@@ -230,7 +229,6 @@ fn capsule<'py>(py: Py<'py>, method: Obj, stream: Option<i64>) -> Result<Owned<'
     }
 }
 
-/// Returns the device type in the result of `__dlpack_device__`.
 fn device_of(py: Py, device: Obj) -> Result<i32> {
     const NAME: &str = "__dlpack_device__";
     if !device.is_a(py, Builtin::Tuple) {

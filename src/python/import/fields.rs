@@ -92,7 +92,6 @@ impl Reader<'_> {
         Ok(new)
     }
 
-    /// Reads a name, or a title and a name.
     fn names(&mut self, names: Obj, new: &mut NewRow) -> Result<()> {
         const EXPECTED: &str = "a name, or a tuple (title, name)";
         let py = self.py;
@@ -119,7 +118,6 @@ impl Reader<'_> {
         self.fields.name(new, text(py, name.obj(), ".name")?)
     }
 
-    /// Reads a typestr or a list of fields.
     fn kind(&mut self, kind: Obj, depth: i32, new: &mut NewRow) -> Result<()> {
         let py = self.py;
         if kind.is_a(py, Builtin::Str) {
@@ -145,7 +143,6 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Reads an extent, or a tuple of extents.
     fn shape(&mut self, shape: Obj, new: &mut NewRow) -> Result<()> {
         const EXPECTED: &str = "an integer or a tuple of integers";
         let py = self.py;
@@ -197,7 +194,6 @@ fn too_large(found: &dyn fmt::Display) -> Result<()> {
     )
 }
 
-/// Returns the characters of a string.
 fn text<'a>(py: Py, object: Obj<'a>, field: &str) -> Result<&'a [u8]> {
     match object.text(py) {
         Some(text) => Ok(text),

@@ -29,7 +29,6 @@ pub fn check_ndim(protocol: &str, name: &str, ndim: i32, has_shape: bool) -> Res
     Ok(())
 }
 
-/// Completes a description that has its dimensions, and checks it.
 pub fn complete(
     to: &mut Description,
     protocol: &str,

@@ -48,7 +48,6 @@ pub fn share_own(
     options::are_default(options) && share_as_is(&own, out)
 }
 
-/// Imports an object into `to`.
 #[inline(always)]
 pub fn import(py: Py, object: Obj, options: &ImportOptions, to: &mut Description) -> Result<()> {
     find(py, object, options, 0, to)?;
@@ -215,7 +214,6 @@ fn from_parts<'py>(
     dict::finish(py, object, protocol, options, extras, mask, to)
 }
 
-/// Names the mask in the failure of its import.
 #[cold]
 fn in_mask(
     py: Py,

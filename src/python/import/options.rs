@@ -28,13 +28,11 @@ pub fn are_default(options: In<cai_import_options>) -> bool {
     })
 }
 
-/// The options of a caller, checked.
 pub struct ImportOptions {
     pub raw: cai_import_options,
 }
 
 impl ImportOptions {
-    /// The defaults.
     pub const NONE: ImportOptions = ImportOptions {
         raw: cai_import_options {
             struct_size: size_of::<cai_import_options>() as u32,
@@ -50,7 +48,6 @@ impl ImportOptions {
         },
     };
 
-    /// Checks a caller's options.
     pub fn new(options: Given<cai_import_options>) -> Result<Self> {
         let parsed = ImportOptions { raw: options.options()? };
         let options = &parsed.raw;

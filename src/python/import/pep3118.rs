@@ -64,7 +64,6 @@ pub fn import(py: Py, object: Obj, to: &mut Description) -> Result<Option<Answer
     Ok(Some(Answer::Array))
 }
 
-/// The type of an element.
 struct Element {
     typestr: Text<CAI_TYPESTR_SIZE>,
     /// Bytes that the format states.

@@ -140,7 +140,6 @@ pub fn refuse_mask(field: fmt::Arguments) -> Failure {
     )
 }
 
-/// Formats a type for messages.
 fn text_of(array: &cai_array) -> Text<40> {
     let text = crate::read::typestr(&array.typestr).unwrap_or_default().escape_ascii();
     if array.dtype_code == 0 {

@@ -153,7 +153,6 @@ fn dlpack_id(py: Py, object: Obj) -> Result<Option<i32>> {
     item(1)
 }
 
-/// Returns the number of one of dpctl's devices.
 fn device_id(py: Py, device: Obj) -> Result<Option<i32>> {
     match optional(py, call(py, device, py.names.get_device_id))? {
         Some(number) => optional(py, integer(py, number.obj())),

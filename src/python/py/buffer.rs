@@ -37,7 +37,6 @@ impl<'py> Buffer<'py> {
         Ok(NonNull::new(memory.into_raw().cast()).map(|view| Buffer { view, py }))
     }
 
-    /// Returns the description.
     pub fn view(&self) -> &PyBuffer {
         // SAFETY: `request` had it filled; producers do not change it before its release.
         unsafe { self.view.as_ref() }

@@ -13,7 +13,6 @@ macro_rules! constants {
         pub enum $name { $($variant,)* }
 
         impl $name {
-            /// Returns the member of the table.
             #[inline(always)]
             pub(super) fn address(self, capi: &Capi) -> constants!(@type $name) {
                 match self { $($name::$variant => capi.$field,)* }
@@ -46,7 +45,6 @@ constants! {
 }
 
 constants! {
-    /// Classes of exceptions.
     Exception {
         Any = exception,
         Attribute = attribute_error,
@@ -71,7 +69,6 @@ impl Builtin {
 }
 
 impl Exception {
-    /// Returns the class.
     pub fn object(self, py: Py<'_>) -> Obj<'_> {
         // SAFETY: a variable in which CPython keeps a class as long as there are interpreters.
         unsafe { Obj::new(NonNull::new_unchecked(*self.address(py.capi()))) }

@@ -13,13 +13,11 @@ use crate::python::capi::Object;
 pub struct Tuple<'a>(Obj<'a>);
 
 impl<'a> Tuple<'a> {
-    /// An object that was found to be a tuple.
     #[inline(always)]
     pub(super) fn of(tuple: Obj<'a>) -> Self {
         Tuple(tuple)
     }
 
-    /// Returns the number of items.
     #[inline]
     pub fn len(self, py: Py<'_>) -> usize {
         match py.capi().facts.size_offset {
@@ -29,7 +27,6 @@ impl<'a> Tuple<'a> {
         }
     }
 
-    /// Returns an item.
     #[inline]
     pub fn get(self, py: Py<'_>, index: usize) -> Option<Obj<'a>> {
         if index >= self.len(py) {
@@ -45,19 +42,16 @@ impl<'a> Tuple<'a> {
         unsafe { Obj::from_ptr(items.add(index).read()) }
     }
 
-    /// Returns all items.
     pub fn items<'py>(self, py: Py<'py>) -> impl Iterator<Item = Obj<'a>> + use<'a, 'py> {
         (0..).map_while(move |index| self.get(py, index))
     }
 }
 
-/// A borrowed dictionary.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 pub struct Dict<'a>(Obj<'a>);
 
 impl<'a> Dict<'a> {
-    /// An object that was found to be a dictionary.
     #[inline(always)]
     pub(super) fn of(dictionary: Obj<'a>) -> Self {
         Dict(dictionary)
@@ -94,7 +88,6 @@ impl<'a> Dict<'a> {
 pub struct Dictionary<'py>(Owned<'py>);
 
 impl<'py> Dictionary<'py> {
-    /// An empty dictionary.
     pub fn new(py: Py<'py>) -> Result<Self> {
         py.made((py.capi().dict_new)()).map(Dictionary)
     }
@@ -104,19 +97,16 @@ impl<'py> Dictionary<'py> {
         py.made((py.capi().dict_copy)(original)).map(Dictionary)
     }
 
-    /// Sets the value of a key.
     #[inline]
     pub fn set<'a>(&self, key: Name, value: impl Into<Obj<'a>>) -> Result<()> {
         let set = self.0.py.capi().dict_set;
         done(set(self.0.obj(), key.into(), value.into()))
     }
 
-    /// Borrows the dictionary.
     pub fn dict(&self) -> Dict<'_> {
         Dict::of(self.0.obj())
     }
 
-    /// Returns the object.
     pub fn into_object(self) -> Owned<'py> {
         self.0
     }

@@ -106,7 +106,6 @@ impl<'py> Py<'py> {
         &self.interpreter.capi
     }
 
-    /// Returns the interpreter.
     pub fn interpreter(&self) -> &'static Interpreter {
         self.interpreter
     }
@@ -201,29 +200,24 @@ impl<'py> Py<'py> {
         object.of(self.into())
     }
 
-    /// `None`
     #[inline(always)]
     pub fn none(self) -> Obj<'py> {
         self.builtin(Builtin::None)
     }
 
-    /// `True` or `False`
     #[inline(always)]
     pub fn bool(self, value: bool) -> Obj<'py> {
         self.builtin(if value { Builtin::True } else { Builtin::False })
     }
 
-    /// Makes an integer.
     pub fn int(self, value: i64) -> Result<Owned<'py>> {
         self.made((self.capi().long_from_signed)(value))
     }
 
-    /// Makes an integer of an unsigned number, such as an address.
     pub fn unsigned(self, value: u64) -> Result<Owned<'py>> {
         self.made((self.capi().long_from_unsigned)(value))
     }
 
-    /// Makes a string.
     pub fn string(self, text: &[u8]) -> Result<Owned<'py>> {
         // SAFETY: the GIL is held, and the text has this length. The result is new.
         unsafe {
@@ -231,7 +225,6 @@ impl<'py> Py<'py> {
         }
     }
 
-    /// Makes a tuple of `count` items.
     #[inline(always)]
     pub fn tuple(
         self,
@@ -245,14 +238,12 @@ impl<'py> Py<'py> {
         Ok(tuple)
     }
 
-    /// Makes a tuple of integers.
     #[inline]
     pub fn tuple_of_ints(self, values: &[i64]) -> Result<Owned<'py>> {
         let mut values = values.iter();
         self.tuple(values.len(), |_| values.next().map_or_else(raised, |&value| self.int(value)))
     }
 
-    /// Makes a tuple of two objects.
     #[inline(always)]
     pub fn pair(self, first: Owned<'py>, second: Owned<'py>) -> Result<Owned<'py>> {
         let pair = self.made((self.capi().tuple_new)(2))?;
@@ -261,8 +252,6 @@ impl<'py> Py<'py> {
         Ok(pair)
     }
 
-    /// Makes a capsule.
-    ///
     /// # Safety
     /// `pointer` refers to what consumers of capsules with this name expect, as long as they use
     /// it, and the destructor, if there is one, accepts such a capsule.
@@ -287,23 +276,19 @@ impl<'py> Py<'py> {
         Ok(made)
     }
 
-    /// Imports a module.
     pub fn import(self, module: &CStr) -> Result<Owned<'py>> {
         self.made((self.capi().import)(module.into()))
     }
 
-    /// Returns true if an exception is set.
     pub fn has_exception(self) -> bool {
         (self.capi().error_occurred)().is_some()
     }
 
-    /// Returns true if the exception that is set is of this class or one derived from it.
     pub fn raised(self, class: Exception) -> bool {
         // An exception has to be set when CPython is asked.
         self.has_exception() && (self.capi().error_matches)(class.object(self)) != 0
     }
 
-    /// Clears the exception that is set.
     pub fn clear(self) {
         (self.capi().error_clear)();
     }
@@ -329,7 +314,6 @@ impl<'py> Py<'py> {
         Attached::from(self).keeping_exception(run);
     }
 
-    /// Takes the exception that is set away, if there is one.
     pub fn take_exception(self) -> Pending<'py> {
         Pending::take(self.into())
     }

@@ -35,7 +35,6 @@ impl Name {
         name
     }
 
-    /// Returns the address of the string.
     #[inline(always)]
     pub fn as_ptr(self) -> *mut Object {
         self.0.as_ptr()
@@ -57,8 +56,6 @@ impl<'a> From<&'a Owned<'_>> for Obj<'a> {
 }
 
 impl<'a> Obj<'a> {
-    /// Borrows an object.
-    ///
     /// # Safety
     /// During `'a` the object is alive, and the thread attached.
     #[inline(always)]
@@ -66,8 +63,6 @@ impl<'a> Obj<'a> {
         Obj { object, alive: PhantomData }
     }
 
-    /// Borrows an object that may be missing.
-    ///
     /// # Safety
     /// NULL, or as for [`Obj::new`].
     #[inline(always)]
@@ -75,20 +70,17 @@ impl<'a> Obj<'a> {
         NonNull::new(object).map(|object| Obj { object, alive: PhantomData })
     }
 
-    /// Returns the address.
     #[inline(always)]
     pub fn as_ptr(self) -> *mut Object {
         self.object.as_ptr()
     }
 
-    /// Adds a reference.
     #[inline(always)]
     pub fn share<'py>(self, py: Py<'py>) -> Owned<'py> {
         (py.capi().incref)(self);
         Owned { object: self.object, py }
     }
 
-    /// Returns true for `None`.
     #[inline(always)]
     pub fn is_none(self, py: Py<'_>) -> bool {
         self == py.none()
@@ -118,14 +110,12 @@ impl<'a> Obj<'a> {
         self.type_address(py) == r#type.address(py.capi())
     }
 
-    /// Returns true for an object of this type or of one derived from it.
     #[inline]
     pub fn is_a(self, py: Py<'_>, r#type: Builtin) -> bool {
         let base = TypeObj::of(py.builtin(r#type));
         self.with_type(py, |found| base.is_base_of(py, found))
     }
 
-    /// Returns an attribute.
     pub fn attr<'py>(self, py: Py<'py>, name: impl Into<Obj<'a>>) -> Result<Owned<'py>> {
         py.made((py.capi().get_attr)(self, name.into()))
     }
@@ -163,12 +153,10 @@ impl<'a> Obj<'a> {
         }
     }
 
-    /// Sets an attribute.
     pub fn set_attr(self, py: Py<'_>, name: Name, value: Obj<'_>) -> Result<()> {
         done((py.capi().set_attr)(self, name.into(), value))
     }
 
-    /// Calls the object.
     pub fn call<'py, const N: usize>(
         self,
         py: Py<'py>,
@@ -177,7 +165,6 @@ impl<'a> Obj<'a> {
         self.call_with(py, N, arguments.into_iter(), None)
     }
 
-    /// Calls the object with `count` arguments and keywords.
     pub fn call_with<'py, 'b>(
         self,
         py: Py<'py>,
@@ -190,7 +177,6 @@ impl<'a> Obj<'a> {
         py.made((py.capi().call)(self, Tuple::of(arguments.obj()), keywords))
     }
 
-    /// Calls a method without arguments.
     pub fn call_method<'py>(self, py: Py<'py>, name: Name) -> Result<Owned<'py>> {
         match py.capi().call_method {
             // SAFETY: the GIL is held; the arguments are one object. The result is new.
@@ -201,17 +187,14 @@ impl<'a> Obj<'a> {
         }
     }
 
-    /// Returns true for an object that can be called.
     pub fn is_callable(self, py: Py<'_>) -> bool {
         (py.capi().callable_check)(self) != 0
     }
 
-    /// Returns true for an object that has numbered items.
     pub fn is_sequence(self, py: Py<'_>) -> bool {
         (py.capi().sequence_check)(self) != 0
     }
 
-    /// Returns true for an object that has items by keys.
     pub fn is_mapping(self, py: Py<'_>) -> bool {
         (py.capi().mapping_check)(self) != 0
     }
@@ -326,7 +309,6 @@ impl<'a> Obj<'a> {
         Some(text)
     }
 
-    /// Returns the value of an exact integer that is read in place.
     #[inline(always)]
     pub fn short_int(self, integers: ExactIntegers) -> Option<i64> {
         integers.read(self)
@@ -340,30 +322,25 @@ impl<'a> Obj<'a> {
         }
     }
 
-    /// Gives a capsule another name.
     pub fn rename_capsule(self, py: Py<'_>, name: &'static CStr) -> Result<()> {
         done((py.capi().capsule_rename)(self, name.into()))
     }
 
-    /// Returns the object as a tuple, if it is one of that very type.
     #[inline(always)]
     pub fn exact_tuple(self, py: Py<'_>) -> Option<Tuple<'a>> {
         self.is_exactly(py, Builtin::Tuple).then(|| Tuple::of(self))
     }
 
-    /// Returns the object as a tuple, if it is one.
     #[inline]
     pub fn tuple(self, py: Py<'_>) -> Option<Tuple<'a>> {
         self.is_a(py, Builtin::Tuple).then(|| Tuple::of(self))
     }
 
-    /// Returns the object as a dictionary, if it is one.
     pub fn dict(self, py: Py<'_>) -> Option<Dict<'a>> {
         self.is_a(py, Builtin::Dict).then(|| Dict::of(self))
     }
 }
 
-/// The value of an integer.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Int {
     /// At most 64 bits, signed.

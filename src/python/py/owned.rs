@@ -30,8 +30,6 @@ impl From<Owned<'_>> for New {
 }
 
 impl<'py> Owned<'py> {
-    /// Takes over a reference that may be missing.
-    ///
     /// # Safety
     /// NULL, or a reference that the caller gives away.
     #[inline(always)]
@@ -39,20 +37,17 @@ impl<'py> Owned<'py> {
         NonNull::new(object).map(|object| Owned { object, py })
     }
 
-    /// Borrows the object.
     #[inline(always)]
     pub fn obj(&self) -> Obj<'_> {
         // SAFETY: this reference keeps the object alive, and the thread is attached.
         unsafe { Obj::new(self.object) }
     }
 
-    /// Returns the address of the object.
     #[inline]
     pub fn get(&self) -> *mut Object {
         self.object.as_ptr()
     }
 
-    /// Gives the reference to the caller.
     #[inline]
     pub fn into_raw(self) -> *mut Object {
         let object = self.object.as_ptr();
@@ -65,12 +60,10 @@ impl<'py> Owned<'py> {
 pub struct Once(AtomicPtr<Object>);
 
 impl Once {
-    /// No object yet.
     pub const fn new() -> Self {
         Once(AtomicPtr::new(ptr::null_mut()))
     }
 
-    /// Returns the address of the object, or NULL.
     #[inline(always)]
     pub fn address(&self) -> *mut Object {
         self.0.load(Ordering::Relaxed)

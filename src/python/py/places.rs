@@ -95,7 +95,6 @@ impl ExactIntegers {
 }
 
 impl Capi {
-    /// Returns what reads exact integers in place.
     #[inline(always)]
     pub fn exact_integers(&self) -> ExactIntegers {
         let Facts { size_offset, integers, .. } = self.facts;
@@ -208,7 +207,6 @@ impl Made<'_> {
         unsafe { Obj::new(self.0) }
     }
 
-    /// Gives another reference.
     fn share(&self) -> New {
         self.1.share(self.obj())
     }

@@ -7,7 +7,6 @@ use crate::error::Result;
 use crate::python::cache::Version;
 use crate::python::capi::Object;
 
-/// A borrowed type.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 pub struct TypeObj<'a>(Obj<'a>);
@@ -18,7 +17,6 @@ impl<'a> From<TypeObj<'a>> for Obj<'a> {
     }
 }
 
-/// A type, kept alive.
 pub struct Type<'py>(Owned<'py>);
 
 impl<'py> Type<'py> {
@@ -27,17 +25,14 @@ impl<'py> Type<'py> {
         Type(object.with_type(py, |r#type| r#type.0.share(py)))
     }
 
-    /// Returns an object as a type, if it is one.
     pub fn new(py: Py<'py>, r#type: Obj) -> Option<Self> {
         r#type.is_a(py, Builtin::Type).then(|| Type(r#type.share(py)))
     }
 
-    /// Borrows the type as an object.
     pub fn obj(&self) -> Obj<'_> {
         self.0.obj()
     }
 
-    /// Borrows the type.
     pub fn type_obj(&self) -> TypeObj<'_> {
         TypeObj(self.0.obj())
     }
@@ -82,7 +77,6 @@ impl<'py> Type<'py> {
         Ok((None, true))
     }
 
-    /// Returns true if the type, or one that it derives from, has an attribute.
     pub fn has(&self, py: Py, name: Name) -> Result<bool> {
         match py.capi().type_lookup {
             // The result is borrowed, and not used.
@@ -105,7 +99,6 @@ impl<'py> Type<'py> {
 }
 
 impl<'a> TypeObj<'a> {
-    /// An object that was found to be a type.
     #[inline(always)]
     pub(super) fn of(r#type: Obj<'a>) -> Self {
         TypeObj(r#type)
@@ -117,7 +110,6 @@ impl<'a> TypeObj<'a> {
         self.0 == derived.0 || (py.capi().type_is_subtype)(derived, self) != 0
     }
 
-    /// Returns the version that the type has now.
     #[inline(always)]
     pub fn version(self, py: Py) -> Version {
         let r#type = self.0.as_ptr();
@@ -134,12 +126,10 @@ impl<'a> TypeObj<'a> {
 }
 
 impl<'a> Obj<'a> {
-    /// Returns the object as a type, if it is one.
     pub fn type_obj(self, py: Py) -> Option<TypeObj<'a>> {
         self.is_a(py, Builtin::Type).then_some(TypeObj(self))
     }
 
-    /// Returns the object's type and the version that it has now.
     #[inline(always)]
     pub fn version(self, py: Py) -> Version {
         self.with_type(py, |r#type| r#type.version(py))

@@ -36,7 +36,6 @@ pub fn function(py: Py<'_>) -> Result<Owned<'_>> {
     Ok(function.share(py))
 }
 
-/// The arguments of a call.
 struct Request<'a> {
     object: Obj<'a>,
     stream: Option<Obj<'a>>,
@@ -124,7 +123,6 @@ fn check_device(stated: i32) -> Result<()> {
     )
 }
 
-/// The function that Python calls.
 fn view<'py>(py: Py<'py>, arguments: Arguments<'_>) -> Result<Owned<'py>> {
     let request = Request::read(py, arguments)?;
     let stream = request.stream(py)?;

@@ -14,7 +14,6 @@ use crate::read::Unchecked;
 use crate::sync::consume::{self, Phase};
 use crate::sync::notify::{self, Kind};
 
-/// The contents of a view.
 #[repr(C)]
 pub struct View {
     body: Exported,
@@ -80,18 +79,14 @@ static METHODS: [Method<View>; 4] = [
     Method::END,
 ];
 
-/// Parts of a view besides its array.
 pub struct Ordered<'a> {
     /// The stream that is ordered; `CAI_STREAM_NONE` for none.
     pub stream: u64,
-    /// The object of the stream.
     pub object: Option<Obj<'a>>,
-    /// The object that is viewed.
     pub exporter: Obj<'a>,
 }
 
 impl View {
-    /// Begins to read the array. Fails for a view that was released.
     pub fn array(&self) -> Result<Reading<'_>> {
         match self.body.read() {
             Some(array) => Ok(array),
@@ -191,7 +186,6 @@ fn enter<'py>(py: Py<'py>, this: Instance<'_, View>) -> Result<Owned<'py>> {
     Ok(this.object().share(py))
 }
 
-/// Fails for a view that was released.
 #[cold]
 pub fn released<T>() -> Result<T> {
     fail!(CAI_ERR_VALUE, "view", found = "one that was released", expected = "a view in use")
