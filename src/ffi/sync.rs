@@ -10,8 +10,7 @@ use crate::abi::{
 use crate::argument::{In, InOut, List, Out, Reference};
 use crate::device;
 use crate::error::{Failure, Result, fail};
-use crate::read::Given;
-use crate::read::Unchecked;
+use crate::read::{Given, Unchecked};
 use crate::sync::consume::{self, Phase};
 use crate::sync::deferred::Deferred;
 use crate::sync::notify::{self, Kind};
@@ -240,11 +239,6 @@ pub unsafe extern "C-unwind" fn cai_array_produce(
         if !notify::is_watched() {
             return result;
         }
-        let access = if local.flags & abi::CAI_ARRAY_READONLY == 0 {
-            abi::CAI_ACCESS_READ | abi::CAI_ACCESS_WRITE
-        } else {
-            abi::CAI_ACCESS_READ
-        };
         let mut scratch = MaybeUninit::uninit();
         let array = structure.input().unchecked(&mut scratch)?;
         notify_result(Kind::Export, array, local.stream, access, result)

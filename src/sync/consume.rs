@@ -9,7 +9,7 @@ use crate::error::{Failure, Result, fail};
 use crate::read::Unchecked;
 use crate::sync::array_context::{ArrayContext, ArrayContexts, with_streams};
 use crate::sync::order::{Direction, order, wait_for};
-use crate::sync::{bad_flags, names_a_stream, policy};
+use crate::sync::{bad_flags, invalidated, names_a_stream, no_streams, policy};
 
 const ACCESS: u32 = abi::CAI_ACCESS_READ | abi::CAI_ACCESS_WRITE;
 const CAPTURE: u32 = abi::CAI_CAPTURE_JOIN | abi::CAI_CAPTURE_EXTERNAL;
@@ -37,6 +37,12 @@ pub fn is_fast_path(local: &cai_array, consumer: u64, flags: u32) -> bool {
         && local.flags <= allowed
         && local.mask.is_null()
         && is_settled(local, consumer)
+}
+
+/// Returns how an array may be used: read, and written unless it is read-only.
+#[inline]
+pub fn access(array: &cai_array) -> u32 {
+    if array.flags & abi::CAI_ARRAY_READONLY == 0 { ACCESS } else { abi::CAI_ACCESS_READ }
 }
 
 /// Orders a consumer's stream and that of an array and its masks.
@@ -152,12 +158,7 @@ fn pending(array: &cai_array, flags: u32) -> Result<Pending> {
         return Ok(Pending::Nothing);
     }
     if !has_streams(array) {
-        return fail!(
-            CAI_ERR_STREAM_DEVICE,
-            "device.type",
-            found = ("{}, with a stream", device::Name(array.device.r#type)),
-            expected = "a CUDA or ROCm device: streams of other devices cannot be ordered"
-        );
+        return Err(no_streams(array, "streams of other devices cannot be ordered"));
     }
     Ok(if unknown { Pending::Anywhere } else { Pending::Stream })
 }
@@ -391,14 +392,7 @@ pub(super) fn synchronize_one(array: &cai_array, flags: u32) -> Result<()> {
                              captured work"
                         );
                     }
-                    Capture::Invalidated => {
-                        return fail!(
-                            CAI_ERR_CAPTURE_INVALIDATED,
-                            "stream",
-                            found = "a stream whose capture was invalidated by an earlier call",
-                            expected = "a stream without a capture: call cuStreamEndCapture first"
-                        );
-                    }
+                    Capture::Invalidated => return Err(invalidated()),
                 }
                 if by_event {
                     return thread.relaxed(|| thread.event_synchronize(array.event.cast()).ok());

@@ -8,7 +8,7 @@ use crate::device;
 use crate::driver::{self, CallingThread, Stream};
 use crate::error::{Result, fail};
 use crate::sync::array_context::{ArrayContext, ArrayContexts};
-use crate::sync::names_a_stream;
+use crate::sync::{names_a_stream, no_streams};
 
 /// Writes the identity of the array's stream into `context` and `stream_id`. One that the array
 /// states already stays as it is.
@@ -29,12 +29,7 @@ pub fn identify(array: &mut cai_array) -> Result<()> {
         return Ok(());
     }
     if !device::has_streams(array.device.r#type) {
-        return fail!(
-            CAI_ERR_STREAM_DEVICE,
-            "device.type",
-            found = ("{}, with a stream", device::Name(array.device.r#type)),
-            expected = "a CUDA or ROCm device: streams of other devices have no identity"
-        );
+        return Err(no_streams(array, "streams of other devices have no identity"));
     }
     let thread = &CallingThread::new(driver::driver_of(array.device.r#type)?);
     if driver::is_default(array.stream) {

@@ -4,12 +4,11 @@ use std::ffi::c_void;
 use std::ptr;
 
 use crate::abi::{self, CAI_STREAM_NONE, CAI_STREAM_UNKNOWN, cai_array};
-use crate::device::{self, Name};
+use crate::device;
 use crate::driver::{self, CUevent, CallingThread, Capture, Driver, Event};
 use crate::error::{Result, fail};
 use crate::sync::array_context::with_streams;
-use crate::sync::consume;
-use crate::sync::outgoing;
+use crate::sync::{consume, invalidated, no_streams, outgoing};
 use crate::validate::Valid;
 
 /// The event that consumers of an array must wait for.
@@ -99,12 +98,7 @@ fn one(array: &cai_array) -> Result<Mark> {
     }
     let r#type = array.device.r#type;
     if !device::has_streams(r#type) {
-        return fail!(
-            CAI_ERR_STREAM_DEVICE,
-            "device.type",
-            found = ("{}, with a stream", Name(r#type)),
-            expected = "a CUDA or ROCm device: events of other devices cannot be recorded"
-        );
+        return Err(no_streams(array, "events of other devices cannot be recorded"));
     }
     if is_unknown {
         return Ok(Mark::Given(array.event));
@@ -124,14 +118,7 @@ fn one(array: &cai_array) -> Result<Mark> {
                     expected = "a stream outside of a capture, whose events mean nothing elsewhere"
                 );
             }
-            Capture::Invalidated => {
-                return fail!(
-                    CAI_ERR_CAPTURE_INVALIDATED,
-                    "stream",
-                    found = "a stream whose capture was invalidated by an earlier call",
-                    expected = "a stream without a capture: call cuStreamEndCapture first"
-                );
-            }
+            Capture::Invalidated => return Err(invalidated()),
         }
         if is_recorded {
             return Ok(());

@@ -25,7 +25,8 @@ mod python_end;
 pub mod release_in_order;
 pub mod release_queue;
 
-use crate::abi;
+use crate::abi::{self, cai_array};
+use crate::device::Name;
 use crate::error::{Failure, Result, Text, fail, failure};
 use crate::flags::{self, Named};
 
@@ -58,6 +59,28 @@ fn bad_flags(given: u32, field: &str, taken: u32) -> Failure {
             if needs_access { access } else { "" },
             Named(taken & !ACCESS, flags::SYNC)
         )
+    )
+}
+
+/// The failure for a stream whose capture was invalidated.
+#[cold]
+fn invalidated() -> Failure {
+    failure!(
+        abi::CAI_ERR_CAPTURE_INVALIDATED,
+        "stream",
+        found = "a stream whose capture was invalidated by an earlier call",
+        expected = "a stream without a capture: call cuStreamEndCapture first"
+    )
+}
+
+/// The failure for a stream of a device other than CUDA's and ROCm's.
+#[cold]
+fn no_streams(array: &cai_array, expected: &str) -> Failure {
+    failure!(
+        abi::CAI_ERR_STREAM_DEVICE,
+        "device.type",
+        found = ("{}, with a stream", Name(array.device.r#type)),
+        expected = "a CUDA or ROCm device: {expected}"
     )
 }
 

@@ -3,7 +3,7 @@
 use crate::abi::{self, cai_status};
 use crate::driver::{CUevent, CallingThread, Capture, INVALID_CONTEXT, Stream};
 use crate::error::{Failure, Result, failure};
-use crate::sync::release_queue;
+use crate::sync::{invalidated, release_queue};
 
 /// `cuStreamWaitEvent`: an event from outside of the capture, waited for at each launch.
 const EXTERNAL: u32 = 1;
@@ -183,11 +183,7 @@ fn refused((from, to): (Capture, Capture), direction: Direction) -> Failure {
         failure!(status, "stream", found = "{found}", expected = "{expected}")
     };
     if from == Capture::Invalidated || to == Capture::Invalidated {
-        return failure(
-            abi::CAI_ERR_CAPTURE_INVALIDATED,
-            "a stream whose capture was invalidated by an earlier call",
-            "a stream without a capture: call cuStreamEndCapture first",
-        );
+        return invalidated();
     }
     let producer_captures = match direction {
         Direction::Producers => {

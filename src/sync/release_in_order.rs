@@ -186,12 +186,5 @@ fn capture_of(array: &cai_array) -> Result<Capture> {
         let thread = &CallingThread::new(driver::driver_of(array.device.r#type)?);
         with_stream(thread, array, |stream| stream.capture(thread))
     };
-    let mut found = query();
-    for _ in 1..ATTEMPTS {
-        if found.is_ok() {
-            break;
-        }
-        found = query();
-    }
-    found
+    (1..ATTEMPTS).fold(query(), |found, _| found.or_else(|_| query()))
 }

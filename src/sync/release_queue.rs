@@ -28,15 +28,15 @@ use crate::abi;
 use crate::driver::{
     self, Api, CUevent, CUgraph, CallingThread, Capture, Driver, Event, Function, Stream,
 };
-use crate::error::{Failure, Result, fail};
+use crate::error::{Failure, Result};
 use crate::observer;
 use crate::sync::deferred::Deferred;
 use crate::sync::detached_thread::{self, Program};
 use crate::sync::element::{Content, Element, Fifo, Node, Slot, pop};
 use crate::sync::handover::Handover;
-use crate::sync::names_a_stream;
 use crate::sync::pending_work::{Answer, PendingWork};
 use crate::sync::python_end::python_is_ending;
+use crate::sync::{invalidated, names_a_stream};
 use crate::unwind;
 
 /// The first pause between polls. Each pause is twice as long as the one before, up to the longest.
@@ -123,12 +123,7 @@ pub fn release_after(
     let work = match state {
         Capture::None => record(&thread, device_type, &stream),
         Capture::Active => hold_in_graph(&thread, device_type, &stream, &slot),
-        Capture::Invalidated => fail!(
-            CAI_ERR_CAPTURE_INVALIDATED,
-            "stream",
-            found = "a stream whose capture was invalidated by an earlier call",
-            expected = "a stream without a capture: call cuStreamEndCapture first"
-        ),
+        Capture::Invalidated => Err(invalidated()),
     };
     match work {
         Ok(work) => pass(slot.fill(Content::Work(work))),

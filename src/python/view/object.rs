@@ -3,7 +3,7 @@
 use std::ffi::CStr;
 use std::mem::offset_of;
 
-use crate::abi::{self, cai_array};
+use crate::abi;
 use crate::error::{Failure, Result, fail};
 use crate::python::class::{Attribute, Contents, Ending, Held, Instance, Method, Readable, entry};
 use crate::python::export::object::{CAN_BE_RELEASED, Exported, Reading, shown};
@@ -129,22 +129,13 @@ impl View {
     }
 }
 
-/// Returns how the data of a view is used.
-#[inline]
-fn access(array: &cai_array) -> u32 {
-    match array.flags & abi::CAI_ARRAY_READONLY {
-        0 => abi::CAI_ACCESS_READ | abi::CAI_ACCESS_WRITE,
-        _ => abi::CAI_ACCESS_READ,
-    }
-}
-
 /// Orders a view's stream and that of its array.
 ///
 /// # Safety
 /// The owners of the array and of its masks are alive.
 #[inline]
 unsafe fn order(phase: Phase, array: Unchecked, stream: u64) -> Result<()> {
-    let access = access(&array);
+    let access = consume::access(&array);
     if consume::is_fast_path(&array, stream, access) && !notify::is_watched() {
         return Ok(());
     }
