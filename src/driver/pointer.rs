@@ -148,6 +148,22 @@ pub fn current_device() -> Option<i32> {
     is_known.then_some(device)
 }
 
+/// Nothing is known about an address.
+pub const NO_INFO: cai_pointer_info = cai_pointer_info {
+    device: cai_device { r#type: abi::CAI_DEVICE_UNKNOWN, id: 0 },
+    context: ptr::null_mut(),
+    device_pointer: ptr::null_mut(),
+    host_pointer: ptr::null_mut(),
+    base: ptr::null_mut(),
+    size: 0,
+    buffer_id: 0,
+    pool: ptr::null_mut(),
+    host_accessible: false,
+    managed: false,
+    mapped: false,
+    reserved: [0; 61],
+};
+
 /// Returns everything that the driver knows about an address.
 pub fn attributes(thread: &CallingThread, address: *const c_void) -> Result<cai_pointer_info> {
     let address = address as u64;
@@ -179,17 +195,10 @@ pub fn attributes(thread: &CallingThread, address: *const c_void) -> Result<cai_
         // For memory that the driver does not know, its results are defaults.
         return Ok(cai_pointer_info {
             device: cai_device { r#type, id: 0 },
-            context: ptr::null_mut(),
-            device_pointer: ptr::null_mut(),
             host_pointer: address as *mut c_void,
-            base: ptr::null_mut(),
-            size: 0,
-            buffer_id: 0,
-            pool: ptr::null_mut(),
             host_accessible: true,
-            managed: false,
             mapped: true,
-            reserved: [0; 61],
+            ..NO_INFO
         });
     }
     // The range attributes describe the reserved addresses; this call describes the allocation.

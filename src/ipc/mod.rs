@@ -31,20 +31,6 @@ use bytes::{ARRAYS, List, Message, Part};
 
 /// Contents of unused places of a list: zeros, which take no code.
 const UNUSED: cai_array = cai_array { struct_size: 0, version: 0, stream: 0, ..read::NOTHING };
-const NO_INFO: cai_pointer_info = cai_pointer_info {
-    device: cai_device { r#type: abi::CAI_DEVICE_UNKNOWN, id: 0 },
-    context: ptr::null_mut(),
-    device_pointer: ptr::null_mut(),
-    host_pointer: ptr::null_mut(),
-    base: ptr::null_mut(),
-    size: 0,
-    buffer_id: 0,
-    pool: ptr::null_mut(),
-    host_accessible: false,
-    managed: false,
-    mapped: false,
-    reserved: [0; 61],
-};
 
 const DIMENSIONS: usize = abi::CAI_MAX_NDIM as usize;
 
@@ -83,7 +69,7 @@ impl<'a> Source<'a> {
         let mut source = Source {
             array,
             first: None,
-            places: List::new(NO_INFO),
+            places: List::new(driver::NO_INFO),
             message: Message::new(),
             fields: None,
             text: 0,
