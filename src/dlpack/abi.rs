@@ -1,7 +1,7 @@
 //! DLPack's structures.
 
 use std::ffi::c_void;
-use std::mem::{offset_of, size_of};
+use std::mem::size_of;
 
 use crate::abi;
 
@@ -62,20 +62,8 @@ pub struct Unversioned {
 
 const _: () = assert!(size_of::<DataType>() == 4);
 const _: () = assert!(size_of::<Tensor>() == 48);
-const _: () = assert!(offset_of!(Tensor, device_type) == 8);
-const _: () = assert!(offset_of!(Tensor, ndim) == 16);
-const _: () = assert!(offset_of!(Tensor, dtype) == 20);
-const _: () = assert!(offset_of!(Tensor, shape) == 24);
-const _: () = assert!(offset_of!(Tensor, strides) == 32);
-const _: () = assert!(offset_of!(Tensor, byte_offset) == 40);
 const _: () = assert!(size_of::<Versioned>() == 80);
-const _: () = assert!(offset_of!(Versioned, manager_ctx) == 8);
-const _: () = assert!(offset_of!(Versioned, deleter) == 16);
-const _: () = assert!(offset_of!(Versioned, flags) == 24);
-const _: () = assert!(offset_of!(Versioned, tensor) == 32);
 const _: () = assert!(size_of::<Unversioned>() == 64);
-const _: () = assert!(offset_of!(Unversioned, manager_ctx) == 48);
-const _: () = assert!(offset_of!(Unversioned, deleter) == 56);
 
 /// The version that this file implements. Other minor versions have the same layout.
 pub(crate) const VERSION: Version = Version { major: 1, minor: 3 };
