@@ -51,9 +51,7 @@ impl<'a, T> In<'a, T> {
     pub fn given(self, name: &str) -> Result<Given<'a, T>> {
         self.optional().ok_or_else(|| Failure::null(name))
     }
-}
 
-impl<'a, T> In<'a, T> {
     #[inline(always)]
     pub fn optional(self) -> Option<Given<'a, T>> {
         // SAFETY: the contract of `new`.

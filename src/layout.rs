@@ -40,14 +40,12 @@ pub struct Bytes {
 pub fn check_shape(shape: &[i64]) -> Result<()> {
     match shape.iter().enumerate().find(|(_, extent)| **extent < 0) {
         None => Ok(()),
-        Some((index, extent)) => {
-            fail!(
-                CAI_ERR_SHAPE_NEGATIVE,
-                "shape[{index}]",
-                found = "{extent}",
-                expected = "at least 0"
-            )
-        }
+        Some((index, extent)) => fail!(
+            CAI_ERR_SHAPE_NEGATIVE,
+            "shape[{index}]",
+            found = "{extent}",
+            expected = "at least 0"
+        ),
     }
 }
 

@@ -480,7 +480,7 @@ impl<'s, 'a> Unchecked<'s, 'a> {
     pub fn fields(&self) -> Result<Option<Descr<'a>>> {
         // SAFETY: readable with all that it points to (the contract of `new`).
         let Some(descr) = (unsafe { Given::optional(self.descr) }) else { return Ok(None) };
-        Descr::new(descr).map(Some)
+        descr.fields().map(Some)
     }
 
     /// Returns the mask, if the array has one. Its size and flags are checked.
@@ -515,21 +515,6 @@ pub fn typestr(field: &[c_char; CAI_TYPESTR_SIZE]) -> Option<&[u8]> {
     Some(&bytes[..length])
 }
 
-impl<'a> Given<'a, cai_descr> {
-    /// Returns the list of fields, of which only the sizes are checked.
-    #[inline]
-    pub fn fields(self) -> Result<Descr<'a>> {
-        Descr::new(self)
-    }
-}
-
-impl<'a> Given<'a, cai_field> {
-    #[inline]
-    pub fn field(self) -> Field<'a> {
-        Field::new(self)
-    }
-}
-
 /// A list of fields whose structure sizes were checked.
 #[derive(Clone, Copy)]
 pub struct Descr<'a> {
@@ -556,10 +541,10 @@ impl Deref for Field<'_> {
     }
 }
 
-impl<'a> Descr<'a> {
-    /// Checks the sizes of a list of fields.
-    fn new(descr: Given<'a, cai_descr>) -> Result<Self> {
-        let bytes = descr.bytes().map_err(|size| {
+impl<'a> Given<'a, cai_descr> {
+    /// Returns the list of fields, of which only the sizes are checked.
+    pub fn fields(self) -> Result<Descr<'a>> {
+        let bytes = self.bytes().map_err(|size| {
             failure!(
                 abi::CAI_ERR_DESCR_STRUCT,
                 ".struct_size",
@@ -598,7 +583,19 @@ impl<'a> Descr<'a> {
         let rows = unsafe { values(raw.fields.cast(), raw.count as usize * step) };
         Ok(Descr { rows, step, count: raw.count })
     }
+}
 
+impl<'a> Given<'a, cai_field> {
+    /// Copies one row. A row does not state its size, so only the members of the first release are
+    /// read.
+    pub fn field(self) -> Field<'a> {
+        // SAFETY: a row (the contract of `Given::new`), at least as long as in the first release.
+        let bytes = unsafe { self.0.cast::<[u8; sizes::FIELD]>().as_ref() };
+        Field { raw: copy(bytes), alive: PhantomData }
+    }
+}
+
+impl<'a> Descr<'a> {
     /// Returns row `index`, which must be below `count`.
     pub fn field(&self, index: u64) -> Field<'a> {
         Field { raw: copy(self.bytes(index)), alive: PhantomData }
@@ -621,14 +618,6 @@ impl<'a> Descr<'a> {
 }
 
 impl<'a> Field<'a> {
-    /// Copies one row. A row does not state its size, so only the members of the first release are
-    /// read.
-    fn new(row: Given<'a, cai_field>) -> Self {
-        // SAFETY: a row (the contract of `Given::new`), at least as long as in the first release.
-        let bytes = unsafe { row.0.cast::<[u8; sizes::FIELD]>().as_ref() };
-        Field { raw: copy(bytes), alive: PhantomData }
-    }
-
     /// Returns the field without its sub-array.
     pub fn element(self) -> Self {
         Field { raw: cai_field { ndim: 0, ..self.raw }, ..self }
@@ -697,23 +686,19 @@ impl<'a> Field<'a> {
         // SAFETY: the contract of `Given::new` covers what the rows point to.
         match (has_typestr, unsafe { Given::optional(self.raw.nested) }) {
             (true, None) => Ok(None),
-            (false, Some(nested)) => Descr::new(nested).map(Some),
-            (true, Some(_)) => {
-                fail!(
-                    CAI_ERR_DESCR_FIELD,
-                    ".nested",
-                    found = "both a typestr and nested fields",
-                    expected = "exactly one of them"
-                )
-            }
-            (false, None) => {
-                fail!(
-                    CAI_ERR_DESCR_FIELD,
-                    ".typestr",
-                    found = "neither a typestr nor nested fields",
-                    expected = "exactly one of them"
-                )
-            }
+            (false, Some(nested)) => nested.fields().map(Some),
+            (true, Some(_)) => fail!(
+                CAI_ERR_DESCR_FIELD,
+                ".nested",
+                found = "both a typestr and nested fields",
+                expected = "exactly one of them"
+            ),
+            (false, None) => fail!(
+                CAI_ERR_DESCR_FIELD,
+                ".typestr",
+                found = "neither a typestr nor nested fields",
+                expected = "exactly one of them"
+            ),
         }
     }
 }

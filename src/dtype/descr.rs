@@ -280,13 +280,11 @@ pub fn find(descr: Descr, name: &str) -> Result<(u64, i64)> {
             found = "bit {offset}",
             expected = "a multiple of 8 bits"
         ),
-        None => {
-            fail!(
-                CAI_ERR_DESCR_NO_FIELD,
-                "name",
-                found = "\"{name}\"",
-                expected = ("the name of one of {} fields", descr.count)
-            )
-        }
+        None => fail!(
+            CAI_ERR_DESCR_NO_FIELD,
+            "name",
+            found = "\"{name}\"",
+            expected = ("the name of one of {} fields", descr.count)
+        ),
     }
 }

@@ -15,7 +15,7 @@ pub mod text;
 use std::ffi::c_char;
 
 use crate::abi::{self, CAI_TYPESTR_SIZE, cai_array, cai_dtype};
-use crate::error::{Result, fail};
+use crate::error::{Result, Text, fail};
 use crate::read;
 
 use table::{Class, Sizes};
@@ -172,8 +172,7 @@ fn suggestion(text: &[u8]) -> Option<[u8; CAI_TYPESTR_SIZE]> {
         (b"complex", Some((bits, _))) => (b'c', bits),
         _ => return None,
     };
-    let size: crate::error::Text<24> =
-        crate::error::Text::new(format_args!("{}{}", char::from(kind), bits.checked_div(8)?));
+    let size: Text<24> = Text::new(format_args!("{}{}", char::from(kind), bits.checked_div(8)?));
     parse_lenient(size.as_str().as_bytes()).filter(|_| bits.checked_rem(8) == Some(0))
 }
 
@@ -305,13 +304,11 @@ pub fn format(dtype: &cai_dtype) -> Result<[u8; CAI_TYPESTR_SIZE]> {
         _ => dtype.itemsize,
     };
     let (order, shown) = (char::from(dtype.byte_order as u8), char::from(kind));
-    let text: crate::error::Text<48> = match (kind, dtype.unit, dtype.unit_count) {
+    let text: Text<48> = match (kind, dtype.unit, dtype.unit_count) {
         (b'O', _, _) if size == size_of::<*const ()>() as i64 => {
-            crate::error::Text::new(format_args!("{order}O"))
+            Text::new(format_args!("{order}O"))
         }
-        (b'm' | b'M', abi::CAI_UNIT_GENERIC, _) => {
-            crate::error::Text::new(format_args!("{order}{shown}{size}"))
-        }
+        (b'm' | b'M', abi::CAI_UNIT_GENERIC, _) => Text::new(format_args!("{order}{shown}{size}")),
         (b'm' | b'M', unit, count) => {
             let Some(name) =
                 usize::try_from(unit).ok().and_then(|unit| UNITS.get(unit.checked_sub(1)?))
@@ -325,12 +322,12 @@ pub fn format(dtype: &cai_dtype) -> Result<[u8; CAI_TYPESTR_SIZE]> {
             };
             let name = name.escape_ascii();
             if count == 1 {
-                crate::error::Text::new(format_args!("{order}{shown}{size}[{name}]"))
+                Text::new(format_args!("{order}{shown}{size}[{name}]"))
             } else {
-                crate::error::Text::new(format_args!("{order}{shown}{size}[{count}{name}]"))
+                Text::new(format_args!("{order}{shown}{size}[{count}{name}]"))
             }
         }
-        _ => crate::error::Text::new(format_args!("{order}{shown}{size}")),
+        _ => Text::new(format_args!("{order}{shown}{size}")),
     };
     let bytes = text.as_str().as_bytes();
     // Whatever the caller put into the fields, the typestr that is returned must parse as the same

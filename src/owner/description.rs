@@ -13,8 +13,7 @@ use super::{Array, Borrowed, Destructor, Ref, shape};
 use crate::abi::{self, CAI_MAX_MASKS, cai_array, cai_descr, cai_field, cai_owner};
 use crate::dtype::fields::{Fields, List};
 use crate::error::{Result, fail};
-use crate::read::Given;
-use crate::read::{Descr, Unchecked};
+use crate::read::{Descr, Given, Unchecked};
 
 const MAX_OWNERS: usize = CAI_MAX_MASKS as usize + 1;
 /// The bytes before the description.

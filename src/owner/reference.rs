@@ -72,22 +72,18 @@ impl<'a> Borrowed<'a> {
         // SAFETY: a table of the size checked above has both members, and only they are read.
         match unsafe { ((*table).retain, (*table).release) } {
             (Some(retain), Some(release)) => Ok((retain, release)),
-            (None, _) => {
-                fail!(
-                    CAI_ERR_OWNER_OPS,
-                    "owner.ops.retain",
-                    found = "NULL",
-                    expected = "a function"
-                )
-            }
-            (_, None) => {
-                fail!(
-                    CAI_ERR_OWNER_OPS,
-                    "owner.ops.release",
-                    found = "NULL",
-                    expected = "a function"
-                )
-            }
+            (None, _) => fail!(
+                CAI_ERR_OWNER_OPS,
+                "owner.ops.retain",
+                found = "NULL",
+                expected = "a function"
+            ),
+            (_, None) => fail!(
+                CAI_ERR_OWNER_OPS,
+                "owner.ops.release",
+                found = "NULL",
+                expected = "a function"
+            ),
         }
     }
 
