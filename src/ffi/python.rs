@@ -380,7 +380,7 @@ fn import_with(
             &given
         }
     };
-    *raises = !import_options.quiet();
+    *raises = !import_options.has(abi::CAI_IMPORT_NO_EXCEPTION);
     let mut to = Description::new();
     body(import_options, &mut to)?;
     // SAFETY: `taken` gives the reference of the description away.

@@ -64,6 +64,7 @@ const OFFERS: usize = 64;
 /// An offer is in one of this many places.
 const WAYS: usize = 4;
 
+#[derive(Default)]
 struct Nothing {
     r#type: AtomicPtr<Object>,
     number: AtomicU32,
@@ -71,6 +72,7 @@ struct Nothing {
 
 /// A type that offers something. Threads of free-threaded builds read it while another one writes
 /// it: `sequence` is odd meanwhile, and another one afterwards.
+#[derive(Default)]
 #[repr(align(64))]
 struct Known {
     sequence: AtomicU32,
@@ -104,8 +106,8 @@ impl Known {
 }
 
 const GRAD: u32 = 1;
-
 const CONJUGATE: u32 = 2;
+
 /// A hash table for types that offer nothing, and one for those that offer something.
 pub struct Types {
     nothing: [Nothing; NOTHINGS],
@@ -121,21 +123,8 @@ fn hash(r#type: *mut Object) -> usize {
 impl Types {
     pub fn new() -> Self {
         Types {
-            nothing: [const {
-                Nothing { r#type: AtomicPtr::new(ptr::null_mut()), number: AtomicU32::new(0) }
-            }; NOTHINGS],
-            offers: [const {
-                Known {
-                    sequence: AtomicU32::new(0),
-                    number: AtomicU32::new(0),
-                    r#type: AtomicPtr::new(ptr::null_mut()),
-                    exchange: AtomicPtr::new(ptr::null_mut()),
-                    dlpack: AtomicPtr::new(ptr::null_mut()),
-                    getter: AtomicPtr::new(ptr::null_mut()),
-                    closure: AtomicPtr::new(ptr::null_mut()),
-                    flags: AtomicU32::new(0),
-                }
-            }; OFFERS],
+            nothing: std::array::from_fn(|_| Nothing::default()),
+            offers: std::array::from_fn(|_| Known::default()),
         }
     }
 

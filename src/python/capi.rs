@@ -142,12 +142,8 @@ fn find() -> Result<&'static Capi> {
     }
     let mut capi = Capi::find(&library)?;
     if capi.thread_state.is_none() && capi.thread_state_before.is_none() {
-        return fail!(
-            CAI_ERR_PYTHON_VERSION,
-            "python",
-            found = "a CPython without PyThreadState_GetUnchecked",
-            expected = "3.9 or later"
-        );
+        let found = format_args!("a CPython without PyThreadState_GetUnchecked");
+        return Err(wrong_version(found, "3.9"));
     }
     // SAFETY: the function returns a constant text.
     let text = unsafe { CStr::from_ptr((capi.get_version)()) }.to_string_lossy();
@@ -156,20 +152,11 @@ fn find() -> Result<&'static Capi> {
     capi.set_version(numbers.next().unwrap_or(0) << 8 | numbers.next().unwrap_or(0));
     capi.facts.free_threaded = text.contains("free-threading");
     if capi.facts.version < 0x0309 {
-        return fail!(
-            CAI_ERR_PYTHON_VERSION,
-            "python",
-            found = "{text}",
-            expected = "3.9 or later"
-        );
+        return Err(wrong_version(format_args!("{text}"), "3.9"));
     }
     if capi.facts.free_threaded && (capi.section_begin.is_none() || capi.section_end.is_none()) {
-        return fail!(
-            CAI_ERR_PYTHON_VERSION,
-            "python",
-            found = "a free-threaded CPython without PyCriticalSection_Begin",
-            expected = "3.13 or later"
-        );
+        let found = format_args!("a free-threaded CPython without PyCriticalSection_Begin");
+        return Err(wrong_version(found, "3.13"));
     }
     let Some(facts) = Attached::with(&capi, |attached| attached.map(find_places)) else {
         return Err(not_attached());

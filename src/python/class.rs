@@ -24,7 +24,7 @@ use crate::python::error::{raise_as, raise_failure};
 use crate::python::interpreter::Here;
 use crate::python::py::{Attached, Dict, Exception, Obj, Once, Owned, Py, Tuple};
 use crate::python::readers::Readers;
-use crate::{abi, unwind};
+use crate::unwind;
 
 /// The contents of the objects of a class, which are behind the head of each object.
 ///
@@ -341,17 +341,12 @@ extern "C-unwind" fn get_attribute<T: Contents, const OPTIONAL: bool>(
 ) -> *mut Object {
     run(|py| {
         let got = get(py, this.instance(py.capi()));
-        if OPTIONAL { got.map_err(|failure| no_attribute(py, failure)) } else { got }
+        if OPTIONAL {
+            got.map_err(|failure| raise_as(py, Exception::Attribute, failure))
+        } else {
+            got
+        }
     })
-}
-
-#[cold]
-#[inline(never)]
-fn no_attribute(py: Py, failure: Failure) -> Failure {
-    match failure.status() {
-        abi::CAI_ERR_PYTHON_EXCEPTION | abi::CAI_ERR_NO_MEMORY => failure,
-        _ => raise_as(py, Exception::Attribute, &failure),
-    }
 }
 
 /// Runs the body of a function that CPython calls: failures and panics become exceptions.

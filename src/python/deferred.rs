@@ -161,6 +161,7 @@ unsafe extern "C-unwind" fn called_back(_: *mut c_void) -> c_int {
 }
 
 /// Contents of owners that threads without the GIL left to an interpreter.
+#[derive(Default)]
 pub struct Queue {
     first: AtomicPtr<Deferred>,
     /// A thread releases the list.
@@ -172,16 +173,6 @@ pub struct Queue {
 }
 
 impl Queue {
-    /// An empty list.
-    pub fn new() -> Self {
-        Queue {
-            first: AtomicPtr::new(ptr::null_mut()),
-            is_releasing: AtomicBool::new(false),
-            is_called: AtomicBool::new(false),
-            adding: AtomicU32::new(0),
-        }
-    }
-
     /// Requests no pending calls any more, and waits until those that are being requested have
     /// been: that takes a moment, and no GIL. Threads that a fork left behind are not waited for
     /// forever. What is added to the list from here on is released at the next use of this library.

@@ -7,6 +7,7 @@ use crate::python::interpreter::Here;
 
 /// Memory of destroyed owners, all of one size. Used with the GIL held, and not at all in
 /// free-threaded builds, so plain loads and stores suffice.
+#[derive(Default)]
 pub struct FreeList {
     first: AtomicPtr<Link>,
     count: AtomicU32,

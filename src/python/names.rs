@@ -8,7 +8,6 @@ use crate::python::py::{Attached, Name};
 macro_rules! names {
     ($($field:ident = $text:literal;)*) => {
         /// Names as interned Python strings, so that most comparisons are of pointers.
-        #[allow(missing_docs)]
         #[repr(C)]
         pub struct Names { $(pub $field: Name,)* }
 

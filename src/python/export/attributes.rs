@@ -8,7 +8,7 @@ use crate::abi::{self, cai_array};
 use crate::device::Name;
 use crate::error::{Result, Text, fail};
 use crate::python::class::Instance;
-use crate::python::export::cai_dict::{fields, typestr};
+use crate::python::export::cai_dict::{self, fields, typestr};
 use crate::python::export::object::{Exported, Reading};
 use crate::python::py::{Dict, Exception, Obj, Owned, Py, Tuple};
 use crate::read;
@@ -20,15 +20,8 @@ pub fn shape<'py>(py: Py<'py>, this: Instance<'_, Exported>) -> Result<Owned<'py
 
 /// The strides in bytes, whether or not the array states them. None for packed bits.
 pub fn strides<'py>(py: Py<'py>, this: Instance<'_, Exported>) -> Result<Owned<'py>> {
-    let array = this.array()?;
-    let layout = array.valid().layout();
-    if layout.is_packed_bits() {
-        return Ok(py.none().share(py));
-    }
-    let mut steps = [0; abi::CAI_MAX_NDIM as usize];
-    let steps = &mut steps[..layout.shape.len()];
-    layout.write_strides(steps)?;
-    py.tuple_of_ints(steps)
+    let strides = cai_dict::strides(py, &this.array()?, abi::CAI_EXPORT_STRIDES)?;
+    Ok(strides.unwrap_or_else(|| py.none().share(py)))
 }
 
 /// The type as NumPy's, where NumPy is installed and has it; otherwise the typestr, or the fields.

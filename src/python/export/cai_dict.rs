@@ -91,7 +91,7 @@ impl Filling {
 }
 
 /// Makes the tuple of strides. `None` for packed bits, and where C order needs none.
-fn strides<'py>(py: Py<'py>, array: &Reading, flags: u32) -> Result<Option<Owned<'py>>> {
+pub fn strides<'py>(py: Py<'py>, array: &Reading, flags: u32) -> Result<Option<Owned<'py>>> {
     let layout = array.valid().layout();
     let always = flags & abi::CAI_EXPORT_STRIDES != 0;
     if layout.is_packed_bits() || (!always && layout.is_c_contiguous()) {

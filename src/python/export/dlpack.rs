@@ -13,8 +13,7 @@ use crate::python::class::Instance;
 use crate::python::error::raise_as;
 use crate::python::export::object::{Exported, Reading};
 use crate::python::py::{Dict, Exception, Int, Obj, Owned, Py, Tuple};
-use crate::read::Given;
-use crate::read::Unchecked;
+use crate::read::{Given, Unchecked};
 use crate::sync::consume::{self, Phase};
 use crate::sync::outgoing;
 use crate::unwind;
@@ -27,10 +26,7 @@ pub fn dlpack_device<'py>(py: Py<'py>, this: Instance<'_, Exported>) -> Result<O
 
 /// Raises BufferError, which DLPack requires if an array cannot be exported.
 pub fn cannot(py: Py, failure: Failure) -> Failure {
-    match failure.status() {
-        abi::CAI_ERR_PYTHON_EXCEPTION | abi::CAI_ERR_NO_MEMORY => failure,
-        _ => raise_as(py, Exception::Buffer, &failure),
-    }
+    raise_as(py, Exception::Buffer, failure)
 }
 
 pub fn dlpack<'py>(
@@ -215,11 +211,7 @@ fn order(py: Py, array: &cai_array, device_type: i32, stream: Option<Obj>) -> Re
             None => return Ok(()),
         },
     };
-    let access = if array.flags & abi::CAI_ARRAY_READONLY == 0 {
-        abi::CAI_ACCESS_READ | abi::CAI_ACCESS_WRITE
-    } else {
-        abi::CAI_ACCESS_READ
-    };
+    let access = consume::access(array);
     // DLPack cannot express work on an unknown stream, so the host waits for it.
     let unknown =
         if array.stream == abi::CAI_STREAM_UNKNOWN { abi::CAI_SYNC_CONSERVATIVE } else { 0 };

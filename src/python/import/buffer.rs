@@ -178,7 +178,8 @@ pub fn import(py: Py, object: Obj, options: &ImportOptions, to: &mut Description
         || context.is_some()
         || is_of_pyopencl(py, object)?
         || is_of_pyopencl(py, buffer.obj())?;
-    if !is_opencl && !options.opencl() && !options.cuda() {
+    const STATED: u32 = abi::CAI_IMPORT_BUFFER_OPENCL | abi::CAI_IMPORT_BUFFER_CUDA;
+    if !is_opencl && !options.has(STATED) {
         return fail!(
             CAI_ERR_CONVERT_DEVICE,
             "{NAME}['buffer']",
@@ -187,7 +188,7 @@ pub fn import(py: Py, object: Obj, options: &ImportOptions, to: &mut Description
              the object does not state which"
         );
     }
-    let is_opencl = is_opencl || options.opencl();
+    let is_opencl = is_opencl || options.has(abi::CAI_IMPORT_BUFFER_OPENCL);
     let offset = offset(py, object, options)?;
     if !is_opencl && offset != 0 {
         return fail!(

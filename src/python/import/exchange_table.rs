@@ -61,7 +61,7 @@ pub fn from_table(
             expected = "an owner that keeps the data alive"
         );
     }
-    if !to.array.mask.is_null() && !options.masks() {
+    if !to.array.mask.is_null() && !options.has(abi::CAI_IMPORT_ALLOW_MASK) {
         return Err(refuse_mask(format_args!("{NAME}.mask")));
     }
     Ok(Answer::Array)

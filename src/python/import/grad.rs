@@ -7,7 +7,7 @@
 //! PyTorch computes conjugates and negatives lazily, of views of any type and with any strides. No
 //! protocol can express it, and most of PyTorch's exports do not check it.
 
-use crate::abi::cai_array;
+use crate::abi::{self, cai_array};
 use crate::error::{Result, fail};
 use crate::python::cache::Offer;
 use crate::python::import::options::ImportOptions;
@@ -28,7 +28,7 @@ pub fn check(
     if offer.may_be_conjugate {
         check_values(py, object, array)?;
     }
-    if !offer.may_require_grad || options.grad() {
+    if !offer.may_require_grad || options.has(abi::CAI_IMPORT_ALLOW_GRAD) {
         return Ok(());
     }
     read(py, object)

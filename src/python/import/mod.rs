@@ -194,7 +194,7 @@ fn from_parts<'py>(
 ) -> Result<()> {
     let mut mask = None;
     if let Some(object) = extras.mask_object() {
-        if !options.masks() {
+        if !options.has(abi::CAI_IMPORT_ALLOW_MASK) {
             return Err(refuse_mask(format_args!("{}['mask']", protocol.name())));
         }
         if depth >= abi::CAI_MAX_MASKS {

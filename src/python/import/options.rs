@@ -152,34 +152,8 @@ impl ImportOptions {
         self.has(abi::CAI_IMPORT_ALLOW_STREAM_ZERO)
     }
 
-    /// Sets no exceptions of this library.
-    pub fn quiet(&self) -> bool {
-        self.has(abi::CAI_IMPORT_NO_EXCEPTION)
-    }
-
-    /// Accepts arrays with a mask.
-    pub fn masks(&self) -> bool {
-        self.has(abi::CAI_IMPORT_ALLOW_MASK)
-    }
-
-    /// Accepts arrays in host memory.
     pub fn host(&self) -> bool {
         self.has(abi::CAI_IMPORT_ALLOW_HOST)
-    }
-
-    /// Accepts tensors that require grad.
-    pub fn grad(&self) -> bool {
-        self.has(abi::CAI_IMPORT_ALLOW_GRAD)
-    }
-
-    /// Takes an ambiguous `_ptr` as a `cl_mem`.
-    pub fn opencl(&self) -> bool {
-        self.has(abi::CAI_IMPORT_BUFFER_OPENCL)
-    }
-
-    /// Takes an ambiguous `_ptr` as a CUDA address.
-    pub fn cuda(&self) -> bool {
-        self.has(abi::CAI_IMPORT_BUFFER_CUDA)
     }
 
     /// Returns true if nothing has to be checked after an import of an array without a mask.

@@ -9,7 +9,6 @@ macro_rules! constants {
     ($(#[$doc:meta])* $name:ident { $($variant:ident = $field:ident,)* }) => {
         $(#[$doc])*
         #[derive(Clone, Copy, PartialEq, Eq)]
-        #[allow(missing_docs)]
         pub enum $name { $($variant,)* }
 
         impl $name {
