@@ -91,8 +91,7 @@ impl<T: Fixed + Copy> Given<'_, T> {
 }
 
 impl Given<'_, cai_array> {
-    /// Adds a reference to the owner. Only the first 16 bytes of the structure are read, which are
-    /// the same in every version.
+    /// Adds a reference to the owner. Only its first 16 bytes are read, the same in every version.
     #[inline(always)]
     pub fn retain(self) -> Result<Ref> {
         self.check_size()?;
@@ -183,8 +182,7 @@ impl<'a> Typestr<'a> {
         Typestr(pointer, PhantomData)
     }
 
-    /// Returns the text, or fails for NULL. `None` if it is not terminated within the size of a
-    /// typestr.
+    /// Returns the text, or fails for NULL. `None` if it does not end within the size of a typestr.
     pub fn given(self, name: &str) -> Result<Option<&'a [u8]>> {
         given(self.0.cast_mut(), name)?;
         // SAFETY: not NULL (checked above), so readable up to the first NUL (the contract of `new`),
@@ -496,8 +494,7 @@ impl<'a> Structure<'a> {
         read::first_members(unsafe { self.0.cast().as_ref() })
     }
 
-    /// Clears the structure, which may be part of what its owner frees, at once or on another thread.
-    /// Returns what it contained.
+    /// Clears the structure, which its owner may free at once, and returns what it contained.
     #[inline(always)]
     pub fn take(self) -> Taken<'a> {
         let array = self.0.as_ptr();
@@ -538,8 +535,7 @@ impl<'a> Structure<'a> {
         unsafe { (&raw mut (*self.0.as_ptr()).mask).write(mask) };
     }
 
-    /// Sets the members that describe the stream. The others, also those that this library does not
-    /// know, stay as they are.
+    /// Sets the members that describe the stream. The others, known or not, stay as they are.
     pub fn set_stream(&mut self, from: &cai_array) {
         let array = self.0.as_ptr();
         // SAFETY: every version has these members.

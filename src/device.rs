@@ -4,8 +4,7 @@ use std::fmt;
 
 use crate::abi::{self, cai_device};
 
-// The sets of device types and their names, which the build script makes from
-// `src/abi/devices.txt`.
+// Sets of device types and their names, made by the build script from `src/abi/devices.txt`.
 include!(concat!(env!("OUT_DIR"), "/device_table.rs"));
 
 #[inline]

@@ -51,8 +51,7 @@ impl Variable {
     }
 }
 
-/// Returns true if the program has more rights than the user who started it and set its
-/// environment.
+/// Returns true if the program has more rights than the user who set its environment.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn has_more_rights() -> bool {
     // The kernel's own answer, which `secure_getenv` uses too; not every C library has that.
@@ -60,8 +59,7 @@ fn has_more_rights() -> bool {
     unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
 }
 
-/// Returns true if the program has more rights than the user who started it and set its
-/// environment.
+/// Returns true if the program has more rights than the user who set its environment.
 #[cfg(all(unix, not(any(target_os = "linux", target_os = "android"))))]
 fn has_more_rights() -> bool {
     unsafe extern "C" {

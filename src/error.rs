@@ -152,9 +152,8 @@ pub type Result<T> = std::result::Result<T, Failure>;
 
 impl Failure {
     /// Builds a failure from its three texts, of which each but the last ends in a NUL: `field`,
-    /// `expected` and `found`. [`failure!`] writes them. One format for all three takes the least
-    /// code where a failure is built. Texts of others are escaped where they could have a NUL, or
-    /// are `found`.
+    /// `expected` and `found`. [`failure!`] writes them. One format for all takes the least code at
+    /// each failure. Texts of others are escaped where they could have a NUL, or are `found`.
     #[cold]
     #[inline(never)]
     pub fn new(status: cai_status, texts: fmt::Arguments) -> Self {

@@ -17,8 +17,7 @@
         clippy::unimplemented
     )
 )]
-// The contract of every exported function is written for C; a `# Safety` section would appear in
-// the headers.
+// Contracts of exported functions are written for C: `# Safety` sections would be in the headers.
 #![allow(clippy::missing_safety_doc)]
 
 #[cfg(all(panic = "abort", feature = "exports"))]

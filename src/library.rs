@@ -22,8 +22,7 @@ impl Library {
         system::loaded(file).map(Library)
     }
 
-    /// Returns true if the process has certainly not loaded a library: without memory, the loader
-    /// finds none.
+    /// Returns true if a library is certainly not loaded: without memory, the loader finds none.
     pub fn is_absent(file: &CStr) -> bool {
         system::is_absent(file)
     }

@@ -74,8 +74,7 @@ pub fn try_boxed<T>(value: T) -> Option<Box<T>> {
 
 /// A value on the heap, and more values behind it in the same block.
 ///
-/// Dropping it frees the block first and drops the value then, so that nothing leaks if that ends
-/// the thread.
+/// Drop frees the block before it drops the value: nothing leaks if that ends the thread.
 pub struct Extended<T, E: Copy> {
     head: NonNull<Head<T, E>>,
     value: PhantomData<T>,

@@ -106,8 +106,7 @@ static API: Published<Api> = Published::new(&NOT_LOOKED);
 /// The same table, also if it does not observe exchanges. The order of the library's threads is part
 /// of what a program does, whether or not its arrays are observed.
 static ORDER: Published<Api> = Published::nothing();
-/// Stands for a checker until a driver was asked for one, so that the first event makes `sync` look
-/// for it.
+/// Stands for a checker until a driver was asked for one: the first event makes `sync` look for it.
 static NOT_LOOKED: Api = Api {
     struct_size: 0,
     version: 0,

@@ -159,8 +159,7 @@ impl<'a, T: Growing + StatesSize> Given<'a, T> {
         Ok(unsafe { slice::from_raw_parts(self.0.as_ptr().cast(), size) })
     }
 
-    /// Copies options. What an older caller does not know is zero, and what a newer one knows must
-    /// be.
+    /// Copies options. What an older caller does not know is zero; what a newer one knows must be.
     pub fn options(self) -> Result<T> {
         let bytes = self.bytes().map_err(|size| {
             failure!(
@@ -525,8 +524,7 @@ pub struct Descr<'a> {
     pub count: u64,
 }
 
-/// One row of a list of fields. Dereferences to the row, in which names and shape are still
-/// pointers.
+/// A row of a list of fields. Dereferences to the row, with names and shape still pointers.
 #[derive(Clone, Copy)]
 pub struct Field<'a> {
     raw: cai_field,
@@ -586,8 +584,7 @@ impl<'a> Given<'a, cai_descr> {
 }
 
 impl<'a> Given<'a, cai_field> {
-    /// Copies one row. A row does not state its size, so only the members of the first release are
-    /// read.
+    /// Copies one row. It does not state its size: only the members of the first release are read.
     pub fn field(self) -> Field<'a> {
         // SAFETY: a row (the contract of `Given::new`), at least as long as in the first release.
         let bytes = unsafe { self.0.cast::<[u8; sizes::FIELD]>().as_ref() };

@@ -6,8 +6,7 @@
 //! code that calls foreign functions runs in [`catch`], whose frame stops Rust's panics only.
 //! Functions and callbacks on such a path have the `C-unwind` ABI.
 //!
-//! Code that calls no foreign function runs in [`catch_local`], which costs nothing where no panic
-//! is possible.
+//! Code that calls no foreign function runs in [`catch_local`], free where no panic is possible.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -67,8 +66,7 @@ mod frame {
 
     type Function = unsafe extern "C-unwind" fn(*mut c_void);
 
-    // The unwinder that the standard library is linked with. ["Itanium C++ ABI: Exception
-    // Handling", 1]
+    // The standard library's unwinder. ["Itanium C++ ABI: Exception Handling", 1]
     unsafe extern "C-unwind" {
         fn _Unwind_RaiseException(exception: *mut Exception) -> c_int;
     }
@@ -151,8 +149,7 @@ mod frame {
     /// `_UA_SEARCH_PHASE`, `_UA_HANDLER_FRAME`
     const SEARCH_PHASE: c_int = 1;
     const HANDLER_FRAME: c_int = 4;
-    /// Rust's panics. Newer compilers write the text in the machine's byte order, older ones a
-    /// number.
+    /// Rust's panics. Newer compilers write it in the machine's byte order, older ones a number.
     const PANICS: [u64; 2] = [u64::from_ne_bytes(*b"MOZ\0RUST"), u64::from_be_bytes(*b"MOZ\0RUST")];
     /// The register of a function's result: rax and x0 both have the number 0 in DWARF.
     const RESULT: c_int = 0;

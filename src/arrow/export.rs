@@ -196,8 +196,7 @@ struct Level<T: Exported> {
     rest: T::Rest,
 }
 
-/// The state that all structures of one tree hold a reference to. As many levels as dimensions
-/// follow it in memory.
+/// What all structures of a tree hold a reference to. A level per dimension follows it in memory.
 struct Shared {
     count: Count,
     /// The target of `sync_event`.

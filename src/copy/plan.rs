@@ -193,8 +193,7 @@ impl<'a> Plan<'a> {
         });
     }
 
-    /// Calls `body` with the place of each element in the stage, by the steps of `new`, and in the
-    /// copy.
+    /// Calls `body` with each element's place in the stage, by the steps of `new`, and in the copy.
     fn for_each_element(&self, mut body: impl FnMut(usize, usize)) {
         let ndim = self.shape.len();
         let mut indices = [0i64; DIMENSIONS];

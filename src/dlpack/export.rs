@@ -217,8 +217,7 @@ fn place<T: Managed>(export: Export, steps: &[i64; DIMENSIONS], array: &Valid) -
     Ok(block.into_raw().cast())
 }
 
-/// The deleter of this library's tensors: releases the owner. May be called from any thread. Does
-/// nothing for NULL.
+/// The deleter of this library's tensors: releases the owner, on any thread. Does nothing for NULL.
 unsafe extern "C-unwind" fn delete<T: Managed>(managed: *mut c_void) {
     if managed.is_null() {
         return;

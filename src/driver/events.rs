@@ -9,8 +9,7 @@
 //! no ids (before CUDA 12.0), or if the process has used more contexts than the table has buckets,
 //! events are created and destroyed each time.
 //!
-//! Streams are distinguished by their id too: the context of a stream that is known by its id is
-//! not queried again.
+//! By the id too: the context of a stream whose id is known is not queried again.
 //!
 //! HIP has ids of neither: events are created and destroyed each time.
 
@@ -87,8 +86,7 @@ fn bucket_at(_: usize) -> Option<&'static Bucket> {
 /// A slot of the pool: the bucket, and the number of the slot in it.
 type Slot = (&'static Bucket, usize);
 
-/// An event that this library created. Destroyed when dropped, unless [`Event::keep`] returns it to
-/// the pool.
+/// An event of this library. Destroyed when dropped, unless [`Event::keep`] returns it to the pool.
 pub struct Event {
     driver: &'static Driver,
     event: CUevent,
@@ -99,8 +97,7 @@ pub struct Event {
 }
 
 impl CallingThread {
-    /// Takes an event of a context, which must be the current one, from the pool or from the
-    /// driver.
+    /// Takes an event of the current context, which is passed, from the pool or the driver.
     #[inline]
     pub fn event(&self, context: CUcontext) -> Result<Event> {
         let mut context_id = 0;

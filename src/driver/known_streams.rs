@@ -57,8 +57,7 @@ impl Entry {
 
     #[inline]
     fn read(&self, id: u64) -> Option<Known> {
-        // Acquire: pairs with the Release in `remember`, so that the values are at least of this
-        // version.
+        // Acquire: pairs with the Release in `remember`: the values are at least of this version.
         let version = self.version.load(Ordering::Acquire);
         let found = self.id.load(Ordering::Relaxed);
         let known = Known {

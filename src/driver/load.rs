@@ -114,8 +114,7 @@ pub fn driver() -> Result<&'static Driver> {
     get(Api::Cuda)
 }
 
-/// Returns the driver that work on data of this device type is enqueued with; loads and starts it
-/// at first use.
+/// Returns the driver for work on data of this device type; loads and starts it at first use.
 #[inline]
 pub fn driver_of(device_type: i32) -> Result<&'static Driver> {
     get(Api::of(device_type))

@@ -64,8 +64,7 @@ fn type_of(kind: u32, managed: bool) -> i32 {
     }
 }
 
-/// Returns the location of memory, as [`attributes`] does, in one call: its kind, its device, its
-/// context.
+/// Returns the location of memory, as [`attributes`] does, in one call: kind, device and context.
 pub fn location(driver: &Driver, address: *const c_void) -> Result<(cai_device, CUcontext)> {
     let (mut kind, mut managed, mut device): (u32, u32, i32) = (0, 0, NO_DEVICE);
     let mut context: CUcontext = ptr::null_mut();
@@ -138,8 +137,7 @@ pub fn device_without_memory(context: *mut c_void) -> cai_device {
     cai_device { r#type: abi::CAI_DEVICE_CUDA, id: device().unwrap_or(0) }
 }
 
-/// Returns the device of the current context, if there is a driver and a context.
-/// [cuCtxGetDevice]
+/// Returns the device of the current context, if there is one. [cuCtxGetDevice]
 pub fn current_device() -> Option<i32> {
     let thread = CallingThread::new(load::driver().ok()?);
     let context = thread.current().ok()?;

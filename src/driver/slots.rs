@@ -51,8 +51,7 @@ impl<T, const N: usize> Slots<T, N> {
     /// Stores an element in the slot that was reserved for it.
     #[inline]
     pub fn give_back(&self, index: usize, it: *mut T) {
-        // Release: pairs with the Acquire in `take`. A plain store: no other thread writes to a
-        // reserved slot.
+        // Release: pairs with the Acquire in `take`. No other thread writes to a reserved slot.
         self.0[index].store(it, Ordering::Release);
     }
 
@@ -61,8 +60,7 @@ impl<T, const N: usize> Slots<T, N> {
         self.0[index].store(null_mut(), Ordering::Relaxed);
     }
 
-    /// Stores a new element. Returns false if every slot is taken; the element is still the
-    /// caller's.
+    /// Stores a new element. If every slot is taken, returns false and stores nothing.
     #[inline]
     pub fn put(&self, it: *mut T) -> bool {
         self.0.iter().any(|slot| {

@@ -242,8 +242,7 @@ impl Stream {
         thread.event_record(event, self.handle())
     }
 
-    /// Makes it wait for an event of any context, whatever context is current. The stream is a
-    /// handle.
+    /// Makes it, a handle, wait for an event of any context, whatever context is current.
     #[inline]
     pub fn try_wait(&self, thread: &CallingThread, event: CUevent) -> Call {
         thread.stream_wait(self.handle(), event, 0)

@@ -1,5 +1,4 @@
-//! The functions of the CUDA driver and of the HIP runtime that this library uses, each of them
-//! optional.
+//! The functions of the CUDA driver and the HIP runtime that this library uses, each optional.
 //!
 //! The exported name specifies the version of a function: `cuCtxPushCurrent_v2`, and the names
 //! without `_ptsz` and `_spt`, for which stream 0 would be the legacy default stream. So no version
@@ -43,8 +42,7 @@ impl Api {
         }
     }
 
-    /// The names of its functions, in the order of [`Function`]: empty ones for those that it does
-    /// not have.
+    /// The names of its functions, in the order of [`Function`]: empty for those that it lacks.
     fn names(self) -> impl Iterator<Item = &'static CStr> {
         let names = if self == Api::Cuda { CUDA } else { HIP };
         let ends = |byte: &u8| *byte == 0;

@@ -228,8 +228,7 @@ pub fn has_objects(descr: Descr) -> Result<bool> {
     Ok(false)
 }
 
-/// Returns true if two lists describe the same fields: names, titles, types, shapes. Both must have
-/// been checked.
+/// Returns true if two checked lists describe the same fields: names, titles, types, shapes.
 pub fn equal(a: Descr, b: Descr) -> Result<bool> {
     if a.count != b.count {
         return Ok(false);

@@ -330,8 +330,7 @@ pub fn format(dtype: &cai_dtype) -> Result<[u8; CAI_TYPESTR_SIZE]> {
         _ => Text::new(format_args!("{order}{shown}{size}")),
     };
     let bytes = text.as_str().as_bytes();
-    // Whatever the caller put into the fields, the typestr that is returned must parse as the same
-    // type.
+    // Whatever the caller put into the fields, the returned typestr must parse as the same type.
     let again = parse(bytes)?;
     if again.itemsize != dtype.itemsize || again.bits != dtype.bits {
         return fail!(
@@ -381,8 +380,7 @@ pub fn is_native(dtype: &cai_dtype) -> bool {
     effective_order(dtype).is_none_or(|order| order == NATIVE)
 }
 
-/// Returns true if two types describe the same bytes. Byte orders count only if they make a
-/// difference.
+/// Returns true if two types describe the same bytes. Byte orders count only where they differ.
 pub fn equal(a: &cai_dtype, b: &cai_dtype) -> bool {
     a.kind == b.kind
         && a.code == b.code
@@ -394,8 +392,7 @@ pub fn equal(a: &cai_dtype, b: &cai_dtype) -> bool {
         && effective_order(a) == effective_order(b)
 }
 
-/// Returns the natural alignment of one element in bytes: that of the C type that a kernel would
-/// use.
+/// Returns the natural alignment of an element in bytes: that of the C type a kernel would use.
 pub fn alignment(dtype: &cai_dtype) -> i64 {
     let scalar = match class(dtype) {
         Class::Number | Class::Object => dtype.itemsize,
@@ -426,8 +423,7 @@ pub fn with_code(mut dtype: cai_dtype, code: u16) -> Result<cai_dtype> {
         );
     };
     let size = i64::from(of.size);
-    // Raw bytes, the unsigned integer of that size, or the one-byte float that only these codes
-    // explain.
+    // Raw bytes, the unsigned integer of that size, or the one-byte float that only codes explain.
     let carries = match dtype.kind as u8 {
         b'u' => true,
         b'f' => dtype.itemsize == 1,
@@ -454,8 +450,7 @@ pub fn code_name(code: u16) -> Option<&'static str> {
     table::of_code(code).map(|of| of.name)
 }
 
-/// Returns the element type of an array: its typestr and its code. The fields are checked by
-/// [`descr`].
+/// Returns an array's element type: typestr and code. The fields are checked by [`descr`].
 pub fn of_array(array: &cai_array) -> Result<cai_dtype> {
     from_field(&array.typestr, array.dtype_code)
 }

@@ -72,8 +72,7 @@ pub fn of(dtype: &cai_dtype) -> Option<&'static Type> {
         .find(|of| of.kind == dtype.kind as u8 && i64::from(of.size) == size && of.code == 0)
 }
 
-/// Formats a typestr of at most 99 bytes or bits. Opaque bytes have a byte order, as their
-/// producers write them.
+/// Formats a typestr of at most 99 bytes or bits. Opaque bytes get a byte order, as producers do.
 #[inline]
 pub const fn typestr(kind: u8, size: u8) -> [c_char; CAI_TYPESTR_SIZE] {
     const fn digit(digit: u8) -> c_char {

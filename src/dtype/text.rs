@@ -99,8 +99,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Continues after an element: `Ok(true)` if another may follow, `Ok(false)` at the end of the
-    /// sequence.
+    /// After an element: `Ok(true)` if another may follow, `Ok(false)` at the end of the sequence.
     fn more(&mut self, close: char) -> Result<bool> {
         if self.take(',') {
             return Ok(!self.take(close));

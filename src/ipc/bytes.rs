@@ -30,8 +30,7 @@
 //! | 40 | 8 each | shape, strides |
 //!
 //! Every allocation is used, and its first user comes after that of the allocation before it. The
-//! text of the fields, as `cai_descr_format` writes it, is the rest. It is that of the first array:
-//! masks have no fields.
+//! rest is the first array's fields as text, as `cai_descr_format` writes it; masks have none.
 
 use std::ffi::c_char;
 

@@ -270,8 +270,7 @@ fn allocation(array: &cai_array, span: Span) -> Result<cai_pointer_info> {
     Ok(info)
 }
 
-/// Records an event after the work that is pending on an array and its masks, in the context of
-/// `first`.
+/// Records an event after the pending work on an array and its masks, in the context of `first`.
 fn record(first: &cai_array, array: &Valid, is_conservative: bool) -> Result<SharedEvent> {
     let unknown = if is_conservative { abi::CAI_SYNC_CONSERVATIVE } else { 0 };
     let inside = consume::Inside::of(first)?;

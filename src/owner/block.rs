@@ -13,8 +13,7 @@ pub trait Contents {
     /// Takes a reference whose owner must be destroyed, with all that it holds, before the rest.
     fn first(&mut self) -> Option<Ref>;
 
-    /// Gives up the rest. The block was freed, so that nothing of this library is lost if what this
-    /// calls ends the thread.
+    /// Gives up the rest. The block was freed: nothing is lost if a call from here ends the thread.
     fn end(self);
 }
 

@@ -40,8 +40,7 @@ impl Contents for Held {
     }
 }
 
-/// Space for values in the block of an arena, or none while it only measures. Used while the block
-/// exists.
+/// Space for values in the block of an arena; none while it measures. Used while the block exists.
 struct Space<T> {
     start: *mut T,
     count: usize,

@@ -225,8 +225,7 @@ pub fn destroy(owner: GivenUp) {
     });
 }
 
-/// Reports that a destruction was left by `longjmp`, or that the thread has switched to another
-/// stack in it.
+/// Reports that a destruction was left by `longjmp`, or that the thread switched stacks in it.
 #[cfg(debug_assertions)]
 #[cold]
 fn report_left() {

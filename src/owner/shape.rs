@@ -1,5 +1,4 @@
-//! Owners that run a destructor, and may hold another owner and a shape with its strides, in one
-//! block of memory.
+//! Owners that run a destructor, and may hold another owner, a shape and strides, in one block.
 
 use std::ptr;
 
@@ -61,8 +60,7 @@ pub fn prepare(shape: &[i64], strides: Option<&[i64]>) -> Result<Prepared> {
 }
 
 impl Prepared {
-    /// Makes the owner. When its last reference is released, it releases `first` and then calls the
-    /// destructor.
+    /// Makes the owner. Its last release releases `first` and then calls the destructor.
     pub fn finish(self, first: Option<Ref>, destructor: Destructor) -> Owned {
         let Prepared { space, shape, strides } = self;
         let owner = space.finish(Held { first, destructor });

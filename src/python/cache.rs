@@ -33,8 +33,7 @@ pub struct Offer {
     /// The function of this library's table, of any age.
     pub exchange: Option<FromObject>,
     pub dlpack: Option<&'static ExchangeTable>,
-    /// Its objects may require grad, as PyTorch's tensors: the type has an attribute
-    /// `requires_grad`.
+    /// Its objects may require grad: the type has an attribute `requires_grad`.
     pub may_require_grad: bool,
     /// The values of its objects may be the conjugates of those in memory, as PyTorch's: the type
     /// has an attribute `is_conj`.
@@ -45,8 +44,7 @@ impl Offer {
     pub const NOTHING: Offer =
         Offer { exchange: None, dlpack: None, may_require_grad: false, may_be_conjugate: false };
 
-    /// Returns true if the type offers no table, and its objects are never asked about grad or
-    /// conjugates.
+    /// Returns true if the type offers no table and its objects have neither grad nor conjugates.
     pub fn is_nothing(&self) -> bool {
         self.exchange.is_none()
             && self.dlpack.is_none()
@@ -138,8 +136,7 @@ impl Types {
             && nothing.number.load(Ordering::Relaxed) == version.number
     }
 
-    /// Reads the place of a type, if it has one. The first place is the fast one; nearly always it
-    /// is that of the type.
+    /// Reads the place of a type, if it has one. The first place is nearly always that of the type.
     #[inline(always)]
     fn read<T>(&self, version: Version, read: impl Fn(&Known) -> T) -> Option<T> {
         let first = hash(version.r#type) % OFFERS;

@@ -168,8 +168,7 @@ fn find() -> Result<&'static Capi> {
     Ok(capi)
 }
 
-/// Returns a library that contains CPython: the global symbols, or a libpython that was loaded with
-/// local symbols.
+/// Returns a library that contains CPython: the global symbols, or a libpython with local symbols.
 fn library() -> Option<Library> {
     let global = Library::program();
     if is_initialized(&global).is_some() {

@@ -59,8 +59,7 @@ pub fn raise_failure(failure: &Failure) {
     raise(&failure.to_error());
 }
 
-/// Sets another exception with the message of a failure, unless an exception is set already, or
-/// memory is missing.
+/// Sets another exception with a failure's message, unless one is set already or memory is missing.
 #[cold]
 pub fn raise_as(py: Py, exception: Exception, failure: Failure) -> Failure {
     if matches!(failure.status(), abi::CAI_ERR_PYTHON_EXCEPTION | abi::CAI_ERR_NO_MEMORY) {

@@ -136,8 +136,7 @@ impl Link {
         unsafe { self.0.load(Ordering::Acquire).as_ref() }
     }
 
-    /// Adds an interpreter before the one that `new.next` refers to. Gives it back if another
-    /// thread was faster.
+    /// Adds an interpreter before that of `new.next`. Gives it back if another thread was faster.
     fn add(
         &self,
         new: Box<Interpreter>,
@@ -173,8 +172,7 @@ impl<'py> Attached<'py> {
         Some(unsafe { Py::attached_to(interpreter) })
     }
 
-    /// Returns the interpreter that the thread is in, which is made at its first use. Releases what
-    /// other threads left.
+    /// Returns the thread's interpreter, made at first use. Releases what other threads left.
     #[inline]
     pub fn enter(self) -> Result<Py<'py>> {
         let Some(py) = self.current() else { return make(self) };

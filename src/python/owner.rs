@@ -219,8 +219,7 @@ pub fn attach_with_fields<'py>(
     own(py, array, Held::objects(object, more), fields)
 }
 
-/// Gives an array an owner of a tensor, which is deleted with the GIL held. On failure it is deleted
-/// at once.
+/// Gives an array an owner of a tensor, which is deleted with the GIL held; on failure at once.
 pub fn attach_tensor(py: Py, array: &mut cai_array, tensor: ManagedTensor) -> Result<()> {
     let (deleter, tensor) = (tensor.deleter().0, tensor.into_raw());
     // SAFETY: the deleter takes the tensor that it belongs to, which was given up above.
@@ -228,8 +227,7 @@ pub fn attach_tensor(py: Py, array: &mut cai_array, tensor: ManagedTensor) -> Re
     own(py, array, Held::destructor(destructor), None)
 }
 
-/// Gives an array an owner of a buffer, which is released with the GIL held. On failure it is
-/// released at once.
+/// Gives an array an owner of a buffer, which is released with the GIL held; on failure at once.
 pub fn attach_buffer(py: Py, array: &mut cai_array, buffer: Buffer) -> Result<()> {
     own(py, array, Held::destructor(buffer.into_destructor()), None)
 }

@@ -67,8 +67,7 @@ fn handle(py: Py, object: Obj) -> Result<Handle> {
     })
 }
 
-/// Converts the handle that an object has: an integer, or a `ctypes.c_void_p`, whose `value` is
-/// None for 0.
+/// Converts an object's handle: an integer, or a `ctypes.c_void_p`, whose `value` is None for 0.
 fn stored_handle(py: Py, stored: Obj) -> Result<Handle> {
     let found = handle(py, stored)?;
     if matches!(found, Handle::Stream(_)) {
@@ -81,8 +80,7 @@ fn stored_handle(py: Py, stored: Obj) -> Result<Handle> {
     }
 }
 
-/// Returns the handle of an object that is a stream of some library; `None` if it is no such
-/// object.
+/// Returns the handle of an object that is a stream of some library; `None` for others.
 fn attributes(py: Py, object: Obj) -> Result<Option<Handle>> {
     if let Some(method) = object.optional_attr(py, py.names.cuda_stream)? {
         return protocol(py, method).map(Some);
@@ -91,8 +89,7 @@ fn attributes(py: Py, object: Obj) -> Result<Option<Handle>> {
     if let Some(stored) = object.optional_attr(py, py.names.torch_stream)? {
         return stored_handle(py, stored.obj()).map(Some);
     }
-    // Events, buffers and pointers have these attributes as well: another handle there would crash
-    // the driver.
+    // Events, buffers and pointers have these attributes too: their handles would crash the driver.
     let name = object.type_name(py);
     if !name.as_str().as_bytes().windows(6).any(|part| part == b"Stream") {
         return Ok(None);

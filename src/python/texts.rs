@@ -9,8 +9,7 @@ use crate::python::py::Obj;
 
 const PLACES: usize = 64;
 
-/// Objects by texts of up to eight bytes. Not used in free-threaded builds, where nothing protects
-/// it.
+/// Objects by texts of up to eight bytes. Not used in free-threaded builds: nothing protects it.
 pub struct Texts([Cell<(u64, *mut Object)>; PLACES]);
 
 impl Texts {

@@ -26,8 +26,7 @@ impl Drop for ArrayContext {
 
 impl ArrayContext {
     /// Returns the context that the array states, or else that of the memory. For memory that
-    /// belongs to a device only, it is the device's primary context, in which that memory was made,
-    /// or else the current one.
+    /// belongs to a device only, it is the device's primary context, or else the current one.
     pub fn of(thread: &CallingThread, array: &cai_array) -> Result<ArrayContext> {
         let driver = thread.driver();
         let found = |context| Ok(ArrayContext { driver, context, primary: None });
@@ -71,8 +70,7 @@ impl ArrayContext {
 /// The contexts that a default stream of an array may be of: one, or two.
 pub struct ArrayContexts {
     pub first: ArrayContext,
-    /// The calling thread's current one, if the array states none and the memory belongs to
-    /// another one.
+    /// The current one, if the array states none and the memory belongs to another.
     pub current: Option<CUcontext>,
 }
 
@@ -103,8 +101,7 @@ impl ArrayContext {
     }
 }
 
-/// Calls `body` with the stream of an array, where the context of a default stream is the first of
-/// those that it may be of.
+/// Calls `body` with an array's stream, where a default stream is of the first context possible.
 #[inline]
 pub fn with_stream<T>(
     thread: &CallingThread,

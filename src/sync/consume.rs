@@ -315,8 +315,7 @@ fn whole_context(
     context: CUcontext,
     consumer: &Stream,
 ) -> Result<()> {
-    // Fails if a blocking stream of the context is being captured, which is all that can be queried
-    // here.
+    // Fails if a blocking stream of the context is being captured: all that can be queried here.
     Stream::from_array(thread, abi::CAI_STREAM_LEGACY, context, 0).capture(thread)?;
     match phase {
         Phase::Begin => {

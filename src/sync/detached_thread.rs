@@ -48,8 +48,7 @@ mod posix {
     use crate::memory::Memory;
     use crate::sync::detached_thread::{Program, no_thread};
 
-    /// The main function of a thread. The `libc` crate declares it without the way in which it may
-    /// be left.
+    /// A thread's main function. The `libc` crate declares it without the way it may be left.
     type Main = extern "C-unwind" fn(&'static Program) -> *mut c_void;
 
     // With the type of the values that this module passes. The C library reads nothing of a program.

@@ -183,14 +183,12 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 pub struct Slot(Element);
 
 impl Slot {
-    /// Reserves a place in the owner, or one that was used before, or allocates. A failure returns
-    /// the reference.
+    /// Reserves a place in the owner, or a used one, or allocates. A failure returns the reference.
     pub fn new(owner: Deferred) -> std::result::Result<Self, (Failure, Deferred)> {
         Slot::with(owner, outside)
     }
 
-    /// As [`new`](Self::new), also where memory has run out, as long as there is some left that was
-    /// kept for that.
+    /// As [`new`](Self::new), also without memory, as long as some is left that was kept for that.
     pub fn last(owner: Deferred) -> std::result::Result<Self, (Failure, Deferred)> {
         Slot::with(owner, last)
     }

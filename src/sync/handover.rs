@@ -163,8 +163,7 @@ mod tests {
     use loom::sync::atomic::{AtomicUsize, Ordering};
     use loom::thread;
 
-    /// A release that is due, once. Loom reports an error if two threads use the count without an
-    /// order.
+    /// A release that is due, once. Loom reports two threads that use the count without an order.
     struct Element {
         next: Option<Box<Element>>,
         released: Arc<UnsafeCell<usize>>,
@@ -219,8 +218,7 @@ mod tests {
         }
     }
 
-    /// Two threads pass elements to a third one, which is started by one of them and sleeps in
-    /// between.
+    /// Two threads pass elements to a third, which one of them starts and which sleeps in between.
     #[test]
     fn everything_is_handed_over() {
         loom::model(|| {

@@ -61,9 +61,8 @@ fn query(thread: &CallingThread, stream: &Stream) -> Result<(*mut c_void, u64)> 
     stream.identity(thread, state).map(|(context, id)| (context.cast(), id))
 }
 
-/// Writes the identity of the stream 2 of an array that was imported, as far as the driver knows
-/// it: it is the calling thread's. If the process has not loaded a driver, nothing can be pending,
-/// and none is loaded.
+/// Writes the identity of stream 2 of an imported array, as far as the driver knows it: it is the
+/// calling thread's. Loads no driver: without one, nothing can be pending.
 #[cold]
 #[inline(never)]
 pub fn identify_per_thread(array: &mut cai_array) {
@@ -71,8 +70,7 @@ pub fn identify_per_thread(array: &mut cai_array) {
     if has_identity || !device::may_be_cuda(array.device.r#type) || !driver::is_present() {
         return;
     }
-    // Without an identity the array is what its producer stated: a failure shows where the array is
-    // used.
+    // Without an identity the array is what its producer stated: a failure shows where it is used.
     let _ = || -> Result<()> {
         let thread = &CallingThread::new(driver::driver()?);
         // Only a context that exists: an import creates none.

@@ -14,9 +14,8 @@ use crate::sync::pending_work::{PendingWork, Place, names_no_stream};
 use crate::sync::release_queue;
 use crate::unwind;
 
-/// Releases an owner once the work that is enqueued on the array's own stream is done. A default
-/// stream is that of the array's context, whichever is current in this thread. A failure returns the
-/// reference.
+/// Releases an owner once the work on the array's own stream is done. A default stream is that of
+/// the array's context, whichever is current in this thread. A failure returns the reference.
 fn release_after_own(
     owner: Deferred,
     array: &cai_array,
@@ -60,16 +59,14 @@ pub fn release(owner: Ref, array: &cai_array, begun: CUcontext) {
     let _ = unwind::catch(|| release_work_in_order(owner, array, begun));
 }
 
-/// Number of attempts at something that must not fail: a call may report the failure of another one,
-/// or one that passes.
+/// Attempts at what must not fail: a call may report another one's failure, or one that passes.
 const ATTEMPTS: u32 = 4;
 
 fn repeated<T>(query: impl Fn() -> Result<T>) -> Option<T> {
     (0..ATTEMPTS).find_map(|_| query().ok())
 }
 
-/// Returns the calling thread's current context if a default stream of the array may be of it, or
-/// else NULL.
+/// Returns the thread's current context if a default stream of the array may be of it, or NULL.
 pub fn current_context(array: &cai_array) -> Result<CUcontext> {
     let r#type = array.device.r#type;
     let is_stated = !driver::is_default(array.stream) || !array.context.is_null();

@@ -2,18 +2,15 @@
 //!
 //! An event is recorded on the stream. A background thread of this library polls it; once it has
 //! completed, the thread releases the owner, outside of every lock and every callback of the
-//! driver. The thread is started at first use. It polls instead of waiting in the driver, because a
-//! thread that waits there cannot be stopped at exit, and because one owner must not wait for the
-//! stream of another.
+//! driver. The thread is started at first use. It polls because a thread that waits in the driver
+//! cannot be stopped at exit, and because one owner must not wait for the stream of another.
 //!
-//! If the driver cannot record the event yet, or does not say whether it has completed, the
-//! owner stays in the queue, and the thread asks again: [`pending_work`](super::pending_work).
-//! If no thread can be started, later calls try again. What can never be found out is never
-//! released.
+//! If the driver cannot record the event yet, or say whether it has completed, the owner stays
+//! queued, and the thread asks again: [`pending_work`](super::pending_work). If no thread can be
+//! started, later calls try again. What can never be found out is never released.
 //!
-//! If the stream is being captured, the graph holds the owner in a user object. The destructor of a
-//! user object may call neither CUDA nor user code [cuUserObjectCreate], so it only passes the
-//! owner to the thread.
+//! If the stream is being captured, the graph holds the owner in a user object. Its destructor may
+//! call neither CUDA nor user code [cuUserObjectCreate]: it passes the owner to the thread.
 //!
 //! At exit the thread stops, and pending owners are not released: their work may be running. A
 //! forked child has no thread; nothing is released there.
@@ -138,8 +135,7 @@ fn record(thread: &CallingThread, device_type: i32, stream: &Stream) -> Result<P
     Ok(PendingWork::before(event, device_type, stream, context))
 }
 
-/// Gives a second reference to the graph that a stream is captured into. Returns the work before
-/// the capture.
+/// Gives a second reference to a stream's captured graph. Returns the work before the capture.
 fn hold_in_graph(
     thread: &CallingThread,
     device_type: i32,
@@ -281,8 +277,7 @@ pub fn keep_event_in(driver: &Driver, graph: CUgraph, event: Event) -> Result<CU
     Ok(event.give())
 }
 
-/// Runs on a thread of the driver, where neither CUDA nor user code may be called.
-/// Allocates nothing.
+/// Runs on a thread of the driver: may call neither CUDA nor user code. Allocates nothing.
 unsafe extern "C" fn destructor(node: *mut c_void) {
     let Some(node) = NonNull::new(node.cast::<Node>()) else { return };
     if driver::is_forked() {
@@ -410,8 +405,7 @@ fn append(lanes: &mut Option<Element>, element: Element) {
     insert(lanes, element);
 }
 
-/// Removes the first element of a lane, whose place is that of the next one then, or that of the
-/// next lane.
+/// Removes the first element of a lane, whose place is then that of the next one, or the next lane.
 fn remove_first(place: &mut Option<Element>) -> Option<Element> {
     let mut first = pop(place)?;
     let mut behind = std::mem::take(&mut first.behind);
@@ -480,8 +474,7 @@ impl Work {
     }
 }
 
-/// Asks about the work of an element, which may no longer be recorded afterwards. Returns `None` if
-/// the process exits.
+/// Asks about an element's work, which may be unrecorded afterwards. `None` if the process exits.
 fn ask(element: &mut Element) -> Option<Answer> {
     let Some(Content::Work(work)) = &mut element.content else { return Some(Answer::Unknown) };
     let exiting = lock(&IN_DRIVER);

@@ -100,8 +100,7 @@ pub fn stream(array: &cai_array) -> Result<()> {
         };
     }
     let stream = Stream::from_array(thread, array.stream, std::ptr::null_mut(), array.stream_id);
-    // The id can be queried only outside of a capture. The answer itself shows that the stream is
-    // alive.
+    // The id can be queried only outside of a capture. An answer shows that the stream is alive.
     if stream.capture(thread)? != Capture::None {
         return Ok(());
     }

@@ -106,9 +106,8 @@ fn device_text(array: &cai_array) -> Option<Text<32>> {
     })
 }
 
-/// `__array__`: fails for memory that is not the host's, so that NumPy does not make an array of
-/// one Python object. NumPy reads arrays in host memory through `__array_interface__` before it
-/// calls this.
+/// `__array__`: fails, so that NumPy does not make an array of one Python object. Before it calls
+/// this, it reads arrays in host memory through `__array_interface__`.
 pub fn array<'py>(
     py: Py<'py>,
     this: Instance<'_, Exported>,

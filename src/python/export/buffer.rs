@@ -1,6 +1,5 @@
 //! The OpenCL/CUDA buffer interface of an exported array in an OpenCL buffer: `buffer`, `_ptr`,
-//! `int_ptr`, `offset` and `release()`, beside `dtype`, `shape` and `strides`, which every array
-//! has.
+//! `int_ptr`, `offset` and `release()`, beside `dtype`, `shape` and `strides` of every array.
 //!
 //! The object is its own `buffer`: consumers that keep that keep the memory alive, too. For CUDA
 //! arrays there are better protocols, and a `_ptr` does not state which of the two it is.

@@ -1,5 +1,4 @@
-//! `__cuda_array_interface__` of an exported array, and what other dictionaries have in common with
-//! it.
+//! `__cuda_array_interface__` of an exported array, and what other dictionaries share with it.
 
 use crate::abi::{self, cai_array};
 use crate::error::{Result, fail};
@@ -137,8 +136,7 @@ pub fn fields<'py>(py: Py<'py>, descr: Descr) -> Result<Owned<'py>> {
     py.builtin(Builtin::List).call(py, [rows.obj()])
 }
 
-/// Makes the tuple of one field: (name, type) or (name, type, shape). The name may be a tuple
-/// (title, name).
+/// Makes the tuple of a field: (name, type) or (name, type, shape). The name may be (title, name).
 fn field<'py>(py: Py<'py>, row: &read::Field) -> Result<Owned<'py>> {
     let name = py.string(row.name()?.as_bytes())?;
     let name = match row.title()? {

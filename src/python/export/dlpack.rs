@@ -84,8 +84,7 @@ fn copy_to_host(
         let given = Given::new(copy.array());
         // The conversion comes first, so that a failure copies nothing.
         let mut tensor = convert(&given.valid(abi::CAI_CHECK_LAYOUT)?, versioned)?;
-        // Other threads may have to run meanwhile: a function that a stream calls may need the
-        // lock.
+        // Other threads may have to run: a function that a stream calls may need the lock.
         py.without_lock(|| copy.fill(array, device_type))?;
         tensor.mark_copied();
         Ok(tensor)
@@ -197,8 +196,7 @@ impl<'py> Request<'py> {
     }
 }
 
-/// Makes the consumer's stream wait for the array's work. `stream` is the argument of
-/// `__dlpack__`.
+/// Makes the consumer's stream wait for the array's work. `stream`: `__dlpack__`'s argument.
 fn order(py: Py, array: &cai_array, device_type: i32, stream: Option<Obj>) -> Result<()> {
     let is_rocm = device::is_rocm(device_type);
     if !is_rocm && !device::is_cuda(device_type) {

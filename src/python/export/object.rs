@@ -14,8 +14,7 @@ use crate::python::readers::Readers;
 use crate::read::{self, Unchecked};
 use crate::validate::Valid;
 
-/// The contents of an object: an array that was validated, with a reference to its owner; or zeros,
-/// and no array.
+/// The contents of an object: a validated array, with a reference to its owner; or zeros: no array.
 #[repr(C)]
 pub struct Exported {
     array: cai_array,
@@ -115,8 +114,7 @@ impl Exported {
     }
 }
 
-/// The array of an object while a call reads it. The call may run Python code, which may release
-/// the object.
+/// The array of an object while a call reads it: Python code may release the object meanwhile.
 pub struct Reading<'a>(&'a Exported);
 
 impl<'a> Reading<'a> {

@@ -53,8 +53,7 @@ pub fn sycl_usm_array_interface<'py>(
             expected = "one of b i u f c"
         );
     }
-    // `data` is the lowest address of the array, and `offset` leads to the element with index
-    // zero.
+    // `data` is the array's lowest address, and `offset` leads to the element with index zero.
     let itemsize = dtype.itemsize.max(1);
     let below = valid.span().lower;
     if below % itemsize != 0 {

@@ -1,5 +1,4 @@
-//! The OpenCL/CUDA buffer interface: objects with `buffer`, `offset`, `dtype`, `shape` and
-//! `strides`.
+//! The OpenCL/CUDA buffer interface: `buffer`, `offset`, `dtype`, `shape` and `strides`.
 //!
 //! The arrays of pyopencl have `base_data` instead of `buffer`, and `int_ptr` instead of `_ptr`. A
 //! `_ptr` is a `cl_mem` or a CUDA address, and the interface does not specify which. It is a

@@ -260,10 +260,9 @@ struct Deferred {
     begun: driver::CUcontext,
 }
 
-/// Defers the release of a tensor. The producer has ordered its work before the consumer's stream,
-/// and receives no notification when the consumer is done: it may free or use the memory as soon as
-/// the deleter has run. So the tensor is released in stream order, on the stream that was passed to
-/// `__dlpack__`.
+/// Defers the release of a tensor. The producer may free or use the memory as soon as the deleter
+/// has run, whatever work the consumer has enqueued. So the tensor is released in stream order, on
+/// the stream that was passed to `__dlpack__`.
 fn defer_release(array: &mut cai_array) -> Result<()> {
     let begun = release_in_order::current_context(array)?;
     let later = memory::boxed(Deferred { tensor: array.owner, array: *array, begun })?;

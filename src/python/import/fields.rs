@@ -15,8 +15,7 @@ use crate::python::values::Number;
 
 const ROW: &str = "a tuple (name, type) or (name, type, shape)";
 
-/// Reads a list of tuples into `fields`, which is empty. The rules about fields are not checked
-/// here.
+/// Reads a list of tuples into `fields`, which is empty. The rules are not checked here.
 pub fn read(py: Py, descr: Obj, strict: bool, fields: &mut Fields) -> Result<()> {
     let mut reader = Reader { py, strict, fields };
     if !reader.is_list(descr) {

@@ -12,8 +12,7 @@ fn is_mapping(py: Py, object: Obj) -> bool {
     object.is_mapping(py) && !OTHERS.iter().any(|&of| object.is_a(py, of))
 }
 
-/// Returns the values of a mapping that is no exact dictionary, or one with keys that define
-/// comparison.
+/// Returns a mapping's values: no exact dictionary, or one with keys that define comparison.
 pub fn look_up<'py>(
     py: Py<'py>,
     mapping: Obj,
@@ -40,8 +39,7 @@ pub fn look_up<'py>(
             expected = "a dictionary{hint}"
         );
     }
-    // A type that makes up what is missing may store it in the dictionary, so it is asked first
-    // which keys there are.
+    // A type that makes up what is missing may store it, so it is asked first which keys there are.
     let makes_up = is_dict && Type::of(py, mapping).has(py, py.names.missing)?;
     let mut values = Held::default();
     for (index, (&key, value)) in py.names.keys().iter().zip(&mut values).enumerate() {

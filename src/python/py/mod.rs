@@ -82,9 +82,8 @@ impl<'py> Py<'py> {
         })
     }
 
-    /// Returns true if objects were exported before. Then the next export of an interpreter that is
-    /// ready runs no code of Python either: it allocates an object that the garbage collector does
-    /// not know.
+    /// Returns true if objects were exported before. Then the next export runs no code of Python
+    /// either: it allocates an object that the garbage collector does not know.
     #[inline(always)]
     pub fn has_exported(self) -> bool {
         self.exports().is_made()
@@ -265,8 +264,7 @@ impl<'py> Py<'py> {
         unsafe { self.take((self.capi().capsule_new)(pointer, name.as_ptr(), destructor)) }
     }
 
-    /// Returns a string from the cache, or makes and caches it: for the few typestrs that arrays
-    /// have.
+    /// Returns a string from the cache, or caches it: for the few typestrs that arrays have.
     pub fn typestr(self, text: &[u8]) -> Result<Owned<'py>> {
         if let Some(known) = self.texts().get(text) {
             return Ok(known.share(self));

@@ -280,8 +280,7 @@ impl<'a> Obj<'a> {
         py.made((py.capi().repr)(self))
     }
 
-    /// Returns the characters of a string. `None` for any other object, and if they are not valid
-    /// UTF-8.
+    /// Returns a string's characters. `None` for any other object, and if they are not valid UTF-8.
     pub fn text(self, py: Py<'_>) -> Option<&'a [u8]> {
         let mut length = 0;
         // SAFETY: the GIL is held. CPython checks that the object is a string, in which the

@@ -189,8 +189,7 @@ struct Probe<'a> {
     attached: Attached<'a>,
 }
 
-/// An object of a probe. Released when dropped, unless CPython ends the thread, which does not hold
-/// the GIL then.
+/// An object of a probe. Released when dropped, unless CPython ends the thread, without the GIL.
 struct Made<'a>(NonNull<Object>, Probe<'a>);
 
 impl Drop for Made<'_> {
