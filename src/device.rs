@@ -7,38 +7,32 @@ use crate::abi::{self, cai_device};
 // Sets of device types and their names, made by the build script from `src/abi/devices.txt`.
 include!(concat!(env!("OUT_DIR"), "/device_table.rs"));
 
-#[inline]
 const fn is_in(set: u32, device_type: i32) -> bool {
     matches!(device_type, 0..32) && set >> device_type & 1 == 1
 }
 
 /// Returns true if work on the data of this device type is enqueued on CUDA streams.
-#[inline]
 pub fn is_cuda(device_type: i32) -> bool {
     is_in(CUDA, device_type)
 }
 
 /// Returns true if the data of this device type is certainly at an address, or the device unknown.
-#[inline]
 pub fn is_addressed(device_type: i32) -> bool {
     is_in(ADDRESSES, device_type)
 }
 
 /// Returns true if work on the data of this device type is enqueued on HIP streams.
-#[inline]
 pub fn is_rocm(device_type: i32) -> bool {
     is_in(HIP, device_type)
 }
 
 /// Returns true if work on the data of this device type is enqueued on streams that this library
 /// can order.
-#[inline]
 pub fn has_streams(device_type: i32) -> bool {
     is_in(CUDA | HIP | 1 << abi::CAI_DEVICE_UNKNOWN, device_type)
 }
 
 /// Returns true for the devices of CUDA and for the unknown device, which CUDA may know.
-#[inline]
 pub fn may_be_cuda(device_type: i32) -> bool {
     is_in(CUDA | 1 << abi::CAI_DEVICE_UNKNOWN, device_type)
 }

@@ -34,12 +34,10 @@ impl<const N: usize> Text<N> {
     }
 
     /// Appends to the text, for `write!`. Fails if the text is full.
-    #[inline]
     pub fn write_fmt(&mut self, args: fmt::Arguments) -> fmt::Result {
         self.end().append(args)
     }
 
-    #[inline]
     pub fn as_str(&self) -> &str {
         valid(&self.bytes, self.len)
     }
@@ -155,7 +153,6 @@ impl Failure {
     /// `expected` and `found`. [`failure!`] writes them. One format for all takes the least code at
     /// each failure. Texts of others are escaped where they could have a NUL, or are `found`.
     #[cold]
-    #[inline(never)]
     pub fn new(status: cai_status, texts: fmt::Arguments) -> Self {
         let details = Details {
             status,
@@ -226,7 +223,6 @@ impl Failure {
     }
 
     #[cold]
-    #[inline(never)]
     pub fn at(mut self, field: fmt::Arguments) -> Self {
         if let Some(details) = &mut self.0 {
             details.field = Text::new(field);

@@ -22,7 +22,6 @@ pub use import::from_arrow;
 
 /// The failure for a structure that does not conform to Arrow.
 #[cold]
-#[inline(never)]
 fn malformed(field: &str, found: &dyn fmt::Display, expected: &str) -> Failure {
     failure!(crate::abi::CAI_ERR_ARROW, "{field}", found = "{found}", expected = "{expected}")
 }

@@ -59,7 +59,6 @@ pub fn to_dlpack(dtype: &cai_dtype) -> Option<DataType> {
 }
 
 /// Returns the typestr and the code for a tensor's type, or `None`.
-#[inline]
 pub fn from_dlpack(dtype: DataType, padded: bool) -> Option<([c_char; CAI_TYPESTR_SIZE], u16)> {
     let DataType { code, bits, lanes } = dtype;
     match plain_typestr(code, bits).filter(|_| lanes == 1) {

@@ -81,7 +81,6 @@ fn describe_plain(view: View, stream: u64, steps: &mut Steps, to: &mut cai_array
 
 /// The slow path of [`describe`].
 #[cold]
-#[inline(never)]
 fn describe_any(view: View, stream: u64, steps: &mut Steps, to: &mut cai_array) -> Result<()> {
     describe_unchecked(view, stream, steps, to)?;
     // SAFETY: `to` refers to the shape of the view, which is alive, and to `steps`.

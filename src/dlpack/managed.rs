@@ -104,7 +104,6 @@ impl Drop for ManagedTensor {
 }
 
 #[cold]
-#[inline(never)]
 fn other_version<T>(version: Version) -> Result<T> {
     fail!(
         CAI_ERR_DLPACK_VERSION,

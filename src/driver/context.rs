@@ -25,7 +25,6 @@ pub struct CallingThread {
 impl Deref for CallingThread {
     type Target = Driver;
 
-    #[inline]
     fn deref(&self) -> &Driver {
         self.driver
     }
@@ -58,12 +57,10 @@ impl Drop for Entered<'_> {
 }
 
 impl CallingThread {
-    #[inline]
     pub fn new(driver: &'static Driver) -> CallingThread {
         CallingThread { driver, current: Cell::new(None) }
     }
 
-    #[inline]
     pub fn driver(&self) -> &'static Driver {
         self.driver
     }
@@ -74,7 +71,6 @@ impl CallingThread {
         self.try_current().map_err(Call::failure)
     }
 
-    #[inline]
     fn try_current(&self) -> std::result::Result<CUcontext, Call> {
         if let Some(known) = self.current.get() {
             return Ok(known);
@@ -90,7 +86,6 @@ impl CallingThread {
         self.driver.query_current() == Ok(context)
     }
 
-    #[inline]
     pub fn some_current(&self) -> Result<CUcontext> {
         let context = self.current()?;
         if context.is_null() {
@@ -111,7 +106,6 @@ impl CallingThread {
     }
 
     /// Makes a context current unless it is already; fails with the driver's code.
-    #[inline]
     pub fn try_enter(&self, context: CUcontext) -> std::result::Result<Entered<'_>, Call> {
         let before = self.try_current()?;
         if before == context {
@@ -148,7 +142,6 @@ impl CallingThread {
 
     /// Returns the context that a stream's events must be created in. For streams of green contexts
     /// that is the green context's own. [cuStreamGetCtx, cuEventRecord]
-    #[inline]
     pub fn context_of(&self, stream: CUstream) -> Result<CUcontext> {
         if self.is_hip() {
             let mut device = 0;

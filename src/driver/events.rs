@@ -73,7 +73,6 @@ fn bucket_of(_: u64) -> Option<usize> {
 }
 
 #[cfg(not(loom))]
-#[inline]
 fn bucket_at(index: usize) -> Option<&'static Bucket> {
     POOL.get(index)
 }
@@ -98,7 +97,6 @@ pub struct Event {
 
 impl CallingThread {
     /// Takes an event of the current context, which is passed, from the pool or the driver.
-    #[inline]
     pub fn event(&self, context: CUcontext) -> Result<Event> {
         let mut context_id = 0;
         if !self.context_id(context, &raw mut context_id).is_ok() {
@@ -136,7 +134,6 @@ impl CallingThread {
 
     /// The end of [`pass`](Self::pass) after a call that failed.
     #[cold]
-    #[inline(never)]
     fn not_passed(&self, call: Call, slot: Slot, event: CUevent) -> Option<Result<()>> {
         let (driver, slot) = (self.driver(), Some(slot));
         let event = Event { driver, event, slot, bucket: None, context_id: 0 };
@@ -148,7 +145,6 @@ impl CallingThread {
         Some(call.ok())
     }
 
-    #[inline]
     fn pooled(&self, index: usize) -> Option<Event> {
         let bucket = bucket_at(index)?;
         let (slot, event) = bucket.events.take()?;
@@ -192,7 +188,6 @@ impl Event {
         self.driver
     }
 
-    #[inline]
     pub fn handle(&self) -> CUevent {
         self.event
     }
@@ -203,7 +198,6 @@ impl Event {
     }
 
     /// Returns the event to the pool. Every call with it must have succeeded.
-    #[inline]
     pub fn keep(mut self) {
         let kept = match self.slot.take() {
             Some((bucket, slot)) => {

@@ -37,14 +37,12 @@ static TABLE: [Entry; ENTRIES] = [const {
     }
 }; ENTRIES];
 
-#[inline]
 fn places(id: u64) -> [&'static Entry; 2] {
     // Fibonacci hashing; the shift leaves a number below `ENTRIES`.
     let first = (id.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as usize;
     [&TABLE[first % ENTRIES], &TABLE[(first ^ 1) % ENTRIES]]
 }
 
-#[inline]
 pub fn find(id: u64) -> Option<Known> {
     let [one, other] = places(id);
     one.read(id).or_else(|| other.read(id))
@@ -55,7 +53,6 @@ impl Entry {
         self.id.load(Ordering::Relaxed) == id
     }
 
-    #[inline]
     fn read(&self, id: u64) -> Option<Known> {
         // Acquire: pairs with the Release in `remember`: the values are at least of this version.
         let version = self.version.load(Ordering::Acquire);

@@ -83,7 +83,6 @@ pub struct Driver {
 impl Deref for Driver {
     type Target = Table;
 
-    #[inline]
     fn deref(&self) -> &Table {
         &self.table
     }
@@ -109,13 +108,11 @@ pub fn loaded(api: Api) -> Option<&'static Driver> {
 }
 
 /// Returns the CUDA driver; loads and starts it at first use.
-#[inline]
 pub fn driver() -> Result<&'static Driver> {
     get(Api::Cuda)
 }
 
 /// Returns the driver for work on data of this device type; loads and starts it at first use.
-#[inline]
 pub fn driver_of(device_type: i32) -> Result<&'static Driver> {
     get(Api::of(device_type))
 }
@@ -132,7 +129,6 @@ pub fn is_absent(device_type: i32) -> bool {
     !is_forked() && loaded(api).is_none() && api.is_absent()
 }
 
-#[inline]
 fn get(api: Api) -> Result<&'static Driver> {
     if is_forked() {
         return Err(forked());
@@ -145,14 +141,12 @@ fn get(api: Api) -> Result<&'static Driver> {
 
 /// Returns true if the CUDA driver was loaded, by this library or by the program. Loads and starts
 /// nothing.
-#[inline]
 pub fn is_present() -> bool {
     !is_forked() && (loaded(Api::Cuda).is_some() || program_has_driver())
 }
 
 /// Looks for the driver among the libraries of the process: at first, and then at each 64th call,
 /// because a process that has GPU memory had a driver before.
-#[inline]
 fn program_has_driver() -> bool {
     static CALLS: AtomicU32 = AtomicU32::new(0);
     // Relaxed, and not one operation: a call that is not counted does no harm.
@@ -163,7 +157,6 @@ fn program_has_driver() -> bool {
 
 /// Searches once for each number of libraries: a search that finds nothing allocates memory.
 #[cold]
-#[inline(never)]
 fn find_loaded() -> bool {
     static SEARCHED: AtomicU64 = AtomicU64::new(u64::MAX);
     let changes = library::changes();
@@ -179,7 +172,6 @@ fn find_loaded() -> bool {
 }
 
 /// Returns true in a child of a process that had started the driver.
-#[inline]
 pub fn is_forked() -> bool {
     FORKED.load(Ordering::Relaxed)
 }
@@ -263,7 +255,6 @@ impl Drop for Search {
 }
 
 #[cold]
-#[inline(never)]
 fn find(api: Api) -> Result<&'static Driver> {
     let _search = Search::begin()?;
     if let Some(driver) = loaded(api) {

@@ -28,7 +28,6 @@ const CAPTURE_MERGE: i32 = CUresult::CUDA_ERROR_STREAM_CAPTURE_MERGE as i32;
 const STREAM_DETACHED: i32 = 917;
 
 impl Call {
-    #[inline]
     pub fn is_ok(self) -> bool {
         self.code == SUCCESS
     }
@@ -38,7 +37,6 @@ impl Call {
     }
 
     /// Returns the call itself unless it succeeded, for callers that examine the code.
-    #[inline]
     pub fn or_call(self) -> std::result::Result<(), Call> {
         if self.is_ok() { Ok(()) } else { Err(self) }
     }
@@ -57,7 +55,6 @@ impl Call {
 
     /// Returns the failure for the caller: the status, and `[call][NAME] text`.
     #[cold]
-    #[inline(never)]
     pub fn failure(self) -> Failure {
         if self.is_missing() {
             return failure!(

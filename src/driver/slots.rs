@@ -28,7 +28,6 @@ impl<T, const N: usize> Slots<T, N> {
 
     /// Takes an element and reserves its slot, which [`give_back`](Self::give_back) or
     /// [`clear`](Self::clear) must end.
-    #[inline]
     pub fn take(&self) -> Option<(usize, *mut T)> {
         for (index, slot) in self.0.iter().enumerate() {
             // Relaxed: the exchange below decides.
@@ -61,7 +60,6 @@ impl<T, const N: usize> Slots<T, N> {
     }
 
     /// Stores a new element. If every slot is taken, returns false and stores nothing.
-    #[inline]
     pub fn put(&self, it: *mut T) -> bool {
         self.0.iter().any(|slot| {
             slot.load(Ordering::Relaxed).is_null()

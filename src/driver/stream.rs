@@ -30,13 +30,11 @@ pub enum Capture {
 }
 
 /// Returns true for the values that have a meaning only together with a context.
-#[inline]
 pub fn is_default(value: u64) -> bool {
     value == CAI_STREAM_LEGACY || value == CAI_STREAM_PER_THREAD
 }
 
 impl Stream {
-    #[inline]
     pub fn from_handle(value: u64, id: u64) -> Stream {
         Stream { value, context: ptr::null_mut(), id }
     }
@@ -49,7 +47,6 @@ impl Stream {
     }
 
     /// A stream of an array. For a default stream, `context` is its context.
-    #[inline]
     pub fn from_array(thread: &CallingThread, value: u64, context: CUcontext, id: u64) -> Stream {
         if !is_default(value) {
             return Stream::from_handle(value, id);
@@ -59,18 +56,15 @@ impl Stream {
     }
 
     /// Returns true if two streams are certainly the same.
-    #[inline]
     pub fn is(&self, other: &Stream) -> bool {
         self.value == other.value && self.context == other.context
     }
 
     /// Returns true if its value has a meaning only together with a context.
-    #[inline]
     pub fn is_default(&self) -> bool {
         !self.context.is_null()
     }
 
-    #[inline]
     pub fn has_id(&self) -> bool {
         self.id != 0
     }
@@ -79,13 +73,11 @@ impl Stream {
         self.value
     }
 
-    #[inline]
     fn handle(&self) -> CUstream {
         self.value as CUstream
     }
 
     /// Makes the context of a default stream current. Other streams need none.
-    #[inline]
     pub fn enter<'a>(&self, thread: &'a CallingThread) -> Result<Option<Entered<'a>>> {
         if self.context.is_null() { Ok(None) } else { thread.enter(self.context).map(Some) }
     }
@@ -230,7 +222,6 @@ impl Stream {
         )
     }
 
-    #[inline]
     pub fn record(&self, thread: &CallingThread, event: CUevent) -> Result<()> {
         let _context = self.enter(thread)?;
         thread.event_record(event, self.handle()).ok()
@@ -249,7 +240,6 @@ impl Stream {
     }
 
     /// Makes it wait for an event of any context.
-    #[inline]
     pub fn wait(&self, thread: &CallingThread, event: CUevent, flags: u32) -> Result<()> {
         let _context = self.enter(thread)?;
         thread.stream_wait(self.handle(), event, flags).ok()

@@ -34,7 +34,6 @@ impl Api {
     pub const COUNT: usize = 2;
 
     /// Returns the one whose streams work on data of this device type is enqueued on.
-    #[inline]
     pub fn of(device_type: i32) -> Api {
         match device_type {
             abi::CAI_DEVICE_ROCM | abi::CAI_DEVICE_ROCM_HOST => Api::Hip,
@@ -132,12 +131,10 @@ impl Table {
         Table { functions, api }
     }
 
-    #[inline]
     pub fn api(&self) -> Api {
         self.api
     }
 
-    #[inline]
     pub fn is_hip(&self) -> bool {
         self.api == Api::Hip
     }
@@ -154,7 +151,6 @@ impl Table {
         functions.iter().find(lacks).map(|&function| self.result(function, MISSING))
     }
 
-    #[inline]
     fn result(&self, function: Function, code: i32) -> Call {
         Call { code, function, api: self.api }
     }

@@ -181,7 +181,6 @@ fn many_names_are_unique(descr: Descr) -> Result<()> {
 }
 
 #[cold]
-#[inline(never)]
 fn duplicate(index: usize, name: &str) -> Failure {
     failure!(
         abi::CAI_ERR_DESCR_NAME,

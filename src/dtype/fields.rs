@@ -117,7 +117,6 @@ impl NewRow {
 }
 
 impl Fields {
-    #[inline]
     pub fn new() -> Self {
         Fields {
             lists: Few::new(Ends { first: NOTHING, last: NOTHING, count: 0 }),

@@ -73,7 +73,6 @@ pub fn of(dtype: &cai_dtype) -> Option<&'static Type> {
 }
 
 /// Formats a typestr of at most 99 bytes or bits. Opaque bytes get a byte order, as producers do.
-#[inline]
 pub const fn typestr(kind: u8, size: u8) -> [c_char; CAI_TYPESTR_SIZE] {
     const fn digit(digit: u8) -> c_char {
         b'0'.wrapping_add(digit) as c_char
