@@ -26,8 +26,7 @@ pub fn is_rocm(device_type: i32) -> bool {
     is_in(HIP, device_type)
 }
 
-/// Returns true if work on the data of this device type is enqueued on streams that this library
-/// can order.
+/// Returns true if this library can order the streams of this device type.
 pub fn has_streams(device_type: i32) -> bool {
     is_in(CUDA | HIP | 1 << abi::CAI_DEVICE_UNKNOWN, device_type)
 }

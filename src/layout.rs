@@ -101,8 +101,7 @@ pub fn measure_dense(shape: &[i64], itemsize: i64) -> Option<Bytes> {
     Some(Bytes { all, span: Span { lower: 0, upper: all } })
 }
 
-/// Returns the bytes of an array as [`measure`] does, from its extents and strides. `None` in place
-/// of a pair ends it.
+/// Returns an array's bytes as [`measure`] does, from pairs of extent and stride until `None`.
 #[inline(always)]
 pub fn measure_strided(
     dimensions: impl Iterator<Item = Option<(i64, i64)>>,
@@ -158,8 +157,7 @@ impl Layout<'_> {
     #[inline(never)]
     fn other_bytes(&self) -> Result<Bytes> {
         let count = count(self.shape)?;
-        // 2^63 elements of 2^63 bits at most, which is far below the limit of `i128`. Packed bits
-        // are rounded up once.
+        // At most 2^63 elements of 2^63 bits: far below `i128`'s limit. Packed bits round up once.
         let bits = i128::from(count).saturating_mul(i128::from(self.bits));
         let Ok(all) = i64::try_from(bits.saturating_add(7) / 8) else {
             return fail!(
@@ -198,8 +196,7 @@ impl Layout<'_> {
     /// Returns true if the elements lie in Fortran order without gaps, under the same conditions.
     pub fn is_f_contiguous(&self) -> bool {
         match self.strides {
-            // Without strides the order is C. It is Fortran order too if at most one dimension has
-            // more than one element.
+            // Without strides, C; also Fortran if at most one dimension has more than one element.
             None => {
                 self.shape.contains(&0)
                     || self.shape.iter().filter(|&&extent| extent > 1).count() <= 1

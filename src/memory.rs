@@ -8,8 +8,7 @@ use std::slice;
 
 use crate::error::{Failure, Result};
 
-/// Memory that is freed when this is dropped: after a failure, or where a function that is called
-/// meanwhile ends the thread.
+/// Memory freed when this is dropped: after a failure, or where a called function ends the thread.
 pub struct Memory {
     start: *mut u8,
     layout: Layout,

@@ -449,8 +449,7 @@ impl<'s, 'a> Unchecked<'s, 'a> {
         Unchecked { array, alive: PhantomData }
     }
 
-    /// Returns shape and strides, or `None` if the number of dimensions is out of range or there is
-    /// no shape.
+    /// Returns shape and strides, or `None` if `ndim` is out of range or there is no shape.
     #[inline(always)]
     pub fn common_dimensions(&self) -> Option<Dimensions<'a>> {
         if self.ndim == 0 {
@@ -676,8 +675,7 @@ impl<'a> Field<'a> {
         Ok(shape)
     }
 
-    /// Returns the fields that this field consists of, or `None` if it has a typestr. Exactly one
-    /// of the two is required.
+    /// Returns the fields of this field, or `None` if it has a typestr. It must have exactly one.
     pub fn nested(&self) -> Result<Option<Descr<'a>>> {
         let has_typestr = self.raw.typestr[0] != 0;
         // SAFETY: the contract of `Given::new` covers what the rows point to.

@@ -21,8 +21,7 @@ use crate::{dlpack, dtype, layout, read};
 
 const DIMENSIONS: usize = CAI_MAX_NDIM as usize;
 
-/// The canonical extension type of booleans of one byte each, as metadata: the number of pairs, and
-/// each text behind its size.
+/// The canonical extension type of booleans of one byte, as metadata: a count, sizes and texts.
 static BOOL8: [u8; 75] = {
     let key = *b"ARROW:extension:name";
     let name = *b"arrow.bool8";
@@ -391,8 +390,7 @@ pub fn check_flags(flags: u32) -> Result<()> {
     Ok(())
 }
 
-/// Makes Arrow structures of an array that passed [`CHECKS`], with a reference of their own to its
-/// owner.
+/// Makes Arrow structures, with a reference to the owner, of an array that passed [`CHECKS`].
 pub fn to_arrow(array: Valid, with_schema: bool) -> Result<ArrowPair> {
     let description = describe(array)?;
     let (device_type, device_id) = device_of(&array)?;

@@ -66,8 +66,7 @@ impl<'a> Transfer<'a> {
         Transfer { plan, array, device_type, host }
     }
 
-    /// Copies after the work that is pending on the array. Blocks the host unless the copies can be
-    /// left to the stream.
+    /// Copies after the array's pending work. Blocks the host unless the stream can copy.
     pub fn run(&self) -> Result<Option<Pending>> {
         let &Transfer { plan, array, device_type, host: Host { to, stream, .. } } = self;
         let access = match to {

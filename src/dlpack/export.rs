@@ -19,8 +19,7 @@ use crate::owner::Ref;
 use crate::validate::Valid;
 use crate::{driver, read};
 
-/// Returns DLPack's device type and id of an array. If the array does not state its device, the
-/// driver is asked.
+/// Returns DLPack's device type and id of an array, from the driver if the array has none.
 ///
 /// Host memory and managed memory belong to no single device, so their id is 0.
 pub fn device_of(array: &cai_array) -> Result<(i32, i32)> {
@@ -227,8 +226,7 @@ unsafe extern "C-unwind" fn delete<T: Managed>(managed: *mut c_void) {
     drop(unsafe { Extended::<Exported<T>, i64>::from_raw(managed.cast()) });
 }
 
-/// Makes a versioned tensor of an array, with a reference of its own to the array's owner. `flags`
-/// are `CAI_DLPACK_` bits.
+/// Makes a versioned tensor, with a reference to the owner. `flags` are `CAI_DLPACK_` bits.
 pub fn to_versioned(array: &Valid, flags: u32) -> Result<ManagedTensor> {
     let mut steps = [0; DIMENSIONS];
     let export = convert(array, flags, &mut steps)?;

@@ -1,8 +1,7 @@
 //! A pool of events: a free list for each context, without locks and without allocation.
 //!
-//! An event can be reused as soon as a stream waits for it: the wait refers to the event's state at
-//! the time of that call [cuStreamWaitEvent]. It may have been recorded in a capture: recording it
-//! again overwrites that.
+//! An event can be reused as soon as a stream waits for it: the wait is for its state then
+//! [cuStreamWaitEvent]. It may have been recorded in a capture: recording it again overwrites that.
 //!
 //! Contexts are distinguished by their id, because a handle may return for another context, or for
 //! the same primary context after a reset, whose earlier events no longer exist. If the driver has
@@ -55,8 +54,7 @@ fn bucket_of(id: u64) -> Option<usize> {
     (start..BUCKETS).chain(0..start).find(|&index| {
         let bucket = &POOL[index];
         match bucket.id.load(Ordering::Relaxed) {
-            // Relaxed: a bucket's id publishes no other memory; the free list publishes its events
-            // itself.
+            // Relaxed: a bucket's id publishes nothing; the free list publishes its events itself.
             0 => match bucket.id.compare_exchange(0, id, Ordering::Relaxed, Ordering::Relaxed) {
                 Ok(_) => true,
                 Err(other) => other == id,

@@ -139,8 +139,7 @@ fn get(api: Api) -> Result<&'static Driver> {
     }
 }
 
-/// Returns true if the CUDA driver was loaded, by this library or by the program. Loads and starts
-/// nothing.
+/// Returns true if the CUDA driver was loaded, by the library or the program. Loads nothing.
 pub fn is_present() -> bool {
     !is_forked() && (loaded(Api::Cuda).is_some() || program_has_driver())
 }

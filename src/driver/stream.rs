@@ -148,8 +148,7 @@ impl Stream {
         Ok(id)
     }
 
-    /// Returns its context and its id, or 0 for the id if the driver has none. `state` is its
-    /// capture state.
+    /// Returns its context and id, 0 if the driver has none. `state` is its capture state.
     pub fn identity(&self, thread: &CallingThread, state: Capture) -> Result<(CUcontext, u64)> {
         let query = || {
             let id = self.id(thread)?;

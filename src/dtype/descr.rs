@@ -146,8 +146,7 @@ fn names_are_unique(descr: Descr) -> Result<()> {
     Ok(())
 }
 
-/// The same for more names than can be compared with each other. Sorted, all uses of a name are
-/// next to each other.
+/// The same for more names than can be compared in pairs. Sorting puts equal ones side by side.
 fn many_names_are_unique(descr: Descr) -> Result<()> {
     let mut names: Vec<(&str, usize)> = Vec::new();
     let most = (descr.count as usize).saturating_mul(2);

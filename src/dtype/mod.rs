@@ -152,8 +152,7 @@ pub fn parse_lenient(text: &[u8]) -> Option<[u8; CAI_TYPESTR_SIZE]> {
     parse_exact(out.get(..written)?).is_ok().then_some(out)
 }
 
-/// Returns the typestr that the writer of a wrong one most likely means: `<f4` for `f4`, `float32`
-/// and `torch.float32`.
+/// Returns the typestr that a wrong one most likely means: `<f4` for `f4` or `torch.float32`.
 #[cold]
 fn suggestion(text: &[u8]) -> Option<[u8; CAI_TYPESTR_SIZE]> {
     if let Some(complete) = parse_lenient(text) {

@@ -241,7 +241,7 @@ pub unsafe extern "C-unwind" fn cai_array_produce(
         }
         let mut scratch = MaybeUninit::uninit();
         let array = structure.input().unchecked(&mut scratch)?;
-        notify_result(Kind::Export, array, local.stream, access, result)
+        notify_result(Kind::Export, array, local.stream, consume::access(&local), result)
     })
 }
 

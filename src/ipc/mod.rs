@@ -146,8 +146,7 @@ impl<'a> Source<'a> {
         self.message.needs_descriptor()
     }
 
-    /// Writes the bytes, and makes an owner that keeps the array and the event alive. A failure
-    /// writes nothing.
+    /// Writes the bytes and makes an owner that keeps array and event alive; on failure neither.
     pub fn export(mut self, out: Sink) -> Result<Export> {
         let mut descriptor = None;
         let mut event = None;

@@ -97,8 +97,7 @@ impl<'a> Borrowed<'a> {
         Ok(Ref(self.0))
     }
 
-    /// Returns true if the owner belongs to this copy of the library, which reports its end to the
-    /// observer.
+    /// Returns true if the owner is of this copy of the library, which reports its end.
     pub fn is_own(self) -> bool {
         ptr::eq(self.table(), &OPS)
     }
@@ -169,8 +168,7 @@ impl Ref {
         self.0.as_ptr()
     }
 
-    /// Returns the memory in the owner for the release of a reference. Owners of other libraries
-    /// have none.
+    /// Returns the owner's memory for a release. Owners of other libraries have none.
     pub fn reserve(&self) -> Option<&Reserve> {
         // SAFETY: alive as long as this reference. All owners of this library begin with a header.
         self.borrow().is_own().then(|| unsafe { &self.0.cast::<Header>().as_ref().reserve })

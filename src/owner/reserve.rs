@@ -1,5 +1,4 @@
-//! Memory in an owner for the release of one reference: a release that is deferred must not depend
-//! on an allocation.
+//! Memory in an owner for the release of one reference, so that deferring it allocates nothing.
 
 use std::cell::UnsafeCell;
 use std::mem::MaybeUninit;

@@ -130,8 +130,7 @@ impl Types {
     #[inline(always)]
     pub fn offers_nothing(&self, version: Version) -> bool {
         let nothing = &self.nothing[hash(version.r#type) % NOTHINGS];
-        // Where another thread writes the place, the two may belong to different types: then no
-        // type has both.
+        // While another thread writes, the two may be of different types: then no type has both.
         nothing.r#type.load(Ordering::Relaxed) == version.r#type
             && nothing.number.load(Ordering::Relaxed) == version.number
     }

@@ -125,6 +125,12 @@ fn is_initialized(library: &Library) -> Option<extern "C-unwind" fn() -> c_int> 
 }
 
 #[cold]
+fn wrong_version(found: &str, first: &str) -> Failure {
+    let status = abi::CAI_ERR_PYTHON_VERSION;
+    failure!(status, "python", found = "{found}", expected = "{first} or later")
+}
+
+#[cold]
 #[inline(never)]
 fn find() -> Result<&'static Capi> {
     let nowhere = || {
@@ -142,8 +148,7 @@ fn find() -> Result<&'static Capi> {
     }
     let mut capi = Capi::find(&library)?;
     if capi.thread_state.is_none() && capi.thread_state_before.is_none() {
-        let found = format_args!("a CPython without PyThreadState_GetUnchecked");
-        return Err(wrong_version(found, "3.9"));
+        return Err(wrong_version("a CPython without PyThreadState_GetUnchecked", "3.9"));
     }
     // SAFETY: the function returns a constant text.
     let text = unsafe { CStr::from_ptr((capi.get_version)()) }.to_string_lossy();
@@ -152,11 +157,13 @@ fn find() -> Result<&'static Capi> {
     capi.set_version(numbers.next().unwrap_or(0) << 8 | numbers.next().unwrap_or(0));
     capi.facts.free_threaded = text.contains("free-threading");
     if capi.facts.version < 0x0309 {
-        return Err(wrong_version(format_args!("{text}"), "3.9"));
+        return Err(wrong_version(&text, "3.9"));
     }
     if capi.facts.free_threaded && (capi.section_begin.is_none() || capi.section_end.is_none()) {
-        let found = format_args!("a free-threaded CPython without PyCriticalSection_Begin");
-        return Err(wrong_version(found, "3.13"));
+        return Err(wrong_version(
+            "a free-threaded CPython without PyCriticalSection_Begin",
+            "3.13",
+        ));
     }
     let Some(facts) = Attached::with(&capi, |attached| attached.map(find_places)) else {
         return Err(not_attached());

@@ -16,8 +16,7 @@ use crate::python::interpreter::{Interpreter, known};
 use crate::python::py::{Attached, Owned, Py};
 use crate::unwind;
 
-/// Contents of an owner that are released with the GIL held. It has no Drop: objects cannot be released
-/// without a [`Py`].
+/// Contents of an owner that are released with the GIL held. No Drop: release takes a [`Py`].
 pub struct Held {
     /// One reference each, or NULL.
     objects: [*mut Object; 2],

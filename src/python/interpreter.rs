@@ -203,7 +203,7 @@ fn make<'py>(attached: Attached<'py>) -> Result<Py<'py>> {
         texts: Texts::new(),
         dtypes: Texts::new(),
         free_list: FreeList::new(),
-        deferred: Queue::new(),
+        deferred: Queue::default(),
         decref: Release::new(&capi),
         next: Link(AtomicPtr::new(ptr::null_mut())),
     })?;

@@ -43,8 +43,7 @@ const ATTEMPTS: usize = 8;
 #[inline(never)]
 fn ask(py: Py, object: Obj) -> Result<Offer> {
     for _ in 0..ATTEMPTS {
-        // Code that looks up an attribute may give the object another type, so a reference to this
-        // one is held meanwhile.
+        // Looking an attribute up may change the object's type, so a reference to this one is held.
         let r#type = Type::of(py, object);
         let version = r#type.assign_version(py)?;
         let (offer, getter, is_lasting) = look(py, &r#type)?;

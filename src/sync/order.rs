@@ -52,8 +52,7 @@ fn order_default(
     direction: Direction,
     flags: u32,
 ) -> Result<()> {
-    // A handle has the same meaning in every context, so the context of a default stream is current
-    // throughout.
+    // Handles mean the same in every context, so that of a default stream is current throughout.
     let _entered = if from.is_default() { from.enter(thread) } else { to.enter(thread) }?;
     let states = (from.capture(thread)?, to.capture(thread)?);
     order_in(thread, from, to, states, direction, flags)

@@ -56,8 +56,7 @@ fn driver_of(array: &cai_array) -> Result<Option<&'static Driver>> {
     }
 }
 
-/// Joins the per-thread stream into the legacy stream of its context, unless it is known to be the
-/// calling thread's.
+/// Joins the per-thread stream into its context's legacy stream, unless it is this thread's.
 #[cold]
 #[inline(never)]
 fn per_thread(array: &cai_array) -> Result<Option<cai_array>> {

@@ -6,8 +6,7 @@
 //! be recorded as late as the driver permits, on that stream, or on one that waits for it.
 //!
 //! A context that is destroyed, a device that is lost and a driver that shuts down stay so. A call
-//! may report the failure of another one, or one that passes. So such an answer counts only if the
-//! next one is the same.
+//! may report the failure of another one, or one that passes. So an answer counts if it repeats.
 
 use cudarc::driver::sys::CUcontext;
 

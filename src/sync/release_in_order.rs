@@ -82,8 +82,7 @@ pub fn current_context(array: &cai_array) -> Result<CUcontext> {
     Ok(if has_none { null_mut() } else { current })
 }
 
-/// A default stream without a context may be of several: then as many references are released, one
-/// after the work in each.
+/// A default stream without a context may be of several: then each gets a reference to release.
 fn release_work_in_order(owner: Deferred, given: &cai_array, begun: CUcontext) {
     let mut array = *given;
     if matches!(array.stream, 0 | abi::CAI_STREAM_UNKNOWN) {
@@ -115,8 +114,7 @@ fn release_work_in_order(owner: Deferred, given: &cai_array, begun: CUcontext) {
     release_work_of_one_stream(owner, array);
 }
 
-/// Releases an owner after the work of one stream: a default stream has a context, unless the
-/// driver did not give it.
+/// Releases an owner after one stream's work: a default stream has a context if the driver has.
 fn release_work_of_one_stream(mut owner: Deferred, mut array: cai_array) {
     const REPEATED: u32 = 2;
     let (mut lost, mut last) = (0, abi::CAI_OK);

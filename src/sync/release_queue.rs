@@ -56,8 +56,7 @@ fn queue() -> &'static Handover<Element> {
 /// State of the thread. Static, so that its successor can resume if a function that it calls ends
 /// it: what is released is in no list any more, and the lock is not held meanwhile.
 struct Work {
-    /// The first one of the first lane. Work on one stream completes in order, so only the first
-    /// one of a lane is polled.
+    /// The first one of the first lane. Streams complete in order: only a lane's first is polled.
     lanes: Option<Element>,
     others: Option<Element>,
     held: Option<Element>,
@@ -70,8 +69,7 @@ static WORK: Mutex<Work> =
 
 static THREAD: Program = Program { run: run_guarded, ended };
 
-/// [`restart`], set by what passes the first element: programs that only validate arrays are linked
-/// without the queue.
+/// [`restart`], set with the first element: programs that only validate link without the queue.
 static RESTART: OnceLock<fn()> = OnceLock::new();
 
 /// Locked while the thread is in the driver. `true`: the process exits.

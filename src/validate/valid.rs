@@ -18,8 +18,7 @@ use crate::read::{Descr, Unchecked};
 /// strides, fields and masks that it refers to stay readable and unchanged for `'a`, and the owners
 /// of the array and of its masks are NULL or alive as long.
 ///
-/// Dereferences to a copy of the array's members. What they point to is read by the methods, none
-/// of which can fail.
+/// Dereferences to a copy of the members. The methods, which cannot fail, read their targets.
 #[derive(Clone, Copy)]
 pub struct Valid<'a> {
     array: cai_array,
@@ -50,8 +49,7 @@ impl<'a> Valid<'a> {
         unsafe { Unchecked::new(&self.array) }
     }
 
-    /// Adds a reference to the owner. Fails for a borrowed array, and for an owner that cannot be
-    /// retained or released.
+    /// Adds a reference to the owner. Fails if there is none, or if it lacks retain or release.
     pub fn retain(&self) -> Result<Ref> {
         self.unchecked().retain()
     }

@@ -161,8 +161,7 @@ impl<'py> Request<'py> {
         }
     }
 
-    /// Returns true if a copy in host memory is wanted. Fails for a copy or a device that this
-    /// library does not offer.
+    /// Returns true if a host copy is wanted. Fails for a copy or a device that is not offered.
     fn copies(&self, py: Py, device: (i32, i32)) -> Result<bool> {
         const HOST: (i64, i64) = (abi::CAI_DEVICE_CPU as i64, 0);
         let here = (device.0.into(), device.1.into());

@@ -36,8 +36,7 @@ pub static DLPACK_EXCHANGE: ExchangeTable = ExchangeTable {
     allocator: Some(dlpack_allocate),
     from_object: Some(dlpack_from_object),
     to_object: Some(dlpack_to_object),
-    // A borrowed tensor would need strides in elements in the producer's memory; this library's are
-    // in bytes.
+    // A borrowed tensor needs strides in elements, in the producer's memory; these are in bytes.
     view: None,
     current_stream: Some(dlpack_current_stream),
 };

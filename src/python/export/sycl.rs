@@ -101,8 +101,7 @@ fn element_steps<'py>(py: Py<'py>, layout: &Layout, itemsize: i64) -> Result<Own
     py.tuple_of_ints(steps)
 }
 
-/// Makes the `syclobj` of an array: a capsule around its queue or its context, or `None` if neither
-/// is known.
+/// Makes the `syclobj` of an array: a capsule of its queue or context, or `None` without either.
 fn syclobj<'py>(py: Py<'py>, array: &cai_array) -> Result<Option<Owned<'py>>> {
     let (pointer, name) =
         if array.stream > abi::CAI_STREAM_PER_THREAD && array.stream < abi::CAI_STREAM_UNKNOWN {

@@ -29,8 +29,7 @@ fn integer(py: Py, object: Obj) -> Result<Option<i128>> {
     }))
 }
 
-/// Returns an attribute that is a handle or an address. An attribute of that name that is no number
-/// is unrelated.
+/// Returns an attribute that is a handle or an address. One that is no number is unrelated.
 fn handle_in(py: Py, object: Obj, name: Name, text: &'static str) -> Result<Option<u64>> {
     let Some(value) = object.optional_attr(py, name)? else { return Ok(None) };
     let Some(value) = integer(py, value.obj())? else { return Ok(None) };

@@ -106,8 +106,7 @@ fn stream_of_object(py: Py, given: Obj) -> Result<u64> {
     Ok(stream)
 }
 
-/// Fails for a default stream of another device than that of the current context, in which it
-/// would be looked for.
+/// Fails for a default stream of another device than the current context's, which it would mean.
 fn check_device(stated: i32) -> Result<()> {
     let Some(current) = (stated >= 0).then(driver::current_device).flatten() else {
         return Ok(());

@@ -50,8 +50,7 @@ unsafe impl Contents for View {
         this.array()?.len()
     }
 
-    /// The producer is not made to wait: an integer is no reference to a stream, which may be gone
-    /// by now.
+    /// The producer is not made to wait: an integer keeps no stream, which may be gone by now.
     fn finalize(&mut self, ending: Ending) {
         self.stream_object.end(ending);
         self.exporter.end(ending);
