@@ -1,17 +1,19 @@
-//! Three jobs, none of which writes into the source tree:
+//! Four jobs, none of which writes into the source tree:
 //! the link arguments that cargo does not set by itself (SONAME, install name, no unloading),
-//! the table of statuses, made from `src/abi` so that number, name and text stand there alone, and
+//! the table of statuses, made from `src/abi` so that number, name and text stand there alone,
+//! the statuses that each function returns, made from its manual in `src/ffi`, and
 //! the tables of element types and devices, made from `src/abi/dtypes.txt` and `devices.txt`.
 
 #[path = "src/abi/tables.rs"]
 #[allow(dead_code)] // the rest is for the headers
 mod tables;
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::path::Path;
 use std::{env, fs};
 
-use tables::{Kind, constants, devices, dtypes};
+use tables::{Kind, constants, devices, dtypes, order};
 
 const TABLES: &str = "src/abi";
 
@@ -20,11 +22,14 @@ fn main() {
     for file in ["core.rs", "devices.txt", "dtypes.txt", "status.rs", "tables.rs", "version.rs"] {
         println!("cargo:rerun-if-changed=src/abi/{file}");
     }
+    println!("cargo:rerun-if-changed=src/ffi");
+    println!("cargo:rerun-if-changed=src/validate/mod.rs");
     // cargo passes these arguments to every shared library that depends on this package.
     if env::var_os("CARGO_FEATURE_EXPORTS").is_some() {
         link_arguments();
     }
     status_table();
+    write("returns.rs", &returns());
     for file in ["devices.rs", "dtypes.rs"] {
         write(file, &constants(Path::new(TABLES), file));
     }
@@ -105,6 +110,81 @@ fn status_table() {
     write("statuses.rs", &made);
     let made = format!("const EXCEPTIONS: &[(cai_status, Exception)] = &[\n{exceptions}];\n");
     write("exceptions.rs", &made);
+}
+
+/// The statuses that each function returns, for `src/ffi/returns.rs`: those between backquotes in the
+/// paragraph of its manual that begins with "Returns", and those of the functions there. A name that
+/// ends in `_` stands for all that begin with it. Those after "other than" are left out.
+fn returns() -> String {
+    let order = order(Path::new("."));
+    // What other functions return that validate an array: only the manual of that one adds more.
+    let (mut layout, mut is_layout) = (vec!["CAI_ERR_NO_MEMORY"], true);
+    for entry in &order {
+        is_layout = !entry.starts_with("with ") && (is_layout || entry.starts_with("for "));
+        layout.extend(is_layout.then_some(entry.as_str()));
+    }
+    let mut lists = BTreeMap::new();
+    for file in fs::read_dir("src/ffi").unwrap() {
+        let source = fs::read_to_string(file.unwrap().path()).unwrap();
+        // Neither a manual nor the head of its function has an empty line.
+        for item in source.split("\n\n") {
+            let Some((manual, function)) = item.split_once("fn ") else { continue };
+            let (name, _) = function.split_once('(').unwrap_or_default();
+            let has_status = function.split(" {").next().unwrap().ends_with("-> cai_status");
+            let is_list = |text: &&str| text.starts_with('`') || text.starts_with("a status of");
+            let list = manual.split("/// Returns ").find(is_list).map(|text| {
+                let lines = text.lines().map(|line| line.trim_start_matches(['/', ' ']));
+                let is_end = |line: &&str| line.is_empty() || line.starts_with("Thread safety");
+                let text = lines.take_while(|line| !is_end(line)).collect::<Vec<_>>().join(" ");
+                text.replace("{rules}", &format!("`{}`", order.join("` `")))
+                    .replace("cai_array_validate", &layout.join("` `"))
+            });
+            if manual.contains("no_mangle") && name != "cai_error_set" {
+                assert_eq!(list.is_some(), has_status, "{name}: a list of statuses");
+            } else if list.is_none() {
+                continue;
+            }
+            lists.insert(name.to_owned(), list.unwrap_or_default());
+        }
+    }
+    let core = fs::read_to_string("src/abi/core.rs").unwrap();
+    let all = core + &fs::read_to_string("src/abi/status.rs").unwrap();
+    let all = all.lines().filter_map(|line| line.strip_prefix("pub const ")?.split(':').next());
+    let all: Vec<&str> = all.filter(|name| name.starts_with("CAI_ERR_")).collect();
+    let rows = lists.keys().map(|name| {
+        let mut found = BTreeSet::new();
+        expand(name, &lists, &all, &mut found);
+        let found: Vec<String> = found.iter().map(|name| format!("abi::{name}")).collect();
+        format!("({name:?}, &[{}]),\n", found.join(", "))
+    });
+    let rows: String = rows.collect();
+    format!("const RETURNS: &[(&str, &[cai_status])] = &[\n{rows}];\n")
+}
+
+/// Adds the statuses of a function's list.
+fn expand<'a>(
+    name: &str,
+    lists: &BTreeMap<String, String>,
+    all: &[&'a str],
+    found: &mut BTreeSet<&'a str>,
+) {
+    let quoted = |text| str::split(text, '`').skip(1).step_by(2);
+    let list = &lists[name];
+    let (list, except) = list.split_at(list.find(" other than `").unwrap_or(list.len()));
+    for word in quoted(list) {
+        if lists.contains_key(word) {
+            expand(word, lists, all, found);
+        } else if word.starts_with("CAI_ERR_") {
+            let is_it =
+                |name: &&&str| **name == word || word.ends_with('_') && name.starts_with(word);
+            let before = all.iter().filter(is_it).map(|name| found.insert(name)).count();
+            assert!(before > 0, "{name}: no status {word}");
+        } else if word == "from_object" {
+            // Whatever the function of another library returned.
+            found.insert("CAI_STATUS_THIRD_PARTY");
+        }
+    }
+    quoted(except).for_each(|name| _ = found.remove(name));
 }
 
 /// The kinds and the types for `src/dtype/table.rs`.

@@ -76,9 +76,10 @@ extern "C" {
 /// for other types than numbers, booleans, dates, times, timestamps, durations, `fixed_size_binary`
 /// and lists of a fixed size, `CAI_ERR_CONVERT_DEVICE` for memory that is neither the host's nor of
 /// CUDA or ROCm, `CAI_ERR_CONVERT_BIT_OFFSET` for bits on a device that begin inside a byte,
-/// `CAI_ERR_MASK_DEPTH` for nulls in more than `CAI_MAX_MASKS` levels, `CAI_ERR_EVENT`,
-/// `CAI_ERR_NO_MEMORY`, or a status of `cai_array_validate` with `CAI_CHECK_LAYOUT`. `error->field`
-/// is a member of the structure (`array.children[0].length`) or of the schema (`schema.format`).
+/// `CAI_ERR_CONVERT_STRIDES` for bits whose dimensions are permuted, `CAI_ERR_MASK_DEPTH` for nulls
+/// in more than `CAI_MAX_MASKS` levels, `CAI_ERR_EVENT`, `CAI_ERR_NO_MEMORY`, or a status of
+/// `cai_array_validate` with `CAI_CHECK_LAYOUT`. `error->field` is a member of the structure
+/// (`array.children[0].length`) or of the schema (`schema.format`).
 /// Thread safety: any thread; allocates two blocks. Source: Arrow, "The Arrow C Device data
 /// interface".
 CAI_API
@@ -117,8 +118,9 @@ cai_status cai_array_from_arrow(struct ArrowDeviceArray *array,
 /// without dimensions, `CAI_ERR_CONVERT_CONTIGUOUS`, `CAI_ERR_CONVERT_MASK` for a mask that is not
 /// `|t1`, on another device, or broadcast along a dimension before its last one,
 /// `CAI_ERR_CONVERT_DEVICE`, `CAI_ERR_STREAM_DEVICE` for a stream of a device other than CUDA's,
-/// `CAI_ERR_CAPTURE_PRODUCER` if the stream is being captured, `CAI_ERR_NO_MEMORY`, a status of
-/// `cai_array_validate`, or, if the array has a stream, of `cai_array_synchronize`.
+/// `CAI_ERR_CAPTURE_PRODUCER` if the stream is being captured, `CAI_ERR_ALIGNMENT`,
+/// `CAI_ERR_NO_MEMORY`, a status of `cai_array_validate`, or, if the array has a stream, of
+/// `cai_array_synchronize`.
 /// Thread safety: any thread; allocates one block for each structure. Calls the CUDA driver only
 /// for arrays with a stream, or on an unknown device. Source: Arrow, "The Arrow C Device data
 /// interface".

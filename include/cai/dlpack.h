@@ -79,8 +79,10 @@ cai_status cai_array_from_dlpack(struct DLManagedTensorVersioned *tensor,
 /// array. Because it does not specify whether elements of less than a byte are packed, these
 /// are refused with `CAI_ERR_CONVERT_TYPE`, bits included.
 ///
-/// Parameters, statuses and thread safety: as `cai_array_from_dlpack`, without
-/// `CAI_ERR_DLPACK_VERSION` and `CAI_ERR_FLAGS`.
+/// Parameters and thread safety: as for `cai_array_from_dlpack`.
+///
+/// Returns a status of `cai_array_from_dlpack` other than `CAI_ERR_DLPACK_VERSION` and
+/// `CAI_ERR_FLAGS`.
 CAI_API
 cai_status cai_array_from_dlpack_unversioned(struct DLManagedTensor *tensor,
                                              cai_stream stream,
@@ -116,11 +118,13 @@ cai_status cai_array_to_dlpack(const cai_array *array,
                                struct DLManagedTensorVersioned **out,
                                cai_error *error);
 
-/// Makes a tensor of DLPack's older structure. It cannot express a read-only array
-/// (`CAI_ERR_CONVERT_READONLY`, unless `flags` contain `CAI_DLPACK_HIDE_READONLY`), nor how
-/// elements of less than a byte are packed (`CAI_ERR_CONVERT_TYPE`).
+/// Makes a tensor of DLPack's older structure. It cannot express how elements of less than a byte
+/// are packed (`CAI_ERR_CONVERT_TYPE`).
 ///
-/// Parameters, other statuses and thread safety: as `cai_array_to_dlpack`.
+/// Parameters and thread safety: as for `cai_array_to_dlpack`.
+///
+/// Returns a status of `cai_array_to_dlpack`, or `CAI_ERR_CONVERT_READONLY` for a read-only array,
+/// unless `flags` contain `CAI_DLPACK_HIDE_READONLY`.
 CAI_API
 cai_status cai_array_to_dlpack_unversioned(const cai_array *array,
                                            uint32_t flags,

@@ -230,9 +230,9 @@ struct cai_exchange_api {
 /// `CAI_ERR_STRUCT_SIZE`, `CAI_ERR_NO_PYTHON`, `CAI_ERR_PYTHON_VERSION`, `CAI_ERR_PYTHON_LOCK`,
 /// `CAI_ERR_PYTHON_EXCEPTION`, `CAI_ERR_NO_PROTOCOL`, `CAI_ERR_KEY`, `CAI_ERR_TYPE`,
 /// `CAI_ERR_VALUE`, `CAI_ERR_VERSION`, `CAI_ERR_EXCHANGE_TABLE`, `CAI_ERR_READONLY`,
-/// `CAI_ERR_BORROWED`, `CAI_ERR_NO_MEMORY`, a 7xx status, a status of `cai_array_validate` or
-/// `cai_array_from_dlpack`, any status of a type's `from_object`, or, with
-/// `CAI_IMPORT_QUERY_DEVICE` or `CAI_IMPORT_IDENTIFY_STREAM`, of `cai_array_identify`.
+/// `CAI_ERR_BORROWED`, `CAI_ERR_NO_MEMORY`, `CAI_ERR_HOST_MEMORY`, a `CAI_ERR_CONVERT_` status, a
+/// status of `cai_array_validate` or `cai_array_from_dlpack`, any status of a type's `from_object`,
+/// or, with `CAI_IMPORT_QUERY_DEVICE` or `CAI_IMPORT_IDENTIFY_STREAM`, of `cai_array_identify`.
 /// Thread safety: any thread that holds the interpreter's lock (is attached, in a free-threaded
 /// build). Allocates one block, which is reused after its release. Source: CAI version 3, "Python
 /// Interface Specification"; DLPack 1.3; `__sycl_usm_array_interface__` version 1; the proposal
@@ -257,7 +257,7 @@ cai_status cai_array_from_python(struct _object *object,
 /// object in `mask` is imported through any protocol.
 /// `out`, exceptions, release and thread safety: as for `cai_array_from_python`.
 ///
-/// Returns `CAI_OK`, or a status of `cai_array_from_python` other than `CAI_ERR_NO_PROTOCOL`.
+/// Returns a status of `cai_array_from_python`: `CAI_ERR_NO_PROTOCOL` only for an object in `mask`.
 /// Source: CAI version 3, "Python Interface Specification"; Numba,
 /// `numba.cuda.from_cuda_array_interface`.
 CAI_API

@@ -1,4 +1,5 @@
-//! Reader of `dtypes.txt` and `devices.txt`, for the build script and the generator of the headers.
+//! Reader of `dtypes.txt` and `devices.txt`, and of the order of the array's rules, for the build
+//! script and the generator of the headers.
 //! No module of the library.
 
 use std::fmt::Write;
@@ -160,4 +161,12 @@ fn cells<'a, const N: usize>(line: &'a str, at: &str) -> [&'a str; N] {
 
 fn number(text: &str, at: &str) -> u16 {
     text.parse().unwrap_or_else(|_| panic!("{at}: \"{text}\" is no number"))
+}
+
+/// `ORDER` in `src/validate`.
+pub fn order(root: &Path) -> Vec<String> {
+    let source = fs::read_to_string(root.join("src/validate/mod.rs")).unwrap();
+    let (_, list) = source.split_once("const ORDER: &[&str] = &[").expect("the order of the rules");
+    let (list, _) = list.split_once("];").unwrap();
+    list.split('"').skip(1).step_by(2).map(str::to_owned).collect()
 }

@@ -66,8 +66,10 @@ pub unsafe extern "C-unwind" fn cai_array_from_dlpack(
 /// array. Because it does not specify whether elements of less than a byte are packed, these
 /// are refused with `CAI_ERR_CONVERT_TYPE`, bits included.
 ///
-/// Parameters, statuses and thread safety: as `cai_array_from_dlpack`, without
-/// `CAI_ERR_DLPACK_VERSION` and `CAI_ERR_FLAGS`.
+/// Parameters and thread safety: as for `cai_array_from_dlpack`.
+///
+/// Returns a status of `cai_array_from_dlpack` other than `CAI_ERR_DLPACK_VERSION` and
+/// `CAI_ERR_FLAGS`.
 #[cfg_attr(feature = "exports", unsafe(no_mangle))]
 pub unsafe extern "C-unwind" fn cai_array_from_dlpack_unversioned(
     tensor: *mut DLManagedTensor,
@@ -129,11 +131,13 @@ pub unsafe extern "C-unwind" fn cai_array_to_dlpack(
     })
 }
 
-/// Makes a tensor of DLPack's older structure. It cannot express a read-only array
-/// (`CAI_ERR_CONVERT_READONLY`, unless `flags` contain `CAI_DLPACK_HIDE_READONLY`), nor how
-/// elements of less than a byte are packed (`CAI_ERR_CONVERT_TYPE`).
+/// Makes a tensor of DLPack's older structure. It cannot express how elements of less than a byte
+/// are packed (`CAI_ERR_CONVERT_TYPE`).
 ///
-/// Parameters, other statuses and thread safety: as `cai_array_to_dlpack`.
+/// Parameters and thread safety: as for `cai_array_to_dlpack`.
+///
+/// Returns a status of `cai_array_to_dlpack`, or `CAI_ERR_CONVERT_READONLY` for a read-only array,
+/// unless `flags` contain `CAI_DLPACK_HIDE_READONLY`.
 #[cfg_attr(feature = "exports", unsafe(no_mangle))]
 pub unsafe extern "C-unwind" fn cai_array_to_dlpack_unversioned(
     array: *const cai_array,

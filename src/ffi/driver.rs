@@ -20,8 +20,10 @@ use crate::error::Failure;
 ///
 /// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, or a status that any call of the driver can cause:
 /// `CAI_ERR_NO_DRIVER`, `CAI_ERR_DRIVER_FUNCTION`, `CAI_ERR_FORKED` in a child of `fork`,
-/// `CAI_ERR_DRIVER_EXIT`, `CAI_ERR_DEVICE_LOST`, `CAI_ERR_CONTEXT_DESTROYED`, `CAI_ERR_NO_MEMORY`,
-/// or `CAI_ERR_DRIVER` with the driver's code in `driver_code`.
+/// `CAI_ERR_DRIVER_EXIT`, `CAI_ERR_DEVICE_LOST`, `CAI_ERR_CONTEXT_DESTROYED`, `CAI_ERR_NO_CONTEXT`,
+/// `CAI_ERR_STREAM_HANDLE`, `CAI_ERR_STREAM_DETACHED`, `CAI_ERR_CAPTURE_INVALIDATED`,
+/// `CAI_ERR_CAPTURE_MERGE`, `CAI_ERR_CAPTURE_LEGACY`, `CAI_ERR_CAPTURE`, `CAI_ERR_NO_MEMORY`, or
+/// `CAI_ERR_DRIVER`, each with the driver's code in `driver_code`.
 /// Thread safety: any thread; allocates while it loads the driver.
 #[cfg_attr(feature = "exports", unsafe(no_mangle))]
 pub unsafe extern "C-unwind" fn cai_driver_info_get(

@@ -12,15 +12,15 @@ use crate::unwind;
 
 /// Runs the body of an exported function.
 #[inline]
-pub fn guard(error: Out<cai_error>, body: impl FnOnce() -> Result<()>) -> cai_status {
-    unguarded(error, || foreign(body))
+pub fn guard<F: FnOnce() -> Result<()>>(error: Out<cai_error>, body: F) -> cai_status {
+    end::<F>(error, foreign(body))
 }
 
 /// Runs the body of an exported function that calls no foreign code. Compiles to nothing if the body
 /// cannot panic.
 #[inline]
-pub fn guard_local(error: Out<cai_error>, body: impl FnOnce() -> Result<()>) -> cai_status {
-    unguarded(error, || local(body))
+pub fn guard_local<F: FnOnce() -> Result<()>>(error: Out<cai_error>, body: F) -> cai_status {
+    end::<F>(error, local(body))
 }
 
 /// Runs code that may call foreign code.
@@ -45,10 +45,20 @@ pub fn guard_bool(body: impl FnOnce() -> bool) -> bool {
 /// Runs the body of an exported function that cannot panic: it neither indexes nor divides, and
 /// adds nothing that could overflow.
 #[inline]
-pub fn unguarded(error: Out<cai_error>, body: impl FnOnce() -> Result<()>) -> cai_status {
-    match body() {
+pub fn unguarded<F: FnOnce() -> Result<()>>(error: Out<cai_error>, body: F) -> cai_status {
+    end::<F>(error, body())
+}
+
+/// Returns the status of an exported function. `F` is a closure in it.
+#[inline]
+pub fn end<F>(error: Out<cai_error>, result: Result<()>) -> cai_status {
+    match result {
         Ok(()) => abi::CAI_OK,
-        Err(failure) => report(error, failure),
+        Err(failure) => {
+            #[cfg(debug_assertions)]
+            super::returns::check(std::any::type_name::<F>(), &failure);
+            report(error, failure)
+        }
     }
 }
 

@@ -5,6 +5,8 @@
 //! into a status and the caller's `cai_error`. The order of the public files is that of the functions in cai.h.
 
 mod guard;
+#[cfg(debug_assertions)]
+mod returns;
 mod text;
 
 pub mod library;

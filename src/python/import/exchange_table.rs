@@ -89,8 +89,8 @@ unsafe fn foreign(py: Py, status: abi::cai_status, error: *const cai_error) -> F
         return failure!(
             status,
             "__cai_exchange_api__.from_object",
-            found = "a failure without a message",
-            expected = "an array"
+            found = "",
+            expected = "__cai_exchange_api__.from_object: found a failure without a message, expected an array"
         );
     }
     // SAFETY: filled in, with terminated texts (this function's contract).

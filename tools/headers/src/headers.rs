@@ -7,7 +7,7 @@ use std::path::Path;
 use cbindgen::{Builder, Config, DocumentationStyle, Language, Style};
 
 use crate::items::{self, FOREIGN, Items};
-use crate::type_table;
+use crate::{tables, type_table};
 
 /// The headers, in the order of `cai.h`, and the files in `src` whose items each declares: types first.
 const HEADERS: [(&str, &[&str]); 12] = [
@@ -159,12 +159,9 @@ fn with_rules(root: &Path, text: &str) -> String {
 
 /// The list of rules, in words.
 fn rules(root: &Path) -> String {
-    let source = fs::read_to_string(root.join("src/validate/mod.rs")).unwrap();
-    let (_, list) = source.split_once("const ORDER: &[&str] = &[").expect("the order of the rules");
-    let (list, _) = list.split_once("];").unwrap();
     let mut text = String::new();
     let mut is_first = true;
-    for entry in list.split('"').skip(1).step_by(2) {
+    for entry in &tables::order(root) {
         let begins = entry.starts_with("with ") || entry.starts_with("for ");
         text += if begins {
             "; "
