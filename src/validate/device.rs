@@ -56,6 +56,10 @@ fn memory_on(thread: &CallingThread, array: &cai_array, span: Span) -> Result<()
             expected = "one with memory behind it"
         );
     }
+    if !thread.current()?.is_null() {
+        driver::device_pointer(thread, array.data)
+            .map_err(|failure| failure.at(format_args!("data")))?;
+    }
     if info.size > 0 && !driver::is_inside(thread, &info, low, high)? {
         let base = info.base as u64;
         return fail!(
@@ -67,10 +71,6 @@ fn memory_on(thread: &CallingThread, array: &cai_array, span: Span) -> Result<()
                 base.saturating_add(info.size)
             )
         );
-    }
-    if !thread.current()?.is_null() {
-        driver::device_pointer(thread, array.data)
-            .map_err(|failure| failure.at(format_args!("data")))?;
     }
     Ok(())
 }

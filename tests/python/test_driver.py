@@ -12,7 +12,7 @@ import textwrap
 
 import pytest
 
-from commands import BUILT, CUDA, LIBRARY, TESTS, compile, output_of, run
+from commands import BUILT, CUDA, LIBRARY, ROOT, TESTS, compile, output_of, run
 
 PRELUDE = """
 import ctypes as c, os, sys
@@ -613,3 +613,73 @@ def test_set_user_id_programs_ignore_the_environment(driver, what):
             pytest.skip("the file system has no set-user-id programs")
         more = output(0o4755)
         assert re.match(expected[1], more), more
+
+
+def test_the_order_of_the_checks(driver):
+    """The checks that call the driver, and one before and behind them, are tried in the order of the manual: of two that
+    fail, the first is reported."""
+    python(
+        f"""
+        import re
+        text = open({str(ROOT / "include/cai/array.h")!r}).read().split("in this order:")[1].split("Thread safety")[0]
+        order = re.findall("CAI_ERR_[A-Z_]+", text)
+        cai.cai_status_name.restype = c.c_char_p
+        cuda, first = Driver().cuda, c.c_void_p()
+        cuda.cuCtxGetCurrent(c.byref(first))
+        def made(call, *arguments):
+            value = c.c_void_p()
+            assert getattr(cuda, call)(c.byref(value), *arguments) == 0, call
+            return value.value
+        memory, stream = made("cuMemAlloc_v2", 16), made("cuStreamCreate", 0)
+        no_peer, id = made("cuDevicePrimaryCtxRetain", 1), c.c_uint64()
+        assert cuda.cuStreamGetId(c.c_void_p(stream), c.byref(id)) == 0
+        def capture():
+            assert cuda.cuStreamBeginCapture_v2(c.c_void_p(stream), 0) == 0
+        mask = array(stream)
+        mask.typestr, mask.data, mask.shape = b"<f4", memory, c.cast(shape, type(mask.shape))
+        large, steps = (c.c_int64 * 1)(1000), (c.c_int64 * 1)(2)
+        # The members that break a rule, and what has to be done before.
+        BREAKS = {{
+            "ALIGNMENT": dict(strides=c.cast(steps, type(mask.strides))),
+            "NOT_DEVICE_POINTER": dict(data=c.addressof(data) & ~15),
+            "DEVICE_MISMATCH": dict(device=cai_ctypes.Device(2, 1)),
+            "NOT_ACCESSIBLE": dict(do=lambda: cuda.cuCtxSetCurrent(c.c_void_p(no_peer))),
+            "OUT_OF_ALLOCATION": dict(shape=c.cast(large, type(mask.shape))),
+            "STREAM_HANDLE": dict(stream=0x1230),
+            "STREAM_STALE": dict(stream=stream, stream_id=id.value + 1),
+            "STREAM_THREAD": dict(stream=2, stream_id=id.value),
+            "STREAM_CONTEXT": dict(stream=stream, context=no_peer),
+            "NO_CONTEXT": dict(stream=1, do=lambda: cuda.cuCtxSetCurrent(None)),
+            "CAPTURE_LEGACY": dict(stream=1, do=capture),
+            "MASK_TYPE": dict(mask=c.cast(c.pointer(mask), type(mask.mask))),
+        }}
+        def status(*breaks):
+            a = array(stream)
+            a.data, a.device = memory, cai_ctypes.Device(2, 0)
+            cuda.cuCtxSetCurrent(first)
+            for one in breaks:
+                for member, value in one.items():
+                    value() if member == "do" else setattr(a, member, value)
+            found = cai.cai_array_validate(c.byref(a), 15, None)
+            cuda.cuCtxSetCurrent(first)
+            cuda.cuStreamEndCapture(c.c_void_p(stream), c.byref(c.c_void_p()))
+            return cai.cai_status_name(found).decode().removeprefix("CAI_ERR_")
+        assert status() == "CAI_OK"
+        names = sorted(BREAKS, key=lambda name: order.index("CAI_ERR_" + name))
+        # A green context that was destroyed is a case of capi-tests/sync/exchange.c.
+        checks = order[order.index("CAI_ERR_ALIGNMENT") : order.index("CAI_ERR_MASK_VERSION")]
+        assert [name for name in checks if name[8:] not in BREAKS] == ["CAI_ERR_STREAM_DETACHED"]
+        assert [status(BREAKS[name]) for name in names] == names
+        wrong = []
+        for index, name in enumerate(names):
+            for second in names[index + 1 :]:
+                one, other = BREAKS[name], BREAKS[second]
+                # Two that need different values of one member exclude each other.
+                if all(one[member] == other[member] for member in one.keys() & other.keys()):
+                    found = status(one, other)
+                    if found != name:
+                        wrong.append((name, second, found))
+        assert not wrong, wrong
+        """,
+        CUDASIM_DEVICES="2", LD_LIBRARY_PATH=driver,
+    )  # fmt: skip
