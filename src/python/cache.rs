@@ -29,7 +29,7 @@ pub struct Version {
 }
 
 #[derive(Clone, Copy)]
-pub struct Offer {
+pub struct OfferedTables {
     /// The function of this library's table, of any age.
     pub exchange: Option<FromObject>,
     pub dlpack: Option<&'static ExchangeTable>,
@@ -155,7 +155,7 @@ impl Types {
 
     /// Returns what a type is known to offer, if it offers something; `None` if it has to be asked.
     #[inline(always)]
-    pub fn get(&self, version: Version) -> Option<Offer> {
+    pub fn get(&self, version: Version) -> Option<OfferedTables> {
         let (exchange, dlpack, flags) = self.read(version, |known| {
             (
                 known.exchange.load(Ordering::Relaxed),
@@ -168,7 +168,7 @@ impl Types {
             (std::mem::transmute::<*mut c_void, Option<FromObject>>(exchange), dlpack.as_ref())
         };
         let (may_require_grad, may_be_conjugate) = (flags & GRAD != 0, flags & CONJUGATE != 0);
-        Some(Offer { exchange, dlpack, may_require_grad, may_be_conjugate })
+        Some(OfferedTables { exchange, dlpack, may_require_grad, may_be_conjugate })
     }
 
     /// Returns the function of a type's attribute `requires_grad`, if it is known.
@@ -184,7 +184,7 @@ impl Types {
 
     /// Remembers what a type offers, in place of another type if there is no space. A type without
     /// a version is asked each time.
-    pub fn add(&self, version: Version, offer: &Offer, getter: GradGetter) {
+    pub fn add(&self, version: Version, offer: &OfferedTables, getter: GradGetter) {
         if version.number == 0 {
             return;
         }

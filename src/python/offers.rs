@@ -11,17 +11,17 @@ use std::sync::atomic::{Ordering, fence};
 use crate::abi::{self, cai_exchange_api};
 use crate::dlpack::exchange_table::{ExchangeTable, MAJOR};
 use crate::error::{Result, fail};
-use crate::python::cache::{FromObject, GradGetter, Offer, Version};
+use crate::python::cache::{FromObject, GradGetter, OfferedTables, Version};
 use crate::python::capi::{GetSetDef, Object};
 use crate::python::capsules::{DLPACK_CAPSULE, EXCHANGE_CAPSULE};
 use crate::python::py::{Builtin, Int, Obj, Owned, Py, Type};
 use crate::read::sizes;
 
 #[inline]
-pub fn offer(py: Py, object: Obj) -> Result<Offer> {
+pub fn offer(py: Py, object: Obj) -> Result<OfferedTables> {
     let version = object.version(py);
     if py.types.offers_nothing(version) {
-        return Ok(Offer::NOTHING);
+        return Ok(OfferedTables::NOTHING);
     }
     known_or_asked(py, object, version)
 }
@@ -29,7 +29,7 @@ pub fn offer(py: Py, object: Obj) -> Result<Offer> {
 /// Returns what an object's type offers, which is not known to be nothing: from the cache, or, if
 /// it has no entry for this version of the type, from the type.
 #[inline]
-pub fn known_or_asked(py: Py, object: Obj, version: Version) -> Result<Offer> {
+pub fn known_or_asked(py: Py, object: Obj, version: Version) -> Result<OfferedTables> {
     match py.types.get(version) {
         Some(offer) => Ok(offer),
         None => ask(py, object),
@@ -41,7 +41,7 @@ const ATTEMPTS: usize = 8;
 
 #[cold]
 #[inline(never)]
-fn ask(py: Py, object: Obj) -> Result<Offer> {
+fn ask(py: Py, object: Obj) -> Result<OfferedTables> {
     for _ in 0..ATTEMPTS {
         // Looking an attribute up may change the object's type, so a reference to this one is held.
         let r#type = Type::of(py, object);
@@ -65,7 +65,7 @@ fn ask(py: Py, object: Obj) -> Result<Offer> {
 }
 
 /// Returns what a type offers, and whether only a change of the type can change that.
-fn look<'py>(py: Py<'py>, r#type: &Type<'py>) -> Result<(Offer, GradGetter, bool)> {
+fn look<'py>(py: Py<'py>, r#type: &Type<'py>) -> Result<(OfferedTables, GradGetter, bool)> {
     let is_lasting = Cell::new(true);
     let raw = |name| -> Result<Option<Owned>> {
         let (found, is_known) = r#type.lookup(py, name)?;
@@ -93,7 +93,7 @@ fn look<'py>(py: Py<'py>, r#type: &Type<'py>) -> Result<(Offer, GradGetter, bool
         r#type.obj().optional_attr(py, name)
     };
     let (ours, dlpacks) = (value(py.names.exchange)?, value(py.names.dlpack_exchange)?);
-    let offer = Offer {
+    let offer = OfferedTables {
         exchange: exchange(py, ours)?,
         dlpack: dlpack(py, dlpacks),
         may_require_grad: grad.is_some(),

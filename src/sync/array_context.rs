@@ -130,9 +130,10 @@ pub fn with_streams(
     let first = Stream::from_array(thread, array.stream, contexts.first.context, array.stream_id);
     match contexts.current {
         None => body(first),
-        Some(current) => {
-            both(thread, array, first, current)?.into_iter().flatten().try_for_each(body)
-        }
+        Some(current) => in_both_contexts(thread, array, first, current)?
+            .into_iter()
+            .flatten()
+            .try_for_each(body),
     }
 }
 
@@ -143,7 +144,7 @@ pub fn with_streams(
 /// both would change that capture.
 #[cold]
 #[inline(never)]
-fn both(
+fn in_both_contexts(
     thread: &CallingThread,
     array: &cai_array,
     first: Stream,

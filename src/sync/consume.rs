@@ -53,11 +53,11 @@ pub fn exchange(phase: Phase, array: Unchecked, consumer: u64, flags: u32) -> Re
     }
     names_a_stream(consumer, format_args!("consumer_stream"))?;
     writable(&array, flags)?;
-    one(phase, &array, consumer, flags)?;
+    order_one(phase, &array, consumer, flags)?;
     if array.mask.is_null() {
         return Ok(());
     }
-    masks(array, 0, &mut |mask| one(phase, mask, consumer, flags))
+    masks(array, 0, &mut |mask| order_one(phase, mask, consumer, flags))
 }
 
 /// Fails if the flags request a write to a read-only array.
@@ -185,7 +185,7 @@ impl Inside {
 }
 
 #[inline(never)]
-fn one(phase: Phase, array: &cai_array, consumer: u64, flags: u32) -> Result<()> {
+fn order_one(phase: Phase, array: &cai_array, consumer: u64, flags: u32) -> Result<()> {
     if is_settled(array, consumer) {
         return Ok(());
     }

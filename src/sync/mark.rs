@@ -60,7 +60,7 @@ pub fn of(given: &Valid) -> Result<Mark> {
         return Ok(Mark::Nothing);
     }
     wait_for_masks(given)?;
-    one(array)
+    mark_one(array)
 }
 
 /// Blocks the host until the work on the masks of an array is done, unless it is done when that on
@@ -87,7 +87,7 @@ fn access(array: &cai_array) -> u32 {
     abi::CAI_ACCESS_READ | if is_host { 0 } else { abi::CAI_SYNC_CONSERVATIVE }
 }
 
-fn one(array: &cai_array) -> Result<Mark> {
+fn mark_one(array: &cai_array) -> Result<Mark> {
     if array.stream == CAI_STREAM_NONE || array.data.is_null() {
         return Ok(Mark::Nothing);
     }

@@ -3,7 +3,7 @@
 use std::mem::MaybeUninit;
 use std::ptr;
 
-use super::one;
+use super::without_mask;
 use crate::abi::{self, CAI_MAX_MASKS, cai_array, cai_device};
 use crate::device::{Name, can_read};
 use crate::error::{Failure, Result, Text, fail};
@@ -54,7 +54,7 @@ pub fn check(first: *const cai_array, array: Unchecked, checks: u32) -> Result<(
         };
         chain[depth] = parent.mask;
         let Some(mask) = parent.mask(place).map_err(inside)? else { break };
-        one(mask, checks).map_err(inside)?;
+        without_mask(mask, checks).map_err(inside)?;
         check_type(&mask).map_err(inside)?;
         let (shape, _) = mask.dimensions()?;
         check_shape(shape, extents).map_err(inside)?;

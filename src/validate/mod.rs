@@ -118,7 +118,7 @@ fn check(address: *const cai_array, array: Unchecked, checks: u32) -> Result<()>
 }
 
 /// Checks one array without its mask.
-fn one(array: Unchecked, checks: u32) -> Result<()> {
+fn without_mask(array: Unchecked, checks: u32) -> Result<()> {
     match common_itemsize(array) {
         Some(itemsize) if checks & !abi::CAI_CHECK_LAYOUT == 0 => {
             if array.descr.is_null() {

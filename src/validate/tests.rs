@@ -137,7 +137,8 @@ fn place(status: cai_status) -> usize {
     ORDER.iter().position(|entry| is_it(&entry)).unwrap_or_else(|| panic!("no {}", name(status)))
 }
 
-/// Every rule that needs no driver is broken by a row; tests/python/test_driver.py breaks the others.
+/// Every rule that needs no driver is broken by a row. tests/python/test_driver.py breaks those of
+/// the driver.
 #[test]
 fn every_rule_has_a_row() {
     let needs_driver = |group: &str| matches!(group, "CAI_CHECK_DEVICE" | "CAI_CHECK_STREAM");

@@ -8,7 +8,7 @@ use crate::dtype::fields::Fields;
 use crate::error::Result;
 use crate::owner::{Destructor, description};
 use crate::python::import::dict_in_place::Refused;
-use crate::python::import::dict_keys::{Extras, Protocol, in_dictionary};
+use crate::python::import::dict_keys::{OtherObjects, Protocol, in_dictionary};
 use crate::python::import::options::ImportOptions;
 use crate::python::import::{dict_explained, dict_in_place, fields, sycl};
 use crate::python::owner::{Description, attach, attach_with_fields};
@@ -23,7 +23,7 @@ pub enum Found<'py> {
     /// An array that needs nothing more.
     Array,
     /// An array without an owner, for [`finish`].
-    Parts(Extras<'py>),
+    Parts(OtherObjects<'py>),
 }
 
 /// Reads the dictionary in an attribute into `to`.
@@ -52,7 +52,7 @@ pub fn read_cuda<'py>(
         return Ok(Found::Nothing);
     };
     match dict_in_place::read(py, dictionary.obj(), options, to) {
-        Ok(Extras { descr: None, mask: None, .. }) => {}
+        Ok(OtherObjects { descr: None, mask: None, .. }) => {}
         Ok(extras) => return Ok(Found::Parts(extras)),
         Err(Refused) => {
             let extras = dict_explained::read(py, dictionary.obj(), Protocol::Cuda, options, to);
@@ -91,7 +91,7 @@ pub fn finish<'py>(
     object: Obj,
     protocol: Protocol,
     options: &ImportOptions,
-    extras: Extras<'py>,
+    extras: OtherObjects<'py>,
     mut mask: Option<Description>,
     to: &mut Description,
 ) -> Result<()> {

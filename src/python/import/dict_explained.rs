@@ -9,7 +9,7 @@ use crate::abi::{self, CAI_TYPESTR_SIZE, cai_status};
 use crate::dtype;
 use crate::error::{Failure, Result, Text, failure};
 use crate::python::import::dict_in_place::exact_values;
-use crate::python::import::dict_keys::{DATA, Extras, Held, Protocol, TEXTS, TYPESTR};
+use crate::python::import::dict_keys::{DATA, Held, OtherObjects, Protocol, TEXTS, TYPESTR};
 use crate::python::import::dict_reader::{Place, Reader, describe};
 use crate::python::import::mapping::look_up;
 use crate::python::import::options::ImportOptions;
@@ -25,7 +25,7 @@ pub fn read<'py>(
     protocol: Protocol,
     options: &ImportOptions,
     to: &mut Description,
-) -> Result<Extras<'py>> {
+) -> Result<OtherObjects<'py>> {
     let values = match exact_values(py, dictionary) {
         Some(values) => values,
         None => look_up(py, dictionary, protocol, options)?,
@@ -42,7 +42,7 @@ pub fn read_values<'py>(
     protocol: Protocol,
     options: &ImportOptions,
     to: &mut Description,
-) -> Result<Extras<'py>> {
+) -> Result<OtherObjects<'py>> {
     to.reset();
     let values = values.each_ref().map(|value| value.as_ref().map(Owned::obj));
     describe(py, &Explaining { py, protocol, options }, &values, protocol, options, to)

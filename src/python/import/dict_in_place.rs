@@ -16,7 +16,7 @@ use std::ptr::{self, NonNull};
 use crate::abi::{CAI_TYPESTR_SIZE, cai_status};
 use crate::error::Failure;
 use crate::python::capi::{Capi, Object};
-use crate::python::import::dict_keys::{Extras, Held, KEYS, Protocol, TEXTS, Values};
+use crate::python::import::dict_keys::{Held, KEYS, OtherObjects, Protocol, TEXTS, Values};
 use crate::python::import::dict_reader::{Place, Reader, describe};
 use crate::python::import::options::ImportOptions;
 use crate::python::owner::Description;
@@ -40,7 +40,7 @@ pub fn read<'py>(
     dictionary: Obj,
     options: &ImportOptions,
     to: &mut Description,
-) -> Result<Extras<'py>, Refused> {
+) -> Result<OtherObjects<'py>, Refused> {
     if py.capi().facts.size_offset == 0 || !dictionary.is_exactly(py, Builtin::Dict) {
         return Err(Refused);
     }

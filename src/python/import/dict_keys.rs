@@ -78,7 +78,7 @@ pub(crate) const TEXTS: [&CStr; KEYS] = [
 ];
 
 /// Objects of a dictionary besides the description.
-pub struct Extras<'py> {
+pub struct OtherObjects<'py> {
     /// The object in `descr`, if it is used or has to be checked.
     pub descr: Option<Owned<'py>>,
     /// The object in `mask`.
@@ -87,7 +87,7 @@ pub struct Extras<'py> {
     pub syclobj: Option<Owned<'py>>,
 }
 
-impl Extras<'_> {
+impl OtherObjects<'_> {
     /// Returns the object in `mask`.
     pub fn mask_object(&self) -> Option<Obj<'_>> {
         self.mask.as_ref().map(Owned::obj)

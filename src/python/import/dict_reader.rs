@@ -9,8 +9,8 @@ use crate::abi::{self, cai_device, cai_status};
 use crate::dtype;
 use crate::error::{Failure, Text};
 use crate::python::import::dict_keys::{
-    DATA, DESCR, Extras, MASK, OFFSET, Protocol, SHAPE, STREAM, STRIDES, SYCLOBJ, TYPESTR, VERSION,
-    Values,
+    DATA, DESCR, MASK, OFFSET, OtherObjects, Protocol, SHAPE, STREAM, STRIDES, SYCLOBJ, TYPESTR,
+    VERSION, Values,
 };
 use crate::python::import::options::ImportOptions;
 use crate::python::owner::Description;
@@ -88,7 +88,7 @@ pub fn describe<'a, 'py, R: Reader<'a>>(
     protocol: Protocol,
     options: &ImportOptions,
     to: &mut Description,
-) -> Result<Extras<'py>, R::Refusal> {
+) -> Result<OtherObjects<'py>, R::Refusal> {
     let strict = options.strict();
     let given = |key: usize| values[key].filter(|value| !value.is_none(py));
     let required = |key: usize| values[key].ok_or_else(|| missing(reader, key));
@@ -166,7 +166,7 @@ pub fn describe<'a, 'py, R: Reader<'a>>(
     } else {
         None
     };
-    Ok(Extras { descr: descr.map(share), mask: given(MASK).map(share), syclobj })
+    Ok(OtherObjects { descr: descr.map(share), mask: given(MASK).map(share), syclobj })
 }
 
 fn missing<'a, R: Reader<'a>>(reader: &R, key: usize) -> R::Refusal {

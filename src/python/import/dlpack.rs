@@ -7,7 +7,7 @@ use crate::abi::{self, DLManagedTensorVersioned, cai_array, cai_owner};
 use crate::dlpack::{self, ManagedTensor};
 use crate::error::{Failure, Result, fail};
 use crate::owner::{self, Destructor};
-use crate::python::cache::Offer;
+use crate::python::cache::OfferedTables;
 use crate::python::import::options::ImportOptions;
 use crate::python::owner::{Description, attach_tensor};
 use crate::python::py::{Builtin, Dictionary, Exception, Obj, Owned, Py, raised};
@@ -39,7 +39,7 @@ const TABLE: &str = "__dlpack_c_exchange_api__";
 pub fn from_dlpack_table(
     py: Py,
     object: Obj,
-    offer: &Offer,
+    offer: &OfferedTables,
     options: &ImportOptions,
     host_only: &mut bool,
     to: &mut Description,

@@ -9,7 +9,7 @@
 
 use crate::abi::{self, cai_array};
 use crate::error::{Result, fail};
-use crate::python::cache::Offer;
+use crate::python::cache::OfferedTables;
 use crate::python::import::options::ImportOptions;
 use crate::python::offers;
 use crate::python::py::{Exception, Obj, Owned, Py, Type};
@@ -22,7 +22,7 @@ pub fn check(
     py: Py,
     object: Obj,
     options: &ImportOptions,
-    offer: &Offer,
+    offer: &OfferedTables,
     array: &cai_array,
 ) -> Result<()> {
     if offer.may_be_conjugate {

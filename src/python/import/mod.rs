@@ -21,10 +21,10 @@ pub mod sycl;
 use crate::abi;
 use crate::argument::{In, Out};
 use crate::error::{Failure, Result, Text, fail, failure};
-use crate::python::cache::Offer;
+use crate::python::cache::OfferedTables;
 use crate::python::export::exchange_table::share_as_is;
 use crate::python::import::dict::Found;
-use crate::python::import::dict_keys::{Extras, Protocol};
+use crate::python::import::dict_keys::{OtherObjects, Protocol};
 use crate::python::import::dlpack::{Method, from_dlpack, from_dlpack_table};
 use crate::python::import::exchange_table::{Answer, from_table};
 use crate::python::import::options::ImportOptions;
@@ -189,7 +189,7 @@ fn from_parts<'py>(
     protocol: Protocol,
     options: &ImportOptions,
     depth: i32,
-    extras: Extras<'py>,
+    extras: OtherObjects<'py>,
     to: &mut Description,
 ) -> Result<()> {
     let mut mask = None;
@@ -246,41 +246,43 @@ pub fn find(
 ) -> Result<()> {
     let default_order = options.raw.protocols[0] == 0;
     if !default_order {
-        return try_all(py, object, options, depth, Begun::default(), to);
+        return try_all(py, object, options, depth, FirstAttempt::default(), to);
     }
     // The most common cases, each the first protocol of the default order for its objects.
     let version = object.version(py);
     let is_known = py.types.offers_nothing(version);
     if !is_known {
-        if let Some(offer @ Offer { exchange: None, dlpack: Some(_), .. }) = py.types.get(version) {
+        if let Some(offer @ OfferedTables { exchange: None, dlpack: Some(_), .. }) =
+            py.types.get(version)
+        {
             return from_tensor(py, object, &offer, options, depth, to);
         }
     }
     let offer = match is_known {
-        true => Offer::NOTHING,
+        true => OfferedTables::NOTHING,
         false => offers::known_or_asked(py, object, version)?,
     };
-    let mut begun = Begun::default();
+    let mut first = FirstAttempt::default();
     if is_known || offer.is_nothing() {
         from_cuda(py, object, options, depth, to)?;
         if to.has_owner() {
             return Ok(());
         }
-        begun.tried = abi::CAI_PROTOCOL_CUDA_ARRAY_INTERFACE;
+        first.tried = abi::CAI_PROTOCOL_CUDA_ARRAY_INTERFACE;
     } else if let Some(table) = offer.exchange {
         match from_table(py, object, table, options, to)? {
             Answer::Array if is_allowed(to, options) => {
                 return grad::check(py, object, options, &offer, &to.array);
             }
-            Answer::Array => begun.host_only = true,
-            Answer::Refused(failure) => begun.refused = Some(failure),
+            Answer::Array => first.host_only = true,
+            Answer::Refused(failure) => first.refused = Some(failure),
         }
         to.reset();
-        begun.tried = abi::CAI_PROTOCOL_EXCHANGE;
+        first.tried = abi::CAI_PROTOCOL_EXCHANGE;
     } else if offer.dlpack.is_some() {
         return from_tensor(py, object, &offer, options, depth, to);
     }
-    try_all(py, object, options, depth, begun, to)
+    try_all(py, object, options, depth, first, to)
 }
 
 /// Imports through DLPack's table, or else through any other protocol.
@@ -288,7 +290,7 @@ pub fn find(
 fn from_tensor(
     py: Py,
     object: Obj,
-    offer: &Offer,
+    offer: &OfferedTables,
     options: &ImportOptions,
     depth: i32,
     to: &mut Description,
@@ -300,13 +302,13 @@ fn from_tensor(
     }
     to.reset();
     let tried = abi::CAI_PROTOCOL_DLPACK_EXCHANGE;
-    let begun = Begun { tried, host_only, refused: None };
-    try_all(py, object, options, depth, begun, to)
+    let first = FirstAttempt { tried, host_only, refused: None };
+    try_all(py, object, options, depth, first, to)
 }
 
-/// What [`find`] found out before it tries all protocols.
+/// Result of the attempt that [`find`] makes before it tries all protocols.
 #[derive(Default)]
-struct Begun {
+struct FirstAttempt {
     /// The protocol that was tried, or 0.
     tried: u8,
     /// The table refused the object.
@@ -327,10 +329,10 @@ fn try_all(
     object: Obj,
     options: &ImportOptions,
     depth: i32,
-    begun: Begun,
+    first: FirstAttempt,
     to: &mut Description,
 ) -> Result<()> {
-    let Begun { tried, refused, mut host_only } = begun;
+    let FirstAttempt { tried, refused, mut host_only } = first;
     let mut declined = match refused {
         Some(failure) => Some(Declined::status(py, failure)?),
         None => None,

@@ -97,7 +97,7 @@ impl ExactIntegers {
 impl Capi {
     #[inline(always)]
     pub fn exact_integers(&self) -> ExactIntegers {
-        let Facts { size_offset, integers, .. } = self.facts;
+        let ObjectLayout { size_offset, integers, .. } = self.facts;
         ExactIntegers { r#type: self.long_type, size_offset, integers }
     }
 
