@@ -205,6 +205,12 @@ impl Failure {
         self.details().map_or(abi::CAI_ERR_NO_MEMORY, |details| details.status)
     }
 
+    /// Returns true if the message is that of another library, complete.
+    #[cfg(debug_assertions)]
+    pub fn is_foreign(&self) -> bool {
+        self.details().is_some_and(|details| details.found.as_str().is_empty())
+    }
+
     #[cold]
     pub fn driver(mut self, code: i32) -> Self {
         if let Some(details) = &mut self.0 {

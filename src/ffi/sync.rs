@@ -36,6 +36,8 @@ fn notify_result(
 const MOST_STREAMS: usize = 1 << 20;
 
 /// Orders streams and reports the event.
+///
+/// Returns a status of `cai_array_consume_begin`.
 #[cold]
 #[inline(never)]
 fn exchange(

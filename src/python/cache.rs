@@ -40,9 +40,13 @@ pub struct OfferedTables {
     pub may_be_conjugate: bool,
 }
 
-impl Offer {
-    pub const NOTHING: Offer =
-        Offer { exchange: None, dlpack: None, may_require_grad: false, may_be_conjugate: false };
+impl OfferedTables {
+    pub const NOTHING: OfferedTables = OfferedTables {
+        exchange: None,
+        dlpack: None,
+        may_require_grad: false,
+        may_be_conjugate: false,
+    };
 
     /// Returns true if the type offers no table and its objects have neither grad nor conjugates.
     pub fn is_nothing(&self) -> bool {

@@ -5,7 +5,7 @@ use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::table::New;
-use super::{Attached, Builtin, Capi, Facts, Obj, Tuple, TypeObj};
+use super::{Attached, Builtin, Capi, Obj, ObjectLayout, Tuple, TypeObj};
 use crate::python::capi::Object;
 
 /// `Py_TPFLAGS_VALID_VERSION_TAG`: of importance in 3.9 only, later versions set the number to 0.
@@ -149,7 +149,7 @@ fn has_version(capi: &Capi, r#type: TypeObj) -> bool {
 
 /// Finds out where objects store what is read without a call. An exception that is set already is
 /// the caller's.
-pub fn find_places(attached: Attached) -> Facts {
+pub fn find_places(attached: Attached) -> ObjectLayout {
     let mut facts = attached.capi().facts;
     attached.keeping_exception(|| {
         facts = with_places(attached);
@@ -159,7 +159,7 @@ pub fn find_places(attached: Attached) -> Facts {
 }
 
 /// Returns the facts of a copy of CPython's table that learns them one after another.
-fn with_places(attached: Attached) -> Facts {
+fn with_places(attached: Attached) -> ObjectLayout {
     let mut capi = *attached.capi();
     let size = |capi: &Capi, of| Probe::new(attached, capi).number(of, c"__basicsize__");
     capi.facts.head = size(&capi, Builtin::Object);

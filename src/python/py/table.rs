@@ -246,7 +246,7 @@ table! {
 #[derive(Clone, Copy)]
 pub struct Capi {
     functions: Functions,
-    pub facts: Facts,
+    pub facts: ObjectLayout,
 }
 
 // SAFETY: a table of constants. The GIL is a requirement of the calls themselves.
@@ -265,7 +265,7 @@ impl Deref for Capi {
 
 /// Differences between builds.
 #[derive(Clone, Copy, Default)]
-pub struct Facts {
+pub struct ObjectLayout {
     /// Bytes of the head that every object begins with, as `object.__basicsize__` states; 0 if it
     /// does not.
     pub head: usize,
@@ -311,7 +311,7 @@ impl Capi {
         // are NULL. The table pairs each name with its type in CPython's documentation, in which
         // `Obj`, `New` and the others are addresses of objects, and references those of values.
         let functions = unsafe { transmute::<[*mut c_void; COUNT], Functions>(addresses) };
-        Ok(Capi { functions, facts: Facts::default() })
+        Ok(Capi { functions, facts: ObjectLayout::default() })
     }
 
     /// Sets the version. Forgets a private function that is known up to a version only.
