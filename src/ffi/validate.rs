@@ -28,6 +28,32 @@ pub unsafe extern "C-unwind" fn cai_array_validate(
     checks: u32,
     error: *mut cai_error,
 ) -> cai_status {
+    #[inline(never)]
+    fn validate(array: In<cai_array>, checks: u32, error: Out<cai_error>) -> cai_status {
+        let body = || {
+            let array = array.given("array")?;
+            const KNOWN: u32 = abi::CAI_CHECK_LAYOUT
+                | abi::CAI_CHECK_ALIGNMENT
+                | abi::CAI_CHECK_DEVICE
+                | abi::CAI_CHECK_STREAM;
+            if checks & !KNOWN != 0 {
+                return fail!(
+                    CAI_ERR_NEWER_CALLER,
+                    "checks",
+                    found = ("{}", Named(checks & !KNOWN, flags::CHECKS)),
+                    expected = ("only {}", Named(KNOWN, flags::CHECKS))
+                );
+            }
+            array.validate(checks)
+        };
+        // Only these two call the driver.
+        if checks & (abi::CAI_CHECK_DEVICE | abi::CAI_CHECK_STREAM) != 0 {
+            guard(error, body)
+        } else {
+            guard_local(error, body)
+        }
+    }
+
     // SAFETY: the caller passes what the header requires.
     let (array, error) = unsafe { (In::new(array), Out::new(error)) };
     if checks & !abi::CAI_CHECK_LAYOUT != 0 {
@@ -37,30 +63,4 @@ pub unsafe extern "C-unwind" fn cai_array_validate(
         return CAI_OK;
     }
     validate(array, abi::CAI_CHECK_LAYOUT, error)
-}
-
-#[inline(never)]
-fn validate(array: In<cai_array>, checks: u32, error: Out<cai_error>) -> cai_status {
-    let body = || {
-        let array = array.given("array")?;
-        const KNOWN: u32 = abi::CAI_CHECK_LAYOUT
-            | abi::CAI_CHECK_ALIGNMENT
-            | abi::CAI_CHECK_DEVICE
-            | abi::CAI_CHECK_STREAM;
-        if checks & !KNOWN != 0 {
-            return fail!(
-                CAI_ERR_NEWER_CALLER,
-                "checks",
-                found = ("{}", Named(checks & !KNOWN, flags::CHECKS)),
-                expected = ("only {}", Named(KNOWN, flags::CHECKS))
-            );
-        }
-        array.validate(checks)
-    };
-    // Only these two call the driver.
-    if checks & (abi::CAI_CHECK_DEVICE | abi::CAI_CHECK_STREAM) != 0 {
-        guard(error, body)
-    } else {
-        guard_local(error, body)
-    }
 }
