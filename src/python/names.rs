@@ -39,9 +39,9 @@ names! {
     data = c"data";
     version = c"version";
     strides = c"strides";
+    stream = c"stream";
     descr = c"descr";
     mask = c"mask";
-    stream = c"stream";
     offset = c"offset";
     syclobj = c"syclobj";
     cuda_array_interface = c"__cuda_array_interface__";

@@ -13,7 +13,7 @@ use crate::owner::{Destructor, GivenUp, Header, Ref};
 use crate::python::deferred::{Deferred, Ended, Held};
 use crate::python::interpreter::Interpreter;
 use crate::python::py::{Buffer, Owned, Py};
-use crate::read::NOTHING;
+use crate::read::{self, NOTHING};
 
 const DIMENSIONS: usize = abi::CAI_MAX_NDIM as usize;
 
@@ -101,6 +101,11 @@ impl Description {
         for (to, from) in self.array.typestr[..CAI_TYPESTR_SIZE - 1].iter_mut().zip(text) {
             *to = *from as std::ffi::c_char;
         }
+    }
+
+    #[inline]
+    pub fn typestr(&self) -> &[u8] {
+        read::typestr(&self.array.typestr).unwrap_or_default()
     }
 
     #[inline]

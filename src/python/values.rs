@@ -50,7 +50,7 @@ impl<'a> Obj<'a> {
     /// no exception.
     #[inline(always)]
     pub fn exact_int(self, py: Py) -> Option<i64> {
-        match self.short_int(py.capi().exact_integers()) {
+        match py.capi().facts.places.as_ref().and_then(|places| places.integer(self)) {
             Some(value) => Some(value),
             None if self.is_exactly(py, Builtin::Int) => self.long_int(py),
             None => None,

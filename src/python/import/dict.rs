@@ -7,8 +7,7 @@ use crate::abi::{self, cai_array};
 use crate::dtype::fields::Fields;
 use crate::error::Result;
 use crate::owner::{Destructor, description};
-use crate::python::import::dict_in_place::Refused;
-use crate::python::import::dict_keys::{OtherObjects, Protocol, in_dictionary};
+use crate::python::import::dict_keys::{Held, OtherObjects, Protocol, in_dictionary};
 use crate::python::import::options::ImportOptions;
 use crate::python::import::{dict_explained, dict_in_place, fields, sycl};
 use crate::python::owner::{Description, attach, attach_with_fields};
@@ -51,13 +50,11 @@ pub fn read_cuda<'py>(
     let Some(dictionary) = object.optional_attr_inlined(py, name)? else {
         return Ok(Found::Nothing);
     };
-    match dict_in_place::read(py, dictionary.obj(), options, to) {
-        Ok(OtherObjects { descr: None, mask: None, .. }) => {}
-        Ok(extras) => return Ok(Found::Parts(extras)),
-        Err(Refused) => {
-            let extras = dict_explained::read(py, dictionary.obj(), Protocol::Cuda, options, to);
-            return extras.map(Found::Parts);
-        }
+    let mut values = None;
+    match dict_in_place::read(py, dictionary.obj(), options, to, &mut values) {
+        Some(OtherObjects { descr: None, mask: None, .. }) => {}
+        Some(extras) => return Ok(Found::Parts(extras)),
+        None => return explain(py, dictionary.obj(), values, options, to),
     }
     // SAFETY: the array was described above, with `ndim` values, and has neither fields nor a mask.
     // `describe` refuses what is wrong in its other members.
@@ -65,6 +62,23 @@ pub fn read_cuda<'py>(
         .map_err(|failure| in_dictionary(Protocol::Cuda, failure))?;
     attach(py, &mut to.array, object.share(py), None)?;
     Ok(Found::Array)
+}
+
+/// Reads the dictionary of CUDA's protocol again, or its values.
+#[cold]
+#[inline(never)]
+fn explain<'py>(
+    py: Py<'py>,
+    dictionary: Obj,
+    values: Option<Held<'py>>,
+    options: &ImportOptions,
+    to: &mut Description,
+) -> Result<Found<'py>> {
+    match values {
+        Some(values) => dict_explained::read_values(py, &values, Protocol::Cuda, options, to),
+        None => dict_explained::read(py, dictionary, Protocol::Cuda, options, to),
+    }
+    .map(Found::Parts)
 }
 
 /// Attaches an owner that also holds the fields.

@@ -189,7 +189,7 @@ impl<'a> Reader<'a> for Explaining<'_> {
         Ok(())
     }
 
-    fn repeats_type(&self, _: Obj, _: &Description) -> bool {
-        false
+    fn repeats_type(&self, _: Obj, _: &Description) -> Result<bool> {
+        Ok(false)
     }
 }

@@ -20,49 +20,87 @@ use crate::python::import::dict_keys::{Held, KEYS, OtherObjects, Protocol, TEXTS
 use crate::python::import::dict_reader::{Place, Reader, describe};
 use crate::python::import::options::ImportOptions;
 use crate::python::owner::Description;
-use crate::python::py::{Builtin, Obj, Py};
+use crate::python::py::{Obj, Places, Py};
 
-/// Not accepted. If an exception was set, it is cleared: CPython may have run code then, and
-/// borrowed values are not valid any more.
-pub struct Refused;
+/// Why something is not accepted.
+pub enum Refused {
+    /// It is not common, or wrong.
+    Uncommon,
+    /// CPython set an exception, which is cleared. It may have run code, so that borrowed values
+    /// are not valid any more.
+    Stale,
+}
 
 impl From<Failure> for Refused {
     #[inline(always)]
     fn from(_: Failure) -> Self {
-        Refused
+        Refused::Uncommon
     }
 }
 
-/// Reads a dictionary of CUDA's protocol into `to`.
+/// Reads a dictionary of CUDA's protocol into `to`. If it is not accepted, `rest` receives the values
+/// for [`Explaining`], unless they have to be looked up.
+///
+/// [`Explaining`]: crate::python::import::dict_explained::Explaining
 #[inline(always)]
 pub fn read<'py>(
     py: Py<'py>,
     dictionary: Obj,
     options: &ImportOptions,
     to: &mut Description,
-) -> Result<OtherObjects<'py>, Refused> {
-    if py.capi().facts.size_offset == 0 || !dictionary.is_exactly(py, Builtin::Dict) {
-        return Err(Refused);
+    rest: &mut Option<Held<'py>>,
+) -> Option<OtherObjects<'py>> {
+    if !is_readable(py, dictionary) {
+        return None;
     }
     py.locked(dictionary, || {
         // SAFETY: as was checked above; what is called here runs no Python code and does not block.
         let reader = unsafe { InPlace::new(py, !options.strict()) };
-        let values = reader.entries(dictionary)?;
-        describe(py, &reader, &values, Protocol::Cuda, options, to)
+        let mut values = [None; KEYS];
+        reader.entries(dictionary, &mut values).ok()?;
+        match describe(py, &reader, &values, Protocol::Cuda, options, to) {
+            Ok(extras) => Some(extras),
+            Err(refused) => {
+                hold(py, &values, refused, rest);
+                None
+            }
+        }
     })
 }
 
 /// Returns the values of an exact dictionary, unless a key's type may define comparison.
 pub fn exact_values<'py>(py: Py<'py>, dictionary: Obj) -> Option<Held<'py>> {
-    if py.capi().facts.size_offset == 0 || !dictionary.is_exactly(py, Builtin::Dict) {
+    if !is_readable(py, dictionary) {
         return None;
     }
     py.locked(dictionary, || {
         // SAFETY: as was checked above; what is called here runs no Python code and does not block.
         let reader = unsafe { InPlace::new(py, false) };
-        let values = reader.entries(dictionary).ok()?;
-        Some(values.map(|value| value.map(|value| value.share(py))))
+        let mut values = [None; KEYS];
+        reader.entries(dictionary, &mut values).ok()?;
+        Some(held(py, &values))
     })
+}
+
+/// Returns true for an exact dictionary, if the places of what is in it are known.
+#[inline(always)]
+fn is_readable(py: Py, dictionary: Obj) -> bool {
+    let capi = py.capi();
+    capi.facts.places.is_some_and(|places| places.type_of(dictionary) == capi.dict_type)
+}
+
+/// Adds a reference to each value that was refused, if they are still valid.
+#[cold]
+#[inline(never)]
+fn hold<'py>(py: Py<'py>, values: &Values, refused: Refused, to: &mut Option<Held<'py>>) {
+    if matches!(refused, Refused::Uncommon) {
+        *to = Some(held(py, values));
+    }
+}
+
+/// Adds a reference to each value.
+fn held<'py>(py: Py<'py>, values: &Values) -> Held<'py> {
+    values.map(|value| value.map(|value| value.share(py)))
 }
 
 /// Reads objects of exact types in place. During `'a` no Python code runs, and the dictionary does
@@ -75,21 +113,29 @@ struct InPlace<'a> {
 }
 
 impl<'a> InPlace<'a> {
+    /// Reads lists only if `lists` is true, and not in free-threaded builds, where other threads may
+    /// change them.
+    ///
     /// # Safety
-    /// Objects are read in place (`size_offset` is not 0). During `'a` no Python code runs, and no
-    /// other thread changes what is read; lists are not read in free-threaded builds, where other
-    /// threads may change them.
+    /// The places are known. During `'a` no Python code runs, and no other thread changes the
+    /// dictionary.
     #[inline(always)]
     unsafe fn new(py: Py<'a>, lists: bool) -> Self {
         InPlace { py, capi: py.capi(), lists }
     }
 
-    /// Returns the values of the known keys of an exact dictionary. Refuses a key whose type may
-    /// define comparison.
+    /// Returns the places of what is read.
     #[inline(always)]
-    fn entries(&self, dictionary: Obj<'a>) -> Result<Values<'a>, Refused> {
+    fn places(&self) -> &'static Places {
+        // SAFETY: they are known (`InPlace::new`).
+        unsafe { self.capi.facts.places.as_ref().unwrap_unchecked() }
+    }
+
+    /// Finds the values of the known keys of an exact dictionary. Refuses a key whose type may define
+    /// comparison.
+    #[inline(always)]
+    fn entries(&self, dictionary: Obj<'a>, values: &mut Values<'a>) -> Result<(), Refused> {
         let (keys, size, next) = (self.py.names.keys(), self.capi.dict_size, self.capi.dict_next);
-        let mut values = [None; KEYS];
         let (mut position, mut key, mut value) = (0, ptr::null_mut(), ptr::null_mut());
         // Entries often have the order of the specification.
         let mut guess = 0;
@@ -118,7 +164,7 @@ impl<'a> InPlace<'a> {
             }
             guess = index + 1;
         }
-        Ok(values)
+        Ok(())
     }
 
     /// Returns the number of a key that is not the interned string. Refuses as [`InPlace::entries`]
@@ -128,18 +174,14 @@ impl<'a> InPlace<'a> {
     fn key_of_text(&self, key: *mut Object) -> Result<Option<usize>, Refused> {
         // SAFETY: a key of the dictionary, which keeps it alive.
         let key = unsafe { Obj::from_ptr(key) }.filter(|&key| self.is(key, self.capi.str_type));
-        let key = key.ok_or(Refused)?;
+        let key = key.ok_or(Refused::Uncommon)?;
         Ok(TEXTS.iter().position(|text| self.is_text(key, text)))
     }
 
     /// Returns true for an object of this very type.
     #[inline(always)]
     fn is(&self, object: Obj, r#type: *mut Object) -> bool {
-        // SAFETY: the type is the last word before the place of the size.
-        unsafe {
-            let size = object.as_ptr().byte_add(self.capi.facts.size_offset);
-            size.cast::<*mut Object>().sub(1).read() == r#type
-        }
+        self.places().type_of(object) == r#type
     }
 
     /// Returns true for a string of these characters. Sets no exception, and does not block.
@@ -152,33 +194,17 @@ impl<'a> InPlace<'a> {
     /// Returns the items of an exact tuple.
     #[inline(always)]
     fn tuple(&self, tuple: Obj<'a>) -> Option<&'a [Option<Obj<'a>>]> {
-        if !self.is(tuple, self.capi.tuple_type) {
-            return None;
-        }
-        // SAFETY: a tuple has as many items there, which it keeps alive. It does not change.
-        unsafe {
-            let items = tuple.as_ptr().byte_add(self.capi.facts.tuple_items).cast();
-            Some(std::slice::from_raw_parts(items, self.size(tuple)))
-        }
-    }
-
-    /// Returns the number of items.
-    ///
-    /// # Safety
-    /// A tuple or a list. Both state it in their head.
-    #[inline(always)]
-    unsafe fn size(&self, row: Obj) -> usize {
-        // SAFETY: a live object with its size there (this function's contract).
-        unsafe { row.as_ptr().byte_add(self.capi.facts.size_offset).cast::<usize>().read() }
+        let places = self.places();
+        places.exact_tuple(tuple).map(|tuple| places.items(tuple))
     }
 
     /// Returns the number of items of an exact list, if lists are allowed.
+    #[inline(always)]
     fn list(&self, list: Obj) -> Result<usize, Refused> {
-        if !self.lists || self.capi.facts.free_threaded || !self.is(list, self.capi.list_type) {
-            return Err(Refused);
+        if !self.lists || self.capi.facts.free_threaded {
+            return Err(Refused::Uncommon);
         }
-        // SAFETY: a list.
-        Ok(unsafe { self.size(list) })
+        self.places().list_len(list).ok_or(Refused::Uncommon)
     }
 
     /// Returns an item of a list.
@@ -191,13 +217,13 @@ impl<'a> InPlace<'a> {
     /// Returns an exact integer of nearly any size.
     #[inline(always)]
     fn short_int(&self, object: Option<Obj>) -> Result<i64, Refused> {
-        object.and_then(|object| object.short_int(self.capi.exact_integers())).ok_or(Refused)
+        object.and_then(|object| self.places().integer(object)).ok_or(Refused::Uncommon)
     }
 
     /// Reads a list as [`Reader::row`] does.
     #[inline(never)]
     fn row_of_list(&self, list: Obj<'a>, to: &mut [MaybeUninit<i64>]) -> Result<usize, Refused> {
-        let to = to.get_mut(..self.list(list)?).ok_or(Refused)?;
+        let to = to.get_mut(..self.list(list)?).ok_or(Refused::Uncommon)?;
         for (index, place) in to.iter_mut().enumerate() {
             place.write(self.short_int(self.list_item(list, index))?);
         }
@@ -211,15 +237,19 @@ impl<'a> InPlace<'a> {
     }
 
     /// Returns true for the list of one nameless row with this type.
-    fn is_row_of(&self, descr: Obj<'a>, typestr: &CStr) -> bool {
+    #[inline(never)]
+    fn is_row_of(&self, descr: Obj<'a>, typestr: &[u8]) -> Result<bool, Refused> {
         if !matches!(self.list(descr), Ok(1)) {
-            return false;
+            return Ok(false);
         }
         let row = self.list_item(descr, 0).and_then(|row| self.tuple(row));
-        let Some(&[Some(name), Some(r#type)]) = row else { return false };
+        let Some(&[Some(name), Some(r#type)]) = row else { return Ok(false) };
         // Nearly all empty strings are the interned one.
         let is_nameless = name == self.py.names.empty.into() || self.is_text(name, c"");
-        is_nameless && self.is_text(r#type, typestr)
+        if !is_nameless || !self.is(r#type, self.capi.str_type) {
+            return Ok(false);
+        }
+        r#type.text(self.py).map(|text| text == typestr).ok_or(Refused::Stale)
     }
 }
 
@@ -228,7 +258,7 @@ impl<'a> Reader<'a> for InPlace<'a> {
 
     #[inline(always)]
     fn refuse(&self, _: cai_status, _: Place, _: &dyn Display, _: &dyn Display) -> Refused {
-        Refused
+        Refused::Uncommon
     }
 
     #[inline(always)]
@@ -249,9 +279,9 @@ impl<'a> Reader<'a> for InPlace<'a> {
         to: &mut [MaybeUninit<i64>],
     ) -> Result<usize, Refused> {
         let Some(items) = self.tuple(object) else { return self.row_of_list(object, to) };
-        let integers = self.capi.exact_integers();
-        for (place, item) in to.get_mut(..items.len()).ok_or(Refused)?.iter_mut().zip(items) {
-            place.write(item.and_then(|item| item.short_int(integers)).ok_or(Refused)?);
+        let to = to.get_mut(..items.len()).ok_or(Refused::Uncommon)?;
+        for (place, &item) in to.iter_mut().zip(items) {
+            place.write(self.short_int(item)?);
         }
         Ok(items.len())
     }
@@ -260,15 +290,15 @@ impl<'a> Reader<'a> for InPlace<'a> {
     fn data(&self, object: Obj<'a>, _: bool) -> Result<(u64, bool), Refused> {
         let [address, readonly] = match self.tuple(object) {
             Some(&[address, readonly]) => [address, readonly],
-            Some(_) => return Err(Refused),
+            Some(_) => return Err(Refused::Uncommon),
             None if self.list(object)? == 2 => [0, 1].map(|index| self.list_item(object, index)),
-            None => return Err(Refused),
+            None => return Err(Refused::Uncommon),
         };
-        let address = u64::try_from(self.short_int(address)?).map_err(|_| Refused)?;
+        let address = u64::try_from(self.short_int(address)?).map_err(|_| Refused::Uncommon)?;
         match readonly {
             Some(flag) if flag.as_ptr() == self.capi.r#false => Ok((address, false)),
             Some(flag) if flag.as_ptr() == self.capi.r#true => Ok((address, true)),
-            _ => Err(Refused),
+            _ => Err(Refused::Uncommon),
         }
     }
 
@@ -276,7 +306,7 @@ impl<'a> Reader<'a> for InPlace<'a> {
     #[inline(always)]
     fn typestr(&self, object: Obj<'a>, to: &mut Description) -> Result<(), Refused> {
         if !self.is(object, self.capi.str_type) {
-            return Err(Refused);
+            return Err(Refused::Uncommon);
         }
         if self.capi.facts.free_threaded {
             return self.typestr_by_characters(object, to);
@@ -284,21 +314,21 @@ impl<'a> Reader<'a> for InPlace<'a> {
         set_typestr(object.text(self.py), to)
     }
 
-    fn repeats_type(&self, descr: Obj<'a>, array: &Description) -> bool {
-        let typestr = array.array.typestr.map(|character| character as u8);
-        CStr::from_bytes_until_nul(&typestr).is_ok_and(|typestr| self.is_row_of(descr, typestr))
+    #[inline(always)]
+    fn repeats_type(&self, descr: Obj<'a>, array: &Description) -> Result<bool, Refused> {
+        self.is_row_of(descr, array.typestr())
     }
 }
 
 /// Sets what may be a typestr. One without a byte order needs the general reader.
 #[inline(always)]
 fn set_typestr(text: Option<&[u8]>, to: &mut Description) -> Result<(), Refused> {
-    let text = text.ok_or(Refused)?;
+    let text = text.ok_or(Refused::Stale)?;
     if !(3..CAI_TYPESTR_SIZE).contains(&text.len())
         || !matches!(text[0], b'<' | b'>' | b'|')
         || has_nul(text)
     {
-        return Err(Refused);
+        return Err(Refused::Uncommon);
     }
     to.set_typestr(text);
     Ok(())

@@ -50,6 +50,7 @@ impl Protocol {
     }
 }
 
+// The keys have the order in which most producers write them.
 pub(crate) const SHAPE: usize = 0;
 
 pub(crate) const TYPESTR: usize = 1;
@@ -60,11 +61,11 @@ pub(crate) const VERSION: usize = 3;
 
 pub(crate) const STRIDES: usize = 4;
 
-pub(crate) const DESCR: usize = 5;
+pub(crate) const STREAM: usize = 5;
 
-pub(crate) const MASK: usize = 6;
+pub(crate) const DESCR: usize = 6;
 
-pub(crate) const STREAM: usize = 7;
+pub(crate) const MASK: usize = 7;
 
 pub(crate) const OFFSET: usize = 8;
 
@@ -73,7 +74,7 @@ pub(crate) const SYCLOBJ: usize = 9;
 pub(crate) const KEYS: usize = names::KEYS;
 
 pub(crate) const TEXTS: [&CStr; KEYS] = [
-    c"shape", c"typestr", c"data", c"version", c"strides", c"descr", c"mask", c"stream", c"offset",
+    c"shape", c"typestr", c"data", c"version", c"strides", c"stream", c"descr", c"mask", c"offset",
     c"syclobj",
 ];
 

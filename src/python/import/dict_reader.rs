@@ -75,7 +75,7 @@ pub trait Reader<'a> {
     fn typestr(&self, object: Obj<'a>, to: &mut Description) -> Result<(), Self::Refusal>;
 
     /// Returns true if fields certainly only repeat the type of the array.
-    fn repeats_type(&self, descr: Obj<'a>, array: &Description) -> bool;
+    fn repeats_type(&self, descr: Obj<'a>, array: &Description) -> Result<bool, Self::Refusal>;
 }
 
 /// Reads the values of a dictionary into `to`: strides are in bytes, and `data` is NULL if there
@@ -90,7 +90,8 @@ pub fn describe<'a, 'py, R: Reader<'a>>(
     to: &mut Description,
 ) -> Result<OtherObjects<'py>, R::Refusal> {
     let strict = options.strict();
-    let given = |key: usize| values[key].filter(|value| !value.is_none(py));
+    let none = py.none();
+    let given = |key: usize| values[key].filter(|&value| value != none);
     let required = |key: usize| values[key].ok_or_else(|| missing(reader, key));
 
     let (shape, typestr, data) = (required(SHAPE)?, required(TYPESTR)?, required(DATA)?);
@@ -162,7 +163,10 @@ pub fn describe<'a, 'py, R: Reader<'a>>(
     let descr = if strict && matches!(protocol, Protocol::Cuda | Protocol::Host) {
         values[DESCR]
     } else if kind == b'V' {
-        given(DESCR).filter(|&descr| !reader.repeats_type(descr, to))
+        match given(DESCR) {
+            Some(descr) if reader.repeats_type(descr, to)? => None,
+            descr => descr,
+        }
     } else {
         None
     };
@@ -191,8 +195,11 @@ fn version<'a, R: Reader<'a>>(
     let versions = protocol.versions();
     let (first, last) = (*versions.start(), *versions.end());
     let version = reader.integer(object, Place::of(VERSION))?;
-    if versions.contains(&version) || (options.lenient() && version > last) {
-        return Ok(Some(version.min(last)));
+    if versions.contains(&version) {
+        return Ok(Some(version));
+    }
+    if options.lenient() && version > last {
+        return Ok(Some(last));
     }
     let expected: Text<48> = match first == last {
         true => Text::new(format_args!("{last}")),

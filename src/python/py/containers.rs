@@ -5,12 +5,18 @@ use std::ptr;
 use super::table::New;
 use super::{Name, Obj, Owned, Py, done, raised};
 use crate::error::Result;
-use crate::python::capi::Object;
 
 /// A borrowed tuple, which does not change.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 pub struct Tuple<'a>(Obj<'a>);
+
+impl<'a> From<Tuple<'a>> for Obj<'a> {
+    #[inline(always)]
+    fn from(tuple: Tuple<'a>) -> Self {
+        tuple.0
+    }
+}
 
 impl<'a> Tuple<'a> {
     #[inline(always)]
@@ -20,26 +26,19 @@ impl<'a> Tuple<'a> {
 
     #[inline]
     pub fn len(self, py: Py<'_>) -> usize {
-        match py.capi().facts.size_offset {
-            0 => (py.capi().tuple_size)(self) as usize,
-            // SAFETY: the size was found there when CPython was, and the tuple is alive (`Obj`).
-            offset => unsafe { self.0.as_ptr().byte_add(offset).cast::<usize>().read() },
+        match &py.capi().facts.places {
+            Some(places) => places.items(self).len(),
+            None => (py.capi().tuple_size)(self) as usize,
         }
     }
 
     #[inline]
     pub fn get(self, py: Py<'_>, index: usize) -> Option<Obj<'a>> {
-        if index >= self.len(py) {
-            return None;
+        match &py.capi().facts.places {
+            Some(places) => places.items(self).get(index).copied().flatten(),
+            None if index < self.len(py) => (py.capi().tuple_get)(self, index as isize),
+            None => None,
         }
-        let facts = &py.capi().facts;
-        if facts.size_offset == 0 {
-            return (py.capi().tuple_get)(self, index as isize);
-        }
-        let items = self.0.as_ptr().wrapping_byte_add(facts.tuple_items).cast::<*mut Object>();
-        // SAFETY: the items were found there when CPython was, the tuple is alive (`Obj`) and keeps
-        // them alive, and the index is below its size (checked above).
-        unsafe { Obj::from_ptr(items.add(index).read()) }
     }
 
     pub fn items<'py>(self, py: Py<'py>) -> impl Iterator<Item = Obj<'a>> + use<'a, 'py> {

@@ -26,7 +26,7 @@ pub use constants::{Builtin, Exception};
 pub use containers::{Dict, Dictionary, Tuple};
 pub use object::{Int, Name, Obj};
 pub use owned::{Once, Owned, Pending};
-pub use places::{ExactIntegers, Integers, find_places};
+pub use places::{Places, find_places};
 pub use table::{Capi, ObjectLayout};
 use table::{New, Saved};
 pub use types::{Type, TypeObj};

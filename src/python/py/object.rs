@@ -6,8 +6,8 @@ use std::ptr::{self, NonNull};
 
 use super::table::{New, Text};
 use super::{
-    Attached, Builtin, Capi, Dict, ExactIntegers, Exception, Owned, Py, Tuple, TypeObj, done,
-    python_exception, raised, truth,
+    Attached, Builtin, Capi, Dict, Exception, Owned, Py, Tuple, TypeObj, done, python_exception,
+    raised, truth,
 };
 use crate::error::{Failure, Result};
 use crate::python::capi::Object;
@@ -306,11 +306,6 @@ impl<'a> Obj<'a> {
             *place = u8::try_from(character).ok().filter(u8::is_ascii)?;
         }
         Some(text)
-    }
-
-    #[inline(always)]
-    pub fn short_int(self, integers: ExactIntegers) -> Option<i64> {
-        integers.read(self)
     }
 
     /// Returns the pointer in a capsule of this name. `None` for any other object.

@@ -1,10 +1,11 @@
 //! Places in objects that are read without a call, found with objects that are made for it.
 
 use std::ffi::{CStr, c_ulong};
+use std::num::NonZeroUsize;
 use std::ptr::{self, NonNull};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
-use super::table::New;
+use super::table::{Functions, New};
 use super::{Attached, Builtin, Capi, Obj, ObjectLayout, Tuple, TypeObj};
 use crate::python::capi::Object;
 
@@ -47,36 +48,69 @@ impl Integers {
     ];
 }
 
-impl Default for Integers {
-    fn default() -> Self {
-        Integers::UNKNOWN
-    }
-}
-
-/// Reads exact integers in place. A copy of what that takes, so that a loop keeps it in registers.
+/// Places of what is read without a call. They were found in objects of this process, so each
+/// object has them.
 #[derive(Clone, Copy)]
-pub struct ExactIntegers {
-    r#type: *mut Object,
-    size_offset: usize,
+pub struct Places {
+    /// Bytes of the head of an object. The type is its last word. A size follows, in objects that
+    /// have one.
+    head: NonZeroUsize,
+    /// Bytes from the start of a tuple to its items.
+    items: usize,
+    tuple: *mut Object,
+    list: *mut Object,
+    int: *mut Object,
+    /// Encoding of integers, behind the head.
     integers: Integers,
 }
 
-impl ExactIntegers {
-    /// Returns the value of an exact integer if it has one digit, or two and is positive. `None` for
-    /// others, for objects of other types, and if integers are not read in place.
+impl Places {
+    /// Returns the address of an object's type, which may change when Python code runs.
     #[inline(always)]
-    pub(super) fn read(self, object: Obj) -> Option<i64> {
-        if self.size_offset == 0 {
+    pub fn type_of(&self, object: Obj) -> *mut Object {
+        // SAFETY: the type is there (`Places`), and the object is alive (`Obj`).
+        unsafe { object.object.byte_add(self.head.get()).cast::<*mut Object>().sub(1).read() }
+    }
+
+    #[inline(always)]
+    pub fn exact_tuple<'a>(&self, object: Obj<'a>) -> Option<Tuple<'a>> {
+        (self.type_of(object) == self.tuple).then(|| Tuple::of(object))
+    }
+
+    #[inline(always)]
+    pub fn items<'a>(&self, tuple: Tuple<'a>) -> &'a [Option<Obj<'a>>] {
+        let tuple = Obj::from(tuple).object;
+        // SAFETY: a tuple has a size and as many items there (`Places`), which it keeps alive. It is
+        // alive itself (`Obj`), and does not change.
+        unsafe {
+            let count = tuple.byte_add(self.head.get()).cast().read();
+            std::slice::from_raw_parts(tuple.byte_add(self.items).cast().as_ptr(), count)
+        }
+    }
+
+    /// Returns the number of items of an exact list. `None` for other objects.
+    #[inline(always)]
+    pub fn list_len(&self, object: Obj) -> Option<usize> {
+        if self.type_of(object) != self.list {
             return None;
         }
-        // SAFETY: `Probe::places` found the type before the size, and `Probe::integers` the word
-        // there in integers, with as many digits behind it, or is about to. The object is alive
-        // (`Obj`), and integers do not change.
+        let size = object.as_ptr().wrapping_byte_add(self.head.get()).cast();
+        // SAFETY: a list has a size there (`Places`), and is alive (`Obj`). Other threads of a
+        // free-threaded build change it atomically.
+        Some(unsafe { AtomicUsize::from_ptr(size) }.load(Ordering::Relaxed))
+    }
+
+    /// Returns the value of an exact integer if it has one digit, or two and is positive. `None` for
+    /// others, for objects of other types, and if the encoding of integers is not known.
+    #[inline(always)]
+    pub fn integer(&self, object: Obj) -> Option<i64> {
+        if self.type_of(object) != self.int {
+            return None;
+        }
+        // SAFETY: `Probe::has_integers` found the word there in integers, with as many digits behind
+        // it, or is about to. The object is alive (`Obj`), and integers do not change.
         unsafe {
-            let word = object.object.byte_add(self.size_offset).cast::<usize>();
-            if word.cast::<*mut Object>().sub(1).read() != self.r#type {
-                return None;
-            }
+            let word = object.object.byte_add(self.head.get()).cast::<usize>();
             let digits = word.add(1).cast::<u32>();
             let state = word.read() & self.integers.mask;
             if state == self.integers.one {
@@ -95,22 +129,12 @@ impl ExactIntegers {
 }
 
 impl Capi {
-    #[inline(always)]
-    pub fn exact_integers(&self) -> ExactIntegers {
-        let ObjectLayout { size_offset, integers, .. } = self.facts;
-        ExactIntegers { r#type: self.long_type, size_offset, integers }
-    }
-
     /// Returns the address of an object's type, which may change when Python code runs.
     #[inline(always)]
     pub fn type_of(&self, object: Obj) -> *mut Object {
-        match self.facts.size_offset {
-            // SAFETY: the type is at the end of the head, where it was found when CPython was, and
-            // the object is alive (`Obj`).
-            offset @ 1.. => unsafe {
-                object.as_ptr().byte_add(offset).cast::<*mut Object>().sub(1).read()
-            },
-            0 => self.ask_type_of(object),
+        match &self.facts.places {
+            Some(places) => places.type_of(object),
+            None => self.ask_type_of(object),
         }
     }
 
@@ -152,50 +176,28 @@ fn has_version(capi: &Capi, r#type: TypeObj) -> bool {
 pub fn find_places(attached: Attached) -> ObjectLayout {
     let mut facts = attached.capi().facts;
     attached.keeping_exception(|| {
-        facts = with_places(attached);
+        let probe = Probe(attached);
+        facts.head = probe.number(Builtin::Object, c"__basicsize__");
+        facts.places = probe.places(facts.head, probe.number(Builtin::Tuple, c"__basicsize__"));
+        if let Some(version) = probe.versions() {
+            (facts.type_version, facts.keeps_versions) = version;
+        }
         (attached.capi().error_clear)();
     });
     facts
 }
 
-/// Returns the facts of a copy of CPython's table that learns them one after another.
-fn with_places(attached: Attached) -> ObjectLayout {
-    let mut capi = *attached.capi();
-    let size = |capi: &Capi, of| Probe::new(attached, capi).number(of, c"__basicsize__");
-    capi.facts.head = size(&capi, Builtin::Object);
-    let items = size(&capi, Builtin::Tuple);
-    if Probe::new(attached, &capi).has_places(items) {
-        (capi.facts.size_offset, capi.facts.tuple_items) = (capi.facts.head, items);
-    }
-    if capi.facts.size_offset != 0 && size_of::<usize>() == 8 {
-        for known in Integers::KNOWN {
-            capi.facts.integers = known;
-            if Probe::new(attached, &capi).has_integers() {
-                break;
-            }
-            capi.facts.integers = Integers::UNKNOWN;
-        }
-    }
-    if let Some((offset, keeps)) = Probe::new(attached, &capi).versions() {
-        (capi.facts.type_version, capi.facts.keeps_versions) = (offset, keeps);
-    }
-    capi.facts
-}
-
 /// Makes objects and looks into them.
 #[derive(Clone, Copy)]
-struct Probe<'a> {
-    capi: &'a Capi,
-    attached: Attached<'a>,
-}
+struct Probe<'a>(Attached<'a>);
 
 /// An object of a probe. Released when dropped, unless CPython ends the thread, without the GIL.
 struct Made<'a>(NonNull<Object>, Probe<'a>);
 
 impl Drop for Made<'_> {
     fn drop(&mut self) {
-        if self.1.capi.is_attached() {
-            (self.1.capi.decref)(New(Some(self.0)));
+        if self.1.capi().is_attached() {
+            (self.1.capi().decref)(New(Some(self.0)));
         }
     }
 }
@@ -212,8 +214,8 @@ impl Made<'_> {
 }
 
 impl<'a> Probe<'a> {
-    fn new(attached: Attached<'a>, capi: &'a Capi) -> Self {
-        Probe { capi, attached }
+    fn capi(self) -> &'a Capi {
+        self.0.capi()
     }
 
     fn made(self, new: New) -> Option<Made<'a>> {
@@ -221,15 +223,15 @@ impl<'a> Probe<'a> {
     }
 
     fn text(self, text: &'static CStr) -> Option<Made<'a>> {
-        self.made((self.capi.str_intern)(text.into()))
+        self.made((self.capi().str_intern)(text.into()))
     }
 
     fn builtin(self, object: Builtin) -> Obj<'a> {
-        object.of(self.attached)
+        object.of(self.0)
     }
 
     fn share(self, object: Obj) -> New {
-        (self.capi.incref)(object);
+        (self.capi().incref)(object);
         New(Some(object.object))
     }
 
@@ -237,41 +239,44 @@ impl<'a> Probe<'a> {
     fn number(self, object: Builtin, name: &'static CStr) -> usize {
         let value = self
             .text(name)
-            .and_then(|name| self.made((self.capi.get_attr)(self.builtin(object), name.obj())));
+            .and_then(|name| self.made((self.capi().get_attr)(self.builtin(object), name.obj())));
         // A function that fails returns a negative number.
-        let number = value.map_or(0, |value| (self.capi.long_as_size)(value.obj()));
+        let number = value.map_or(0, |value| (self.capi().long_as_size)(value.obj()));
         usize::try_from(number).unwrap_or(0)
     }
 
-    /// Checks with one tuple that types, sizes and the items of tuples are where they should be:
+    /// Finds out with one tuple whether types, sizes and the items of tuples are where they should be:
     /// the type at the end of an object's head, a size behind the head, the items behind what
     /// `tuple.__basicsize__` states. Otherwise CPython is called for them.
-    fn has_places(self, items: usize) -> bool {
+    fn places(self, head: usize, items: usize) -> Option<Places> {
         const WORD: usize = size_of::<usize>();
-        let head = self.capi.facts.head;
         if head < 2 * WORD || items < head + WORD || head % WORD != 0 || items % WORD != 0 {
-            return false;
+            return None;
         }
         let constants = [Builtin::None, Builtin::True, Builtin::False].map(|it| self.builtin(it));
-        let Some(tuple) = self.made((self.capi.tuple_new)(constants.len() as isize)) else {
-            return false;
-        };
+        let tuple = self.made((self.capi().tuple_new)(constants.len() as isize))?;
         for (index, &item) in constants.iter().enumerate() {
-            (self.capi.tuple_set)(tuple.obj(), index as isize, self.share(item));
+            (self.capi().tuple_set)(tuple.obj(), index as isize, self.share(item));
         }
         // SAFETY: the tuple has as many bytes as `__basicsize__` states and a word for each item,
         // of which only these are read, and every bit pattern is a valid integer.
         let word = |offset: usize| unsafe { tuple.0.byte_add(offset).cast::<usize>().read() };
-        word(head - WORD) == self.capi.tuple_type as usize
+        let as_stated = word(head - WORD) == self.capi().tuple_type as usize
             && word(head) == constants.len()
             && (0..)
                 .zip(constants)
-                .all(|(index, item)| word(items + index * WORD) == item.as_ptr() as usize)
+                .all(|(index, item)| word(items + index * WORD) == item.as_ptr() as usize);
+        let head = NonZeroUsize::new(head).filter(|_| as_stated)?;
+        let Functions { tuple_type: tuple, list_type: list, long_type: int, .. } = **self.capi();
+        let places = |integers| Places { head, items, tuple, list, int, integers };
+        let known = Integers::KNOWN.map(places).into_iter();
+        let found = known.filter(|_| WORD == 8).find(|places| self.has_integers(places));
+        Some(found.unwrap_or(places(Integers::UNKNOWN)))
     }
 
     /// Checks how integers store their digits, with numbers of zero to three. A wrong layout takes
     /// the first numbers for others before it expects more digits.
-    fn has_integers(self) -> bool {
+    fn has_integers(self, places: &Places) -> bool {
         const DIGIT: i64 = 1 << 30;
         const NUMBERS: [i64; 12] = [
             0,
@@ -288,11 +293,11 @@ impl<'a> Probe<'a> {
             i64::MIN,
         ];
         NUMBERS.iter().all(|&number| {
-            let Some(integer) = self.made((self.capi.long_from_signed)(number)) else {
+            let Some(integer) = self.made((self.capi().long_from_signed)(number)) else {
                 return false;
             };
             let is_short = -DIGIT < number && number < DIGIT * DIGIT;
-            self.capi.exact_integers().read(integer.obj()) == is_short.then_some(number)
+            places.integer(integer.obj()) == is_short.then_some(number)
         })
     }
 
@@ -314,11 +319,11 @@ impl<'a> Probe<'a> {
             // integer.
             unsafe { of.0.byte_add(offset).cast::<u32>().read() }
         };
-        let has_version = || has_version(self.capi, TypeObj::of(derived.obj()));
+        let has_version = || has_version(self.capi(), TypeObj::of(derived.obj()));
         // Gives the base an attribute, and reads it from the type that derives from it.
-        let set = |value| (self.capi.set_attr)(base.obj(), name.obj(), value) == 0;
+        let set = |value| (self.capi().set_attr)(base.obj(), name.obj(), value) == 0;
         let look_up = |value: Obj| {
-            let found = self.made((self.capi.get_attr)(derived.obj(), name.obj()));
+            let found = self.made((self.capi().get_attr)(derived.obj(), name.obj()));
             found.is_some_and(|found| found.obj() == value)
         };
         let (none, r#true) = (self.builtin(Builtin::None), self.builtin(Builtin::True));
@@ -351,17 +356,17 @@ impl<'a> Probe<'a> {
 
     /// Returns a new type with this base, or with `object`.
     fn new_type(self, base: Option<&Made>) -> Option<Made<'a>> {
-        let bases = self.made((self.capi.tuple_new)(isize::from(base.is_some())))?;
+        let bases = self.made((self.capi().tuple_new)(isize::from(base.is_some())))?;
         if let Some(base) = base {
-            (self.capi.tuple_set)(bases.obj(), 0, base.share());
+            (self.capi().tuple_set)(bases.obj(), 0, base.share());
         }
-        let members = self.made((self.capi.dict_new)())?;
-        let arguments = self.made((self.capi.tuple_new)(3))?;
+        let members = self.made((self.capi().dict_new)())?;
+        let arguments = self.made((self.capi().tuple_new)(3))?;
         let items = [self.text(c"libcai_probe")?, bases, members];
         for (index, item) in items.iter().enumerate() {
-            (self.capi.tuple_set)(arguments.obj(), index as isize, item.share());
+            (self.capi().tuple_set)(arguments.obj(), index as isize, item.share());
         }
         let r#type = self.builtin(Builtin::Type);
-        self.made((self.capi.call)(r#type, Tuple::of(arguments.obj()), None))
+        self.made((self.capi().call)(r#type, Tuple::of(arguments.obj()), None))
     }
 }

@@ -15,7 +15,7 @@ use std::mem::transmute;
 use std::ops::{Deref, Range};
 use std::ptr::{self, NonNull};
 
-use super::{Dict, Integers, Obj, Tuple, TypeObj};
+use super::{Dict, Obj, Places, Tuple, TypeObj};
 use crate::error::{Result, fail};
 use crate::library::Library;
 use crate::python::capi::{CapsuleDestructor, MethodDef, Object, PyBuffer, TypeSpec};
@@ -269,13 +269,9 @@ pub struct ObjectLayout {
     /// Bytes of the head that every object begins with, as `object.__basicsize__` states; 0 if it
     /// does not.
     pub head: usize,
-    /// The same if objects are read in place; 0 otherwise. The type is the last word of the head. A
-    /// size follows, in objects that have one.
-    pub size_offset: usize,
-    /// Bytes from the start of a tuple to its items, as `tuple.__basicsize__` states.
-    pub tuple_items: usize,
-    /// Encoding of integers, behind the head.
-    pub integers: Integers,
+    /// Places of what is read without a call, if they are where that states. Otherwise CPython is
+    /// called.
+    pub places: Option<Places>,
     /// Bytes from the start of a type to its version (`tp_version_tag`); 0 if not known.
     pub type_version: usize,
     /// A type keeps the number of its last version until it gets the next one: 3.9.
