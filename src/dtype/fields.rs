@@ -2,7 +2,7 @@
 //!
 //! Readers of texts and of Python objects fill a [`Fields`]; `owner::description` copies it into a
 //! block as a `cai_descr`. Rows of one list are linked, because those of nested lists come between
-//! them.
+//! them. Texts and extents are copied as they are: rows refer to them by their places.
 
 // Positions are lengths that were counted here, below the sizes that vectors can have.
 #![allow(clippy::arithmetic_side_effects, clippy::indexing_slicing)]
@@ -54,61 +54,70 @@ impl<T: Copy, const N: usize> Few<T, N> {
     }
 }
 
+/// The place of a list.
 #[derive(Clone, Copy)]
 pub struct List(usize);
 
 /// The place of no row, list or text.
 const NOTHING: usize = usize::MAX;
 
+/// The place of the empty text.
+const EMPTY: usize = 0;
+
 #[derive(Clone, Copy)]
 struct Ends {
     first: usize,
     last: usize,
-    count: usize,
 }
 
+const NO_ROWS: Ends = Ends { first: NOTHING, last: NOTHING };
+
 #[derive(Clone, Copy)]
-struct Row {
-    typestr: [c_char; CAI_TYPESTR_SIZE],
+pub struct Row {
+    /// Empty if the field consists of fields.
+    pub typestr: [c_char; CAI_TYPESTR_SIZE],
     nested: usize,
-    name: usize,
+    /// The place of the name.
+    pub name: usize,
     title: usize,
-    shape: usize,
-    ndim: usize,
+    /// The place of the first extent.
+    pub shape: usize,
+    pub ndim: usize,
     next: usize,
 }
 
 const NO_ROW: Row = Row {
     typestr: [0; CAI_TYPESTR_SIZE],
     nested: NOTHING,
-    name: NOTHING,
+    name: EMPTY,
     title: NOTHING,
     shape: 0,
     ndim: 0,
     next: NOTHING,
 };
 
+impl Row {
+    /// Returns the place of the title, if there is one.
+    pub fn title(&self) -> Option<usize> {
+        (self.title != NOTHING).then_some(self.title)
+    }
+
+    /// Returns the place of the list of fields that the field consists of, if any.
+    pub fn nested(&self) -> Option<usize> {
+        (self.nested != NOTHING).then_some(self.nested)
+    }
+}
+
 /// A list of fields with all that its rows contain. The rules about fields are not checked yet.
 pub struct Fields {
     lists: Few<Ends, 2>,
     rows: Few<Row, 4>,
-    /// Names and titles, each with a NUL.
+    /// The empty text, names and titles, each with a NUL.
     texts: Few<u8, 64>,
     extents: Few<i64, 8>,
 }
 
 pub struct NewRow(Row);
-
-pub struct FieldRow<'a> {
-    /// The name, without its NUL.
-    pub name: &'a [u8],
-    pub title: Option<&'a [u8]>,
-    /// The typestr, which is empty if `nested` is given.
-    pub typestr: [c_char; CAI_TYPESTR_SIZE],
-    /// The list of fields that the field consists of, if any.
-    pub nested: Option<List>,
-    pub shape: &'a [i64],
-}
 
 impl NewRow {
     pub fn new() -> Self {
@@ -119,9 +128,9 @@ impl NewRow {
 impl Fields {
     pub fn new() -> Self {
         Fields {
-            lists: Few::new(Ends { first: NOTHING, last: NOTHING, count: 0 }),
+            lists: Few::new(NO_ROWS),
             rows: Few::new(NO_ROW),
-            texts: Few::new(0),
+            texts: Few { count: 1, ..Few::new(0) },
             extents: Few::new(0),
         }
     }
@@ -136,7 +145,7 @@ impl Fields {
                 expected = ("at most {} deep", abi::CAI_MAX_DESCR_DEPTH)
             );
         }
-        self.lists.extend(&[Ends { first: NOTHING, last: NOTHING, count: 0 }])?;
+        self.lists.extend(&[NO_ROWS])?;
         Ok(List(self.lists.count - 1))
     }
 
@@ -154,7 +163,6 @@ impl Fields {
         self.rows.extend(&[row.0])?;
         let ends = &mut self.lists.as_mut_slice()[list.0];
         let last = std::mem::replace(&mut ends.last, place);
-        ends.count += 1;
         if last == NOTHING {
             ends.first = place;
         } else {
@@ -171,6 +179,9 @@ impl Fields {
                 found = ("a NUL in \"{}\"", text.escape_ascii()),
                 expected = "a name without NUL"
             );
+        }
+        if text.is_empty() {
+            return Ok(EMPTY);
         }
         let place = self.texts.count;
         self.texts.extend(text)?;
@@ -226,42 +237,41 @@ impl Fields {
         Ok(())
     }
 
-    /// Returns the outermost list, the first one that was added.
-    pub fn outermost(&self) -> List {
-        List(0)
+    /// Returns the lists, of which the outermost one is the first.
+    pub fn lists(&self) -> impl ExactSizeIterator<Item = List> {
+        (0..self.lists.count).map(List)
     }
 
-    pub fn count(&self, list: List) -> usize {
-        self.lists.as_slice().get(list.0).map_or(0, |ends| ends.count)
+    /// Returns the number of rows of all lists.
+    pub fn row_count(&self) -> usize {
+        self.rows.count
     }
 
-    pub fn rows(&self, list: List) -> impl Iterator<Item = FieldRow<'_>> {
+    /// Returns the rows of a list.
+    pub fn rows(&self, list: List) -> impl Iterator<Item = &Row> {
         let rows = self.rows.as_slice();
         let mut next = self.lists.as_slice().get(list.0).map_or(NOTHING, |ends| ends.first);
         std::iter::from_fn(move || {
             let row = rows.get(next)?;
             next = row.next;
-            Some(FieldRow {
-                name: self.text_at(row.name).unwrap_or_default(),
-                title: self.text_at(row.title),
-                typestr: row.typestr,
-                nested: (row.nested != NOTHING).then_some(List(row.nested)),
-                shape: &self.extents.as_slice()[row.shape..row.shape + row.ndim],
-            })
+            Some(row)
         })
     }
 
-    fn text_at(&self, place: usize) -> Option<&[u8]> {
-        self.texts.as_slice().get(place..)?.split(|byte| *byte == 0).next()
+    pub fn texts(&self) -> &[u8] {
+        self.texts.as_slice()
+    }
+
+    pub fn extents(&self) -> &[i64] {
+        self.extents.as_slice()
     }
 
     /// Returns true for the one nameless row that only repeats the type of the array: NumPy writes
     /// it for types without fields.
     pub fn is_trivial(&self, typestr: &[c_char; CAI_TYPESTR_SIZE]) -> bool {
-        let rows = self.rows(self.outermost());
         let [row] = self.rows.as_slice() else { return false };
-        let nameless = rows.take(1).all(|row| row.name.is_empty() && row.title.is_none());
-        if !nameless || row.nested != NOTHING || row.ndim != 0 {
+        let is_nameless = row.name == EMPTY && row.title == NOTHING;
+        if !is_nameless || row.nested != NOTHING || row.ndim != 0 {
             return false;
         }
         let parsed = |text| read::typestr(text).and_then(|text: &[u8]| dtype::parse(text).ok());

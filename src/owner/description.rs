@@ -11,7 +11,7 @@ use std::ptr;
 use super::block::{self, Contents};
 use super::{Array, Borrowed, Destructor, Ref, shape};
 use crate::abi::{self, CAI_MAX_MASKS, cai_array, cai_descr, cai_field, cai_owner};
-use crate::dtype::fields::{Fields, List};
+use crate::dtype::fields::Fields;
 use crate::error::{Result, fail};
 use crate::read::{Descr, Given, Unchecked};
 
@@ -137,37 +137,49 @@ impl Arena {
             };
             rows.write(index, row);
         }
-        descr.write(0, list_of(&rows));
+        descr.write(0, list_of(rows.start, rows.count));
         Ok(descr.start)
     }
 
-    /// Copies a list of fields that was read. Nested lists are at most `CAI_MAX_DESCR_DEPTH` deep,
-    /// which [`Fields::list`] checks.
-    pub fn put_fields(&mut self, fields: &Fields, list: List) -> Result<*const cai_descr> {
-        let count = fields.count(list);
-        let descr = self.take::<cai_descr>(1)?;
-        let rows = self.take::<cai_field>(count)?;
-        for (index, field) in fields.rows(list).enumerate().take(count) {
-            let row = cai_field {
-                name: self.put_text(field.name)?,
-                title: match field.title {
-                    Some(title) => self.put_text(title)?,
-                    None => ptr::null(),
-                },
-                typestr: field.typestr,
-                nested: match field.nested {
-                    Some(nested) => self.put_fields(fields, nested)?,
-                    None => ptr::null(),
-                },
-                shape: if field.shape.is_empty() { ptr::null() } else { self.put(field.shape)? },
-                ndim: field.shape.len() as i32,
-                dtype_code: abi::CAI_DTYPE_NONE,
-                reserved: 0,
-            };
-            rows.write(index, row);
+    /// Copies fields that were read: lists, rows in the order of their lists, extents and texts.
+    pub fn put_fields(&mut self, fields: &Fields) -> Result<*const cai_descr> {
+        let lists = self.take::<cai_descr>(fields.lists().len())?;
+        let rows = self.take::<cai_field>(fields.row_count())?;
+        let extents = self.put(fields.extents())?;
+        let texts = self.put(fields.texts())?.cast::<c_char>();
+        if lists.start.is_null() {
+            return Ok(ptr::null());
         }
-        descr.write(0, list_of(&rows));
-        Ok(descr.start)
+        let mut end = 0;
+        for (place, list) in fields.lists().enumerate() {
+            let start = end;
+            for from in fields.rows(list) {
+                let row = cai_field {
+                    name: texts.wrapping_add(from.name),
+                    title: match from.title() {
+                        Some(title) => texts.wrapping_add(title),
+                        None => ptr::null(),
+                    },
+                    typestr: from.typestr,
+                    nested: match from.nested() {
+                        Some(nested) => lists.start.wrapping_add(nested),
+                        None => ptr::null(),
+                    },
+                    shape: if from.ndim == 0 {
+                        ptr::null()
+                    } else {
+                        extents.wrapping_add(from.shape)
+                    },
+                    ndim: from.ndim as i32,
+                    dtype_code: abi::CAI_DTYPE_NONE,
+                    reserved: 0,
+                };
+                rows.write(end, row);
+                end += 1;
+            }
+            lists.write(place, list_of(rows.start.wrapping_add(start), end - start));
+        }
+        Ok(lists.start)
     }
 
     /// Copies the description with all that it points to, with `owner` as its owner and that of its
@@ -202,12 +214,12 @@ impl Arena {
     }
 }
 
-fn list_of(rows: &Space<cai_field>) -> cai_descr {
+fn list_of(fields: *const cai_field, count: usize) -> cai_descr {
     cai_descr {
         struct_size: size_of::<cai_descr>() as u32,
         field_size: size_of::<cai_field>() as u32,
-        count: rows.count as u64,
-        fields: rows.start,
+        count: count as u64,
+        fields,
     }
 }
 
@@ -334,12 +346,12 @@ impl OwnedFields {
 /// Copies a list of fields that was read into a block that owns it.
 pub fn new_descr(fields: &Fields) -> Result<OwnedFields> {
     let mut measure = Arena::measure(HEAD);
-    measure.put_fields(fields, fields.outermost())?;
+    measure.put_fields(fields)?;
     let size = measure.used;
     let memory = block::Space::<Held>::new(size)?;
     // SAFETY: fresh memory of this size, which is aligned for an owner.
     let mut arena = unsafe { Arena::fill(memory.start(), HEAD, size) };
-    let descr = arena.put_fields(fields, fields.outermost())?;
+    let descr = arena.put_fields(fields)?;
     let held = Held { owners: [const { None }; MAX_OWNERS], destructor: Destructor::NONE };
     let owner = memory.finish(held);
     Ok(OwnedFields { descr, owner })

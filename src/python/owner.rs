@@ -166,11 +166,11 @@ impl<'py> Block<'py> {
     #[inline(never)]
     fn with_fields(py: Py<'py>, start: usize, fields: &Fields) -> Result<(Self, *const cai_descr)> {
         let mut measure = Arena::measure(start);
-        measure.put_fields(fields, fields.outermost())?;
+        measure.put_fields(fields)?;
         let block = Block::new(py, measure.used())?;
         // SAFETY: memory of this size that nothing uses, aligned for an owner and so for pointers.
         let mut arena = unsafe { Arena::fill(block.memory.as_ptr().cast(), start, block.size) };
-        let descr = arena.put_fields(fields, fields.outermost())?;
+        let descr = arena.put_fields(fields)?;
         Ok((block, descr))
     }
 
