@@ -102,7 +102,7 @@ else
 	@abi/link.sh "$(BUILT)"/libcai.a "$(BUILT)"/libcai.so $(CC)
 endif
 
-# The declarations for other languages, which are not tracked: cai.cdef, cai.pxd and python/libcai/_abi.py.
+# The declarations for other languages, which are not tracked: cai.cdef, cai.pxd, unstable.pxd and python/libcai/_abi.py.
 bindings: FORCE
 	@$(CARGO) run -q -p cai-headers
 
@@ -290,13 +290,13 @@ install: FORCE ## installs the library (40 seconds): PREFIX=/usr/local
 
 # Removes these files, and the library's own folders if they are empty then.
 INSTALLED := share/licenses/cai/LICENSE-APACHE share/licenses/cai/LICENSE-MIT share/licenses/cai/LICENSE-THIRD-PARTY \
-    $(wildcard include/cai/*)
+    $(wildcard include/cai/*.* include/cai/unstable/*) $(patsubst contrib/%,%,$(wildcard contrib/include/cai/*))
 INSTALLED_LIB = libcai.a libcai.so libcai.so.$(shell sed -n 's/.*CAI_ABI_MAJOR.*= \(.*\);/\1/p' src/abi/version.rs) \
     libcai.so.$(shell sed -n '/^version = /{s/.*"\(.*\)"/\1/p;q}' Cargo.toml) pkgconfig/cai.pc \
     $(addprefix cmake/cai/,caiConfig.cmake caiConfigVersion.cmake caiTargets.cmake)
 uninstall: ## removes it again: with the same variables
 	@cd "$(DESTDIR)$(PREFIX)" && rm -f $(INSTALLED) $(addprefix $(LIBDIR)/,$(INSTALLED_LIB)) && \
-	    rmdir --ignore-fail-on-non-empty share/licenses/cai include/cai $(LIBDIR)/cmake/cai
+	    rmdir --ignore-fail-on-non-empty share/licenses/cai include/cai/unstable include/cai $(LIBDIR)/cmake/cai
 
 # The simulated driver, for use elsewhere.
 install-sim: FORCE ## installs the simulated driver (1 minute): PREFIX

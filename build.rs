@@ -124,8 +124,10 @@ fn returns() -> String {
         layout.extend(is_layout.then_some(entry.as_str()));
     }
     let mut lists = BTreeMap::new();
-    for file in fs::read_dir("src/ffi").unwrap() {
-        let source = fs::read_to_string(file.unwrap().path()).unwrap();
+    let files = ["src/ffi", "src/ffi/unstable"].map(|folder| fs::read_dir(folder).unwrap());
+    let files = files.into_iter().flatten().map(|file| file.unwrap().path());
+    for file in files.filter(|path| path.is_file()) {
+        let source = fs::read_to_string(file).unwrap();
         // Neither a manual nor the head of its function has an empty line.
         for item in source.split("\n\n") {
             let Some((manual, function)) = item.split_once("fn ") else { continue };

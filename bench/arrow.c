@@ -10,7 +10,7 @@
 
 #include <nanoarrow/nanoarrow_device.h>
 
-#include <cai/arrow.h>
+#include <cai/unstable/arrow.h>
 #include <cai/cai.h>
 
 #include <sched.h>
@@ -45,7 +45,7 @@ static void release_both(struct ArrowDeviceArray *array, struct ArrowSchema *sch
 static void out_libcai(int ndim) {
     struct ArrowDeviceArray array;
     struct ArrowSchema schema;
-    if (cai_array_to_arrow(&arrays[ndim - 1], 0, &array, &schema, NULL) != CAI_OK) {
+    if (cai_unstable_array_to_arrow(&arrays[ndim - 1], 0, &array, &schema, NULL) != CAI_OK) {
         failed++;
         return;
     }
@@ -123,7 +123,7 @@ static void in_libcai(int ndim) {
     struct ArrowSchema schema;
     cai_array out = CAI_ARRAY_INIT;
     produce(ndim, &array, &schema);
-    failed += cai_array_from_arrow(&array, &schema, &out, NULL) != CAI_OK;
+    failed += cai_unstable_array_from_arrow(&array, &schema, &out, NULL) != CAI_OK;
     failed += out.data != values || out.ndim != ndim;
     schema.release(&schema);
     cai_array_release(&out);

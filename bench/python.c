@@ -11,6 +11,7 @@
 #include "timing.h"
 
 #include <cai/cai.h>
+#include <cai/unstable/exchange.h>
 #include <dlfcn.h>
 #include <pthread.h>
 #include <sched.h>
@@ -203,7 +204,7 @@ static int prepare_own_table(way *w) {
 }
 
 static int own_table_by_hand(way *w) {
-    const cai_exchange_api *table = w->table;
+    const cai_unstable_exchange_api *table = w->table;
     cai_array a = CAI_ARRAY_INIT;
     if (table->from_object(w->object, &a, NULL) != CAI_OK) return -1;
     KEEP(&a);

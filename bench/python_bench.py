@@ -74,7 +74,7 @@ def address():
 
 def views(ways):
     """`libcai.view`, of the copy of the library that is measured."""
-    make = ctypes.PyDLL(str(pathlib.Path(ways.__file__).parent / "libcai.so.1")).cai_python_view
+    make = ctypes.PyDLL(str(pathlib.Path(ways.__file__).parent / "libcai.so.1")).cai_unstable_python_view
     made = ctypes.py_object()
     make(ctypes.byref(made), None)
     return made.value

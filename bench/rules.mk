@@ -43,7 +43,7 @@ bench-mpi: lib
 	mkdir -p build/bench
 	ln -sf "$(BUILT)"/libcai.so build/bench/libcai.so.1
 	for mpi in $(INTEROP_HOST) $(INTEROP_HOST)/openmpi; do \
-	    $$mpi/bin/mpicc -O2 -std=gnu11 -Wall -Wextra -Iinclude -isystem $$mpi/include bench/halo.c -o build/bench/halo \
+	    $$mpi/bin/mpicc -O2 -std=gnu11 -Wall -Wextra -Iinclude -Icontrib/include -isystem $$mpi/include bench/halo.c -o build/bench/halo \
 	        "$(BUILT)"/libcai.so -Wl,-rpath,$(CURDIR)/build/bench -Wl,-rpath,$(CURDIR)/$$mpi/lib && \
 	    OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 build/bench/halo || exit 1; \
 	done

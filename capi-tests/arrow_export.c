@@ -2,6 +2,7 @@
  * parents and children in any order of release; and the way back.
  * run: plain asan valgrind */
 #include "arrow_test.h"
+#include <cai/unstable/arrow.h>
 
 static int destroyed;
 
@@ -23,7 +24,7 @@ static void refused(cai_array *array, cai_status status, const char *field) {
     cai_error error;
     memset(&values, 0x5a, sizeof values);
     memset(&schema, 0x5a, sizeof schema);
-    ASSERT_STATUS(status, cai_array_to_arrow(array, 0, &values, &schema, &error));
+    ASSERT_STATUS(status, cai_unstable_array_to_arrow(array, 0, &values, &schema, &error));
     ASSERT_TEXT(field, error.field);
     for (size_t i = 0; i < sizeof values; ++i)
         ASSERT(((char *)&values)[i] == 0x5a);
@@ -46,7 +47,7 @@ static void back(cai_array *array, struct ArrowDeviceArray *values, struct Arrow
                  const char *typestr) {
     cai_array out = CAI_ARRAY_INIT;
     const cai_array *one = array, *other = &out;
-    ASSERT_STATUS(CAI_OK, cai_array_from_arrow(values, schema, &out, NULL));
+    ASSERT_STATUS(CAI_OK, cai_unstable_array_from_arrow(values, schema, &out, NULL));
     ASSERT_TEXT(typestr, out.typestr);
     ASSERT(out.data == array->data && out.ndim == array->ndim);
     for (int32_t i = 0; i < out.ndim; ++i)
@@ -98,7 +99,7 @@ static void types(void) {
         struct ArrowDeviceArray values;
         struct ArrowSchema schema;
         test_row = known[i][0];
-        ASSERT_STATUS(CAI_OK, cai_array_to_arrow(&array, 0, &values, &schema, NULL));
+        ASSERT_STATUS(CAI_OK, cai_unstable_array_to_arrow(&array, 0, &values, &schema, NULL));
         ASSERT_TEXT(known[i][1], schema.format);
         ASSERT_TEXT("", schema.name);
         ASSERT((schema.metadata != NULL) == (strcmp(known[i][0], "|b1") == 0));
@@ -124,7 +125,7 @@ static void levels(void) {
     cai_array array = owned("<f4", 3, shape);
     struct ArrowDeviceArray values;
     struct ArrowSchema schema;
-    ASSERT_STATUS(CAI_OK, cai_array_to_arrow(&array, 0, &values, &schema, NULL));
+    ASSERT_STATUS(CAI_OK, cai_unstable_array_to_arrow(&array, 0, &values, &schema, NULL));
     ASSERT_TEXT("+w:4", schema.format);
     ASSERT_TEXT("+w:5", schema.children[0]->format);
     ASSERT_TEXT("item", schema.children[0]->name);
@@ -135,15 +136,15 @@ static void levels(void) {
     ASSERT(values.array.children[0]->children[0]->buffers[1] == test_data);
     back(&array, &values, &schema, "<f4");
     array = owned("<f4", 3, empty);
-    ASSERT_STATUS(CAI_OK, cai_array_to_arrow(&array, 0, &values, &schema, NULL));
+    ASSERT_STATUS(CAI_OK, cai_unstable_array_to_arrow(&array, 0, &values, &schema, NULL));
     ASSERT(values.array.length == 3 && values.array.children[0]->length == 0);
     back(&array, &values, &schema, "<f4");
     array = owned("|t1", 1, none);
-    ASSERT_STATUS(CAI_OK, cai_array_to_arrow(&array, 0, &values, &schema, NULL));
+    ASSERT_STATUS(CAI_OK, cai_unstable_array_to_arrow(&array, 0, &values, &schema, NULL));
     back(&array, &values, &schema, "|t1");
     /* Without a schema. */
     array = owned("<f4", 3, shape);
-    ASSERT_STATUS(CAI_OK, cai_array_to_arrow(&array, 0, &values, NULL, NULL));
+    ASSERT_STATUS(CAI_OK, cai_unstable_array_to_arrow(&array, 0, &values, NULL, NULL));
     cai_owner_release(array.owner);
     values.array.release(&values.array);
     ASSERT(destroyed == 1);
@@ -157,7 +158,7 @@ static void moved_children(void) {
         struct ArrowDeviceArray values, moved;
         struct ArrowSchema schema, type;
         struct ArrowArray inner;
-        ASSERT_STATUS(CAI_OK, cai_array_to_arrow(&array, 0, &values, &schema, NULL));
+        ASSERT_STATUS(CAI_OK, cai_unstable_array_to_arrow(&array, 0, &values, &schema, NULL));
         cai_owner_release(array.owner);
         moved = values;
         values.array.release = NULL;
@@ -211,7 +212,7 @@ static void masks(void) {
     m3.mask = &m2;
     m2.mask = &m1;
     array.mask = &m3;
-    ASSERT_STATUS(CAI_OK, cai_array_to_arrow(&array, 0, &values, &schema, NULL));
+    ASSERT_STATUS(CAI_OK, cai_unstable_array_to_arrow(&array, 0, &values, &schema, NULL));
     for (int i = 0; i < 3; ++i) {
         ASSERT(level_of(&values, i)->null_count == -1);
         ASSERT(level_of(&values, i)->buffers[0] == (char *)test_data + 1 + i);
@@ -220,7 +221,7 @@ static void masks(void) {
     array = owned("<f4", 3, shape);
     m2.mask = NULL;
     array.mask = &m2;
-    ASSERT_STATUS(CAI_OK, cai_array_to_arrow(&array, 0, &values, &schema, NULL));
+    ASSERT_STATUS(CAI_OK, cai_unstable_array_to_arrow(&array, 0, &values, &schema, NULL));
     ASSERT(values.array.null_count == 0 && values.array.buffers[0] == NULL);
     ASSERT(level_of(&values, 1)->buffers[0] == m2.data && level_of(&values, 2)->null_count == 0);
     back(&array, &values, &schema, "<f4");
@@ -231,7 +232,7 @@ static void masks(void) {
     m3 = mask_of(2, same, 3);
     m1.mask = &m2;
     array.mask = &m1;
-    ASSERT_STATUS(CAI_OK, cai_array_to_arrow(&array, 0, &values, &schema, NULL));
+    ASSERT_STATUS(CAI_OK, cai_unstable_array_to_arrow(&array, 0, &values, &schema, NULL));
     ASSERT(values.array.buffers[0] == m2.data && level_of(&values, 1)->buffers[0] == m1.data);
     values.array.release(&values.array);
     schema.release(&schema);
@@ -241,7 +242,7 @@ static void masks(void) {
     array = owned("<f4", 2, empty);
     m1 = mask_of(2, same, 1);
     array.mask = &m1;
-    ASSERT_STATUS(CAI_OK, cai_array_to_arrow(&array, 0, &values, &schema, NULL));
+    ASSERT_STATUS(CAI_OK, cai_unstable_array_to_arrow(&array, 0, &values, &schema, NULL));
     ASSERT(values.array.null_count == 0 && values.array.buffers[0] == NULL);
     back(&array, &values, &schema, "<f4");
     REFUSED((array.mask = &m1, m1 = mask_of(1, last, 1)), CAI_ERR_CONVERT_MASK, "mask.shape");
@@ -258,7 +259,7 @@ static void masks(void) {
     m1.device.type = CAI_DEVICE_UNKNOWN;
     array = owned("<f4", 3, shape);
     array.mask = &m1;
-    ASSERT_STATUS(CAI_OK, cai_array_to_arrow(&array, 0, &values, &schema, NULL));
+    ASSERT_STATUS(CAI_OK, cai_unstable_array_to_arrow(&array, 0, &values, &schema, NULL));
     back(&array, &values, &schema, "<f4");
 }
 
@@ -290,11 +291,13 @@ static void what_it_cannot_express(void) {
     REFUSED((cai_owner_release(array.owner), array.owner = NULL), CAI_ERR_BORROWED, "owner");
     test_row = NULL;
     array = owned("<f4", 2, shape);
-    ASSERT_STATUS(CAI_ERR_NEWER_CALLER, cai_array_to_arrow(&array, 1, &values, NULL, &error));
+    ASSERT_STATUS(CAI_ERR_NEWER_CALLER,
+                  cai_unstable_array_to_arrow(&array, 1, &values, NULL, &error));
     ASSERT_TEXT("flags", error.field);
     /* The flags come before the rules of the array. */
     array.ndim = 65;
-    ASSERT_STATUS(CAI_ERR_NEWER_CALLER, cai_array_to_arrow(&array, 1, &values, NULL, &error));
+    ASSERT_STATUS(CAI_ERR_NEWER_CALLER,
+                  cai_unstable_array_to_arrow(&array, 1, &values, NULL, &error));
     ASSERT_TEXT("flags", error.field);
     array.ndim = 2;
     /* An event of an unknown stream stays what it is. */
@@ -302,7 +305,7 @@ static void what_it_cannot_express(void) {
     array.device.id = 2;
     array.stream = CAI_STREAM_UNKNOWN;
     array.event = &event;
-    ASSERT_STATUS(CAI_OK, cai_array_to_arrow(&array, 0, &values, NULL, NULL));
+    ASSERT_STATUS(CAI_OK, cai_unstable_array_to_arrow(&array, 0, &values, NULL, NULL));
     ASSERT(values.device_type == ARROW_DEVICE_ROCM && values.device_id == 2);
     ASSERT(*(void **)values.sync_event == &event);
     values.array.release(&values.array);

@@ -2,13 +2,14 @@
  * is released exactly once.
  * run: plain asan valgrind */
 #include "arrow_test.h"
+#include <cai/unstable/arrow.h>
 
 /* Imports, and releases the schema, which stays the caller's. */
 static cai_array imported(struct ArrowDeviceArray *array, struct ArrowSchema *schema) {
     cai_array out = CAI_ARRAY_INIT;
     const int arrays = released_arrays, schemas = released_schemas;
     cai_error error;
-    const cai_status status = cai_array_from_arrow(array, schema, &out, &error);
+    const cai_status status = cai_unstable_array_from_arrow(array, schema, &out, &error);
     if (status != CAI_OK) {
         fprintf(stderr, "%s\n", error.message);
         exit(1);
@@ -36,7 +37,7 @@ static void refused(struct ArrowDeviceArray array, struct ArrowSchema schema, ca
     const struct ArrowDeviceArray before = array;
     cai_array out = CAI_ARRAY_INIT;
     cai_error error;
-    ASSERT_STATUS(status, cai_array_from_arrow(&array, &schema, &out, &error));
+    ASSERT_STATUS(status, cai_unstable_array_from_arrow(&array, &schema, &out, &error));
     ASSERT_TEXT(field, error.field);
     /* Members by themselves: what lies between them is not initialized. */
     ASSERT(memcmp(&before.array, &array.array, sizeof array.array) == 0 &&
@@ -577,11 +578,11 @@ static void malformed(void) {
         cai_array out = CAI_ARRAY_INIT;
         cai_error error;
         array.array.release = NULL;
-        ASSERT_STATUS(CAI_ERR_ARROW, cai_array_from_arrow(&array, &schema, &out, &error));
+        ASSERT_STATUS(CAI_ERR_ARROW, cai_unstable_array_from_arrow(&array, &schema, &out, &error));
         ASSERT_TEXT("array.release", error.field);
         array.array.release = release;
         schema.release = NULL;
-        ASSERT_STATUS(CAI_ERR_ARROW, cai_array_from_arrow(&array, &schema, &out, &error));
+        ASSERT_STATUS(CAI_ERR_ARROW, cai_unstable_array_from_arrow(&array, &schema, &out, &error));
         ASSERT_TEXT("schema.release", error.field);
         schema.release = release_schema;
         release_both(&array, &schema);
@@ -596,7 +597,7 @@ static void members_without_a_meaning(void) {
     schema.flags = -1;
     cai_array out = CAI_ARRAY_INIT;
     cai_error error;
-    ASSERT_STATUS(CAI_OK, cai_array_from_arrow(&array, &schema, &out, &error));
+    ASSERT_STATUS(CAI_OK, cai_unstable_array_from_arrow(&array, &schema, &out, &error));
     schema.release(&schema);
     end(&out);
 }

@@ -2,6 +2,7 @@
  * arrays on a device are in sync/copies.c.
  * run: plain asan valgrind */
 #include "cai_test.h"
+#include <cai/unstable/copy.h>
 
 static int16_t values[4][6];
 
@@ -23,7 +24,8 @@ static void layouts(void) {
     cai_array out = CAI_ARRAY_INIT;
     int16_t buffer[6] = {0};
     const int16_t *found;
-    ASSERT_STATUS(CAI_OK, cai_array_copy_to_host(&array, CAI_STREAM_NONE, 0, NULL, 0, &out, NULL));
+    ASSERT_STATUS(CAI_OK,
+                  cai_unstable_array_copy_to_host(&array, CAI_STREAM_NONE, 0, NULL, 0, &out, NULL));
     found = (const int16_t *)out.data;
     ASSERT((uintptr_t)found % 64 == 0 && out.strides == NULL && out.shape != shape);
     ASSERT(out.ndim == 2 && out.shape[0] == 3 && out.shape[1] == 2 && out.owner != NULL);
@@ -32,8 +34,8 @@ static void layouts(void) {
         for (int column = 0; column < 2; ++column)
             ASSERT(found[2 * row + column] == values[3 - row][2 * column]);
     cai_array_release(&out);
-    ASSERT_STATUS(CAI_OK, cai_array_copy_to_host(&array, CAI_STREAM_LEGACY, 0, buffer,
-                                                 sizeof buffer, &out, NULL));
+    ASSERT_STATUS(CAI_OK, cai_unstable_array_copy_to_host(&array, CAI_STREAM_LEGACY, 0, buffer,
+                                                          sizeof buffer, &out, NULL));
     ASSERT(out.data == buffer && buffer[0] == values[3][0] && buffer[5] == values[1][2]);
     cai_array_release(&out);
     ASSERT(buffer[5] == values[1][2]);
@@ -56,8 +58,8 @@ static void every_layout(void) {
         int16_t buffer[28];
         size_t at = 0;
         memset(buffer, 0x55, sizeof buffer);
-        ASSERT_STATUS(CAI_OK, cai_array_copy_to_host(&array, CAI_STREAM_NONE, 0, buffer, 2 * count,
-                                                     &out, NULL));
+        ASSERT_STATUS(CAI_OK, cai_unstable_array_copy_to_host(&array, CAI_STREAM_NONE, 0, buffer,
+                                                              2 * count, &out, NULL));
         for (int64_t i = 0; i < shape[0]; ++i)
             for (int64_t j = 0; j < shape[1]; ++j)
                 for (int64_t k = 0; k < shape[2]; ++k)
@@ -71,24 +73,27 @@ static void read_only_and_without_elements(void) {
     static const int64_t shape[2] = {2, 3}, none[2] = {2, 0};
     cai_array array = host(shape, NULL, 2, values), out = CAI_ARRAY_INIT;
     array.flags = CAI_ARRAY_READONLY;
-    ASSERT_STATUS(CAI_OK, cai_array_copy_to_host(&array, CAI_STREAM_NONE, 0, NULL, 0, &out, NULL));
+    ASSERT_STATUS(CAI_OK,
+                  cai_unstable_array_copy_to_host(&array, CAI_STREAM_NONE, 0, NULL, 0, &out, NULL));
     ASSERT(out.flags == 0 && memcmp(out.data, values, 12) == 0);
     cai_array_release(&out);
     array = host(none, NULL, 2, NULL);
-    ASSERT_STATUS(CAI_OK, cai_array_copy_to_host(&array, CAI_STREAM_NONE, 0, NULL, 0, &out, NULL));
+    ASSERT_STATUS(CAI_OK,
+                  cai_unstable_array_copy_to_host(&array, CAI_STREAM_NONE, 0, NULL, 0, &out, NULL));
     ASSERT(out.data == NULL && out.owner != NULL && out.shape[1] == 0);
     cai_array_release(&out);
     /* Without elements, no driver is needed. */
     array.device.type = CAI_DEVICE_CUDA;
     array.stream = CAI_STREAM_LEGACY;
-    ASSERT_STATUS(CAI_OK,
-                  cai_array_copy_to_host(&array, CAI_STREAM_LEGACY, 0, NULL, 0, &out, NULL));
+    ASSERT_STATUS(
+        CAI_OK, cai_unstable_array_copy_to_host(&array, CAI_STREAM_LEGACY, 0, NULL, 0, &out, NULL));
     ASSERT(out.data == NULL && out.stream == CAI_STREAM_NONE);
     cai_array_release(&out);
     /* Nor for page-locked memory on which no work is pending. */
     array = host(shape, NULL, 2, values);
     array.device.type = CAI_DEVICE_CUDA_HOST;
-    ASSERT_STATUS(CAI_OK, cai_array_copy_to_host(&array, CAI_STREAM_NONE, 0, NULL, 0, &out, NULL));
+    ASSERT_STATUS(CAI_OK,
+                  cai_unstable_array_copy_to_host(&array, CAI_STREAM_NONE, 0, NULL, 0, &out, NULL));
     ASSERT(out.device.type == CAI_DEVICE_CPU && memcmp(out.data, values, 12) == 0);
     cai_array_release(&out);
 }
@@ -116,7 +121,7 @@ static void refusals(void) {
     cai_error why;
     char buffer[12];
 #define COPY(stream, flags, buffer, size) \
-    cai_array_copy_to_host(&array, stream, flags, buffer, size, &out, &error)
+    cai_unstable_array_copy_to_host(&array, stream, flags, buffer, size, &out, &error)
     REFUSED(0, CAI_ERR_BUFFER_SIZE, "size", none, 0, buffer, 11);
     REFUSED(0, CAI_ERR_NULL_ARGUMENT, "buffer", none, 0, NULL, 12);
     REFUSED(0, CAI_ERR_STREAM_ZERO, "stream", 0, 0, NULL, 0);
@@ -127,7 +132,8 @@ static void refusals(void) {
             NULL, 0);
     REFUSED(array.ndim = -1, CAI_ERR_NDIM, "ndim", none, 0, NULL, 0);
 #undef COPY
-    ASSERT_STATUS(CAI_ERR_ARGUMENT, cai_array_copy_to_host(&same, none, 0, NULL, 0, &same, &why));
+    ASSERT_STATUS(CAI_ERR_ARGUMENT,
+                  cai_unstable_array_copy_to_host(&same, none, 0, NULL, 0, &same, &why));
     ASSERT_TEXT("out", why.field);
 }
 
@@ -137,21 +143,24 @@ static void back(void) {
     static const int16_t source[6] = {1, 2, 3, 4, 5, 6};
     int16_t target[4][6] = {{0}};
     cai_array array = host(shape, backwards, 2, target[3]);
-    ASSERT_STATUS(
-        CAI_OK, cai_array_copy_from_host(&array, CAI_STREAM_NONE, 0, source, sizeof source, NULL));
+    ASSERT_STATUS(CAI_OK, cai_unstable_array_copy_from_host(&array, CAI_STREAM_NONE, 0, source,
+                                                            sizeof source, NULL));
     for (int i = 0; i < 24; ++i) {
         const int row = i / 6, column = i % 6;
         const int inside = row > 0 && column % 2 == 0 && column < 4;
         ASSERT(target[row][column] == (inside ? 2 * (3 - row) + column / 2 + 1 : 0));
     }
     array = host(shape, columns, 2, target);
-    ASSERT_STATUS(CAI_OK, cai_array_copy_from_host(&array, CAI_STREAM_LEGACY, 0, source, 12, NULL));
+    ASSERT_STATUS(
+        CAI_OK, cai_unstable_array_copy_from_host(&array, CAI_STREAM_LEGACY, 0, source, 12, NULL));
     ASSERT(target[0][0] == 1 && target[1][0] == 2 && target[0][1] == 3 && target[1][2] == 6);
     array = host(shape, NULL, 2, target);
-    ASSERT_STATUS(CAI_OK, cai_array_copy_from_host(&array, CAI_STREAM_NONE, 0, source, 12, NULL));
+    ASSERT_STATUS(CAI_OK,
+                  cai_unstable_array_copy_from_host(&array, CAI_STREAM_NONE, 0, source, 12, NULL));
     ASSERT(memcmp(target, source, 12) == 0);
     array = host(none, NULL, 2, NULL);
-    ASSERT_STATUS(CAI_OK, cai_array_copy_from_host(&array, CAI_STREAM_NONE, 0, NULL, 0, NULL));
+    ASSERT_STATUS(CAI_OK,
+                  cai_unstable_array_copy_from_host(&array, CAI_STREAM_NONE, 0, NULL, 0, NULL));
 }
 
 static void refusals_back(void) {
@@ -160,7 +169,7 @@ static void refusals_back(void) {
     cai_array mask = host(extents, NULL, 2, values);
     const char buffer[12] = {0};
 #define COPY(stream, flags, buffer, size) \
-    cai_array_copy_from_host(&array, stream, flags, buffer, size, &error)
+    cai_unstable_array_copy_from_host(&array, stream, flags, buffer, size, &error)
     REFUSED(0, CAI_ERR_BUFFER_SIZE, "size", none, 0, buffer, 11);
     REFUSED(0, CAI_ERR_BUFFER_SIZE, "size", none, 0, NULL, 0);
     REFUSED((array.shape = nothing, array.data = NULL), CAI_ERR_NULL_ARGUMENT, "buffer", none, 0,

@@ -4,23 +4,25 @@
 
 #include <inttypes.h>
 #include <stdint.h>
+#include <cai/unstable/json.h>
 
 static void is(const cai_array *array, const char *expected) {
     char text[1024], exact[1024];
     size_t length = 0, asked = 0;
     cai_error error;
-    ASSERT_STATUS(CAI_OK, cai_array_to_json(array, text, sizeof text, &length, NULL));
+    ASSERT_STATUS(CAI_OK, cai_unstable_array_to_json(array, text, sizeof text, &length, NULL));
     ASSERT_TEXT(expected, text);
     ASSERT(length == strlen(expected));
     /* The length alone; a buffer of exactly that size; one character less. */
-    ASSERT_STATUS(CAI_OK, cai_array_to_json(array, NULL, 0, &asked, NULL));
+    ASSERT_STATUS(CAI_OK, cai_unstable_array_to_json(array, NULL, 0, &asked, NULL));
     ASSERT(asked == length);
     memset(exact, '#', sizeof exact);
-    ASSERT_STATUS(CAI_OK, cai_array_to_json(array, exact, length + 1, NULL, NULL));
+    ASSERT_STATUS(CAI_OK, cai_unstable_array_to_json(array, exact, length + 1, NULL, NULL));
     ASSERT(strcmp(exact, expected) == 0 && exact[length + 1] == '#');
     memset(exact, '#', sizeof exact);
     asked = 0;
-    ASSERT_STATUS(CAI_ERR_BUFFER_SIZE, cai_array_to_json(array, exact, length, &asked, &error));
+    ASSERT_STATUS(CAI_ERR_BUFFER_SIZE,
+                  cai_unstable_array_to_json(array, exact, length, &asked, &error));
     ASSERT_TEXT("size", error.field);
     ASSERT(exact[0] == '#' && asked == 0);
 }
@@ -28,7 +30,7 @@ static void is(const cai_array *array, const char *expected) {
 static void refuses(const cai_array *array, cai_status status, const char *field) {
     char text[1024] = "#";
     cai_error error;
-    ASSERT_STATUS(status, cai_array_to_json(array, text, sizeof text, NULL, &error));
+    ASSERT_STATUS(status, cai_unstable_array_to_json(array, text, sizeof text, NULL, &error));
     ASSERT_TEXT(field, error.field);
     ASSERT(text[0] == '#');
 }
@@ -140,7 +142,8 @@ static void types_with_a_code(void) {
         test_row = rows[i].name;
         set_typestr(&a, rows[i].typestr);
         a.dtype_code = rows[i].code;
-        ASSERT_STATUS(CAI_ERR_CONVERT_TYPE, cai_array_to_json(&a, text, sizeof text, NULL, &error));
+        ASSERT_STATUS(CAI_ERR_CONVERT_TYPE,
+                      cai_unstable_array_to_json(&a, text, sizeof text, NULL, &error));
         snprintf(text, sizeof text, "dtype_code: found %s, expected", rows[i].name);
         ASSERT(strstr(error.message, text) != NULL);
     }

@@ -2,6 +2,12 @@
  * crash, with and without a cai_error to write to.
  * run: plain asan valgrind */
 #include "cai_test.h"
+#include <cai/unstable/arrow.h>
+#include <cai/unstable/copy.h>
+#include <cai/unstable/ipc.h>
+#include <cai/unstable/json.h>
+#include <cai/unstable/release.h>
+#include <cai/unstable/view.h>
 
 #define REFUSES(name, call)                          \
     do {                                             \
@@ -43,24 +49,25 @@ int main(void) {
         struct ArrowSchema schema;
         memset(&values, 0, sizeof values);
         memset(&schema, 0, sizeof schema);
-        REFUSES("array", cai_array_from_arrow(NULL, &schema, &out, e));
-        REFUSES("schema", cai_array_from_arrow(&values, NULL, &out, e));
-        REFUSES("out", cai_array_from_arrow(&values, &schema, NULL, e));
-        REFUSES("array", cai_array_to_arrow(NULL, 0, &values, &schema, e));
-        REFUSES("out_array", cai_array_to_arrow(&array, 0, NULL, &schema, e));
+        REFUSES("array", cai_unstable_array_from_arrow(NULL, &schema, &out, e));
+        REFUSES("schema", cai_unstable_array_from_arrow(&values, NULL, &out, e));
+        REFUSES("out", cai_unstable_array_from_arrow(&values, &schema, NULL, e));
+        REFUSES("array", cai_unstable_array_to_arrow(NULL, 0, &values, &schema, e));
+        REFUSES("out_array", cai_unstable_array_to_arrow(&array, 0, NULL, &schema, e));
     }
-    REFUSES("array", cai_array_to_json(NULL, text, sizeof(text), NULL, e));
-    REFUSES("buffer", cai_array_to_json(&array, NULL, 1, NULL, e));
-    REFUSES("array", cai_ipc_export(NULL, 0, text, sizeof(text), NULL, NULL, &owner, e));
-    REFUSES("buffer", cai_ipc_export(&array, 0, NULL, 1, NULL, NULL, &owner, e));
-    REFUSES("out_owner", cai_ipc_export(&array, 0, text, sizeof(text), NULL, NULL, NULL, e));
-    REFUSES("array", cai_array_copy_to_host(NULL, 1, 0, NULL, 0, &array, e));
-    REFUSES("out", cai_array_copy_to_host(&array, 1, 0, NULL, 0, NULL, e));
-    REFUSES("buffer", cai_array_copy_to_host(&array, 1, 0, NULL, 1, &out, e));
-    REFUSES("array", cai_array_copy_from_host(NULL, 1, 0, text, 1, e));
-    REFUSES("buffer", cai_array_copy_from_host(&array, 1, 0, NULL, 1, e));
-    REFUSES("bytes", cai_ipc_import(NULL, 1, -1, 0, &array, e));
-    REFUSES("out", cai_ipc_import(text, 1, -1, 0, NULL, e));
+    REFUSES("array", cai_unstable_array_to_json(NULL, text, sizeof(text), NULL, e));
+    REFUSES("buffer", cai_unstable_array_to_json(&array, NULL, 1, NULL, e));
+    REFUSES("array", cai_unstable_ipc_export(NULL, 0, text, sizeof(text), NULL, NULL, &owner, e));
+    REFUSES("buffer", cai_unstable_ipc_export(&array, 0, NULL, 1, NULL, NULL, &owner, e));
+    REFUSES("out_owner",
+            cai_unstable_ipc_export(&array, 0, text, sizeof(text), NULL, NULL, NULL, e));
+    REFUSES("array", cai_unstable_array_copy_to_host(NULL, 1, 0, NULL, 0, &array, e));
+    REFUSES("out", cai_unstable_array_copy_to_host(&array, 1, 0, NULL, 0, NULL, e));
+    REFUSES("buffer", cai_unstable_array_copy_to_host(&array, 1, 0, NULL, 1, &out, e));
+    REFUSES("array", cai_unstable_array_copy_from_host(NULL, 1, 0, text, 1, e));
+    REFUSES("buffer", cai_unstable_array_copy_from_host(&array, 1, 0, NULL, 1, e));
+    REFUSES("bytes", cai_unstable_ipc_import(NULL, 1, -1, 0, &array, e));
+    REFUSES("out", cai_unstable_ipc_import(text, 1, -1, 0, NULL, e));
     REFUSES("array", cai_array_dtype(NULL, &dtype, e));
     REFUSES("out", cai_array_dtype(&array, NULL, e));
     REFUSES("array", cai_array_is_native(NULL, &truth, e));
@@ -104,7 +111,7 @@ int main(void) {
     cai_owner_release(NULL);
     REFUSES("array", cai_array_retain(NULL, e));
     cai_array_release(NULL);
-    cai_array_release_in_order(NULL);
+    cai_unstable_array_release_in_order(NULL);
     cai_inline_release(NULL);
     ASSERT(cai_inline_retain(NULL) == CAI_ERR_NULL_ARGUMENT);
     REFUSES("array", cai_array_share(NULL, &out, e));
@@ -119,7 +126,7 @@ int main(void) {
     REFUSES("array", cai_array_synchronize(NULL, CAI_ACCESS_READ, e));
     REFUSES("array", cai_array_produce(NULL, NULL, 0, 0, 0, e));
     REFUSES("streams", cai_array_produce(&array, NULL, 1, 1, 0, e));
-    REFUSES("array", cai_array_identify(NULL, e));
+    REFUSES("array", cai_unstable_array_identify(NULL, e));
     REFUSES("owner", cai_owner_release_after(NULL, CAI_STREAM_NONE, e));
     REFUSES("array", cai_array_release_after(NULL, CAI_STREAM_NONE, e));
     REFUSES("array", cai_array_attach(NULL, NULL, NULL, e));
@@ -143,9 +150,9 @@ int main(void) {
         REFUSES("out", cai_array_to_dlpack_unversioned(&array, 0, NULL, e));
         REFUSES("array", cai_array_to_python(NULL, NULL, &object, e));
         REFUSES("out", cai_array_to_python(&array, NULL, NULL, e));
-        REFUSES("object", cai_stream_from_python(NULL, 1, 0, &stream, NULL, e));
-        REFUSES("out", cai_stream_from_python(some, 1, 0, NULL, NULL, e));
-        REFUSES("out", cai_python_view(NULL, e));
+        REFUSES("object", cai_unstable_stream_from_python(NULL, 1, 0, &stream, NULL, e));
+        REFUSES("out", cai_unstable_stream_from_python(some, 1, 0, NULL, NULL, e));
+        REFUSES("out", cai_unstable_python_view(NULL, e));
         REFUSES("dictionary", cai_array_from_python_dict(NULL, NULL, NULL, &out, e));
         REFUSES("out", cai_array_from_python_dict((struct _object *)text, NULL, NULL, NULL, e));
         ASSERT(object == NULL);

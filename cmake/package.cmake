@@ -35,7 +35,7 @@ list(JOIN CAI_PC_NATIVE_LIBS " " CAI_PC_NATIVE_LIBS)
 configure_file(cmake/cai.pc.in "${CMAKE_CURRENT_BINARY_DIR}/cai.pc" @ONLY)
 install(FILES "${CMAKE_CURRENT_BINARY_DIR}/cai.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig" ${development})
 
-install(DIRECTORY include/cai DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" ${development})
+install(DIRECTORY include/cai contrib/include/cai DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" ${development})
 if(CAI_WHEEL)
   # A wheel holds no links. The one file bears the name that programs load; what the linker looks for is a linker
   # script that names it, as /usr/lib/libc.so is. (A copy would be a second library in the process; without any

@@ -30,6 +30,10 @@ def pages():
     found |= {page: pathlib.Path(page.name.lower()) for page in ROOT.glob("*.md")}
     return found | {ROOT / "README.md": pathlib.Path("start.md")}
 
+# The first version of the ABI that has a core function.
+SINCE = {row[0]: row[2] for row in map(str.split, (ROOT / "abi/symbols.txt").read_text().splitlines())
+         if not row[0].startswith(("#", "cai_unstable_"))}  # fmt: skip
+
 
 class Site:
     def __init__(self, folder):
@@ -119,11 +123,13 @@ class Site:
         folder = pathlib.Path("c")
         (self.folder / folder).mkdir(exist_ok=True)
         table, names = "\n| Header | Content |\n|---|---|\n", ""
-        for header in [*sorted((ROOT / "include/cai").glob("*.h")), *SIM.glob("include/cudasim.h")]:
-            page = folder / f"{header.stem}.md"
+        library = [*(ROOT / "include/cai").glob("*.h"), *(ROOT / "contrib/include/cai").glob("*.h")]
+        unstable = sorted((ROOT / "include/cai/unstable").glob("*.h"))
+        for header in [*sorted(library, key=lambda path: path.name), *unstable, *SIM.glob("include/cudasim.h")]:
+            page = folder / f"{'unstable_' if header in unstable else ''}{header.stem}.md"
             text = header.read_text()
             if reference.items(text):
-                (self.folder / page).write_text(reference.page(text, lambda name: self.uses(name, page)))
+                (self.folder / page).write_text(reference.page(text, lambda name: self.uses(name, page), SINCE))
                 title, sentence, _ = reference.introduction(text)
                 table += f"| [`{title}`]({page}) | {' '.join(sentence.split())} |\n"
                 names += f"{page.with_suffix('')}\n"

@@ -151,8 +151,9 @@ def as_code(match):
     return "\n```c\n" + re.sub(r"(?m)^    ", "", text.strip("\n")) + "\n```\n"
 
 
-def page(header, uses):
-    """The Markdown of one header. `uses(name)` returns links to programs and pages that use a name."""
+def page(header, uses, since):
+    """The Markdown of one header. `uses(name)` returns links to programs and pages that use a name; `since` has the first
+    version of the ABI of each function."""
     title, sentence, rest = introduction(header)
     out = [f"# `{title}`", sentence, rest]
     found = items(header)
@@ -167,6 +168,8 @@ def page(header, uses):
             body = [item.doc]
             for member in item.members:
                 body.append(f"```{{c:member}} {member.signature}\n{member.doc}\n```")
+            if item.name in since:
+                body.append(f"Since ABI {since[item.name]}.")
             links = uses(item.name) if kind != "macro" else []
             if links:
                 body.append("Used in: " + ", ".join(links) + ".")

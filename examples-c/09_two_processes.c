@@ -13,6 +13,8 @@
 #define _DEFAULT_SOURCE
 #endif
 #include <cai/cai.h>
+#include <cai/unstable/copy.h>
+#include <cai/unstable/ipc.h>
 #include <cuda.h>
 
 #include <signal.h>
@@ -49,7 +51,7 @@ enum { COUNT = 1024 };
 
 typedef struct {
     size_t size;
-    unsigned char bytes[CAI_IPC_SIZE];
+    unsigned char bytes[CAI_UNSTABLE_IPC_SIZE];
 } message;
 
 typedef union {
@@ -122,11 +124,12 @@ static int client(int server, int is_killed) {
     long sum = 0;
     start_cuda(&stream);
     if (!receive_array(server, &it, &fd)) return 1;
-    CAI(cai_ipc_import(it.bytes, it.size, fd, 0, &array, error));
+    CAI(cai_unstable_ipc_import(it.bytes, it.size, fd, 0, &array, error));
     if (fd >= 0) close(fd);
     if (is_killed) raise(SIGKILL);
     /* The copy waits for the server's pending work. */
-    CAI(cai_array_copy_to_host(&array, (cai_stream)(uintptr_t)stream, 0, NULL, 0, &copy, error));
+    CAI(cai_unstable_array_copy_to_host(&array, (cai_stream)(uintptr_t)stream, 0, NULL, 0, &copy,
+                                        error));
     for (int i = 0; i < COUNT; ++i) {
         sum += ((const int32_t *)copy.data)[i];
     }
@@ -166,7 +169,7 @@ static void serve(int peer, const cai_array *array) {
     char word;
     int fd = -1;
     memset(&it, 0, sizeof it);
-    CAI(cai_ipc_export(array, 0, it.bytes, sizeof it.bytes, &it.size, &fd, &kept, error));
+    CAI(cai_unstable_ipc_export(array, 0, it.bytes, sizeof it.bytes, &it.size, &fd, &kept, error));
     if (send_array(peer, &it, fd) && read(peer, &word, 1) == 1) {
         puts("server: the client is done");
     } else {

@@ -64,9 +64,9 @@ def test_buffers_and_our_objects(memory):
 
 
 def of(obj):
-    library = _abi.declare(ctypes.PyDLL(str(P.LIBRARY)), ["cai_stream_from_python"])
+    library = _abi.declare(ctypes.PyDLL(str(P.LIBRARY)), ["cai_unstable_stream_from_python"])
     out, device = ctypes.c_uint64(), ctypes.c_int32()
-    assert library.cai_stream_from_python(obj, 0, 0, out, device, None) == 0
+    assert library.cai_unstable_stream_from_python(obj, 0, 0, out, device, None) == 0
     return out.value, device.value
 
 

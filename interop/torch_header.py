@@ -63,7 +63,7 @@ def compiled(source, folder, *more):
         (folder / "libcai.so.1").symlink_to(P.LIBRARY)
     made = folder / f"{source.stem}.so"
     command = [
-        "g++", "-std=c++17", "-O1", *STRICT, "-I", ROOT / "include", "-isystem", FOLDER / "include", "-isystem",
+        "g++", "-std=c++17", "-O1", *STRICT, "-I", ROOT / "include", "-I", ROOT / "contrib/include", "-isystem", FOLDER / "include", "-isystem",
         FOLDER.parent / "nvidia/cu13/include", "-fPIC", "-shared", source, P.LIBRARY,
         f"-Wl,-rpath,{folder}:{FOLDER / 'lib'}", "-L", FOLDER / "lib", "-ltorch_cpu", *more,
         "-Wl,--allow-shlib-undefined", "-o", made,

@@ -64,7 +64,7 @@ def compiled(source, folder):
     (folder / "libcai.so.1").symlink_to(P.LIBRARY)
     made, tvm = folder / f"{source.stem}.so", pathlib.Path(libinfo.find_libtvm_ffi())
     include = [libinfo.find_include_path(), "-isystem", libinfo.find_dlpack_include_path()]
-    command = ["g++", "-std=c++17", *STRICT, "-fPIC", "-shared", "-I", ROOT / "include", "-isystem", *include,
+    command = ["g++", "-std=c++17", *STRICT, "-fPIC", "-shared", "-I", ROOT / "include", "-I", ROOT / "contrib/include", "-isystem", *include,
                source, P.LIBRARY, tvm, f"-Wl,-rpath,{folder}:{tvm.parent}", "-o", made]  # fmt: skip
     subprocess.run([str(word) for word in command], check=True)
     return made

@@ -136,8 +136,9 @@ def test_cargo_c(tmp_path):
         pytest.skip("cargo-c is not installed")
     run("cargo-cinstall", "cinstall", "--release", "--locked", "-p", "libcai-c", "--prefix=/usr", "--libdir=lib",
         f"--destdir={tmp_path}", "--target-dir", tmp_path / "target", cwd=ROOT)  # fmt: skip
-    lib, include = tmp_path / "usr/lib", tmp_path / "usr/include/cai"
-    assert {path.name for path in include.iterdir()} == {path.name for path in (ROOT / "include/cai").iterdir()}
+    lib = tmp_path / "usr/lib"
+    headers = {path.relative_to(ROOT) for path in (ROOT / "include").rglob("*.*")}
+    assert {path.relative_to(tmp_path / "usr") for path in (tmp_path / "usr/include").rglob("*.*")} == headers
     dynamic = needed(lib / "libcai.so")
     assert f"[libcai.so.{MAJOR}]" in dynamic and "NODELETE" in dynamic
     flags = run("pkg-config", "--cflags", "--libs", "cai", env={

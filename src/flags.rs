@@ -27,7 +27,7 @@ pub(crate) const SYNC: Names = names![
     CAI_SYNC_CONSERVATIVE,
     CAI_SYNC_THIS_CALL,
     CAI_CAPTURE_JOIN,
-    CAI_CAPTURE_EXTERNAL,
+    CAI_UNSTABLE_CAPTURE_EXTERNAL,
 ];
 
 /// A set of flags by name: `CAI_ACCESS_READ | 0x1000`. Flags without a name are a number.

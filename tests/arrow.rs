@@ -7,9 +7,9 @@ use std::ptr::{null, null_mut};
 
 use cai::abi::*;
 use cai::ffi::array::cai_array_release;
-use cai::ffi::arrow::{cai_array_from_arrow, cai_array_to_arrow};
 use cai::ffi::layout::cai_array_layout;
 use cai::ffi::owner::{cai_owner_create, cai_owner_release};
+use cai::ffi::unstable::arrow::{cai_unstable_array_from_arrow, cai_unstable_array_to_arrow};
 use proptest::prelude::*;
 
 /// As Arrow declares it; only `release` is used here.
@@ -167,7 +167,7 @@ proptest! {
             prop_assert_eq!(cai_owner_create(counter, Some(count), &raw mut array.owner, null_mut()), CAI_OK);
             let (mut values, mut schema) = (MaybeUninit::<DeviceArray>::uninit(), MaybeUninit::<Schema>::uninit());
             let status =
-                cai_array_to_arrow(&array, 0, values.as_mut_ptr().cast(), schema.as_mut_ptr().cast(), null_mut());
+                cai_unstable_array_to_arrow(&array, 0, values.as_mut_ptr().cast(), schema.as_mut_ptr().cast(), null_mut());
             // Of a handle, the offset counts.
             let is_aligned = is_empty
                 || device.0 == 4
@@ -195,7 +195,7 @@ proptest! {
             if status == CAI_OK {
                 let mut out = cai_array { owner: null_mut(), ..array };
                 let (values, schema) = (values.assume_init_mut(), schema.assume_init_mut());
-                let status = cai_array_from_arrow(
+                let status = cai_unstable_array_from_arrow(
                     (&raw mut *values).cast(),
                     (&raw const *schema).cast(),
                     &mut out,

@@ -14,6 +14,7 @@
 
 #include <sys/mman.h>
 #include <unistd.h>
+#include <cai/unstable/release.h>
 
 enum { ARRAY = 128, OPERATIONS = 24, DESCR = 24, FIELD = 56, MOST = 512, PREFIX = 16, TAIL = 0x5a };
 
@@ -173,7 +174,7 @@ static void release_by(int way, cai_array *array) {
     if (way == AFTER) {
         ASSERT_STATUS(CAI_OK, cai_array_release_after(array, CAI_STREAM_NONE, NULL));
     }
-    if (way == IN_ORDER) cai_array_release_in_order(array);
+    if (way == IN_ORDER) cai_unstable_array_release_in_order(array);
 }
 
 static void check_released_by(int way, cai_array *array, size_t size) {

@@ -5,6 +5,7 @@
  * run: plain; flags -std=gnu99
  */
 #include "cai_test.h"
+#include <cai/unstable/arrow.h>
 
 void *__libc_malloc(size_t size);
 void *__libc_calloc(size_t count, size_t size);
@@ -129,7 +130,7 @@ static cai_status arrow(cai_error *error) {
     array.mask = &bits;
     values.array.release = NULL;
     schema.release = NULL;
-    status = cai_array_to_arrow(&array, 0, &values, &schema, error);
+    status = cai_unstable_array_to_arrow(&array, 0, &values, &schema, error);
     ASSERT((status == CAI_OK) == (values.array.release != NULL));
     ASSERT((status == CAI_OK) == (schema.release != NULL));
     if (status != CAI_OK) {
@@ -138,7 +139,7 @@ static cai_status arrow(cai_error *error) {
     values.array.children[0]->offset = 1;
     values.array.children[0]->length -= 1;
     values.array.length -= 1;
-    status = cai_array_from_arrow(&values, &schema, &out, error);
+    status = cai_unstable_array_from_arrow(&values, &schema, &out, error);
     ASSERT((status == CAI_OK) == (out.owner != NULL));
     ASSERT((status == CAI_OK) == (values.array.release == NULL));
     ASSERT(status != CAI_OK || out.mask->data != bits.data);
@@ -211,7 +212,7 @@ int main(void) {
     drive("cai_descr_parse", descr_parse, 10);
     drive("more than 32 fields", many_fields, 1);
     drive("cai_array_to_dlpack and cai_array_from_dlpack", dlpack, 2);
-    drive("cai_array_to_arrow and cai_array_from_arrow", arrow, 4);
+    drive("cai_unstable_array_to_arrow and cai_unstable_array_from_arrow", arrow, 4);
     drive("a refusal", refused, 1);
     destroyed = 0;
     cai_array_release(&description);

@@ -7,6 +7,7 @@
  * run: omit an_imported_array
  */
 #include "sync_test.h"
+#include <cai/unstable/arrow.h>
 
 static int destroyed;
 
@@ -27,7 +28,7 @@ static CUevent event_of(const struct ArrowDeviceArray *values) {
 
 static struct ArrowDeviceArray exported(const cai_array *array) {
     struct ArrowDeviceArray values;
-    OK(cai_array_to_arrow(array, 0, &values, NULL, error));
+    OK(cai_unstable_array_to_arrow(array, 0, &values, NULL, error));
     ASSERT(values.device_type == ARROW_DEVICE_CUDA && values.device_id == 0);
     ASSERT(values.array.length == N && values.array.buffers[1] == array->data);
     return values;
@@ -108,7 +109,7 @@ CASE(the_event_lives_as_long_as_a_child) {
     CUevent event;
     array.shape = shape;
     array.ndim = 2;
-    OK(cai_array_to_arrow(&array, 0, &values, NULL, error));
+    OK(cai_unstable_array_to_arrow(&array, 0, &values, NULL, error));
     event = event_of(&values);
     child = *values.array.children[0];
     values.array.children[0]->release = NULL;
@@ -158,7 +159,7 @@ CASE(no_pending_work) {
     array.stream = as_value(producer);
     array.data = NULL;
     array.shape = none;
-    OK(cai_array_to_arrow(&array, 0, &values, NULL, error));
+    OK(cai_unstable_array_to_arrow(&array, 0, &values, NULL, error));
     ASSERT(values.sync_event == NULL);
     end(&array, &values);
 }
@@ -186,7 +187,7 @@ CASE(a_stream_that_is_captured) {
     CUgraph graph;
     CU(cuStreamBeginCapture(producer, CU_STREAM_CAPTURE_MODE_GLOBAL));
     REFUSED(CAI_ERR_CAPTURE_PRODUCER, "stream",
-            cai_array_to_arrow(&array, 0, &values, NULL, error));
+            cai_unstable_array_to_arrow(&array, 0, &values, NULL, error));
     CU(cuStreamEndCapture(producer, &graph));
     values = exported(&array);
     end(&array, &values);
@@ -220,16 +221,16 @@ CASE(an_imported_array) {
     struct ArrowDeviceArray values;
     struct ArrowSchema schema;
     CUevent event;
-    OK(cai_array_to_arrow(&array, 0, &values, &schema, error));
+    OK(cai_unstable_array_to_arrow(&array, 0, &values, &schema, error));
     event = event_of(&values);
-    OK(cai_array_from_arrow(&values, &schema, &back, error));
+    OK(cai_unstable_array_from_arrow(&values, &schema, &back, error));
     schema.release(&schema);
     ASSERT(back.event == event && back.stream == CAI_STREAM_UNKNOWN);
     ASSERT(back.device.type == CAI_DEVICE_CUDA && back.device.id == 0);
     read_into(out, &back, reader);
     ASSERT(holds(out, 1, reader));
     /* Once more: the event is passed on. */
-    OK(cai_array_to_arrow(&back, 0, &values, NULL, error));
+    OK(cai_unstable_array_to_arrow(&back, 0, &values, NULL, error));
     ASSERT(event_of(&values) == event);
     cai_array_release(&back);
     CU(cuEventSynchronize(event));
@@ -248,8 +249,8 @@ CASE(an_imported_array_with_nulls) {
     array.mask = &mask;
     fill(bits, -1, producer);
     /* One event is enough for both. */
-    OK(cai_array_to_arrow(&array, 0, &values, &schema, error));
-    OK(cai_array_from_arrow(&values, &schema, &back, error));
+    OK(cai_unstable_array_to_arrow(&array, 0, &values, &schema, error));
+    OK(cai_unstable_array_from_arrow(&values, &schema, &back, error));
     schema.release(&schema);
     ASSERT(back.mask->event == back.event && back.mask->stream == CAI_STREAM_UNKNOWN);
     ASSERT(back.mask->data == mask.data && back.mask->device.type == CAI_DEVICE_CUDA);
@@ -277,9 +278,9 @@ CASE(kinds_of_memory) {
             destroyed = 0;
             array.owner = counting_owner(&destroyed);
             array.device.type = is_known ? types[i] : CAI_DEVICE_UNKNOWN;
-            OK(cai_array_to_arrow(&array, 0, &values, &schema, error));
+            OK(cai_unstable_array_to_arrow(&array, 0, &values, &schema, error));
             ASSERT(values.device_type == types[i] && values.device_id == 0);
-            OK(cai_array_from_arrow(&values, &schema, &back, error));
+            OK(cai_unstable_array_from_arrow(&values, &schema, &back, error));
             ASSERT(back.device.type == types[i] && back.device.id == 0);
             OK(cai_array_validate(&back, CAI_CHECK_DEVICE, error));
             schema.release(&schema);

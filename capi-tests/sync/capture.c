@@ -4,6 +4,7 @@
  * run: omit both_in_one_capture joining_a_capture waiting_from_inside_a_capture around_a_launch
  * run: omit producers_in_a_capture */
 #include "sync_test.h"
+#include <cai/unstable/capture.h>
 
 static CUgraphExec end_capture(CUstream stream) {
     CUgraph graph;
@@ -87,8 +88,9 @@ CASE(producer_alone) {
             cai_array_consume_begin(&array, c, CAI_ACCESS_READ, error));
     REFUSED(CAI_ERR_CAPTURE_PRODUCER, "stream",
             cai_array_consume_end(&array, c, CAI_ACCESS_READ, error));
-    REFUSED(CAI_ERR_CAPTURE_PRODUCER, "stream",
-            cai_array_consume_begin(&array, c, CAI_ACCESS_READ | CAI_CAPTURE_EXTERNAL, error));
+    REFUSED(
+        CAI_ERR_CAPTURE_PRODUCER, "stream",
+        cai_array_consume_begin(&array, c, CAI_ACCESS_READ | CAI_UNSTABLE_CAPTURE_EXTERNAL, error));
     REFUSED(CAI_ERR_CAPTURE_HOST, "stream", cai_array_synchronize(&array, CAI_ACCESS_READ, error));
     OK(cai_array_validate(&array, CAI_CHECK_STREAM | CAI_CHECK_DEVICE, error));
     capture_alone_is_fine(producer, buffer);
@@ -128,9 +130,9 @@ CASE(two_captures) {
     begin_capture(producer);
     begin_capture(consumer);
     REFUSED(CAI_ERR_CAPTURE_MERGE, "stream",
-            cai_array_consume_begin(&array, as_value(consumer),
-                                    CAI_ACCESS_READ | CAI_CAPTURE_JOIN | CAI_CAPTURE_EXTERNAL,
-                                    error));
+            cai_array_consume_begin(
+                &array, as_value(consumer),
+                CAI_ACCESS_READ | CAI_CAPTURE_JOIN | CAI_UNSTABLE_CAPTURE_EXTERNAL, error));
     REFUSED(CAI_ERR_CAPTURE_MERGE, "stream",
             cai_array_consume_end(&array, as_value(consumer), CAI_ACCESS_READ, error));
     fill(buffer, 5, consumer);
@@ -211,8 +213,8 @@ CASE(waiting_from_inside_a_capture) {
     streams[0] = as_value(producer);
     fill(buffer, 1, producer);
     begin_capture(consumer);
-    OK(cai_array_consume_begin(&array, as_value(consumer), CAI_ACCESS_READ | CAI_CAPTURE_EXTERNAL,
-                               error));
+    OK(cai_array_consume_begin(&array, as_value(consumer),
+                               CAI_ACCESS_READ | CAI_UNSTABLE_CAPTURE_EXTERNAL, error));
     copy(out, buffer, consumer);
     executable = end_capture(consumer);
     CU(cuGraphLaunch(executable, consumer));
@@ -225,8 +227,8 @@ CASE(waiting_from_inside_a_capture) {
     array.event = new_event();
     OK(cai_array_produce(&array, streams, 1, streams[0], 0, error));
     begin_capture(consumer);
-    OK(cai_array_consume_begin(&array, as_value(consumer), CAI_ACCESS_READ | CAI_CAPTURE_EXTERNAL,
-                               error));
+    OK(cai_array_consume_begin(&array, as_value(consumer),
+                               CAI_ACCESS_READ | CAI_UNSTABLE_CAPTURE_EXTERNAL, error));
     copy(out, buffer, consumer);
     executable = end_capture(consumer);
     CU(cuGraphLaunch(executable, consumer));
@@ -255,7 +257,7 @@ CASE(around_a_launch) {
 
 /* Without a context, a default stream is that of the memory's context or of the current one. */
 CASE(capture_in_one_of_two_contexts) {
-    static const uint32_t flags[] = {0, CAI_CAPTURE_JOIN, CAI_CAPTURE_EXTERNAL};
+    static const uint32_t flags[] = {0, CAI_CAPTURE_JOIN, CAI_UNSTABLE_CAPTURE_EXTERNAL};
     const CUstream mine = CU_STREAM_PER_THREAD;
     const CUcontext working = working_context();
     const cai_array array = array_of(new_buffer(), CAI_STREAM_PER_THREAD);

@@ -1,10 +1,12 @@
 /*
- * cai_array_copy_to_host and cai_array_copy_from_host of arrays on a device: after the pending
- * work, before the producer's next work, and whether the call returns before the copies are done.
+ * cai_unstable_array_copy_to_host and cai_unstable_array_copy_from_host of arrays on a device:
+ * after the pending work, before the producer's next work, and whether the call returns before the
+ * copies are done.
  * run: sim asan valgrind refuse
  * run: omit page_locked_memory_on_a_stream
  */
 #include "sync_test.h"
+#include <cai/unstable/copy.h>
 
 static int values[N];
 
@@ -52,7 +54,7 @@ CASE(on_a_stream_of_its_own) {
     const cai_array array = backwards(buffer, as_value(producer));
     cai_array copy = CAI_ARRAY_INIT;
     count_up(buffer, producer);
-    OK(cai_array_copy_to_host(&array, CAI_STREAM_NONE, 0, NULL, 0, &copy, error));
+    OK(cai_unstable_array_copy_to_host(&array, CAI_STREAM_NONE, 0, NULL, 0, &copy, error));
     ASSERT(is_backwards(&copy) && copy.stream == CAI_STREAM_NONE);
     ASSERT(copy.device.type == CAI_DEVICE_CPU);
     cai_array_release(&copy);
@@ -65,7 +67,8 @@ CASE(pageable_memory_on_a_stream) {
     const cai_array array = array_of(buffer, as_value(producer));
     cai_array copy = CAI_ARRAY_INIT;
     count_up(buffer, producer);
-    OK(cai_array_copy_to_host(&array, as_value(stream), 0, host, sizeof host, &copy, error));
+    OK(cai_unstable_array_copy_to_host(&array, as_value(stream), 0, host, sizeof host, &copy,
+                                       error));
     ASSERT(copy.data == host && copy.stream == CAI_STREAM_NONE && counts_up(&copy, 1));
     cai_array_release(&copy);
 }
@@ -76,7 +79,7 @@ CASE(a_new_buffer_on_a_stream) {
     const cai_array array = backwards(buffer, as_value(producer));
     cai_array copy = CAI_ARRAY_INIT;
     count_up(buffer, producer);
-    OK(cai_array_copy_to_host(&array, as_value(stream), 0, NULL, 0, &copy, error));
+    OK(cai_unstable_array_copy_to_host(&array, as_value(stream), 0, NULL, 0, &copy, error));
     ASSERT(copy.stream == CAI_STREAM_NONE && is_backwards(&copy));
     cai_array_release(&copy);
 }
@@ -88,7 +91,7 @@ CASE(page_locked_memory_on_a_stream) {
     const cai_array array = array_of(buffer, as_value(producer));
     cai_array copy = CAI_ARRAY_INIT;
     count_up(buffer, producer);
-    OK(cai_array_copy_to_host(&array, as_value(stream), 0, host, BYTES, &copy, error));
+    OK(cai_unstable_array_copy_to_host(&array, as_value(stream), 0, host, BYTES, &copy, error));
     ASSERT(copy.stream == as_value(stream) && copy.device.type == CAI_DEVICE_CUDA_HOST);
     ASSERT(copy.stream_id != 0);
     /* The producer's next work comes after the copy. */
@@ -112,7 +115,7 @@ CASE(page_locked_memory_and_a_producer_in_either_context) {
     CU(cuStreamSynchronize(stream));
     CU(cuCtxSetCurrent(working));
     if (devices > 1) CU(cuCtxEnablePeerAccess(context[0], 0));
-    OK(cai_array_copy_to_host(&array, as_value(stream), 0, host, BYTES, &copy, error));
+    OK(cai_unstable_array_copy_to_host(&array, as_value(stream), 0, host, BYTES, &copy, error));
     fill(buffer, 7, CU_STREAM_LEGACY);
     OK(cai_array_synchronize(&copy, CAI_ACCESS_READ, error));
     ASSERT(counts_up(&copy, 1));
@@ -129,7 +132,7 @@ CASE(rows_with_gaps_on_a_default_stream) {
     array.shape = shape;
     array.strides = strides;
     count_up(buffer, producer);
-    OK(cai_array_copy_to_host(&array, CAI_STREAM_LEGACY, 0, host, BYTES, &copy, error));
+    OK(cai_unstable_array_copy_to_host(&array, CAI_STREAM_LEGACY, 0, host, BYTES, &copy, error));
     ASSERT(copy.stream == CAI_STREAM_LEGACY && copy.context == context[0]);
     OK(cai_array_synchronize(&copy, CAI_ACCESS_READ, error));
     ASSERT(counts_up(&copy, 2));
@@ -143,7 +146,7 @@ CASE(backwards_into_page_locked_memory) {
     const cai_array array = backwards(buffer, as_value(producer));
     cai_array copy = CAI_ARRAY_INIT;
     count_up(buffer, producer);
-    OK(cai_array_copy_to_host(&array, as_value(stream), 0, host, BYTES, &copy, error));
+    OK(cai_unstable_array_copy_to_host(&array, as_value(stream), 0, host, BYTES, &copy, error));
     ASSERT(copy.stream == CAI_STREAM_NONE && is_backwards(&copy));
     cai_array_release(&copy);
 }
@@ -159,11 +162,11 @@ CASE(copies_in_a_capture) {
     count_up(buffer, stream);
     CU(cuStreamSynchronize(stream));
     CU(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
-    OK(cai_array_copy_to_host(&array, as_value(stream), 0, host, BYTES, &copy, error));
+    OK(cai_unstable_array_copy_to_host(&array, as_value(stream), 0, host, BYTES, &copy, error));
     REFUSED(CAI_ERR_CAPTURE_HOST, "stream",
-            cai_array_copy_to_host(&array, as_value(stream), 0, NULL, 0, &other, error));
+            cai_unstable_array_copy_to_host(&array, as_value(stream), 0, NULL, 0, &other, error));
     REFUSED(CAI_ERR_CAPTURE_HOST, "stream",
-            cai_array_copy_to_host(&array, CAI_STREAM_NONE, 0, NULL, 0, &other, error));
+            cai_unstable_array_copy_to_host(&array, CAI_STREAM_NONE, 0, NULL, 0, &other, error));
     CU(cuStreamEndCapture(stream, &graph));
     CU(cuGraphInstantiate(&executable, graph, 0));
     ASSERT(host[N - 1] == 0);
@@ -194,7 +197,7 @@ CASE(back_backwards_on_a_stream_of_its_own) {
     for (int i = 0; i < N / 2; ++i)
         values[i] = i;
     fill(buffer, 7, producer);
-    OK(cai_array_copy_from_host(&array, CAI_STREAM_NONE, 0, values, BYTES / 2, error));
+    OK(cai_unstable_array_copy_from_host(&array, CAI_STREAM_NONE, 0, values, BYTES / 2, error));
     ASSERT(is_spread(found_on(buffer, producer)));
 }
 
@@ -205,7 +208,7 @@ CASE(back_from_pageable_memory_on_a_stream) {
     for (int i = 0; i < N / 2; ++i)
         values[i] = i;
     fill(buffer, 7, producer);
-    OK(cai_array_copy_from_host(&array, as_value(stream), 0, values, BYTES / 2, error));
+    OK(cai_unstable_array_copy_from_host(&array, as_value(stream), 0, values, BYTES / 2, error));
     memset(values, 0, sizeof values); /* the copies are done */
     ASSERT(is_spread(found_on(buffer, stream)));
 }
@@ -222,7 +225,7 @@ CASE(back_from_page_locked_memory_on_a_stream) {
     for (int i = 0; i < N / 2; ++i)
         host[i] = i;
     fill(buffer, 7, producer);
-    OK(cai_array_copy_from_host(&array, as_value(stream), 0, host, BYTES / 2, error));
+    OK(cai_unstable_array_copy_from_host(&array, as_value(stream), 0, host, BYTES / 2, error));
     /* The producer's next work comes after the copy. */
     found = found_on(buffer, producer);
     for (int i = 0; i < N; ++i)
@@ -240,11 +243,11 @@ CASE(back_in_a_capture) {
     fill(buffer, 7, stream);
     CU(cuStreamSynchronize(stream));
     CU(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
-    OK(cai_array_copy_from_host(&array, as_value(stream), 0, host, BYTES, error));
+    OK(cai_unstable_array_copy_from_host(&array, as_value(stream), 0, host, BYTES, error));
     REFUSED(CAI_ERR_CAPTURE_HOST, "stream",
-            cai_array_copy_from_host(&array, as_value(stream), 0, values, BYTES, error));
+            cai_unstable_array_copy_from_host(&array, as_value(stream), 0, values, BYTES, error));
     REFUSED(CAI_ERR_CAPTURE_HOST, "stream",
-            cai_array_copy_from_host(&array, CAI_STREAM_NONE, 0, host, BYTES, error));
+            cai_unstable_array_copy_from_host(&array, CAI_STREAM_NONE, 0, host, BYTES, error));
     CU(cuStreamEndCapture(stream, &graph));
     CU(cuGraphInstantiate(&executable, graph, 0));
     ASSERT(found_on(buffer, stream)[N - 1] == 7);

@@ -7,6 +7,8 @@
  * run: omit readers_and_writers_of_an_unknown_stream graph_of_a_reader_of_a_read_only_array
  */
 #include "sync_test.h"
+#include <cai/unstable/capture.h>
+#include <cai/unstable/json.h>
 
 /* Work on a stream that under a lazy schedule runs only when something waits for it. */
 static void count_up(void *data) { ++**(int **)data; }
@@ -239,8 +241,8 @@ CASE(graph_of_a_reader_after_a_writer_on_the_stream_alone) {
     CUgraphExec executable;
     write_as_specified(&array, 2, writer);
     begin_capture(reader);
-    OK(cai_array_consume_begin(&array, as_value(reader), CAI_ACCESS_READ | CAI_CAPTURE_EXTERNAL,
-                               error));
+    OK(cai_array_consume_begin(&array, as_value(reader),
+                               CAI_ACCESS_READ | CAI_UNSTABLE_CAPTURE_EXTERNAL, error));
     copy(out, buffer, reader);
     executable = end_capture(reader);
     CU(cuGraphLaunch(executable, reader));
@@ -253,8 +255,8 @@ CASE(graph_of_a_reader_of_a_read_only_array) {
     const cai_array array = produced(buffer, producer, CAI_ARRAY_READONLY);
     CUgraphExec executable;
     begin_capture(reader);
-    OK(cai_array_consume_begin(&array, as_value(reader), CAI_ACCESS_READ | CAI_CAPTURE_EXTERNAL,
-                               error));
+    OK(cai_array_consume_begin(&array, as_value(reader),
+                               CAI_ACCESS_READ | CAI_UNSTABLE_CAPTURE_EXTERNAL, error));
     copy(out, buffer, reader);
     executable = end_capture(reader);
     CU(cuGraphLaunch(executable, reader));
@@ -294,7 +296,7 @@ CASE(json_of_a_mask_on_another_stream) {
     char text[512];
     array.mask = &mask;
     fill(bits, 1, streams[1]);
-    OK(cai_array_to_json(&array, text, sizeof text, NULL, error));
+    OK(cai_unstable_array_to_json(&array, text, sizeof text, NULL, error));
     ASSERT_CU(CUDA_SUCCESS, cuStreamQuery(streams[1]));
     /* The same without a stream of the array, and deeper. */
     array.stream = CAI_STREAM_NONE;
@@ -302,7 +304,7 @@ CASE(json_of_a_mask_on_another_stream) {
     mask.stream = CAI_STREAM_NONE;
     mask.mask = &inner;
     fill(bits, 2, streams[1]);
-    OK(cai_array_to_json(&array, text, sizeof text, NULL, error));
+    OK(cai_unstable_array_to_json(&array, text, sizeof text, NULL, error));
     ASSERT_CU(CUDA_SUCCESS, cuStreamQuery(streams[1]));
     CU(cuStreamSynchronize(streams[1]));
 }
@@ -316,7 +318,7 @@ CASE(json_of_a_mask_that_is_captured) {
     array.mask = &mask;
     CU(cuStreamBeginCapture(streams[1], CU_STREAM_CAPTURE_MODE_RELAXED));
     REFUSED(CAI_ERR_CAPTURE_HOST, "mask.stream",
-            cai_array_to_json(&array, text, sizeof text, NULL, error));
+            cai_unstable_array_to_json(&array, text, sizeof text, NULL, error));
     CU(cuStreamEndCapture(streams[1], &graph));
 }
 

@@ -5,6 +5,7 @@
  * run: omit conservative_in_either_context event_of_an_unknown_stream
  * run: omit events_of_a_context_that_came_back */
 #include "sync_test.h"
+#include <cai/unstable/release.h>
 
 /* The library has left HIP's device, which only it changes, and the context as they were. */
 static void check_current(CUcontext wanted) {
@@ -527,7 +528,7 @@ CASE(identity_in_either_context) {
     cai_array array = array_of(buffer, CAI_STREAM_PER_THREAD), own;
     pthread_t thread;
     CU(cuCtxSetCurrent(working));
-    OK(cai_array_identify(&array, error));
+    OK(cai_unstable_array_identify(&array, error));
     ASSERT(array.stream_id != 0 && array.context == NULL);
     OK(cai_array_validate(&array, CAI_CHECK_STREAM, error));
     exchange_in_either(buffer, &array, CU_STREAM_PER_THREAD, new_stream(), working);
@@ -536,7 +537,7 @@ CASE(identity_in_either_context) {
     /* An id of the current context shows that this one is meant. */
     own = array_of(buffer, CAI_STREAM_PER_THREAD);
     own.context = working;
-    OK(cai_array_identify(&own, error));
+    OK(cai_unstable_array_identify(&own, error));
     ASSERT(own.context == working && own.stream_id != array.stream_id);
     own.context = NULL;
     OK(cai_array_validate(&own, CAI_CHECK_STREAM, error));

@@ -6,7 +6,9 @@
 #define ON_HIP
 #include "sync_test.h"
 
-#include <cai/arrow.h>
+#include <cai/unstable/arrow.h>
+#include <cai/unstable/arrow.h>
+#include <cai/unstable/release.h>
 
 #include <signal.h>
 
@@ -115,10 +117,10 @@ CASE(streams_are_joined_and_identified) {
     read_into(out, &array, as_stream(reader));
     ASSERT(holds(out, 5, as_stream(reader)));
     array.context = NULL;
-    OK(cai_array_identify(&array, error));
+    OK(cai_unstable_array_identify(&array, error));
     ASSERT(array.context == (void *)(uintptr_t)(other + 1) && array.stream_id == 0);
     array.stream = CAI_STREAM_LEGACY, array.context = NULL;
-    OK(cai_array_identify(&array, error));
+    OK(cai_unstable_array_identify(&array, error));
     /* That of the memory's device or of the current one. */
     ASSERT(array.context == (void *)(uintptr_t)(other == 0 ? 1 : 0));
     ASSERT(array.stream == CAI_STREAM_LEGACY);
@@ -134,7 +136,7 @@ CASE(an_event_for_arrow) {
     struct ArrowSchema schema;
     OK(cai_owner_create(NULL, NULL, &array.owner, error));
     fill(address_of(&array), 7, as_stream(producer));
-    OK(cai_array_to_arrow(&array, 0, &values, &schema, error));
+    OK(cai_unstable_array_to_arrow(&array, 0, &values, &schema, error));
     ASSERT(values.device_type == ARROW_DEVICE_ROCM && values.device_id == devices - 1);
     CU(cuStreamWaitEvent(as_stream(consumer), *(CUevent *)values.sync_event, 0));
     copy(out, address_of(&array), as_stream(consumer));

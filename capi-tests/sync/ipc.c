@@ -5,6 +5,7 @@
  * run: sim eager lazy random:7 threads; devices 2
  */
 #include "ipc_test.h"
+#include <cai/unstable/ipc.h>
 
 /* An array with an owner over part of a buffer: every second element, backwards. */
 static cai_array owned(CUdeviceptr buffer, cai_stream stream) {
@@ -146,11 +147,11 @@ CASE(a_capture_is_refused_and_stays_intact) {
     CUstream stream = new_stream();
     CUgraph graph;
     cai_array array = owned(new_buffer(), as_value(stream));
-    unsigned char bytes[CAI_IPC_SIZE];
+    unsigned char bytes[CAI_UNSTABLE_IPC_SIZE];
     cai_owner *kept = NULL;
     CU(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
     REFUSED(CAI_ERR_CAPTURE_PRODUCER, "stream",
-            cai_ipc_export(&array, 0, bytes, sizeof bytes, NULL, NULL, &kept, error));
+            cai_unstable_ipc_export(&array, 0, bytes, sizeof bytes, NULL, NULL, &kept, error));
     ASSERT(kept == NULL);
     CU(cuStreamEndCapture(stream, &graph));
     cai_array_release(&array);
@@ -161,7 +162,7 @@ CASE(a_capture_is_refused_and_stays_intact) {
 
 CASE(no_elements) {
     static const int64_t shape[2] = {3, 0};
-    unsigned char bytes[CAI_IPC_SIZE];
+    unsigned char bytes[CAI_UNSTABLE_IPC_SIZE];
     cai_array array = array_of(0, as_value(new_stream())), found = CAI_ARRAY_INIT;
     cai_owner *kept = NULL;
     size_t size = 0;
@@ -169,9 +170,9 @@ CASE(no_elements) {
     array.shape = shape;
     array.ndim = 2;
     OK(cai_owner_create(&freed, count_destroyed, &array.owner, error));
-    OK(cai_ipc_export(&array, 0, bytes, sizeof bytes, &size, &fd, &kept, error));
+    OK(cai_unstable_ipc_export(&array, 0, bytes, sizeof bytes, &size, &fd, &kept, error));
     ASSERT(fd == -1 && kept == array.owner);
-    OK(cai_ipc_import(bytes, size, -1, 0, &found, error));
+    OK(cai_unstable_ipc_import(bytes, size, -1, 0, &found, error));
     ASSERT(found.data == NULL && found.ndim == 2 && found.shape[0] == 3 && found.shape[1] == 0);
     ASSERT(found.stream == CAI_STREAM_NONE);
     cai_array_release(&found);
@@ -179,8 +180,8 @@ CASE(no_elements) {
     /* A type that only its code describes. */
     memcpy(array.typestr, "<V2", 4);
     array.dtype_code = CAI_DTYPE_BFLOAT16;
-    OK(cai_ipc_export(&array, 0, bytes, sizeof bytes, &size, NULL, &kept, error));
-    OK(cai_ipc_import(bytes, size, -1, 0, &found, error));
+    OK(cai_unstable_ipc_export(&array, 0, bytes, sizeof bytes, &size, NULL, &kept, error));
+    OK(cai_unstable_ipc_import(bytes, size, -1, 0, &found, error));
     ASSERT(found.dtype_code == CAI_DTYPE_BFLOAT16 && strcmp(found.typestr, "<V2") == 0);
     cai_array_release(&found);
     cai_owner_release(kept);
@@ -191,13 +192,14 @@ CASE(no_elements) {
 /* --- what is refused */
 
 static void refused(cai_array array, cai_status status, const char *field) {
-    unsigned char bytes[CAI_IPC_SIZE];
+    unsigned char bytes[CAI_UNSTABLE_IPC_SIZE];
     cai_owner *kept = NULL;
     int fd = -2;
     if (array.owner == NULL && status != CAI_ERR_BORROWED) {
         OK(cai_owner_create(NULL, NULL, &array.owner, error));
     }
-    REFUSED(status, field, cai_ipc_export(&array, 0, bytes, sizeof bytes, NULL, &fd, &kept, error));
+    REFUSED(status, field,
+            cai_unstable_ipc_export(&array, 0, bytes, sizeof bytes, NULL, &fd, &kept, error));
     ASSERT(kept == NULL && fd == -2);
     if (array.owner != NULL) cai_array_release(&array);
 }
@@ -211,7 +213,8 @@ CASE(what_cannot_be_exported) {
     refused(array, CAI_ERR_BORROWED, "owner");
     // Also where only the size is asked for.
     size_t size = 0;
-    ASSERT_STATUS(CAI_ERR_BORROWED, cai_ipc_export(&array, 0, NULL, 0, &size, NULL, NULL, NULL));
+    ASSERT_STATUS(CAI_ERR_BORROWED,
+                  cai_unstable_ipc_export(&array, 0, NULL, 0, &size, NULL, NULL, NULL));
     array = good;
     array.device.type = CAI_DEVICE_CPU;
     refused(array, CAI_ERR_CONVERT_DEVICE, "device.type");
@@ -232,40 +235,44 @@ CASE(arguments) {
     cai_array array = owned(new_buffer(), CAI_STREAM_NONE), out = CAI_ARRAY_INIT;
     cai_array mapped =
         owned(mapped_buffer(CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR), CAI_STREAM_NONE);
-    unsigned char bytes[CAI_IPC_SIZE + 1] = {0};
+    unsigned char bytes[CAI_UNSTABLE_IPC_SIZE + 1] = {0};
     cai_owner *kept = NULL;
     size_t size = 0, same = 0;
     int fd;
-    OK(cai_ipc_export(&array, 0, NULL, 0, &size, NULL, NULL, error));
-    ASSERT(size > 100 && size <= CAI_IPC_SIZE);
+    OK(cai_unstable_ipc_export(&array, 0, NULL, 0, &size, NULL, NULL, error));
+    ASSERT(size > 100 && size <= CAI_UNSTABLE_IPC_SIZE);
     REFUSED(CAI_ERR_BUFFER_SIZE, "size",
-            cai_ipc_export(&array, 0, bytes, size - 1, NULL, NULL, &kept, error));
+            cai_unstable_ipc_export(&array, 0, bytes, size - 1, NULL, NULL, &kept, error));
     REFUSED(CAI_ERR_NEWER_CALLER, "flags",
-            cai_ipc_export(&array, 1, bytes, size, NULL, NULL, &kept, error));
+            cai_unstable_ipc_export(&array, 1, bytes, size, NULL, NULL, &kept, error));
     REFUSED(CAI_ERR_NULL_ARGUMENT, "out_owner",
-            cai_ipc_export(&array, 0, bytes, size, NULL, NULL, NULL, error));
+            cai_unstable_ipc_export(&array, 0, bytes, size, NULL, NULL, NULL, error));
     REFUSED(CAI_ERR_NULL_ARGUMENT, "buffer",
-            cai_ipc_export(&array, 0, NULL, size, NULL, NULL, &kept, error));
+            cai_unstable_ipc_export(&array, 0, NULL, size, NULL, NULL, &kept, error));
     REFUSED(CAI_ERR_NULL_ARGUMENT, "out_fd",
-            cai_ipc_export(&mapped, 0, bytes, sizeof bytes, NULL, NULL, &kept, error));
+            cai_unstable_ipc_export(&mapped, 0, bytes, sizeof bytes, NULL, NULL, &kept, error));
     ASSERT(kept == NULL && bytes[0] == 0);
-    OK(cai_ipc_export(&mapped, 0, NULL, 0, &same, NULL, NULL, error));
-    OK(cai_ipc_export(&mapped, 0, bytes, sizeof bytes, &size, &fd, &kept, error));
+    OK(cai_unstable_ipc_export(&mapped, 0, NULL, 0, &same, NULL, NULL, error));
+    OK(cai_unstable_ipc_export(&mapped, 0, bytes, sizeof bytes, &size, &fd, &kept, error));
     ASSERT(same == size);
-    REFUSED(CAI_ERR_ARGUMENT, "fd", cai_ipc_import(bytes, size, -1, 0, &out, error));
-    REFUSED(CAI_ERR_NEWER_CALLER, "flags", cai_ipc_import(bytes, size, fd, 2, &out, error));
-    REFUSED(CAI_ERR_IPC_BYTES, "size", cai_ipc_import(bytes, size - 1, fd, 0, &out, error));
-    REFUSED(CAI_ERR_IPC_BYTES, "size", cai_ipc_import(bytes, size + 1, fd, 0, &out, error));
-    REFUSED(CAI_ERR_IPC_BYTES, "size", cai_ipc_import(bytes, sizeof bytes, fd, 0, &out, error));
+    REFUSED(CAI_ERR_ARGUMENT, "fd", cai_unstable_ipc_import(bytes, size, -1, 0, &out, error));
+    REFUSED(CAI_ERR_NEWER_CALLER, "flags",
+            cai_unstable_ipc_import(bytes, size, fd, 2, &out, error));
+    REFUSED(CAI_ERR_IPC_BYTES, "size",
+            cai_unstable_ipc_import(bytes, size - 1, fd, 0, &out, error));
+    REFUSED(CAI_ERR_IPC_BYTES, "size",
+            cai_unstable_ipc_import(bytes, size + 1, fd, 0, &out, error));
+    REFUSED(CAI_ERR_IPC_BYTES, "size",
+            cai_unstable_ipc_import(bytes, sizeof bytes, fd, 0, &out, error));
     /* Mapped memory can be opened where it came from. */
-    OK(cai_ipc_import(bytes, size, fd, 0, &out, error));
+    OK(cai_unstable_ipc_import(bytes, size, fd, 0, &out, error));
     ASSERT(out.data != mapped.data);
     cai_array_release(&out);
     close(fd);
     cai_owner_release(kept);
     /* Plain memory cannot. */
-    OK(cai_ipc_export(&array, 0, bytes, sizeof bytes, &size, NULL, &kept, error));
-    REFUSED(CAI_ERR_IPC_MEMORY, "bytes", cai_ipc_import(bytes, size, -1, 0, &out, error));
+    OK(cai_unstable_ipc_export(&array, 0, bytes, sizeof bytes, &size, NULL, &kept, error));
+    REFUSED(CAI_ERR_IPC_MEMORY, "bytes", cai_unstable_ipc_import(bytes, size, -1, 0, &out, error));
     ASSERT(out.owner == NULL);
     cai_owner_release(kept);
     cai_array_release(&array);
@@ -293,7 +300,7 @@ static int count_of(const char *path, int lines) {
 static void try_bytes(const unsigned char *bytes, size_t size, int fd, long taken[2]) {
     cai_array array = CAI_ARRAY_INIT;
     cai_error why;
-    const cai_status status = cai_ipc_import(bytes, size, fd, 0, &array, &why);
+    const cai_status status = cai_unstable_ipc_import(bytes, size, fd, 0, &array, &why);
     ++taken[status == CAI_OK];
     if (status != CAI_OK) {
         ASSERT(array.owner == NULL && why.code == status);
@@ -357,12 +364,12 @@ static void attacked(CUdeviceptr buffer) {
 /* Each rule of the form, broken alone. */
 static void broken(const unsigned char *good, size_t size, int fd, size_t at, unsigned char value,
                    cai_status status) {
-    unsigned char bytes[CAI_IPC_SIZE];
+    unsigned char bytes[CAI_UNSTABLE_IPC_SIZE];
     cai_array out = CAI_ARRAY_INIT;
     ASSERT(size <= sizeof bytes && at < size && good[at] != value);
     memcpy(bytes, good, size);
     bytes[at] = value;
-    ASSERT_STATUS(status, cai_ipc_import(bytes, size, fd, 0, &out, NULL));
+    ASSERT_STATUS(status, cai_unstable_ipc_import(bytes, size, fd, 0, &out, NULL));
     ASSERT(out.owner == NULL);
 }
 
@@ -370,11 +377,11 @@ CASE(rules_of_the_form) {
     static const int64_t none[1] = {0};
     const CUdeviceptr buffer = mapped_buffer(CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
     cai_array array = owned(buffer, CAI_STREAM_NONE), empty = array_of(0, CAI_STREAM_NONE);
-    unsigned char bytes[CAI_IPC_SIZE];
+    unsigned char bytes[CAI_UNSTABLE_IPC_SIZE];
     cai_owner *kept, *other;
     size_t size, at;
     int fd;
-    OK(cai_ipc_export(&array, 0, bytes, sizeof bytes, &size, &fd, &kept, error));
+    OK(cai_unstable_ipc_export(&array, 0, bytes, sizeof bytes, &size, &fd, &kept, error));
     /* Without an event, and without a handle. */
     at = HEAD + 28;
     ASSERT(size == at + 40 + 2 * 8);
@@ -403,7 +410,7 @@ CASE(rules_of_the_form) {
     broken(bytes, size, -1, at + 39, 0xff, CAI_ERR_OUT_OF_ALLOCATION);
     OK(cai_owner_create(NULL, NULL, &empty.owner, error));
     empty.shape = none;
-    OK(cai_ipc_export(&empty, 0, bytes, sizeof bytes, &size, NULL, &other, error));
+    OK(cai_unstable_ipc_export(&empty, 0, bytes, sizeof bytes, &size, NULL, &other, error));
     ASSERT(size == HEAD + 40 + 8);
     broken(bytes, size, -1, HEAD, 1, CAI_ERR_IPC_BYTES);
     broken(bytes, size, -1, HEAD + 40, 1, CAI_ERR_IPC_BYTES);
@@ -419,13 +426,14 @@ CASE(rules_of_the_form) {
 
 static void assembled(const unsigned char *head, size_t size, const unsigned char *rest,
                       size_t more, int fd) {
-    unsigned char bytes[CAI_IPC_SIZE];
+    unsigned char bytes[CAI_UNSTABLE_IPC_SIZE];
     cai_array out = CAI_ARRAY_INIT;
     memcpy(bytes, head, size);
     memcpy(bytes + size, rest, more);
     bytes[12] = (unsigned char)(size + more);
     ASSERT(size + more < 256);
-    ASSERT_STATUS(CAI_ERR_IPC_BYTES, cai_ipc_import(bytes, size + more, fd, 0, &out, NULL));
+    ASSERT_STATUS(CAI_ERR_IPC_BYTES,
+                  cai_unstable_ipc_import(bytes, size + more, fd, 0, &out, NULL));
     ASSERT(out.owner == NULL);
 }
 
@@ -433,11 +441,11 @@ CASE(parts_without_use) {
     static const int64_t none[1] = {0};
     const CUdeviceptr buffer = mapped_buffer(CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
     cai_array array = owned(buffer, CAI_STREAM_NONE), empty = array_of(0, CAI_STREAM_NONE);
-    unsigned char bytes[CAI_IPC_SIZE], head[HEAD + EVENT];
+    unsigned char bytes[CAI_UNSTABLE_IPC_SIZE], head[HEAD + EVENT];
     cai_owner *kept, *other;
     size_t size;
     int fd;
-    OK(cai_ipc_export(&array, 0, bytes, sizeof bytes, &size, &fd, &kept, error));
+    OK(cai_unstable_ipc_export(&array, 0, bytes, sizeof bytes, &size, &fd, &kept, error));
     /* A byte behind the end, which the length covers. */
     assembled(bytes, HEAD, bytes + HEAD, size - HEAD + 1, fd);
     /* The array is in the first of two allocations, and then in the second. */
@@ -452,7 +460,7 @@ CASE(parts_without_use) {
     /* An event, and no memory. */
     OK(cai_owner_create(NULL, NULL, &empty.owner, error));
     empty.shape = none;
-    OK(cai_ipc_export(&empty, 0, bytes, sizeof bytes, &size, NULL, &other, error));
+    OK(cai_unstable_ipc_export(&empty, 0, bytes, sizeof bytes, &size, NULL, &other, error));
     memset(head, 0, sizeof head);
     memcpy(head, bytes, HEAD);
     head[16] = 1;
@@ -520,7 +528,7 @@ CASE(the_exporter_is_killed) {
     fill(own, 5, stream);
     start_peer("exports");
     ASSERT(receive_packet(peer_socket, &it) == -1);
-    OK(cai_ipc_import(it.bytes, it.size, -1, 0, &again, error));
+    OK(cai_unstable_ipc_import(it.bytes, it.size, -1, 0, &again, error));
     array = again;
     OK(cai_array_synchronize(&array, CAI_ACCESS_READ, error));
     ASSERT(kill(peer, SIGKILL) == 0 && waitpid(peer, &status, 0) == peer);
@@ -530,7 +538,8 @@ CASE(the_exporter_is_killed) {
         const cai_array init = CAI_ARRAY_INIT;
         cai_array out = init;
         cai_error why;
-        ASSERT_STATUS(CAI_ERR_IPC_MEMORY, cai_ipc_import(it.bytes, it.size, -1, 0, &out, &why));
+        ASSERT_STATUS(CAI_ERR_IPC_MEMORY,
+                      cai_unstable_ipc_import(it.bytes, it.size, -1, 0, &out, &why));
     }
     cai_array_release(&array);
     ASSERT(holds(own, 5, stream));

@@ -6,6 +6,7 @@
 #include "ipc_test.h"
 
 #include <dirent.h>
+#include <cai/unstable/ipc.h>
 
 static int open_files(void) {
     DIR *folder = opendir("/proc/self/fd");
@@ -37,7 +38,7 @@ static cai_status faulty(cai_status status, int fault, const cai_error *why) {
 #define FAULTY(call) (the_shim.arm(1), status = (call), faulty(status, the_shim.fired(), &why))
 
 static void export_and_import(const cai_array *array, int imports) {
-    static unsigned char bytes[CAI_IPC_SIZE];
+    static unsigned char bytes[CAI_UNSTABLE_IPC_SIZE];
     const int files = open_files();
     cai_array out = CAI_ARRAY_INIT;
     cai_owner *kept = NULL;
@@ -45,15 +46,16 @@ static void export_and_import(const cai_array *array, int imports) {
     cai_error why;
     size_t size = 0;
     int fd = -2, exported;
-    for (int i = 0;
-         FAULTY(cai_ipc_export(array, 0, bytes, sizeof bytes, &size, &fd, &kept, &why)) != CAI_OK;
+    for (int i = 0; FAULTY(cai_unstable_ipc_export(array, 0, bytes, sizeof bytes, &size, &fd, &kept,
+                                                   &why)) != CAI_OK;
          ++i) {
         ASSERT(i < 2 && size == 0 && fd == -2 && kept == NULL && bytes[0] == 0);
         ASSERT(open_files() == files);
     }
     ASSERT(kept != NULL && size > 0);
     exported = open_files();
-    for (int i = 0; imports && FAULTY(cai_ipc_import(bytes, size, fd, 0, &out, &why)) != CAI_OK;
+    for (int i = 0;
+         imports && FAULTY(cai_unstable_ipc_import(bytes, size, fd, 0, &out, &why)) != CAI_OK;
          ++i) {
         ASSERT(i < 2 && out.owner == NULL && out.data == NULL);
         ASSERT(open_files() == exported);
@@ -74,7 +76,7 @@ static void faults(CUdeviceptr buffer, CUdeviceptr bits, int imports) {
     CUstream stream = new_stream();
     cai_array mask = array_of(bits, as_value(stream)), array = CAI_ARRAY_INIT;
     cai_array borrowed = array_of(buffer, as_value(stream));
-    static unsigned char bytes[CAI_IPC_SIZE];
+    static unsigned char bytes[CAI_UNSTABLE_IPC_SIZE];
     cai_owner *kept;
     int fd;
     memcpy(mask.typestr, "|b1", 4);
@@ -83,7 +85,8 @@ static void faults(CUdeviceptr buffer, CUdeviceptr bits, int imports) {
     ASSERT_STATUS(CAI_OK, cai_array_create(&borrowed, &freed, count_destroyed, &array, NULL));
     fill(buffer, 1, stream);
     /* The simulated driver makes a file of memory that is exported for the first time. */
-    ASSERT_STATUS(CAI_OK, cai_ipc_export(&array, 0, bytes, sizeof bytes, NULL, &fd, &kept, NULL));
+    ASSERT_STATUS(CAI_OK,
+                  cai_unstable_ipc_export(&array, 0, bytes, sizeof bytes, NULL, &fd, &kept, NULL));
     cai_owner_release(kept);
     if (fd >= 0) close(fd);
     export_and_import(&array, imports);
@@ -114,10 +117,11 @@ PART(imports) {
     cai_error why;
     int files;
     receive_packet(from, &it);
-    ASSERT_STATUS(CAI_OK, cai_ipc_import(it.bytes, it.size, -1, 0, &out, NULL));
+    ASSERT_STATUS(CAI_OK, cai_unstable_ipc_import(it.bytes, it.size, -1, 0, &out, NULL));
     cai_array_release(&out);
     files = open_files();
-    for (int i = 0; FAULTY(cai_ipc_import(it.bytes, it.size, -1, 0, &out, &why)) != CAI_OK; ++i) {
+    for (int i = 0; FAULTY(cai_unstable_ipc_import(it.bytes, it.size, -1, 0, &out, &why)) != CAI_OK;
+         ++i) {
         ASSERT(i < 2 && out.owner == NULL && out.data == NULL && open_files() == files);
     }
     the_shim.arm(1);
@@ -135,8 +139,8 @@ CASE(plain_memory_in_another_process) {
     memcpy(mask.typestr, "|b1", 4);
     borrowed.mask = &mask;
     ASSERT_STATUS(CAI_OK, cai_array_create(&borrowed, NULL, NULL, &array, NULL));
-    ASSERT_STATUS(CAI_OK,
-                  cai_ipc_export(&array, 0, it.bytes, sizeof it.bytes, &size, NULL, &kept, NULL));
+    ASSERT_STATUS(CAI_OK, cai_unstable_ipc_export(&array, 0, it.bytes, sizeof it.bytes, &size, NULL,
+                                                  &kept, NULL));
     it.size = size;
     start_peer("imports");
     send_packet(peer_socket, &it, -1);

@@ -1,6 +1,7 @@
 /* Arrays with masks, and with fields, between two processes.
  * run: sim eager lazy random:7 threads; devices 2 */
 #include "ipc_test.h"
+#include <cai/unstable/ipc.h>
 
 enum { HALF = BYTES / 2 };
 static const int64_t bytes_shape[1] = {N}, row_shape[2] = {2, N / 2};
@@ -101,7 +102,7 @@ CASE(a_mask_in_another_kind_of_memory) {
 
 static cai_array import_again(const unsigned char *bytes, size_t size, int fd) {
     cai_array array = CAI_ARRAY_INIT;
-    OK(cai_ipc_import(bytes, size, fd, 0, &array, error));
+    OK(cai_unstable_ipc_import(bytes, size, fd, 0, &array, error));
     return array;
 }
 
@@ -110,7 +111,7 @@ CASE(masks_of_masks) {
     const CUdeviceptr buffer = mapped_buffer(CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
     cai_array chain[CAI_MAX_MASKS + 1], array = CAI_ARRAY_INIT, empty = CAI_ARRAY_INIT, found;
     const cai_array *mask;
-    unsigned char bytes[CAI_IPC_SIZE];
+    unsigned char bytes[CAI_UNSTABLE_IPC_SIZE];
     cai_owner *kept;
     size_t size;
     int fd, depth = 0;
@@ -123,7 +124,7 @@ CASE(masks_of_masks) {
         if (i < CAI_MAX_MASKS) chain[i].mask = &chain[i + 1];
     }
     OK(cai_array_create(&chain[0], NULL, NULL, &array, error));
-    OK(cai_ipc_export(&array, 0, bytes, sizeof bytes, &size, &fd, &kept, error));
+    OK(cai_unstable_ipc_export(&array, 0, bytes, sizeof bytes, &size, &fd, &kept, error));
     ASSERT(kept == array.owner);
     /* One allocation, and an array and its masks of two dimensions, all with strides but one. */
     ASSERT(size == 32 + 28 + 9 * 40 + 2 * 8 * (1 + 8 * 2));
@@ -143,7 +144,7 @@ CASE(masks_of_masks) {
     bytes[32 + 28 + (40 + 2 * 8) + (40 + 4 * 8) + 17] = '?';
     found = empty;
     REFUSED(CAI_ERR_TYPESTR_KIND, "mask.mask.typestr",
-            cai_ipc_import(bytes, size, fd, 0, &found, error));
+            cai_unstable_ipc_import(bytes, size, fd, 0, &found, error));
     close(fd);
     cai_owner_release(kept);
     cai_array_release(&array);
@@ -153,14 +154,14 @@ CASE(masks_of_masks) {
 CASE(only_a_mask_with_pending_work) {
     const CUdeviceptr buffer = mapped_buffer(CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
     cai_array mask = mask_of(buffer + BYTES, CAI_STREAM_UNKNOWN), array, found;
-    unsigned char bytes[CAI_IPC_SIZE];
+    unsigned char bytes[CAI_UNSTABLE_IPC_SIZE];
     CUstream stream = new_stream();
     cai_owner *kept;
     size_t size;
     int fd;
     array = with_mask(buffer, CAI_STREAM_NONE, &mask);
     CU(cuMemsetD8Async(buffer + BYTES, 7, N, stream));
-    OK(cai_ipc_export(&array, 0, bytes, sizeof bytes, &size, &fd, &kept, error));
+    OK(cai_unstable_ipc_export(&array, 0, bytes, sizeof bytes, &size, &fd, &kept, error));
     ASSERT(kept != array.owner);
     found = import_again(bytes, size, fd);
     ASSERT(found.stream == CAI_STREAM_UNKNOWN && found.mask->stream == CAI_STREAM_UNKNOWN);
@@ -178,14 +179,14 @@ CASE(an_unknown_stream_and_a_known_one) {
     const CUdeviceptr buffer = mapped_buffer(CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
     CUstream streams[2] = {new_stream(), new_stream()};
     cai_array mask = mask_of(buffer + BYTES, as_value(streams[1])), array, found;
-    unsigned char bytes[CAI_IPC_SIZE];
+    unsigned char bytes[CAI_UNSTABLE_IPC_SIZE];
     cai_owner *kept;
     size_t size;
     int fd;
     array = with_mask(buffer, CAI_STREAM_UNKNOWN, &mask);
     fill(buffer, 6, streams[0]);
     CU(cuMemsetD8Async(buffer + BYTES, 7, N, streams[1]));
-    OK(cai_ipc_export(&array, 0, bytes, sizeof bytes, &size, &fd, &kept, error));
+    OK(cai_unstable_ipc_export(&array, 0, bytes, sizeof bytes, &size, &fd, &kept, error));
     found = import_again(bytes, size, fd);
     CU(cuEventSynchronize(found.event));
     ASSERT_CU(CUDA_SUCCESS, cuStreamQuery(streams[0]));
@@ -213,13 +214,13 @@ static int maps(void) {
 CASE(a_context_that_was_destroyed) {
     const CUdeviceptr buffer = mapped_buffer(CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
     cai_array mask = mask_of(buffer + BYTES, as_value(new_stream())), array, found;
-    unsigned char bytes[CAI_IPC_SIZE];
+    unsigned char bytes[CAI_UNSTABLE_IPC_SIZE];
     CUcontext own;
     cai_owner *kept;
     size_t size;
     int fd, before = 0;
     array = with_mask(buffer, CAI_STREAM_NONE, &mask);
-    OK(cai_ipc_export(&array, 0, bytes, sizeof bytes, &size, &fd, &kept, error));
+    OK(cai_unstable_ipc_export(&array, 0, bytes, sizeof bytes, &size, &fd, &kept, error));
     for (int i = 0; i < 40; ++i) {
 #if CUDA_VERSION >= 13000
         CU(cuCtxCreate(&own, NULL, 0, device[0]));
@@ -246,7 +247,7 @@ CASE(a_mask_of_no_elements) {
     const CUdeviceptr buffer = mapped_buffer(CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
     cai_array mask = mask_of(buffer + 5, CAI_STREAM_NONE), array = CAI_ARRAY_INIT, found;
     cai_array empty = array_of(0, CAI_STREAM_NONE);
-    unsigned char bytes[CAI_IPC_SIZE];
+    unsigned char bytes[CAI_UNSTABLE_IPC_SIZE];
     cai_owner *kept;
     size_t size;
     int fd;
@@ -255,7 +256,7 @@ CASE(a_mask_of_no_elements) {
     empty.shape = none;
     empty.mask = &mask;
     OK(cai_array_create(&empty, NULL, NULL, &array, error));
-    OK(cai_ipc_export(&array, 0, bytes, sizeof bytes, &size, &fd, &kept, error));
+    OK(cai_unstable_ipc_export(&array, 0, bytes, sizeof bytes, &size, &fd, &kept, error));
     found = import_again(bytes, size, fd);
     ASSERT(found.data == NULL && found.stream == CAI_STREAM_NONE);
     ASSERT(found.mask->data != NULL && found.mask->stream == CAI_STREAM_UNKNOWN);
@@ -267,7 +268,7 @@ CASE(a_mask_of_no_elements) {
     mask.shape = none;
     cai_array_release(&array);
     OK(cai_array_create(&empty, NULL, NULL, &array, error));
-    OK(cai_ipc_export(&array, 0, bytes, sizeof bytes, &size, NULL, &kept, error));
+    OK(cai_unstable_ipc_export(&array, 0, bytes, sizeof bytes, &size, NULL, &kept, error));
     found = import_again(bytes, size, -1);
     ASSERT(found.data == NULL && found.mask->data == NULL && found.mask->shape[0] == 0);
     cai_array_release(&found);
@@ -276,7 +277,7 @@ CASE(a_mask_of_no_elements) {
 }
 
 static void refused(const cai_array *from, cai_status status, const char *field) {
-    unsigned char bytes[CAI_IPC_SIZE] = {0};
+    unsigned char bytes[CAI_UNSTABLE_IPC_SIZE] = {0};
     cai_array array = CAI_ARRAY_INIT;
     cai_owner *kept = NULL;
     size_t size = 7;
@@ -284,7 +285,7 @@ static void refused(const cai_array *from, cai_status status, const char *field)
     atomic_store(&freed, 0);
     OK(cai_array_create(from, &freed, count_destroyed, &array, error));
     REFUSED(status, field,
-            cai_ipc_export(&array, 0, bytes, sizeof bytes, &size, &fd, &kept, error));
+            cai_unstable_ipc_export(&array, 0, bytes, sizeof bytes, &size, &fd, &kept, error));
     ASSERT(kept == NULL && fd == -2 && size == 7 && bytes[0] == 0 && freed == 0);
     cai_array_release(&array);
     ASSERT(freed == 1);
@@ -355,7 +356,7 @@ CASE(fields) {
         cai_array borrowed, array = CAI_ARRAY_INIT, found, mask = mask_of(buffer, CAI_STREAM_NONE);
         const cai_descr *descr;
         cai_owner *of_descr, *kept;
-        unsigned char bytes[CAI_IPC_SIZE];
+        unsigned char bytes[CAI_UNSTABLE_IPC_SIZE];
         char typestr[16];
         bool equal = false;
         int64_t itemsize;
@@ -374,7 +375,7 @@ CASE(fields) {
         borrowed.mask = &mask;
         OK(cai_array_create(&borrowed, NULL, NULL, &array, error));
         cai_owner_release(of_descr);
-        OK(cai_ipc_export(&array, 0, bytes, sizeof bytes, &size, &fd, &kept, error));
+        OK(cai_unstable_ipc_export(&array, 0, bytes, sizeof bytes, &size, &fd, &kept, error));
         found = import_again(bytes, size, fd);
         ASSERT(found.descr != NULL && found.descr != array.descr && found.mask != NULL);
         ASSERT(found.mask->descr == NULL);
@@ -384,7 +385,7 @@ CASE(fields) {
         for (size_t at = size - strlen(texts[i]); at < size; ++at) {
             cai_array out = CAI_ARRAY_INIT;
             bytes[at] ^= 0x81;
-            ASSERT(cai_ipc_import(bytes, size, fd, 0, &out, NULL) != CAI_OK);
+            ASSERT(cai_unstable_ipc_import(bytes, size, fd, 0, &out, NULL) != CAI_OK);
             bytes[at] ^= 0x81;
         }
         close(fd);
@@ -399,7 +400,7 @@ CASE(fields_of_another_type_are_left_out) {
     cai_field rows[1];
     const cai_descr descr = {sizeof(cai_descr), sizeof(cai_field), 1, rows};
     cai_array borrowed, array = CAI_ARRAY_INIT, found;
-    unsigned char bytes[CAI_IPC_SIZE];
+    unsigned char bytes[CAI_UNSTABLE_IPC_SIZE];
     cai_owner *kept;
     size_t size;
     int fd;
@@ -408,7 +409,7 @@ CASE(fields_of_another_type_are_left_out) {
     memcpy(rows[0].typestr, "<i4", 4);
     borrowed = structured(buffer, &descr, "<i4");
     OK(cai_array_create(&borrowed, NULL, NULL, &array, error));
-    OK(cai_ipc_export(&array, 0, bytes, sizeof bytes, &size, &fd, &kept, error));
+    OK(cai_unstable_ipc_export(&array, 0, bytes, sizeof bytes, &size, &fd, &kept, error));
     found = import_again(bytes, size, fd);
     ASSERT(found.descr == NULL);
     close(fd);
@@ -419,7 +420,7 @@ CASE(fields_of_another_type_are_left_out) {
 
 CASE(fields_that_cannot_be_exported) {
     const CUdeviceptr buffer = new_buffer();
-    static char name[CAI_IPC_FIELDS];
+    static char name[CAI_UNSTABLE_IPC_FIELDS];
     cai_field inner[1], rows[1];
     const cai_descr nested = {sizeof(cai_descr), sizeof(cai_field), 1, inner};
     const cai_descr descr = {sizeof(cai_descr), sizeof(cai_field), 1, rows};
@@ -441,18 +442,18 @@ CASE(fields_that_cannot_be_exported) {
     rows[0].name = name;
     refused(&array, CAI_ERR_CONVERT_TYPE, "descr");
     /* The longest name: the text has 13 characters more. */
-    name[CAI_IPC_FIELDS - 13] = '\0';
+    name[CAI_UNSTABLE_IPC_FIELDS - 13] = '\0';
     {
         cai_array owned = CAI_ARRAY_INIT;
-        unsigned char bytes[CAI_IPC_SIZE];
+        unsigned char bytes[CAI_UNSTABLE_IPC_SIZE];
         cai_owner *kept;
         OK(cai_array_create(&array, NULL, NULL, &owned, error));
-        OK(cai_ipc_export(&owned, 0, bytes, sizeof bytes, NULL, NULL, &kept, error));
+        OK(cai_unstable_ipc_export(&owned, 0, bytes, sizeof bytes, NULL, NULL, &kept, error));
         cai_owner_release(kept);
         cai_array_release(&owned);
     }
-    name[CAI_IPC_FIELDS - 13] = 'n';
-    name[CAI_IPC_FIELDS - 12] = '\0';
+    name[CAI_UNSTABLE_IPC_FIELDS - 13] = 'n';
+    name[CAI_UNSTABLE_IPC_FIELDS - 12] = '\0';
     refused(&array, CAI_ERR_CONVERT_TYPE, "descr");
 }
 
@@ -465,8 +466,8 @@ CASE(everything_fits) {
     cai_array chain[CAI_MAX_MASKS + 1], array = CAI_ARRAY_INIT, found;
     cai_field rows[1];
     const cai_descr descr = {sizeof(cai_descr), sizeof(cai_field), 1, rows};
-    static char name[CAI_IPC_FIELDS - 12];
-    unsigned char bytes[CAI_IPC_SIZE];
+    static char name[CAI_UNSTABLE_IPC_FIELDS - 12];
+    unsigned char bytes[CAI_UNSTABLE_IPC_SIZE];
     cai_owner *kept;
     size_t size, asked;
     int fd;
@@ -488,15 +489,16 @@ CASE(everything_fits) {
         if (i < CAI_MAX_MASKS) chain[i].mask = &chain[i + 1];
     }
     OK(cai_array_create(&chain[0], NULL, NULL, &array, error));
-    OK(cai_ipc_export(&array, 0, NULL, 0, &asked, NULL, NULL, error));
-    OK(cai_ipc_export(&array, 0, bytes, sizeof bytes, &size, &fd, &kept, error));
+    OK(cai_unstable_ipc_export(&array, 0, NULL, 0, &asked, NULL, NULL, error));
+    OK(cai_unstable_ipc_export(&array, 0, bytes, sizeof bytes, &size, &fd, &kept, error));
     ASSERT(asked == size && size == 32 + 64 + 9 * 28 + 8 * 64 + 9 * (40 + 1024) + 4096);
     cai_owner_release(kept);
     REFUSED(CAI_ERR_BUFFER_SIZE, "size",
-            cai_ipc_export(&array, 0, bytes, size - 1, NULL, &fd, &kept, error));
+            cai_unstable_ipc_export(&array, 0, bytes, size - 1, NULL, &fd, &kept, error));
     /* Plain memory cannot be opened in this process. What was opened before it is closed. */
     found = array;
-    REFUSED(CAI_ERR_IPC_MEMORY, "bytes", cai_ipc_import(bytes, size, fd, 0, &found, error));
+    REFUSED(CAI_ERR_IPC_MEMORY, "bytes",
+            cai_unstable_ipc_import(bytes, size, fd, 0, &found, error));
     ASSERT(found.data == array.data);
     close(fd);
     cai_array_release(&array);
@@ -516,7 +518,7 @@ PART(is_attacked_with_masks) {
             cai_error why;
             cai_status status;
             if (at < it.size) it.bytes[at] ^= changes[how];
-            status = cai_ipc_import(it.bytes, it.size, fd, 0, &array, &why);
+            status = cai_unstable_ipc_import(it.bytes, it.size, fd, 0, &array, &why);
             if (at < it.size) it.bytes[at] ^= changes[how];
             if (status == CAI_OK) {
                 ++taken;
@@ -531,7 +533,7 @@ PART(is_attacked_with_masks) {
     }
     for (size_t size = 0; size < it.size; ++size) {
         cai_array array = CAI_ARRAY_INIT;
-        ASSERT(cai_ipc_import(it.bytes, size, fd, 0, &array, NULL) != CAI_OK);
+        ASSERT(cai_unstable_ipc_import(it.bytes, size, fd, 0, &array, NULL) != CAI_OK);
     }
     ASSERT(taken > expected);
     tell(from, 'd');

@@ -11,12 +11,13 @@
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <cai/unstable/ipc.h>
 
 /* --- the socket */
 
 typedef struct packet {
     uint64_t size;
-    unsigned char bytes[CAI_IPC_SIZE];
+    unsigned char bytes[CAI_UNSTABLE_IPC_SIZE];
 } packet;
 
 /* Sends bytes, and a descriptor if there is one. */
@@ -112,7 +113,7 @@ static inline cai_owner *export_to(int to, const cai_array *array) {
     size_t size = 0;
     int fd = -2;
     cai_owner *kept = NULL;
-    OK(cai_ipc_export(array, 0, it.bytes, sizeof it.bytes, &size, &fd, &kept, error));
+    OK(cai_unstable_ipc_export(array, 0, it.bytes, sizeof it.bytes, &size, &fd, &kept, error));
     it.size = size;
     ASSERT(kept != NULL && fd >= -1);
     send_packet(to, &it, fd);
@@ -137,7 +138,7 @@ static inline cai_array import_from(int from) {
     packet it;
     cai_array array = CAI_ARRAY_INIT;
     const int fd = receive_packet(from, &it);
-    OK(cai_ipc_import(it.bytes, it.size, fd, 0, &array, error));
+    OK(cai_unstable_ipc_import(it.bytes, it.size, fd, 0, &array, error));
     if (fd >= 0) close(fd);
     ASSERT(cai_array_validate(&array, CAI_CHECK_LAYOUT | CAI_CHECK_ALIGNMENT | CAI_CHECK_DEVICE,
                               NULL) == CAI_OK);

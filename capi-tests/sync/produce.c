@@ -4,6 +4,7 @@
 #include "sync_test.h"
 
 #include <cai/frameworks.h>
+#include <cai/unstable/release.h>
 
 CASE(join_7_9_15_into_3) {
     CUstream s7 = new_stream(), s9 = new_stream(), s15 = new_stream(), s3 = new_stream(),
@@ -123,7 +124,7 @@ static void *cannot_use(void *argument) {
 CASE(identity_of_default_streams) {
     cai_array array = array_of(new_buffer(), CAI_STREAM_PER_THREAD), before;
     pthread_t thread;
-    OK(cai_array_identify(&array, error));
+    OK(cai_unstable_array_identify(&array, error));
     ASSERT(array.stream_id != 0 && array.context == context[0]);
     OK(cai_array_consume_begin(&array, CAI_STREAM_LEGACY, CAI_ACCESS_READ, error));
     ASSERT(pthread_create(&thread, NULL, cannot_use, &array) == 0);
@@ -133,11 +134,11 @@ CASE(identity_of_default_streams) {
     array.stream_id = 0;
     array.context = NULL;
     CU(cuCtxSetCurrent(context[devices - 1]));
-    OK(cai_array_identify(&array, error));
+    OK(cai_unstable_array_identify(&array, error));
     ASSERT(array.stream_id != 0 && array.context == (devices > 1 ? NULL : context[0]));
     before = array;
     the_shim.reset();
-    OK(cai_array_identify(&array, error));
+    OK(cai_unstable_array_identify(&array, error));
     ASSERT(the_shim.count(NULL) == 0 && memcmp(&array, &before, sizeof array) == 0);
 }
 
@@ -154,16 +155,16 @@ CASE(identity_of_handles) {
     elsewhere = new_stream();
     CU(cuCtxSetCurrent(context[0]));
     array = array_of(new_buffer(), as_value(elsewhere));
-    OK(cai_array_identify(&array, error));
+    OK(cai_unstable_array_identify(&array, error));
     ASSERT(array.context == other);
     array.stream = as_value(producer);
     array.stream_id = 0;
     array.context = NULL;
     named = array;
     CU(cuStreamBeginCapture(producer, CU_STREAM_CAPTURE_MODE_GLOBAL));
-    OK(cai_array_identify(&named, error));
+    OK(cai_unstable_array_identify(&named, error));
     CU(cuStreamEndCapture(producer, &(CUgraph){NULL}));
-    OK(cai_array_identify(&array, error));
+    OK(cai_unstable_array_identify(&array, error));
     ASSERT(array.stream_id != 0 && array.context == context[0]);
     ASSERT(named.stream_id == array.stream_id && named.context == array.context);
     OK(cai_array_consume_begin(&array, as_value(consumer), CAI_ACCESS_READ, error));
@@ -176,24 +177,24 @@ CASE(identity_of_handles) {
 CASE(no_identity) {
     cai_array array = array_of(new_buffer(), CAI_STREAM_NONE), before = array;
     the_shim.reset();
-    OK(cai_array_identify(&array, error));
+    OK(cai_unstable_array_identify(&array, error));
     array.stream = before.stream = CAI_STREAM_UNKNOWN;
-    OK(cai_array_identify(&array, error));
+    OK(cai_unstable_array_identify(&array, error));
     array.stream = before.stream = CAI_STREAM_LEGACY;
     array.data = before.data = NULL;
-    OK(cai_array_identify(&array, error));
+    OK(cai_unstable_array_identify(&array, error));
     ASSERT(the_shim.count(NULL) == 0);
     array = before = array_of(new_buffer(), 0);
-    REFUSED(CAI_ERR_STREAM_ZERO, "stream", cai_array_identify(&array, error));
+    REFUSED(CAI_ERR_STREAM_ZERO, "stream", cai_unstable_array_identify(&array, error));
     array.stream = before.stream = CAI_STREAM_LEGACY;
     array.version = before.version = 2;
-    REFUSED(CAI_ERR_STREAM_VERSION, "stream", cai_array_identify(&array, error));
+    REFUSED(CAI_ERR_STREAM_VERSION, "stream", cai_unstable_array_identify(&array, error));
     array.version = before.version = 3;
     array.device.type = before.device.type = CAI_DEVICE_ONEAPI;
-    REFUSED(CAI_ERR_STREAM_DEVICE, "device.type", cai_array_identify(&array, error));
+    REFUSED(CAI_ERR_STREAM_DEVICE, "device.type", cai_unstable_array_identify(&array, error));
     ASSERT(memcmp(&array, &before, sizeof array) == 0);
     array.struct_size = 5;
-    REFUSED(CAI_ERR_STRUCT_SIZE, "struct_size", cai_array_identify(&array, error));
+    REFUSED(CAI_ERR_STRUCT_SIZE, "struct_size", cai_unstable_array_identify(&array, error));
 }
 
 /* --- what the owner keeps
@@ -306,7 +307,7 @@ static void *release_in_order(void *array) {
     CUcontext none;
     CU(cuCtxGetCurrent(&none));
     ASSERT(none == NULL);
-    cai_array_release_in_order(array);
+    cai_unstable_array_release_in_order(array);
     return NULL;
 }
 
@@ -317,7 +318,7 @@ CASE(release_in_order_on_a_thread_without_a_context) {
         pthread_t thread;
         held it;
         cai_array array = held_array(&it, as_value(streams[i]));
-        OK(cai_array_identify(&array, error));
+        OK(cai_unstable_array_identify(&array, error));
         if (i == 1) array.context = NULL; /* found by the memory */
         atomic_store(&gate, 0);
         CU(cuLaunchHostFunc(streams[i], wait_until_open, &gate));
@@ -338,7 +339,7 @@ CASE(release_in_order_with_another_context) {
     atomic_store(&gate, 0);
     CU(cuLaunchHostFunc(CU_STREAM_LEGACY, wait_until_open, &gate));
     CU(cuCtxSetCurrent(context[devices - 1]));
-    cai_array_release_in_order(&array);
+    cai_unstable_array_release_in_order(&array);
     usleep(20000);
     ASSERT(atomic_load(&it.destroyed) == 0);
     atomic_store(&gate, 1);
@@ -355,7 +356,7 @@ CASE(release_in_order_of_a_destroyed_stream) {
         atomic_store(&gate, 0);
         CU(cuLaunchHostFunc(stream, wait_until_open, &gate));
         CU(cuStreamDestroy(stream));
-        cai_array_release_in_order(&array);
+        cai_unstable_array_release_in_order(&array);
         usleep(20000);
         ASSERT(atomic_load(&it.destroyed) == 0);
         atomic_store(&gate, 1);
@@ -395,9 +396,9 @@ CASE(release_in_order_after_the_context) {
     stream = new_stream();
     array = array_of(new_buffer(), as_value(stream));
     OK(cai_owner_create(&destroyed, count_destroyed, &array.owner, error));
-    OK(cai_array_identify(&array, error));
+    OK(cai_unstable_array_identify(&array, error));
     CU(cuCtxDestroy(own));
-    cai_array_release_in_order(&array);
+    cai_unstable_array_release_in_order(&array);
     ASSERT(comes_true(is_one, &destroyed));
     CU(cuCtxSetCurrent(context[0]));
 }
@@ -406,19 +407,19 @@ CASE(release_in_order_without_work) {
     held it;
     cai_array array = held_array(&it, CAI_STREAM_NONE), borrowed = array_of(it.buffer, 1);
     the_shim.reset();
-    cai_array_release_in_order(NULL);
-    cai_array_release_in_order(&borrowed);
+    cai_unstable_array_release_in_order(NULL);
+    cai_unstable_array_release_in_order(&borrowed);
     ASSERT(borrowed.data == NULL);
     array.struct_size = 7;
-    cai_array_release_in_order(&array);
+    cai_unstable_array_release_in_order(&array);
     ASSERT(atomic_load(&it.destroyed) == 0 && array.owner != NULL);
     array.struct_size = sizeof array;
-    cai_array_release_in_order(&array);
+    cai_unstable_array_release_in_order(&array);
     ASSERT(atomic_load(&it.destroyed) == 1 && the_shim.count(NULL) == 0);
     array = held_array(&it, CAI_STREAM_LEGACY);
     array.data = NULL;
     the_shim.reset();
-    cai_array_release_in_order(&array);
+    cai_unstable_array_release_in_order(&array);
     ASSERT(atomic_load(&it.destroyed) == 1 && the_shim.count("cuEventRecord") == 0);
 }
 

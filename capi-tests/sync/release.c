@@ -5,6 +5,7 @@
  * run: sim asan valgrind refuse documented
  */
 #include "sync_test.h"
+#include <cai/unstable/release.h>
 
 typedef enum way { IN_ORDER, OWNER_AFTER, ARRAY_AFTER } way;
 typedef enum where {
@@ -99,7 +100,7 @@ static void *capture_there(void *argument) {
 static void *work_there(void *argument) {
     cai_array *array = argument;
     CU(cuCtxSetCurrent(context[0]));
-    OK(cai_array_identify(array, error));
+    OK(cai_unstable_array_identify(array, error));
     held_at_gate(CU_STREAM_PER_THREAD);
     return NULL;
 }
@@ -119,7 +120,7 @@ static int release(way how, cai_array *array) {
     const cai_owner *owner = array->owner;
     cai_status status = CAI_OK;
     switch (how) {
-    case IN_ORDER: cai_array_release_in_order(array); break;
+    case IN_ORDER: cai_unstable_array_release_in_order(array); break;
     case OWNER_AFTER: status = cai_owner_release_after(array->owner, array->stream, NULL); break;
     case ARRAY_AFTER: status = cai_array_release_after(array, array->stream, NULL); break;
     }

@@ -11,6 +11,7 @@
 #include <errno.h>
 
 #include "release.c"
+#include <cai/unstable/release.h>
 
 static atomic_int away;
 static int loader_too;
@@ -85,7 +86,7 @@ CASE(before_the_driver_is_loaded) {
         OK(cai_owner_create(&destroyed, count_destroyed, &array.owner, error));
         held_at_gate(streams[i]);
         take_away(1);
-        cai_array_release_in_order(&array);
+        cai_unstable_array_release_in_order(&array);
         for (int calls = 0; calls < 8; ++calls) {
             usleep(500);
             cai_owner_release(NULL);

@@ -7,6 +7,11 @@
 #include "sync_test.h"
 
 #include <sys/mman.h>
+#include <cai/unstable/arrow.h>
+#include <cai/unstable/copy.h>
+#include <cai/unstable/ipc.h>
+#include <cai/unstable/json.h>
+#include <cai/unstable/release.h>
 
 enum { SIZE = 1024 * 1024, PAINT = 0xa5 };
 
@@ -278,14 +283,17 @@ FUNCTION(cai_array_attach) {
     ASSERT_STATUS(CAI_OK, cai_array_attach(&array, &destroyed, count_destroyed, error));
     cai_array_release(&array);
 }
-FUNCTION(cai_array_to_json) { EACH(cai_array_to_json(each, text, sizeof text, NULL, error)); }
-FUNCTION(cai_array_copy_to_host) {
-    cai_array out = CAI_ARRAY_INIT;
-    EACH(released(cai_array_copy_to_host(each, mine, 0, host, sizeof host, &out, error), &out));
-    EACH(released(cai_array_copy_to_host(each, mine, 0, NULL, 0, &out, error), &out));
+FUNCTION(cai_unstable_array_to_json) {
+    EACH(cai_unstable_array_to_json(each, text, sizeof text, NULL, error));
 }
-FUNCTION(cai_array_copy_from_host) {
-    EACH(cai_array_copy_from_host(each, mine, 0, host, sizeof host, error));
+FUNCTION(cai_unstable_array_copy_to_host) {
+    cai_array out = CAI_ARRAY_INIT;
+    EACH(released(cai_unstable_array_copy_to_host(each, mine, 0, host, sizeof host, &out, error),
+                  &out));
+    EACH(released(cai_unstable_array_copy_to_host(each, mine, 0, NULL, 0, &out, error), &out));
+}
+FUNCTION(cai_unstable_array_copy_from_host) {
+    EACH(cai_unstable_array_copy_from_host(each, mine, 0, host, sizeof host, error));
 }
 
 /* An export and the import of what it made. */
@@ -311,14 +319,14 @@ FUNCTION(cai_array_to_dlpack_unversioned) {
                    DLManagedTensor);
 }
 FUNCTION(cai_array_from_dlpack_unversioned) { run_cai_array_to_dlpack_unversioned(); }
-FUNCTION(cai_array_to_arrow) {
+FUNCTION(cai_unstable_array_to_arrow) {
     struct ArrowDeviceArray values;
     struct ArrowSchema schema;
     cai_array given = CAI_ARRAY_INIT, out = CAI_ARRAY_INIT;
     for (each = arrays; each < arrays + 3; ++each) {
         ASSERT_STATUS(CAI_OK, cai_array_create(each, NULL, NULL, &given, error));
-        if (cai_array_to_arrow(&given, 0, &values, &schema, error) == CAI_OK) {
-            const cai_status status = cai_array_from_arrow(&values, &schema, &out, error);
+        if (cai_unstable_array_to_arrow(&given, 0, &values, &schema, error) == CAI_OK) {
+            const cai_status status = cai_unstable_array_from_arrow(&values, &schema, &out, error);
             ASSERT(each > arrays || status == CAI_OK);
             if (status != CAI_OK) values.array.release(&values.array);
             schema.release(&schema);
@@ -329,7 +337,7 @@ FUNCTION(cai_array_to_arrow) {
         cai_array_release(&given);
     }
 }
-FUNCTION(cai_array_from_arrow) { run_cai_array_to_arrow(); }
+FUNCTION(cai_unstable_array_from_arrow) { run_cai_array_to_arrow(); }
 FUNCTION(cai_driver_info_get) {
     static cai_driver_info out;
     cai_driver_info_get(&out, error);
@@ -338,27 +346,28 @@ FUNCTION(cai_pointer_info_get) {
     static cai_pointer_info out;
     cai_pointer_info_get(arrays[0].data, &out, error);
 }
-FUNCTION(cai_ipc_export) {
+FUNCTION(cai_unstable_ipc_export) {
     cai_owner *owner;
     size_t size;
     int32_t fd;
     cai_array given = CAI_ARRAY_INIT, out = CAI_ARRAY_INIT;
     ASSERT_STATUS(CAI_OK, cai_array_create(&arrays[0], NULL, NULL, &given, error));
-    ASSERT_STATUS(CAI_OK, cai_ipc_export(&given, 0, text, sizeof text, &size, &fd, &owner, error));
-    released(cai_ipc_import(text, size, fd, 0, &out, error), &out);
+    ASSERT_STATUS(CAI_OK,
+                  cai_unstable_ipc_export(&given, 0, text, sizeof text, &size, &fd, &owner, error));
+    released(cai_unstable_ipc_import(text, size, fd, 0, &out, error), &out);
     cai_owner_release(owner);
     cai_array_release(&given);
 }
-FUNCTION(cai_ipc_import) { run_cai_ipc_export(); }
+FUNCTION(cai_unstable_ipc_import) { run_cai_ipc_export(); }
 FUNCTION(cai_array_consume_begin) {
     EACH(cai_array_consume_begin(each, mine, CAI_ACCESS_READ, error));
     EACH(cai_array_consume_end(each, mine, CAI_ACCESS_READ, error));
 }
 FUNCTION(cai_array_consume_end) { run_cai_array_consume_begin(); }
 FUNCTION(cai_array_synchronize) { EACH(cai_array_synchronize(each, CAI_ACCESS_READ, error)); }
-FUNCTION(cai_array_identify) {
+FUNCTION(cai_unstable_array_identify) {
     cai_array array;
-    EACH((array = *each, cai_array_identify(&array, error)));
+    EACH((array = *each, cai_unstable_array_identify(&array, error)));
 }
 FUNCTION(cai_array_produce) {
     cai_array array;
@@ -371,9 +380,9 @@ FUNCTION(cai_array_release_after) {
     cai_array array = owned(new_owner(&deferred));
     ASSERT_STATUS(CAI_OK, cai_array_release_after(&array, mine, error));
 }
-FUNCTION(cai_array_release_in_order) {
+FUNCTION(cai_unstable_array_release_in_order) {
     cai_array array = owned(new_owner(&deferred));
-    cai_array_release_in_order(&array);
+    cai_unstable_array_release_in_order(&array);
 }
 FUNCTION(cai_sync_policy_get) {
     uint32_t out;

@@ -8,19 +8,13 @@
 """
 
 from cai.cai cimport *
+from cai.unstable cimport cai_unstable_stream_from_python
 from cpython.object cimport PyObject
 
 cdef extern from "cuda_runtime_api.h" nogil:
     ctypedef void *cudaStream_t
     int cudaMemsetAsync(void *address, int value, size_t size, cudaStream_t stream)
     int cudaStreamSynchronize(cudaStream_t stream)
-
-
-cdef int check(cai_status status, const cai_error *error) except -1:
-    if status != CAI_OK:
-        cai_python_raise(error)  # keeps an exception that is set already
-        return -1
-    return 0
 
 
 def clear(obj, stream=None):
@@ -30,19 +24,22 @@ def clear(obj, stream=None):
     cdef cai_error error
     cdef cai_stream on
     cdef int failed
-    check(cai_stream_from_python(<PyObject *>stream, CAI_STREAM_LEGACY, 0, &on, NULL,
-                                 &error), &error)
+    cai_check(cai_unstable_stream_from_python(
+        <PyObject *>stream, CAI_STREAM_LEGACY, 0, &on, NULL, &error), &error)
     options.flags = CAI_IMPORT_REQUIRE_WRITABLE | CAI_IMPORT_REQUIRE_C_CONTIGUOUS
     options.stream = on
-    check(cai_array_from_python(<PyObject *>obj, &options, &array, &error), &error)
+    cai_check(cai_array_from_python(<PyObject *>obj, &options, &array,
+                                    &error), &error)
     try:
-        check(cai_array_layout(&array, &layout, &error), &error)
-        check(cai_array_consume_begin(&array, on, CAI_ACCESS_WRITE, &error), &error)
+        cai_check(cai_array_layout(&array, &layout, &error), &error)
+        cai_check(cai_array_consume_begin(&array, on, CAI_ACCESS_WRITE,
+                                          &error), &error)
         with nogil:
             failed = cudaMemsetAsync(array.data, 0, layout.nbytes,
                                      <cudaStream_t><size_t>on)
-        check(cai_array_consume_end(&array, on, CAI_ACCESS_WRITE, &error), &error)
-        check(cai_array_release_after(&array, on, &error), &error)
+        cai_check(cai_array_consume_end(&array, on, CAI_ACCESS_WRITE,
+                                        &error), &error)
+        cai_check(cai_array_release_after(&array, on, &error), &error)
     except:
         with nogil:
             # nothing else orders the release

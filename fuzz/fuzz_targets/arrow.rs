@@ -259,7 +259,7 @@ fuzz_target!(|input: Input| {
         let least = size_of::<cai_array>() as u32;
         let out = Placed::init(least);
         let status =
-            cai_array_from_arrow((&raw mut array).cast(), (&raw const schema).cast(), out.array(), null_mut());
+            cai_unstable_array_from_arrow((&raw mut array).cast(), (&raw const schema).cast(), out.array(), null_mut());
         assert_eq!((ARRAYS.get(), SCHEMAS.get()), (arrays, schemas));
         assert_eq!(status == CAI_OK, array.array.release.is_none());
         release_schema(&mut schema);
@@ -273,7 +273,7 @@ fuzz_target!(|input: Input| {
         assert_eq!(taken.flags, CAI_ARRAY_READONLY);
         let flags = input.flags.unwrap_or(0);
         let (mut again, mut theirs) = (MaybeUninit::<DeviceArray>::uninit(), MaybeUninit::<Schema>::uninit());
-        let status = cai_array_to_arrow(
+        let status = cai_unstable_array_to_arrow(
             taken,
             flags,
             again.as_mut_ptr().cast(),
@@ -284,7 +284,7 @@ fuzz_target!(|input: Input| {
         if status == CAI_OK {
             let (again, theirs) = (again.assume_init_mut(), theirs.assume_init_mut());
             let back = Placed::init(least);
-            let status = cai_array_from_arrow(
+            let status = cai_unstable_array_from_arrow(
                 (&raw mut *again).cast(),
                 (&raw const *theirs).cast(),
                 back.array(),

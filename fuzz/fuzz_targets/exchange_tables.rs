@@ -216,11 +216,11 @@ struct World {
     r#type: Object,
     object: Object,
     other: Object,
-    ours: *mut cai_exchange_api,
+    ours: *mut cai_unstable_exchange_api,
     theirs: *mut [DlpackTable; 12],
     capsules: [Object; 2],
     own: Object,
-    own_table: *const cai_exchange_api,
+    own_table: *const cai_unstable_exchange_api,
     own_dlpack: *const DlpackTable,
 }
 // SAFETY: one thread runs.
@@ -248,7 +248,7 @@ fn world() -> &'static World {
         // SAFETY: the interpreter has started, and this is its thread.
         unsafe {
             let get = |name: &std::ffi::CStr| (python.attribute)(main, name.as_ptr());
-            let ours = Box::into_raw(Box::new(cai_exchange_api {
+            let ours = Box::into_raw(Box::new(cai_unstable_exchange_api {
                 struct_size: 24,
                 data_abi: CAI_DATA_ABI,
                 from_object: Some(array_of),
@@ -280,13 +280,13 @@ unsafe fn publish(input: &Input) {
         let set = |name: &std::ffi::CStr, object| assert_eq!((python.set_attribute)(world.r#type, name.as_ptr(), object), 0);
         set(c"__cai_exchange_api__", null_or(&input.ours, world.capsules[0]));
         set(c"__dlpack_c_exchange_api__", null_or(&input.theirs, world.capsules[1]));
-        let right = cai_exchange_api {
+        let right = cai_unstable_exchange_api {
             struct_size: 24,
             data_abi: CAI_DATA_ABI,
             from_object: Some(array_of),
             to_object: None,
         };
-        let table = input.ours.as_ref().map_or(right, |ours| cai_exchange_api {
+        let table = input.ours.as_ref().map_or(right, |ours| cai_unstable_exchange_api {
             struct_size: ours.size.map_or(24, u32::from),
             data_abi: ours.data_abi.unwrap_or(CAI_DATA_ABI),
             from_object: if ours.without { None } else { right.from_object },
@@ -308,18 +308,18 @@ unsafe fn publish(input: &Input) {
         }
         let is_sound = table.struct_size >= 24 && table.data_abi == CAI_DATA_ABI && table.from_object.is_some();
         let target = if input.published && input.ours.is_some() { world.r#type } else { world.other };
-        let published = cai_python_publish(target, world.ours, null_mut());
+        let published = cai_unstable_python_publish(target, world.ours, null_mut());
         assert_eq!(published == CAI_OK, is_sound, "{published}");
         if published != CAI_OK {
             assert!(python.raised());
             // Something must be published, so that the types are looked at again.
-            static RIGHT: cai_exchange_api = cai_exchange_api {
+            static RIGHT: cai_unstable_exchange_api = cai_unstable_exchange_api {
                 struct_size: 24,
                 data_abi: CAI_DATA_ABI,
                 from_object: Some(array_of),
                 to_object: None,
             };
-            assert_eq!(cai_python_publish(world.other, &raw const RIGHT, null_mut()), CAI_OK);
+            assert_eq!(cai_unstable_python_publish(world.other, &raw const RIGHT, null_mut()), CAI_OK);
         }
     }
 }

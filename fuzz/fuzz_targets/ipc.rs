@@ -102,7 +102,7 @@ fuzz_target!(|input: Input| {
         (*array).struct_size = size_of::<cai_array>() as u32;
         let mut error = MaybeUninit::<cai_error>::zeroed();
         let fd = bytes.len() as i32 % 2 - 1;
-        let status = cai_ipc_import(bytes.as_ptr().cast(), bytes.len(), fd, 0, array, error.as_mut_ptr());
+        let status = cai_unstable_ipc_import(bytes.as_ptr().cast(), bytes.len(), fd, 0, array, error.as_mut_ptr());
         if status != CAI_OK {
             assert_eq!(error.assume_init().code, status);
             assert_ne!(status, CAI_ERR_INTERNAL);

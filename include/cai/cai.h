@@ -28,12 +28,8 @@
 #include "array.h"
 #include "dtype.h"
 #include "sync.h"
-#include "copy.h"
 #include "driver.h"
 #include "dlpack.h"
-#include "arrow.h"
-#include "ipc.h"
-#include "json.h"
 #include "python.h"
 
 #endif /* CAI_H */

@@ -41,7 +41,6 @@ extern "C" {
 
 typedef struct cai_import_options cai_import_options;
 typedef struct cai_export_options cai_export_options;
-typedef struct cai_exchange_api cai_exchange_api;
 
 /// Exchange table of this library on the object's type: `__cai_exchange_api__`.
 #define CAI_PROTOCOL_EXCHANGE 1
@@ -171,24 +170,6 @@ struct cai_export_options {
     uint32_t flags;
 };
 
-/// Table of functions that a Python type publishes with `cai_python_publish`, so that compiled code
-/// exchanges its objects without Python calls. It is constant and lives as long as the process.
-///
-/// The functions are called with the interpreter's lock held. If they fail they may set a Python
-/// exception, which is then passed on.
-struct cai_exchange_api {
-    /// `sizeof(cai_exchange_api)` of the publisher's header; at least 24.
-    uint32_t struct_size;
-    /// `CAI_DATA_ABI` of the publisher's header. A table with another number is not used.
-    uint32_t data_abi;
-    /// Describes an object of the type, or of a derived type, in `out`, which is initialized
-    /// (`CAI_ARRAY_INIT`) and gets a reference of its own. It orders nothing: `out` names the
-    /// stream.
-    cai_status (*from_object)(void *object, cai_array *out, cai_error *error);
-    /// NULL, or makes a new object of the type that holds a reference of its own to the array.
-    cai_status (*to_object)(const cai_array *array, void **out, cai_error *error);
-};
-
 /// Describes a Python object that holds an array: of PyTorch, CuPy, Numba, JAX, or any other object
 /// with `__cuda_array_interface__`, DLPack or a related protocol. The array keeps the object and
 /// its mask alive.
@@ -232,7 +213,7 @@ struct cai_exchange_api {
 /// `CAI_ERR_VALUE`, `CAI_ERR_VERSION`, `CAI_ERR_EXCHANGE_TABLE`, `CAI_ERR_READONLY`,
 /// `CAI_ERR_BORROWED`, `CAI_ERR_NO_MEMORY`, `CAI_ERR_HOST_MEMORY`, a `CAI_ERR_CONVERT_` status, a
 /// status of `cai_array_validate` or `cai_array_from_dlpack`, any status of a type's `from_object`,
-/// or, with `CAI_IMPORT_QUERY_DEVICE` or `CAI_IMPORT_IDENTIFY_STREAM`, of `cai_array_identify`.
+/// or, with `CAI_IMPORT_QUERY_DEVICE` or `CAI_IMPORT_IDENTIFY_STREAM`, of `cai_unstable_array_identify`.
 /// Thread safety: any thread that holds the interpreter's lock (is attached, in a free-threaded
 /// build). Allocates one block, which is reused after its release. Source: CAI version 3, "Python
 /// Interface Specification"; DLPack 1.3; `__sycl_usm_array_interface__` version 1; the proposal
@@ -302,59 +283,6 @@ cai_status cai_array_to_python(const cai_array *array,
                                struct _object **out,
                                cai_error *error);
 
-/// Returns the CUDA stream of a Python object: of cuda.core, PyTorch, CuPy, Numba, of any other
-/// object with `__cuda_stream__`, or of an integer.
-///
-/// `object`: a `PyObject *`. In this order: None; an integer, 1 (`CAI_STREAM_LEGACY`), 2
-/// (`CAI_STREAM_PER_THREAD`) or a `cudaStream_t`; an object with the method `__cuda_stream__`, or
-/// the attribute in the first releases of cuda.core, whose value is (0, handle); with `cuda_stream`
-/// (PyTorch); with `ptr` (CuPy) or `handle` (older Numba), if the name of its type contains
-/// "Stream", because events and buffers have these attributes as well; an object with `__index__`
-/// (`CUstream` of cuda-bindings). A handle of 0 in a stream object is the legacy default stream; in
-/// Numba, whose default stream NUMBA_CUDA_PER_THREAD_DEFAULT_STREAM changes, pass 2 then.
-/// `none`: the value to return for None, for example a stream. 0: None is refused.
-/// `flags`: 0, or any of `CAI_IMPORT_ALLOW_STREAM_ZERO` (the integer 0 is the legacy default stream
-/// as well) and `CAI_IMPORT_NO_EXCEPTION`. Without the first one the integer 0 is refused.
-/// `out`: the stream. It is no reference: the object must live as long as the stream is used.
-/// `out_device`: NULL, or the number of the device that the object states; -1 if it states none, as
-/// for integers. A default stream is that of the calling thread's current context: if the context
-/// is of another device, set a context of this device first. Both are written on success only.
-///
-/// On failure a Python exception is set, unless `CAI_IMPORT_NO_EXCEPTION` is set: TypeError for an
-/// object that is no stream, ValueError for a wrong integer. Exceptions of the object stay set.
-///
-/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_FLAGS`, `CAI_ERR_TYPE`, `CAI_ERR_VALUE`,
-/// `CAI_ERR_VERSION`, `CAI_ERR_STREAM_ZERO`, `CAI_ERR_NO_PYTHON`, `CAI_ERR_PYTHON_VERSION`,
-/// `CAI_ERR_PYTHON_LOCK`, `CAI_ERR_PYTHON_EXCEPTION` or `CAI_ERR_NO_MEMORY`.
-/// Thread safety: any thread that holds the interpreter's lock. Makes no driver call. Source:
-/// cuda.core, "CUDA stream protocol".
-CAI_API
-cai_status cai_stream_from_python(struct _object *object,
-                                  cai_stream none,
-                                  uint32_t flags,
-                                  cai_stream *out,
-                                  int32_t *out_device,
-                                  cai_error *error);
-
-/// Returns the Python function `view(obj, /, stream=None, *, readonly=False)`, which makes objects
-/// of the type `libcai.View`: the attributes of cuda.core's StridedMemoryView, and `release()`. The
-/// Python package has it as `libcai.view`; its `__self__` is the type.
-///
-/// A view holds a reference to the array of `obj`, which it imports as `cai_array_from_python` does
-/// with `CAI_IMPORT_ALLOW_HOST`. It makes `stream` wait for the producer's pending work, and keeps
-/// the stream object alive. `release()`, or the end of a `with` block, makes the producer wait for
-/// `stream` and releases the array. A view that is destroyed without `release()` makes no driver
-/// call.
-///
-/// `out`: a new reference. Each interpreter has one function.
-///
-/// On failure a Python exception is set if there is an interpreter.
-///
-/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_NO_PYTHON`, `CAI_ERR_PYTHON_VERSION`,
-/// `CAI_ERR_PYTHON_LOCK`, `CAI_ERR_PYTHON_EXCEPTION` or `CAI_ERR_NO_MEMORY`.
-/// Thread safety: any thread that holds the interpreter's lock. Allocates.
-CAI_API cai_status cai_python_view(struct _object **out, cai_error *error);
-
 /// Sets the Python exception for a failure of any function of this library: KeyError, TypeError,
 /// BufferError, ValueError, MemoryError, or RuntimeError for the driver, with the text of the
 /// error. For extensions that pass a failure on: `return cai_python_raise(&error);`.
@@ -365,25 +293,6 @@ CAI_API cai_status cai_python_view(struct _object **out, cai_error *error);
 /// Returns NULL always. Without an interpreter, or without its lock, it does nothing.
 /// Thread safety: any thread that holds the interpreter's lock.
 CAI_API struct _object *cai_python_raise(const cai_error *error);
-
-/// Publishes an exchange table on a Python type, as its attribute `__cai_exchange_api__`. From then
-/// on, `cai_array_from_python` of any copy of this library imports objects of the type, and of
-/// derived types, through the table.
-///
-/// `type`: a `PyTypeObject *` that allows new attributes: a heap type, as pybind11, nanobind and
-/// `PyType_FromSpec` make them.
-/// `table`: constant as long as the process lives.
-///
-/// On failure a Python exception is set if there is an interpreter.
-///
-/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_TYPE`, `CAI_ERR_EXCHANGE_TABLE`,
-/// `CAI_ERR_NO_PYTHON`, `CAI_ERR_PYTHON_VERSION`, `CAI_ERR_PYTHON_LOCK`, `CAI_ERR_PYTHON_EXCEPTION`
-/// or `CAI_ERR_NO_MEMORY`.
-/// Thread safety: any thread that holds the interpreter's lock.
-CAI_API
-cai_status cai_python_publish(struct _object *type,
-                              const cai_exchange_api *table,
-                              cai_error *error);
 
 /// Initial value of cai_import_options: no requirements.
 #define CAI_IMPORT_OPTIONS_INIT                                                                    \

@@ -33,6 +33,18 @@
 #define CAI_API
 #endif
 
+/* The version of the ABI that a program needs, such as 0x10002 for 1.2: functions of later ones are
+ * not declared then, and the program runs with every library from that version on. */
+#if !defined(CAI_TARGET_ABI)
+#define CAI_TARGET_ABI CAI_ABI_H_VERSION
+#endif
+
+#if defined(__GNUC__)
+#define CAI_DEPRECATED(text) __attribute__((deprecated(text)))
+#else
+#define CAI_DEPRECATED(text)
+#endif
+
 /// Family of a status: 2 for the 2xx. A status may be split later, but stays in its family.
 ///
 /// - 1xx: arguments.
@@ -316,7 +328,7 @@ struct cai_error {
 /// The consumer's stream is capturing, and the producer's is not.
 ///
 /// Call begin and end around the launch of the graph instead, with the stream of the launch. See
-/// `CAI_CAPTURE_EXTERNAL`.
+/// `CAI_UNSTABLE_CAPTURE_EXTERNAL`.
 #define CAI_ERR_CAPTURE_CONSUMER 402
 
 /// Both streams are capturing, into different graphs.
@@ -444,7 +456,7 @@ struct cai_error {
 /// `CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR`.
 #define CAI_ERR_IPC_MEMORY 720
 
-/// The bytes are not those of an array that `cai_ipc_export` wrote.
+/// The bytes are not those of an array that `cai_unstable_ipc_export` wrote.
 #define CAI_ERR_IPC_BYTES 721
 
 /// The bytes were written by a newer library, in a form that this one does not know.

@@ -69,9 +69,9 @@ def capsule_pointer(capsule, name):
 
 
 def from_arrow(pair):
-    """cai_array_from_arrow."""
+    """cai_unstable_array_from_arrow."""
     array, error = T.new_array(), T.Error()
-    status = held.cai_array_from_arrow(c.byref(pair.array), c.byref(pair.schema), c.byref(array), c.byref(error))
+    status = held.cai_unstable_array_from_arrow(c.byref(pair.array), c.byref(pair.schema), c.byref(array), c.byref(error))
     if status:
         assert pair.array.array.release
         raise P.Refused(status, error.message.decode())
@@ -81,7 +81,7 @@ def from_arrow(pair):
 
 def to_arrow(taken, pair):
     error = T.Error()
-    status = held.cai_array_to_arrow(
+    status = held.cai_unstable_array_to_arrow(
         c.byref(taken.array), 0, c.byref(pair.array), c.byref(pair.schema), c.byref(error)
     )
     if status:
@@ -135,7 +135,7 @@ class Capsules:
     def __arrow_c_device_array__(self, requested_schema=None, **_):
         array, schema = ArrowDeviceArray(), ArrowSchema()
         error = T.Error()
-        status = held.cai_array_to_arrow(c.byref(self.taken.array), 0, c.byref(array), c.byref(schema), c.byref(error))
+        status = held.cai_unstable_array_to_arrow(c.byref(self.taken.array), 0, c.byref(array), c.byref(schema), c.byref(error))
         assert status == 0, error.message
         new = c.pythonapi.PyCapsule_New
         new.restype, new.argtypes = c.py_object, [c.c_void_p, c.c_char_p, c.c_void_p]

@@ -20,12 +20,12 @@ CONFIG = json.dumps({"missing": float("nan"), "nthread": 1}).encode()
 
 
 def text_of(taken):
-    """cai_array_to_json, which is asked for the length first."""
+    """cai_unstable_array_to_json, which is asked for the length first."""
     size, error = c.c_size_t(), T.Error()
-    if held.cai_array_to_json(c.byref(taken.array), None, 0, c.byref(size), c.byref(error)):
+    if held.cai_unstable_array_to_json(c.byref(taken.array), None, 0, c.byref(size), c.byref(error)):
         raise P.Refused(error.code, error.message.decode())
     text = c.create_string_buffer(size.value + 1)
-    assert held.cai_array_to_json(c.byref(taken.array), text, len(text), None, None) == 0
+    assert held.cai_unstable_array_to_json(c.byref(taken.array), text, len(text), None, None) == 0
     return text.value
 
 

@@ -63,7 +63,7 @@ def build(mpi, cuda_headers, tmp_path_factory):
         program = folder / pathlib.Path(source).stem
         run(
             prefix / "bin" / compiler, *flags, "-g", "-O1", "-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Werror",
-            "-I", ROOT / "include", "-isystem", prefix / "include", "-isystem", cuda_headers, ROOT / source, "-o", program,
+            "-I", ROOT / "include", "-I", ROOT / "contrib/include", "-isystem", prefix / "include", "-isystem", cuda_headers, ROOT / source, "-o", program,
             ROOT / "target/release/libcai.so", f"{driver}/libcuda.so.1",
             *(f"-Wl,-rpath,{path}" for path in (folder, driver, prefix / "lib")),
         )  # fmt: skip
@@ -81,7 +81,7 @@ SIMULATED = (CUDA_SIM, "run", "--print=exit")
 @pytest.mark.parametrize("standard", ["c99", "c11", "c17", "c2x", "c++11", "c++17", "c++20", "c++23"])
 def test_strict_warnings(mpi, standard, tmp_path):
     """With MPI's own header as a system header; the program of the first comment is compiled as well."""
-    text = (ROOT / "include/cai/mpi.h").read_text()
+    text = (ROOT / "contrib/include/cai/mpi.h").read_text()
     shown = text[text.index(" *     #include") : text.index(" * What a message")]
     program = "".join(line[7:] + "\n" if line[:7] == " *     " else "\n" for line in shown.splitlines())
     source = tmp_path / f"program.{'cpp' if '++' in standard else 'c'}"
@@ -92,7 +92,7 @@ def test_strict_warnings(mpi, standard, tmp_path):
     folder, wrapper = mpi
     flags = [*flags, *(["-DMPI_ABI"] if wrapper == "mpicc_abi" else [])]
     run(
-        compiler, f"-std={standard}", *STRICT, *flags, "-O2", "-I", ROOT / "include", "-isystem", folder / "include",
+        compiler, f"-std={standard}", *STRICT, *flags, "-O2", "-I", ROOT / "include", "-I", ROOT / "contrib/include", "-isystem", folder / "include",
         "-c", source, "-o", tmp_path / "program.o",
     )  # fmt: skip
 

@@ -35,7 +35,7 @@ class Seen(c.Structure):
 
 def build(source, made, *options):
     (made.parent / "libcai.so.1").symlink_to(P.LIBRARY)
-    include = ["-I", ROOT / "include", "-isystem", jax.ffi.include_dir()]
+    include = ["-I", ROOT / "include", "-I", ROOT / "contrib/include", "-isystem", jax.ffi.include_dir()]
     command = ["gcc", "-std=c99", *STRICT, *include, ROOT / "interop/frameworks" / source, "-o", made, P.LIBRARY]
     subprocess.run([str(a) for a in (*command, f"-Wl,-rpath,{made.parent}", *options)], check=True)
     return made
@@ -202,7 +202,7 @@ def test_handler_of_cpp(tmp_path):
     """XLA's C++ interface hides the buffer of C. GCC takes XLA's header as C++ only with -fpermissive."""
     made = tmp_path / "handler.so"
     (tmp_path / "libcai.so.1").symlink_to(P.LIBRARY)
-    command = ["g++", "-std=c++17", "-fpermissive", "-fPIC", "-shared", "-I", ROOT / "include", "-isystem", jax.ffi.include_dir(),
+    command = ["g++", "-std=c++17", "-fpermissive", "-fPIC", "-shared", "-I", ROOT / "include", "-I", ROOT / "contrib/include", "-isystem", jax.ffi.include_dir(),
                ROOT / "interop/frameworks/xla_ffi.cpp", P.LIBRARY, f"-Wl,-rpath,{tmp_path}", "-o", made]  # fmt: skip
     subprocess.run([str(a) for a in command], check=True, stderr=subprocess.DEVNULL)
     library = c.CDLL(str(made))

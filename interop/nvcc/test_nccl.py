@@ -14,7 +14,7 @@ from commands import CUDA_SIM  # noqa: E402
 
 SITE = pathlib.Path(sysconfig.get_path("purelib"))
 FOLDERS = (SITE / "nvidia/nccl/include", SITE / "nvidia/cu13/include", SITE / "nvidia/cu13/include/cccl")
-INCLUDES = ["-I", ROOT / "include", *(f"-isystem{folder}" for folder in FOLDERS)]
+INCLUDES = ["-I", ROOT / "include", "-I", ROOT / "contrib/include", *(f"-isystem{folder}" for folder in FOLDERS)]
 STRICT = """-Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wshadow -Wcast-qual -Wundef -Wformat=2
     -Wnull-dereference -Werror""".split()
 
@@ -30,7 +30,7 @@ def run(*command):
 def test_strict_warnings(standard, nccl, tmp_path):
     """With NCCL's header, whose C++ needs 17 or so, and without it; with the program of the first comment."""
     cpp = "++" in standard
-    text = (ROOT / "include/cai/nccl.h").read_text()
+    text = (ROOT / "contrib/include/cai/nccl.h").read_text()
     shown = text[text.index(" *     #include") : text.index(" * Order:")]
     program = "".join(line[7:] + "\n" if line[:7] == " *     " else "\n" for line in shown.splitlines())
     source = tmp_path / f"program.{'cpp' if cpp else 'c'}"

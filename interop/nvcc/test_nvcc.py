@@ -17,7 +17,7 @@ SITE = pathlib.Path(sysconfig.get_path("purelib"))
 CUDA = SITE / "nvidia/cu13"
 NVCC = CUDA / "bin/nvcc"
 INCLUDES = [
-    "-I", ROOT / "include", "-I", SIM / "include",
+    "-I", ROOT / "include", "-I", ROOT / "contrib/include", "-I", SIM / "include",
     "-isystem", CUDA / "include", "-isystem", CUDA / "include/cccl",
     "-isystem", sysconfig.get_path("include"),
     "-isystem", SITE / "pybind11/include", "-isystem", SITE / "nanobind/include",
@@ -26,7 +26,7 @@ STRICT = ["-Werror", "all-warnings", "-Xcompiler", "-Wall,-Wextra,-Wshadow,-Wcon
 
 # These need the headers of a framework, and are compiled beside it.
 FRAMEWORKS = ("mpi.h", "mpi_types.h", "torch.h", "tvm_ffi.h", "xla_ffi.h")
-HEADERS = sorted(path.name for path in (ROOT / "include/cai").glob("*.h*"))
+HEADERS = sorted(str(path.relative_to(ROOT / "include/cai")) for path in (ROOT / "include/cai").rglob("*.h*"))
 HEADERS = [name for name in HEADERS if name not in FRAMEWORKS]
 KERNELS = sorted([*(ROOT / "examples-c").glob("*.cu"), *(ROOT / "interop/nvcc").glob("*.cu")])
 PYTHON = ("arguments.hpp", "nanobind.hpp", "pybind11.hpp")
@@ -110,7 +110,7 @@ def test_accessors_of_mdspan(tmp_path, reference, compiles):
         "using span = cuda::std::mdspan<float, cuda::std::dextents<int, 1>, cuda::std::layout_right, accessor>;\n"
         "cai::description f(const span &given) { return cai::describe(given); }\n"
     )
-    command = ["g++", "-std=c++17", "-I", ROOT / "include", "-isystem", CUDA / "include/cccl", "-c", source, "-o", tmp_path / "a.o"]
+    command = ["g++", "-std=c++17", "-I", ROOT / "include", "-I", ROOT / "contrib/include", "-isystem", CUDA / "include/cccl", "-c", source, "-o", tmp_path / "a.o"]
     done = subprocess.run([str(argument) for argument in command], capture_output=True, text=True)
     assert (done.returncode == 0) == compiles, done.stderr
     assert compiles or "the accessor of the mdspan computes elements" in done.stderr
@@ -123,7 +123,7 @@ def test_mdspan(tmp_path, standard):
     (tmp_path / "libcai.so.1").symlink_to(library)
     strict = "-Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wshadow -Werror".split()
     command = [
-        "g++", f"-std={standard}", "-DFAMILY=2", *strict, "-I", ROOT / "include", "-I", ROOT / "capi-tests",
+        "g++", f"-std={standard}", "-DFAMILY=2", *strict, "-I", ROOT / "include", "-I", ROOT / "contrib/include", "-I", ROOT / "capi-tests",
         "-isystem", CUDA / "include/cccl", ROOT / "capi-tests/special/mdspan.cpp", library,
         f"-Wl,-rpath,{tmp_path}", "-o", tmp_path / "program",
     ]  # fmt: skip

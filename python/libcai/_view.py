@@ -7,7 +7,7 @@ from . import _paths
 
 def function(path=None):
     """The function of the shared library `path`, by default that of this package."""
-    make = c.PyDLL(path or _paths.library()).cai_python_view
+    make = c.PyDLL(path or _paths.library()).cai_unstable_python_view
     make.argtypes, make.restype = [c.POINTER(c.py_object), c.c_void_p], c.c_int
     made = c.py_object()
     make(c.byref(made), None)  # raises the exception that the library sets

@@ -20,7 +20,7 @@ impl ArrayRef {
     /// ```
     ///
     /// Fails with `CAI_ERR_CONVERT_TYPE` or `CAI_ERR_CONVERT_BYTE_ORDER` for elements of another
-    /// type, with `CAI_ERR_NO_MEMORY`, or with a status of `cai_array_copy_to_host`.
+    /// type, with `CAI_ERR_NO_MEMORY`, or with a status of `cai_unstable_array_copy_to_host`.
     pub fn to_vec<T: Element>(&self) -> Result<Vec<T>> {
         view::check_type::<T>(self.as_raw())?;
         let layout = self.layout();
@@ -38,7 +38,15 @@ impl ArrayRef {
         // SAFETY: the array is valid, its elements have the size of `T` (`check_type`), and so
         // `size` bytes are writable. `CAI_STREAM_NONE` blocks until all of them are written.
         call(|error| unsafe {
-            sys::cai_array_copy_to_host(self.as_raw(), stream, 0, buffer, size, &mut out, error)
+            sys::cai_unstable_array_copy_to_host(
+                self.as_raw(),
+                stream,
+                0,
+                buffer,
+                size,
+                &mut out,
+                error,
+            )
         })?;
         // SAFETY: the copy is an array, whose reference ends here; `count` elements were written,
         // and any bytes are a valid `T` (`Element`).
@@ -62,7 +70,7 @@ impl ArrayRef {
     ///
     /// Fails with `CAI_ERR_ARGUMENT` for another number of values, with `CAI_ERR_CONVERT_TYPE` or
     /// `CAI_ERR_CONVERT_BYTE_ORDER` for another type, or with a status of
-    /// `cai_array_copy_from_host`, such as `CAI_ERR_READONLY`.
+    /// `cai_unstable_array_copy_from_host`, such as `CAI_ERR_READONLY`.
     ///
     /// # Safety
     /// During the call, no view of the data exists, and nothing else accesses it, except on streams
@@ -81,7 +89,7 @@ impl ArrayRef {
         // `size` bytes are all of its bytes; nothing else accesses them (this function's contract).
         // `CAI_STREAM_NONE` blocks until the copy is done.
         call(|error| unsafe {
-            sys::cai_array_copy_from_host(self.as_raw(), stream, 0, buffer, size, error)
+            sys::cai_unstable_array_copy_from_host(self.as_raw(), stream, 0, buffer, size, error)
         })
     }
 }

@@ -114,7 +114,7 @@ pub fn array_of<T: Element + DeviceRepr>(slice: CudaSlice<T>, shape: &[i64]) -> 
         // So that other threads do not take their own stream for it.
         let raw = array.as_mut_ptr();
         // SAFETY: the array is valid, and nothing else has it yet.
-        call(|error| unsafe { sys::cai_array_identify(raw, error) })?;
+        call(|error| unsafe { sys::cai_unstable_array_identify(raw, error) })?;
     }
     Ok(array)
 }

@@ -236,7 +236,7 @@ impl ArrayRef {
     /// # Ok::<(), libcai::Error>(())
     /// ```
     ///
-    /// Fails with a status of `cai_array_to_json`.
+    /// Fails with a status of `cai_unstable_array_to_json`.
     pub fn to_json(&self) -> Result<String> {
         let mut buffer = vec![0u8; 512];
         loop {
@@ -244,7 +244,7 @@ impl ArrayRef {
             let (to, size) = (buffer.as_mut_ptr().cast(), buffer.len());
             // SAFETY: the array is valid, and `size` characters are writable.
             let result = call(|error| unsafe {
-                sys::cai_array_to_json(self.as_ptr(), to, size, &mut length, error)
+                sys::cai_unstable_array_to_json(self.as_ptr(), to, size, &mut length, error)
             });
             match result {
                 Ok(()) => {

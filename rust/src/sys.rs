@@ -25,16 +25,19 @@
 
 pub use cai::abi::*;
 pub use cai::ffi::array::*;
-pub use cai::ffi::arrow::*;
-pub use cai::ffi::copy::*;
 pub use cai::ffi::dlpack::*;
 pub use cai::ffi::driver::*;
 pub use cai::ffi::dtype::*;
-pub use cai::ffi::ipc::*;
-pub use cai::ffi::json::*;
 pub use cai::ffi::layout::*;
 pub use cai::ffi::library::*;
 pub use cai::ffi::owner::*;
 pub use cai::ffi::python::*;
 pub use cai::ffi::sync::*;
+pub use cai::ffi::unstable::arrow::*;
+pub use cai::ffi::unstable::copy::*;
+pub use cai::ffi::unstable::exchange::*;
+pub use cai::ffi::unstable::ipc::*;
+pub use cai::ffi::unstable::json::*;
+pub use cai::ffi::unstable::release::*;
+pub use cai::ffi::unstable::view::*;
 pub use cai::ffi::validate::*;

@@ -1,4 +1,4 @@
-//! Names of Arrow's structures, for `cai/arrow.h`.
+//! Names of Arrow's structures, for `cai/unstable/arrow.h`.
 
 /// `ArrowDeviceArray` of the Arrow C device data interface.
 pub enum ArrowDeviceArray {}

@@ -18,8 +18,8 @@ mod sync;
 mod driver;
 mod dlpack;
 mod arrow;
-mod ipc;
 mod python;
+mod unstable;
 
 pub use array::*;
 pub use arrow::*;
@@ -27,10 +27,10 @@ pub use core::*;
 pub use dlpack::*;
 pub use driver::*;
 pub use dtype::*;
-pub use ipc::*;
 pub use python::*;
 pub use status::*;
 pub use sync::*;
+pub use unstable::*;
 pub use version::*;
 
 #[cfg(not(target_pointer_width = "64"))]

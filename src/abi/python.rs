@@ -1,10 +1,9 @@
 //! Options for Python objects, and the exchange table, of `cai/python.h`.
 
-use std::ffi::{c_char, c_void};
+use std::ffi::c_char;
 use std::mem::{offset_of, size_of};
 
-use super::core::{CAI_TYPESTR_SIZE, cai_array, cai_status, cai_stream};
-use super::status::cai_error;
+use super::core::{CAI_TYPESTR_SIZE, cai_stream};
 
 /// `PyObject` of CPython, under the name that its own headers use.
 pub enum _object {}
@@ -116,38 +115,6 @@ pub struct cai_export_options {
     pub flags: u32,
 }
 
-/// Table of functions that a Python type publishes with `cai_python_publish`, so that compiled code
-/// exchanges its objects without Python calls. It is constant and lives as long as the process.
-///
-/// The functions are called with the interpreter's lock held. If they fail they may set a Python
-/// exception, which is then passed on.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct cai_exchange_api {
-    /// `sizeof(cai_exchange_api)` of the publisher's header; at least 24.
-    pub struct_size: u32,
-    /// `CAI_DATA_ABI` of the publisher's header. A table with another number is not used.
-    pub data_abi: u32,
-    /// Describes an object of the type, or of a derived type, in `out`, which is initialized
-    /// (`CAI_ARRAY_INIT`) and gets a reference of its own. It orders nothing: `out` names the
-    /// stream.
-    pub from_object: Option<
-        unsafe extern "C-unwind" fn(
-            object: *mut c_void,
-            out: *mut cai_array,
-            error: *mut cai_error,
-        ) -> cai_status,
-    >,
-    /// NULL, or makes a new object of the type that holds a reference of its own to the array.
-    pub to_object: Option<
-        unsafe extern "C-unwind" fn(
-            array: *const cai_array,
-            out: *mut *mut c_void,
-            error: *mut cai_error,
-        ) -> cai_status,
-    >,
-}
-
 const _: () = assert!(size_of::<cai_import_options>() == 56);
 const _: () = assert!(offset_of!(cai_import_options, protocols) == 8);
 const _: () = assert!(offset_of!(cai_import_options, stream) == 16);
@@ -155,4 +122,3 @@ const _: () = assert!(offset_of!(cai_import_options, ndim) == 24);
 const _: () = assert!(offset_of!(cai_import_options, opaque_16bit) == 32);
 const _: () = assert!(offset_of!(cai_import_options, typestr) == 40);
 const _: () = assert!(size_of::<cai_export_options>() == 8);
-const _: () = assert!(size_of::<cai_exchange_api>() == 24);

@@ -223,7 +223,7 @@ pub const CAI_ERR_CAPTURE_PRODUCER: cai_status = 401;
 /// The consumer's stream is capturing, and the producer's is not.
 ///
 /// Call begin and end around the launch of the graph instead, with the stream of the launch. See
-/// `CAI_CAPTURE_EXTERNAL`.
+/// `CAI_UNSTABLE_CAPTURE_EXTERNAL`.
 pub const CAI_ERR_CAPTURE_CONSUMER: cai_status = 402;
 /// Both streams are capturing, into different graphs.
 pub const CAI_ERR_CAPTURE_MERGE: cai_status = 403;
@@ -323,7 +323,7 @@ pub const CAI_ERR_CONVERT_BIT_OFFSET: cai_status = 713;
 /// Use `cuMemAlloc` or `cudaMalloc`. Memory of pools and of `cuMemCreate` needs
 /// `CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR`.
 pub const CAI_ERR_IPC_MEMORY: cai_status = 720;
-/// The bytes are not those of an array that `cai_ipc_export` wrote.
+/// The bytes are not those of an array that `cai_unstable_ipc_export` wrote.
 pub const CAI_ERR_IPC_BYTES: cai_status = 721;
 /// The bytes were written by a newer library, in a form that this one does not know.
 pub const CAI_ERR_IPC_VERSION: cai_status = 722;

@@ -16,5 +16,3 @@ pub const CAI_SYNC_THIS_CALL: u32 = 128;
 
 /// A stream that has to wait for a capturing stream joins the capture until it ends.
 pub const CAI_CAPTURE_JOIN: u32 = 256;
-/// A capturing stream gets a graph node that waits, at each launch, for the other stream's work.
-pub const CAI_CAPTURE_EXTERNAL: u32 = 512;

@@ -17,9 +17,7 @@ pub mod array;
 pub mod driver;
 pub mod validate;
 pub mod sync;
-pub mod copy;
 pub mod dlpack;
-pub mod arrow;
-pub mod ipc;
-pub mod json;
 pub mod python;
+
+pub mod unstable;

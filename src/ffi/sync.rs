@@ -1,7 +1,6 @@
 //! Streams, for C.
 
 use std::mem::MaybeUninit;
-use std::ptr;
 
 use super::guard::{guard, guard_local};
 use crate::abi::{
@@ -14,7 +13,7 @@ use crate::read::{Given, Unchecked};
 use crate::sync::consume::{self, Phase};
 use crate::sync::deferred::Deferred;
 use crate::sync::notify::{self, Kind};
-use crate::sync::{identity, policy, produce, release_in_order, release_queue};
+use crate::sync::{policy, produce, release_queue};
 
 /// Reports an event with its result, which it returns.
 #[inline]
@@ -69,7 +68,7 @@ fn exchange(
 /// `consumer_stream`: `CAI_STREAM_LEGACY` or `CAI_STREAM_PER_THREAD` of the calling thread's
 /// current context, or a `CUstream`, also of another context or device than the producer's.
 /// `flags`: `CAI_ACCESS_READ`, `CAI_ACCESS_WRITE` or both, and any of `CAI_SYNC_IGNORE`,
-/// `CAI_SYNC_CONSERVATIVE`, `CAI_SYNC_THIS_CALL`, `CAI_CAPTURE_JOIN`, `CAI_CAPTURE_EXTERNAL`.
+/// `CAI_SYNC_CONSERVATIVE`, `CAI_SYNC_THIS_CALL`, `CAI_CAPTURE_JOIN`, `CAI_UNSTABLE_CAPTURE_EXTERNAL`.
 ///
 /// If the array is on `CAI_DEVICE_ROCM` or `CAI_DEVICE_ROCM_HOST`, its stream and `consumer_stream`
 /// are each a `hipStream_t`, and the corresponding functions of HIP are called. The default streams
@@ -83,7 +82,7 @@ fn exchange(
 ///
 /// `CAI_SYNC_CONSERVATIVE` makes the whole context wait, which invalidates a capture in it; on
 /// drivers without `cuCtxRecordEvent` it blocks the host.
-/// `CAI_CAPTURE_EXTERNAL` makes each launch of the graph wait for the work that is pending now; an
+/// `CAI_UNSTABLE_CAPTURE_EXTERNAL` makes each launch of the graph wait for the work that is pending now; an
 /// `event` of the array must then outlive the graph, so let the graph keep the owner with
 /// `cai_owner_release_after`. If you use `CAI_SYNC_IGNORE`, you are responsible for avoiding data
 /// races.
@@ -94,7 +93,7 @@ fn exchange(
 /// `CAI_ERR_STREAM_HANDLE`, `CAI_ERR_STREAM_STALE`, `CAI_ERR_STREAM_THREAD`,
 /// `CAI_ERR_STREAM_DETACHED`, `CAI_ERR_NO_CONTEXT`, `CAI_ERR_CAPTURE_PRODUCER`,
 /// `CAI_ERR_CAPTURE_CONSUMER`, `CAI_ERR_CAPTURE_MERGE`, `CAI_ERR_CAPTURE_INVALIDATED`,
-/// `CAI_ERR_CAPTURE_LEGACY`, `CAI_ERR_CAPTURE`, `CAI_ERR_ENVIRONMENT`, with `CAI_CAPTURE_EXTERNAL`
+/// `CAI_ERR_CAPTURE_LEGACY`, `CAI_ERR_CAPTURE`, `CAI_ERR_ENVIRONMENT`, with `CAI_UNSTABLE_CAPTURE_EXTERNAL`
 /// also `CAI_ERR_THREAD`, or a status of `cai_driver_info_get`.
 /// Thread safety: any thread, also several on one array; allocates nothing. Source: CAI version 3,
 /// "Interface Requirements"; `cuEventRecord`, `cuStreamWaitEvent`.
@@ -195,7 +194,7 @@ pub unsafe extern "C-unwind" fn cai_array_synchronize(
 /// the host never blocks. It must not be 0, even if `count` is 0. The array's owner must keep the
 /// stream alive: see `cai_array_attach`.
 /// `flags`: 0 or any of `CAI_SYNC_EXPORT_NONE`, `CAI_SYNC_THIS_CALL`, `CAI_CAPTURE_JOIN`,
-/// `CAI_CAPTURE_EXTERNAL`.
+/// `CAI_UNSTABLE_CAPTURE_EXTERNAL`.
 ///
 /// If you will reuse an idle buffer on stream `s`, export it with `s`, not with `CAI_STREAM_NONE`:
 /// only then can consumers make `s` wait for them.
@@ -204,7 +203,7 @@ pub unsafe extern "C-unwind" fn cai_array_synchronize(
 /// `CAI_ERR_STRUCT_SIZE`, `CAI_ERR_FLAGS`, `CAI_ERR_VERSION`, `CAI_ERR_STREAM_ZERO`,
 /// `CAI_ERR_STREAM_HANDLE`, `CAI_ERR_STREAM_DETACHED`, `CAI_ERR_NO_CONTEXT`,
 /// `CAI_ERR_CAPTURE_STREAMS`, `CAI_ERR_CAPTURE_MERGE`, `CAI_ERR_CAPTURE_INVALIDATED`,
-/// `CAI_ERR_CAPTURE_LEGACY`, `CAI_ERR_CAPTURE`, `CAI_ERR_ENVIRONMENT`, with `CAI_CAPTURE_EXTERNAL`
+/// `CAI_ERR_CAPTURE_LEGACY`, `CAI_ERR_CAPTURE`, `CAI_ERR_ENVIRONMENT`, with `CAI_UNSTABLE_CAPTURE_EXTERNAL`
 /// also `CAI_ERR_THREAD`, or a status of `cai_driver_info_get`.
 /// Thread safety: any thread, but not two on one structure at once; allocates nothing. Source: CAI
 /// version 3, "Interface Requirements".
@@ -244,44 +243,6 @@ pub unsafe extern "C-unwind" fn cai_array_produce(
         let mut scratch = MaybeUninit::uninit();
         let array = structure.input().unchecked(&mut scratch)?;
         notify_result(Kind::Export, array, local.stream, consume::access(&local), result)
-    })
-}
-
-/// Writes the identity of the array's stream: its `context` and its `stream_id`. Other functions
-/// can then detect the per-thread stream of another thread (`CAI_ERR_STREAM_THREAD`) and a
-/// destroyed stream (`CAI_ERR_STREAM_STALE`). Call it for arrays that you fill without
-/// `cai_array_produce`, which also writes the identity. Imports write it for stream 2 only, or,
-/// with `CAI_IMPORT_IDENTIFY_STREAM`, for every stream.
-///
-/// `array`: only `context` and `stream_id` are written, on success only. A `stream_id` that is not
-/// 0 is not changed. Nothing is written, and no driver call is made, if the array has no elements
-/// or its stream is `CAI_STREAM_NONE` or `CAI_STREAM_UNKNOWN`. Masks are not changed.
-///
-/// Streams 1 and 2 are default streams of `context`. If that is NULL, they are those of the context
-/// that owns the memory, else of the primary context of its device, else of the current context. If
-/// the memory's context is not the current one, either may be meant (`cai_array_consume_begin`):
-/// then `context` stays NULL, and `stream_id` is that in the memory's context. Stream 2 is that of
-/// the calling thread. Without `cuStreamGetId` (drivers before CUDA 12.0), `stream_id` stays 0.
-///
-/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_STRUCT_SIZE`, `CAI_ERR_FLAGS`,
-/// `CAI_ERR_STREAM_ZERO`, `CAI_ERR_STREAM_VERSION`, `CAI_ERR_STREAM_DEVICE`,
-/// `CAI_ERR_STREAM_HANDLE`, `CAI_ERR_STREAM_DETACHED`, `CAI_ERR_NO_CONTEXT`,
-/// `CAI_ERR_CAPTURE_LEGACY`, `CAI_ERR_CAPTURE`, or a status of `cai_driver_info_get`.
-/// Thread safety: any thread, but not two on one structure at once; allocates nothing. Source: CAI
-/// version 3, "Streams"; `cuStreamGetId`.
-#[cfg_attr(feature = "exports", unsafe(no_mangle))]
-pub unsafe extern "C-unwind" fn cai_array_identify(
-    array: *mut cai_array,
-    error: *mut cai_error,
-) -> cai_status {
-    // SAFETY: the caller passes what the header requires.
-    let (array, error) = unsafe { (InOut::new(array), Out::new(error)) };
-    guard(error, || {
-        let mut structure = array.given("array")?;
-        let mut local = structure.input().array()?;
-        identity::identify(&mut local)?;
-        structure.set_stream(&local);
-        Ok(())
     })
 }
 
@@ -379,57 +340,6 @@ pub unsafe extern "C-unwind" fn cai_array_release_after(
         }
         result
     })
-}
-
-/// Releases the reference of an array after the work that is enqueued on the array's own stream so
-/// far, and clears the structure, as `cai_array_release`. Never fails. Use it in the deleter of
-/// another library's tensor, which runs on any thread: store the consumer's stream in a copy of the
-/// array, for a default stream with its context, and release the copy.
-///
-/// A default stream is that of `context`; if that is NULL, of the context that owns the memory,
-/// else of the primary context of its device, and also of the calling thread's current context if
-/// that is another one: the array is released after the work on both. So `data` and `device` must
-/// be those of the array; `shape` is not read.
-///
-/// It is released at once if the stream is `CAI_STREAM_NONE`, if there are no elements, or if the
-/// process has no driver. Otherwise it is never released before the work is done: where the driver
-/// cannot say so now, it is asked again later. That is so while another stream's capture forbids
-/// the legacy default stream, until a capture of the stream ends, and where memory has run out or
-/// no thread can be started (see `cai_owner_release_after`). Until then the stream must not be
-/// destroyed. If the stream is capturing, its graph holds a reference as well.
-///
-/// If the stream is the per-thread default stream of another thread (`cai_array_identify`), the
-/// array is released after the work on all blocking streams of the context. If it was destroyed
-/// before the call, it is released after all work of the context; on drivers without
-/// `cuCtxRecordEvent`, the thread of the library blocks meanwhile. As that function does, this
-/// invalidates a capture in the context.
-///
-/// The reference is kept for ever if the driver can never answer: in the child of a process that
-/// had started the driver, if the driver does not say which context is current, which stream this
-/// is or whether it is capturing, or if the stream is capturing and its graph does not take the
-/// reference. Does nothing for NULL and for a structure with an unknown size or flag.
-///
-/// Thread safety: any thread, but not two on one structure at once; needs no allocation.
-/// Source: CAI version 3, "Lifetime management".
-#[cfg_attr(feature = "exports", unsafe(no_mangle))]
-pub unsafe extern "C-unwind" fn cai_array_release_in_order(array: *mut cai_array) {
-    // SAFETY: the caller passes what the header requires.
-    let array = unsafe { InOut::new(array) };
-    guard(Out::NONE, || {
-        let structure = array.given("array")?;
-        let before = structure.first_members()?;
-        // The structure may be part of what the owner frees, so it is cleared before.
-        let owner = structure.take().owner;
-        if owner.is_given() {
-            let array = cai_array { owner: ptr::null_mut(), ..before };
-            // An owner that cannot be released leaks.
-            if let Ok(owner) = owner.adopt() {
-                release_in_order::release(owner, &array, ptr::null_mut());
-            }
-            release_queue::progress_here();
-        }
-        Ok(())
-    });
 }
 
 /// Disables or extends synchronization for the whole process, and overrides the environment

@@ -34,7 +34,9 @@
 
 use std::ffi::c_char;
 
-use crate::abi::{CAI_IPC_FIELDS, CAI_IPC_SIZE, CAI_MAX_MASKS, CAI_MAX_NDIM, CAI_TYPESTR_SIZE};
+use crate::abi::{
+    CAI_MAX_MASKS, CAI_MAX_NDIM, CAI_TYPESTR_SIZE, CAI_UNSTABLE_IPC_FIELDS, CAI_UNSTABLE_IPC_SIZE,
+};
 use crate::driver::{Allocation, MemoryKind};
 use crate::error::{Failure, Result, fail, failure};
 
@@ -48,8 +50,8 @@ const READONLY: u32 = 1;
 const STRIDES: u32 = 2;
 
 const LARGEST: usize =
-    32 + 64 + ARRAYS * (28 + 64) + ARRAYS * (40 + 16 * DIMENSIONS) + CAI_IPC_FIELDS;
-const _: () = assert!(LARGEST <= CAI_IPC_SIZE);
+    32 + 64 + ARRAYS * (28 + 64) + ARRAYS * (40 + 16 * DIMENSIONS) + CAI_UNSTABLE_IPC_FIELDS;
+const _: () = assert!(LARGEST <= CAI_UNSTABLE_IPC_SIZE);
 
 /// An array or a mask.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -291,7 +293,7 @@ impl Message {
         let has_event = reader.up_to(1, "unknown bits")? == 1;
         let allocation_count = reader.up_to(ARRAYS, "too many allocations")?;
         let count = reader.up_to(ARRAYS, "too many masks")?;
-        let text = reader.up_to(CAI_IPC_FIELDS, "too many fields")?;
+        let text = reader.up_to(CAI_UNSTABLE_IPC_FIELDS, "too many fields")?;
         let event = if has_event { Some(reader.take()?) } else { None };
         let mut message = Message { event, ..Message::new() };
         for _ in 0..allocation_count {
@@ -320,7 +322,7 @@ fn malformed<T>(field: &str, found: &str) -> Result<T> {
         crate::abi::CAI_ERR_IPC_BYTES,
         "{field}",
         found = "{found}",
-        expected = "the bytes that cai_ipc_export wrote, unchanged"
+        expected = "the bytes that cai_unstable_ipc_export wrote, unchanged"
     ))
 }
 
@@ -439,7 +441,7 @@ mod tests {
                 .ok()
                 .unwrap();
         }
-        assert_eq!(message.length(CAI_IPC_FIELDS), LARGEST);
+        assert_eq!(message.length(CAI_UNSTABLE_IPC_FIELDS), LARGEST);
         assert!(message.parts.push(Part::NONE).is_err());
     }
 }

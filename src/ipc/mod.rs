@@ -11,7 +11,7 @@ use std::ffi::c_void;
 use std::fmt::{self, Write};
 use std::{iter, ptr};
 
-use crate::abi::{self, CAI_IPC_FIELDS, cai_array, cai_device, cai_pointer_info};
+use crate::abi::{self, CAI_UNSTABLE_IPC_FIELDS, cai_array, cai_device, cai_pointer_info};
 use crate::device::{Name, may_be_cuda};
 use crate::driver::{
     self, Allocation, CallingThread, Descriptor, MemoryKind, SharedEvent, SharedMemory,
@@ -194,12 +194,12 @@ fn text_length(fields: Descr) -> Result<usize> {
     without_codes(fields)?;
     let mut length = 0;
     text::format(fields, &mut Text(&mut |text| length += text.len()))?;
-    if length > CAI_IPC_FIELDS {
+    if length > CAI_UNSTABLE_IPC_FIELDS {
         return fail!(
             CAI_ERR_CONVERT_TYPE,
             "",
             found = "fields whose text has {length} bytes",
-            expected = "at most {CAI_IPC_FIELDS}"
+            expected = "at most {CAI_UNSTABLE_IPC_FIELDS}"
         );
     }
     Ok(length)
@@ -307,7 +307,8 @@ pub fn import(bytes: &[u8], descriptor: i32) -> Result<Array> {
                 CAI_ERR_ARGUMENT,
                 "fd",
                 found = "{descriptor}",
-                expected = "the file descriptor that cai_ipc_export returned with the bytes"
+                expected =
+                    "the file descriptor that cai_unstable_ipc_export returned with the bytes"
             );
         }
         let thread = &CallingThread::new(driver::driver()?);
@@ -444,6 +445,6 @@ fn mismatch<T>(found: &str) -> Result<T> {
         CAI_ERR_IPC_BYTES,
         "bytes",
         found = "{found}",
-        expected = "the bytes that cai_ipc_export wrote, unchanged"
+        expected = "the bytes that cai_unstable_ipc_export wrote, unchanged"
     )
 }

@@ -12,7 +12,7 @@ use crate::abi::{cai_array, cai_error, cai_status};
 use crate::dlpack::exchange_table::ExchangeTable;
 use crate::python::capi::Object;
 
-/// `cai_exchange_api.from_object`.
+/// `cai_unstable_exchange_api.from_object`.
 pub type FromObject =
     unsafe extern "C-unwind" fn(*mut c_void, *mut cai_array, *mut cai_error) -> cai_status;
 

@@ -36,13 +36,13 @@ pub use view::function as view_function;
 
 pub use py::{Obj, Owned, Py};
 
-use crate::abi::cai_exchange_api;
+use crate::abi::cai_unstable_exchange_api;
 use crate::error::{Result, fail};
 use py::Builtin;
 
 /// # Safety
 /// `table` is constant for the life of the process.
-pub unsafe fn publish(py: Py, r#type: Obj, table: *const cai_exchange_api) -> Result<()> {
+pub unsafe fn publish(py: Py, r#type: Obj, table: *const cai_unstable_exchange_api) -> Result<()> {
     // SAFETY: the table is constant (this function's contract).
     unsafe { offers::check_table(table) }?;
     if !r#type.is_a(py, Builtin::Type) {

@@ -8,7 +8,7 @@ use std::ffi::{CStr, c_void};
 use std::ptr::NonNull;
 use std::sync::atomic::{Ordering, fence};
 
-use crate::abi::{self, cai_exchange_api};
+use crate::abi::{self, cai_unstable_exchange_api};
 use crate::dlpack::exchange_table::{ExchangeTable, MAJOR};
 use crate::error::{Result, fail};
 use crate::python::cache::{FromObject, GradGetter, OfferedTables, Version};
@@ -162,8 +162,8 @@ fn capsule(py: Py, value: Option<Owned>, name: &CStr) -> Option<NonNull<c_void>>
 
 fn exchange(py: Py, value: Option<Owned>) -> Result<Option<FromObject>> {
     let Some(table) = capsule(py, value, EXCHANGE_CAPSULE) else { return Ok(None) };
-    let table = table.cast::<cai_exchange_api>().as_ptr().cast_const();
-    // SAFETY: published under the contract of `cai_exchange_api`. Tables of every version begin
+    let table = table.cast::<cai_unstable_exchange_api>().as_ptr().cast_const();
+    // SAFETY: published under the contract of `cai_unstable_exchange_api`. Tables of every version begin
     // with their size and their data ABI.
     unsafe {
         if (&raw const (*table).data_abi).read() != abi::CAI_DATA_ABI {
@@ -197,7 +197,7 @@ fn dlpack(py: Py, value: Option<Owned>) -> Option<&'static ExchangeTable> {
 ///
 /// # Safety
 /// `table` points to a table of the size that it states, which lives as long as the process.
-pub unsafe fn check_table(table: *const cai_exchange_api) -> Result<FromObject> {
+pub unsafe fn check_table(table: *const cai_unstable_exchange_api) -> Result<FromObject> {
     // SAFETY: tables of every version begin with these two.
     let (size, data_abi) = unsafe {
         ((&raw const (*table).struct_size).read(), (&raw const (*table).data_abi).read())

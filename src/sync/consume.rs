@@ -12,7 +12,7 @@ use crate::sync::order::{Direction, order, wait_for};
 use crate::sync::{bad_flags, invalidated, names_a_stream, no_streams, policy};
 
 const ACCESS: u32 = abi::CAI_ACCESS_READ | abi::CAI_ACCESS_WRITE;
-const CAPTURE: u32 = abi::CAI_CAPTURE_JOIN | abi::CAI_CAPTURE_EXTERNAL;
+const CAPTURE: u32 = abi::CAI_CAPTURE_JOIN | abi::CAI_UNSTABLE_CAPTURE_EXTERNAL;
 const CONSUMER: u32 =
     ACCESS | abi::CAI_SYNC_IGNORE | abi::CAI_SYNC_CONSERVATIVE | abi::CAI_SYNC_THIS_CALL | CAPTURE;
 

@@ -41,7 +41,7 @@ fn bad_flags(given: u32, field: &str, taken: u32) -> Failure {
         | abi::CAI_SYNC_CONSERVATIVE
         | abi::CAI_SYNC_THIS_CALL
         | abi::CAI_CAPTURE_JOIN
-        | abi::CAI_CAPTURE_EXTERNAL;
+        | abi::CAI_UNSTABLE_CAPTURE_EXTERNAL;
     const ACCESS: u32 = abi::CAI_ACCESS_READ | abi::CAI_ACCESS_WRITE;
     let unknown = given & !KNOWN != 0;
     let needs_access = taken & ACCESS != 0;

@@ -143,9 +143,9 @@ pub fn wait_for(
     flags: u32,
 ) -> Result<()> {
     let states = (from, to.capture(thread)?);
-    match (states, flags & abi::CAI_CAPTURE_EXTERNAL) {
+    match (states, flags & abi::CAI_UNSTABLE_CAPTURE_EXTERNAL) {
         ((Capture::None, Capture::None), _) => to.wait(thread, event, 0),
-        ((Capture::None, Capture::Active), abi::CAI_CAPTURE_EXTERNAL) => {
+        ((Capture::None, Capture::Active), abi::CAI_UNSTABLE_CAPTURE_EXTERNAL) => {
             to.wait(thread, event, EXTERNAL)
         }
         _ => Err(refused(states, Direction::ProducerThenConsumer)),
@@ -169,7 +169,7 @@ fn order_mode(
         (Capture::Active, Capture::None) if flags & abi::CAI_CAPTURE_JOIN != 0 => {
             Ok(OrderMode::Event)
         }
-        (Capture::None, Capture::Active) if flags & abi::CAI_CAPTURE_EXTERNAL != 0 => {
+        (Capture::None, Capture::Active) if flags & abi::CAI_UNSTABLE_CAPTURE_EXTERNAL != 0 => {
             Ok(OrderMode::External)
         }
         _ => Err(refused(states, direction)),
@@ -190,7 +190,7 @@ fn refused((from, to): (Capture, Capture), direction: Direction) -> Failure {
                 abi::CAI_ERR_CAPTURE_STREAMS,
                 "a stream that is being captured and one that is not",
                 "all streams in one capture, or none; see CAI_CAPTURE_JOIN and \
-                 CAI_CAPTURE_EXTERNAL",
+                 CAI_UNSTABLE_CAPTURE_EXTERNAL",
             );
         }
         Direction::ProducerThenConsumer => from == Capture::Active,
@@ -201,7 +201,7 @@ fn refused((from, to): (Capture, Capture), direction: Direction) -> Failure {
          capture"
     } else {
         "both streams in one capture, or none: call this around the launch of the graph, on the \
-         launch's stream; CAI_CAPTURE_EXTERNAL waits at each launch"
+         launch's stream; CAI_UNSTABLE_CAPTURE_EXTERNAL waits at each launch"
     };
     if producer_captures {
         failure(abi::CAI_ERR_CAPTURE_PRODUCER, "a capture of the producer's stream alone", expected)

@@ -11,7 +11,7 @@ use crate::sync::{bad_flags, names_a_stream, policy};
 const PRODUCER: u32 = abi::CAI_SYNC_EXPORT_NONE
     | abi::CAI_SYNC_THIS_CALL
     | abi::CAI_CAPTURE_JOIN
-    | abi::CAI_CAPTURE_EXTERNAL;
+    | abi::CAI_UNSTABLE_CAPTURE_EXTERNAL;
 
 /// Joins `streams` into `export`, and writes into `array` what a consumer needs.
 pub fn produce(

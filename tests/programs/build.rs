@@ -255,7 +255,8 @@ pub fn program(source: &Source, way: &str) -> Result<PathBuf> {
     if archive.is_some() {
         command.args(SANITIZE);
     }
-    command.arg("-I").arg(self::headers(headers)?).arg("-I").arg(root().join("capi-tests"));
+    command.arg("-I").arg(self::headers(headers)?).arg("-I").arg(root().join("contrib/include"));
+    command.arg("-I").arg(root().join("capi-tests"));
     if is_simulated {
         simulator::headers(&mut command)?;
     }

@@ -33,7 +33,11 @@ fn exported_symbols() -> Result<()> {
         return Err(found);
     }
     let list = fs::read_to_string(root().join("abi/symbols.txt"));
-    let is_listed = list.is_ok_and(|listed| listed == found);
+    let is_row = |line: &&str| !line.starts_with('#');
+    let is_listed = list.is_ok_and(|list| {
+        let rows = list.lines().filter(is_row).filter_map(|line| line.split(' ').next());
+        rows.eq(names.iter().copied())
+    });
     if is_listed { Ok(()) } else { Err("run `make header` if a function was added".to_owned()) }
 }
 

@@ -56,7 +56,7 @@ def declare(library):
     library.cai_array_from_python_dict.argtypes = [
         c.c_void_p, c.c_void_p, c.POINTER(ImportOptions), c.POINTER(T.Array), c.POINTER(T.Error),
     ]  # fmt: skip
-    library.cai_python_publish.argtypes = [c.py_object, c.c_void_p, c.POINTER(T.Error)]
+    library.cai_unstable_python_publish.argtypes = [c.py_object, c.c_void_p, c.POINTER(T.Error)]
     library.cai_python_raise.restype = c.c_void_p
     return library
 

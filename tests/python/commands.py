@@ -71,7 +71,7 @@ def compile(source, target, *flags, library=LIBRARY, cuda=False):
     the simulated driver. Flags come last, so they may replace the standard, and may be further files. Returns the target."""
     source, links = pathlib.Path(source), "-c" not in flags
     command = ["gcc", "-std=gnu11", source] if source.suffix == ".c" else ["g++", "-std=c++17", "-x", "c++", source, "-x", "none"]
-    command += ["-I", ROOT / "include", *flags, "-o", target]
+    command += ["-I", ROOT / "include", "-I", ROOT / "contrib/include", *flags, "-o", target]
     if "-shared" in flags:
         command.append("-fPIC")
     if cuda:
@@ -110,7 +110,7 @@ def copy_of_sources(folder):
     folder.mkdir()
     for name in ("CMakeLists.txt", "Cargo.toml", "Cargo.lock", "build.rs", "LICENSE-MIT", "LICENSE-APACHE", "LICENSE-THIRD-PARTY"):
         shutil.copy(ROOT / name, folder)
-    for name in ("abi", "cmake", "include", "rust", "src", "tests/programs", "tools/headers"):
+    for name in ("abi", "cmake", "contrib", "include", "rust", "src", "tests/programs", "tools/headers"):
         shutil.copytree(ROOT / name, folder / name)
     return folder
 

@@ -17,8 +17,8 @@ def replaced(text, pattern, by):
 def write(folder):
     """Writes `folder`/today/cai and `folder`/later/cai."""
     for age in ("today", "later"):
-        (folder / age / "cai").mkdir(parents=True)
-        for header in (ROOT / "include/cai").glob("*.h*"):
+        (folder / age / "cai/unstable").mkdir(parents=True)
+        for header in (ROOT / "include/cai").rglob("*.h*"):
             text = header.read_text()
             if age == "later" and header.name == "abi.h":
                 text = replaced(text, r"(#define CAI_ABI_H_VERSION) 0x(\w+)", r"\1 0x7\2")
@@ -30,4 +30,4 @@ def write(folder):
             elif age == "later" and header.suffix == ".hpp":
                 table = "{sizeof(cai_owner_ops), 0, retain, release"
                 text = text.replace(table + "}", table + ", nullptr}")
-            (folder / age / "cai" / header.name).write_text(text)
+            (folder / age / header.relative_to(ROOT / "include")).write_text(text)

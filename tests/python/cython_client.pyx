@@ -4,7 +4,7 @@
 from libc.stdint cimport int64_t
 
 # A module that has declarations of DLPack and Arrow already.
-cdef extern from *:
+cdef extern from "cai/unstable/arrow.h":
     """
     #include <stdint.h>
     typedef struct {

@@ -71,7 +71,7 @@ DLPACK_STREAM = c.PYFUNCTYPE(c.c_int, c.c_int32, c.c_int32, c.POINTER(c.c_void_p
 
 
 class CaiTable(c.Structure):
-    """cai_exchange_api"""
+    """cai_unstable_exchange_api"""
 
     _fields_ = [
         ("struct_size", c.c_uint32),

@@ -189,9 +189,9 @@ def the_end():
 
 def view_function():
     library = c.PyDLL(str(P.LIBRARY))
-    library.cai_python_view.argtypes = [c.POINTER(c.py_object), c.c_void_p]
+    library.cai_unstable_python_view.argtypes = [c.POINTER(c.py_object), c.c_void_p]
     made = c.py_object()
-    assert library.cai_python_view(c.byref(made), None) == 0
+    assert library.cai_unstable_python_view(c.byref(made), None) == 0
     return made.value
 
 

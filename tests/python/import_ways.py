@@ -410,7 +410,7 @@ class OfArray(InC):
         self.function, self.arguments = function, arguments
 
     def has(self, typestr):
-        is_native = self.function is not P.held.cai_array_to_json or typestr[:1] != ">"
+        is_native = self.function is not P.held.cai_unstable_array_to_json or typestr[:1] != ">"
         return is_native and len(typestr) < 16 and typestr.isascii() and "\0" not in typestr
 
     def make(self, row):
@@ -462,7 +462,7 @@ class OfTable(OfArray):
 WAYS = {
     "dict": Way(), "derived": Way(Derived), "mapping": OfMapping(Mapping), "bare": Bare(), "mask": OfMask(), "host": OfHost(),
     "sycl": OfSycl(), "buffer": OfBuffer(), "struct": OfStruct(), "pep3118": OfPep3118(), "dlpack": OfDlpack(), "table": OfTable(),
-    "array": OfArray(P.held.cai_array_validate, T.CHECK_LAYOUT), "json": OfArray(P.held.cai_array_to_json, None, 0, None),
+    "array": OfArray(P.held.cai_array_validate, T.CHECK_LAYOUT), "json": OfArray(P.held.cai_unstable_array_to_json, None, 0, None),
 }  # fmt: skip
 
 

@@ -109,7 +109,7 @@ def publish(kind, function, size=None, data_abi=1, to=None):
     table = CaiTable(c.sizeof(CaiTable) if size is None else size, data_abi, address_of(from_object), to)
     KEPT.append((table, from_object))
     error = T.Error()
-    return P.held.cai_python_publish(kind, c.byref(table), c.byref(error)), error
+    return P.held.cai_unstable_python_publish(kind, c.byref(table), c.byref(error)), error
 
 
 def share(array, seen=None):

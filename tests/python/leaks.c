@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "cai/cai.h"
+#include <cai/unstable/exchange.h>
 
 typedef struct _object PyObject;
 
@@ -209,16 +210,16 @@ static cai_status borrows(void *object, cai_array *out, cai_error *error) {
     return status;
 }
 
-static const cai_exchange_api TABLES[] = {
-    {sizeof(cai_exchange_api), CAI_DATA_ABI, fails, NULL},
-    {sizeof(cai_exchange_api), CAI_DATA_ABI, raises, NULL},
-    {sizeof(cai_exchange_api), CAI_DATA_ABI, is_silent, NULL},
-    {sizeof(cai_exchange_api), CAI_DATA_ABI, gives, NULL},
-    {sizeof(cai_exchange_api), CAI_DATA_ABI, lies, NULL},
-    {sizeof(cai_exchange_api), CAI_DATA_ABI, borrows, NULL},
-    {sizeof(cai_exchange_api), CAI_DATA_ABI, declines, NULL},
+static const cai_unstable_exchange_api TABLES[] = {
+    {sizeof(cai_unstable_exchange_api), CAI_DATA_ABI, fails, NULL},
+    {sizeof(cai_unstable_exchange_api), CAI_DATA_ABI, raises, NULL},
+    {sizeof(cai_unstable_exchange_api), CAI_DATA_ABI, is_silent, NULL},
+    {sizeof(cai_unstable_exchange_api), CAI_DATA_ABI, gives, NULL},
+    {sizeof(cai_unstable_exchange_api), CAI_DATA_ABI, lies, NULL},
+    {sizeof(cai_unstable_exchange_api), CAI_DATA_ABI, borrows, NULL},
+    {sizeof(cai_unstable_exchange_api), CAI_DATA_ABI, declines, NULL},
 };
 
 long leaks_publish(PyObject *type, int table) {
-    return cai_python_publish(type, &TABLES[table], NULL);
+    return cai_unstable_python_publish(type, &TABLES[table], NULL);
 }

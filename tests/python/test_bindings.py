@@ -7,6 +7,7 @@ import importlib.util
 import re
 import sys
 
+import abi_symbols
 import numpy
 import pytest
 from commands import PYTHON, ROOT, compile, cython_module, run
@@ -18,15 +19,15 @@ import _abi  # noqa: E402
 
 
 def exported():
-    return set((ROOT / "abi/symbols.txt").read_text().split())
+    return abi_symbols.NAMES
 
 
 def test_all_know_every_function():
     assert set(_abi.FUNCTIONS) == exported()
-    for name in ("cai.cdef", "cai.pxd"):
-        text = (INCLUDE / "cai" / name).read_text()
-        declared = set(re.findall(r"\b(cai_\w+)\(", text)) - set(re.findall(r"\b(cai_inline_\w+)", text))
-        assert declared == exported(), name
+    for names in (["cai.cdef"], ["cai.pxd", "unstable.pxd"]):
+        text = "".join((INCLUDE / "cai" / name).read_text() for name in names)
+        declared = set(re.findall(r"\b(cai_\w+)\(", text)) - set(re.findall(r"\b(cai_inline_\w+|cai_check)\b", text))
+        assert declared == exported(), names
 
 
 def test_ctypes_has_the_layouts_and_numbers_of_c(tmp_path):
@@ -40,8 +41,10 @@ def test_ctypes_has_the_layouts_and_numbers_of_c(tmp_path):
         name = structure.__name__
         lines.append(f'printf("%zu\\n", sizeof({name}));')
         lines += [f'printf("%zu\\n", offsetof({name}, {field}));' for field, *_ in structure._fields_]
+    unstable = [path.relative_to(INCLUDE) for path in sorted((INCLUDE / "cai/unstable").iterdir())]
+    includes = "".join(f"#include <{name}>\n" for name in ("cai/cai.h", "stdio.h", *unstable))
     source = tmp_path / "layouts.c"
-    source.write_text("#include <cai/cai.h>\n#include <stdio.h>\nint main(void) {" + "\n".join(lines) + "}\n")
+    source.write_text(includes + "int main(void) {" + "\n".join(lines) + "}\n")
     found = run(compile(source, tmp_path / "layouts", library=None)).stdout.split()
     expected = list(numbers.values())
     for structure in structures:

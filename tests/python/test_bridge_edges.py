@@ -387,7 +387,7 @@ def test_only_types_publish():
     table = (c.c_uint32 * 6)(24, 0)
     for found in (make, 5, c):
         with pytest.raises((TypeError, ValueError)):
-            P.held.cai_python_publish(found, c.addressof(table), None)
+            P.held.cai_unstable_python_publish(found, c.addressof(table), None)
 
 
 def test_raising_nothing_says_so():

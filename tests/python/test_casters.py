@@ -74,7 +74,7 @@ def test_views_in_containers_do_not_compile(tmp_path, name):
             f'{module}(x, m) {{ m.def("f", [](std::vector<{type_name}> v) {{ return v.size(); }}); }}\n'
         )
         done = run(
-            "g++", "-std=c++17", "-fsyntax-only", "-I", "include", "-isystem", headers, "-isystem", PYTHON, source,
+            "g++", "-std=c++17", "-fsyntax-only", "-I", "include", "-I", "contrib/include", "-isystem", headers, "-isystem", PYTHON, source,
             check=False,
         )  # fmt: skip
         assert (done.returncode == 0) == compiles, done.stderr

@@ -56,7 +56,7 @@ def test_the_program_with_mdspan_runs(tmp_path):
     page = (BOOK / "frameworks.md").read_text()
     sample = next(text for text in re.findall(r"```cpp\n(.*?)```", page, re.S) if "cai/mdspan.hpp" in text)
     (tmp_path / "sample.cpp").write_text(sample)
-    flags = ["-std=c++23", *STRICT, "-Wsign-conversion", "-I", ROOT / "include"]
+    flags = ["-std=c++23", *STRICT, "-Wsign-conversion", "-I", ROOT / "include", "-I", ROOT / "contrib/include"]
     run(*CLANG, "c++", *flags, tmp_path / "sample.cpp", "-o", tmp_path / "sample", *linked())
     printed = re.search(r"```text\n(.*?)```", page[page.index(sample) :], re.S)[1]
     assert run(tmp_path / "sample").stdout == printed

@@ -66,7 +66,7 @@ def test_the_example_that_forgets(tmp_path):
 def test_a_client_that_does_not_wait(tmp_path):
     """The race is found in a process that ends by _exit, whose status the server ignores."""
     source = (ROOT / "examples-c/09_two_processes.c").read_text()
-    call = "    CAI(cai_array_copy_to_host("
+    call = "    CAI(cai_unstable_array_copy_to_host("
     assert source.count(call) == 1
     nothing_pending = "    array.stream = CAI_STREAM_NONE, array.event = NULL, array.stream_id = 0;\n"
     (tmp_path / "racy.c").write_text(source.replace(call, nothing_pending + call))

@@ -83,7 +83,7 @@ class Json(Cuda):
     def seen(self, array, **options):
         size, error = c.c_size_t(), T.Error()
         text = c.create_string_buffer(4096)
-        status = P.held.cai_array_to_json(c.byref(array.array), text, len(text), c.byref(size), c.byref(error))
+        status = P.held.cai_unstable_array_to_json(c.byref(array.array), text, len(text), c.byref(size), c.byref(error))
         return None if status else json.loads(text.value, object_hook=lambda found: {
             key: tuple(value) if type(value) is list else value for key, value in found.items()})  # fmt: skip
 

@@ -105,7 +105,7 @@ def test_flags_of_functions_that_order_streams():
     array.stream = T.STREAM_NONE
     begin = P.held.cai_array_consume_begin
     access = "CAI_ACCESS_READ, CAI_ACCESS_WRITE or both, and only "
-    others = "CAI_SYNC_IGNORE | CAI_SYNC_CONSERVATIVE | CAI_SYNC_THIS_CALL | CAI_CAPTURE_JOIN | CAI_CAPTURE_EXTERNAL"
+    others = "CAI_SYNC_IGNORE | CAI_SYNC_CONSERVATIVE | CAI_SYNC_THIS_CALL | CAI_CAPTURE_JOIN | CAI_UNSTABLE_CAPTURE_EXTERNAL"
     with make() as array:
         raw = c.byref(array.array)
         assert message(begin, raw, 1, 0) == (

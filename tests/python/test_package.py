@@ -9,11 +9,12 @@ import shlex
 import shutil
 import sys
 
+import abi_symbols
 import pytest
 from commands import BIN, ROOT, VERSION, copy_of_sources, run
 
 PACKAGE = ROOT / "capi-tests/package"
-MAJOR = re.search(r"ABI_MAJOR: i32 = (\d+)", (ROOT / "src/abi/version.rs").read_text())[1]
+MAJOR, MINOR = re.findall(r"ABI_M\w+: i32 = (\d+)", (ROOT / "src/abi/version.rs").read_text())
 
 
 @pytest.fixture(scope="session")
@@ -39,7 +40,7 @@ def test_what_is_installed(prefix):
     files = {str(path.relative_to(prefix)) for path in prefix.rglob("*") if not path.is_dir()}
     assert {"include/cai/cai.cdef", "include/cai/cai.pxd"} < files
     assert files == {
-        *(f"include/cai/{path.name}" for path in (ROOT / "include/cai").iterdir()),
+        *(f"{name}" for name in abi_symbols.HEADERS),
         "lib/libcai.a",
         "lib/libcai.so",
         "lib/libcai.so.1",
@@ -67,7 +68,7 @@ def test_the_shared_library(prefix, tmp_path):
     assert "NODELETE" in dynamic
     loaded = {line.split()[0].split("/")[-1].split(".")[0] for line in run("ldd", library).stdout.splitlines()}
     assert {"libc"} <= loaded <= {"libc", "libgcc_s", "linux-vdso", "ld-linux-x86-64", "ld-linux-aarch64"}
-    names = set((ROOT / "abi/symbols.txt").read_text().split())
+    names = abi_symbols.NAMES
     assert exported(library) == names and all(name.startswith("cai_") for name in names)
     stripped = tmp_path / "libcai.so"
     run("strip", "-o", stripped, library)
@@ -79,10 +80,31 @@ def test_symbol_versions(prefix, built):
     """Each function has the version that abi/cai.map states, and nothing else is exported."""
     library = {"CMake": prefix / "lib/libcai.so", "Makefile": ROOT / "target/release/libcai.so"}[built]
     versions = re.search(r"'\.gnu\.version_d'.*?(?=\n\n)", run("readelf", "-V", library).stdout, re.S)[0]
-    assert re.findall(r"Name: (\S+)", versions) == [f"libcai.so.{MAJOR}", "CAI_1.0"]
+    assert re.findall(r"Name: (\S+)", versions) == [f"libcai.so.{MAJOR}", "CAI_1.0", f"CAI_UNSTABLE_{MAJOR}_{MINOR}"]
     lines = run("nm", "-D", "--defined-only", "--with-symbol-versions", library).stdout.splitlines()
     found = {line.split()[-1] for line in lines if " A " not in line}
-    assert found == {f"{name}@@CAI_1.0" for name in (ROOT / "abi/symbols.txt").read_text().split()}
+    unstable = f"CAI_UNSTABLE_{MAJOR}_{MINOR}"
+    assert found == {f"{name}@@{unstable if name in abi_symbols.UNSTABLE else 'CAI_1.0'}" for name in abi_symbols.NAMES}
+
+
+def test_an_unstable_function_of_another_minor_version_is_not_found(prefix, tmp_path):
+    """A program that uses one fails to start with a later library, by name; one that uses core functions starts."""
+    (tmp_path / "core.c").write_text("#include <cai/cai.h>\nint main(void) { return cai_version() == NULL; }\n")
+    (tmp_path / "ring.c").write_text("#include <cai/cai.h>\n#include <cai/unstable/release.h>\n"
+        "int main(void) { cai_unstable_array_release_in_order(NULL); return 0; }\n")  # fmt: skip
+    for name in ("core", "ring"):
+        run("cc", "-I", prefix / "include", tmp_path / f"{name}.c", "-o", tmp_path / name, prefix / "lib/libcai.so")
+    (tmp_path / "abi").mkdir()
+    (tmp_path / "src/abi").mkdir(parents=True)
+    shutil.copy(ROOT / "abi/link.sh", tmp_path / "abi")
+    shutil.copy(ROOT / "src/abi/version.rs", tmp_path / "src/abi")
+    nodes = (ROOT / "abi/cai.map").read_text()
+    (tmp_path / "abi/cai.map").write_text(nodes.replace(f"CAI_UNSTABLE_{MAJOR}_{MINOR} ", "CAI_UNSTABLE_1_7 "))
+    run(tmp_path / "abi/link.sh", prefix / "lib/libcai.a", tmp_path / f"libcai.so.{MAJOR}", "cc")
+    env = {"LD_LIBRARY_PATH": str(tmp_path)}
+    run(tmp_path / "core", env=env)
+    done = run(tmp_path / "ring", env=env, check=False)
+    assert done.returncode and f"`CAI_UNSTABLE_{MAJOR}_{MINOR}' not found" in done.stderr
 
 
 def test_native_libraries(prefix, tmp_path):
@@ -171,8 +193,8 @@ def test_sources_that_change(prefix, tmp_path):
     assert sorted(source.rglob("*")) == before
 
     # A checkout has no declarations for other languages: they are made.
-    made = ("include/cai/cai.cdef", "include/cai/cai.pxd", "python/libcai/_abi.py")
-    for name in made[:2]:
+    made = ("include/cai/cai.cdef", "include/cai/cai.pxd", "include/cai/unstable.pxd", "python/libcai/_abi.py")
+    for name in made[:3]:
         (source / name).unlink()
     build()
     for name in made:

@@ -143,7 +143,7 @@ def test_what_must_not_compile():
 
 
 @pytest.mark.parametrize("package, folder, names", [
-    ("libcai-c", "", ("src/", "include/", "build.rs", "README.md", "LICENSE-")),
+    ("libcai-c", "", ("src/", "include/", "contrib/include/", "build.rs", "README.md", "LICENSE-")),
     ("libcai", "rust/", ("src/", "examples/", "benches/", "README.md", "LICENSE-")),
 ])  # fmt: skip
 def test_what_cargo_packs(package, folder, names):
@@ -157,7 +157,7 @@ def test_what_cargo_packs(package, folder, names):
         packed = set(run(CARGO, "package", "--list", "--allow-dirty", "-p", package, cwd=ROOT).stdout.split())
     tracked = run("git", "ls-files", "--cached", "--others", "--exclude-standard", f"{folder}.", cwd=ROOT).stdout.split()
     if package == "libcai-c":
-        tracked += ["include/cai/cai.cdef", "include/cai/cai.pxd"]
+        tracked += ["include/cai/cai.cdef", "include/cai/cai.pxd", "include/cai/unstable.pxd"]
     expected = {name.removeprefix(folder) for name in tracked if name.removeprefix(folder).startswith(names)}
     assert packed - {"Cargo.toml", "Cargo.toml.orig", "Cargo.lock", ".cargo_vcs_info.json"} == expected
     assert {"src/lib.rs", "README.md", "LICENSE-MIT", "LICENSE-APACHE"} <= packed

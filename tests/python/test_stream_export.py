@@ -482,7 +482,7 @@ def test_a_destroyed_stream_is_not_exported(built):
         obj, over_mask = give(array), give(masked)
 
         def to_json(of):
-            return cai.cai_array_to_json(c.byref(of.array), None, 0, None, c.byref(error))
+            return cai.cai_unstable_array_to_json(c.byref(of.array), None, 0, None, c.byref(error))
 
         assert obj.__cuda_array_interface__["stream"] == producer
         obj.__dlpack__(stream=consumer, max_version=(1, 0))

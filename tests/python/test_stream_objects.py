@@ -1,4 +1,4 @@
-"""`cai_stream_from_python`: what is a stream, which device it is of, and what is refused."""
+"""`cai_unstable_stream_from_python`: what is a stream, which device it is of, and what is refused."""
 
 import ctypes as c
 import sys
@@ -19,7 +19,7 @@ def stream(obj, none=0, flags=0):
     """The stream and the device; nothing is written on failure."""
     out, device = c.c_uint64(77), c.c_int32(77)
     try:
-        assert library.cai_stream_from_python(obj, none, flags, out, device, None) == 0
+        assert library.cai_unstable_stream_from_python(obj, none, flags, out, device, None) == 0
     except Exception:
         assert (out.value, device.value) == (77, 77)
         raise
@@ -84,7 +84,7 @@ def test_streams(obj, expected):
     for _ in range(10):
         stream(obj)
     assert sys.getrefcount(obj) == before
-    assert library.cai_stream_from_python(obj, 0, 0, c.c_uint64(), None, None) == 0
+    assert library.cai_unstable_stream_from_python(obj, 0, 0, c.c_uint64(), None, None) == 0
 
 
 def test_none():
@@ -129,7 +129,7 @@ def test_refused(obj, error, text):
     with pytest.raises(error, match=text):
         stream(obj, flags=ZERO)
     why = _abi.cai_error()
-    assert library.cai_stream_from_python(obj, 0, QUIET, c.c_uint64(), None, why) == why.code != 0
+    assert library.cai_unstable_stream_from_python(obj, 0, QUIET, c.c_uint64(), None, why) == why.code != 0
     assert text.replace("\\", "") in why.message.decode() or "\\" in text
 
 
@@ -149,10 +149,10 @@ def test_exceptions_of_the_object_pass_through(name):
 
 def test_wrong_arguments():
     error = _abi.cai_error()
-    assert library.cai_stream_from_python(1, 0, QUIET, None, None, error) == _abi.CAI_ERR_NULL_ARGUMENT
+    assert library.cai_unstable_stream_from_python(1, 0, QUIET, None, None, error) == _abi.CAI_ERR_NULL_ARGUMENT
     assert error.field == b"out"
     out = c.c_uint64(5)
-    assert library.cai_stream_from_python(1, 0, QUIET | 1, out, None, error) == _abi.CAI_ERR_FLAGS
+    assert library.cai_unstable_stream_from_python(1, 0, QUIET | 1, out, None, error) == _abi.CAI_ERR_FLAGS
     assert error.field == b"flags" and out.value == 5
     with pytest.raises(ValueError):
         stream(1, flags=1)

@@ -6,6 +6,7 @@ import shutil
 
 import pytest
 
+import abi_symbols
 from commands import ROOT, SIM, TESTS, output_of, run
 
 # What version 3 of the specification says about streams, the rule (docs/src/specification.md), and the cases that test it.
@@ -121,6 +122,6 @@ def test_stack(built):
     """Functions and the release thread need no more stack than docs/src/ffi.md states, which is nothing for functions
     that call Python."""
     needed = {name: int(size) for name, size in (line.split() for line in built.run("stack").stdout.splitlines())}
-    functions = (ROOT / "abi/symbols.txt").read_text().split()
+    functions = abi_symbols.NAMES
     assert set(needed) == {name for name in functions if "python" not in name} | {"thread"}
     assert needed["thread"] <= 16 << 10 and max(needed.values()) <= 64 << 10, needed

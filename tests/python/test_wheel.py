@@ -62,7 +62,7 @@ def test_what_is_in_it(wheel):
         metadata = archive.read(f"libcai-{VERSION}.dist-info/METADATA").decode()
     assert {"libcai/_abi.py", "libcai/include/cai/cai.cdef", "libcai/include/cai/cai.pxd"} < files
     sources = {f"libcai/{path.name}" for path in (ROOT / "python/libcai").glob("*.py")}
-    headers = {f"libcai/include/cai/{path.name}" for path in (ROOT / "include/cai").iterdir()}
+    headers = {f"libcai/{name}" for name in abi_symbols.HEADERS}
     package = {f"libcai/lib/cmake/cai/{name}.cmake" for name in ("caiConfig", "caiConfigVersion", "caiTargets")}
     libraries = {f"libcai/lib/{name}" for name in (f"libcai.so.{MAJOR}", "libcai.so", "libcai.a", "pkgconfig/cai.pc")}
     about = {f"libcai-{VERSION}.dist-info/{name}" for name in (
@@ -227,7 +227,7 @@ def test_the_source_distribution(wheel, tmp_path):
     with tarfile.open(archive) as tar:
         names = {name.partition("/")[2] for name in tar.getnames()}
     sources = {"Cargo.lock", "CMakeLists.txt", "src/lib.rs", "python/libcai/__init__.py"}
-    made = {"include/cai/cai.cdef", "include/cai/cai.pxd", "python/libcai/_abi.py"}
+    made = {"include/cai/cai.cdef", "include/cai/cai.pxd", "include/cai/unstable.pxd", "python/libcai/_abi.py"}
     assert sources | made | {"LICENSE-MIT", "LICENSE-THIRD-PARTY"} <= names
     assert not any(name.startswith(("target/", "build/", ".git/")) for name in names)
     # Where it lies decides what cargo takes for fresh: always in the same place, with a folder of its own.

@@ -162,7 +162,7 @@ def published_tables(publisher, taker):
         table = Table.from_buffer(memory)
         table.struct_size, table.data_abi, table.from_object = size, 1, FROM(describe)
         KEPT.extend([memory, table])
-        assert publisher.library.cai_python_publish(kind, c.addressof(table), None) == 0
+        assert publisher.library.cai_unstable_python_publish(kind, c.addressof(table), None) == 0
         status, taken = taker.take(kind())
         assert status == 0
         check(taken)

@@ -128,7 +128,7 @@ library_packages() {
     # The first release that has a node of abi/cai.map also has its symbols.
     {
         echo "libcai.so.$major libcai$major #MINVER#"
-        readelf --dyn-syms --wide "$run/$lib/libcai.so.$version" | grep -o ' cai_[a-z0-9_]*@@CAI_[0-9.]*\| CAI_[0-9.]*$' |
+        readelf --dyn-syms --wide "$run/$lib/libcai.so.$version" | grep -o ' cai_[a-z0-9_]*@@CAI_[A-Z0-9_.]*\| CAI_[A-Z0-9_.]*$' |
             sed -e 's/@@/@/' -e 's/^ \(CAI_.*\)$/ \1@\1/' | LC_ALL=C sort -u | while read -r symbol; do
             since=$(sed -n "s/^${symbol#*@} //p" abi/nodes.txt)
             [ -n "$since" ] || { echo "abi/nodes.txt has no line for ${symbol#*@}" >&2; exit 1; }

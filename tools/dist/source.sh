@@ -36,7 +36,7 @@ make --silent -C cuda-sim docs "$@"
 cp cuda-sim/cuda-sim.1 "$tree/cuda-sim/"
 cp cuda-sim/docs/driver_rules.md cuda-sim/docs/entry_points.md "$tree/cuda-sim/docs/"
 make --silent bindings
-tar --create include/cai/cai.cdef include/cai/cai.pxd python/libcai/_abi.py | tar --extract --directory "$tree"
+tar --create include/cai/cai.cdef include/cai/cai.pxd include/cai/unstable.pxd python/libcai/_abi.py | tar --extract --directory "$tree"
 mkdir "$tree/.cargo"
 # With --quiet it would not print the configuration.
 (cd "$tree" && cargo vendor --locked --versioned-dirs --sync cuda-sim/Cargo.toml vendor >.cargo/config.toml 2>"$work/vendor.log") ||

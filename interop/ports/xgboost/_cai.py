@@ -8,7 +8,7 @@ import libcai
 from libcai import _abi
 
 _lib = ctypes.PyDLL(libcai.library())
-_abi.declare(_lib, ("cai_array_from_python", "cai_array_to_json", "cai_array_release", "cai_python_raise"))
+_abi.declare(_lib, ("cai_array_from_python", "cai_unstable_array_to_json", "cai_array_release", "cai_python_raise"))
 
 
 def _text(data, protocol, flags):
@@ -17,7 +17,7 @@ def _text(data, protocol, flags):
     array, error, text = _abi.init(_abi.cai_array), _abi.cai_error(), ctypes.create_string_buffer(8192)
     _lib.cai_array_from_python(data, options, array, error)
     try:
-        if _lib.cai_array_to_json(array, text, len(text), None, error):
+        if _lib.cai_unstable_array_to_json(array, text, len(text), None, error):
             _lib.cai_python_raise(error)
     finally:
         # The caller keeps `data` until XGBoost has read the text.

@@ -4,7 +4,7 @@ use std::ffi::{c_int, c_void};
 use std::ptr;
 
 use crate::abi::{
-    self, DLManagedTensorVersioned, cai_array, cai_error, cai_exchange_api, cai_status,
+    self, DLManagedTensorVersioned, cai_array, cai_error, cai_status, cai_unstable_exchange_api,
 };
 use crate::argument::{ArrayPlace, In, Out};
 use crate::dlpack::exchange_table::{ExchangeTable, MAJOR, MINOR, SetError};
@@ -20,8 +20,8 @@ use crate::sync::outgoing;
 use crate::unwind;
 
 /// This library's table for its own objects.
-pub static EXCHANGE: cai_exchange_api = cai_exchange_api {
-    struct_size: size_of::<cai_exchange_api>() as u32,
+pub static EXCHANGE: cai_unstable_exchange_api = cai_unstable_exchange_api {
+    struct_size: size_of::<cai_unstable_exchange_api>() as u32,
     data_abi: abi::CAI_DATA_ABI,
     from_object: Some(from_object),
     to_object: Some(to_object),

@@ -40,7 +40,7 @@ pub fn from_table(
         (&raw mut (*error.as_mut_ptr()).field).cast::<c_char>().write(0);
         (&raw mut (*error.as_mut_ptr()).message).cast::<c_char>().write(0);
     }
-    // SAFETY: published under the contract of `cai_exchange_api`; the object is alive and of a type
+    // SAFETY: published under the contract of `cai_unstable_exchange_api`; the object is alive and of a type
     // with this table.
     let status =
         unsafe { from_object(object.as_ptr().cast(), &raw mut to.array, error.as_mut_ptr()) };

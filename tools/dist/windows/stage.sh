@@ -10,7 +10,7 @@ package=$root/lib/cmake/cai
 mkdir -p "$root/bin" "$root/include" "$root/lib/pkgconfig" "$package" "$root/share/licenses/cai"
 cp "$built/stripped.dll" "$root/bin/cai.dll"
 cp "$built/libcai.dll.a" "$built/libcai.a" "$root/lib/"
-cp -R "$here/../../../include/cai" "$root/include/"
+cp -R "$here/../../../include/cai" "$here/../../../contrib/include/cai" "$root/include/"
 cp "$here"/../../../LICENSE-* "$root/share/licenses/cai/"
 cp "$here/caiConfig.cmake" "$package/"
 sed "s/@CAI_VERSION@/$version/" "$here/cai.pc" >"$root/lib/pkgconfig/cai.pc"

@@ -66,43 +66,72 @@ fn needs_python(function: &Function) -> bool {
         || function.parameters.iter().any(|p| p.ctype.contains("_object"))
 }
 
+/// Names of what a minor release may change.
+fn is_unstable(name: &str) -> bool {
+    name.starts_with("cai_unstable_") || name.starts_with("CAI_UNSTABLE_")
+}
+
 pub fn pxd(items: &Items) -> String {
     let mut text = String::new();
-    for name in FOREIGN.iter().filter(|name| **name != "_object") {
-        writeln!(text, "    cdef struct cai_{name} \"{name}\":\n        pass").unwrap();
-    }
     for alias in &items.aliases {
         writeln!(text, "    ctypedef {} {}", alias.ctype, alias.name).unwrap();
     }
+    text += &cython_items(items, false);
+    fill(include_str!("cai.pxd.in"), &text)
+}
+
+pub fn unstable_pxd(items: &Items) -> String {
+    fill(include_str!("unstable.pxd.in"), &cython_items(items, true))
+}
+
+/// Constants, structures and functions that a minor release may change, or those that it may not.
+fn cython_items(items: &Items, unstable: bool) -> String {
+    let mut text = String::new();
+    let is_here = |name: &str| is_unstable(name) == unstable;
+    let functions: Vec<&Function> =
+        items.functions.iter().filter(|item| is_here(&item.name)).collect();
+    let is_used = |name: &str| {
+        let mut types = functions.iter().flat_map(|item| &item.parameters);
+        types.any(|parameter| parameter.ctype.split([' ', '*']).any(|word| word == name))
+    };
+    for name in FOREIGN.iter().filter(|name| **name != "_object" && is_used(name)) {
+        writeln!(text, "    cdef struct cai_{name} \"{name}\":\n        pass").unwrap();
+    }
     text += "\n    enum:\n";
-    for constant in items.constants.iter().filter(is_small) {
+    let constants: Vec<&Constant> =
+        items.constants.iter().filter(|item| is_here(&item.name)).collect();
+    for constant in constants.iter().filter(|constant| is_small(constant)) {
         writeln!(text, "        {}", constant.name).unwrap();
     }
-    for constant in items.constants.iter().filter(|constant| !is_small(constant)) {
+    for constant in constants.iter().filter(|constant| !is_small(constant)) {
         writeln!(text, "    const uint64_t {}", constant.name).unwrap();
     }
     text += "\n";
-    for item in structs(items) {
+    let structs: Vec<&Struct> =
+        structs(items).into_iter().filter(|item| is_here(&item.name)).collect();
+    for item in &structs {
         writeln!(text, "    ctypedef struct {}", item.name).unwrap();
     }
-    for item in structs(items) {
+    for item in structs {
         writeln!(text, "\n    ctypedef struct {}:", item.name).unwrap();
         for member in &item.members {
             // Tables are called with the interpreter's lock, owners without.
-            let nogil = item.name != "cai_exchange_api";
+            let nogil = item.name != "cai_unstable_exchange_api";
             writeln!(text, "        {}", cython(member, nogil)).unwrap();
         }
     }
     text += "\n";
-    for function in &items.functions {
+    for function in functions {
         let parameters: Vec<String> = function.parameters.iter().map(|p| cython(p, true)).collect();
         let result = cython_type(&function.result);
         let space = if result.ends_with('*') { "" } else { " " };
         let nogil = if needs_python(function) { "" } else { " nogil" };
         let list = parameters.join(", ");
-        writeln!(text, "    {result}{space}{}({list}) noexcept{nogil}", function.name).unwrap();
+        // It always sets an exception.
+        let raises = if function.name == "cai_python_raise" { "except NULL" } else { "noexcept" };
+        writeln!(text, "    {result}{space}{}({list}) {raises}{nogil}", function.name).unwrap();
     }
-    fill(include_str!("cai.pxd.in"), &text)
+    text
 }
 
 /// Structures of DLPack and Arrow have names of their own in Cython: `cimport *` then leaves a module's own

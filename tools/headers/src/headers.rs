@@ -7,32 +7,60 @@ use std::path::Path;
 use cbindgen::{Builder, Config, DocumentationStyle, Language, Style};
 
 use crate::items::{self, FOREIGN, Items};
+use crate::symbols::{self, Symbol};
 use crate::{tables, type_table};
 
-/// The headers, in the order of `cai.h`, and the files in `src` whose items each declares: types first.
-const HEADERS: [(&str, &[&str]); 12] = [
+/// The headers, in the order of `cai.h`, and the files in `src` whose items each declares: types first. Those in
+/// `unstable/` are not part of `cai.h`.
+const HEADERS: [(&str, &[&str]); 16] = [
     ("abi", &["abi/core"]),
     ("status", &["abi/version", "abi/status", "ffi/library"]),
     ("array", &["abi/array", "ffi/validate", "ffi/array", "ffi/owner", "ffi/layout"]),
     ("dtype", &["abi/dtype", "ffi/dtype"]),
     ("sync", &["abi/sync", "ffi/sync"]),
-    ("copy", &["ffi/copy"]),
     ("driver", &["abi/driver", "ffi/driver"]),
     ("dlpack", &["abi/dlpack", "ffi/dlpack"]),
-    ("arrow", &["ffi/arrow"]),
-    ("ipc", &["abi/ipc", "ffi/ipc"]),
-    ("json", &["ffi/json"]),
     ("python", &["abi/python", "ffi/python"]),
+    ("unstable/arrow", &["ffi/unstable/arrow"]),
+    ("unstable/capture", &["abi/unstable/capture"]),
+    ("unstable/copy", &["ffi/unstable/copy"]),
+    ("unstable/exchange", &["abi/unstable/exchange", "ffi/unstable/exchange"]),
+    ("unstable/ipc", &["abi/unstable/ipc", "ffi/unstable/ipc"]),
+    ("unstable/json", &["ffi/unstable/json"]),
+    ("unstable/release", &["ffi/unstable/release"]),
+    ("unstable/view", &["ffi/unstable/view"]),
 ];
+
+/// The headers that a minor release may change.
+pub fn unstable() -> impl Iterator<Item = &'static str> {
+    HEADERS.iter().map(|(name, _)| *name).filter(|name| name.starts_with(UNSTABLE))
+}
+
+/// Folder of the headers that a minor release may change.
+pub const UNSTABLE: &str = "unstable/";
 
 /// The line above an exported function.
 pub const EXPORT: &str = "#[cfg_attr(feature = \"exports\", unsafe(no_mangle))]";
 
+/// The header that declares an exported function.
+pub fn of_function(root: &Path, name: &str) -> String {
+    let declares = |file: &&str| {
+        file.starts_with("ffi/") && {
+            let source = fs::read_to_string(root.join(format!("src/{file}.rs"))).unwrap();
+            source.contains(&format!("\npub unsafe extern \"C-unwind\" fn {name}("))
+                || source.contains(&format!("\npub extern \"C-unwind\" fn {name}("))
+        }
+    };
+    let found = HEADERS.iter().find(|(_, files)| files.iter().any(declares));
+    found.unwrap_or_else(|| panic!("no header declares {name}")).0.to_owned()
+}
+
 /// The names of all headers and their texts.
-pub fn all(root: &Path, items: &Items) -> Vec<(&'static str, String)> {
+pub fn all(root: &Path, items: &Items, symbols: &[Symbol]) -> Vec<(&'static str, String)> {
     let version = items.constant("CAI_ABI_MAJOR") << 16 | items.constant("CAI_ABI_MINOR");
-    let mut all =
-        Vec::from(HEADERS.map(|(name, files)| (name, render(root, name, files, version))));
+    let mut all = Vec::from(HEADERS.map(|(name, files)| {
+        (name, symbols::with_lives(&render(root, name, files, version), symbols))
+    }));
     all.push(("type_table", type_table::text(root)));
     all
 }
@@ -45,14 +73,18 @@ fn render(root: &Path, name: &str, files: &[&str], version: u64) -> String {
     if let Some(text) = &mut own.after_includes {
         *text = text.replace("@kinds@", &type_table::kinds(root));
     }
-    let prose = own.header.as_ref().expect("a header has prose");
-    let guard = format!("CAI_{}_H", name.to_uppercase());
+    let mut prose = own.header.clone().expect("a header has prose");
+    if name.starts_with(UNSTABLE) {
+        prose = prose.trim_start().replacen("\n\n", &format!("\n\n{NOTE}\n"), 1);
+    }
+    let guard = format!("CAI_{}_H", name.replace('/', "_").to_uppercase());
     let first = match name {
         "abi" => format!(
             "\n/// Version of this file. If several copies meet in one translation unit, the first one counts.\n\
              #define CAI_ABI_H_VERSION {version:#x}\n"
         ),
         "status" => include("abi.h", name, version),
+        _ if name.starts_with(UNSTABLE) => include("../status.h", name, version),
         _ => include("status.h", name, version),
     };
     let (types, functions): (Vec<&str>, Vec<&str>) =
@@ -65,7 +97,7 @@ fn render(root: &Path, name: &str, files: &[&str], version: u64) -> String {
         items.structs.iter().map(|item| format!("typedef struct {0} {0};\n", item.name)).collect();
 
     let mut config = Config {
-        header: Some(format!("{}#ifndef {guard}\n#define {guard}\n{first}", comment(prose))),
+        header: Some(format!("{}#ifndef {guard}\n#define {guard}\n{first}", comment(&prose))),
         after_includes: Some(format!(
             "{}\n#if defined(__cplusplus)\nextern \"C\" {{\n#endif\n\n{}",
             own.after_includes.as_deref().unwrap_or_default(),
@@ -96,6 +128,13 @@ fn render(root: &Path, name: &str, files: &[&str], version: u64) -> String {
     }
     text
 }
+
+/// The first lines of a header that a minor release may change.
+const NOTE: &str = "\
+Unstable: a minor release may change or remove what this header declares; the change log says so.
+It has not run on a GPU yet, and nobody outside this repository uses it: both are needed before its
+names become part of the stable interface, without `unstable`.
+";
 
 fn include(file: &str, name: &str, version: u64) -> String {
     format!(

@@ -158,7 +158,11 @@ fn modules(folder: &Path) -> Vec<PathBuf> {
         Item::Mod(module) if module.content.is_none() => Some(module.ident.to_string()),
         _ => None,
     });
-    declared.map(|name| folder.join(format!("{name}.rs"))).collect()
+    let files = declared.flat_map(|name| match folder.join(&name) {
+        nested if nested.is_dir() => modules(&nested),
+        _ => vec![folder.join(format!("{name}.rs"))],
+    });
+    files.collect()
 }
 
 /// The text of a source file, with the constants that the build script makes from the tables in the same folder.

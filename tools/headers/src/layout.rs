@@ -10,6 +10,7 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::c::{declaration, signature};
+use crate::headers;
 use crate::items::Items;
 
 const FILE: &str = "abi/layout.txt";
@@ -36,14 +37,16 @@ pub fn text(root: &Path, items: &Items) -> Result<String, Vec<String>> {
 
 /// Compiles a program with the headers that prints most of it.
 pub fn dump(root: &Path, items: &Items) -> String {
-    let mut source = String::from(
-        "#include <cai/cai.h>\n#include <stdio.h>\n\
+    let mut source = String::from("#include <cai/cai.h>\n");
+    for name in headers::unstable() {
+        writeln!(source, "#include <cai/{name}.h>").unwrap();
+    }
+    source += "#include <stdio.h>\n\
          #define CONSTANT(name) printf(\"%s = %lld\\n\", #name, (long long)(name))\n\
          #define STRUCT(type) printf(\"\\n%s: %zu bytes\\n\", #type, sizeof(type))\n\
          #define MEMBER(type, name, text) \\\n\
          printf(\"%s.%s: %zu %zu  %s\\n\", #type, #name, offsetof(type, name), sizeof(((type *)0)->name), text)\n\
-         int main(void) {\n",
-    );
+         int main(void) {\n";
     for constant in &items.constants {
         // The version grows with the list.
         if constant.name != "CAI_ABI_MINOR" {

@@ -1,5 +1,5 @@
 //! Writes the declarations of the library for other languages, which are not tracked, where users look for them:
-//! `include/cai/cai.cdef`, `include/cai/cai.pxd` and `python/libcai/_abi.py`.
+//! `include/cai/cai.cdef`, `include/cai/cai.pxd`, `include/cai/unstable.pxd` and `python/libcai/_abi.py`.
 //!
 //! With the feature `headers`, also what is tracked: the C headers, `abi/layout.txt` and `abi/symbols.txt`. The
 //! argument `release` makes the present interface that of a release. Run it in the root of the repository.
@@ -11,6 +11,8 @@ mod headers;
 mod items;
 #[cfg(feature = "headers")]
 mod layout;
+#[cfg(feature = "headers")]
+mod symbols;
 #[path = "../../../src/abi/tables.rs"]
 #[allow(dead_code)] // the rest is for the library
 mod tables;
@@ -40,13 +42,14 @@ fn main() {
     let items = Items::of_crate(root);
     write(root, "include/cai/cai.cdef", &bindings::cdef(&items));
     write(root, "include/cai/cai.pxd", &bindings::pxd(&items));
+    write(root, "include/cai/unstable.pxd", &bindings::unstable_pxd(&items));
     write(root, "python/libcai/_abi.py", &bindings::ctypes(&items, &root.join("src/abi")));
     #[cfg(feature = "headers")]
     if let Err(vanished) =
         tracked(root, &items, std::env::args().nth(1).as_deref() == Some("release"))
     {
         eprintln!(
-            "Programs that are compiled already need these lines of abi/layout.txt; docs/src/versioning.md says what \
+            "Programs that are compiled already need these lines of abi/layout.txt or abi/symbols.txt; docs/src/versioning.md says what \
              may change:\n{}",
             vanished.join("\n")
         );
@@ -57,22 +60,28 @@ fn main() {
 /// Writes the headers and the layout, or returns the lines of the last release that would vanish from it.
 #[cfg(feature = "headers")]
 fn tracked(root: &Path, items: &Items, is_release: bool) -> Result<(), Vec<String>> {
-    for (name, text) in headers::all(root, items) {
+    let symbols = symbols(root, items)?;
+    for (name, text) in headers::all(root, items, &symbols) {
         write(root, &format!("include/cai/{name}.h"), &text);
     }
     let text = layout::text(root, items)?;
-    write(root, "abi/symbols.txt", &symbols(items));
+    write(root, "abi/symbols.txt", &symbols::text(&symbols));
+    write(root, "abi/cai.map", &symbols::map(&symbols, version(items)));
     write(root, "abi/layout.txt", &if is_release { layout::dump(root, items) } else { text });
     Ok(())
 }
 
-/// The names of the exported functions, each in a line.
+/// The lives of the exported functions, or the names of core functions that are gone or have another header.
 #[cfg(feature = "headers")]
-fn symbols(items: &Items) -> String {
-    let mut names: Vec<String> =
-        items.functions.iter().map(|item| format!("{}\n", item.name)).collect();
-    names.sort_unstable();
-    names.concat()
+fn symbols(root: &Path, items: &Items) -> Result<Vec<symbols::Symbol>, Vec<String>> {
+    let file = fs::read_to_string(root.join("abi/symbols.txt")).unwrap();
+    symbols::current(&file, items, |name| headers::of_function(root, name))
+}
+
+/// Major and minor version of the ABI.
+#[cfg(feature = "headers")]
+fn version(items: &Items) -> (u64, u64) {
+    (items.constant("CAI_ABI_MAJOR"), items.constant("CAI_ABI_MINOR"))
 }
 
 /// A new folder for temporary files, which the caller removes.

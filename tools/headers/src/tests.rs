@@ -1,6 +1,7 @@
 use std::path::PathBuf;
 
 use super::*;
+use crate::items::Function;
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -14,7 +15,7 @@ fn fresh(path: &str, text: &str) {
 #[test]
 fn the_headers_are_fresh() {
     let items = Items::of_crate(&root());
-    let headers = headers::all(&root(), &items);
+    let headers = headers::all(&root(), &items, &symbols(&root(), &items).unwrap());
     for (name, text) in &headers {
         fresh(&format!("include/cai/{name}.h"), text);
     }
@@ -38,19 +39,23 @@ fn the_layout_is_fresh_and_has_what_was_released() {
 
 #[test]
 fn the_list_of_exported_names_is_fresh() {
-    fresh("abi/symbols.txt", &symbols(&Items::of_crate(&root())));
+    let items = Items::of_crate(&root());
+    let symbols = symbols(&root(), &items).unwrap();
+    fresh("abi/symbols.txt", &symbols::text(&symbols));
+    fresh("abi/cai.map", &symbols::map(&symbols, version(&items)));
 }
 
 /// The headers take no names but their own.
 #[test]
 fn macros_have_the_prefix() {
     let mut count = 0;
-    for (header, text) in headers::all(&root(), &Items::of_crate(&root())) {
+    let items = Items::of_crate(&root());
+    for (header, text) in headers::all(&root(), &items, &symbols(&root(), &items).unwrap()) {
         for line in text.lines() {
             let directive = line.trim_start().strip_prefix('#').unwrap_or_default().trim_start();
             if let Some(name) = directive.strip_prefix("define ") {
                 // Arrow's own, under its guards.
-                let is_arrow = header == "arrow" && name.starts_with("ARROW_");
+                let is_arrow = header == "unstable/arrow" && name.starts_with("ARROW_");
                 assert!(name.starts_with("CAI_") || is_arrow, "{header}: {name}");
                 count += 1;
             }
@@ -74,7 +79,18 @@ fn numbers_are_used_once() {
 /// What `make header` says after a change of a source file. The files are copies.
 fn after(file: &str, from: &str, to: &str) -> Result<(), Vec<String>> {
     let tree = scratch();
-    for folder in ["src/abi", "src/abi/headers", "src/ffi", "src/validate", "include/cai", "abi"] {
+    for folder in [
+        "src/abi",
+        "src/abi/unstable",
+        "src/abi/headers",
+        "src/abi/headers/unstable",
+        "src/ffi",
+        "src/ffi/unstable",
+        "src/validate",
+        "include/cai",
+        "include/cai/unstable",
+        "abi",
+    ] {
         fs::create_dir_all(tree.join(folder)).unwrap();
         for entry in fs::read_dir(root().join(folder)).unwrap().map(Result::unwrap) {
             if entry.path().is_file() {
@@ -134,7 +150,7 @@ fn changes_that_break_programs_are_reported() {
             "src/ffi/library.rs",
             "fn cai_version(",
             "fn cai_library_version(",
-            "const char *cai_version(void);",
+            "cai_version",
         ),
     ] {
         let lines = after(file, from, to).expect_err(what);
@@ -143,4 +159,60 @@ fn changes_that_break_programs_are_reported() {
     // What is added is no change.
     let added = "pub const CAI_MAX_MASKS: i32 = 8;\n";
     after(core, added, &format!("{added}/// More.\npub const CAI_MAX_MORE: i32 = 9;\n")).unwrap();
+}
+
+#[test]
+fn later_functions_have_a_node_and_a_condition() {
+    let file =
+        "# comment\ncai_a array 1.0 1.2 cai_b\ncai_b array 1.2\ncai_unstable_c unstable/copy 1.0\n";
+    let function = |name: &str| Function {
+        name: name.to_owned(),
+        result: "void".to_owned(),
+        parameters: Vec::new(),
+    };
+    let items = Items {
+        constants: vec![constant("CAI_ABI_MAJOR", 1), constant("CAI_ABI_MINOR", 3)],
+        functions: ["cai_a", "cai_b", "cai_d", "cai_unstable_c"].map(function).into(),
+        ..Items::default()
+    };
+    let header = |name: &str| {
+        if name.starts_with("cai_unstable_") { "unstable/copy" } else { "array" }.to_owned()
+    };
+    let found = symbols::current(file, &items, header).unwrap();
+    let text = symbols::text(&found);
+    assert!(text.lines().any(|line| line.split_whitespace().eq(["cai_d", "array", "1.3"])));
+    let map = symbols::map(&found, (1, 3));
+    let words = map.split("*/").nth(1).unwrap().split_whitespace().collect::<Vec<_>>().join(" ");
+    assert_eq!(
+        words,
+        "CAI_1.0 { global: cai_a; local: *; }; CAI_1.2 { global: cai_b; } CAI_1.0; \
+         CAI_1.3 { global: cai_d; } CAI_1.2; CAI_UNSTABLE_1_3 { global: cai_unstable_c; };"
+    );
+    let text = symbols::with_lives(
+        "/// A.\nCAI_API void cai_a(void);\n\n/// B.\nCAI_API void cai_b(void);\n\nend",
+        &found,
+    );
+    assert_eq!(
+        text,
+        "/// A.\n///\n/// Deprecated since ABI 1.2: use `cai_b`.\nCAI_DEPRECATED(\"use cai_b\") CAI_API void cai_a(void);\n\n\
+         #if CAI_TARGET_ABI >= 0x10002\n/// B.\nCAI_API void cai_b(void);\n#endif\n\nend"
+    );
+    // A core function neither vanishes nor changes its header; an unstable one may.
+    for (functions, header, gone) in [
+        (["cai_b", "cai_d"], "array", vec!["cai_a"]),
+        (["cai_a", "cai_b"], "dtype", vec!["cai_a", "cai_b"]),
+    ] {
+        let items = Items { functions: functions.map(function).into(), ..constants_of(&items) };
+        let found = symbols::current(file, &items, |_| header.to_owned());
+        assert_eq!(found.err().unwrap(), gone);
+    }
+}
+
+fn constant(name: &str, value: u64) -> items::Constant {
+    items::Constant { name: name.to_owned(), value }
+}
+
+fn constants_of(items: &Items) -> Items {
+    let constants = items.constants.iter().map(|item| constant(&item.name, item.value));
+    Items { constants: constants.collect(), ..Items::default() }
 }

@@ -1,0 +1,409 @@
+// cai/nanobind.hpp (unstable): GPU arrays as arguments and results of functions bound with
+// nanobind.
+//
+//   #include <cai/nanobind.hpp>
+//
+//   // enqueues work on `stream`
+//   void scale(cai::view<float, 2> data, float factor, cai::stream stream) { ... }
+//
+//   NB_MODULE(mine, m) { m.def("scale", &scale); }
+//
+// The first comment of <cai/pybind11.hpp> describes the arguments and results, their exceptions,
+// the order of streams and thread safety.
+//
+// nanobind's casters cannot throw. An argument that must raise an exception counts as loaded, and
+// raises it just before the function is called. If a later argument is wrong as well, nanobind
+// reports that one instead.
+//
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#ifndef CAI_NANOBIND_HPP
+#define CAI_NANOBIND_HPP
+
+#include <nanobind/nanobind.h>
+
+#include "named.hpp"
+
+#include <exception>
+#include <functional>
+#include <optional>
+#include <utility>
+#include <vector>
+
+namespace cai {
+inline namespace CAI_PRIVATE_NAMESPACE {
+namespace detail CAI_PRIVATE_HIDDEN {
+
+// Errors that leave a function's body become Python exceptions. Set up when the first argument or
+// result is converted: no function can throw one earlier.
+inline void nanobind_translate() noexcept {
+    static const bool once = [] {
+        nanobind::register_exception_translator([](const std::exception_ptr &thrown, void *) {
+            try {
+                std::rethrow_exception(thrown);
+            } catch (const error &failed) {
+                const cai_error why = failed.get();
+                cai_python_raise(&why);
+            }
+        });
+        return true;
+    }();
+    (void)once;
+}
+
+// Exception that is thrown later, when that is allowed.
+class nanobind_raise {
+  public:
+    bool after(outcome loaded) noexcept {
+        raised_.reset();
+        if (loaded == outcome::raised) {
+            raised_.emplace();
+            return true;
+        }
+        return loaded == outcome::taken;
+    }
+    bool waits() const noexcept { return raised_.has_value(); }
+    void go() {
+        if (raised_) {
+            first_pass::over();
+            throw nanobind::python_error(std::move(*raised_));
+        }
+    }
+
+  private:
+    std::optional<nanobind::python_error> raised_;
+};
+
+inline nanobind::handle nanobind_export(const array &result) noexcept {
+    nanobind_translate();
+    return export_array(result);
+}
+
+} // namespace detail CAI_PRIVATE_HIDDEN
+} // namespace CAI_PRIVATE_NAMESPACE
+} // namespace cai
+
+namespace NB_NAMESPACE {
+namespace detail {
+
+template <class Array, std::uint32_t Flags> struct cai_array_caster {
+    using Value = Array;
+    static constexpr auto Name = const_name("Array");
+    template <class T> using Cast = movable_cast_t<T>;
+    // Called by containers, which cannot wait for the exception.
+    template <class> bool can_cast() const noexcept { return !raise_.waits(); }
+
+    bool from_python(handle source, std::uint32_t flags, cleanup_list *) noexcept {
+        static constexpr char kind = 0;
+        cai_import_options options = CAI_IMPORT_OPTIONS_INIT;
+        options.flags = Flags;
+        cai::detail::nanobind_translate();
+        return raise_.after(cai::detail::load_array(
+            source.ptr(), (flags & cast_flags::convert) != 0, options, &kind, "Array", value_));
+    }
+    static handle from_cpp(const cai::array &result, rv_policy, cleanup_list *) noexcept {
+        return cai::detail::nanobind_export(result);
+    }
+    static handle from_cpp(const cai::array *result, rv_policy, cleanup_list *) noexcept {
+        return result == nullptr ? none().release() : cai::detail::nanobind_export(*result);
+    }
+
+    explicit operator Array *() { return &operator Array &(); }
+    explicit operator Array &() {
+        raise_.go();
+        cai::detail::first_pass::over();
+        return value_;
+    }
+    // Called by containers, too, while other overloads may still be tried.
+    explicit operator Array &&() { return raise_.go(), std::move(value_); }
+
+  private:
+    Array value_;
+    cai::detail::nanobind_raise raise_;
+};
+template <> struct type_caster<cai::array> : cai_array_caster<cai::array, 0> {};
+template <>
+struct type_caster<cai::masked_array> : cai_array_caster<cai::masked_array, CAI_IMPORT_ALLOW_MASK> {
+};
+
+template <class View> struct cai_view_caster {
+    using Value = View;
+    static constexpr auto Name = const_name(cai::detail::view_name<View>.value);
+    template <class> using Cast = Value &;
+    template <class> bool can_cast() const noexcept { return !raise_.waits(); }
+
+    bool from_python(handle source, std::uint32_t flags, cleanup_list *) noexcept {
+        if ((flags & cast_flags::manual) != 0) {
+            return false; // nb::cast: the view would outlive its array
+        }
+        cai::detail::nanobind_translate();
+        return raise_.after(argument_.load(source.ptr(), (flags & cast_flags::convert) != 0,
+                                           cai::detail::view_name<View>.value));
+    }
+    explicit operator Value &() { return raise_.go(), argument_.begin(); }
+
+  private:
+    cai::detail::view_argument<View> argument_;
+    cai::detail::nanobind_raise raise_;
+};
+template <class T, std::size_t N>
+struct type_caster<cai::view<T, N>> : cai_view_caster<cai::view<T, N>> {};
+template <class T, int N>
+struct type_caster<cai::contiguous_view<T, N>> : cai_view_caster<cai::contiguous_view<T, N>> {};
+
+// The caster of <nanobind/stl/optional.h> would release the view's array before the call.
+template <class View> struct cai_optional_view_caster {
+    using Value = std::optional<View>;
+    static constexpr auto Name = optional_name(type_caster<View>::Name);
+    template <class> using Cast = Value &;
+    template <class> bool can_cast() const noexcept { return argument_.template can_cast<Value>(); }
+
+    bool from_python(handle source, std::uint32_t flags, cleanup_list *cleanup) noexcept {
+        none_ = source.is_none();
+        return none_ || argument_.from_python(source, flags, cleanup);
+    }
+    explicit operator Value &() {
+        if (!none_) {
+            value_.emplace(argument_.operator View &());
+        }
+        return value_;
+    }
+
+  private:
+    type_caster<View> argument_;
+    Value value_;
+    bool none_ = false;
+};
+template <class T, std::size_t N>
+struct type_caster<std::optional<cai::view<T, N>>> : cai_optional_view_caster<cai::view<T, N>> {};
+template <class T, int N>
+struct type_caster<std::optional<cai::contiguous_view<T, N>>>
+    : cai_optional_view_caster<cai::contiguous_view<T, N>> {};
+template <class T, std::size_t N>
+struct remove_opt_mono<std::optional<cai::view<T, N>>> : remove_opt_mono<cai::view<T, N>> {};
+template <class T, int N>
+struct remove_opt_mono<std::optional<cai::contiguous_view<T, N>>>
+    : remove_opt_mono<cai::contiguous_view<T, N>> {};
+
+template <class T, std::size_t N, class Allocator>
+struct type_caster<std::vector<cai::view<T, N>, Allocator>> {
+    static_assert(cai::detail::never<T>,
+                  "views would outlive their arrays: take std::vector<cai::array>");
+};
+template <class T, int N, class Allocator>
+struct type_caster<std::vector<cai::contiguous_view<T, N>, Allocator>> {
+    static_assert(cai::detail::never<T>,
+                  "views would outlive their arrays: take std::vector<cai::array>");
+};
+
+template <> struct type_caster<cai::stream> {
+    using Value = cai::stream;
+    static constexpr auto Name = const_name("Stream");
+    template <class> using Cast = Value &;
+    template <class> bool can_cast() const noexcept { return !raise_.waits(); }
+
+    bool from_python(handle source, std::uint32_t flags, cleanup_list *) noexcept {
+        cai_stream found = 0;
+        const bool loaded = raise_.after(
+            cai::detail::load_stream(source.ptr(), (flags & cast_flags::convert) != 0, found));
+        if (loaded && !raise_.waits()) {
+            argument_.load(found);
+        }
+        return loaded;
+    }
+    static handle from_cpp(cai::stream source, rv_policy, cleanup_list *) noexcept {
+        return PyLong_FromUnsignedLongLong(source.get());
+    }
+    explicit operator Value &() { return raise_.go(), argument_.hand_over(); }
+
+  private:
+    cai::detail::call_stream argument_;
+    cai::detail::nanobind_raise raise_;
+};
+
+// With the caster of <nanobind/stl/optional.h>, the views would not find the stream.
+template <> struct type_caster<std::optional<cai::stream>> {
+    using Value = std::optional<cai::stream>;
+    static constexpr auto Name = optional_name(type_caster<cai::stream>::Name);
+    template <class> using Cast = Value &;
+    template <class> bool can_cast() const noexcept { return argument_.template can_cast<Value>(); }
+
+    bool from_python(handle source, std::uint32_t flags, cleanup_list *cleanup) noexcept {
+        none_ = source.is_none();
+        return none_ || argument_.from_python(source, flags, cleanup);
+    }
+    explicit operator Value &() {
+        if (!none_) {
+            value_ = argument_.operator cai::stream &();
+        }
+        return value_;
+    }
+
+  private:
+    type_caster<cai::stream> argument_;
+    Value value_;
+    bool none_ = false;
+};
+template <> struct remove_opt_mono<std::optional<cai::stream>> : remove_opt_mono<cai::stream> {};
+
+// An argument of a function bound with cai::def.
+template <class Function, std::size_t Index, std::size_t Count, class A>
+struct type_caster<cai::detail::placed<Function, Index, Count, A>> {
+    using Value = cai::detail::placed<Function, Index, Count, A>;
+    static constexpr auto Name = make_caster<remove_opt_mono_t<intrinsic_t<A>>>::Name;
+    template <class> using Cast = Value &;
+    template <class> bool can_cast() const noexcept { return true; }
+
+    bool from_python(handle source, std::uint32_t flags, cleanup_list *cleanup) noexcept {
+        const cai::detail::loading<Function, Index, Count> here;
+        return caster_.from_python(source, flags, cleanup);
+    }
+    explicit operator Value &() {
+        value_.caster = &caster_;
+        return value_;
+    }
+
+  private:
+    make_caster<A> caster_;
+    Value value_;
+};
+
+// Types that accept None. Older versions of nanobind need nb::arg("...").none().
+#if NB_VERSION_MAJOR >= 3
+template <class Function, std::size_t Index, std::size_t Count, class A>
+struct has_arg_defaults<cai::detail::placed<Function, Index, Count, A>>
+    : has_arg_defaults<intrinsic_t<A>> {};
+template <> struct has_arg_defaults<cai::stream> : std::true_type {};
+template <> struct has_arg_defaults<std::optional<cai::stream>> : std::true_type {};
+template <class T, std::size_t N>
+struct has_arg_defaults<std::optional<cai::view<T, N>>> : std::true_type {};
+template <class T, int N>
+struct has_arg_defaults<std::optional<cai::contiguous_view<T, N>>> : std::true_type {};
+#endif
+
+} // namespace detail
+} // namespace NB_NAMESPACE
+
+namespace cai {
+inline namespace CAI_PRIVATE_NAMESPACE {
+namespace detail CAI_PRIVATE_HIDDEN {
+
+struct nanobind_cast {
+    template <class A> static decltype(auto) from(void *caster) {
+        return static_cast<nanobind::detail::make_caster<A> *>(caster)
+            ->operator nanobind::detail::cast_t<A>();
+    }
+};
+
+// Returns the name of an annotation, and whether the annotation is an argument.
+struct nanobind_name_of {
+    template <class Extra>
+    std::pair<const char *, bool> operator()(const Extra &extra) const noexcept {
+        return of(extra, 0);
+    }
+
+  private:
+    template <class Extra>
+    static auto of(const Extra &extra, int) noexcept
+        -> decltype(extra.signature_, std::pair<const char *, bool>(extra.name_, true)) {
+        return {extra.name_, true};
+    }
+    template <class Extra> static std::pair<const char *, bool> of(const Extra &, long) noexcept {
+        return {nullptr, false};
+    }
+};
+
+// C++ class of a bound class; void for a module.
+template <class Target, class = void> struct nanobind_class {
+    using type = void;
+};
+template <class Target> struct nanobind_class<Target, std::void_t<typename Target::Type>> {
+    using type = typename Target::Type;
+};
+
+template <class T, auto Describe> struct nanobind_producer {
+    static array describe(nanobind::handle self) {
+        return std::invoke(Describe, nanobind::cast<const T &>(self));
+    }
+    static nanobind::object export_of(nanobind::handle self) {
+        nanobind::object made = nanobind::steal(nanobind_export(describe(self)));
+        if (!made.is_valid()) {
+            throw nanobind::python_error();
+        }
+        return made;
+    }
+    static cai_status from_object(void *object, cai_array *out, cai_error *why) noexcept {
+        return fill(out, why, [object] {
+            try {
+                return describe(static_cast<PyObject *>(object));
+            } catch (nanobind::python_error &raised) {
+                raised.restore();
+                throw;
+            }
+        });
+    }
+    static constexpr cai_unstable_exchange_api table = {sizeof(cai_unstable_exchange_api),
+                                                        CAI_DATA_ABI, from_object, nullptr};
+};
+
+} // namespace detail CAI_PRIVATE_HIDDEN
+
+// Binds a function, as `target.def(name, function, extra...)` does. Messages then name the
+// argument, with the name of its `nanobind::arg`: `argument 2 ("to"): typestr: found <f8, expected
+// <f4`. Throws what `target.def` throws.
+//
+//   using nanobind::arg;
+//   cai::def<&scale>(m, "scale", arg("data"), arg("factor"), arg("stream"));
+//   cai::def(m, "size", [](cai::view<const float, 1> v) { return v.size(); }, arg("v"));
+template <auto Function, class Target, class... Extra>
+CAI_PRIVATE_HIDDEN void def(Target &&target, const char *name, const Extra &...extra) {
+    using made = detail::constant<Function>;
+    using bound_class = typename detail::nanobind_class<std::decay_t<Target>>::type;
+    using bound =
+        typename detail::signature<decltype(Function),
+                                   bound_class>::type::template bound<made, detail::nanobind_cast>;
+    constexpr bool is_module = std::is_base_of_v<nanobind::module_, std::decay_t<Target>>;
+    detail::define(target, is_module ? 0 : 1, name, bound(made{}), detail::nanobind_name_of{},
+                   extra...);
+}
+template <class Target, class Function, class... Extra>
+CAI_PRIVATE_HIDDEN void def(Target &&target, const char *name, Function function,
+                            const Extra &...extra) {
+    static_assert(std::is_class_v<Function>, "write cai::def<&function>(target, name, ...)");
+    using bound = typename detail::signature<Function, void>::of_object::template bound<
+        Function, detail::nanobind_cast>;
+    constexpr bool is_module = std::is_base_of_v<nanobind::module_, std::decay_t<Target>>;
+    detail::define(target, is_module ? 0 : 1, name, bound(std::move(function)),
+                   detail::nanobind_name_of{}, extra...);
+}
+
+// Makes a bound class a producer. Each export calls `Describe` with a `const T &`. It returns a
+// cai::array, whose owner keeps the data alive (for example cai::make_owner of a std::shared_ptr).
+// Consumers that use libcai read the objects without calling Python; others read them through
+// `__cuda_array_interface__` and DLPack. Throws nanobind::python_error.
+//
+//   cai::publish<&describe>(nanobind::class_<Buffer>(m, "Buffer"));
+template <auto Describe, class T, class... Options>
+CAI_PRIVATE_HIDDEN void publish(nanobind::class_<T, Options...> cls) {
+    using producer = detail::nanobind_producer<T, Describe>;
+    detail::nanobind_translate();
+    cai_error why;
+    if (cai_unstable_python_publish(cls.ptr(), &producer::table, &why) != CAI_OK) {
+        cai_python_raise(&why); // keeps the exception that is set already
+        throw nanobind::python_error();
+    }
+    cls.def_prop_ro("__cuda_array_interface__", [](nanobind::handle_t<T> self) -> nanobind::object {
+        return producer::export_of(self).attr("__cuda_array_interface__");
+    });
+    cls.def("__dlpack__",
+            [](nanobind::handle_t<T> self, const nanobind::kwargs &options) -> nanobind::object {
+                return producer::export_of(self).attr("__dlpack__")(**options);
+            });
+    cls.def("__dlpack_device__", [](nanobind::handle_t<T> self) -> nanobind::object {
+        return producer::export_of(self).attr("__dlpack_device__")();
+    });
+}
+
+} // namespace CAI_PRIVATE_NAMESPACE
+} // namespace cai
+
+#endif // CAI_NANOBIND_HPP

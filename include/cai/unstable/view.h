@@ -1,0 +1,91 @@
+/*
+ * cai/unstable/view.h: the Python function `libcai.view`, and streams of Python objects.
+ *
+ * Unstable: a minor release may change or remove what this header declares; the change log says so.
+ * It has not run on a GPU yet, and nobody outside this repository uses it: both are needed before its
+ * names become part of the stable interface, without `unstable`.
+ *
+ *     #include <cai/cai.h>
+ *     #include <cai/unstable/view.h>
+ *
+ *     int main(void) {
+ *         cai_stream stream;
+ *         cai_status status = cai_unstable_stream_from_python(NULL, 0, 0, &stream, NULL, NULL);
+ *         return status == CAI_ERR_NULL_ARGUMENT ? 0 : 1;
+ *     }
+ *
+ * SPDX-License-Identifier: MIT OR Apache-2.0
+ * Generated from the sources of libcai: do not edit.
+ */
+#ifndef CAI_UNSTABLE_VIEW_H
+#define CAI_UNSTABLE_VIEW_H
+
+#include "../status.h"
+#if CAI_ABI_H_VERSION < 0x10000
+#error "an older copy of cai/abi.h was included before cai/unstable/view.h: include the newest one first"
+#endif
+
+struct _object;
+
+#if defined(__cplusplus)
+extern "C" {
+#endif
+
+/// Returns the CUDA stream of a Python object: of cuda.core, PyTorch, CuPy, Numba, of any other
+/// object with `__cuda_stream__`, or of an integer.
+///
+/// `object`: a `PyObject *`. In this order: None; an integer, 1 (`CAI_STREAM_LEGACY`), 2
+/// (`CAI_STREAM_PER_THREAD`) or a `cudaStream_t`; an object with the method `__cuda_stream__`, or
+/// the attribute in the first releases of cuda.core, whose value is (0, handle); with `cuda_stream`
+/// (PyTorch); with `ptr` (CuPy) or `handle` (older Numba), if the name of its type contains
+/// "Stream", because events and buffers have these attributes as well; an object with `__index__`
+/// (`CUstream` of cuda-bindings). A handle of 0 in a stream object is the legacy default stream; in
+/// Numba, whose default stream NUMBA_CUDA_PER_THREAD_DEFAULT_STREAM changes, pass 2 then.
+/// `none`: the value to return for None, for example a stream. 0: None is refused.
+/// `flags`: 0, or any of `CAI_IMPORT_ALLOW_STREAM_ZERO` (the integer 0 is the legacy default stream
+/// as well) and `CAI_IMPORT_NO_EXCEPTION`. Without the first one the integer 0 is refused.
+/// `out`: the stream. It is no reference: the object must live as long as the stream is used.
+/// `out_device`: NULL, or the number of the device that the object states; -1 if it states none, as
+/// for integers. A default stream is that of the calling thread's current context: if the context
+/// is of another device, set a context of this device first. Both are written on success only.
+///
+/// On failure a Python exception is set, unless `CAI_IMPORT_NO_EXCEPTION` is set: TypeError for an
+/// object that is no stream, ValueError for a wrong integer. Exceptions of the object stay set.
+///
+/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_FLAGS`, `CAI_ERR_TYPE`, `CAI_ERR_VALUE`,
+/// `CAI_ERR_VERSION`, `CAI_ERR_STREAM_ZERO`, `CAI_ERR_NO_PYTHON`, `CAI_ERR_PYTHON_VERSION`,
+/// `CAI_ERR_PYTHON_LOCK`, `CAI_ERR_PYTHON_EXCEPTION` or `CAI_ERR_NO_MEMORY`.
+/// Thread safety: any thread that holds the interpreter's lock. Makes no driver call. Source:
+/// cuda.core, "CUDA stream protocol".
+CAI_API
+cai_status cai_unstable_stream_from_python(struct _object *object,
+                                           cai_stream none,
+                                           uint32_t flags,
+                                           cai_stream *out,
+                                           int32_t *out_device,
+                                           cai_error *error);
+
+/// Returns the Python function `view(obj, /, stream=None, *, readonly=False)`, which makes objects
+/// of the type `libcai.View`: the attributes of cuda.core's StridedMemoryView, and `release()`. The
+/// Python package has it as `libcai.view`; its `__self__` is the type.
+///
+/// A view holds a reference to the array of `obj`, which it imports as `cai_array_from_python` does
+/// with `CAI_IMPORT_ALLOW_HOST`. It makes `stream` wait for the producer's pending work, and keeps
+/// the stream object alive. `release()`, or the end of a `with` block, makes the producer wait for
+/// `stream` and releases the array. A view that is destroyed without `release()` makes no driver
+/// call.
+///
+/// `out`: a new reference. Each interpreter has one function.
+///
+/// On failure a Python exception is set if there is an interpreter.
+///
+/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_NO_PYTHON`, `CAI_ERR_PYTHON_VERSION`,
+/// `CAI_ERR_PYTHON_LOCK`, `CAI_ERR_PYTHON_EXCEPTION` or `CAI_ERR_NO_MEMORY`.
+/// Thread safety: any thread that holds the interpreter's lock. Allocates.
+CAI_API cai_status cai_unstable_python_view(struct _object **out, cai_error *error);
+
+#if defined(__cplusplus)
+}
+#endif
+
+#endif /* CAI_UNSTABLE_VIEW_H */

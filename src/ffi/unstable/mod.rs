@@ -1,0 +1,9 @@
+//! The exported functions of the headers in `cai/unstable`, which a minor release may change.
+
+pub mod copy;
+pub mod arrow;
+pub mod ipc;
+pub mod json;
+pub mod release;
+pub mod exchange;
+pub mod view;
