@@ -10,7 +10,7 @@ int main(void) {
     ASSERT(empty.struct_size == sizeof(cai_array) && empty.version == 3 && empty.stream == 0);
     ASSERT(empty.owner == NULL && empty.data == NULL && empty.device.type == CAI_DEVICE_UNKNOWN);
     ASSERT(in.struct_size == sizeof(in) && in.flags == 0 && in.protocols[0] == 0 &&
-           in.typestr[0] == 0 && in.stream == CAI_STREAM_UNKNOWN);
+           in.typestr[0] == 0 && in.dlpack_stream == CAI_STREAM_UNKNOWN);
     ASSERT(out.struct_size == sizeof(out) && out.flags == 0);
     ASSERT(cai_abi_version() == ((uint32_t)CAI_ABI_MAJOR << 16 | (uint32_t)CAI_ABI_MINOR));
     ASSERT(strchr(cai_version(), '.') != NULL);

@@ -30,7 +30,7 @@ pub(crate) mod sizes {
     pub(crate) const DESCR: usize = 24;
     pub(crate) const FIELD: usize = 56;
     pub(crate) const EXCHANGE_API: usize = 24;
-    pub(crate) const IMPORT_OPTIONS: usize = 56;
+    pub(crate) const IMPORT_OPTIONS: usize = 64;
     pub(crate) const EXPORT_OPTIONS: usize = 8;
     /// No age of any structure will be longer: a larger size is garbage.
     pub(crate) const MAX: usize = 512;

@@ -319,7 +319,7 @@ PROTOCOLS = {
     "`__array_interface__`": (through(P.ARRAY_INTERFACE, "__array_interface__"), "host"),
     "`__array_struct__`": (array_struct, "host"),
     "SYCL": (through(P.SYCL_USM, "__sycl_usm_array_interface__"), "oneAPI"),
-    "buffer interface": (through(P.BUFFER, "buffer", "_ptr", "int_ptr", "offset", "dtype", "shape", "strides", opencl=True), "OpenCL"),
+    "buffer interface": (through(P.OPENCL_BUFFER, "buffer", "_ptr", "int_ptr", "offset", "dtype", "shape", "strides", opencl=True), "OpenCL"),
     "Arrow": (arrow, "CUDA"),
     "JSON": (json_text, "CUDA"),
     "IPC": (processes, "CUDA"),

@@ -20,7 +20,7 @@ GROWN = {
     "cai_owner_ops": ("Option<unsafe extern \"C\" fn()>", "None", "void (*later)(void);", 24, 32),
     "cai_descr": ("u64", "0", "uint64_t later;", 24, 32),
     "cai_field": ("u64", "0", "uint64_t later;", 56, 64),
-    "cai_import_options": ("[u64; 2]", "[0; 2]", "uint64_t later[2];", 56, 72),
+    "cai_import_options": ("[u64; 2]", "[0; 2]", "uint64_t later[2];", 64, 80),
     "cai_export_options": ("[u64; 2]", "[0; 2]", "uint64_t later[2];", 8, 24),
     "cai_unstable_exchange_api": ("Option<unsafe extern \"C\" fn()>", "None", "void (*later)(void);", 24, 32),
 }  # fmt: skip

@@ -3,3 +3,6 @@
 s#\bcai/(arrow|copy|ipc|json)\.h\b#cai/unstable/\1.h#g
 s#\bcai_(array_to_arrow|array_from_arrow|array_copy_to_host|array_copy_from_host|ipc_export|ipc_import|array_to_json|array_release_in_order|array_identify|python_view|stream_from_python|python_publish|exchange_api)\b#cai_unstable_\1#g
 s#\bCAI_(IPC_SIZE|IPC_FIELDS|CAPTURE_EXTERNAL)\b#CAI_UNSTABLE_\1#g
+s#\bCAI_PROTOCOL_BUFFER\b#CAI_PROTOCOL_OPENCL_BUFFER#g
+s#\bCAI_IMPORT_BUFFER_OPENCL\b#CAI_IMPORT_OPENCL_BUFFER_CL_MEM#g
+s#\bCAI_IMPORT_BUFFER_CUDA\b#CAI_IMPORT_OPENCL_BUFFER_CUDA_ADDRESS#g

@@ -27,7 +27,7 @@ def clear(obj, stream=None):
     cai_check(cai_unstable_stream_from_python(
         <PyObject *>stream, CAI_STREAM_LEGACY, 0, &on, NULL, &error), &error)
     options.flags = CAI_IMPORT_REQUIRE_WRITABLE | CAI_IMPORT_REQUIRE_C_CONTIGUOUS
-    options.stream = on
+    options.dlpack_stream = on
     cai_check(cai_array_from_python(<PyObject *>obj, &options, &array,
                                     &error), &error)
     try:

@@ -126,7 +126,7 @@ fn mask() -> *const cai_array {
     }) as *const cai_array
 }
 
-unsafe extern "C-unwind" fn array_of(_: *mut c_void, out: *mut cai_array, error: *mut cai_error) -> cai_status {
+unsafe extern "C-unwind" fn array_of(_: *mut _object, out: *mut cai_array, error: *mut cai_error) -> cai_status {
     let Some(ours) = INPUT.with_borrow(|input| input.as_ref().and_then(|input| input.ours.clone())) else {
         return CAI_ERR_INTERNAL;
     };
@@ -343,7 +343,7 @@ fuzz_target!(|input: Input| {
         publish(&input);
         let (flags, list) = input.options;
         let mut options = std::mem::zeroed::<cai_import_options>();
-        (options.struct_size, options.stream) = (size_of::<cai_import_options>() as u32, CAI_STREAM_UNKNOWN);
+        (options.struct_size, options.dlpack_stream) = (size_of::<cai_import_options>() as u32, CAI_STREAM_UNKNOWN);
         // Without those that make the driver known, and that contradict one another.
         options.flags = u32::from(flags) & 0x7ff & !(CAI_IMPORT_QUERY_DEVICE | CAI_IMPORT_ALLOW_STREAM_ZERO);
         if let Some(list) = list {

@@ -22,7 +22,7 @@ struct Input {
     /// Bits, of which most inputs have few.
     flags: (u16, u16, bool),
     any_flags: Option<u32>,
-    protocols: Option<[u8; 8]>,
+    protocols: Option<[u8; 16]>,
     stream: Option<u64>,
     ndim: i8,
     codes: [(bool, u16); 3],
@@ -73,8 +73,8 @@ fuzz_target!(|input: Input| {
     let options = cai_import_options {
         struct_size: size,
         flags,
-        protocols: input.protocols.map_or([0; 8], |list| list.map(|number| number % 10)),
-        stream: input.stream.unwrap_or(CAI_STREAM_UNKNOWN),
+        protocols: input.protocols.map_or([0; 16], |list| list.map(|number| number % 10)),
+        dlpack_stream: input.stream.unwrap_or(CAI_STREAM_UNKNOWN),
         ndim: input.ndim.into(),
         dtype_code: code(input.codes[0]),
         opaque_8bit: code(input.codes[1]),

@@ -57,8 +57,8 @@ typedef struct cai_export_options cai_export_options;
 /// Dictionary `__sycl_usm_array_interface__`, version 1.
 #define CAI_PROTOCOL_SYCL_USM 5
 
-/// Attributes `buffer` or `base_data`, `offset`, `dtype`, `shape`, `strides` of OpenCL arrays.
-#define CAI_PROTOCOL_BUFFER 6
+/// Buffer interface of OpenCL: attributes `buffer` or `base_data`, `offset`, `dtype`, `shape`, `strides` of OpenCL arrays.
+#define CAI_PROTOCOL_OPENCL_BUFFER 6
 
 /// Capsule `__array_struct__` of NumPy, for host memory.
 #define CAI_PROTOCOL_ARRAY_STRUCT 7
@@ -109,11 +109,12 @@ typedef struct cai_export_options cai_export_options;
 /// Accepts tensors that require grad: automatic differentiation does not see what is written.
 #define CAI_IMPORT_ALLOW_GRAD 4096
 
-/// Takes `_ptr` of the buffer interface as a `cl_mem` if the object does not state its kind.
-#define CAI_IMPORT_BUFFER_OPENCL 8192
+/// Takes `_ptr` of OpenCL's buffer interface as a `cl_mem` if the object does not state its kind.
+#define CAI_IMPORT_OPENCL_BUFFER_CL_MEM 8192
 
-/// Takes `_ptr` of the buffer interface as a CUDA address if the object does not state its kind.
-#define CAI_IMPORT_BUFFER_CUDA 16384
+/// Takes `_ptr` of OpenCL's buffer interface as a CUDA address if the object does not state its
+/// kind.
+#define CAI_IMPORT_OPENCL_BUFFER_CUDA_ADDRESS 16384
 
 /// Asks the CUDA driver for the context and the id of any stream, not only of 2.
 #define CAI_IMPORT_IDENTIFY_STREAM 32768
@@ -133,18 +134,19 @@ typedef struct cai_export_options cai_export_options;
 /// A newer caller may pass a longer structure. If its tail is not zero, the call is refused with
 /// `CAI_ERR_NEWER_CALLER`: no requirement is ignored.
 struct cai_import_options {
-    /// `sizeof(cai_import_options)` of the caller's header; at least 56.
+    /// `sizeof(cai_import_options)` of the caller's header; at least 64.
     uint32_t struct_size;
     /// `CAI_IMPORT_` bits.
     uint32_t flags;
     /// Protocols to try, `CAI_PROTOCOL_` numbers in this order, up to the first 0. All 0: the
     /// default order, which is that of the numbers, but SYCL before DLPack for oneAPI.
-    uint8_t protocols[8];
-    /// Stream that the caller will work on; only `CAI_PROTOCOL_DLPACK` uses it. The producer orders
-    /// its work before it, and the array is released on it: it must live until then.
+    uint8_t protocols[16];
+    /// Argument of `__dlpack__`: the stream that the caller will work on. Other protocols do not
+    /// use it, and no import waits: `cai_array_consume_begin` does. The producer orders its work
+    /// before it, and the array is released on it: it must live until then.
     /// `CAI_STREAM_UNKNOWN`: the legacy default stream. `CAI_STREAM_NONE`: the producer orders
     /// nothing. 0 is refused.
-    cai_stream stream;
+    cai_stream dlpack_stream;
     /// Number of dimensions that `CAI_IMPORT_REQUIRE_NDIM` requires.
     int32_t ndim;
     /// Required `dtype_code`; considered only if `typestr` is not empty.
@@ -191,7 +193,7 @@ struct cai_export_options {
 /// `options`: requirements, or NULL for none. An array with a mask is refused unless
 /// `CAI_IMPORT_ALLOW_MASK` is set, host memory unless `CAI_IMPORT_ALLOW_HOST` is, a tensor that
 /// requires grad unless `CAI_IMPORT_ALLOW_GRAD` is, and an object of the buffer interface that does
-/// not state what its `_ptr` is unless `CAI_IMPORT_BUFFER_OPENCL` or `CAI_IMPORT_BUFFER_CUDA` is.
+/// not state what its `_ptr` is unless `CAI_IMPORT_OPENCL_BUFFER_CL_MEM` or `CAI_IMPORT_OPENCL_BUFFER_CUDA_ADDRESS` is.
 /// `out`: must be initialized (`CAI_ARRAY_INIT`) and hold no reference, which would be lost. It
 /// passes `cai_array_validate` with `CAI_CHECK_LAYOUT`. Written on success only. It may be released
 /// on any thread, with or without the interpreter's lock: without it, the object is released by the

@@ -13,7 +13,7 @@ AOTITorchError torch_tensor_to_pyobject(AtenTensorHandle tensor, void *type, voi
 
 #define EXPORT extern "C" __attribute__((visibility("default")))
 
-EXPORT cai_status from_torch(void *object, cai_array *out, cai_error *error) {
+EXPORT cai_status from_torch(struct _object *object, cai_array *out, cai_error *error) {
     AtenTensorHandle tensor = nullptr;
     if (torch_tensor_from_pyobject(object, &tensor) != TORCH_SUCCESS) return -1;
     const cai_status status = cai_array_from_torch(tensor, out, error);

@@ -18,7 +18,7 @@ def export(obj, path=None):
     options = _abi.cai_import_options(
         struct_size=c.sizeof(_abi.cai_import_options),
         flags=_abi.CAI_IMPORT_ALLOW_MASK | _abi.CAI_IMPORT_ALLOW_HOST,
-        stream=_abi.CAI_STREAM_UNKNOWN)  # fmt: skip
+        dlpack_stream=_abi.CAI_STREAM_UNKNOWN)  # fmt: skip
     # Only the dictionaries: `__dlpack__` of `obj` may be what calls this function.
     options.protocols[0] = _abi.CAI_PROTOCOL_CUDA_ARRAY_INTERFACE
     options.protocols[1] = _abi.CAI_PROTOCOL_ARRAY_INTERFACE

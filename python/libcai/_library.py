@@ -30,7 +30,7 @@ class Library:
             _abi.cai_import_options,
             flags=_abi.CAI_IMPORT_ALLOW_MASK | _abi.CAI_IMPORT_ALLOW_HOST | _abi.CAI_IMPORT_NO_EXCEPTION | flags,
             protocols=(via,),
-            stream=_abi.CAI_STREAM_NONE,
+            dlpack_stream=_abi.CAI_STREAM_NONE,
         )  # fmt: skip
         array, error = _abi.init(_abi.cai_array), _abi.cai_error()
         status, raised = ask(self._library.cai_array_from_python, obj, c.byref(options), c.byref(array), c.byref(error))

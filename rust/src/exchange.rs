@@ -37,8 +37,8 @@ impl ImportOptions {
         ImportOptions(cai_import_options {
             struct_size: size_of::<cai_import_options>() as u32,
             flags,
-            protocols: [0; 8],
-            stream: sys::CAI_STREAM_UNKNOWN,
+            protocols: [0; 16],
+            dlpack_stream: sys::CAI_STREAM_UNKNOWN,
             ndim: 0,
             dtype_code: 0,
             opaque_8bit: 0,
@@ -70,15 +70,15 @@ impl ImportOptions {
     /// Sets the stream that the caller will work on, which is passed to `__dlpack__`. The array is
     /// released on it, so it must exist as long as the array.
     #[must_use]
-    pub fn stream(mut self, stream: Stream<'static>) -> Self {
-        self.0.stream = stream.as_raw();
+    pub fn dlpack_stream(mut self, stream: Stream<'static>) -> Self {
+        self.0.dlpack_stream = stream.as_raw();
         self
     }
 
     /// Sets the protocols that are tried: `CAI_PROTOCOL_` numbers of [`sys`] in this order, up to
     /// the first 0.
     #[must_use]
-    pub fn protocols(mut self, protocols: [u8; 8]) -> Self {
+    pub fn protocols(mut self, protocols: [u8; 16]) -> Self {
         self.0.protocols = protocols;
         self
     }

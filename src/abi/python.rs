@@ -18,8 +18,8 @@ pub const CAI_PROTOCOL_CUDA_ARRAY_INTERFACE: u8 = 3;
 pub const CAI_PROTOCOL_DLPACK: u8 = 4;
 /// Dictionary `__sycl_usm_array_interface__`, version 1.
 pub const CAI_PROTOCOL_SYCL_USM: u8 = 5;
-/// Attributes `buffer` or `base_data`, `offset`, `dtype`, `shape`, `strides` of OpenCL arrays.
-pub const CAI_PROTOCOL_BUFFER: u8 = 6;
+/// Buffer interface of OpenCL: attributes `buffer` or `base_data`, `offset`, `dtype`, `shape`, `strides` of OpenCL arrays.
+pub const CAI_PROTOCOL_OPENCL_BUFFER: u8 = 6;
 /// Capsule `__array_struct__` of NumPy, for host memory.
 pub const CAI_PROTOCOL_ARRAY_STRUCT: u8 = 7;
 /// Dictionary `__array_interface__` of NumPy, version 3, for host memory.
@@ -54,10 +54,11 @@ pub const CAI_IMPORT_NO_EXCEPTION: u32 = 1024;
 pub const CAI_IMPORT_REFUSE_OBJECTS: u32 = 2048;
 /// Accepts tensors that require grad: automatic differentiation does not see what is written.
 pub const CAI_IMPORT_ALLOW_GRAD: u32 = 4096;
-/// Takes `_ptr` of the buffer interface as a `cl_mem` if the object does not state its kind.
-pub const CAI_IMPORT_BUFFER_OPENCL: u32 = 8192;
-/// Takes `_ptr` of the buffer interface as a CUDA address if the object does not state its kind.
-pub const CAI_IMPORT_BUFFER_CUDA: u32 = 16384;
+/// Takes `_ptr` of OpenCL's buffer interface as a `cl_mem` if the object does not state its kind.
+pub const CAI_IMPORT_OPENCL_BUFFER_CL_MEM: u32 = 8192;
+/// Takes `_ptr` of OpenCL's buffer interface as a CUDA address if the object does not state its
+/// kind.
+pub const CAI_IMPORT_OPENCL_BUFFER_CUDA_ADDRESS: u32 = 16384;
 /// Asks the CUDA driver for the context and the id of any stream, not only of 2.
 pub const CAI_IMPORT_IDENTIFY_STREAM: u32 = 32768;
 
@@ -76,18 +77,19 @@ pub const CAI_EXPORT_HIDE_READONLY: u32 = 4;
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq)]
 pub struct cai_import_options {
-    /// `sizeof(cai_import_options)` of the caller's header; at least 56.
+    /// `sizeof(cai_import_options)` of the caller's header; at least 64.
     pub struct_size: u32,
     /// `CAI_IMPORT_` bits.
     pub flags: u32,
     /// Protocols to try, `CAI_PROTOCOL_` numbers in this order, up to the first 0. All 0: the
     /// default order, which is that of the numbers, but SYCL before DLPack for oneAPI.
-    pub protocols: [u8; 8],
-    /// Stream that the caller will work on; only `CAI_PROTOCOL_DLPACK` uses it. The producer orders
-    /// its work before it, and the array is released on it: it must live until then.
+    pub protocols: [u8; 16],
+    /// Argument of `__dlpack__`: the stream that the caller will work on. Other protocols do not
+    /// use it, and no import waits: `cai_array_consume_begin` does. The producer orders its work
+    /// before it, and the array is released on it: it must live until then.
     /// `CAI_STREAM_UNKNOWN`: the legacy default stream. `CAI_STREAM_NONE`: the producer orders
     /// nothing. 0 is refused.
-    pub stream: cai_stream,
+    pub dlpack_stream: cai_stream,
     /// Number of dimensions that `CAI_IMPORT_REQUIRE_NDIM` requires.
     pub ndim: i32,
     /// Required `dtype_code`; considered only if `typestr` is not empty.
@@ -115,10 +117,10 @@ pub struct cai_export_options {
     pub flags: u32,
 }
 
-const _: () = assert!(size_of::<cai_import_options>() == 56);
+const _: () = assert!(size_of::<cai_import_options>() == 64);
 const _: () = assert!(offset_of!(cai_import_options, protocols) == 8);
-const _: () = assert!(offset_of!(cai_import_options, stream) == 16);
-const _: () = assert!(offset_of!(cai_import_options, ndim) == 24);
-const _: () = assert!(offset_of!(cai_import_options, opaque_16bit) == 32);
-const _: () = assert!(offset_of!(cai_import_options, typestr) == 40);
+const _: () = assert!(offset_of!(cai_import_options, dlpack_stream) == 24);
+const _: () = assert!(offset_of!(cai_import_options, ndim) == 32);
+const _: () = assert!(offset_of!(cai_import_options, opaque_16bit) == 40);
+const _: () = assert!(offset_of!(cai_import_options, typestr) == 48);
 const _: () = assert!(size_of::<cai_export_options>() == 8);

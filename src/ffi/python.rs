@@ -32,7 +32,7 @@ use crate::python::{self, Description, ImportOptions, Obj, Owned, Py};
 /// `options`: requirements, or NULL for none. An array with a mask is refused unless
 /// `CAI_IMPORT_ALLOW_MASK` is set, host memory unless `CAI_IMPORT_ALLOW_HOST` is, a tensor that
 /// requires grad unless `CAI_IMPORT_ALLOW_GRAD` is, and an object of the buffer interface that does
-/// not state what its `_ptr` is unless `CAI_IMPORT_BUFFER_OPENCL` or `CAI_IMPORT_BUFFER_CUDA` is.
+/// not state what its `_ptr` is unless `CAI_IMPORT_OPENCL_BUFFER_CL_MEM` or `CAI_IMPORT_OPENCL_BUFFER_CUDA_ADDRESS` is.
 /// `out`: must be initialized (`CAI_ARRAY_INIT`) and hold no reference, which would be lost. It
 /// passes `cai_array_validate` with `CAI_CHECK_LAYOUT`. Written on success only. It may be released
 /// on any thread, with or without the interpreter's lock: without it, the object is released by the

@@ -14,7 +14,7 @@ use crate::python::capi::Object;
 
 /// `cai_unstable_exchange_api.from_object`.
 pub type FromObject =
-    unsafe extern "C-unwind" fn(*mut c_void, *mut cai_array, *mut cai_error) -> cai_status;
+    unsafe extern "C-unwind" fn(*mut Object, *mut cai_array, *mut cai_error) -> cai_status;
 
 /// The function of an attribute that is implemented in C.
 pub type Getter = unsafe extern "C-unwind" fn(*mut Object, *mut c_void) -> *mut Object;

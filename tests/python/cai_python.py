@@ -32,7 +32,7 @@ BFLOAT16, FLOAT8_E4M3FN, FLOAT8_E5M2 = 4, 10, 12
 IMPORT = {
     "strict": 1, "lenient": 2, "writable": 4, "c_contiguous": 8, "f_contiguous": 16, "native": 32, "allow_mask": 128,
     "host": 256, "device": 512, "quiet": 1024, "no_objects": T.abi.CAI_IMPORT_REFUSE_OBJECTS,
-    "grad": T.abi.CAI_IMPORT_ALLOW_GRAD, "opencl": T.abi.CAI_IMPORT_BUFFER_OPENCL, "cuda": T.abi.CAI_IMPORT_BUFFER_CUDA,
+    "grad": T.abi.CAI_IMPORT_ALLOW_GRAD, "opencl": T.abi.CAI_IMPORT_OPENCL_BUFFER_CL_MEM, "cuda": T.abi.CAI_IMPORT_OPENCL_BUFFER_CUDA_ADDRESS,
     "identify_stream": T.abi.CAI_IMPORT_IDENTIFY_STREAM,
 }  # fmt: skip
 IMPORT_NDIM = 64
@@ -71,7 +71,7 @@ def import_options(*, ndim=None, protocols=(), stream=STREAM_UNKNOWN, dtype_code
     options = ImportOptions(struct_size=c.sizeof(ImportOptions))
     for position, protocol in enumerate(protocols):
         options.protocols[position] = protocol
-    options.stream, options.dtype_code, options.opaque_8bit, options.opaque_16bit = stream, dtype_code, opaque_8bit, opaque_16bit
+    options.dlpack_stream, options.dtype_code, options.opaque_8bit, options.opaque_16bit = stream, dtype_code, opaque_8bit, opaque_16bit
     options.typestr = typestr.encode()
     if ndim is not None:
         options.ndim, options.flags = ndim, IMPORT_NDIM

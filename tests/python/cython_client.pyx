@@ -90,7 +90,7 @@ def exchange(produced):
     array.struct_size = sizeof(array)
     memset(&options, 0, sizeof(options))
     options.struct_size = sizeof(options)
-    options.stream = CAI_STREAM_UNKNOWN
+    options.dlpack_stream = CAI_STREAM_UNKNOWN
     options.flags = CAI_IMPORT_ALLOW_HOST
     assert cai_array_from_python(<PyObject *>produced, &options, &array, &error) == CAI_OK, error.message
     assert cai_array_to_python(&array, NULL, &out, &error) == CAI_OK, error.message

@@ -217,7 +217,7 @@ class World(Values):
         if chance() < 0.1:
             options.opaque_8bit, options.opaque_16bit = 10, 4
         if chance() < 0.2:
-            options.stream = self.random.choice([0, 1, 2, 77, 2**64 - 1, 2**64 - 2])
+            options.dlpack_stream = self.random.choice([0, 1, 2, 77, 2**64 - 1, 2**64 - 2])
         if chance() < 0.02:
             options.flags = 2**32 - 1
         if chance() < 0.02:
@@ -230,7 +230,7 @@ class World(Values):
 
     def take(self, obj):
         options = self.options()
-        quiet = options is not None and 56 <= options.struct_size <= 512
+        quiet = options is not None and 64 <= options.struct_size <= 512
         quiet = quiet and options.struct_size % 8 == 0 and bool(options.flags & 1024)
         out, error = T.new_array(stream=self.random.choice([0, 5])), T.Error()
         out.flags, out.data = 0x55AA, 0x1234

@@ -290,7 +290,7 @@ class OfBuffer(Way):
     """The buffer interface: `shape` and `strides` are attributes, and so is `dtype`, which has the rest of the type. Its
     own rows have `dtype`, `buffer`, `_ptr` and `offset`, too."""
 
-    word, name, options = "buffer", "buffer interface", {"opencl": True, "protocols": [P.BUFFER]}
+    word, name, options = "buffer", "buffer interface", {"opencl": True, "protocols": [P.OPENCL_BUFFER]}
     fields = {"stream": P.STREAM_UNKNOWN, "version": 3, "device": (P.OPENCL, -1)}
 
     def takes(self, row):

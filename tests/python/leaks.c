@@ -148,7 +148,7 @@ long leaks_share(PyObject *object, long times) {
 
 /* --- tables --- */
 
-static cai_status fails(void *object, cai_array *out, cai_error *error) {
+static cai_status fails(PyObject *object, cai_array *out, cai_error *error) {
     (void)object, (void)out;
     memset(error, 0, sizeof *error);
     error->code = CAI_ERR_VALUE;
@@ -156,20 +156,20 @@ static cai_status fails(void *object, cai_array *out, cai_error *error) {
     return CAI_ERR_VALUE;
 }
 
-static cai_status raises(void *object, cai_array *out, cai_error *error) {
+static cai_status raises(PyObject *object, cai_array *out, cai_error *error) {
     (void)object, (void)out, (void)error;
     PyErr_SetString(PyExc_OSError, "no");
     return CAI_ERR_PYTHON_EXCEPTION;
 }
 
 /* BufferError: another protocol may do. */
-static cai_status declines(void *object, cai_array *out, cai_error *error) {
+static cai_status declines(PyObject *object, cai_array *out, cai_error *error) {
     (void)object, (void)out, (void)error;
     PyErr_SetString(PyExc_BufferError, "no");
     return CAI_ERR_PYTHON_EXCEPTION;
 }
 
-static cai_status is_silent(void *object, cai_array *out, cai_error *error) {
+static cai_status is_silent(PyObject *object, cai_array *out, cai_error *error) {
     (void)object, (void)out, (void)error;
     return CAI_ERR_PYTHON_EXCEPTION;
 }
@@ -190,17 +190,17 @@ static cai_status describe(cai_array *out, int ndim) {
     return CAI_OK;
 }
 
-static cai_status gives(void *object, cai_array *out, cai_error *error) {
+static cai_status gives(PyObject *object, cai_array *out, cai_error *error) {
     (void)object, (void)error;
     return describe(out, 2);
 }
 
-static cai_status lies(void *object, cai_array *out, cai_error *error) {
+static cai_status lies(PyObject *object, cai_array *out, cai_error *error) {
     (void)object, (void)error;
     return describe(out, 99);
 }
 
-static cai_status borrows(void *object, cai_array *out, cai_error *error) {
+static cai_status borrows(PyObject *object, cai_array *out, cai_error *error) {
     cai_status status = gives(object, out, error);
     cai_array_release(out);
     *out = (cai_array)CAI_ARRAY_INIT;

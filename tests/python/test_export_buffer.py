@@ -21,7 +21,7 @@ def test_the_buffer_states_what_it_is():
     with opencl(byte_offset=8) as array:
         obj = give(array)
     assert obj.buffer.int_ptr == HANDLE and type(obj.buffer.int_ptr) is int
-    with take(obj, protocols=[P.BUFFER]) as again:
+    with take(obj, protocols=[P.OPENCL_BUFFER]) as again:
         assert (again.device, again.data, again.byte_offset) == ((P.OPENCL, -1), HANDLE, 8)
 
 

@@ -130,7 +130,7 @@ class Sycl(Cuda):
 class Buffer(Cuda):
     """Attributes, whose strides are stated always."""
 
-    device, protocol = (P.OPENCL, -1), P.BUFFER
+    device, protocol = (P.OPENCL, -1), P.OPENCL_BUFFER
 
     def members(self, row):
         return {"byte_offset": reach(row)}

@@ -45,7 +45,7 @@ def test_random_objects_in_threads(sanitized):
 
 def test_the_sanitizer_is_there(sanitized):
     """A read behind the options shows that the instrumented library is the one that runs."""
-    text = "import cai_python as P, ctypes as c; b = c.create_string_buffer(16); b[:4] = (56).to_bytes(4, 'little')\n"
+    text = "import cai_python as P, ctypes as c; b = c.create_string_buffer(16); b[:4] = (64).to_bytes(4, 'little')\n"
     text += "m = c.CDLL(None); m.malloc.restype = c.c_void_p; p = m.malloc(16); c.memmove(p, b, 16)\n"
     text += "P.held.cai_array_from_python(1, c.cast(p, c.POINTER(P.ImportOptions)), P.T.new_array(), None)\n"
     found = subprocess.run([sys.executable, "-c", text], env=sanitized | {"PYTHONPATH": str(HERE)}, capture_output=True, text=True)

@@ -23,9 +23,9 @@ BOTH = P.IMPORT["strict"] | P.IMPORT["lenient"]
     [
         *[("struct_size", size, "STRUCT_SIZE", "") for size in (0, 1, 8, 520, 5000)],
         ("flags", 1 << 30, "NEWER_CALLER", ""), ("flags", BOTH, "ARGUMENT", ""), ("reserved", (0, 1, 0), "NEWER_CALLER", ""),
-        ("stream", 0, "STREAM_ZERO", ""),  # which could mean either default stream, in the options as everywhere
+        ("dlpack_stream", 0, "STREAM_ZERO", ""),  # which could mean either default stream, in the options as everywhere
         ("protocols", (len(P.PROTOCOLS) + 1,), "NEWER_CALLER", "[0]"), ("protocols", (3, 200), "NEWER_CALLER", "[1]"),
-        ("protocols", (3, 255, 1), "NEWER_CALLER", "[1]"),
+        ("protocols", (3, 255, 1), "NEWER_CALLER", "[1]"), ("protocols", (3,) * 15 + (200,), "NEWER_CALLER", "[15]"),
         ("typestr", b"nonsense", "TYPESTR_ORDER", ""), ("typestr", b"f4", "TYPESTR_ORDER", ""), ("typestr", b"<f3", "TYPESTR_SIZE", ""),
         ("opaque_8bit", P.BFLOAT16, "DTYPE_CODE", ""), ("opaque_8bit", 9999, "DTYPE_CODE", ""),
         ("opaque_16bit", P.FLOAT8_E5M2, "DTYPE_CODE", ""), ("opaque_16bit", 1, "DTYPE_CODE", ""),
@@ -73,7 +73,7 @@ def test_options_of_a_newer_caller():
     """A tail is refused unless it is zero: it may be a requirement."""
     memory = c.create_string_buffer(600)
     options, array, error = P.ImportOptions.from_buffer(memory), T.new_array(), T.Error()
-    options.stream = P.STREAM_UNKNOWN
+    options.dlpack_stream = P.STREAM_UNKNOWN
     known = c.sizeof(P.ImportOptions)
     for size in range(known, 513, 8):
         options.struct_size = size
@@ -107,7 +107,7 @@ def test_exchange_tables():
         assert taken.shape == (3, 4)
 
     assert publish(Native, share(array, seen))[0] == 0
-    assert "cai_unstable_exchange_api" in repr(Native.__cai_exchange_api__)
+    assert "cai_exchange_api_1" in repr(Native.__cai_exchange_api__)
     for kind in (Native, Derived):
         obj = kind()
         with even(obj), take(obj) as taken:

@@ -47,7 +47,7 @@ def test_both_protocols():
     with take(both) as taken:
         assert taken.shape == (5,)
     refused(both, TypeError, status="NO_PROTOCOL", protocols=[P.CUDA_ARRAY_INTERFACE])
-    refused(exporter(), TypeError, status="NO_PROTOCOL", protocols=[P.DLPACK, P.SYCL_USM, P.BUFFER])
+    refused(exporter(), TypeError, status="NO_PROTOCOL", protocols=[P.DLPACK, P.SYCL_USM, P.OPENCL_BUFFER])
 
 
 @pytest.mark.parametrize("kind", ["M8[s]", "U3", "S3", "m8", "O", [("a", "i4")]])
@@ -398,7 +398,7 @@ def test_a_buffer_does_not_state_what_it_is():
     """`_ptr` is a cl_mem or a CUDA address: the caller states which, or the object is refused."""
     for obj in (Buffer(), Buffer(offset=16), Buffer(shape=(0, 4), buffer=None)):
         words = refused(obj, BufferError, "['buffer']", "CONVERT_DEVICE")
-        assert "CAI_IMPORT_BUFFER_OPENCL" in words and "CAI_IMPORT_BUFFER_CUDA" in words
+        assert "CAI_IMPORT_OPENCL_BUFFER_CL_MEM" in words and "CAI_IMPORT_OPENCL_BUFFER_CUDA_ADDRESS" in words
     obj = Buffer(offset=16)
     with even(obj, obj.buffer), take(obj, opencl=True) as taken:
         assert taken.device == (P.OPENCL, -1) and taken.stream == P.STREAM_UNKNOWN
@@ -409,7 +409,7 @@ def test_a_buffer_does_not_state_what_it_is():
     with take(Buffer(shape=(0, 4), buffer=None), opencl=True) as taken:
         assert taken.device[0] == P.OPENCL and taken.data == 0
     refused(Buffer(offset=16), ValueError, "['offset']", "VALUE", cuda=True)
-    with pytest.raises(ValueError, match="CAI_IMPORT_BUFFER_OPENCL and"):
+    with pytest.raises(ValueError, match="CAI_IMPORT_OPENCL_BUFFER_CL_MEM and"):
         take(Buffer(), cuda=True, opencl=True)
 
 

@@ -54,7 +54,7 @@ MISTAKES = [
     ("from_dictionary", "cai_array_consume_begin(&array, mine, CAI_ACCESS_WRITE, &error)", "CAI_OK"),
     ("from_dictionary", "cai_array_consume_end(&array, mine, CAI_ACCESS_WRITE, NULL)", "CAI_OK"),
     ("from_dictionary", "(size_t)layout.nbytes,\n                        stream)", "layout.nbytes, NULL)"),
-    ("from_dlpack", "options.stream = mine;", "options.stream = CAI_STREAM_NONE;"),
+    ("from_dlpack", "options.dlpack_stream = mine;", "options.dlpack_stream = CAI_STREAM_NONE;"),
     ("from_dlpack", "sizeof values,\n                          second)", "sizeof values, NULL)"),
     ("from_dlpack", "array.stream = cai_inline_stream(first);", "array.stream = CAI_STREAM_NONE;"),
 ]

@@ -177,14 +177,14 @@ def options_of_both_ages(today, later):
     obj = later.give(array)
     for age in (today, later):
         for caller in (today, later):
-            options = caller.import_options(struct_size=c.sizeof(caller.import_options), stream=T.STREAM_UNKNOWN)
+            options = caller.import_options(struct_size=c.sizeof(caller.import_options), dlpack_stream=T.STREAM_UNKNOWN)
             status, taken = age.take(obj, None, options)
             assert status == 0
             age.release(taken)
             exported = caller.export_options(struct_size=c.sizeof(caller.export_options))
             assert age.give(array, exported).__cuda_array_interface__["shape"] == (2, 3)
     # What only the later library understands, today's refuses.
-    options = later.import_options(struct_size=c.sizeof(later.import_options), stream=T.STREAM_UNKNOWN)
+    options = later.import_options(struct_size=c.sizeof(later.import_options), dlpack_stream=T.STREAM_UNKNOWN)
     options.later[1] = 1
     assert today.take(obj, None, options)[0] == NEWER_CALLER
     status, taken = later.take(obj, None, options)

@@ -283,15 +283,15 @@ inline outcome load_array(PyObject *object, bool convert, cai_import_options opt
                           const void *kind, const char *type, array &out) noexcept {
     // Exceptions are set here, where it is known whether the caller will see them.
     options.flags |= CAI_IMPORT_NO_EXCEPTION;
-    options.stream = call_stream::at(++this_thread.clock);
+    options.dlpack_stream = call_stream::at(++this_thread.clock);
     cai_array raw = CAI_ARRAY_INIT;
     cai_error why;
     cai_status status;
     {
         const pause paused;
         // A producer that orders its work needs a stream for that.
-        if (options.stream == 0 && !find_default_stream(options.stream)) {
-            options.stream = CAI_STREAM_LEGACY; // begin() refuses the call
+        if (options.dlpack_stream == 0 && !find_default_stream(options.dlpack_stream)) {
+            options.dlpack_stream = CAI_STREAM_LEGACY; // begin() refuses the call
         }
         status = cai_array_from_python(object, &options, &raw, &why);
     }

@@ -331,10 +331,10 @@ template <class T, auto Describe> struct nanobind_producer {
         }
         return made;
     }
-    static cai_status from_object(void *object, cai_array *out, cai_error *why) noexcept {
+    static cai_status from_object(PyObject *object, cai_array *out, cai_error *why) noexcept {
         return fill(out, why, [object] {
             try {
-                return describe(static_cast<PyObject *>(object));
+                return describe(object);
             } catch (nanobind::python_error &raised) {
                 raised.restore();
                 throw;

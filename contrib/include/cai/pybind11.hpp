@@ -292,10 +292,10 @@ template <class T, auto Describe> struct pybind11_producer {
     static pybind11::object export_of(pybind11::handle self) {
         return pybind11::reinterpret_steal<pybind11::object>(pybind11_export(describe(self)));
     }
-    static cai_status from_object(void *object, cai_array *out, cai_error *why) noexcept {
+    static cai_status from_object(PyObject *object, cai_array *out, cai_error *why) noexcept {
         return fill(out, why, [object] {
             try {
-                return describe(static_cast<PyObject *>(object));
+                return describe(object);
             } catch (pybind11::error_already_set &raised) {
                 raised.restore();
                 throw;

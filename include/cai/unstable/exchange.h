@@ -9,7 +9,7 @@
  *     #include <cai/cai.h>
  *     #include <cai/unstable/exchange.h>
  *
- *     static cai_status describe(void *object, cai_array *out, cai_error *error) {
+ *     static cai_status describe(struct _object *object, cai_array *out, cai_error *error) {
  *         (void)object, (void)out; // the array of the object
  *         return cai_error_set(error, CAI_ERR_UNSUPPORTED, "object", "no array yet");
  *     }
@@ -52,9 +52,9 @@ struct cai_unstable_exchange_api {
     /// Describes an object of the type, or of a derived type, in `out`, which is initialized
     /// (`CAI_ARRAY_INIT`) and gets a reference of its own. It orders nothing: `out` names the
     /// stream.
-    cai_status (*from_object)(void *object, cai_array *out, cai_error *error);
+    cai_status (*from_object)(struct _object *object, cai_array *out, cai_error *error);
     /// NULL, or makes a new object of the type that holds a reference of its own to the array.
-    cai_status (*to_object)(const cai_array *array, void **out, cai_error *error);
+    cai_status (*to_object)(const cai_array *array, struct _object **out, cai_error *error);
 };
 
 /// Publishes an exchange table on a Python type, as its attribute `__cai_exchange_api__`. From then

@@ -1,9 +1,9 @@
 //! Structure of `cai/unstable/exchange.h`.
 
-use std::ffi::c_void;
 use std::mem::size_of;
 
 use super::super::core::{cai_array, cai_status};
+use super::super::python::_object;
 use super::super::status::cai_error;
 
 /// Table of functions that a Python type publishes with `cai_unstable_python_publish`, so that compiled code
@@ -23,7 +23,7 @@ pub struct cai_unstable_exchange_api {
     /// stream.
     pub from_object: Option<
         unsafe extern "C-unwind" fn(
-            object: *mut c_void,
+            object: *mut _object,
             out: *mut cai_array,
             error: *mut cai_error,
         ) -> cai_status,
@@ -32,7 +32,7 @@ pub struct cai_unstable_exchange_api {
     pub to_object: Option<
         unsafe extern "C-unwind" fn(
             array: *const cai_array,
-            out: *mut *mut c_void,
+            out: *mut *mut _object,
             error: *mut cai_error,
         ) -> cai_status,
     >,

@@ -4,7 +4,8 @@ use std::ffi::{c_int, c_void};
 use std::ptr;
 
 use crate::abi::{
-    self, DLManagedTensorVersioned, cai_array, cai_error, cai_status, cai_unstable_exchange_api,
+    self, _object, DLManagedTensorVersioned, cai_array, cai_error, cai_status,
+    cai_unstable_exchange_api,
 };
 use crate::argument::{ArrayPlace, In, Out};
 use crate::dlpack::exchange_table::{ExchangeTable, MAJOR, MINOR, SetError};
@@ -51,13 +52,12 @@ fn status(error: Out<cai_error>, body: impl for<'py> FnOnce(Py<'py>) -> Result<(
 }
 
 unsafe extern "C-unwind" fn from_object(
-    object: *mut c_void,
+    object: *mut _object,
     out: *mut cai_array,
     error: *mut cai_error,
 ) -> cai_status {
     // SAFETY: the caller passes what the header requires, and holds the GIL.
-    let (object, out, error) =
-        unsafe { (Obj::from_ptr(object.cast()), Out::new(out), Out::new(error)) };
+    let (object, out, error) = unsafe { (Obj::from_ptr(object), Out::new(out), Out::new(error)) };
     // The usual caller is this library itself, with a structure of the same size.
     let Some(capi) = capi::found() else { return abi::CAI_ERR_NO_PYTHON };
     let Some(object) = object else { return status(error, |_| Err(Failure::null("object"))) };
@@ -127,7 +127,7 @@ pub fn share_as_is(exported: &Exported, out: Out<cai_array>) -> bool {
 
 unsafe extern "C-unwind" fn to_object(
     array: *const cai_array,
-    out: *mut *mut c_void,
+    out: *mut *mut _object,
     error: *mut cai_error,
 ) -> cai_status {
     // SAFETY: the caller passes what the header requires.
@@ -135,7 +135,7 @@ unsafe extern "C-unwind" fn to_object(
     status(error, |py| {
         let (array, out) = (array.given("array")?.array()?, out.given("out")?);
         // SAFETY: a copy of the caller's array, which is readable with all that it points to.
-        out.write(unsafe { export(py, &array, 0) }?.into_raw().cast());
+        out.write(unsafe { export(py, &array, 0) }?.into_raw());
         Ok(())
     })
 }

@@ -176,17 +176,18 @@ pub fn import(py: Py, object: Obj, options: &ImportOptions, to: &mut Description
         || context.is_some()
         || is_of_pyopencl(py, object)?
         || is_of_pyopencl(py, buffer.obj())?;
-    const STATED: u32 = abi::CAI_IMPORT_BUFFER_OPENCL | abi::CAI_IMPORT_BUFFER_CUDA;
+    const STATED: u32 =
+        abi::CAI_IMPORT_OPENCL_BUFFER_CL_MEM | abi::CAI_IMPORT_OPENCL_BUFFER_CUDA_ADDRESS;
     if !is_opencl && !options.has(STATED) {
         return fail!(
             CAI_ERR_CONVERT_DEVICE,
             "{NAME}['buffer']",
             found = "_ptr, which may be a cl_mem or a CUDA address",
-            expected = "CAI_IMPORT_BUFFER_OPENCL or CAI_IMPORT_BUFFER_CUDA in the options, because \
+            expected = "CAI_IMPORT_OPENCL_BUFFER_CL_MEM or CAI_IMPORT_OPENCL_BUFFER_CUDA_ADDRESS in the options, because \
              the object does not state which"
         );
     }
-    let is_opencl = is_opencl || options.has(abi::CAI_IMPORT_BUFFER_OPENCL);
+    let is_opencl = is_opencl || options.has(abi::CAI_IMPORT_OPENCL_BUFFER_CL_MEM);
     let offset = offset(py, object, options)?;
     if !is_opencl && offset != 0 {
         return fail!(

@@ -37,7 +37,7 @@ impl Protocol {
             Protocol::Cuda => abi::CAI_PROTOCOL_CUDA_ARRAY_INTERFACE,
             Protocol::Sycl => abi::CAI_PROTOCOL_SYCL_USM,
             Protocol::Host => abi::CAI_PROTOCOL_ARRAY_INTERFACE,
-            Protocol::Buffer => abi::CAI_PROTOCOL_BUFFER,
+            Protocol::Buffer => abi::CAI_PROTOCOL_OPENCL_BUFFER,
         }
     }
 

@@ -140,7 +140,7 @@ pub fn from_dlpack(
         return Ok(Method::OneApi);
     }
     const ROCM: i64 = abi::CAI_DEVICE_ROCM as i64;
-    let wished = options.raw.stream;
+    let wished = options.raw.dlpack_stream;
     // The stream that the producer has to order its work before; the array's stream afterwards.
     let (asked, stream) = match device_type {
         _ if !i32::try_from(device_type).is_ok_and(on_device) => {

@@ -42,8 +42,7 @@ pub fn from_table(
     }
     // SAFETY: published under the contract of `cai_unstable_exchange_api`; the object is alive and of a type
     // with this table.
-    let status =
-        unsafe { from_object(object.as_ptr().cast(), &raw mut to.array, error.as_mut_ptr()) };
+    let status = unsafe { from_object(object.as_ptr(), &raw mut to.array, error.as_mut_ptr()) };
     if status != abi::CAI_OK {
         // A function that fails gives no reference, whatever it wrote.
         to.taken();

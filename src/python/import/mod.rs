@@ -444,7 +444,7 @@ fn try_protocols<'py>(
                 }
             }
             abi::CAI_PROTOCOL_SYCL_USM => from_sycl(py, object, options, depth, to)?,
-            abi::CAI_PROTOCOL_BUFFER => buffer::import(py, object, options, to)?,
+            abi::CAI_PROTOCOL_OPENCL_BUFFER => buffer::import(py, object, options, to)?,
             abi::CAI_PROTOCOL_ARRAY_STRUCT | abi::CAI_PROTOCOL_PEP3118 => {
                 let answer = match via {
                     abi::CAI_PROTOCOL_PEP3118 => pep3118::import(py, object, to)?,
@@ -503,7 +503,7 @@ fn not_found(py: Py, object: Obj, options: &ImportOptions, host_only: bool) -> R
             abi::CAI_PROTOCOL_CUDA_ARRAY_INTERFACE => "__cuda_array_interface__",
             abi::CAI_PROTOCOL_DLPACK => "__dlpack__",
             abi::CAI_PROTOCOL_SYCL_USM => "__sycl_usm_array_interface__",
-            abi::CAI_PROTOCOL_BUFFER => "buffer",
+            abi::CAI_PROTOCOL_OPENCL_BUFFER => "buffer",
             abi::CAI_PROTOCOL_ARRAY_STRUCT => "__array_struct__",
             abi::CAI_PROTOCOL_PEP3118 => "Py_buffer",
             _ => "__array_interface__",

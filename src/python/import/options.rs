@@ -12,7 +12,7 @@ const DEFAULT_ORDER: &[u8] = &[
     abi::CAI_PROTOCOL_CUDA_ARRAY_INTERFACE,
     abi::CAI_PROTOCOL_DLPACK,
     abi::CAI_PROTOCOL_SYCL_USM,
-    abi::CAI_PROTOCOL_BUFFER,
+    abi::CAI_PROTOCOL_OPENCL_BUFFER,
     abi::CAI_PROTOCOL_ARRAY_STRUCT,
     abi::CAI_PROTOCOL_ARRAY_INTERFACE,
     abi::CAI_PROTOCOL_PEP3118,
@@ -37,8 +37,8 @@ impl ImportOptions {
         raw: cai_import_options {
             struct_size: size_of::<cai_import_options>() as u32,
             flags: 0,
-            protocols: [0; 8],
-            stream: abi::CAI_STREAM_UNKNOWN,
+            protocols: [0; 16],
+            dlpack_stream: abi::CAI_STREAM_UNKNOWN,
             ndim: 0,
             dtype_code: 0,
             opaque_8bit: 0,
@@ -68,12 +68,13 @@ impl ImportOptions {
                 expected = "at most one of them"
             );
         }
-        let buffers = abi::CAI_IMPORT_BUFFER_OPENCL | abi::CAI_IMPORT_BUFFER_CUDA;
+        let buffers =
+            abi::CAI_IMPORT_OPENCL_BUFFER_CL_MEM | abi::CAI_IMPORT_OPENCL_BUFFER_CUDA_ADDRESS;
         if options.flags & buffers == buffers {
             return fail!(
                 CAI_ERR_ARGUMENT,
                 "options->flags",
-                found = "CAI_IMPORT_BUFFER_OPENCL and CAI_IMPORT_BUFFER_CUDA",
+                found = "CAI_IMPORT_OPENCL_BUFFER_CL_MEM and CAI_IMPORT_OPENCL_BUFFER_CUDA_ADDRESS",
                 expected = "at most one of them"
             );
         }
@@ -94,10 +95,10 @@ impl ImportOptions {
                 expected = "0"
             );
         }
-        if options.stream == 0 {
+        if options.dlpack_stream == 0 {
             return fail!(
                 CAI_ERR_STREAM_ZERO,
-                "options->stream",
+                "options->dlpack_stream",
                 found = "0",
                 expected = "CAI_STREAM_UNKNOWN, as CAI_IMPORT_OPTIONS_INIT leaves it, or a stream"
             );
@@ -128,8 +129,8 @@ impl ImportOptions {
             | abi::CAI_IMPORT_ALLOW_MASK
             | abi::CAI_IMPORT_ALLOW_HOST
             | abi::CAI_IMPORT_ALLOW_GRAD
-            | abi::CAI_IMPORT_BUFFER_OPENCL
-            | abi::CAI_IMPORT_BUFFER_CUDA;
+            | abi::CAI_IMPORT_OPENCL_BUFFER_CL_MEM
+            | abi::CAI_IMPORT_OPENCL_BUFFER_CUDA_ADDRESS;
         let mut raw =
             cai_import_options { flags: self.raw.flags & KEPT, ..ImportOptions::NONE.raw };
         if self.strict() {

@@ -128,7 +128,7 @@ fn view<'py>(py: Py<'py>, arguments: Arguments<'_>) -> Result<Owned<'py>> {
     let options = ImportOptions {
         raw: cai_import_options {
             flags: abi::CAI_IMPORT_ALLOW_HOST,
-            stream,
+            dlpack_stream: stream,
             ..ImportOptions::NONE.raw
         },
     };

@@ -149,6 +149,9 @@ fn cython_type(ctype: &str) -> String {
 fn cython(variable: &Variable, nogil: bool) -> String {
     let mut variable = variable.clone();
     variable.ctype = cython_type(&variable.ctype);
+    for parameter in variable.parameters.iter_mut().flatten() {
+        parameter.ctype = cython_type(&parameter.ctype);
+    }
     let suffix = match (&variable.parameters, nogil) {
         (None, _) => "",
         (Some(_), true) => " noexcept nogil",
@@ -229,7 +232,9 @@ pub fn ctypes(items: &Items, folder: &Path) -> String {
 fn callback(result: &str, parameters: &[Variable], structs: &[&str]) -> String {
     let mut list = vec![python_type(result, structs)];
     list.extend(parameters.iter().map(|parameter| python_type(&parameter.ctype, structs)));
-    format!("c.CFUNCTYPE({})", list.join(", "))
+    // Functions of Python objects are called with the interpreter's lock held.
+    let has_object = parameters.iter().any(|parameter| parameter.ctype.contains("_object"));
+    format!("c.{}FUNCTYPE({})", if has_object { "PY" } else { "C" }, list.join(", "))
 }
 
 fn python_type(ctype: &str, structs: &[&str]) -> String {

@@ -127,9 +127,9 @@ fn changes_that_break_programs_are_reported() {
         (
             "a member that moves",
             "src/abi/python.rs",
-            "    pub stream: cai_stream,\n",
-            "    pub stream: cai_stream,\n    pub hint: u64,\n",
-            "cai_import_options.ndim: 24 4  int32_t ndim",
+            "    pub dlpack_stream: cai_stream,\n",
+            "    pub dlpack_stream: cai_stream,\n    pub hint: u64,\n",
+            "cai_import_options.ndim: 32 4  int32_t ndim",
         ),
         (
             "another number of a status",
