@@ -60,6 +60,25 @@ CASE(on_a_stream_of_its_own) {
     cai_array_release(&copy);
 }
 
+CASE(an_unknown_stream) {
+    const cai_stream streams[] = {CAI_STREAM_NONE, CAI_STREAM_LEGACY, as_value(new_stream())};
+    CUdeviceptr buffer = new_buffer();
+    CUstream producer = new_stream();
+    cai_array array = array_of(buffer, CAI_STREAM_UNKNOWN);
+    for (size_t i = 0; i < sizeof streams / sizeof streams[0]; ++i) {
+        cai_array copy = CAI_ARRAY_INIT;
+        count_up(buffer, producer);
+        OK(cai_unstable_array_copy_to_host(&array, streams[i], 0, NULL, 0, &copy, error));
+        ASSERT(counts_up(&copy, 1));
+        cai_array_release(&copy);
+        fill(buffer, 1, producer);
+        OK(cai_unstable_array_copy_from_host(&array, streams[i], 0, values, BYTES, error));
+        OK(cai_unstable_array_copy_to_host(&array, CAI_STREAM_NONE, 0, NULL, 0, &copy, error));
+        ASSERT(counts_up(&copy, 1));
+        cai_array_release(&copy);
+    }
+}
+
 CASE(pageable_memory_on_a_stream) {
     static int host[N];
     CUdeviceptr buffer = new_buffer();

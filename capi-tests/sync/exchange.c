@@ -876,20 +876,29 @@ static void conservatively(CUstream producer, CUstream consumer) {
     CU(cuMemcpyDtoH((int[1]){0}, buffer, sizeof(int)));
 }
 
-/* Without an event nothing is known to be pending, also for the host; only the caller can ask for
- * more. */
+/* The host waits for whatever may be pending, unless the caller answers for it. */
 CASE(host_and_an_unknown_stream) {
     CUstream producer = new_stream();
     CUdeviceptr buffer = new_buffer();
     cai_array array = array_of(buffer, CAI_STREAM_UNKNOWN);
     array.version = 2;
     the_shim.reset();
-    OK(cai_array_synchronize(&array, CAI_ACCESS_READ, error));
+    OK(cai_array_synchronize(&array, CAI_ACCESS_READ | CAI_SYNC_IGNORE, error));
     ASSERT(the_shim.count(NULL) == 0);
     fill(buffer, 1, producer);
-    OK(cai_array_synchronize(&array, CAI_ACCESS_READ | CAI_SYNC_CONSERVATIVE, error));
+    OK(cai_array_synchronize(&array, CAI_ACCESS_READ, error));
     CU(cuMemcpyDtoH((int[1]){0}, buffer, sizeof(int)));
     ASSERT(COUNTED(the_shim.count("cuCtxSynchronize") == 1));
+    fill(buffer, 2, producer);
+    OK(cai_array_synchronize(&array, CAI_ACCESS_READ | CAI_SYNC_CONSERVATIVE, error));
+    CU(cuMemcpyDtoH((int[1]){0}, buffer, sizeof(int)));
+    ASSERT(COUNTED(the_shim.count("cuCtxSynchronize") == 2));
+    /* Host memory has no stream, and no other device has one that could be waited for. */
+    array.device.type = CAI_DEVICE_CPU;
+    OK(cai_array_synchronize(&array, CAI_ACCESS_READ, error));
+    array.device.type = CAI_DEVICE_ONEAPI;
+    REFUSED(CAI_ERR_STREAM_DEVICE, "device.type",
+            cai_array_synchronize(&array, CAI_ACCESS_READ, error));
 }
 
 SHARED_CASE(conservative) {

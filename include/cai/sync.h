@@ -45,7 +45,8 @@ extern "C" {
 /// Producers always export `CAI_STREAM_NONE`.
 #define CAI_SYNC_EXPORT_NONE 32
 
-/// For `CAI_STREAM_UNKNOWN`, synchronizes with every stream of the array's context.
+/// For `CAI_STREAM_UNKNOWN`, synchronizes with every stream of the array's context. Host waits do so
+/// without this bit if the array has no `event`.
 #define CAI_SYNC_CONSERVATIVE 64
 
 /// Only the `CAI_SYNC_` bits of this call count, not those of the process.
@@ -56,13 +57,16 @@ extern "C" {
 
 /// Makes `consumer_stream` wait for the producer's pending work on an array and its masks. Call it,
 /// enqueue the work on `consumer_stream`, then call `cai_array_consume_end`. On failure the
-/// consumer must not touch the data.
+/// consumer must not touch the data. It does not wait for work on a stream that the array does not
+/// state: for `CAI_STREAM_UNKNOWN`, as dictionaries before version 3 import it, it waits only for
+/// the array's `event`, and without one it returns `CAI_OK` although work may be pending. Use
+/// `CAI_SYNC_CONSERVATIVE` or `cai_array_synchronize` then.
 ///
 /// Enqueues an event and a wait, and does not block the host. Makes no driver call if both streams
 /// are the same `CUstream`, if the array's stream is `CAI_STREAM_NONE`, or if the array has no
 /// elements; for default streams it compares the contexts. If the array has an `event` and is
 /// read-only, readers wait for the event instead of the stream, so that several readers can run in
-/// parallel. For `CAI_STREAM_UNKNOWN` it waits only for the array's `event`, if there is one.
+/// parallel.
 ///
 /// `consumer_stream`: `CAI_STREAM_LEGACY` or `CAI_STREAM_PER_THREAD` of the calling thread's
 /// current context, or a `CUstream`, also of another context or device than the producer's.
@@ -129,9 +133,10 @@ cai_status cai_array_consume_end(const cai_array *array,
 ///
 /// Release an interpreter's lock before the call: the pending work may need it.
 ///
-/// For `CAI_STREAM_UNKNOWN` it waits only for the array's `event`, if there is one. With
-/// `CAI_SYNC_CONSERVATIVE` it waits for every stream of the array's context instead. Contexts and
-/// default streams are those of `cai_array_consume_begin`.
+/// For `CAI_STREAM_UNKNOWN` it waits for the array's `event`, and without one for every stream of
+/// the array's context, which invalidates a capture in it. With `CAI_SYNC_CONSERVATIVE` it waits
+/// for the context in either case, and with `CAI_SYNC_IGNORE` for nothing. Contexts and default
+/// streams are those of `cai_array_consume_begin`.
 ///
 /// `flags`: as in `cai_array_consume_begin`, without `CAI_CAPTURE_` bits.
 ///

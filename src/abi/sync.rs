@@ -9,7 +9,8 @@ pub const CAI_ACCESS_WRITE: u32 = 2;
 pub const CAI_SYNC_IGNORE: u32 = 16;
 /// Producers always export `CAI_STREAM_NONE`.
 pub const CAI_SYNC_EXPORT_NONE: u32 = 32;
-/// For `CAI_STREAM_UNKNOWN`, synchronizes with every stream of the array's context.
+/// For `CAI_STREAM_UNKNOWN`, synchronizes with every stream of the array's context. Host waits do so
+/// without this bit if the array has no `event`.
 pub const CAI_SYNC_CONSERVATIVE: u32 = 64;
 /// Only the `CAI_SYNC_` bits of this call count, not those of the process.
 pub const CAI_SYNC_THIS_CALL: u32 = 128;

@@ -127,8 +127,9 @@ enum Pending {
     Stream,
 }
 
+/// `waits_for_unknown`: work may be pending although the array states neither stream nor event.
 #[inline(always)]
-fn pending(array: &cai_array, flags: u32) -> Result<Pending> {
+fn pending(array: &cai_array, flags: u32, waits_for_unknown: bool) -> Result<Pending> {
     if array.stream == 0 {
         return fail!(
             CAI_ERR_STREAM_ZERO,
@@ -154,7 +155,8 @@ fn pending(array: &cai_array, flags: u32) -> Result<Pending> {
     if policy & abi::CAI_SYNC_IGNORE != 0 {
         return Ok(Pending::Nothing);
     }
-    if unknown && array.event.is_null() && policy & abi::CAI_SYNC_CONSERVATIVE == 0 {
+    let is_waited_for = policy & abi::CAI_SYNC_CONSERVATIVE != 0 || waits_for_unknown;
+    if unknown && array.event.is_null() && !is_waited_for {
         return Ok(Pending::Nothing);
     }
     if !has_streams(array) {
@@ -189,7 +191,7 @@ fn order_one(phase: Phase, array: &cai_array, consumer: u64, flags: u32) -> Resu
     if is_settled(array, consumer) {
         return Ok(());
     }
-    match pending(array, flags)? {
+    match pending(array, flags, false)? {
         Pending::Nothing => Ok(()),
         Pending::Anywhere => with_unknown(phase, array, consumer, flags),
         Pending::Stream => {
@@ -361,15 +363,16 @@ pub fn synchronize(array: Unchecked, flags: u32) -> Result<()> {
 /// Blocks the host until the work on one array is done, whatever is pending on its masks.
 pub(super) fn synchronize_one(array: &cai_array, flags: u32) -> Result<()> {
     let by_event = event_suffices(array, flags);
-    match pending(array, flags)? {
+    // No driver orders work on host memory.
+    match pending(array, flags, array.device.r#type != abi::CAI_DEVICE_CPU)? {
         Pending::Nothing => Ok(()),
         Pending::Anywhere => {
             let thread = &CallingThread::new(driver::driver_of(array.device.r#type)?);
             if !array.event.is_null() {
                 thread.relaxed(|| thread.event_synchronize(array.event.cast()).ok())?;
-            }
-            if by_event || policy::in_force(flags)? & abi::CAI_SYNC_CONSERVATIVE == 0 {
-                return Ok(());
+                if by_event || policy::in_force(flags)? & abi::CAI_SYNC_CONSERVATIVE == 0 {
+                    return Ok(());
+                }
             }
             ArrayContexts::of(thread, array)?.each(|context| {
                 Stream::from_array(thread, abi::CAI_STREAM_LEGACY, context, 0).capture(thread)?;

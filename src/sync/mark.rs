@@ -68,7 +68,7 @@ pub fn of(given: &Valid) -> Result<Mark> {
 pub fn wait_for_masks(array: &Valid) -> Result<()> {
     match array.masks().zip(1..).find(|(mask, _)| !has_work_of(mask, array)) {
         // With the masks of this mask.
-        Some((mask, depth)) => consume::synchronize(mask.unchecked(), access(&mask))
+        Some((mask, depth)) => consume::synchronize(mask.unchecked(), abi::CAI_ACCESS_READ)
             .map_err(|failure| failure.in_mask(depth)),
         None => Ok(()),
     }
@@ -81,19 +81,13 @@ pub fn has_work_of(mask: &cai_array, array: &cai_array) -> bool {
     state(mask) == state(array)
 }
 
-/// Work of an unknown stream may be on every stream of the context. Host memory has none.
-fn access(array: &cai_array) -> u32 {
-    let is_host = array.device.r#type == abi::CAI_DEVICE_CPU;
-    abi::CAI_ACCESS_READ | if is_host { 0 } else { abi::CAI_SYNC_CONSERVATIVE }
-}
-
 fn mark_one(array: &cai_array) -> Result<Mark> {
     if array.stream == CAI_STREAM_NONE || array.data.is_null() {
         return Ok(Mark::Nothing);
     }
     let is_unknown = array.stream == CAI_STREAM_UNKNOWN;
     if is_unknown && array.event.is_null() {
-        consume::synchronize_one(array, access(array))?;
+        consume::synchronize_one(array, abi::CAI_ACCESS_READ)?;
         return Ok(Mark::Nothing);
     }
     let r#type = array.device.r#type;

@@ -30,8 +30,8 @@
  *
  * Order: MPI does not know CUDA streams. Before MPI reads or writes, the functions block the host
  * until the array's pending work is done. When MPI has completed, no work of MPI is pending. For
- * `CAI_STREAM_UNKNOWN` the functions wait for the array's event only: use `CAI_SYNC_CONSERVATIVE`
- * if other work may be pending.
+ * `CAI_STREAM_UNKNOWN` the functions wait for the array's event, and without one for the array's
+ * context.
  *
  * Memory: MPI gets the address of host memory. It gets the address of device memory if it reports
  * that it accepts it (`cai_mpi_is_cuda_aware`) or with `CAI_MPI_DIRECT`; otherwise the data is

@@ -38,7 +38,9 @@ fn known(flags: u32) -> Result<()> {
 /// `array`: must pass `cai_array_validate` with `CAI_CHECK_LAYOUT`; a borrowed one is accepted.
 /// `stream`: waits for the pending work, and the array's stream then waits for it, as with
 /// `cai_array_consume_begin` and `cai_array_consume_end`. Default streams are those of the calling
-/// thread's current context. `CAI_STREAM_NONE` copies on a stream of its own.
+/// thread's current context. `CAI_STREAM_NONE` copies on a stream of its own. If the array's stream
+/// is `CAI_STREAM_UNKNOWN`, and `stream` is not being captured, the copy waits for the array's
+/// `event`, and without one for every stream of its context.
 /// `flags`: 0 or any of `CAI_SYNC_IGNORE`, `CAI_SYNC_CONSERVATIVE`, `CAI_SYNC_THIS_CALL`.
 /// `buffer`, `size`: host memory for the copy, of at least `nbytes` of `cai_array_layout`, of any
 /// alignment, that does not overlap the array. NULL with a `size` of 0 allocates it, aligned to 64
@@ -105,7 +107,8 @@ pub unsafe extern "C-unwind" fn cai_unstable_array_copy_to_host(
 /// refused; if others share bytes, either may be written last.
 /// `stream`: waits for the pending work, and the array's stream then waits for it, as with
 /// `cai_array_consume_begin` and `cai_array_consume_end`. Default streams are those of the calling
-/// thread's current context. `CAI_STREAM_NONE` copies on a stream of its own.
+/// thread's current context. `CAI_STREAM_NONE` copies on a stream of its own. For the array's
+/// `CAI_STREAM_UNKNOWN` see `cai_unstable_array_copy_to_host`.
 /// `flags`: 0 or any of `CAI_SYNC_IGNORE`, `CAI_SYNC_CONSERVATIVE`, `CAI_SYNC_THIS_CALL`.
 /// `buffer`, `size`: host memory with at least `nbytes` of `cai_array_layout`, of any alignment,
 /// that does not overlap the array; NULL with a `size` of 0 for an array without elements.
