@@ -23,12 +23,15 @@ static void is(cai_array a, int64_t count, int64_t nbytes, int64_t lower, int64_
                uint32_t flags) {
     static const cai_layout zeros;
     cai_layout layout;
+    cai_dtype dtype;
     memset(&layout, 0x55, sizeof(layout));
     ASSERT_STATUS(CAI_OK, cai_array_layout(&a, &layout, NULL));
     ASSERT(layout.count == count && layout.nbytes == nbytes);
+    ASSERT_STATUS(CAI_OK, cai_array_dtype(&a, &dtype, NULL));
+    ASSERT(layout.itemsize == dtype.itemsize);
     ASSERT(layout.lower == lower && layout.upper == upper && layout.flags == flags);
     /* What this version does not define is zero. */
-    layout.count = layout.nbytes = layout.lower = layout.upper = 0;
+    layout.count = layout.nbytes = layout.lower = layout.upper = layout.itemsize = 0;
     layout.flags = 0;
     ASSERT(memcmp(&layout, &zeros, sizeof(layout)) == 0);
 }

@@ -128,7 +128,7 @@ impl Layout<'_> {
         self.bits % 8 != 0
     }
 
-    fn itemsize(&self) -> i64 {
+    pub fn itemsize(&self) -> i64 {
         self.bits / 8
     }
 

@@ -75,7 +75,11 @@ struct cai_layout {
     /// `CAI_LAYOUT_` bits. Strides of extents below 2 do not matter. An array can be both.
     uint32_t flags;
     /// Zero.
-    uint32_t reserved[7];
+    uint32_t reserved;
+    /// Bytes of one element; 0 for bit fields that are not a whole number of bytes.
+    int64_t itemsize;
+    /// Zero.
+    uint64_t reserved_tail[2];
 };
 
 /// Validates an array and its masks against every rule of the CUDA Array Interface and of
@@ -224,8 +228,8 @@ CAI_API cai_status cai_owner_retain(cai_owner *owner, cai_error *error);
 /// Cannot fail. Thread safety: any thread; allocates nothing.
 CAI_API void cai_owner_release(cai_owner *owner);
 
-/// Reports the number of elements of an array, their bytes, the bytes that it spans, and whether it
-/// is contiguous.
+/// Reports the number of elements of an array, the bytes of one and of all of them, the bytes that
+/// the array spans, and whether it is contiguous.
 ///
 /// `out`: needs no initialization; written on success only.
 ///

@@ -204,8 +204,16 @@ impl ArrayRef {
     /// Never: a valid array has a layout.
     #[must_use]
     pub fn layout(&self) -> cai_layout {
-        let mut out =
-            cai_layout { count: 0, nbytes: 0, lower: 0, upper: 0, flags: 0, reserved: [0; 7] };
+        let mut out = cai_layout {
+            count: 0,
+            nbytes: 0,
+            lower: 0,
+            upper: 0,
+            flags: 0,
+            reserved: 0,
+            itemsize: 0,
+            reserved_tail: [0; 2],
+        };
         // SAFETY: the array is valid, and `out` is writable.
         match call(|error| unsafe { sys::cai_array_layout(&self.0, &mut out, error) }) {
             Ok(()) => out,

@@ -36,7 +36,11 @@ pub struct cai_layout {
     /// `CAI_LAYOUT_` bits. Strides of extents below 2 do not matter. An array can be both.
     pub flags: u32,
     /// Zero.
-    pub reserved: [u32; 7],
+    pub reserved: u32,
+    /// Bytes of one element; 0 for bit fields that are not a whole number of bytes.
+    pub itemsize: i64,
+    /// Zero.
+    pub reserved_tail: [u64; 2],
 }
 
 const _: () = assert!(size_of::<cai_layout>() == 64);
@@ -44,3 +48,4 @@ const _: () = assert!(offset_of!(cai_layout, nbytes) == 8);
 const _: () = assert!(offset_of!(cai_layout, lower) == 16);
 const _: () = assert!(offset_of!(cai_layout, upper) == 24);
 const _: () = assert!(offset_of!(cai_layout, flags) == 32);
+const _: () = assert!(offset_of!(cai_layout, itemsize) == 40);

@@ -9,8 +9,8 @@ use crate::error::{Result, fail};
 use crate::layout::{self, Span};
 use crate::validate::{self, Described};
 
-/// Reports the number of elements of an array, their bytes, the bytes that it spans, and whether it
-/// is contiguous.
+/// Reports the number of elements of an array, the bytes of one and of all of them, the bytes that
+/// the array spans, and whether it is contiguous.
 ///
 /// `out`: needs no initialization; written on success only.
 ///
@@ -38,7 +38,9 @@ pub unsafe extern "C-unwind" fn cai_array_layout(
             upper,
             flags: flag(layout.is_c_contiguous(), abi::CAI_LAYOUT_C_CONTIGUOUS)
                 | flag(layout.is_f_contiguous(), abi::CAI_LAYOUT_F_CONTIGUOUS),
-            reserved: [0; 7],
+            reserved: 0,
+            itemsize: if layout.is_packed_bits() { 0 } else { layout.itemsize() },
+            reserved_tail: [0; 2],
         });
         Ok(())
     })
