@@ -255,6 +255,25 @@ static void descriptions_without_owner(void) {
 }
 
 /* An array cannot be copied onto itself: nothing would be left that holds its reference. */
+/* An allocator may give an address for no bytes, and a slice may begin at the end. */
+static void empty_descriptions(void) {
+    static const int64_t empty[2] = {3, 0};
+    cai_array array = valid_array(), out = CAI_ARRAY_INIT;
+    array.shape = empty;
+    array.ndim = 2;
+    ASSERT(array.data != NULL && array.strides == NULL);
+    ASSERT_STATUS(CAI_OK, cai_array_create(&array, NULL, NULL, &out, NULL));
+    ASSERT(out.data == NULL && array.data != NULL && out.shape[1] == 0);
+    ASSERT_STATUS(CAI_OK, cai_array_validate(&out, CAI_CHECK_LAYOUT, NULL));
+    cai_array_release(&out);
+    array.device.type = CAI_DEVICE_OPENCL;
+    array.stream = CAI_STREAM_NONE;
+    array.byte_offset = 64;
+    ASSERT_STATUS(CAI_OK, cai_array_create(&array, NULL, NULL, &out, NULL));
+    ASSERT(out.data == NULL && out.byte_offset == 0);
+    cai_array_release(&out);
+}
+
 static void onto_itself(void) {
     int destroyed = 0, context = 0;
     cai_array array = valid_array(), before;
@@ -405,6 +424,7 @@ int main(void) {
     sharing();
     blocks();
     descriptions_without_owner();
+    empty_descriptions();
     onto_itself();
     context_goes_last();
     attaching();

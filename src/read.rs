@@ -449,6 +449,21 @@ impl<'s, 'a> Unchecked<'s, 'a> {
         Unchecked { array, alive: PhantomData }
     }
 
+    /// Returns the array, with NULL in place of any address if it has no elements.
+    #[inline]
+    pub fn null_if_empty<'c>(self, scratch: &'c mut MaybeUninit<cai_array>) -> Unchecked<'c, 'a>
+    where
+        's: 'c,
+    {
+        let is_empty = |(shape, _): Dimensions| shape.contains(&0);
+        if self.data.is_null() || !self.common_dimensions().is_some_and(is_empty) {
+            return self;
+        }
+        let array =
+            scratch.write(cai_array { data: ptr::null_mut(), byte_offset: 0, ..*self.array });
+        Unchecked { array, alive: PhantomData }
+    }
+
     /// Returns shape and strides, or `None` if `ndim` is out of range or there is no shape.
     #[inline(always)]
     pub fn common_dimensions(&self) -> Option<Dimensions<'a>> {

@@ -151,8 +151,8 @@ CAI_API cai_status cai_array_share(const cai_array *array, cai_array *out, cai_e
 /// Creates an array from a description, which may lie on the stack: copies shape, strides, fields
 /// and masks into one block, which is the owner of the new array. The data is not copied.
 ///
-/// `description`: must pass `cai_array_validate` with `CAI_CHECK_LAYOUT`; `data` is NULL if there
-/// are no elements. It is not changed. If it has an owner, the new array holds a reference of its
+/// `description`: must pass `cai_array_validate` with `CAI_CHECK_LAYOUT`; but without elements,
+/// `data` may be any address, and the new array's is NULL. It is not changed. If it has an owner, the new array holds a reference of its
 /// own to that owner, and the caller keeps the one in `description`. The same holds for the owners
 /// of masks. Each mask of `out` can be shared by itself.
 /// `context`, `destroy`: `destroy(context)` is called once, after the last reference to the new

@@ -92,8 +92,8 @@ pub unsafe extern "C-unwind" fn cai_array_share(
 /// Creates an array from a description, which may lie on the stack: copies shape, strides, fields
 /// and masks into one block, which is the owner of the new array. The data is not copied.
 ///
-/// `description`: must pass `cai_array_validate` with `CAI_CHECK_LAYOUT`; `data` is NULL if there
-/// are no elements. It is not changed. If it has an owner, the new array holds a reference of its
+/// `description`: must pass `cai_array_validate` with `CAI_CHECK_LAYOUT`; but without elements,
+/// `data` may be any address, and the new array's is NULL. It is not changed. If it has an owner, the new array holds a reference of its
 /// own to that owner, and the caller keeps the one in `description`. The same holds for the owners
 /// of masks. Each mask of `out` can be shared by itself.
 /// `context`, `destroy`: `destroy(context)` is called once, after the last reference to the new
@@ -125,11 +125,11 @@ pub unsafe extern "C-unwind" fn cai_array_create(
     };
     guard(error, || {
         let given = description.given("description")?;
-        let mut scratch = MaybeUninit::uninit();
-        let local = given.unchecked(&mut scratch)?;
+        let (mut scratch, mut without_data) = (MaybeUninit::uninit(), MaybeUninit::uninit());
+        let local = given.unchecked(&mut scratch)?.null_if_empty(&mut without_data);
         let out = out.array("out")?;
         out.differs_from(description, "description")?;
-        given.validate(abi::CAI_CHECK_LAYOUT)?;
+        given.validate_as(local, abi::CAI_CHECK_LAYOUT)?;
         out.give(description::prepare(local)?.finish(destructor));
         Ok(())
     })

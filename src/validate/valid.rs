@@ -115,6 +115,11 @@ impl<'a> Given<'a, cai_array> {
         super::check(self.as_ptr(), self.unchecked(&mut scratch)?, checks)
     }
 
+    /// Checks what is taken for the array, and its masks.
+    pub fn validate_as(self, local: Unchecked, checks: u32) -> Result<()> {
+        super::check(self.as_ptr(), local, checks)
+    }
+
     /// Returns the array, if a check of it and its masks finds that it is valid.
     pub fn valid(self, checks: u32) -> Result<Valid<'a>> {
         let mut scratch = MaybeUninit::uninit();
