@@ -359,10 +359,11 @@ struct cai_array {
     /// Identity of the stream (`cuStreamGetId`), or 0 if not known. It distinguishes a destroyed
     /// stream from a new one with the same handle.
     uint64_t stream_id;
-    /// NULL, or an event recorded on `stream` after the last write. Readers wait for the event
-    /// alone only if the array is read-only; otherwise they wait for the stream, because a writer
-    /// that follows the specification on `stream` alone does not record the event again. If
-    /// `stream` is `CAI_STREAM_UNKNOWN`, readers and writers wait for the event.
+    /// A `CUevent` (`cudaEvent_t`), not a pointer to one; on ROCm devices a `hipEvent_t`. NULL, or
+    /// recorded on `stream` after the last write. Readers wait for the event alone only if the
+    /// array is read-only; otherwise they wait for the stream, because a writer that follows the
+    /// specification on `stream` alone does not record the event again. If `stream` is
+    /// `CAI_STREAM_UNKNOWN`, readers and writers wait for the event.
     void *event;
     /// Location of the data.
     struct cai_device device;

@@ -173,10 +173,11 @@ pub struct cai_array {
     /// Identity of the stream (`cuStreamGetId`), or 0 if not known. It distinguishes a destroyed
     /// stream from a new one with the same handle.
     pub stream_id: u64,
-    /// NULL, or an event recorded on `stream` after the last write. Readers wait for the event
-    /// alone only if the array is read-only; otherwise they wait for the stream, because a writer
-    /// that follows the specification on `stream` alone does not record the event again. If
-    /// `stream` is `CAI_STREAM_UNKNOWN`, readers and writers wait for the event.
+    /// A `CUevent` (`cudaEvent_t`), not a pointer to one; on ROCm devices a `hipEvent_t`. NULL, or
+    /// recorded on `stream` after the last write. Readers wait for the event alone only if the
+    /// array is read-only; otherwise they wait for the stream, because a writer that follows the
+    /// specification on `stream` alone does not record the event again. If `stream` is
+    /// `CAI_STREAM_UNKNOWN`, readers and writers wait for the event.
     pub event: *mut c_void,
     /// Location of the data.
     pub device: cai_device,

@@ -152,7 +152,7 @@ def test_wrong_arguments():
     assert library.cai_unstable_stream_from_python(1, 0, QUIET, None, None, error) == _abi.CAI_ERR_NULL_ARGUMENT
     assert error.field == b"out"
     out = c.c_uint64(5)
-    assert library.cai_unstable_stream_from_python(1, 0, QUIET | 1, out, None, error) == _abi.CAI_ERR_FLAGS
+    assert library.cai_unstable_stream_from_python(1, 0, QUIET | 1, out, None, error) == _abi.CAI_ERR_NEWER_CALLER
     assert error.field == b"flags" and out.value == 5
     with pytest.raises(ValueError):
         stream(1, flags=1)

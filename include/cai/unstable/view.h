@@ -52,7 +52,7 @@ extern "C" {
 /// On failure a Python exception is set, unless `CAI_IMPORT_NO_EXCEPTION` is set: TypeError for an
 /// object that is no stream, ValueError for a wrong integer. Exceptions of the object stay set.
 ///
-/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_FLAGS`, `CAI_ERR_TYPE`, `CAI_ERR_VALUE`,
+/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_NEWER_CALLER`, `CAI_ERR_TYPE`, `CAI_ERR_VALUE`,
 /// `CAI_ERR_VERSION`, `CAI_ERR_STREAM_ZERO`, `CAI_ERR_NO_PYTHON`, `CAI_ERR_PYTHON_VERSION`,
 /// `CAI_ERR_PYTHON_LOCK`, `CAI_ERR_PYTHON_EXCEPTION` or `CAI_ERR_NO_MEMORY`.
 /// Thread safety: any thread that holds the interpreter's lock. Makes no driver call. Source:
