@@ -7,7 +7,7 @@
 // Members that are commented "Needs the library" are defined in cai/cai.hpp.
 //
 // Everything here may be compiled into several shared objects of one process, from headers of
-// different versions: names lie in an inline namespace of this header's and abi.h's version.
+// different versions: names lie in an inline namespace that is named after their contents.
 // cai::error lies outside of it, so that each of them catches the errors of the others.
 //
 // Thread safety: as the containers of the standard library. Several threads may read one object at
@@ -34,13 +34,14 @@
 #include <type_traits>
 #include <utility>
 
-// Version of cai/*.hpp. It is incremented with every change of a class or of an inline function.
-#define CAI_HPP_VERSION 2
+// Number of cai/*.hpp: another one for all code of the C++ headers and of the C headers that they
+// use. `make header` writes it.
+#define CAI_PRIVATE_HPP 0x1ffc9c04
 
-// The inline namespace: v<version of the .hpp files>_<version of abi.h>.
+// The inline namespace: v<number of the .hpp files>_<version of abi.h>.
 #define CAI_PRIVATE_JOIN_NOW(a, b) v##a##_##b
 #define CAI_PRIVATE_JOIN(a, b) CAI_PRIVATE_JOIN_NOW(a, b)
-#define CAI_PRIVATE_NAMESPACE CAI_PRIVATE_JOIN(CAI_HPP_VERSION, CAI_ABI_H_VERSION)
+#define CAI_PRIVATE_NAMESPACE CAI_PRIVATE_JOIN(CAI_PRIVATE_HPP, CAI_ABI_H_VERSION)
 
 // Hidden: each shared object has its own copy, which is not replaced by that of another.
 #if defined(__GNUC__) && !defined(_WIN32)

@@ -23,7 +23,7 @@
 
 #include "abi.hpp"
 
-#if CAI_HPP_VERSION != 2
+#if CAI_PRIVATE_HPP != 0x1ffc9c04
 #error "cai/abi.hpp of another version was included before cai/cai.hpp: include cai/cai.hpp first"
 #endif
 

@@ -11,7 +11,7 @@
 
 #include "cai.hpp"
 
-#if CAI_HPP_VERSION != 2
+#if CAI_PRIVATE_HPP != 0x1ffc9c04
 #error "cai/cai.hpp of another version was included before cai/view.hpp: include one of them only"
 #endif
 

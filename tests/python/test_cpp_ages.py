@@ -134,7 +134,7 @@ def test_two_versions_in_one_file_are_refused(tmp_path, ages):
     vendored.mkdir(parents=True)
     (vendored / "abi.h").write_text((ages / "today/cai/abi.h").read_text())
     text = (ages / "today/cai/abi.hpp").read_text()
-    (vendored / "abi.hpp").write_text(cpp_ages.replaced(text, r"(#define CAI_HPP_VERSION) \d+", r"\1 0"))
+    (vendored / "abi.hpp").write_text(cpp_ages.replaced(text, r"(#define CAI_PRIVATE_HPP) \w+", r"\1 0"))
     source = tmp_path / "two.cpp"
     source.write_text(f'#include "{vendored}/abi.hpp"\n#include <cai/cai.hpp>\n')
     done = run("g++", "-std=c++17", "-I", ages / "today", "-fsyntax-only", source, check=False)

@@ -1,7 +1,7 @@
 //! Writes the declarations of the library for other languages, which are not tracked, where users look for them:
 //! `include/cai/cai.cdef`, `include/cai/cai.pxd`, `include/cai/unstable.pxd` and `python/libcai/_abi.py`.
 //!
-//! With the feature `headers`, also what is tracked: the C headers, `abi/layout.txt` and `abi/symbols.txt`. The
+//! With the feature `headers`, also what is tracked: the C headers, the number of the C++ headers, `abi/layout.txt` and `abi/symbols.txt`. The
 //! argument `release` makes the present interface that of a release. Run it in the root of the repository.
 
 mod bindings;
@@ -11,6 +11,8 @@ mod headers;
 mod items;
 #[cfg(feature = "headers")]
 mod layout;
+#[cfg(feature = "headers")]
+mod number;
 #[cfg(feature = "headers")]
 mod symbols;
 #[path = "../../../src/abi/tables.rs"]
@@ -61,8 +63,12 @@ fn main() {
 #[cfg(feature = "headers")]
 fn tracked(root: &Path, items: &Items, is_release: bool) -> Result<(), Vec<String>> {
     let symbols = symbols(root, items)?;
-    for (name, text) in headers::all(root, items, &symbols) {
-        write(root, &format!("include/cai/{name}.h"), &text);
+    let headers = headers::all(root, items, &symbols);
+    for (name, text) in &headers {
+        write(root, &format!("include/cai/{name}.h"), text);
+    }
+    for (path, text) in number::all(root, &headers) {
+        write(root, &path, &text);
     }
     let text = layout::text(root, items)?;
     write(root, "abi/symbols.txt", &symbols::text(&symbols));

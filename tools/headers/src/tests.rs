@@ -19,6 +19,9 @@ fn the_headers_are_fresh() {
     for (name, text) in &headers {
         fresh(&format!("include/cai/{name}.h"), text);
     }
+    for (path, text) in number::all(&root(), &headers) {
+        fresh(&path, &text);
+    }
     // Every item has a header.
     let text: String = headers.into_iter().map(|(_, text)| text).collect();
     let constants = items.constants.iter().map(|item| format!("\n#define {} ", item.name));
@@ -76,8 +79,8 @@ fn numbers_are_used_once() {
     assert!(numbers.len() == count && count > 40);
 }
 
-/// What `make header` says after a change of a source file. The files are copies.
-fn after(file: &str, from: &str, to: &str) -> Result<(), Vec<String>> {
+/// What `make header` says after a change of a source file, and the number of the C++ headers. The files are copies.
+fn after(file: &str, from: &str, to: &str) -> Result<String, Vec<String>> {
     let tree = scratch();
     for folder in [
         "src/abi",
@@ -89,6 +92,7 @@ fn after(file: &str, from: &str, to: &str) -> Result<(), Vec<String>> {
         "src/validate",
         "include/cai",
         "include/cai/unstable",
+        "contrib/include/cai",
         "abi",
     ] {
         fs::create_dir_all(tree.join(folder)).unwrap();
@@ -101,7 +105,10 @@ fn after(file: &str, from: &str, to: &str) -> Result<(), Vec<String>> {
     let text = fs::read_to_string(tree.join(file)).unwrap();
     assert_eq!(text.matches(from).count(), 1, "{file} has {from:?} not once");
     fs::write(tree.join(file), text.replace(from, to)).unwrap();
-    let result = tracked(&tree, &Items::of_crate(&tree), false);
+    let result = tracked(&tree, &Items::of_crate(&tree), false).map(|()| {
+        let written = fs::read_to_string(tree.join("include/cai/abi.hpp")).unwrap();
+        written.lines().find(|line| line.contains("#define CAI_PRIVATE_HPP ")).unwrap().to_owned()
+    });
     fs::remove_dir_all(tree).unwrap();
     result
 }
@@ -159,6 +166,28 @@ fn changes_that_break_programs_are_reported() {
     // What is added is no change.
     let added = "pub const CAI_MAX_MASKS: i32 = 8;\n";
     after(core, added, &format!("{added}/// More.\npub const CAI_MAX_MORE: i32 = 9;\n")).unwrap();
+}
+
+/// Nobody has to think of the inline namespace.
+#[test]
+fn what_is_inline_has_a_number_of_its_own() {
+    let (hpp, member) = ("include/cai/abi.hpp", "    cai_owner *owner_ = nullptr;\n");
+    // Spaces and comments are none of it.
+    let same = after(hpp, member, "    cai_owner  *owner_ =\n nullptr; /* \" */ // \"\n").unwrap();
+    let mut numbers = vec![after(hpp, member, member).unwrap()];
+    assert_eq!(numbers[0], same);
+    for (file, from, to) in [
+        (hpp, member, "    cai_owner *owner_ = nullptr;\n    int more_ = 0;\n"),
+        ("include/cai/view.hpp", "size_ = layout.count;", "size_ = layout.nbytes;"),
+        ("contrib/include/cai/named.hpp", "\ninline namespace ", "\nint more(); inline namespace "),
+        ("src/abi/headers/abi.toml", "? 128 : 16", "? 136 : 16"),
+    ] {
+        numbers.push(after(file, from, to).unwrap());
+    }
+    let count = numbers.len();
+    numbers.sort();
+    numbers.dedup();
+    assert_eq!(numbers.len(), count, "{numbers:?}");
 }
 
 #[test]
