@@ -6,6 +6,10 @@
 //
 // Members that are commented "Needs the library" are defined in cai/cai.hpp.
 //
+// Every function that throws cai::error has a form try_..., which returns the status and fills its
+// last arguments, or is one function in C: `cai_array_layout(&array.get(), ...)`. With exceptions
+// off (-fno-exceptions), using a function that throws is an error of the compiler.
+//
 // Everything here may be compiled into several shared objects of one process, from headers of
 // different versions: names lie in an inline namespace that is named after their contents.
 // cai::error lies outside of it, so that each of them catches the errors of the others.
@@ -31,12 +35,13 @@
 #include <cstdlib>
 #include <exception>
 #include <initializer_list>
+#include <new>
 #include <type_traits>
 #include <utility>
 
 // Number of cai/*.hpp: another one for all code of the C++ headers and of the C headers that they
 // use. `make header` writes it.
-#define CAI_PRIVATE_HPP 0x1ffc9c04
+#define CAI_PRIVATE_HPP 0x802ce8cf
 
 // The inline namespace: v<number of the .hpp files>_<version of abi.h>.
 #define CAI_PRIVATE_JOIN_NOW(a, b) v##a##_##b
@@ -57,6 +62,13 @@
 #define CAI_PRIVATE_NOINLINE __attribute__((noinline))
 #else
 #define CAI_PRIVATE_NOINLINE __declspec(noinline)
+#endif
+
+// Whether the compiler can refuse the call of a function.
+#if defined(__has_attribute)
+#define CAI_PRIVATE_HAS_ERROR __has_attribute(error)
+#else
+#define CAI_PRIVATE_HAS_ERROR 0
 #endif
 
 // Functions that also run on the device.
@@ -111,12 +123,28 @@ inline namespace CAI_PRIVATE_NAMESPACE {
 
 namespace detail CAI_PRIVATE_HIDDEN {
 
+// Throws, in the one place that does.
+#if defined(__cpp_exceptions) || defined(_CPPUNWIND)
+[[noreturn]] inline void raise(const error &what) { throw what; }
+#elif CAI_PRIVATE_HAS_ERROR
+[[noreturn]] void raise(const error &what)
+    __attribute__((error("exceptions are off: use the form try_... of the function, or C's")));
+#else
+[[noreturn]] inline void raise(const error &what) {
+    std::fprintf(stderr, "%s\n", what.what());
+    std::abort();
+}
+#endif
+
 [[noreturn]] inline void refuse(cai_status code, const char *field, const char *found,
                                 const char *expected) {
     char message[256];
     std::snprintf(message, sizeof message, "found %s, expected %s", found, expected);
-    throw error(code, field, message);
+    raise(error(code, field, message));
 }
+
+// CAI_ERR_NO_MEMORY of cai/status.h.
+constexpr cai_status no_memory = 601;
 
 // Throws the status that an inline function of abi.h returned.
 inline void check_reference(cai_status status) {
@@ -216,7 +244,8 @@ struct counted : cai_owner {
 };
 
 template <class T> struct owned final : counted {
-    explicit owned(T &&object) : counted(&table, destroy), object_(std::move(object)) {}
+    explicit owned(T &&object) noexcept(std::is_nothrow_move_constructible_v<T>)
+        : counted(&table, destroy), object_(std::move(object)) {}
 
   private:
     static void destroy(counted *self) noexcept { delete static_cast<owned *>(self); }
@@ -251,12 +280,22 @@ class owner {
     // Returns one more reference to the same owner, or none if this object has none.
     // Throws CAI_ERR_OWNER_OPS for an incomplete table of operations.
     [[nodiscard]] owner share() const {
+        owner made;
+        detail::check_reference(try_share(made));
+        return made;
+    }
+    // The same, into `out`, which is unchanged on failure.
+    [[nodiscard]] cai_status try_share(owner &out) const noexcept {
         if (owner_ != nullptr) {
             cai_array array = CAI_ARRAY_INIT;
             array.owner = owner_;
-            detail::check_reference(cai_inline_retain(&array));
+            const cai_status status = cai_inline_retain(&array);
+            if (status != CAI_OK) {
+                return status;
+            }
         }
-        return adopt(owner_);
+        out = adopt(owner_);
+        return CAI_OK;
     }
     // Transfers the reference to the caller.
     [[nodiscard]] cai_owner *release() noexcept { return std::exchange(owner_, nullptr); }
@@ -279,6 +318,19 @@ class owner {
 template <class T> [[nodiscard]] CAI_PRIVATE_HIDDEN owner make_owner(T object) {
     static_assert(std::is_nothrow_destructible_v<T>, "a destructor must not throw into C");
     return owner::adopt(new detail::owned<T>(std::move(object)));
+}
+
+// The same, into `out`. Returns CAI_ERR_NO_MEMORY instead of throwing std::bad_alloc; then `out` is
+// unchanged, and the object is destroyed.
+template <class T>
+[[nodiscard]] CAI_PRIVATE_HIDDEN cai_status try_make_owner(T object, owner &out) {
+    static_assert(std::is_nothrow_destructible_v<T>, "a destructor must not throw into C");
+    auto *made = new (std::nothrow) detail::owned<T>(std::move(object));
+    if (made == nullptr) {
+        return detail::no_memory;
+    }
+    out = owner::adopt(made);
+    return CAI_OK;
 }
 
 // Range of numbers, one for each dimension. It refers to memory that it does not own. Pass a shape
@@ -312,8 +364,12 @@ class extents {
 // of an array that has none because it is C-contiguous. Needs the library.
 class strides {
   public:
+    // Those of no dimensions.
+    strides() noexcept : steps_(), count_(0) {}
     // Throws what cai_array_strides returns.
     explicit strides(const cai_array &array);
+    [[nodiscard]] static cai_status try_make(const cai_array &array, strides &out,
+                                             cai_error *why = nullptr) noexcept;
     const std::int64_t *begin() const & noexcept { return steps_.data(); }
     const std::int64_t *end() const & noexcept { return steps_.data() + count_; }
     // Iterators into a temporary would dangle.
@@ -332,6 +388,9 @@ class description;
 
 // Owner of one reference to an array. Moves; share() adds a second reference. A default-constructed
 // or moved-from array holds none.
+//
+// Functions try_... release what `out` held. On failure, it is unchanged, and `why`, which may be
+// NULL, says why.
 class array {
   public:
     array() noexcept : raw_(cai_array(CAI_ARRAY_INIT)) {}
@@ -347,26 +406,46 @@ class array {
     // what from_unchecked throws; then nothing has changed.
     [[nodiscard]] static array adopt(cai_array &source) {
         array made;
+        detail::check_reference(try_adopt(source, made));
+        return made;
+    }
+    [[nodiscard]] static cai_status try_adopt(cai_array &source, array &out) noexcept {
+        array made;
         if (source.owner != nullptr && source.struct_size == sizeof source) {
             made.raw_ = source;
             source.owner = nullptr;
             cai_inline_release(&source); // clears it
         } else if (source.owner != nullptr) {
-            made = from_unchecked(source);
+            const cai_status status = try_from_unchecked(source, made);
+            if (status != CAI_OK) {
+                return status;
+            }
             cai_inline_release(&source);
         }
-        return made;
+        out = std::move(made);
+        return CAI_OK;
     }
     // Adds a reference to an array of any version, without a check of its contents.
     // Throws CAI_ERR_STRUCT_SIZE, CAI_ERR_FLAGS, CAI_ERR_BORROWED or CAI_ERR_OWNER_OPS.
     [[nodiscard]] static array from_unchecked(const cai_array &source) {
         array made;
-        detail::check_reference(cai_inline_share(&source, &made.raw_));
+        detail::check_reference(try_from_unchecked(source, made));
         return made;
+    }
+    [[nodiscard]] static cai_status try_from_unchecked(const cai_array &source,
+                                                       array &out) noexcept {
+        array made;
+        const cai_status status = cai_inline_share(&source, &made.raw_);
+        if (status == CAI_OK) {
+            out = std::move(made);
+        }
+        return status;
     }
     // Validates an array of any version (CAI_CHECK_LAYOUT) and adds a reference to it.
     // Throws what cai_array_validate and from_unchecked report. Needs the library.
     [[nodiscard]] static array from(const cai_array &source);
+    [[nodiscard]] static cai_status try_from(const cai_array &source, array &out,
+                                             cai_error *why = nullptr) noexcept;
 
     // Makes an array over memory that `data_owner` keeps alive. Checks and copies the description.
     //
@@ -380,10 +459,22 @@ class array {
                                     owner data_owner);
     // Makes an array from a description in C of any version, whose own `owner` is ignored.
     [[nodiscard]] static array make(const cai_array &description, owner data_owner);
+    template <class T>
+    [[nodiscard]] static cai_status try_make(T *data, const extents &shape, cai_stream stream,
+                                             cai_device device, owner data_owner, array &out,
+                                             cai_error *why = nullptr) noexcept;
+    [[nodiscard]] static cai_status try_make(const description &what, cai_stream stream,
+                                             cai_device device, owner data_owner, array &out,
+                                             cai_error *why = nullptr) noexcept;
+    [[nodiscard]] static cai_status try_make(const cai_array &description, owner data_owner,
+                                             array &out, cai_error *why = nullptr) noexcept;
 
     // Returns one more reference to the same array.
     // Throws CAI_ERR_BORROWED for an array that holds none, or CAI_ERR_OWNER_OPS.
     [[nodiscard]] array share() const { return from_unchecked(raw_); }
+    [[nodiscard]] cai_status try_share(array &out) const noexcept {
+        return try_from_unchecked(raw_, out);
+    }
     // Transfers the structure and its reference to `out`, which must hold no reference, and which
     // the caller must release. Functions take and return no cai_array by value: its size depends on
     // the version of the header.
@@ -430,15 +521,22 @@ class array {
     // exported stream. Without streams, no work is pending.
     void produce(std::initializer_list<cai_stream> streams,
                  cai_stream export_stream = CAI_STREAM_NONE, std::uint32_t flags = 0);
+    [[nodiscard]] cai_status try_produce(std::initializer_list<cai_stream> streams,
+                                         cai_stream export_stream, std::uint32_t flags,
+                                         cai_error *why = nullptr) noexcept;
     // Calls cai_array_attach: keeps another object alive, such as the exported stream, until after
     // the data has been released.
     template <class T> CAI_PRIVATE_HIDDEN void attach(T object);
+    template <class T>
+    [[nodiscard]] CAI_PRIVATE_HIDDEN cai_status try_attach(T object, cai_error *why = nullptr);
     // Calls cai_array_synchronize: blocks until the producer's pending work is done. `access` is
     // CAI_ACCESS_READ, CAI_ACCESS_WRITE or both.
     void synchronize(std::uint32_t access) const;
     // Calls cai_array_release_after: releases the reference after the work that is now enqueued on
     // `stream`, without blocking.
     void release_after(cai_stream stream);
+    [[nodiscard]] cai_status try_release_after(cai_stream stream,
+                                               cai_error *why = nullptr) noexcept;
 
   private:
     cai_array raw_;

@@ -13,9 +13,10 @@
 // The first two and the last are in cai/abi.hpp, which needs no library. The views are in
 // cai/view.hpp, which this header includes.
 //
-// Only make_owner, array::make, array::attach and failing calls allocate. Callbacks are noexcept:
-// no exception passes into C. Thread safety: several threads may read one object; a change of an
-// object needs exclusive access to it, as with the containers of the standard library.
+// Only make_owner, array::make, array::attach, their forms try_... and failing calls allocate.
+// Callbacks are noexcept: no exception passes into C. Thread safety: several threads may read one
+// object; a change of an object needs exclusive access to it, as with the containers of the
+// standard library.
 //
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #ifndef CAI_HPP
@@ -23,7 +24,7 @@
 
 #include "abi.hpp"
 
-#if CAI_PRIVATE_HPP != 0x1ffc9c04
+#if CAI_PRIVATE_HPP != 0x802ce8cf
 #error "cai/abi.hpp of another version was included before cai/cai.hpp: include cai/cai.hpp first"
 #endif
 
@@ -62,13 +63,23 @@ inline namespace CAI_PRIVATE_NAMESPACE {
 // `cai::check(cai_array_validate(&array, CAI_CHECK_LAYOUT, &why), why)`.
 inline void check(cai_status status, const cai_error &why) {
     if (status != CAI_OK) {
-        throw error(why);
+        detail::raise(error(why));
     }
 }
 
 namespace detail CAI_PRIVATE_HIDDEN {
 
-// Calls a function of cai.h with all its arguments but the last, and throws what it reports.
+static_assert(no_memory == CAI_ERR_NO_MEMORY, "cai/abi.hpp knows its number");
+
+// Fills an error and returns its status.
+inline cai_status reject(cai_error *why, cai_status code, const char *field, const char *found,
+                         const char *expected) noexcept {
+    char message[256];
+    std::snprintf(message, sizeof message, "found %s, expected %s", found, expected);
+    return cai_error_set(why, code, field, message);
+}
+
+// Calls a function with all its arguments but the last, and throws what it reports.
 template <class... Parameters, class... Arguments>
 void call(cai_status (*function)(Parameters...), Arguments &&...arguments) {
     cai_error why;
@@ -77,12 +88,9 @@ void call(cai_status (*function)(Parameters...), Arguments &&...arguments) {
 }
 
 // Copies the members that an array of any version has in common with this header's, without a
-// reference. Throws CAI_ERR_STRUCT_SIZE.
-inline void copy_members(const cai_array &from, cai_array &to) {
+// reference. `from` has a size that some version has.
+inline void copy_members(const cai_array &from, cai_array &to) noexcept {
     const std::uint32_t size = from.struct_size;
-    if (!CAI_PRIVATE_SIZE_OK(size)) {
-        check_reference(CAI_ERR_STRUCT_SIZE);
-    }
     to = cai_array(CAI_ARRAY_INIT);
     std::memcpy(&to, &from, size < sizeof to ? size : sizeof to);
     to.struct_size = sizeof to;
@@ -166,10 +174,22 @@ template <class T> void write_typestr(char (&out)[CAI_TYPESTR_SIZE]) noexcept {
 
 } // namespace detail CAI_PRIVATE_HIDDEN
 
+class description;
+
+// As `describe` below, into `out`, which is unchanged on failure.
+template <class T>
+[[nodiscard]] cai_status try_describe(T *data, const extents &shape, description &out,
+                                      cai_error *why = nullptr) noexcept;
+template <class T>
+[[nodiscard]] cai_status try_describe(T *data, const extents &shape, const extents &strides,
+                                      description &out, cai_error *why = nullptr) noexcept;
+
 // Description of memory for array::make, which copies it. Contains shape and strides, and refers to
 // the data, which it does not own.
 class description {
   public:
+    // Describes nothing: array::make refuses it.
+    description() noexcept : fields_(cai_array(CAI_ARRAY_INIT)), shape_(), strides_() {}
     description(const description &other) noexcept { *this = other; }
     description &operator=(const description &other) noexcept {
         fields_ = other.fields_;
@@ -185,19 +205,31 @@ class description {
     const cai_array &get() const && = delete;
 
   private:
-    template <class T> friend description describe(T *, const extents &);
-    template <class T> friend description describe(T *, const extents &, const extents &);
+    template <class T>
+    friend cai_status try_describe(T *, const extents &, description &, cai_error *) noexcept;
+    template <class T>
+    friend cai_status try_describe(T *, const extents &, const extents &, description &,
+                                   cai_error *) noexcept;
 
     // `strides` is NULL for C order without gaps.
-    description(const void *data, const char *typestr, std::uint16_t code, bool readonly,
-                const extents &shape, const extents *strides)
-        : fields_(cai_array(CAI_ARRAY_INIT)) {
+    template <class T>
+    cai_status set(T *data, const extents &shape, const extents *strides, cai_error *why) noexcept {
+        using value_type = std::remove_cv_t<T>;
+        char typestr[CAI_TYPESTR_SIZE];
+        detail::write_typestr<value_type>(typestr);
+        return set(data, typestr, detail::code_of<value_type>::value, std::is_const_v<T>, shape,
+                   strides, why);
+    }
+    cai_status set(const void *data, const char *typestr, std::uint16_t code, bool readonly,
+                   const extents &shape, const extents *strides, cai_error *why) noexcept {
         if (shape.size() > CAI_MAX_NDIM) {
-            refuse_count(CAI_ERR_NDIM, "shape", shape.size(), "0 to 64");
+            return reject_count(CAI_ERR_NDIM, "shape", shape.size(), "0 to 64", why);
         }
         if (strides != nullptr && strides->size() != shape.size()) {
-            refuse_count(CAI_ERR_ARGUMENT, "strides", strides->size(), "one for each dimension");
+            return reject_count(CAI_ERR_ARGUMENT, "strides", strides->size(),
+                                "one for each dimension", why);
         }
+        fields_ = cai_array(CAI_ARRAY_INIT);
         bool empty = false;
         for (std::size_t d = 0; d < shape.size(); ++d) {
             shape_[d] = shape[d];
@@ -211,13 +243,14 @@ class description {
         fields_.flags = readonly ? CAI_ARRAY_READONLY : 0;
         fields_.dtype_code = code;
         std::snprintf(fields_.typestr, sizeof fields_.typestr, "%s", typestr);
+        return CAI_OK;
     }
 
-    [[noreturn]] static void refuse_count(cai_status code, const char *field, std::size_t count,
-                                          const char *expected) {
+    static cai_status reject_count(cai_status code, const char *field, std::size_t count,
+                                   const char *expected, cai_error *why) noexcept {
         char found[32];
         std::snprintf(found, sizeof found, "%zu numbers", count);
-        detail::refuse(code, field, found, expected);
+        return detail::reject(why, code, field, found, expected);
     }
 
     cai_array fields_;
@@ -229,50 +262,107 @@ class description {
 // its data is NULL if there are no elements.
 // Throws CAI_ERR_NDIM for more than CAI_MAX_NDIM extents.
 template <class T> description describe(T *data, const extents &shape) {
-    using value_type = std::remove_cv_t<T>;
-    char typestr[CAI_TYPESTR_SIZE];
-    detail::write_typestr<value_type>(typestr);
-    constexpr std::uint16_t code = detail::code_of<value_type>::value;
-    return description(data, typestr, code, std::is_const_v<T>, shape, nullptr);
+    description made;
+    cai_error why;
+    check(try_describe(data, shape, made, &why), why);
+    return made;
 }
 // Describes elements of type T with strides in bytes, one for each dimension. Otherwise as above.
 // Throws CAI_ERR_NDIM, or CAI_ERR_ARGUMENT for another number of strides.
 template <class T> description describe(T *data, const extents &shape, const extents &strides) {
-    using value_type = std::remove_cv_t<T>;
-    char typestr[CAI_TYPESTR_SIZE];
-    detail::write_typestr<value_type>(typestr);
-    constexpr std::uint16_t code = detail::code_of<value_type>::value;
-    return description(data, typestr, code, std::is_const_v<T>, shape, &strides);
+    description made;
+    cai_error why;
+    check(try_describe(data, shape, strides, made, &why), why);
+    return made;
+}
+template <class T>
+cai_status try_describe(T *data, const extents &shape, description &out, cai_error *why) noexcept {
+    return out.set(data, shape, nullptr, why);
+}
+template <class T>
+cai_status try_describe(T *data, const extents &shape, const extents &strides, description &out,
+                        cai_error *why) noexcept {
+    return out.set(data, shape, &strides, why);
 }
 
-inline strides::strides(const cai_array &array)
-    : count_(array.ndim > 0 ? static_cast<std::size_t>(array.ndim) : 0) {
-    detail::call(cai_array_strides, &array, CAI_MAX_NDIM, steps_.data());
+inline strides::strides(const cai_array &array) : strides() {
+    detail::call(try_make, array, *this);
+}
+inline cai_status strides::try_make(const cai_array &array, strides &out, cai_error *why) noexcept {
+    const cai_status status = cai_array_strides(&array, CAI_MAX_NDIM, out.steps_.data(), why);
+    if (status == CAI_OK) {
+        out.count_ = static_cast<std::size_t>(array.ndim);
+    }
+    return status;
 }
 
 inline array array::from(const cai_array &source) {
-    detail::call(cai_array_validate, &source, std::uint32_t{CAI_CHECK_LAYOUT});
-    return from_unchecked(source);
+    array made;
+    detail::call(try_from, source, made);
+    return made;
+}
+inline cai_status array::try_from(const cai_array &source, array &out, cai_error *why) noexcept {
+    cai_status status = cai_array_validate(&source, CAI_CHECK_LAYOUT, why);
+    if (status == CAI_OK) {
+        array made;
+        status = cai_array_share(&source, &made.raw_, why);
+        if (status == CAI_OK) {
+            out = std::move(made);
+        }
+    }
+    return status;
 }
 inline array array::make(const cai_array &description, owner data_owner) {
     array made;
-    cai_array copy;
-    detail::copy_members(description, copy);
-    copy.owner = data_owner.get(); // the new array holds a reference of its own
-    detail::call(cai_array_create, &copy, nullptr, nullptr, &made.raw_);
+    cai_error why;
+    check(try_make(description, std::move(data_owner), made, &why), why);
     return made;
 }
 inline array array::make(const description &what, cai_stream stream, cai_device device,
                          owner data_owner) {
-    cai_array raw = what.get();
-    raw.stream = stream;
-    raw.device = device;
-    return make(raw, std::move(data_owner));
+    array made;
+    cai_error why;
+    check(try_make(what, stream, device, std::move(data_owner), made, &why), why);
+    return made;
 }
 template <class T>
 array array::make(T *data, const extents &shape, cai_stream stream, cai_device device,
                   owner data_owner) {
-    return make(describe(data, shape), stream, device, std::move(data_owner));
+    array made;
+    cai_error why;
+    check(try_make(data, shape, stream, device, std::move(data_owner), made, &why), why);
+    return made;
+}
+inline cai_status array::try_make(const cai_array &description, owner data_owner, array &out,
+                                  cai_error *why) noexcept {
+    if (!CAI_PRIVATE_SIZE_OK(description.struct_size)) {
+        return detail::reject(why, CAI_ERR_STRUCT_SIZE, "struct_size", "a size of no version",
+                              "an array that was initialized");
+    }
+    array made;
+    cai_array copy;
+    detail::copy_members(description, copy);
+    copy.owner = data_owner.get(); // the new array holds a reference of its own
+    const cai_status status = cai_array_create(&copy, nullptr, nullptr, &made.raw_, why);
+    if (status == CAI_OK) {
+        out = std::move(made);
+    }
+    return status;
+}
+inline cai_status array::try_make(const description &what, cai_stream stream, cai_device device,
+                                  owner data_owner, array &out, cai_error *why) noexcept {
+    cai_array raw = what.get();
+    raw.stream = stream;
+    raw.device = device;
+    return try_make(raw, std::move(data_owner), out, why);
+}
+template <class T>
+cai_status array::try_make(T *data, const extents &shape, cai_stream stream, cai_device device,
+                           owner data_owner, array &out, cai_error *why) noexcept {
+    description what;
+    const cai_status status = try_describe(data, shape, what, why);
+    return status == CAI_OK ? try_make(what, stream, device, std::move(data_owner), out, why)
+                            : status;
 }
 inline void array::validate(std::uint32_t checks) const {
     detail::call(cai_array_validate, &raw_, checks);
@@ -295,24 +385,39 @@ inline cai_layout array::layout() const {
 }
 inline void array::produce(std::initializer_list<cai_stream> streams, cai_stream export_stream,
                            std::uint32_t flags) {
-    detail::call(cai_array_produce, &raw_, streams.begin(), streams.size(), export_stream, flags);
+    cai_error why;
+    check(try_produce(streams, export_stream, flags, &why), why);
+}
+inline cai_status array::try_produce(std::initializer_list<cai_stream> streams,
+                                     cai_stream export_stream, std::uint32_t flags,
+                                     cai_error *why) noexcept {
+    return cai_array_produce(&raw_, streams.begin(), streams.size(), export_stream, flags, why);
 }
 template <class T> void array::attach(T object) {
-    static_assert(std::is_nothrow_destructible_v<T>, "a destructor must not throw into C");
-    auto *attached = new T(std::move(object));
     cai_error why;
+    check(try_attach(std::move(object), &why), why);
+}
+template <class T> cai_status array::try_attach(T object, cai_error *why) {
+    static_assert(std::is_nothrow_destructible_v<T>, "a destructor must not throw into C");
+    auto *attached = new (std::nothrow) T(std::move(object));
+    if (attached == nullptr) {
+        return cai_error_set(why, CAI_ERR_NO_MEMORY, "object", "no memory for a copy");
+    }
     const cai_status status = cai_array_attach(
-        &raw_, attached, [](void *context) noexcept { delete static_cast<T *>(context); }, &why);
+        &raw_, attached, [](void *context) noexcept { delete static_cast<T *>(context); }, why);
     if (status != CAI_OK) {
         delete attached;
-        throw error(why);
     }
+    return status;
 }
 inline void array::synchronize(std::uint32_t access) const {
     detail::call(cai_array_synchronize, &raw_, access);
 }
 inline void array::release_after(cai_stream stream) {
     detail::call(cai_array_release_after, &raw_, stream);
+}
+inline cai_status array::try_release_after(cai_stream stream, cai_error *why) noexcept {
+    return cai_array_release_after(&raw_, stream, why);
 }
 
 // A consumer's work on an array. Construct it, enqueue the work on `stream`, then call end() or
@@ -327,6 +432,8 @@ inline void array::release_after(cai_stream stream) {
 // cai_array_consume_begin accepts. It holds no reference: the array must outlive the consumer.
 class consumer {
   public:
+    // Does nothing until try_begin fills it.
+    consumer() noexcept : array_(nullptr), stream_(CAI_STREAM_NONE), access_(0) {}
     // Makes `stream` wait for the producer's work. Throws what cai_array_consume_begin returns.
     consumer(const cai_array &array, cai_stream stream, std::uint32_t access)
         : array_(&array), stream_(stream), access_(access) {
@@ -334,6 +441,19 @@ class consumer {
     }
     consumer(const cai::array &array, cai_stream stream, std::uint32_t access)
         : consumer(array.get(), stream, access) {}
+    // The same, into `out`, whose own work is ended. On failure, `out` is unchanged.
+    [[nodiscard]] static cai_status try_begin(const cai_array &array, cai_stream stream,
+                                              std::uint32_t access, consumer &out,
+                                              cai_error *why = nullptr) noexcept {
+        const cai_status status = cai_array_consume_begin(&array, stream, access, why);
+        if (status == CAI_OK) {
+            const consumer ended(std::move(out));
+            out.array_ = &array;
+            out.stream_ = stream;
+            out.access_ = access;
+        }
+        return status;
+    }
     // A temporary would be destroyed before the end.
     consumer(const cai::array &&, cai_stream, std::uint32_t) = delete;
     consumer(consumer &&other) noexcept
@@ -352,9 +472,12 @@ class consumer {
     // Throws what cai_array_consume_end returns. Then synchronize `stream` before you release the
     // array: the producer does not wait for it.
     void end() {
-        if (const cai_array *array = std::exchange(array_, nullptr)) {
-            detail::call(cai_array_consume_end, array, stream_, access_);
-        }
+        cai_error why;
+        check(try_end(&why), why);
+    }
+    [[nodiscard]] cai_status try_end(cai_error *why = nullptr) noexcept {
+        const cai_array *array = std::exchange(array_, nullptr);
+        return array != nullptr ? cai_array_consume_end(array, stream_, access_, why) : CAI_OK;
     }
 
   private:

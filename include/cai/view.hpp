@@ -11,7 +11,7 @@
 
 #include "cai.hpp"
 
-#if CAI_PRIVATE_HPP != 0x1ffc9c04
+#if CAI_PRIVATE_HPP != 0x802ce8cf
 #error "cai/cai.hpp of another version was included before cai/view.hpp: include one of them only"
 #endif
 
@@ -81,55 +81,69 @@ inline void describe_type(char (&out)[64], const char *typestr, std::uint16_t co
                   typestr, static_cast<unsigned>(code));
 }
 
-inline void require_device(const cai_array &array, const requirements &wanted) {
+inline cai_status require_device(const cai_array &array, const requirements &wanted,
+                                 cai_error *why) noexcept {
     char found[64];
     std::snprintf(found, sizeof found, "%d", static_cast<int>(array.device.type));
     if (CAI_PRIVATE_IS_IN(CAI_PRIVATE_HANDLES, array.device.type)) {
-        refuse(CAI_ERR_CONVERT_DEVICE, "device.type", found,
-               "memory with an address, not a handle");
+        return reject(why, CAI_ERR_CONVERT_DEVICE, "device.type", found,
+                      "memory with an address, not a handle");
     }
     if (has(wanted.allowed, allow::any_device)) {
-        return;
+        return CAI_OK;
     }
     const bool on_host = array.device.type == CAI_DEVICE_CPU;
     if (!wanted.host && on_host) {
-        refuse(CAI_ERR_HOST_MEMORY, "device.type", "host memory",
-               "device memory, a cai::host_view, or cai::allow::any_device");
+        return reject(why, CAI_ERR_HOST_MEMORY, "device.type", "host memory",
+                      "device memory, a cai::host_view, or cai::allow::any_device");
     }
     const bool reachable = CAI_PRIVATE_IS_IN(CAI_PRIVATE_HOST_READABLE, array.device.type);
     if (wanted.host && !reachable && array.data != nullptr) {
-        refuse(CAI_ERR_CONVERT_DEVICE, "device.type", found,
-               "host memory, a cai::view, or cai::allow::any_device");
+        return reject(why, CAI_ERR_CONVERT_DEVICE, "device.type", found,
+                      "host memory, a cai::view, or cai::allow::any_device");
     }
+    return CAI_OK;
 }
 
-// Throws where an array does not meet the requirements: the status is the one that
+// Returns why an array does not meet the requirements: the status is the one that
 // cai_array_from_python has for the same requirement, and the order of the checks is the same.
-inline void require(const cai_array &array, const requirements &wanted) {
-    call(cai_array_validate, &array, std::uint32_t{CAI_CHECK_LAYOUT});
-    require_device(array, wanted);
+inline cai_status require(const cai_array &array, const requirements &wanted,
+                          cai_error *why) noexcept {
+    cai_status status = cai_array_validate(&array, CAI_CHECK_LAYOUT, why);
+    if (status == CAI_OK) {
+        status = require_device(array, wanted, why);
+    }
+    if (status != CAI_OK) {
+        return status;
+    }
     if (wanted.writable && (array.flags & CAI_ARRAY_READONLY) != 0) {
-        refuse(CAI_ERR_READONLY, "flags", "a read-only array",
-               "a writable one, or a view of const elements");
+        return reject(why, CAI_ERR_READONLY, "flags", "a read-only array",
+                      "a writable one, or a view of const elements");
     }
     if (array.mask != nullptr && !has(wanted.allowed, allow::mask)) {
-        refuse(CAI_ERR_CONVERT_MASK, "mask", "a mask", "none, or cai::allow::mask");
+        return reject(why, CAI_ERR_CONVERT_MASK, "mask", "a mask", "none, or cai::allow::mask");
     }
     if (wanted.ndim >= 0 && array.ndim != wanted.ndim) {
         char found[16], expected[32];
         std::snprintf(found, sizeof found, "%d", static_cast<int>(array.ndim));
         std::snprintf(expected, sizeof expected, "%d dimensions", static_cast<int>(wanted.ndim));
-        refuse(CAI_ERR_CONVERT_NDIM, "ndim", found, expected);
+        return reject(why, CAI_ERR_CONVERT_NDIM, "ndim", found, expected);
     }
     char found[64], expected[64];
     describe_type(found, array.typestr, array.dtype_code);
     cai_dtype dtype;
-    call(cai_array_dtype, &array, &dtype);
+    status = cai_array_dtype(&array, &dtype, why);
+    if (status != CAI_OK) {
+        return status;
+    }
     bool native = false;
-    call(cai_array_is_native, &array, &native);
+    status = cai_array_is_native(&array, &native, why);
+    if (status != CAI_OK) {
+        return status;
+    }
     if (!native) {
-        refuse(CAI_ERR_CONVERT_BYTE_ORDER, array.descr != nullptr ? "descr" : "typestr", found,
-               "the byte order of this machine");
+        return reject(why, CAI_ERR_CONVERT_BYTE_ORDER, array.descr != nullptr ? "descr" : "typestr",
+                      found, "the byte order of this machine");
     }
     // If there is a code, it alone determines the type.
     const bool same_kind =
@@ -141,13 +155,17 @@ inline void require(const cai_array &array, const requirements &wanted) {
         } else {
             describe_type(expected, wanted.typestr, wanted.code);
         }
-        refuse(CAI_ERR_CONVERT_TYPE, "typestr", found, expected);
+        return reject(why, CAI_ERR_CONVERT_TYPE, "typestr", found, expected);
     }
     if (wanted.contiguous) {
         cai_layout layout;
-        call(cai_array_layout, &array, &layout);
+        status = cai_array_layout(&array, &layout, why);
+        if (status != CAI_OK) {
+            return status;
+        }
         if ((layout.flags & CAI_LAYOUT_C_CONTIGUOUS) == 0) {
-            refuse(CAI_ERR_CONVERT_CONTIGUOUS, "strides", "other strides", "a C-contiguous array");
+            return reject(why, CAI_ERR_CONVERT_CONTIGUOUS, "strides", "other strides",
+                          "a C-contiguous array");
         }
     }
     // The library knows the alignment of numbers; the compiler knows that of every type.
@@ -155,16 +173,17 @@ inline void require(const cai_array &array, const requirements &wanted) {
     std::snprintf(expected, sizeof expected, "a multiple of %zu", wanted.alignment);
     if (reinterpret_cast<std::uintptr_t>(array.data) % wanted.alignment != 0) {
         std::snprintf(found, sizeof found, "%p", array.data);
-        refuse(CAI_ERR_ALIGNMENT, "data", found, expected);
+        return reject(why, CAI_ERR_ALIGNMENT, "data", found, expected);
     }
     for (std::int32_t d = 0; array.data != nullptr && d < array.ndim; ++d) {
         if (array.strides != nullptr && array.shape[d] > 1 && array.strides[d] % alignment != 0) {
             char field[32];
             std::snprintf(field, sizeof field, "strides[%d]", static_cast<int>(d));
             std::snprintf(found, sizeof found, "%lld", static_cast<long long>(array.strides[d]));
-            refuse(CAI_ERR_ALIGNMENT, field, found, expected);
+            return reject(why, CAI_ERR_ALIGNMENT, field, found, expected);
         }
     }
+    return CAI_OK;
 }
 
 } // namespace detail CAI_PRIVATE_HIDDEN
@@ -213,14 +232,25 @@ template <class T, std::size_t N> class strided {
     }
 
   protected:
+    strided() noexcept = default;
     strided(const cai_array &array, allow allowed, bool host) {
+        cai_error why;
+        check(set(array, allowed, host, &why), why);
+    }
+    cai_status set(const cai_array &array, allow allowed, bool host, cai_error *why) noexcept {
         constexpr auto ndim = static_cast<std::int32_t>(N);
-        detail::require(array, detail::requirements::of<T>(allowed, ndim, false, host));
-        detail::call(cai_array_strides, &array, static_cast<std::int32_t>(N), strides_);
-        for (std::size_t d = 0; d < N; ++d) {
-            shape_[d] = array.shape[d];
+        const auto wanted = detail::requirements::of<T>(allowed, ndim, false, host);
+        cai_status status = detail::require(array, wanted, why);
+        if (status == CAI_OK) {
+            status = cai_array_strides(&array, ndim, strides_, why);
         }
-        data_ = static_cast<T *>(array.data);
+        if (status == CAI_OK) {
+            for (std::size_t d = 0; d < N; ++d) {
+                shape_[d] = array.shape[d];
+            }
+            data_ = static_cast<T *>(array.data);
+        }
+        return status;
     }
     // Elements that may be written may also be read.
     explicit strided(const strided<value_type, N> &other, int) noexcept : data_(other.data()) {
@@ -263,24 +293,36 @@ template <class T> class dense {
     extents shape() const noexcept { return {shape_, ndim_}; }
 
   protected:
+    dense() noexcept = default;
     dense(const cai_array &array, allow allowed, int ndim, bool host) {
-        detail::require(array, detail::requirements::of<T>(allowed, ndim, true, host));
+        cai_error why;
+        check(set(array, allowed, ndim, host, &why), why);
+    }
+    cai_status set(const cai_array &array, allow allowed, int ndim, bool host,
+                   cai_error *why) noexcept {
+        const auto wanted = detail::requirements::of<T>(allowed, ndim, true, host);
+        cai_status status = detail::require(array, wanted, why);
         cai_layout layout;
-        detail::call(cai_array_layout, &array, &layout);
-        data_ = static_cast<T *>(array.data);
-        size_ = layout.count;
-        ndim_ = static_cast<std::size_t>(array.ndim);
-        shape_ = array.shape;
+        if (status == CAI_OK) {
+            status = cai_array_layout(&array, &layout, why);
+        }
+        if (status == CAI_OK) {
+            data_ = static_cast<T *>(array.data);
+            size_ = layout.count;
+            ndim_ = static_cast<std::size_t>(array.ndim);
+            shape_ = array.shape;
+        }
+        return status;
     }
     explicit dense(const dense<value_type> &other, int) noexcept
         : data_(other.data()), size_(other.size()), ndim_(other.ndim()),
           shape_(other.shape().data()) {}
 
   private:
-    T *data_;
-    std::int64_t size_;
-    std::size_t ndim_;
-    const std::int64_t *shape_;
+    T *data_ = nullptr;
+    std::int64_t size_ = 0;
+    std::size_t ndim_ = 0;
+    const std::int64_t *shape_ = nullptr;
 };
 
 } // namespace parts
@@ -318,6 +360,14 @@ template <class T, std::size_t N> class view : public parts::strided<T, N> {
     using base = parts::strided<T, N>;
 
   public:
+    // A view of no elements.
+    view() noexcept = default;
+    // Makes `out` a view of the array. On failure, its elements are unchanged.
+    [[nodiscard]] static cai_status try_make(const cai_array &array, view &out,
+                                             cai_error *why = nullptr,
+                                             allow allowed = allow::nothing) noexcept {
+        return out.set(array, allowed, false, why);
+    }
     explicit view(const cai_array &array, allow allowed = allow::nothing)
         : base(array, allowed, false) {}
     explicit view(const cai::array &array, allow allowed = allow::nothing)
@@ -344,6 +394,14 @@ template <class T, std::size_t N> class host_view : public parts::strided<T, N> 
     using base = parts::strided<T, N>;
 
   public:
+    // A view of no elements.
+    host_view() noexcept = default;
+    // Makes `out` a view of the array. On failure, its elements are unchanged.
+    [[nodiscard]] static cai_status try_make(const cai_array &array, host_view &out,
+                                             cai_error *why = nullptr,
+                                             allow allowed = allow::nothing) noexcept {
+        return out.set(array, allowed, true, why);
+    }
     explicit host_view(const cai_array &array, allow allowed = allow::nothing)
         : base(array, allowed, true) {}
     explicit host_view(const cai::array &array, allow allowed = allow::nothing)
@@ -403,6 +461,14 @@ template <class T, int N = any_rank> class contiguous_view : public parts::dense
     using base = parts::dense<T>;
 
   public:
+    // A view of no elements.
+    contiguous_view() noexcept = default;
+    // Makes `out` a view of the array. On failure, its elements are unchanged.
+    [[nodiscard]] static cai_status try_make(const cai_array &array, contiguous_view &out,
+                                             cai_error *why = nullptr,
+                                             allow allowed = allow::nothing) noexcept {
+        return out.set(array, allowed, N, false, why);
+    }
     explicit contiguous_view(const cai_array &array, allow allowed = allow::nothing)
         : base(array, allowed, N, false) {}
     explicit contiguous_view(const cai::array &array, allow allowed = allow::nothing)
@@ -424,6 +490,14 @@ template <class T, int N = any_rank> class host_contiguous_view : public parts::
     using base = parts::dense<T>;
 
   public:
+    // A view of no elements.
+    host_contiguous_view() noexcept = default;
+    // Makes `out` a view of the array. On failure, its elements are unchanged.
+    [[nodiscard]] static cai_status try_make(const cai_array &array, host_contiguous_view &out,
+                                             cai_error *why = nullptr,
+                                             allow allowed = allow::nothing) noexcept {
+        return out.set(array, allowed, N, true, why);
+    }
     explicit host_contiguous_view(const cai_array &array, allow allowed = allow::nothing)
         : base(array, allowed, N, true) {}
     explicit host_contiguous_view(const cai::array &array, allow allowed = allow::nothing)

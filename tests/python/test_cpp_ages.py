@@ -139,3 +139,14 @@ def test_two_versions_in_one_file_are_refused(tmp_path, ages):
     source.write_text(f'#include "{vendored}/abi.hpp"\n#include <cai/cai.hpp>\n')
     done = run("g++", "-std=c++17", "-I", ages / "today", "-fsyntax-only", source, check=False)
     assert done.returncode != 0 and "include cai/cai.hpp first" in done.stderr
+
+
+@pytest.mark.parametrize("compiler", [["g++"], [*CLANG, "c++"]], ids=["gcc", "clang"])
+def test_what_throws_is_refused_without_exceptions(tmp_path, compiler):
+    source = tmp_path / "throws.cpp"
+    source.write_text("#include <cai/cai.hpp>\nvoid f(const cai::array &a) { cai::host_view<float, 1> v(a); }\n")
+    flags = ["-std=c++17", "-fno-exceptions", "-fno-rtti", "-I", ROOT / "include", "-c", source, "-o", tmp_path / "throws.o"]
+    done = run(*compiler, *flags, check=False)
+    assert done.returncode != 0 and "exceptions are off: use the form try_" in done.stderr
+    source.write_text("#include <cai/cai.hpp>\nvoid f(const cai::array &a, cai::array &b) { (void)a.try_share(b); }\n")
+    run(*compiler, *flags, "-Werror")

@@ -25,7 +25,7 @@
 #include <optional>
 #include <type_traits>
 
-#if CAI_PRIVATE_HPP != 0x1ffc9c04
+#if CAI_PRIVATE_HPP != 0x802ce8cf
 #error "cai/cai.hpp of another version was included before cai/arguments.hpp"
 #endif
 
