@@ -11,7 +11,7 @@
 
 #include "cai.hpp"
 
-#if CAI_PRIVATE_HPP != 0x802ce8cf
+#if CAI_PRIVATE_HPP != 0x25f7880f
 #error "cai/cai.hpp of another version was included before cai/view.hpp: include one of them only"
 #endif
 
@@ -175,10 +175,10 @@ inline cai_status require(const cai_array &array, const requirements &wanted,
         std::snprintf(found, sizeof found, "%p", array.data);
         return reject(why, CAI_ERR_ALIGNMENT, "data", found, expected);
     }
-    for (std::int32_t d = 0; array.data != nullptr && d < array.ndim; ++d) {
+    for (int d = 0; array.data != nullptr && d < array.ndim; ++d) {
         if (array.strides != nullptr && array.shape[d] > 1 && array.strides[d] % alignment != 0) {
             char field[32];
-            std::snprintf(field, sizeof field, "strides[%d]", static_cast<int>(d));
+            std::snprintf(field, sizeof field, "strides[%d]", d);
             std::snprintf(found, sizeof found, "%lld", static_cast<long long>(array.strides[d]));
             return reject(why, CAI_ERR_ALIGNMENT, field, found, expected);
         }

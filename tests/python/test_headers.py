@@ -51,6 +51,49 @@ def strict(compiler, standard):
     return flags
 
 
+# All of the C++ headers in use.
+USE = '''#include <cai/cai.hpp>
+#include <utility>
+#include <vector>
+int use(const cai_array &given, const char *name);
+int use(const cai_array &given, const char *name) {
+    cai::array mine = cai::array::from(given), more;
+    const cai::host_view<const float, 2> v(mine);
+    const cai::host_contiguous_view<const float> all(mine);
+    cai::contiguous_view<float> w;
+    cai::view<const double, 0> scalar;
+    if (cai::contiguous_view<float>::try_make(given, w) != CAI_OK ||
+        cai::view<const double, 0>::try_make(given, scalar) != CAI_OK || mine.try_share(more) != CAI_OK) {
+        throw cai::error(CAI_ERR_NULL_ARGUMENT, name, "no view");
+    }
+    std::vector<float> numbers(3);
+    float *data = numbers.data();
+    more = cai::array::make(data, {3}, CAI_STREAM_NONE, cai::host_device(), cai::make_owner(std::move(numbers)));
+    mine.attach(std::move(more));
+    cai::consumer work(mine, cai::stream_of(nullptr), CAI_ACCESS_READ);
+    work.end();
+    mine.produce({}, CAI_STREAM_NONE, 0);
+    (void)cai::describe(data, {3}, {4});
+    std::int64_t i = 0;
+    for (const std::int64_t step : mine.strides()) {
+        i += step;
+    }
+    return v.at(i, 0) > all[1] || v(0, i) > 2 ? static_cast<int>(mine.layout().count) : 0;
+}
+'''
+
+
+@pytest.mark.parametrize(
+    "compiler, standard",
+    [(["g++"], s) for s in ("c++17", "c++20", "c++23")] + [([*CLANG, "c++"], s) for s in ("c++17", "c++20", "c++23", "c++26")],
+    ids=lambda value: value if isinstance(value, str) else "gcc" if len(value) == 1 else "clang",
+)
+def test_the_cpp_headers_in_use(tmp_path, compiler, standard):
+    (source,) = sources(tmp_path, standard, {"use": USE})
+    more = [] if len(compiler) > 1 else ["-Wextra-semi", "-Wsuggest-override", "-Wlogical-op", "-Wduplicated-cond"]
+    run(*compiler, *strict(compiler, standard), *more, "-I", INCLUDE, "-c", source, "-o", tmp_path / "use.o")
+
+
 def sources(folder, standard, texts):
     files = []
     for name, text in texts.items():

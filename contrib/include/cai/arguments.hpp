@@ -25,7 +25,7 @@
 #include <optional>
 #include <type_traits>
 
-#if CAI_PRIVATE_HPP != 0x802ce8cf
+#if CAI_PRIVATE_HPP != 0x25f7880f
 #error "cai/cai.hpp of another version was included before cai/arguments.hpp"
 #endif
 
