@@ -6,6 +6,7 @@
 #include "cai_test.h"
 
 #include <memory>
+#include <vector>
 
 namespace {
 
@@ -88,6 +89,30 @@ void consumers(const cai::array &array) {
                   cai::consumer::try_begin(array.get(), CAI_STREAM_NONE, 1u << 30, work, &why));
     ASSERT_STATUS(CAI_OK, work.try_end(&why));
 }
+
+// What depends on the version of the headers is found in the interface of a library.
+struct derived : cai::array {};
+struct library {
+    int numbers(const cai_array *, cai_error *) const noexcept;
+    int more(const cai::array &) const;
+};
+cai_status stable(cai_array *, const cai_array &, const std::vector<float> &, cai_stream);
+const cai::error *error_of(const cai_error &) noexcept;
+cai::array result();
+void parameter(int, const cai::array *) noexcept;
+void view_of(cai::host_view<float, 2>);
+void container(const std::vector<cai::array> &);
+void base(derived &&);
+static_assert(cai::is_stable_interface<decltype(stable)>);
+static_assert(cai::is_stable_interface<decltype(&stable)>);
+static_assert(cai::is_stable_interface<decltype(error_of)>);
+static_assert(cai::is_stable_interface<decltype(&library::numbers)>);
+static_assert(!cai::is_stable_interface<decltype(&library::more)>);
+static_assert(!cai::is_stable_interface<decltype(result)>);
+static_assert(!cai::is_stable_interface<decltype(&parameter)>);
+static_assert(!cai::is_stable_interface<decltype(view_of)>);
+static_assert(!cai::is_stable_interface<decltype(container)>);
+static_assert(!cai::is_stable_interface<decltype(base)>);
 
 } // namespace
 

@@ -1,5 +1,7 @@
-// cai::consumer whose end fails (SHIM) where it cannot be reported: the work is done afterwards.
-// run: sim eager lazy random:7 threads; devices 2; with SHIM= cuEventRecord:1:400; arguments 0 1 2
+// cai::consumer whose end fails (SHIM), with a report or, in its destructor, without: the work is
+// done afterwards.
+// run: sim eager lazy random:7 threads; devices 2; with SHIM= cuEventRecord:1:400
+// run: arguments 0 1 2 3 4 5
 #include <cai/cai.hpp>
 
 #include <atomic>
@@ -38,8 +40,9 @@ int main(int, char **words) {
     void *shim = dlopen(std::getenv("CAI_CUDA_DRIVER"), RTLD_NOW);
     auto *arm = reinterpret_cast<int (*)(int)>(dlsym(shim, "shim_arm"));
     auto *fired = reinterpret_cast<int (*)()>(dlsym(shim, "shim_fired"));
-    // 0: a handle
-    const int number = std::atoi(words[1]);
+    // 0: a handle; 3 to 5: the failure is reported
+    const int number = std::atoi(words[1]) % 3;
+    const bool reports = std::atoi(words[1]) >= 3;
     const CUstream stream = number == 1   ? CU_STREAM_LEGACY
                             : number == 2 ? CU_STREAM_PER_THREAD
                                           : own;
@@ -52,9 +55,14 @@ int main(int, char **words) {
     array.device = cai::cuda_device(0);
     array.stream = number == 1 ? CAI_STREAM_PER_THREAD : CAI_STREAM_LEGACY;
     {
-        const cai::consumer work(array, reinterpret_cast<std::uintptr_t>(stream), CAI_ACCESS_READ);
+        cai::consumer work(array, reinterpret_cast<std::uintptr_t>(stream), CAI_ACCESS_READ);
         check(cuLaunchHostFunc(stream, finish, nullptr));
         arm(1);
+        if (reports) {
+            cai_error why;
+            ASSERT(work.try_end(&why) != CAI_OK && why.driver_code == 400 && done == 1);
+            ASSERT_STATUS(CAI_OK, work.try_end());
+        }
     }
     arm(0);
     ASSERT(fired() != 0 && done == 1);

@@ -10,6 +10,14 @@
 // last arguments, or is one function in C: `cai_array_layout(&array.get(), ...)`. With exceptions
 // off (-fno-exceptions), using a function that throws is an error of the compiler.
 //
+// These types do not belong into the interface of your shared library: another version of the
+// headers has other types of the same names, in another inline namespace, so that the program does
+// not link. Pass a cai_array, which every version reads:
+//
+//   void take(cai_array *given) { auto mine = cai::array::adopt(*given); }
+//   void give(cai_array *out) { make_one().release(*out); }
+//   static_assert(cai::is_stable_interface<decltype(take)>);
+//
 // Everything here may be compiled into several shared objects of one process, from headers of
 // different versions: names lie in an inline namespace that is named after their contents.
 // cai::error lies outside of it, so that each of them catches the errors of the others.
@@ -41,7 +49,7 @@
 
 // Number of cai/*.hpp: another one for all code of the C++ headers and of the C headers that they
 // use. `make header` writes it.
-#define CAI_PRIVATE_HPP 0x25f7880f
+#define CAI_PRIVATE_HPP 0xb56a5e97
 
 // The inline namespace: v<number of the .hpp files>_<version of abi.h>.
 #define CAI_PRIVATE_JOIN_NOW(a, b) v##a##_##b
@@ -552,6 +560,38 @@ class array {
   private:
     cai_array raw_;
 };
+
+namespace detail CAI_PRIVATE_HIDDEN {
+
+// Whether T is, is derived from or is made with a type of the inline namespace: the compiler looks
+// for the function in the namespaces of T.
+template <class T> auto is_private(int) -> decltype(cai_private_type(static_cast<T *>(nullptr)));
+template <class T> std::false_type is_private(...);
+
+template <class T>
+inline constexpr bool is_stable =
+    !decltype(is_private<std::remove_cv_t<
+                  std::remove_pointer_t<std::remove_cv_t<std::remove_reference_t<T>>>>>(0))::value;
+template <class R, class... P>
+inline constexpr bool is_stable<R(P...)> = is_stable<R> && (is_stable<P> && ...);
+template <class R, class... P>
+inline constexpr bool is_stable<R(P...) noexcept> = is_stable<R(P...)>;
+template <class R, class... P> inline constexpr bool is_stable<R(P...) const> = is_stable<R(P...)>;
+template <class R, class... P>
+inline constexpr bool is_stable<R(P...) const noexcept> = is_stable<R(P...)>;
+template <class F, class C> inline constexpr bool is_stable<F C::*> = is_stable<F>;
+
+} // namespace detail CAI_PRIVATE_HIDDEN
+
+template <class T> std::true_type cai_private_type(const volatile T *);
+std::false_type cai_private_type(const volatile error *);
+
+// Whether a function, or a pointer to one, or to a member function, has no parameter and no result
+// whose type depends on the version of these headers, such as cai::array or
+// std::vector<cai::array>. Members of other classes are not seen. Check what your library exports:
+// `static_assert(cai::is_stable_interface<decltype(my_function)>)`. cai::error is stable.
+template <class F>
+inline constexpr bool is_stable_interface = detail::is_stable<std::remove_pointer_t<F>>;
 
 // Returns the location of memory of a CUDA device.
 constexpr cai_device cuda_device(std::int32_t id) noexcept { return {CAI_DEVICE_CUDA, id}; }

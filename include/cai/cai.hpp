@@ -24,7 +24,7 @@
 
 #include "abi.hpp"
 
-#if CAI_PRIVATE_HPP != 0x25f7880f
+#if CAI_PRIVATE_HPP != 0xb56a5e97
 #error "cai/abi.hpp of another version was included before cai/cai.hpp: include cai/cai.hpp first"
 #endif
 
@@ -460,24 +460,28 @@ class consumer {
         : array_(std::exchange(other.array_, nullptr)), stream_(other.stream_),
           access_(other.access_) {}
     consumer &operator=(consumer &&) = delete;
-    // Ends the work. If that fails, blocks until the work on `stream` is done, as far as that is
-    // possible, because the producer does not wait for it. Call end() to get the exception.
-    ~consumer() {
-        if (array_ != nullptr &&
-            cai_array_consume_end(array_, stream_, access_, nullptr) != CAI_OK) {
-            detail::wait_on_host(*array_, stream_);
-        }
-    }
+    // Ends the work as try_end() does, and tells nobody of a failure. Call end() to hear of it.
+    ~consumer() { (void)try_end(); }
     // Makes the producer's next work wait for this work. Later calls do nothing.
-    // Throws what cai_array_consume_end returns. Then synchronize `stream` before you release the
-    // array: the producer does not wait for it.
+    //
+    // If that fails, the host waits until the work on `stream` is done, before this function throws
+    // or returns what cai_array_consume_end returned: the array may be released in any case. The
+    // wait fails in turn, which is not reported, while `stream` is being captured (none of the work
+    // has run: discard the capture), and after the driver has failed for good (none will run).
     void end() {
         cai_error why;
         check(try_end(&why), why);
     }
     [[nodiscard]] cai_status try_end(cai_error *why = nullptr) noexcept {
         const cai_array *array = std::exchange(array_, nullptr);
-        return array != nullptr ? cai_array_consume_end(array, stream_, access_, why) : CAI_OK;
+        if (array == nullptr) {
+            return CAI_OK;
+        }
+        const cai_status status = cai_array_consume_end(array, stream_, access_, why);
+        if (status != CAI_OK) {
+            detail::wait_on_host(*array, stream_);
+        }
+        return status;
     }
 
   private:

@@ -11,7 +11,7 @@
 
 #include "cai.hpp"
 
-#if CAI_PRIVATE_HPP != 0x25f7880f
+#if CAI_PRIVATE_HPP != 0xb56a5e97
 #error "cai/cai.hpp of another version was included before cai/view.hpp: include one of them only"
 #endif
 
