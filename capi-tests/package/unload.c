@@ -1,11 +1,15 @@
 /* Closes an extension that made an owner, and releases the owner afterwards.
- * run: by tests/python/test_package.py */
+ * run: by tests/python/test_package.py and test_cpp_ages.py */
 #include <cai/abi.h>
 
 #include <dlfcn.h>
 #include <stdio.h>
 
 typedef cai_owner *(*new_owner)(int *count);
+
+/* For extensions whose owners do not call them. */
+void count_up(void *count);
+void count_up(void *count) { ++*(int *)count; }
 
 int main(int argc, char **argv) {
     int count = 0;

@@ -150,3 +150,15 @@ def test_what_throws_is_refused_without_exceptions(tmp_path, compiler):
     assert done.returncode != 0 and "exceptions are off: use the form try_" in done.stderr
     source.write_text("#include <cai/cai.hpp>\nvoid f(const cai::array &a, cai::array &b) { (void)a.try_share(b); }\n")
     run(*compiler, *flags, "-Werror")
+
+
+def test_a_plug_in_that_is_closed_before_its_owners(tmp_path):
+    """Its code is gone, unless -z nodelete keeps it, or the owner is one of the library with a function that stays."""
+    program, flags = tmp_path / "unload", ["-fvisibility=hidden", "-shared", "-fPIC", "-I", ROOT / "include"]
+    run("gcc", "-rdynamic", "-I", ROOT / "include", ROOT / "capi-tests/package/unload.c", "-o", program, "-ldl")
+    for name, options, works in (("crashes", ["-DHEADER_ONLY"], False), ("stays", ["-DHEADER_ONLY", "-Wl,-z,nodelete"], True),
+                                 ("library", [], True)):  # fmt: skip
+        plugin = tmp_path / f"{name}.so"
+        run(*PLAIN, *flags, SOURCES / "closed.cpp", "-o", plugin, *options, *linked())
+        done = run(program, plugin, check=False)
+        assert (done.returncode == 0 and done.stdout == "destroyed 1\n") == works, name
