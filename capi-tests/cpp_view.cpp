@@ -2,6 +2,7 @@
 // they hold no reference.
 // run: plain asan valgrind ages
 #include <cai/cai.hpp>
+#include <cai/unstable/kernel.hpp>
 
 #include "cai_test.h"
 
@@ -299,6 +300,8 @@ void dimensions() {
     a.shape = nullptr;
     const cai::host_view<float, 0> scalar(a);
     scalar() = 42;
+    const cai::unstable::kernel_view<const float, 0> plain(scalar);
+    ASSERT(plain() == 42.0F && plain.shape[0] == 1);
     ASSERT(scalar.at() == 42.0F && scalar.size() == 1 && scalar.is_contiguous() &&
            scalar.rank() == 0);
     std::vector<std::int64_t> ones(64, 1);
@@ -368,6 +371,11 @@ void elements() {
     const auto backwards = view(&values[2][3], {3, 4}, {-16, -4});
     all(backwards, 23, -10, -1);
     ASSERT(!backwards.is_contiguous());
+    const cai::unstable::kernel_view<const std::int32_t, 2> argument(backwards);
+    static_assert(std::is_trivially_copyable_v<decltype(argument)>);
+    static_assert(std::is_standard_layout_v<decltype(argument)> && sizeof argument == 40);
+    ASSERT(argument.extent(1) == 4 && argument.stride_bytes(0) == -16);
+    ASSERT(&argument(2, 1) == &backwards(2, 1) && argument.data == backwards.data());
     const auto transposed = view(values, {4, 3}, {4, 16});
     all(transposed, 0, 1, 10);
     ASSERT(!transposed.is_contiguous());

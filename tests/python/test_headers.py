@@ -4,11 +4,12 @@ show.
 
 The clang is that of the zig package."""
 
+import ctypes
 import itertools
 import re
 
 import pytest
-from commands import CLANG, ROOT, linked, run
+from commands import CLANG, ROOT, SITE, linked, run
 
 INCLUDE = ROOT / "include"
 HEADERS = "abi.h status.h array.h dtype.h sync.h copy.h driver.h dlpack.h arrow.h ipc.h json.h python.h cai.h".split()
@@ -213,3 +214,38 @@ def test_the_program_that_the_header_shows(tmp_path, header):
         library = [] if header == "abi.h" else linked()
         run("g++" if is_cpp(standard) else "gcc", *flags, "-I", INCLUDE, source, "-o", program, *library)
         run(program)
+
+
+KERNEL = ROOT / "capi-tests/special/kernel.cu"
+# Sizes of the two arguments: an address, and two numbers for each dimension, or for one if there is none.
+PARAMETERS = ["scale_param_0[40]", "scale_param_1[24]"]
+
+
+@pytest.mark.parametrize("standard", ["c++11", "c++20"])
+def test_a_kernel_without_a_standard_library(tmp_path, standard):
+    """With the clang of the zig package, which has no header of CUDA, as NVRTC has none."""
+    clang = [*CLANG, "clang", "-x", "cuda", "-nocudainc", "-nocudalib", "--cuda-device-only", "--cuda-gpu-arch=sm_70"]
+    clang += ["-Xclang", "-target-feature", "-Xclang", "+ptx63", "-nostdinc", "-nostdinc++", "-D__CUDACC_RTC__"]
+    run(*clang, f"-std={standard}", *STRICT, "-O2", "-I", INCLUDE, "-S", KERNEL, "-o", tmp_path / "kernel.ptx")
+    text = (tmp_path / "kernel.ptx").read_text()
+    assert all(parameter in text for parameter in PARAMETERS)
+
+
+NVRTC = [*SITE.glob("nvidia/cu13/lib/libnvrtc.so*"), *SITE.glob("nvidia/cuda_nvrtc/lib/libnvrtc.so*")]
+
+
+@pytest.mark.skipif(not NVRTC, reason="NVRTC is not installed")
+def test_a_kernel_of_nvrtc():
+    nvrtc, program, size = ctypes.CDLL(NVRTC[0]), ctypes.c_void_p(), ctypes.c_size_t()
+
+    def text(of):
+        getattr(nvrtc, f"nvrtcGet{of}Size")(program, ctypes.byref(size))
+        made = ctypes.create_string_buffer(size.value)
+        getattr(nvrtc, f"nvrtcGet{of}")(program, made)
+        return made.value.decode()
+
+    assert nvrtc.nvrtcCreateProgram(ctypes.byref(program), KERNEL.read_bytes(), b"kernel.cu", 0, None, None) == 0
+    options = [f"-I{INCLUDE}".encode(), b"--std=c++17"]
+    done = nvrtc.nvrtcCompileProgram(program, len(options), (ctypes.c_char_p * len(options))(*options))
+    assert done == 0, text("ProgramLog")
+    assert all(parameter in text("PTX") for parameter in PARAMETERS)
