@@ -6,6 +6,7 @@
  * names become part of the stable interface, without `unstable`.
  *
  *     #include <cai/cai.h>
+ *     #include <cai/unstable/copy.h>
  *     #include <stdio.h>
  *
  *     int main(void) {
