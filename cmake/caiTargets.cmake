@@ -7,12 +7,13 @@ if(CAI_HAS_STATIC AND NOT TARGET cai::cai_static)
   # - would, without --exclude-libs, export all of it and of Rust's standard library;
   # - need not carry what it does not use (--gc-sections);
   # - must stay mapped, as the shared library does: owners outlive dlclose().
+  # Build systems that read this package, such as Meson, know no LINKER: prefix.
   set_target_properties(cai::cai_static PROPERTIES
     IMPORTED_LOCATION "${CAI_LIB_DIR}/libcai.a"
     INTERFACE_INCLUDE_DIRECTORIES "${CAI_INCLUDE_DIR}"
     INTERFACE_COMPILE_DEFINITIONS CAI_STATIC
     INTERFACE_LINK_LIBRARIES "${CAI_NATIVE_LIBS}"
-    INTERFACE_LINK_OPTIONS "LINKER:--exclude-libs,libcai.a;LINKER:--gc-sections;LINKER:-z,nodelete")
+    INTERFACE_LINK_OPTIONS "-Wl,--exclude-libs,libcai.a;-Wl,--gc-sections;-Wl,-z,nodelete")
 endif()
 
 if(NOT TARGET cai::cai)
@@ -23,7 +24,7 @@ if(NOT TARGET cai::cai)
       IMPORTED_LOCATION "${CAI_LIB_DIR}/${CAI_SHARED_NAME}"
       IMPORTED_SONAME "libcai.so.${CAI_ABI_MAJOR}"
       INTERFACE_INCLUDE_DIRECTORIES "${CAI_INCLUDE_DIR}"
-      INTERFACE_LINK_OPTIONS "LINKER:-z,nodelete")
+      INTERFACE_LINK_OPTIONS "-Wl,-z,nodelete")
   else()
     add_library(cai::cai INTERFACE IMPORTED)
     set_target_properties(cai::cai PROPERTIES

@@ -8,7 +8,7 @@ macro(cai_package folder install_folder include lib)
   configure_package_config_file(cmake/caiConfig.cmake.in "${folder}/caiConfig.cmake"
     INSTALL_DESTINATION "${install_folder}" PATH_VARS CAI_PACKAGE_INCLUDE CAI_PACKAGE_LIB ${ARGN})
   configure_file(cmake/caiTargets.cmake "${folder}/caiTargets.cmake" COPYONLY)
-  write_basic_package_version_file("${folder}/caiConfigVersion.cmake" COMPATIBILITY SameMajorVersion)
+  configure_file(cmake/caiConfigVersion.cmake.in "${folder}/caiConfigVersion.cmake" @ONLY)
 endmacro()
 cai_package("${CMAKE_CURRENT_BINARY_DIR}" "${CMAKE_CURRENT_BINARY_DIR}" "${CAI_INCLUDE_DIR}" "${CAI_LIB_DIR}"
   INSTALL_PREFIX "${CMAKE_CURRENT_BINARY_DIR}")

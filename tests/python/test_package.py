@@ -215,29 +215,106 @@ def test_sources_that_change(prefix, tmp_path):
     assert run(folder / "consumer_cai").stdout == f"ok {VERSION}\n"
 
 
-WANTED = [
-    ("0.9", ""),
-    ("0.9.0", ""),
-    ("0.9...<1", ""),
-    ("0.1...<1", ""),
-    ("0.9...<0.9.1", ""),
-    ("0.1...<0.9", f"version: {VERSION}"),
-    ("0.99", f"version: {VERSION}"),
-    ("1.0", f"version: {VERSION}"),
-    ("9", f"version: {VERSION}"),
-    ("0.9 COMPONENTS nonsense", "libcai has no components"),
-]
+# Installed version, request, whether the request is fulfilled.
+REQUESTS = [
+    ("0.9.0", "", True),
+    ("0.9.0", "0.9", True),
+    ("0.9.0", "0.9.0 EXACT", True),
+    ("0.9.1", "0.9 EXACT", False),
+    ("0.9.0", "0.9.1", False),
+    ("0.9.0", "0.10", False),
+    ("0.9.0", "1.0", False),
+    ("0.10.0", "0.9", True),
+    ("0.10.0", "0.10", True),
+    ("0.10.0", "1", False),
+    ("1.0.0", "0.9", True),
+    ("1.0.0", "0.10", True),
+    ("1.0.0", "1", True),
+    ("1.0.0", "1.1", False),
+    ("1.0.0", "2", False),
+    ("1.12.3", "0.9", True),
+    ("1.12.3", "1.2", True),
+    ("1.12.3", "1.12.4", False),
+    ("2.0.0", "0.9", False),
+    ("2.0.0", "1.0", False),
+    ("2.1.0", "2.0", True),
+    ("10.0.0", "1", False),
+    ("0.9.0", "0.9...<0.9.1", True),
+    ("0.9.0", "0.1...<0.9", False),
+    ("0.9.0", "0.1...0.9", True),
+    ("0.10.0", "0.9...<1", True),
+    ("1.0.0", "0.9...<1", False),
+    ("1.5.0", "0.9...<2", True),
+    ("1.5.0", "1.6...<2", False),
+    ("2.0.0", "1.0...<2", False),
+    ("2.0.0", "1.0...2.0", True),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize("wanted, message", WANTED)
-def test_requests(prefix, tmp_path, wanted, message):
+def test_requests(tmp_path):
+    """A request is for an ABI: versions 0.x are candidates of ABI 1. One script asks for all of them."""
+    lines = ["cmake_minimum_required(VERSION 3.19)", "set(CMAKE_SIZEOF_VOID_P 8)"]
+    for version in {version for version, _, _ in REQUESTS}:
+        (tmp_path / version).mkdir()
+        (tmp_path / version / "caiConfig.cmake").touch()
+        template, made = ROOT / "cmake/caiConfigVersion.cmake.in", tmp_path / version / "caiConfigVersion.cmake"
+        lines.append(f'set(CAI_VERSION {version})\nconfigure_file("{template}" "{made}" @ONLY)')
+    for version, wanted, _ in REQUESTS:
+        lines.append(f"set(cai_DIR {tmp_path / version})\nfind_package(cai {wanted} CONFIG QUIET)")
+        lines.append('message("${cai_FOUND} ${cai_VERSION}")\nunset(cai_VERSION)')
+    # Pointers of another size.
+    lines.append("set(CMAKE_SIZEOF_VOID_P 4)\nset(cai_DIR " + f"{tmp_path / '1.0.0'})\nfind_package(cai CONFIG QUIET)")
+    lines.append('message("${cai_FOUND}")')
+    (tmp_path / "ask.cmake").write_text("\n".join(lines) + "\n")
+    *answers, other_size = run("cmake", "-P", tmp_path / "ask.cmake").stderr.splitlines()
+    found = [(version, wanted, answer.startswith("1 ")) for (version, wanted, _), answer in zip(REQUESTS, answers, strict=True)]
+    assert found == REQUESTS
+    assert all(answer == f"1 {version}" for (version, _, yes), answer in zip(REQUESTS, answers, strict=True) if yes)
+    assert other_size == "0"
+
+
+REFUSED = [("9", f"version: {VERSION}"), ("0.9 COMPONENTS nonsense", "libcai has no components")]
+
+
+@pytest.mark.parametrize("wanted, message", REFUSED)
+def test_what_is_refused(prefix, tmp_path, wanted, message):
     """What the package cannot give is refused, and the message says what it is instead."""
     (tmp_path / "CMakeLists.txt").write_text(
         f"cmake_minimum_required(VERSION 3.18)\nproject(v LANGUAGES NONE)\nfind_package(cai {wanted} CONFIG REQUIRED)\n"
     )
     done = run("cmake", "-S", tmp_path, "-B", tmp_path / "b", "-G", "Ninja", f"-DCMAKE_PREFIX_PATH={prefix}", check=False)
-    assert (done.returncode == 0) == (message == "")
-    assert message in done.stderr
+    assert done.returncode and message in done.stderr
+
+
+MESON = """
+project('stranger', 'c', default_options: ['c_std=gnu99', 'werror=true'])
+cai = dependency('cai', version: '>=0.9', method: '@METHOD@', modules: @MODULES@, static: @STATIC@)
+executable('consumer', 'consumer.c', dependencies: cai)
+shared_module('extension', 'extension.c', dependencies: cai, gnu_symbol_visibility: 'hidden', name_prefix: '')
+"""
+
+
+@pytest.mark.parametrize("static", [False, True])
+@pytest.mark.parametrize("method", ["pkg-config", "cmake"])
+def test_meson(prefix, tmp_path, method, static):
+    """Meson finds the package by both ways, and links what it says: nothing there is for CMake alone."""
+    for name in ("consumer.c", "extension.c"):
+        shutil.copy(PACKAGE / name, tmp_path)
+    text = MESON.replace("@METHOD@", method).replace("@STATIC@", str(static).lower())
+    module = ["cai::cai_static" if static else "cai::cai"] if method == "cmake" else []
+    (tmp_path / "meson.build").write_text(text.replace("@MODULES@", repr(module)))
+    build = tmp_path / "build"
+    env = {"PKG_CONFIG_PATH": str(prefix / "lib/pkgconfig"), "CMAKE_PREFIX_PATH": str(prefix)}
+    warnings = [line for line in run("meson", "setup", build, tmp_path, env=env).stdout.splitlines() if "WARNING" in line]
+    # The unwinder of C programs is a shared library, whatever they wish.
+    assert all("'gcc_s' not found" in line for line in warnings), warnings
+    run("meson", "compile", "-C", build)
+    assert run(build / "consumer", env={"LD_LIBRARY_PATH": str(prefix / "lib")}).stdout == f"ok {VERSION}\n"
+    assert ("[libcai.so.1]" in run("readelf", "-d", build / "consumer").stdout) == (not static)
+    if static:
+        check_extension(build / "extension.so")
+    else:
+        assert "NODELETE" in run("readelf", "-d", build / "extension.so").stdout
 
 
 def test_pkg_config(prefix, tmp_path):

@@ -15,9 +15,9 @@ cp "$here"/../../../LICENSE-* "$root/share/licenses/cai/"
 cp "$here/caiConfig.cmake" "$package/"
 sed "s/@CAI_VERSION@/$version/" "$here/cai.pc" >"$root/lib/pkgconfig/cai.pc"
 cat >"$package/version.txt" <<SCRIPT
-include(CMakePackageConfigHelpers)
-write_basic_package_version_file("$package/caiConfigVersion.cmake" VERSION $version COMPATIBILITY SameMajorVersion
-  ARCH_INDEPENDENT)
+set(CAI_VERSION $version)
+set(CMAKE_SIZEOF_VOID_P 8)
+configure_file("$here/../../../cmake/caiConfigVersion.cmake.in" "$package/caiConfigVersion.cmake" @ONLY)
 SCRIPT
 cmake -P "$package/version.txt"
 rm "$package/version.txt"
