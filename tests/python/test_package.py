@@ -2,6 +2,8 @@
 pkg-config, shared and static; and from the build tree and the sources. Nothing but the project's own tools.
 """
 
+import ctypes
+import json
 import os
 import pathlib
 import re
@@ -117,6 +119,42 @@ def test_native_libraries(prefix, tmp_path):
     config = (prefix / "lib/cmake/cai/caiConfig.cmake").read_text()
     wanted = ";".join(flag.removeprefix("-l") for flag in said)
     assert f'set(CAI_NATIVE_LIBS "{wanted}")' in config
+
+
+def test_one_version(prefix):
+    """Cargo.toml states the version; crates, library, packages and the tools that make them have it from there. The texts
+    that repeat it are those of tools/release.py."""
+    crates = json.loads(run("cargo", "metadata", "--no-deps", "--offline", "--format-version", "1").stdout)["packages"]
+    versions = {crate["name"]: crate["version"] for crate in crates}
+    assert versions["libcai-c"] == versions["libcai"] == VERSION
+    library = ctypes.CDLL(str(prefix / f"lib/libcai.so.{VERSION}"))
+    library.cai_version.restype = ctypes.c_char_p
+    assert library.cai_version() == VERSION.encode()
+    for name, pattern in [
+        ("pkgconfig/cai.pc", r"^Version: (.*)$"),
+        ("cmake/cai/caiConfig.cmake", r'CAI_VERSION "(.*)"'),
+        ("cmake/cai/caiConfigVersion.cmake", r'PACKAGE_VERSION "(.*)"'),
+    ]:
+        assert re.search(pattern, (prefix / "lib" / name).read_text(), re.M)[1] == VERSION
+    wheel = re.search(r"^input = \"(.*)\"\nregex = '(.*)'$", (ROOT / "pyproject.toml").read_text(), re.M)
+    assert re.search(wheel[2], (ROOT / wheel[1]).read_text(), re.M)["value"] == VERSION
+    for name in ("deb.sh", "source.sh", "target.sh"):
+        read = re.search(r"^version=\$\((.*)\)$", (ROOT / "tools/dist" / name).read_text(), re.M)[1]
+        assert run("sh", "-c", read).stdout.strip() == VERSION
+
+
+def test_what_an_extension_grows_by(prefix):
+    """The script for adopters. Its table is that of the page, with some room for other compilers."""
+    *_, head, _, validate, imports, both, everything = run(ROOT / "tools/sizes.sh", prefix).stdout.splitlines()
+    page = (ROOT / "docs/src/packaging.md").read_text()
+    for row in (validate, imports, both, everything):
+        name, *found = (cell.strip() for cell in row.strip("|").split("|"))
+        stated = re.search(rf"^\| {re.escape(name)} \|(.*)\|$", page, re.M)[1].replace(",", "").split("|")
+        for number, limit in zip(map(int, found), map(int, stated[: len(found)]), strict=True):
+            assert number <= max(limit * 1.1, 10_000), (name, found, stated)
+    assert [cell.strip() for cell in head.strip("|").split("|")][1:] == ["shared library", "static library", "static, not stripped"]
+    # No debug information of Rust's standard library.
+    assert ".debug_" not in run("readelf", "-SW", prefix / "lib/libcai.a").stdout
 
 
 def check_extension(extension):
