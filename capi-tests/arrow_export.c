@@ -2,7 +2,6 @@
  * parents and children in any order of release; and the way back.
  * run: plain asan valgrind */
 #include "arrow_test.h"
-#include <cai/unstable/arrow.h>
 
 static int destroyed;
 

@@ -2,7 +2,6 @@
  * is released exactly once.
  * run: plain asan valgrind */
 #include "arrow_test.h"
-#include <cai/unstable/arrow.h>
 
 /* Imports, and releases the schema, which stays the caller's. */
 static cai_array imported(struct ArrowDeviceArray *array, struct ArrowSchema *schema) {

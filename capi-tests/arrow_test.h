@@ -6,6 +6,7 @@
 #define ARROW_TEST_H
 
 #include "cai_test.h"
+#include <cai/unstable/arrow.h>
 
 enum { MOST_LEVELS = 80 };
 

@@ -12,6 +12,7 @@ import sys
 import tarfile
 import zipfile
 
+import abi_symbols
 import pytest
 from commands import BIN, CLANG, ROOT, VERSION, run
 from test_package import MAJOR, PACKAGE, build_and_run
