@@ -109,6 +109,9 @@ int main(void) {
     REFUSES("out", cai_owner_create(NULL, NULL, NULL, e));
     REFUSES("owner", cai_owner_retain(NULL, e));
     cai_owner_release(NULL);
+    ASSERT_STATUS(CAI_ERR_NULL_ARGUMENT, cai_array_init(NULL, sizeof array));
+    ASSERT_STATUS(CAI_ERR_NULL_ARGUMENT, cai_import_options_init(NULL, sizeof(cai_import_options)));
+    ASSERT_STATUS(CAI_ERR_NULL_ARGUMENT, cai_export_options_init(NULL, sizeof(cai_export_options)));
     REFUSES("array", cai_array_retain(NULL, e));
     cai_array_release(NULL);
     cai_unstable_array_release_in_order(NULL);

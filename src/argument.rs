@@ -3,20 +3,20 @@
 //!
 //! Each may be NULL. [`In::given`] and [`Out::given`] fail then with the name of the parameter.
 
-use std::ffi::{CStr, c_char};
+use std::ffi::{CStr, c_char, c_void};
 use std::marker::PhantomData;
 use std::mem::{MaybeUninit, offset_of};
 use std::ptr::{self, NonNull};
 use std::slice;
 
 use crate::abi::{
-    CAI_TYPESTR_SIZE, cai_array, cai_device, cai_driver_info, cai_dtype, cai_error, cai_layout,
-    cai_owner, cai_pointer_info,
+    self, CAI_TYPESTR_SIZE, cai_array, cai_device, cai_driver_info, cai_dtype, cai_error,
+    cai_layout, cai_owner, cai_pointer_info, cai_status,
 };
 use crate::error::{Failure, Result, fail};
 use crate::owner::{Array, Ref};
 pub use crate::read::Given;
-use crate::read::{self, sizes};
+use crate::read::{self, Growing, StatesSize, sizes};
 
 fn given<T>(pointer: *mut T, name: &str) -> Result<NonNull<T>> {
     NonNull::new(pointer).ok_or_else(|| Failure::null(name))
@@ -331,6 +331,42 @@ impl<T> Place<'_, T> {
 impl<'a, T> Place<'a, T> {
     pub fn as_ptr(&self) -> *mut T {
         self.0.as_ptr()
+    }
+}
+
+/// Memory for a structure that states its size, or NULL. The caller says how many bytes there are.
+pub struct Room<'a>(*mut u8, usize, PhantomData<&'a mut u8>);
+
+impl Room<'_> {
+    /// # Safety
+    /// `start` is NULL, or points to `size` bytes that are writable for the lifetime, and which nothing
+    /// else reads or writes meanwhile.
+    pub unsafe fn new(start: *mut c_void, size: usize) -> Self {
+        Room(start.cast(), size, PhantomData)
+    }
+
+    /// Writes a structure with the size of the room: zeros, and the members that `fill` sets, as far as
+    /// there is room. Writes nothing for NULL and for a size that no version has. The status says all
+    /// there is to say of a failure, and nothing can panic.
+    pub fn initialize<T: Growing + StatesSize>(self, fill: impl FnOnce(&mut T)) -> cai_status {
+        let Room(start, size, _) = self;
+        if start.is_null() {
+            return abi::CAI_ERR_NULL_ARGUMENT;
+        }
+        if !read::is_legal(size, T::FIRST) {
+            return abi::CAI_ERR_STRUCT_SIZE;
+        }
+        let mut value: T = read::zeroed();
+        fill(&mut value);
+        let stated = size as u32;
+        // SAFETY: `size` bytes are writable (the contract of `new`), at least 4; no more are written.
+        // They are written as bytes, because a caller without our header may not align them.
+        unsafe {
+            start.write_bytes(0, size);
+            start.copy_from((&raw const value).cast(), size.min(size_of::<T>()));
+            start.copy_from((&raw const stated).cast(), size_of::<u32>());
+        }
+        abi::CAI_OK
     }
 }
 

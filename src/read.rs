@@ -246,6 +246,11 @@ fn copy<T: Growing>(bytes: &[u8]) -> T {
     }
 }
 
+/// Returns a structure whose members are all 0.
+pub(crate) fn zeroed<T: Growing>() -> T {
+    copy(&[])
+}
+
 /// An array before it is filled in.
 pub(crate) const NOTHING: cai_array = cai_array {
     struct_size: size_of::<cai_array>() as u32,

@@ -290,6 +290,45 @@ static void masks_of_every_size(void) {
     }
 }
 
+/* `size` bytes that hold anything become a structure of that size, or stay as they are. */
+static void initialize(const char *name, cai_status (*init)(void *, size_t), size_t first,
+                       const void *expected) {
+    static const size_t huge[] = {(size_t)1 << 31, ((size_t)1 << 32) + ARRAY, SIZE_MAX - 7,
+                                  SIZE_MAX};
+    size_t size, i;
+    test_row = name;
+    for (size = 0; size <= MOST + 16; ++size) {
+        char *memory = bytes(size, TAIL);
+        if (size >= first && size <= MOST && size % 8 == 0) {
+            uint32_t stated;
+            ASSERT_STATUS(CAI_OK, init(memory, size));
+            memcpy(&stated, memory, sizeof stated);
+            ASSERT(stated == size && all(memory, first, size, 0));
+            ASSERT(memcmp(memory + sizeof stated, (const char *)expected + sizeof stated,
+                          first - sizeof stated) == 0);
+        } else {
+            ASSERT_STATUS(CAI_ERR_STRUCT_SIZE, init(memory, size));
+            ASSERT(all(memory, 0, size, TAIL));
+        }
+        free_bytes();
+    }
+    for (i = 0; i < sizeof huge / sizeof *huge; ++i) {
+        ASSERT_STATUS(CAI_ERR_STRUCT_SIZE, init(bytes(0, 0), huge[i]));
+    }
+    free_bytes();
+    test_row = NULL;
+}
+
+static void structures_of_every_size(void) {
+    const cai_array array = CAI_ARRAY_INIT;
+    const cai_import_options import = CAI_IMPORT_OPTIONS_INIT;
+    const cai_export_options export = CAI_EXPORT_OPTIONS_INIT;
+    const size_t import_size = offsetof(cai_import_options, typestr) + CAI_TYPESTR_SIZE;
+    initialize("array", cai_array_init, ARRAY, &array);
+    initialize("import options", cai_import_options_init, import_size, &import);
+    initialize("export options", cai_export_options_init, 8, &export);
+}
+
 /* Sizes that no age has: nothing behind the prefix is touched, for there may be nothing. */
 static void garbage(void) {
     static const uint32_t sizes[] = {
@@ -494,6 +533,7 @@ static void fields_of_every_size(void) {
 }
 
 int main(void) {
+    structures_of_every_size();
     arrays_of_every_size();
     assigned_copies();
     masks_of_every_size();

@@ -112,6 +112,22 @@ struct cai_layout {
 /// Thread safety: any thread; allocates nothing unless a list has more than 32 fields.
 CAI_API cai_status cai_array_validate(const cai_array *array, uint32_t checks, cai_error *error);
 
+/// Initializes an array as `CAI_ARRAY_INIT` does, for languages that declare `cai_array` by
+/// themselves.
+///
+/// `array`: memory that holds no reference, which would be lost. It need not be initialized. All
+/// `size` bytes are written: members that this library does not know become 0.
+/// `size`: the size of the caller's own declaration, never a number that the library or a header of
+/// another version states. It becomes `struct_size`, which limits what every function writes. A size
+/// that no version has is refused, and nothing is written: below 128, above 512, or not a multiple
+/// of 8.
+///
+/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT` or `CAI_ERR_STRUCT_SIZE`.
+/// Thread safety: any thread; allocates nothing.
+CAI_API
+cai_status cai_array_init(void *array,
+                          size_t size);
+
 /// Adds a reference to the owner of an array. The data, and everything that the structure points
 /// to, stays alive until the reference is released with `cai_array_release` of this structure or of
 /// a copy.

@@ -172,6 +172,26 @@ struct cai_export_options {
     uint32_t flags;
 };
 
+/// Initializes options as `CAI_IMPORT_OPTIONS_INIT` does, for languages that declare
+/// `cai_import_options` by themselves.
+///
+/// `options`: memory, which need not be initialized. All `size` bytes are written.
+/// `size`: the size of the caller's own declaration, as for `cai_array_init`.
+///
+/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT` or `CAI_ERR_STRUCT_SIZE`.
+/// Thread safety: any thread, with or without the interpreter's lock; allocates nothing.
+CAI_API cai_status cai_import_options_init(void *options, size_t size);
+
+/// Initializes options as `CAI_EXPORT_OPTIONS_INIT` does, for languages that declare
+/// `cai_export_options` by themselves.
+///
+/// `options`: memory, which need not be initialized. All `size` bytes are written.
+/// `size`: the size of the caller's own declaration, as for `cai_array_init`.
+///
+/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT` or `CAI_ERR_STRUCT_SIZE`.
+/// Thread safety: any thread, with or without the interpreter's lock; allocates nothing.
+CAI_API cai_status cai_export_options_init(void *options, size_t size);
+
 /// Describes a Python object that holds an array: of PyTorch, CuPy, Numba, JAX, or any other object
 /// with `__cuda_array_interface__`, DLPack or a related protocol. The array keeps the object and
 /// its mask alive.

@@ -21,18 +21,19 @@ class Library:
         if self._library.cai_abi_version() >> 16 != _abi.CAI_ABI_MAJOR:
             raise OSError(f"{path} has another major version of the binary interface")
         _abi.declare(self._library, (
-            "cai_array_from_python", "cai_array_release", "cai_array_dtype", "cai_array_layout", "cai_array_strides",
+            "cai_array_init", "cai_import_options_init", "cai_array_from_python", "cai_array_release", "cai_array_dtype", "cai_array_layout", "cai_array_strides",
             "cai_array_is_native", "cai_descr_format", "cai_status_name"))  # fmt: skip
 
     def result(self, obj, via, flags=0):
         # The stream is "none": nothing will touch the data, so no producer needs to order its work.
         options = _abi.init(
+            self._library,
             _abi.cai_import_options,
             flags=_abi.CAI_IMPORT_ALLOW_MASK | _abi.CAI_IMPORT_ALLOW_HOST | _abi.CAI_IMPORT_NO_EXCEPTION | flags,
             protocols=(via,),
             dlpack_stream=_abi.CAI_STREAM_NONE,
         )  # fmt: skip
-        array, error = _abi.init(_abi.cai_array), _abi.cai_error()
+        array, error = _abi.init(self._library, _abi.cai_array), _abi.cai_error()
         status, raised = ask(self._library.cai_array_from_python, obj, c.byref(options), c.byref(array), c.byref(error))
         if raised is not None:
             # The producer's exception, which the library passes on.

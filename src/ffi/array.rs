@@ -5,9 +5,28 @@ use std::mem::MaybeUninit;
 
 use super::guard::{guard, unguarded};
 use crate::abi::{self, cai_array, cai_error, cai_status};
-use crate::argument::{In, InOut, Out};
+use crate::argument::{In, InOut, Out, Room};
 use crate::owner::{self, Destructor, description};
 use crate::sync::release_queue;
+
+/// Initializes an array as `CAI_ARRAY_INIT` does, for languages that declare `cai_array` by
+/// themselves.
+///
+/// `array`: memory that holds no reference, which would be lost. It need not be initialized. All
+/// `size` bytes are written: members that this library does not know become 0.
+/// `size`: the size of the caller's own declaration, never a number that the library or a header of
+/// another version states. It becomes `struct_size`, which limits what every function writes. A size
+/// that no version has is refused, and nothing is written: below 128, above 512, or not a multiple
+/// of 8.
+///
+/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT` or `CAI_ERR_STRUCT_SIZE`.
+/// Thread safety: any thread; allocates nothing.
+#[cfg_attr(feature = "exports", unsafe(no_mangle))]
+pub unsafe extern "C-unwind" fn cai_array_init(array: *mut c_void, size: usize) -> cai_status {
+    // SAFETY: the caller passes what the header requires.
+    let array = unsafe { Room::new(array, size) };
+    array.initialize(|array: &mut cai_array| array.version = abi::CAI_INTERFACE_VERSION)
+}
 
 /// Adds a reference to the owner of an array. The data, and everything that the structure points
 /// to, stays alive until the reference is released with `cai_array_release` of this structure or of

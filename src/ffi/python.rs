@@ -1,5 +1,6 @@
 //! Import and export of Python objects, for C.
 
+use std::ffi::c_void;
 use std::mem::MaybeUninit;
 use std::ptr::null_mut;
 
@@ -7,9 +8,45 @@ use super::guard::{self, guard};
 use crate::abi::{
     self, _object, cai_array, cai_error, cai_export_options, cai_import_options, cai_status,
 };
-use crate::argument::{In, Out};
+use crate::argument::{In, Out, Room};
 use crate::error::{Failure, Result};
 use crate::python::{self, Description, ImportOptions, Obj, Owned, Py};
+
+/// Initializes options as `CAI_IMPORT_OPTIONS_INIT` does, for languages that declare
+/// `cai_import_options` by themselves.
+///
+/// `options`: memory, which need not be initialized. All `size` bytes are written.
+/// `size`: the size of the caller's own declaration, as for `cai_array_init`.
+///
+/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT` or `CAI_ERR_STRUCT_SIZE`.
+/// Thread safety: any thread, with or without the interpreter's lock; allocates nothing.
+#[cfg_attr(feature = "exports", unsafe(no_mangle))]
+pub unsafe extern "C-unwind" fn cai_import_options_init(
+    options: *mut c_void,
+    size: usize,
+) -> cai_status {
+    // SAFETY: the caller passes what the header requires.
+    let options = unsafe { Room::new(options, size) };
+    options.initialize(|options: &mut cai_import_options| options.dlpack_stream = abi::CAI_STREAM_UNKNOWN)
+}
+
+/// Initializes options as `CAI_EXPORT_OPTIONS_INIT` does, for languages that declare
+/// `cai_export_options` by themselves.
+///
+/// `options`: memory, which need not be initialized. All `size` bytes are written.
+/// `size`: the size of the caller's own declaration, as for `cai_array_init`.
+///
+/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT` or `CAI_ERR_STRUCT_SIZE`.
+/// Thread safety: any thread, with or without the interpreter's lock; allocates nothing.
+#[cfg_attr(feature = "exports", unsafe(no_mangle))]
+pub unsafe extern "C-unwind" fn cai_export_options_init(
+    options: *mut c_void,
+    size: usize,
+) -> cai_status {
+    // SAFETY: the caller passes what the header requires.
+    let options = unsafe { Room::new(options, size) };
+    options.initialize(|_: &mut cai_export_options| ())
+}
 
 /// Describes a Python object that holds an array: of PyTorch, CuPy, Numba, JAX, or any other object
 /// with `__cuda_array_interface__`, DLPack or a related protocol. The array keeps the object and

@@ -1,5 +1,6 @@
 """The shipped declarations for ctypes (`libcai._abi`), under the short names that the tests use."""
 
+import ctypes
 import pathlib
 import sys
 
@@ -20,4 +21,4 @@ declare = abi.declare
 
 def new_array(**members):
     """What CAI_ARRAY_INIT is in C."""
-    return abi.init(Array, **members)
+    return Array(**{"struct_size": ctypes.sizeof(Array), "version": abi.CAI_INTERFACE_VERSION, **members})

@@ -53,12 +53,22 @@ def test_ctypes_has_the_layouts_and_numbers_of_c(tmp_path):
     assert [int(number) for number in found] == expected
 
 
+def test_no_structure_is_passed_by_value():
+    """To functions and callbacks: other languages could not, and the size depends on the version of the header."""
+    structures = [kind for kind in vars(_abi).values() if isinstance(kind, type) and issubclass(kind, ctypes.Structure)]
+    callbacks = [kind for structure in structures for _, kind in structure._fields_ if hasattr(kind, "_argtypes_")]
+    calls = [*_abi.FUNCTIONS.values(), *((kind._restype_, kind._argtypes_) for kind in (_abi.DESTROY, *callbacks))]
+    assert len(callbacks) >= 4
+    for result, parameters in calls:
+        assert not {result, *parameters} & set(structures)
+
+
 def test_ctypes_through_declare(library_path):
     library = _abi.declare(ctypes.PyDLL(library_path))
-    array, error = _abi.init(_abi.cai_array), _abi.cai_error()
+    array, error = _abi.init(library, _abi.cai_array), _abi.cai_error()
     assert library.cai_array_validate(array, _abi.CAI_CHECK_LAYOUT, error) != _abi.CAI_OK
     assert library.cai_status_name(error.code).startswith(b"CAI_ERR_")
-    options = _abi.init(_abi.cai_import_options, flags=_abi.CAI_IMPORT_ALLOW_HOST)
+    options = _abi.init(library, _abi.cai_import_options, flags=_abi.CAI_IMPORT_ALLOW_HOST)
     numbers = numpy.arange(12.0).reshape(3, 4)
     assert library.cai_array_from_python(numbers, options, array, error) == 0, error.message
     assert array.shape[:2] == [3, 4] and array.data == numbers.ctypes.data

@@ -1,12 +1,16 @@
-"""LuaJIT's FFI, which loads the library by its path. Tests of ctypes are all others; cffi: test_bindings.py.
+"""Runtimes that load the library by its path, and declare its structures without the C headers. ctypes is also what most
+other tests use.
 
-It goes once around: a new owner with a callback, an array filled and checked, shared, retained and released,
+LuaJIT goes once around: a new owner with a callback, an array filled and checked, shared, retained and released,
 and the callback seen exactly once. And it meets an error.
 """
 
+import ctypes
 import pathlib
 import subprocess
 import sys
+
+import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -32,8 +36,7 @@ assert(lib.cai_owner_create(context, destroy, owner, err) == 0)
 local data = ffi.new("float[12]")
 local shape = ffi.new("int64_t[2]", 3, 4)
 local array = ffi.new("cai_array[1]")
-array[0].struct_size = ffi.sizeof("cai_array")
-array[0].version = 3
+assert(lib.cai_array_init(array, ffi.sizeof("cai_array")) == 0)
 array[0].owner = owner[0]
 array[0].data = data
 array[0].shape = shape
@@ -47,7 +50,7 @@ assert(ffi.string(lib.cai_status_name(status)) == "CAI_ERR_NDIM")
 local message = ffi.string(err[0].message)
 array[0].ndim = 2
 local shared = ffi.new("cai_array[1]")
-shared[0].struct_size = ffi.sizeof("cai_array")
+assert(lib.cai_array_init(shared, ffi.sizeof("cai_array")) == 0)
 assert(lib.cai_array_share(array, shared, err) == 0)
 assert(lib.cai_array_retain(shared, err) == 0)
 lib.cai_owner_release(shared[0].owner)
@@ -69,6 +72,48 @@ def test_luajit(library_path):
     seen, message = run(LUA, CDEF, library_path)
     assert seen == 1
     assert message == "ndim: found 65, expected 0 to 64"
+
+
+def test_cffi(library_path):
+    cffi = pytest.importorskip("cffi")
+    ffi = cffi.FFI()
+    ffi.cdef(CDEF)
+    lib = ffi.dlopen(library_path)
+    for name in ("cai_array", "cai_import_options", "cai_export_options"):
+        structure = ffi.new(f"{name} *")
+        assert getattr(lib, f"{name}_init")(structure, ffi.sizeof(name)) == lib.CAI_OK
+        assert structure.struct_size == ffi.sizeof(name) and structure.flags == 0
+
+
+class Mirror(ctypes.Structure):
+    """The array of the first release, declared by hand."""
+
+    _fields_ = [("struct_size", ctypes.c_uint32), ("flags", ctypes.c_uint32), ("members", ctypes.c_uint64 * 15)]
+
+
+# What a longer structure of a later library would have: nothing may write here.
+BEHIND = 88
+
+
+def test_a_shorter_mirror(library_path):
+    """No function writes behind a structure that stated its own size, and none goes on with one that is too short."""
+    lib = ctypes.CDLL(library_path)
+    memory = (ctypes.c_ubyte * (ctypes.sizeof(Mirror) + BEHIND))(*[0x5A] * (ctypes.sizeof(Mirror) + BEHIND))
+    behind = bytes(memory[ctypes.sizeof(Mirror) :])
+    out = Mirror.from_buffer(memory)
+    assert lib.cai_array_init(ctypes.byref(out), ctypes.c_size_t(ctypes.sizeof(Mirror) - 8)) == 201  # STRUCT_SIZE
+    assert bytes(memory) == b"\x5a" * len(memory)
+    assert lib.cai_array_init(ctypes.byref(out), ctypes.c_size_t(ctypes.sizeof(Mirror))) == 0
+    owner = ctypes.c_void_p()
+    assert lib.cai_owner_create(None, None, ctypes.byref(owner), None) == 0
+    array = Mirror()
+    assert lib.cai_array_init(ctypes.byref(array), ctypes.c_size_t(ctypes.sizeof(Mirror))) == 0
+    array.members[0] = owner.value
+    assert lib.cai_array_share(ctypes.byref(array), ctypes.byref(out), None) == 0
+    assert out.members[0] == owner.value and out.struct_size == ctypes.sizeof(Mirror)
+    lib.cai_array_release(ctypes.byref(out))
+    lib.cai_array_release(ctypes.byref(array))
+    assert bytes(out)[4:] == bytes(ctypes.sizeof(Mirror) - 4) and bytes(memory[ctypes.sizeof(Mirror) :]) == behind
 
 
 def test_released_at_exit(library_path):

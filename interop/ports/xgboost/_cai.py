@@ -8,13 +8,13 @@ import libcai
 from libcai import _abi
 
 _lib = ctypes.PyDLL(libcai.library())
-_abi.declare(_lib, ("cai_array_from_python", "cai_unstable_array_to_json", "cai_array_release", "cai_python_raise"))
+_abi.declare(_lib)
 
 
 def _text(data, protocol, flags):
     flags |= _abi.CAI_IMPORT_ALLOW_MASK | _abi.CAI_IMPORT_REFUSE_OBJECTS
-    options = _abi.init(_abi.cai_import_options, flags=flags, protocols=(protocol,))
-    array, error, text = _abi.init(_abi.cai_array), _abi.cai_error(), ctypes.create_string_buffer(8192)
+    options = _abi.init(_lib, _abi.cai_import_options, flags=flags, protocols=(protocol,))
+    array, error, text = _abi.init(_lib, _abi.cai_array), _abi.cai_error(), ctypes.create_string_buffer(8192)
     _lib.cai_array_from_python(data, options, array, error)
     try:
         if _lib.cai_unstable_array_to_json(array, text, len(text), None, error):
