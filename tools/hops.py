@@ -188,7 +188,7 @@ def bytes_of(array):
 
 def to_host(array):
     out = T.new_array()
-    ask("array_copy_to_host", c.byref(array), c.c_uint64(P.STREAM_NONE), c.c_uint32(T.abi.CAI_SYNC_CONSERVATIVE), None,
+    ask("unstable_array_copy_to_host", c.byref(array), c.c_uint64(P.STREAM_NONE), c.c_uint32(T.abi.CAI_SYNC_CONSERVATIVE), None,
         c.c_size_t(0), c.byref(out))  # fmt: skip
     return P.Taken(out)
 
@@ -275,7 +275,7 @@ def array_struct(array):
 
 def json_text(array):
     length, text = c.c_size_t(), c.create_string_buffer(4096)
-    ask("array_to_json", c.byref(array.array), text, c.c_size_t(len(text)), c.byref(length))
+    ask("unstable_array_to_json", c.byref(array.array), text, c.c_size_t(len(text)), c.byref(length))
 
     def read(found):
         found = {key: tuple(value) if isinstance(value, list) else value for key, value in found.items()}
@@ -289,9 +289,9 @@ def json_text(array):
 
 def arrow(array):
     values, schema, back = (c.c_uint64 * 16)(), (c.c_uint64 * 9)(), T.new_array()
-    ask("array_to_arrow", c.byref(array.array), c.c_uint32(0), values, schema)
+    ask("unstable_array_to_arrow", c.byref(array.array), c.c_uint32(0), values, schema)
     try:
-        ask("array_from_arrow", values, schema, c.byref(back))
+        ask("unstable_array_from_arrow", values, schema, c.byref(back))
     finally:
         c.CFUNCTYPE(None, c.c_void_p)(schema[7])(c.addressof(schema))
     return P.Taken(back)
@@ -299,9 +299,9 @@ def arrow(array):
 
 def processes(array):
     data, size, fd, owner, back = c.create_string_buffer(4096), c.c_size_t(), c.c_int32(), c.c_void_p(), T.new_array()
-    ask("ipc_export", c.byref(array.array), c.c_uint32(0), data, c.c_size_t(len(data)), c.byref(size), c.byref(fd), c.byref(owner))
+    ask("unstable_ipc_export", c.byref(array.array), c.c_uint32(0), data, c.c_size_t(len(data)), c.byref(size), c.byref(fd), c.byref(owner))
     try:
-        ask("ipc_import", data, size, fd, c.c_uint32(0), c.byref(back))
+        ask("unstable_ipc_import", data, size, fd, c.c_uint32(0), c.byref(back))
     finally:
         if fd.value >= 0:
             os.close(fd.value)
