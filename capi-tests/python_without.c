@@ -29,6 +29,9 @@ int main(void) {
     ASSERT_STATUS(CAI_ERR_NULL_ARGUMENT, cai_unstable_python_publish(NULL, &table, &why));
     ASSERT_STATUS(CAI_ERR_NULL_ARGUMENT, cai_unstable_python_publish(object, NULL, &why));
     ASSERT_STATUS(CAI_ERR_NO_PYTHON, cai_unstable_python_publish(object, &table, &why));
+    ASSERT_STATUS(CAI_ERR_NULL_ARGUMENT, cai_unstable_python_table(NULL, &made, &why));
+    ASSERT_STATUS(CAI_ERR_NULL_ARGUMENT, cai_unstable_python_table(&table, NULL, &why));
+    ASSERT_STATUS(CAI_ERR_NO_PYTHON, cai_unstable_python_table(&table, &made, &why));
     ASSERT_STATUS(CAI_ERR_NULL_ARGUMENT, cai_array_to_python(NULL, NULL, &made, &why));
     ASSERT_STATUS(CAI_ERR_NULL_ARGUMENT, cai_array_to_python(&array, NULL, NULL, &why));
     ASSERT_STATUS(CAI_ERR_NO_PYTHON, cai_array_to_python(&array, NULL, &made, &why));

@@ -40,11 +40,26 @@ use crate::abi::cai_unstable_exchange_api;
 use crate::error::{Result, fail};
 use py::Builtin;
 
+/// Makes the value of a type's attribute `__cai_exchange_api__`.
+///
+/// # Safety
+/// `table` is constant for the life of the process.
+pub unsafe fn table_capsule(
+    py: Py<'_>,
+    table: *const cai_unstable_exchange_api,
+) -> Result<Owned<'_>> {
+    // SAFETY: the table is constant (this function's contract), and of the kind that the name states.
+    unsafe {
+        offers::check_table(table)?;
+        py.capsule(table.cast_mut().cast(), capsules::EXCHANGE_CAPSULE, None)
+    }
+}
+
 /// # Safety
 /// `table` is constant for the life of the process.
 pub unsafe fn publish(py: Py, r#type: Obj, table: *const cai_unstable_exchange_api) -> Result<()> {
     // SAFETY: the table is constant (this function's contract).
-    unsafe { offers::check_table(table) }?;
+    let capsule = unsafe { table_capsule(py, table) }?;
     if !r#type.is_a(py, Builtin::Type) {
         return fail!(
             CAI_ERR_TYPE,
@@ -53,7 +68,5 @@ pub unsafe fn publish(py: Py, r#type: Obj, table: *const cai_unstable_exchange_a
             expected = "a type"
         );
     }
-    // SAFETY: a table of the kind that the name states, which is constant.
-    let capsule = unsafe { py.capsule(table.cast_mut().cast(), capsules::EXCHANGE_CAPSULE, None) }?;
     r#type.set_attr(py, py.names.exchange, capsule.obj())
 }

@@ -57,6 +57,7 @@ def declare(library):
         c.c_void_p, c.c_void_p, c.POINTER(ImportOptions), c.POINTER(T.Array), c.POINTER(T.Error),
     ]  # fmt: skip
     library.cai_unstable_python_publish.argtypes = [c.py_object, c.c_void_p, c.POINTER(T.Error)]
+    library.cai_unstable_python_table.argtypes = [c.c_void_p, c.POINTER(c.c_void_p), c.POINTER(T.Error)]
     library.cai_python_raise.restype = c.c_void_p
     return library
 

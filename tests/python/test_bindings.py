@@ -8,6 +8,7 @@ import re
 import sys
 
 import abi_symbols
+import cai_python as P
 import numpy
 import pytest
 from commands import PYTHON, ROOT, compile, cython_module, run
@@ -130,6 +131,32 @@ def test_the_producer_of_the_page(tmp_path):
     assert numbers.tolist() == [1, 1.5, 2, 2.5]
     with pytest.raises(ValueError):
         producer.linspace(0, 1, 0)
+
+
+@needs_headers
+def test_the_class_of_the_page(tmp_path):
+    """A static type, whose objects come in through its exchange table: the arrays are those of the class, also where a
+    derived class has a dictionary."""
+    page = (ROOT / "docs/src/class.md").read_text()
+    pyx = tmp_path / "buffers.pyx"
+    pyx.write_text(re.search(r"## In Cython\n.*?```cython\n(.*?)```", page, re.S)[1])
+    Buffer = cython(pyx, tmp_path).Buffer
+    with pytest.raises(TypeError, match="immutable type|can't set attributes"):
+        Buffer.other = 1
+    numbers = numpy.arange(12.0).reshape(3, 4)
+    references = sys.getrefcount(numbers)
+    made = Buffer(numbers)
+    assert numpy.asarray(made).ctypes.data == numpy.from_dlpack(made).ctypes.data == numbers.ctypes.data
+
+    class Derived(Buffer):
+        __array_interface__ = property(lambda self: 1 / 0)
+
+    for each in (made, Derived(numbers)):
+        with P.take(each, host=True, protocols=[P.EXCHANGE]) as taken:
+            assert taken.array.data == numbers.ctypes.data
+    del made, each, taken
+    gc.collect()
+    assert sys.getrefcount(numbers) == references
 
 
 @needs_headers

@@ -146,6 +146,21 @@ def test_tables_that_are_not_published(size, data_abi, kind):
     assert not hasattr(kind, "__cai_exchange_api__")
 
 
+@pytest.mark.parametrize("size, data_abi, function", [(8, 1, 1), (24, 0, 1), (24, 2, 1), (24, 1, None), (24, 1, 1)])
+def test_the_value_for_the_body_of_a_type(size, data_abi, function):
+    """Made of the tables that a type may publish, and of no others."""
+    table, out, error = CaiTable(size, data_abi, function, None), c.c_void_p(), T.Error()
+    KEPT.append(table)
+    make_value = P.held.cai_unstable_python_table
+    if (size, data_abi, function) == (24, 1, 1):
+        assert make_value(c.byref(table), c.byref(out), c.byref(error)) == 0
+        assert "capsule object \"cai_exchange_api_1\"" in repr(P.adopt(out))
+        return
+    with pytest.raises(ValueError, match="__cai_exchange_api__"):
+        make_value(c.byref(table), c.byref(out), c.byref(error))
+    assert error.code == ERRORS["EXCHANGE_TABLE"] and not out.value
+
+
 @pytest.mark.parametrize("status", [105, ERRORS["STRUCT_SIZE"], ERRORS["NEWER_CALLER"], ERRORS["FLAGS"]])
 def test_a_table_that_refuses_leaves_the_object_to_the_next_protocol(status):
     class Native:

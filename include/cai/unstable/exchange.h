@@ -39,8 +39,9 @@ extern "C" {
 
 typedef struct cai_unstable_exchange_api cai_unstable_exchange_api;
 
-/// Table of functions that a Python type publishes with `cai_unstable_python_publish`, so that compiled code
-/// exchanges its objects without Python calls. It is constant and lives as long as the process.
+/// Table of functions that a Python type publishes with `cai_unstable_python_publish` or
+/// `cai_unstable_python_table`, so that compiled code exchanges its objects without Python calls. It
+/// is constant and lives as long as the process.
 ///
 /// The functions are called with the interpreter's lock held. If they fail they may set a Python
 /// exception, which is then passed on.
@@ -62,7 +63,7 @@ struct cai_unstable_exchange_api {
 /// derived types, through the table.
 ///
 /// `type`: a `PyTypeObject *` that allows new attributes: a heap type, as pybind11, nanobind and
-/// `PyType_FromSpec` make them.
+/// `PyType_FromSpec` make them. For others, such as Cython's: `cai_unstable_python_table`.
 /// `table`: constant as long as the process lives.
 ///
 /// On failure a Python exception is set if there is an interpreter.
@@ -75,6 +76,25 @@ CAI_API
 cai_status cai_unstable_python_publish(struct _object *type,
                                        const cai_unstable_exchange_api *table,
                                        cai_error *error);
+
+/// Makes the value of the attribute `__cai_exchange_api__`, for a type that allows no new
+/// attributes, a static type: the type has the value in its body (a `cdef class` of Cython), or in
+/// `tp_dict` before its first use. It then works as after `cai_unstable_python_publish`. The value is
+/// a capsule named `cai_exchange_api_1`, whose number is `CAI_DATA_ABI`.
+///
+/// `table`: constant as long as the process lives.
+/// `out`: a new reference, on success only.
+///
+/// On failure a Python exception is set if there is an interpreter.
+///
+/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_EXCHANGE_TABLE`, `CAI_ERR_NO_PYTHON`,
+/// `CAI_ERR_PYTHON_VERSION`, `CAI_ERR_PYTHON_LOCK`, `CAI_ERR_PYTHON_EXCEPTION` or
+/// `CAI_ERR_NO_MEMORY`.
+/// Thread safety: any thread that holds the interpreter's lock.
+CAI_API
+cai_status cai_unstable_python_table(const cai_unstable_exchange_api *table,
+                                     struct _object **out,
+                                     cai_error *error);
 
 #if defined(__cplusplus)
 }

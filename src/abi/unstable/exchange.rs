@@ -6,8 +6,9 @@ use super::super::core::{cai_array, cai_status};
 use super::super::python::_object;
 use super::super::status::cai_error;
 
-/// Table of functions that a Python type publishes with `cai_unstable_python_publish`, so that compiled code
-/// exchanges its objects without Python calls. It is constant and lives as long as the process.
+/// Table of functions that a Python type publishes with `cai_unstable_python_publish` or
+/// `cai_unstable_python_table`, so that compiled code exchanges its objects without Python calls. It
+/// is constant and lives as long as the process.
 ///
 /// The functions are called with the interpreter's lock held. If they fail they may set a Python
 /// exception, which is then passed on.
