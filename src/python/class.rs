@@ -68,6 +68,30 @@ impl Held {
         *self.0.get_mut() = object.into_raw();
     }
 
+    /// Returns the object. If there is none, sets the reference to what `make` returns. What is held
+    /// this way is never released before the end.
+    pub fn get_or_set<'a>(
+        &'a self,
+        py: Py<'a>,
+        make: impl FnOnce() -> Result<Owned<'a>>,
+    ) -> Result<Obj<'a>> {
+        let mut found = self.0.load(Ordering::Acquire);
+        if found.is_null() {
+            let made = make()?.into_raw();
+            let set = self.0.compare_exchange(found, made, Ordering::AcqRel, Ordering::Acquire);
+            found = match set {
+                Ok(_) => made,
+                Err(others) => {
+                    // SAFETY: new above, and nobody else has it.
+                    unsafe { py.release(made) };
+                    others
+                }
+            };
+        }
+        // SAFETY: held until the object ends.
+        unsafe { Obj::from_ptr(found) }.ok_or_else(|| Failure::null("object"))
+    }
+
     pub fn release(&self, py: Py) {
         // SAFETY: NULL, or the reference that `set` stored, which only this call took out.
         unsafe { py.release(self.0.swap(ptr::null_mut(), Ordering::AcqRel)) };

@@ -62,6 +62,81 @@ def test_strides_are_in_elements(shape, typestr, strides, expected, size):
     assert seen.shape == shape and seen.strides == expected and seen.size == size
 
 
+@pytest.mark.parametrize(
+    "shape, typestr, strides, nbytes, c, f",
+    [
+        ((3, 4), "<f4", None, 48, True, False),
+        ((3, 4), "<f4", (4, 12), 48, False, True),
+        ((3, 4), "<f4", (32, 8), 48, False, False),
+        ((), "<f8", None, 8, True, True),
+        ((0, 4), "<f4", (1, 1), 0, True, True),
+        ((17,), "|t1", None, 3, True, True),
+    ],
+)
+def test_bytes_and_contiguity(shape, typestr, strides, nbytes, c, f):
+    seen = view(Array(shape=shape, typestr=typestr, strides=strides, data=(ADDRESS if nbytes else 0, False)), -1)
+    assert (seen.nbytes, seen.c_contiguous, seen.f_contiguous) == (nbytes, c, f)
+
+
+def test_what_a_view_offers():
+    """What its array can have, on the view's stream, until the release; the memory as long as the view."""
+    with make((3, 4), device=(P.CUDA, 0), stream=12345) as array:
+        obj = give(array)
+    for stream, exported in ((-1, 12345), (12345, 12345)):
+        seen = view(obj, stream)
+        assert seen.__cuda_array_interface__ == {**obj.__cuda_array_interface__, "stream": exported}
+        assert seen.__dlpack_device__() == (2, 0)
+        assert not hasattr(seen, "__array_interface__")
+        again = view(seen, -1)
+        assert again.ptr == seen.ptr and again.exporting_obj is seen
+        again.release()
+        seen.release()
+        for name in PROTOCOLS:
+            assert not hasattr(seen, name)
+    assert view(obj, -1, readonly=True).__cuda_array_interface__["data"][1] is True
+    del again, obj
+    gc.collect()
+    assert array.counted.gone == 0  # a consumer of the dictionary keeps the view, and nothing else
+    del seen
+    gc.collect()
+    assert array.counted.gone == 1
+
+
+def test_what_a_view_of_host_memory_offers():
+    numpy = pytest.importorskip("numpy")
+    array = numpy.arange(12.0).reshape(3, 4)[:, ::2]
+    seen = view(array, 1)  # a stream orders nothing there
+    for read in (numpy.asarray, numpy.from_dlpack):
+        back = read(seen)
+        assert back.ctypes.data == array.ctypes.data and back.tolist() == array.tolist()
+    assert seen.synchronize() is None and not hasattr(seen, "__cuda_array_interface__")
+    references = sys.getrefcount(array)
+    for _ in range(100):
+        numpy.asarray(view(array))
+    assert sys.getrefcount(array) == references
+
+
+def test_asked_by_many_threads_at_once():
+    with make((3, 4)) as array:
+        obj = give(array)
+    for _ in range(20):
+        seen, start = view(obj, -1), threading.Barrier(4)
+
+        def ask():
+            start.wait()
+            assert seen.__dlpack_device__()
+
+        threads = [threading.Thread(target=ask) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        seen.release()
+    del seen, ask, obj
+    gc.collect()
+    assert array.counted.gone == 1
+
+
 def test_strides_that_are_no_elements():
     seen = view(Array(strides=(18, 4)), -1)
     with pytest.raises(BufferError, match=r"strides\[0\]: found 18 bytes, expected a multiple .*, 4"):
@@ -145,7 +220,12 @@ def test_the_type_makes_no_objects():
     assert view.__name__ == "view" and view.__module__ == "libcai" and _view.function(str(P.LIBRARY)) is view
 
 
-NAMES = "ptr shape strides dtype device_id is_device_accessible readonly size exporting_obj".split()
+NAMES = (
+    "ptr shape strides dtype device_id is_device_accessible readonly size nbytes c_contiguous f_contiguous exporting_obj"
+).split()
+PROTOCOLS = (
+    "__cuda_array_interface__ __dlpack__ __dlpack_device__ __array_interface__ __sycl_usm_array_interface__"
+).split()
 
 
 def test_release():
@@ -160,6 +240,8 @@ def test_release():
             getattr(seen, name)
     with pytest.raises(ValueError), seen:
         pass
+    with pytest.raises(ValueError):
+        seen.synchronize()
     assert seen.release() is None and seen.__exit__(None, None, None) is None
     assert array.counted.gone == 0
     del obj
@@ -257,8 +339,10 @@ def test_the_page():
     page = (ROOT / "docs/src/views.md").read_text()
     program = re.search("```python\n(.*?)```", page, re.S)[1]
     exec(compile(program.replace("import libcai\n", ""), "views.md", "exec"), {"libcai": Has(view=view)})
-    listed = re.findall(r"^\| `(\w+)` \|", page.partition("| attribute |")[2].partition("`release()`")[0], re.M)
-    assert sorted(listed) == sorted(NAMES) == sorted({name for name in dir(View) if name[0] != "_"} - {"release"})
+    listed = re.findall(r"^\| (`.*`) \|", page.partition("| attribute |")[2].partition("`synchronize()`")[0], re.M)
+    listed = re.findall(r"\w+", " ".join(listed))
+    methods = {"release", "synchronize"}
+    assert sorted(listed) == sorted(NAMES) == sorted({name for name in dir(View) if name[0] != "_"} - methods)
 
 
 def test_the_package_has_it(monkeypatch):

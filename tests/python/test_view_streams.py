@@ -46,6 +46,55 @@ def test_begin_and_end(built, schedule, kind, end):
     )
 
 
+HOST = """
+    host = (c.c_ubyte * SIZE)()
+    theirs, mine, data = stream(), stream(), buffer()
+    fill(data, 1, theirs)
+    obj = give(make((SIZE,), "|u1", data, stream={stream}))
+    with view(obj, {on}) as seen:
+        {work}
+        seen.synchronize()
+        ok(cuda.cuMemcpyDtoH_v2(host, c.c_uint64(data), c.c_size_t(SIZE)))  # waits for no other stream
+    assert set(host) == {{{byte}}}
+"""
+
+
+@pytest.mark.parametrize("schedule", ["lazy", "threads"])
+@pytest.mark.parametrize(
+    "stream, on, work, byte",
+    [("theirs", -1, "pass", 1), ("P.STREAM_UNKNOWN", -1, "pass", 1), ("theirs", "mine", "fill(data, 2, mine)", 2)],
+)
+def test_a_wait_of_the_host(built, schedule, stream, on, work, byte):
+    """For the producer, also where its stream is not known, and for the work on the view's stream."""
+    python(built, HOST.format(stream=stream, on=on, work=work, byte=byte), schedule)
+
+
+@pytest.mark.parametrize("schedule", ["lazy", "threads"])
+def test_a_view_as_an_argument(built, schedule):
+    """The consumer waits for the work on the view's stream, which it learns through each protocol; released in the end,
+    the view makes the producer wait for both."""
+    python(
+        built,
+        """
+    theirs, mine, other, data, out = stream(), stream(), stream(), buffer(), buffer()
+    fill(data, 1, theirs)
+    for protocol in (P.CUDA_ARRAY_INTERFACE, P.DLPACK):
+        with view(give(produced(data, theirs)), mine) as seen:
+            fill(data, 2, mine)
+            assert seen.__cuda_array_interface__["stream"] == mine
+            with view(seen, other):
+                copy(out, data, other)
+                fill(data, 3, other)
+            taken = P.take(seen, protocols=[protocol], stream=other)
+            assert taken.array.data == seen.ptr
+            taken.release()
+        fill(data, 4, theirs)
+    assert bytes_of(out, other) == {2} and bytes_of(data, theirs) == {4}
+    """,
+        schedule,
+    )
+
+
 def test_the_checker_sees_what_is_not_ordered(built):
     """That the others are silent means something."""
     done = python(

@@ -5,10 +5,10 @@ use crate::dlpack;
 use crate::error::{Result, fail};
 use crate::python::class::{Attribute, Instance};
 use crate::python::export::attributes::dtype_of;
-use crate::python::py::{Owned, Py};
+use crate::python::py::{Name, Owned, Py};
 use crate::python::view::object::{View, released};
 
-pub static ATTRIBUTES: [Attribute<View>; 10] = [
+pub static ATTRIBUTES: [Attribute<View>; 18] = [
     Attribute::new(c"ptr", address, c"The address of the element at index zero."),
     Attribute::new(c"shape", shape, c"The extents."),
     Attribute::new(c"strides", strides, c"The strides in elements; None for C order."),
@@ -17,6 +17,34 @@ pub static ATTRIBUTES: [Attribute<View>; 10] = [
     Attribute::new(c"is_device_accessible", is_device_accessible, c"False for host memory."),
     Attribute::new(c"readonly", readonly, c"True if the array must not be written."),
     Attribute::new(c"size", size, c"The number of elements."),
+    Attribute::new(c"nbytes", nbytes, c"The bytes of all elements, without gaps."),
+    Attribute::new(c"c_contiguous", c_contiguous, c"True in C order without gaps."),
+    Attribute::new(c"f_contiguous", f_contiguous, c"True in Fortran order without gaps."),
+    Attribute::optional(
+        c"__cuda_array_interface__",
+        |py, this| offered(py, this, py.names.cuda_array_interface),
+        c"The CUDA Array Interface.",
+    ),
+    Attribute::optional(
+        c"__sycl_usm_array_interface__",
+        |py, this| offered(py, this, py.names.sycl_usm_array_interface),
+        c"The SYCL USM array interface.",
+    ),
+    Attribute::optional(
+        c"__array_interface__",
+        |py, this| offered(py, this, py.names.array_interface),
+        c"NumPy's array interface, for host memory.",
+    ),
+    Attribute::optional(
+        c"__dlpack__",
+        |py, this| offered(py, this, py.names.dlpack),
+        c"The method of DLPack.",
+    ),
+    Attribute::optional(
+        c"__dlpack_device__",
+        |py, this| offered(py, this, py.names.dlpack_device),
+        c"The method of DLPack for the device.",
+    ),
     Attribute::new(c"exporting_obj", exporting_obj, c"The object that is viewed."),
     Attribute::END,
 ];
@@ -78,6 +106,23 @@ fn readonly<'py>(py: Py<'py>, this: Instance<'_, View>) -> Result<Owned<'py>> {
 
 fn size<'py>(py: Py<'py>, this: Instance<'_, View>) -> Result<Owned<'py>> {
     py.int(this.array()?.valid().count())
+}
+
+fn nbytes<'py>(py: Py<'py>, this: Instance<'_, View>) -> Result<Owned<'py>> {
+    py.int(this.array()?.valid().layout().nbytes()?)
+}
+
+fn c_contiguous<'py>(py: Py<'py>, this: Instance<'_, View>) -> Result<Owned<'py>> {
+    Ok(py.bool(this.array()?.valid().layout().is_c_contiguous()).share(py))
+}
+
+fn f_contiguous<'py>(py: Py<'py>, this: Instance<'_, View>) -> Result<Owned<'py>> {
+    Ok(py.bool(this.array()?.valid().layout().is_f_contiguous()).share(py))
+}
+
+/// The attribute of the object that offers the view's array to others.
+fn offered<'py>(py: Py<'py>, this: Instance<'_, View>, name: Name) -> Result<Owned<'py>> {
+    this.offered(py)?.attr(py, name)
 }
 
 fn exporting_obj<'py>(py: Py<'py>, this: Instance<'_, View>) -> Result<Owned<'py>> {

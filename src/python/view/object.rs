@@ -2,10 +2,13 @@
 
 use std::ffi::CStr;
 use std::mem::offset_of;
+use std::ptr;
 
-use crate::abi;
+use crate::abi::{self, cai_array};
+use crate::device;
 use crate::error::{Failure, Result, fail};
 use crate::python::class::{Attribute, Contents, Ending, Held, Instance, Method, Readable, entry};
+use crate::python::export::export;
 use crate::python::export::object::{CAN_BE_RELEASED, Exported, Reading, shown};
 use crate::python::owner::Description;
 use crate::python::py::{Obj, Owned, Py};
@@ -21,6 +24,9 @@ pub struct View {
     pub exporter: Readable,
     /// The stream as it was passed, kept alive while the view uses it.
     stream_object: Held,
+    /// The `libcai.Array` that offers the array to others, once one of them asked: it keeps the
+    /// memory for those who keep the view, also after the release.
+    offered: Held,
     /// The stream that is ordered; `CAI_STREAM_NONE` for none.
     stream: u64,
 }
@@ -53,17 +59,24 @@ unsafe impl Contents for View {
     /// The producer is not made to wait: an integer keeps no stream, which may be gone by now.
     fn finalize(&mut self, ending: Ending) {
         self.stream_object.end(ending);
+        self.offered.end(ending);
         self.exporter.end(ending);
         self.body.end();
     }
 }
 
-static METHODS: [Method<View>; 4] = [
+static METHODS: [Method<View>; 5] = [
     Method::new(
         c"release",
         entry!(View => release),
         c"release($self, /)\n--\n\n\
           Makes the producer wait for the work on the view's stream, and gives up the array.",
+    ),
+    Method::new(
+        c"synchronize",
+        entry!(View => synchronize),
+        c"synchronize($self, /)\n--\n\n\
+          Blocks until the producer's work on the array, and that on the view's stream, is done.",
     ),
     Method::new(
         c"__enter__",
@@ -91,6 +104,24 @@ impl View {
             Some(array) => Ok(array),
             None => released(),
         }
+    }
+
+    /// Returns the array with the view's stream, which waits for the array's, if it has one.
+    fn on_stream(&self, array: &Reading) -> cai_array {
+        let mut array = **array;
+        if self.stream != abi::CAI_STREAM_NONE && device::may_be_cuda(array.device.r#type) {
+            array.stream = self.stream;
+            (array.stream_id, array.context, array.event) = (0, ptr::null_mut(), ptr::null_mut());
+        }
+        array
+    }
+
+    /// Returns the object that offers the array through every protocol that can have it.
+    pub fn offered<'a>(&'a self, py: Py<'a>) -> Result<Obj<'a>> {
+        let array = self.array()?;
+        // SAFETY: the array was validated, and `array` keeps its owner alive. Its version allows for
+        // any stream: it was imported, not stated by a caller.
+        self.offered.get_or_set(py, || unsafe { export(py, &self.on_stream(&array), 0) })
     }
 
     /// Makes a view and orders its stream after the array's.
@@ -168,6 +199,23 @@ fn release<'py>(py: Py<'py>, this: Instance<'_, View>) -> Result<Owned<'py>> {
         this.stream_object.release(py);
         this.exporter.release(py);
     }
+    Ok(py.none().share(py))
+}
+
+fn synchronize<'py>(py: Py<'py>, this: Instance<'_, View>) -> Result<Owned<'py>> {
+    let array = this.array()?;
+    if array.device.r#type == abi::CAI_DEVICE_CPU {
+        return Ok(py.none().share(py));
+    }
+    let (on_stream, access) = (this.on_stream(&array), consume::access(&array));
+    // Where the stream of the producer is not known, neither does the view's stream wait for it.
+    let wait = || {
+        consume::synchronize(array.unchecked(), access | abi::CAI_SYNC_CONSERVATIVE)?;
+        // SAFETY: as `array`, whose owner is alive, on another stream.
+        consume::synchronize(unsafe { Unchecked::new(&on_stream) }, access)
+    };
+    // SAFETY: waiting uses no Python.
+    unsafe { py.without_lock(wait) }?;
     Ok(py.none().share(py))
 }
 
