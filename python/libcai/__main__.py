@@ -20,7 +20,7 @@ FOLDERS = {
     "--cflags": (lambda: "-I" + shlex.quote(libcai.includedir()), "options for the compiler"),
     "--libs": (
         lambda: _libs(libcai.libdir()),
-        "options for the linker; the program finds the library where it is now",
+        "options for the linker; the program finds the library where it is now. With --static: it holds the library",
     ),
     "--version": (lambda: libcai.__version__, "version of the package"),
 }
@@ -37,6 +37,15 @@ def _libs(folder):
     return shlex.join([f"-L{folder}", "-lcai", f"-Wl,-rpath,{folder}", "-Wl,-z,nodelete"])
 
 
+def _static_libs(folder):
+    # What the library needs, and what an extension that holds it needs, is in the pkg-config file.
+    with open(os.path.join(libcai.pkgconfigdir(), "cai.pc")) as file:
+        fields = dict(line.rstrip("\n").partition(": ")[::2] for line in file)
+    options = fields["Libs"].split() + fields["Libs.private"].split()
+    at = options.index("-lcai")
+    return shlex.join([f"{folder}/libcai.a", *options[at + 1 :]])
+
+
 def main(arguments=None):
     parser = argparse.ArgumentParser(
         prog="python -m libcai", description=libcai.__doc__.partition("\n")[0],
@@ -49,6 +58,7 @@ def main(arguments=None):
     for option, (_, text) in FOLDERS.items():
         # In the order in which they are asked for: --cflags --libs goes into a compiler's command line.
         parser.add_argument(option, action="append_const", dest="asked", const=option, help=text)
+    parser.add_argument("--static", action="store_true", help="--libs of the static library")
     commands = parser.add_subparsers(dest="command", metavar="inspect")
     inspect = commands.add_parser(
         "inspect", help="how an object describes its array",
@@ -62,12 +72,17 @@ def main(arguments=None):
     options = parser.parse_args(arguments)
     if options.report_json and (options.command or options.asked):
         parser.error("--json stands alone, or behind inspect")
+    if options.static and "--libs" not in (options.asked or ()):
+        parser.error("--static is for --libs")
     if options.command:
         return _inspect(inspect, options)
     if not options.asked:
         return _system(options.report_json)
     try:
-        print(*(FOLDERS[option][0]() for option in options.asked))
+        answers = {option: answer for option, (answer, _) in FOLDERS.items()}
+        if options.static:
+            answers["--libs"] = lambda: _static_libs(libcai.libdir())
+        print(*(answers[option]() for option in options.asked))
     except FileNotFoundError as error:
         parser.exit(1, f"{parser.prog}: {error}\n")
     return 0

@@ -95,7 +95,7 @@ def test_the_options(cai, site):
     assert (package / "include/cai/cai.h").exists() and (package / "lib/pkgconfig/cai.pc").exists()
     assert cai("--json", "--version", check=False).returncode == 2
     help_text = cai("--help").stdout
-    assert all(option in help_text for option in (*expected, "--cflags", "--libs", "inspect"))
+    assert all(option in help_text for option in (*expected, "--cflags", "--libs", "--static", "inspect"))
 
 
 def test_the_module(site):
@@ -163,6 +163,21 @@ def test_a_compiler(cai, tmp_path):
     program = tmp_path / "program"
     run("gcc", PACKAGE / "consumer.c", "-o", program, *flags)
     assert run(program, cwd="/").stdout == f"ok {VERSION}\n"
+
+
+def test_a_compiler_and_the_static_library(cai, tmp_path):
+    """With --static: a program, and an extension, which exports nothing of the library and stays mapped."""
+    flags = shlex.split(cai("--cflags", "--libs", "--static").stdout)
+    program, extension = tmp_path / "program", tmp_path / "extension.so"
+    run("gcc", PACKAGE / "consumer.c", "-o", program, *flags)
+    assert run(program, cwd="/").stdout == f"ok {VERSION}\n"
+    run("gcc", "-shared", "-fPIC", PACKAGE / "consumer.c", "-o", extension, *flags)
+    for binary in (program, extension):
+        assert "libcai" not in run("readelf", "-d", binary).stdout
+    assert "NODELETE" in run("readelf", "-d", extension).stdout
+    assert " cai_" not in run("nm", "-D", "--defined-only", extension).stdout
+    for wrong in (["--static"], ["--static", "--cflags"], ["--static", "inspect", "numpy:zeros(3)"]):
+        assert cai(*wrong, check=False).returncode == 2
 
 
 MODULE = """
