@@ -347,6 +347,34 @@ template <class T, auto Describe> struct nanobind_producer {
 
 } // namespace detail CAI_PRIVATE_HIDDEN
 
+// Imports an object with options of your own, in the `from_python` of a caster of yours or in a
+// function that takes any object. Returns nothing if the object is no array, or if `convert` is
+// false and the array does not match: another overload may take it. Otherwise throws
+// nanobind::python_error: the reason why the array does not match, or the object's exception. A
+// caster, which is noexcept, must catch it. The stream of the options is that of the call.
+//
+//   bool from_python(handle source, std::uint8_t flags, cleanup_list *) noexcept try {
+//       cai_import_options options = CAI_IMPORT_OPTIONS_INIT;
+//       options.flags = CAI_IMPORT_QUERY_DEVICE;
+//       std::optional<cai::array> found =
+//           cai::from_python(source, options, (flags & cast_flags::convert) != 0);
+//       if (found) value = Buffer(std::move(*found));
+//       return found.has_value();
+//   } catch (const nanobind::python_error &) {
+//       return false; // the exception of the call has the signature, not the reason
+//   }
+CAI_PRIVATE_HIDDEN inline std::optional<array>
+from_python(nanobind::handle source, const cai_import_options &options, bool convert = true) {
+    static constexpr char kind = 0;
+    std::optional<array> found(std::in_place);
+    switch (detail::load_array(source.ptr(), convert, options, &kind, "Array", *found)) {
+    case detail::outcome::taken: return found;
+    case detail::outcome::declined: return std::nullopt;
+    case detail::outcome::raised: break;
+    }
+    throw nanobind::python_error();
+}
+
 // Binds a function, as `target.def(name, function, extra...)` does. Messages then name the
 // argument, with the name of its `nanobind::arg`: `argument 2 ("to"): typestr: found <f8, expected
 // <f4`. Throws what `target.def` throws.

@@ -21,6 +21,7 @@
 //                            an object that all those libraries accept.
 //   cai::masked_array        a cai::array that may have a mask.
 //   cai::stream              a CUDA stream.
+//   cai::from_python         imports an object with options of your own: for your own casters.
 //   cai::publish             makes a bound class of yours a producer.
 //   cai::def                 binds a function whose messages name the argument.
 //
@@ -307,6 +308,30 @@ template <class T, auto Describe> struct pybind11_producer {
 };
 
 } // namespace detail CAI_PRIVATE_HIDDEN
+
+// Imports an object with options of your own, in the `load` of a caster of yours or in a function
+// that takes any object. Returns nothing if the object is no array, or if `convert` is false and
+// the array does not match: another overload may take it. Otherwise throws
+// pybind11::error_already_set: the reason why the array does not match, or the object's exception.
+// The stream of the options is that of the call.
+//
+//   bool load(handle source, bool convert) {
+//       cai_import_options options = CAI_IMPORT_OPTIONS_INIT;
+//       options.flags = CAI_IMPORT_QUERY_DEVICE;
+//       std::optional<cai::array> found = cai::from_python(source, options, convert);
+//       if (found) value = Buffer(std::move(*found));
+//       return found.has_value();
+//   }
+CAI_PRIVATE_HIDDEN inline std::optional<array>
+from_python(pybind11::handle source, const cai_import_options &options, bool convert = true) {
+    static constexpr char kind = 0;
+    std::optional<array> found(std::in_place);
+    if (!detail::pybind11_loaded(
+            detail::load_array(source.ptr(), convert, options, &kind, "Array", *found))) {
+        found.reset();
+    }
+    return found;
+}
 
 // Binds a function, as `target.def(name, function, extra...)` does. Messages then name the
 // argument, with the name of its `pybind11::arg`: `argument 2 ("to"): typestr: found <f8, expected

@@ -81,6 +81,23 @@ struct base {
 struct derived : base {};
 std::int64_t plus(const derived &it, const read_only &v) { return it.plus(v); }
 
+// A class with a caster of its own, which asks for more than that of cai::array.
+struct own {
+    std::int32_t device = -1;
+};
+cai_import_options own_options() {
+    cai_import_options options = CAI_IMPORT_OPTIONS_INIT;
+    options.flags = CAI_IMPORT_QUERY_DEVICE;
+    return options;
+}
+bool take_own(py::handle source, bool convert, own &value) {
+    const std::optional<cai::array> found = cai::from_python(source, own_options(), convert);
+    if (found) {
+        value.device = found->get().device.id;
+    }
+    return found.has_value();
+}
+
 cai::array describe(const buffer &it) {
     if (it.shape[0] == 0) {
         throw cai::error(CAI_ERR_UNSUPPORTED, "buffer", "found no elements, expected some");
@@ -96,6 +113,23 @@ buffer make_buffer(std::int64_t count) {
 }
 
 } // namespace
+
+#ifdef USE_NANOBIND
+template <> struct nanobind::detail::type_caster<own> {
+    NB_TYPE_CASTER(own, const_name("Own"))
+    bool from_python(handle source, std::uint32_t flags, cleanup_list *) noexcept try {
+        return take_own(source, (flags & cast_flags::convert) != 0, value);
+    } catch (const nanobind::python_error &) {
+        return false;
+    }
+    static handle from_cpp(const own &, rv_policy, cleanup_list *) noexcept { return nullptr; }
+};
+#else
+template <> struct pybind11::detail::type_caster<own> {
+    PYBIND11_TYPE_CASTER(own, const_name("Own"));
+    bool load(handle source, bool convert) { return take_own(source, convert, value); }
+};
+#endif
 
 MODULE {
     // Arrays.
@@ -138,6 +172,19 @@ MODULE {
         py::arg("v") = py::none());
     m.def(
         "released", [](read_only v) { return v.size(); }, py::call_guard<py::gil_scoped_release>());
+
+    // Casters of the extension's own.
+    m.def("own", [](const own &given) { return given.device; });
+    m.def("own_or", [](const own &) { return "own"; });
+    m.def("own_or", [](const std::string &) { return "text"; });
+    m.def("own_or", [](read_only) { return "view"; });
+    m.def(
+        "from_python",
+        [](py::object given) {
+            const std::optional<cai::array> found = cai::from_python(given, own_options());
+            return found ? found->get().device.id : -2;
+        },
+        py::arg("given").none());
 
     // Overloads.
     m.def("which", [](read_only, double) { return "float32"; });

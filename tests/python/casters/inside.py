@@ -180,6 +180,33 @@ def test_errors_of_the_body(m):
         m.buffer(0).__cuda_array_interface__
 
 
+def test_a_caster_of_the_extension(m, is_pybind11):
+    """It takes arrays with its options. What is not its own is left to other overloads; the rest has a reason."""
+    assert m.own(Array()) == m.own(Array((0,))) == m.from_python(Array()) == 0
+    assert m.own_or(Array()) == "own" and m.own_or("x") == "text"
+    for other in (5, None, "x", object()):
+        assert m.from_python(other) == -2
+        with pytest.raises(TypeError, match="incompatible function arguments"):
+            m.own(other)
+    broken = Array(typestr="<q8")
+    with pytest.raises(ValueError, match="^argument \\(Array\\): .*typestr"):
+        m.from_python(broken)
+    with pytest.raises(ValueError if is_pybind11 else TypeError, match="typestr" if is_pybind11 else "incompatible"):
+        m.own(broken)
+    with pytest.raises(TypeError, match="incompatible function arguments"):
+        m.own_or(broken)
+
+    class Raises:
+        @property
+        def __cuda_array_interface__(self):
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        m.from_python(Raises())
+    with pytest.raises(ZeroDivisionError if is_pybind11 else TypeError):
+        m.own(Raises())
+
+
 # --- views -------------------------------------------------------------------------------------------------------
 
 
