@@ -8,7 +8,7 @@ use crate::error::Failure;
 include!(concat!(env!("OUT_DIR"), "/returns.rs"));
 
 /// Panics if the manual of a function does not list its failure. `closure` is the name of a closure
-/// in the function.
+/// in the function. A module may have the name of a function, so the last part that is one counts.
 pub fn check(closure: &str, failure: &Failure) {
     let status = failure.status();
     // Any function returns these two: for a defect, and if there is no memory for the message.
@@ -16,7 +16,7 @@ pub fn check(closure: &str, failure: &Failure) {
         return;
     }
     let find = |name| RETURNS.iter().find(|(function, _)| *function == name);
-    let is_listed = closure.split("::").find_map(find).is_some_and(|(_, list)| {
+    let is_listed = closure.rsplit("::").find_map(find).is_some_and(|(_, list)| {
         // An empty list: the function returns no status.
         list.is_empty()
             || list.contains(&status)
