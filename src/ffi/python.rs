@@ -27,7 +27,9 @@ pub unsafe extern "C-unwind" fn cai_import_options_init(
 ) -> cai_status {
     // SAFETY: the caller passes what the header requires.
     let options = unsafe { Room::new(options, size) };
-    options.initialize(|options: &mut cai_import_options| options.dlpack_stream = abi::CAI_STREAM_UNKNOWN)
+    options.initialize(|options: &mut cai_import_options| {
+        options.dlpack_stream = abi::CAI_STREAM_UNKNOWN
+    })
 }
 
 /// Initializes options as `CAI_EXPORT_OPTIONS_INIT` does, for languages that declare
