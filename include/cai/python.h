@@ -73,7 +73,7 @@ typedef struct cai_export_options cai_export_options;
 #define CAI_IMPORT_STRICT 1
 
 /// Accepts a `stream` of 0, which the specification forbids, as the legacy default stream. Also
-/// accepts a version above 3 as version 3, and a mask of bytes that hold one bit for each element.
+/// accepts a mask of bytes that hold one bit for each element.
 #define CAI_IMPORT_ALLOW_STREAM_ZERO 2
 
 /// Refuses read-only arrays.

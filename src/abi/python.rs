@@ -30,7 +30,7 @@ pub const CAI_PROTOCOL_PEP3118: u8 = 9;
 /// Accepts only what the specification allows to the letter.
 pub const CAI_IMPORT_STRICT: u32 = 1;
 /// Accepts a `stream` of 0, which the specification forbids, as the legacy default stream. Also
-/// accepts a version above 3 as version 3, and a mask of bytes that hold one bit for each element.
+/// accepts a mask of bytes that hold one bit for each element.
 pub const CAI_IMPORT_ALLOW_STREAM_ZERO: u32 = 2;
 /// Refuses read-only arrays.
 pub const CAI_IMPORT_REQUIRE_WRITABLE: u32 = 4;

@@ -204,12 +204,12 @@ VERSIONS = [
     ],
     Row(dict(version=MISSING, stream=MISSING), dict(version=2, stream=UNKNOWN), strict="KEY", only="cuda"),
     Row(dict(version=MISSING), {}, strict="KEY"),
-    Row(dict(version=4), "VERSION", lenient={}),
-    Row(dict(version=100), "VERSION", lenient={}),
+    Row(dict(version=4), {}, strict="VERSION"),
+    Row(dict(version=100), {}, strict="VERSION"),
     Row(dict(version=-1), "VERSION"),
     Row(dict(version=2), "VERSION", lenient="VERSION", only="host"),
     Row(dict(version=0), "VERSION", only="host sycl"),
-    Row(dict(version=2), "VERSION", lenient={}, only="sycl"),
+    Row(dict(version=2), {}, strict="VERSION", only="sycl"),
     Row(dict(version=2**70), "VALUE"),
     Row(dict(version=-(2**70)), "VALUE"),
     *[Row(dict(version=found), "TYPE") for found in (True, "3", 3.0, None, (3,), b"3")],
@@ -557,7 +557,7 @@ MESSAGES = [
         for stream in (-1, -2, 0, 2**64 - 1)
     ],
     Row(dict(shape=(3, "x")), "TYPE [1]", says="['shape'][1]: found 'x', expected "),
-    Row(dict(version=7), "VERSION", lenient={}, says="found 7, expected "),
+    Row(dict(version=7), {}, strict="VERSION", says="found 7, expected "),
 ]
 
 # What only SYCL's dictionary has, whose strides and offset count elements.

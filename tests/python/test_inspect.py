@@ -78,7 +78,7 @@ WRONG = [
     ({"data": (P, 0)}, {"CAI_ERR_TYPE": "warning"}),
     ({"data": (True, False)}, {"CAI_ERR_TYPE": "error"}),
     ({"shape": (0,), "data": (P, False)}, {"CAI_ERR_DATA_NOT_NULL": "warning"}),
-    ({"version": 4}, {"CAI_ERR_VERSION": "error"}),
+    ({"version": 4}, {"CAI_ERR_VERSION": "warning"}),
     ({"strides": (4, 4)}, {"CAI_ERR_VALUE": "error"}),
     ({"strides": [4]}, {"CAI_ERR_TYPE": "warning"}),
     ({"strides": (6,)}, {"strides-not-multiple": "note"}),

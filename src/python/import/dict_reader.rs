@@ -198,7 +198,7 @@ fn version<'a, R: Reader<'a>>(
     if versions.contains(&version) {
         return Ok(Some(version));
     }
-    if options.lenient() && version > last {
+    if !options.strict() && version > last {
         return Ok(Some(last));
     }
     let expected: Text<48> = match first == last {
