@@ -96,23 +96,23 @@ struct library {
     int numbers(const cai_array *, cai_error *) const noexcept;
     int more(const cai::array &) const;
 };
-cai_status stable(cai_array *, const cai_array &, const std::vector<float> &, cai_stream);
-const cai::error *error_of(const cai_error &) noexcept;
-cai::array result();
-void parameter(int, const cai::array *) noexcept;
-void view_of(cai::host_view<float, 2>);
-void container(const std::vector<cai::array> &);
-void base(derived &&);
-static_assert(cai::is_stable_interface<decltype(stable)>);
-static_assert(cai::is_stable_interface<decltype(&stable)>);
-static_assert(cai::is_stable_interface<decltype(error_of)>);
+using stable = cai_status(cai_array *, const cai_array &, const std::vector<float> &, cai_stream);
+using error_of = const cai::error *(const cai_error &) noexcept;
+using result = cai::array();
+using parameter = void(int, const cai::array *) noexcept;
+using view_of = void(cai::host_view<float, 2>);
+using container = void(const std::vector<cai::array> &);
+using base = void(derived &&);
+static_assert(cai::is_stable_interface<stable>);
+static_assert(cai::is_stable_interface<stable *>);
+static_assert(cai::is_stable_interface<error_of>);
 static_assert(cai::is_stable_interface<decltype(&library::numbers)>);
 static_assert(!cai::is_stable_interface<decltype(&library::more)>);
-static_assert(!cai::is_stable_interface<decltype(result)>);
-static_assert(!cai::is_stable_interface<decltype(&parameter)>);
-static_assert(!cai::is_stable_interface<decltype(view_of)>);
-static_assert(!cai::is_stable_interface<decltype(container)>);
-static_assert(!cai::is_stable_interface<decltype(base)>);
+static_assert(!cai::is_stable_interface<result>);
+static_assert(!cai::is_stable_interface<parameter *>);
+static_assert(!cai::is_stable_interface<view_of>);
+static_assert(!cai::is_stable_interface<container>);
+static_assert(!cai::is_stable_interface<base>);
 
 } // namespace
 

@@ -168,6 +168,18 @@ FUNCTION(cai_version) { ASSERT(cai_version() != NULL); }
 FUNCTION(cai_status_name) { ASSERT(cai_status_name(CAI_ERR_NDIM) != NULL); }
 FUNCTION(cai_status_message) { ASSERT(cai_status_message(CAI_ERR_NDIM) != NULL); }
 FUNCTION(cai_error_set) { cai_error_set(error, CAI_ERR_NDIM, "ndim", "wrong"); }
+FUNCTION(cai_array_init) {
+    cai_array array;
+    ASSERT(cai_array_init(&array, sizeof array) == CAI_OK);
+}
+FUNCTION(cai_import_options_init) {
+    cai_import_options options;
+    ASSERT(cai_import_options_init(&options, sizeof options) == CAI_OK);
+}
+FUNCTION(cai_export_options_init) {
+    cai_export_options options;
+    ASSERT(cai_export_options_init(&options, sizeof options) == CAI_OK);
+}
 FUNCTION(cai_array_validate) { EACH(cai_array_validate(each, CAI_CHECK_LAYOUT, error)); }
 FUNCTION(cai_array_layout) {
     static cai_layout out;
@@ -337,7 +349,7 @@ FUNCTION(cai_unstable_array_to_arrow) {
         cai_array_release(&given);
     }
 }
-FUNCTION(cai_unstable_array_from_arrow) { run_cai_array_to_arrow(); }
+FUNCTION(cai_unstable_array_from_arrow) { run_cai_unstable_array_to_arrow(); }
 FUNCTION(cai_driver_info_get) {
     static cai_driver_info out;
     cai_driver_info_get(&out, error);
@@ -358,7 +370,7 @@ FUNCTION(cai_unstable_ipc_export) {
     cai_owner_release(owner);
     cai_array_release(&given);
 }
-FUNCTION(cai_unstable_ipc_import) { run_cai_ipc_export(); }
+FUNCTION(cai_unstable_ipc_import) { run_cai_unstable_ipc_export(); }
 FUNCTION(cai_array_consume_begin) {
     EACH(cai_array_consume_begin(each, mine, CAI_ACCESS_READ, error));
     EACH(cai_array_consume_end(each, mine, CAI_ACCESS_READ, error));

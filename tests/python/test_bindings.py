@@ -42,7 +42,7 @@ def test_ctypes_has_the_layouts_and_numbers_of_c(tmp_path):
         name = structure.__name__
         lines.append(f'printf("%zu\\n", sizeof({name}));')
         lines += [f'printf("%zu\\n", offsetof({name}, {field}));' for field, *_ in structure._fields_]
-    unstable = [path.relative_to(INCLUDE) for path in sorted((INCLUDE / "cai/unstable").iterdir())]
+    unstable = [path.relative_to(INCLUDE) for path in sorted((INCLUDE / "cai/unstable").glob("*.h"))]
     includes = "".join(f"#include <{name}>\n" for name in ("cai/cai.h", "stdio.h", *unstable))
     source = tmp_path / "layouts.c"
     source.write_text(includes + "int main(void) {" + "\n".join(lines) + "}\n")
