@@ -10,7 +10,7 @@ use std::ptr::{null, null_mut};
 
 use arbitrary::Arbitrary;
 use cai::abi::*;
-use cai::ffi::{array::*, arrow::*, validate::*};
+use cai::ffi::{array::*, unstable::arrow::*, validate::*};
 use cai_fuzz::Placed;
 use libfuzzer_sys::fuzz_target;
 

@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 
 use arbitrary::Arbitrary;
 use cai::abi::*;
-use cai::ffi::{array::*, owner::*, python::*, validate::*};
+use cai::ffi::{array::*, owner::*, python::*, unstable::exchange::*, validate::*};
 use cai_fuzz::python::{Object, exported, python};
 use cai_fuzz::tensor::{self, Given, Tensor, call_deleter, deleted};
 use cai_fuzz::{Placed, Size, extents, is_legal, typestr};

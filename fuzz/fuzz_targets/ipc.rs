@@ -9,7 +9,7 @@ use std::ptr::null_mut;
 
 use arbitrary::Arbitrary;
 use cai::abi::*;
-use cai::ffi::{array::*, ipc::*, validate::*};
+use cai::ffi::{array::*, unstable::ipc::*, validate::*};
 use libfuzzer_sys::fuzz_target;
 
 #[derive(Arbitrary, Debug)]
