@@ -139,7 +139,7 @@ impl<'a> Transfer<'a> {
                 expected = "page-locked memory and rows in C order, which need no host"
             );
         }
-        // The data is read or written now, whoever works on it. In a capture there is no such wait.
+        // Work on an unknown stream may be pending: wait for the context. A capture forbids that.
         let is_unknown = array.stream == abi::CAI_STREAM_UNKNOWN && array.event.is_null();
         let flags = match state {
             Capture::None if is_unknown => flags | abi::CAI_SYNC_CONSERVATIVE,
