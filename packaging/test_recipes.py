@@ -103,7 +103,7 @@ def test_conan(recipes, tmp_path, shared):
 
 MESON = """
 project('mine', 'c')
-cai = dependency('cai', version: '>=0.9')
+cai = dependency('cai', version: '>=0.10')
 mine = executable('mine', 'mine.c', dependencies: cai)
 plugin = shared_module('plugin', 'plugin.c', dependencies: cai, gnu_symbol_visibility: 'hidden', name_prefix: '')
 test('mine', mine)

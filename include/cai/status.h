@@ -479,7 +479,7 @@ struct cai_error {
 /// Cannot fail. Thread safety: any thread.
 CAI_API uint32_t cai_abi_version(void);
 
-/// Returns the version of the loaded library as text: `"0.9.0"`. The text is constant; do not free
+/// Returns the version of the loaded library as text: `"0.10.0"`. The text is constant; do not free
 /// it.
 ///
 /// Cannot fail. Thread safety: any thread.

@@ -34,7 +34,7 @@ pub extern "C-unwind" fn cai_abi_version() -> u32 {
     (abi::CAI_ABI_MAJOR as u32) << 16 | abi::CAI_ABI_MINOR as u32
 }
 
-/// Returns the version of the loaded library as text: `"0.9.0"`. The text is constant; do not free
+/// Returns the version of the loaded library as text: `"0.10.0"`. The text is constant; do not free
 /// it.
 ///
 /// Cannot fail. Thread safety: any thread.

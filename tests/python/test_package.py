@@ -326,7 +326,7 @@ def test_what_is_refused(prefix, tmp_path, wanted, message):
 
 MESON = """
 project('stranger', 'c', default_options: ['c_std=gnu99', 'werror=true'])
-cai = dependency('cai', version: '>=0.9', method: '@METHOD@', modules: @MODULES@, static: @STATIC@)
+cai = dependency('cai', version: '>=0.10', method: '@METHOD@', modules: @MODULES@, static: @STATIC@)
 executable('consumer', 'consumer.c', dependencies: cai)
 shared_module('extension', 'extension.c', dependencies: cai, gnu_symbol_visibility: 'hidden', name_prefix: '')
 """

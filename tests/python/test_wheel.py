@@ -221,7 +221,7 @@ version = "1"
 cmake_minimum_required(VERSION 3.18)
 project(stranger LANGUAGES C)
 find_package(Python REQUIRED COMPONENTS Interpreter Development.Module)
-find_package(cai 0.9 CONFIG REQUIRED)
+find_package(cai 0.10 CONFIG REQUIRED)
 Python_add_library(stranger MODULE stranger.c WITH_SOABI)
 target_link_libraries(stranger PRIVATE cai::cai_static)
 install(TARGETS stranger DESTINATION .)
