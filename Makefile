@@ -161,9 +161,11 @@ test-loom:
 
 # All tests of a file run in one process: what its fixtures build is built once. Files that take long come first, as
 # tests/python/conftest.py orders them.
+define in_python
+$(ALONE) PATH="$(BIN):$$PATH" $(PY) -m pytest -q -n $(JOBS) --dist loadfile --no-loadscope-reorder $(1)
+endef
 test-python:
-	$(ALONE) PATH="$(BIN):$$PATH" $(PY) -m pytest -q -n $(JOBS) --dist loadfile --no-loadscope-reorder \
-	    tests/python
+	$(call in_python,tests/python $(CONTRIB_PYTHON))
 
 # The oldest Rust, and other platforms, in a Debian folder below build/targets: see docs/src/platforms.md. PARTS are
 # some of native, aarch64, windows, check.
@@ -321,4 +323,4 @@ release: ## checks, builds and tags a release: VERSION=x.y.z DRY_RUN=1
 
 # --- parts with rules of their own ------------------------------------------------------------------------
 
-include $(addprefix $(dir $(firstword $(MAKEFILE_LIST))),examples-c/demo/rules.mk interop/rules.mk bench/rules.mk)
+include $(addprefix $(dir $(firstword $(MAKEFILE_LIST))),examples-c/demo/rules.mk interop/rules.mk contrib/rules.mk bench/rules.mk)

@@ -1,6 +1,6 @@
 """Collects the site's pages into one folder, for Sphinx: prepare.py FOLDER
 
-Pages of the book, of cuda-sim and the change log, a page for each C header, and the table of statuses.
+Pages of the book, of the adapters, of cuda-sim and the change log, a page for each C header, and the table of statuses.
 Links between pages follow them; a link to another file of the repository becomes a download.
 """
 
@@ -25,6 +25,7 @@ FENCE = re.compile(r"(^ *(?:```+|~~~+).*?^ *(?:```+|~~~+) *$)", re.M | re.S)
 def pages():
     """Every page, and where it lies on the site."""
     found = {page: page.relative_to(BOOK) for page in BOOK.rglob("*.md")}
+    found |= {page: pathlib.Path(page.name) for page in (ROOT / "contrib/docs").glob("*.md")}
     found |= {page: pathlib.Path("cuda-sim", page.name.lower())
               for page in [*(SIM / "docs").glob("*.md"), *SIM.glob("CHANGELOG.md")]}  # fmt: skip
     found |= {page: pathlib.Path(page.name.lower()) for page in ROOT.glob("*.md")}

@@ -1,13 +1,15 @@
 """Tests of real, unmodified clients on the simulated driver. `make interop` starts pytest under `cuda-sim run`."""
 
-import ctypes
 import gc
 import pathlib
 import sys
 
 import pytest
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tests/python"))
+# Their helpers, and the modules with cai/torch.h: some libraries exchange arrays through that as well.
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(ROOT / "tests/python"), str(ROOT / "contrib/tests/tensors")]
+from race_checker import no_races, simulator  # noqa: E402, F401
 
 # Need no simulator, and have environments of their own; ports have a program of their own.
 collect_ignore = ["browser", "host", "nvcc", "ports"]
@@ -17,48 +19,6 @@ def pytest_collection_finish():
     """What exists before the first test is no garbage, and so much that each collection took long."""
     gc.collect()
     gc.freeze()
-
-
-class Api(ctypes.Structure):
-    """As cudasim_api in cudasim.h."""
-
-    _fields_ = [("struct_size", ctypes.c_uint32), ("version", ctypes.c_uint32)] + [
-        (name, ctypes.c_void_p)
-        for name in (
-            "register_kernels launch host_access hb_before hb_after suballoc subfree name_stream label races step "
-            "host_address take_report fail_kernel"
-        ).split()
-    ]
-
-
-class Simulator:
-    def __init__(self):
-        driver = ctypes.CDLL("libcuda.so.1")
-        driver.cudasim_get_api.restype = ctypes.POINTER(Api)
-        self.api = driver.cudasim_get_api(1).contents
-
-    def take_report(self):
-        """How many races were found since the last call, and what they are."""
-        function = ctypes.CFUNCTYPE(ctypes.c_size_t, ctypes.c_char_p, ctypes.c_size_t)(self.api.take_report)
-        text = ctypes.create_string_buffer(1 << 16)
-        return function(text, len(text)), text.value.decode()
-
-    def host_read(self, address, nbytes):
-        function = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_uint32, ctypes.c_char_p)
-        function(self.api.host_access)(address, nbytes, 1, None)
-
-
-@pytest.fixture(scope="session")
-def simulator():
-    return Simulator()
-
-
-@pytest.fixture(autouse=True)
-def no_races(simulator):
-    """A correct program is silent. Tests that provoke a race take its report."""
-    yield
-    count, text = simulator.take_report()
-    assert count == 0, text
 
 
 @pytest.fixture

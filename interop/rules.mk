@@ -34,8 +34,24 @@ $(INTEROP_NVCC)/ready: interop/nvcc/requirements.txt $(VENV)/ready
 	$(call environment,$(INTEROP_NVCC),-r interop/nvcc/requirements.txt)
 	touch $@
 
+# What runs tests in each environment: $(call in_nvcc,PATHS). ../contrib/rules.mk has those of the adapters, which run in
+# the same processes.
+define in_nvcc
+timeout 900 $(INTEROP_NVCC)/bin/python -m pytest -q -p no:cacheprovider --confcutdir=interop/nvcc $(1)
+endef
+define in_host
+OCL_ICD_FILENAMES="$(CURDIR)/$(INTEROP_HOST)/lib/libintelocl.so" timeout 400 $(INTEROP_HOST)/bin/python -m pytest -q \
+    -p no:cacheprovider --confcutdir=interop/host $(1)
+endef
+define in_simulator
+for schedule in lazy threads; do \
+    LD_LIBRARY_PATH="$(CURDIR)/$(INTEROP)/stubs" timeout 900 $(SIM) run --print=exit \
+        --undeclared=warn --runtime=13 --schedule=$$schedule -- $(INTEROP)/bin/python -m pytest -q -p no:cacheprovider $(1) || exit 1; \
+done
+endef
+
 interop-nvcc: target-link $(INTEROP_NVCC)/ready lib sim
-	timeout 900 $(INTEROP_NVCC)/bin/python -m pytest -q -p no:cacheprovider --confcutdir=interop/nvcc interop/nvcc
+	$(call in_nvcc,interop/nvcc $(CONTRIB_NVCC))
 
 # The HTML report and the site in a browser of Debian, unpacked below build/browser (560 MB); pictures in build/browser-pictures.
 interop-browser: target-link $(VENV)/ready sim docs
@@ -47,13 +63,8 @@ interop-browser: target-link $(VENV)/ready sim docs
 UCXX := interop/host/test_ucxx.py
 
 interop: target-link $(INTEROP)/ready $(INTEROP_HOST)/ready lib sim interop-browser interop-nvcc ## tests with PyTorch, Numba and others (6 GB)
-	for schedule in lazy threads; do \
-	    LD_LIBRARY_PATH="$(CURDIR)/$(INTEROP)/stubs" timeout 900 $(SIM) run --print=exit \
-	        --undeclared=warn --runtime=13 --schedule=$$schedule -- $(INTEROP)/bin/python -m pytest -q -p no:cacheprovider interop || exit 1; \
-	done
-	for tests in "interop/test_exchange.py interop/host --ignore=$(UCXX)" $(UCXX); do \
-	    OCL_ICD_FILENAMES="$(CURDIR)/$(INTEROP_HOST)/lib/libintelocl.so" timeout 400 $(INTEROP_HOST)/bin/python -m pytest -q \
-	        -p no:cacheprovider --confcutdir=interop/host $$tests || exit 1; \
-	done
+	$(call in_simulator,interop $(CONTRIB_SIMULATOR))
+	$(call in_host,interop/test_exchange.py interop/host $(CONTRIB_HOST) --ignore=$(UCXX))
+	$(call in_host,$(UCXX))
 	timeout 1200 $(INTEROP_HOST)/bin/python interop/ports/run.py build/interop-ports
 	+$(if $(HAS_SIM),$(MAKE_SIM) test-python NUMBA="$(CURDIR)/$(INTEROP)/bin/python" ARGS=tests/python/test_find_races.py)

@@ -11,13 +11,13 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests/python"))
-from commands import SIM  # noqa: E402
+from commands import INCLUDES as OURS, SIM  # noqa: E402
 
 SITE = pathlib.Path(sysconfig.get_path("purelib"))
 CUDA = SITE / "nvidia/cu13"
 NVCC = CUDA / "bin/nvcc"
 INCLUDES = [
-    "-I", ROOT / "include", "-I", ROOT / "contrib/include", "-I", SIM / "include",
+    *OURS, "-I", SIM / "include",
     "-isystem", CUDA / "include", "-isystem", CUDA / "include/cccl",
     "-isystem", sysconfig.get_path("include"),
     "-isystem", SITE / "pybind11/include", "-isystem", SITE / "nanobind/include",
@@ -26,9 +26,10 @@ STRICT = ["-Werror", "all-warnings", "-Xcompiler", "-Wall,-Wextra,-Wshadow,-Wcon
 
 # These need the headers of a framework, and are compiled beside it.
 FRAMEWORKS = ("mpi.h", "mpi_types.h", "torch.h", "tvm_ffi.h", "xla_ffi.h")
-HEADERS = sorted(str(path.relative_to(ROOT / "include/cai")) for path in (ROOT / "include/cai").rglob("*.h*"))
+FOLDERS = (ROOT / "include/cai", ROOT / "contrib/include/cai")
+HEADERS = sorted(str(path.relative_to(folder)) for folder in FOLDERS for path in folder.rglob("*.h*"))
 HEADERS = [name for name in HEADERS if name not in FRAMEWORKS]
-KERNELS = sorted([*(ROOT / "examples-c").glob("*.cu"), *(ROOT / "interop/nvcc").glob("*.cu")])
+KERNELS = sorted([*(ROOT / "examples-c").glob("*.cu"), *(ROOT / "interop/nvcc").glob("*.cu"), *(ROOT / "contrib/tests").rglob("*.cu")])
 PYTHON = ("arguments.hpp", "nanobind.hpp", "pybind11.hpp")
 
 
@@ -93,39 +94,3 @@ def test_elements_of_device_memory_are_accessible_in_device_code_only(tmp_path, 
         done = nvcc("-std=c++17", *INCLUDES, "-c", source, "-o", tmp_path / "access.o")
         assert (done.returncode == 0) == compiles, done.stderr
         assert compiles or "error: calling a __device__ function" in done.stderr
-
-
-@pytest.mark.parametrize("reference, compiles", [("float &", True), ("float", False)])
-def test_accessors_of_mdspan(tmp_path, reference, compiles):
-    """An array has the elements in memory, not those that an accessor computes."""
-    source = tmp_path / "accessor.cpp"
-    source.write_text(
-        "#include <cai/mdspan.hpp>\n#include <cuda/std/mdspan>\n"
-        "struct accessor {\n"
-        f"    using element_type = float;\n    using reference = {reference};\n"
-        "    using data_handle_type = float *;\n    using offset_policy = accessor;\n"
-        "    reference access(float *p, std::size_t i) const { return p[i]; }\n"
-        "    float *offset(float *p, std::size_t i) const { return p + i; }\n"
-        "};\n"
-        "using span = cuda::std::mdspan<float, cuda::std::dextents<int, 1>, cuda::std::layout_right, accessor>;\n"
-        "cai::description f(const span &given) { return cai::describe(given); }\n"
-    )
-    command = ["g++", "-std=c++17", "-I", ROOT / "include", "-I", ROOT / "contrib/include", "-isystem", CUDA / "include/cccl", "-c", source, "-o", tmp_path / "a.o"]
-    done = subprocess.run([str(argument) for argument in command], capture_output=True, text=True)
-    assert (done.returncode == 0) == compiles, done.stderr
-    assert compiles or "the accessor of the mdspan computes elements" in done.stderr
-
-
-@standards
-def test_mdspan(tmp_path, standard):
-    """The arrays of the host that become a cuda::std::mdspan, and back: this program runs."""
-    library = ROOT / "target/release/libcai.so"
-    (tmp_path / "libcai.so.1").symlink_to(library)
-    strict = "-Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wshadow -Werror".split()
-    command = [
-        "g++", f"-std={standard}", "-DFAMILY=2", *strict, "-I", ROOT / "include", "-I", ROOT / "contrib/include", "-I", ROOT / "capi-tests",
-        "-isystem", CUDA / "include/cccl", ROOT / "capi-tests/special/mdspan.cpp", library,
-        f"-Wl,-rpath,{tmp_path}", "-o", tmp_path / "program",
-    ]  # fmt: skip
-    subprocess.run([str(argument) for argument in command], check=True)
-    subprocess.run([tmp_path / "program"], check=True)

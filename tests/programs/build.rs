@@ -42,7 +42,7 @@ const WORDS: &[&str] = &[
 /// A file of a program, and how the program runs.
 pub struct Source {
     pub path: PathBuf,
-    /// Its path below capi-tests, without the extension.
+    /// Its path below capi-tests, or else below the root, without the extension.
     pub name: String,
     /// The words of its `run:` lines, each with its values.
     pub run: Result<Vec<(String, Vec<String>)>>,
@@ -52,7 +52,8 @@ impl Source {
     /// Returns None for a file without `main`, which belongs to another program.
     pub fn read(path: PathBuf) -> Option<Source> {
         let text = fs::read_to_string(&path).unwrap();
-        let name = path.strip_prefix(root().join("capi-tests")).unwrap().with_extension("");
+        let below = |folder: &str| path.strip_prefix(root().join(folder));
+        let name = below("capi-tests").or(below("")).unwrap().with_extension("");
         let is_program = text.contains("int main(") || words(&text).is_ok();
         is_program.then(|| Source { name: name.display().to_string(), run: words(&text), path })
     }

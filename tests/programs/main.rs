@@ -1,4 +1,4 @@
-//! Runs the C and C++ programs below capi-tests/: one named test for each program and each way to run it.
+//! Runs the C and C++ programs below capi-tests/ and contrib/tests/: one named test for each program and each way to run it.
 //!
 //! The first comment of a program says how it runs, in lines that begin with `run:`. Each of these words is followed by
 //! its values; semicolons have no meaning:
@@ -63,7 +63,7 @@ fn main() {
         })
     };
     build::built();
-    let sources = sources(&root().join("capi-tests")).leak() as &'static [Source];
+    let sources = sources().leak() as &'static [Source];
     let mut tests = special::tests();
     // Listing the cases of a program compiles it, unless that was done before.
     tests.extend(thread::scope(|scope| {
@@ -107,8 +107,8 @@ fn matches(text: &str, name: &str) -> bool {
     }
 }
 
-/// All programs of a folder, those that take longest first.
-fn sources(folder: &Path) -> Vec<Source> {
+/// All programs, those that take longest first.
+fn sources() -> Vec<Source> {
     fn collect(folder: &Path, found: &mut Vec<PathBuf>) {
         for entry in fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
@@ -120,7 +120,8 @@ fn sources(folder: &Path) -> Vec<Source> {
         }
     }
     let mut found = Vec::new();
-    collect(folder, &mut found);
+    collect(&root().join("capi-tests"), &mut found);
+    collect(&root().join("contrib/tests"), &mut found);
     found.sort();
     let mut sources: Vec<_> = found.into_iter().filter_map(Source::read).collect();
     sources.sort_by_key(|source| (!source.has("clang"), !source.has("refuse")));

@@ -24,6 +24,7 @@ TESTS = ROOT / "capi-tests/sync"
 CUDA = SITE / "nvidia/cu13/include"
 VERSION = re.search(r'^version = "([\d.]+)"', (ROOT / "Cargo.toml").read_text(), re.M)[1]
 PYTHON = pathlib.Path(sysconfig.get_path("include"))
+INCLUDES = ["-I", ROOT / "include", "-I", ROOT / "contrib/include"]
 STRICT = ["-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror"]
 CLANG = [sys.executable, "-m", "ziglang"]
 SANITIZE = ["-g", "-O0", "-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer"]
@@ -71,7 +72,7 @@ def compile(source, target, *flags, library=LIBRARY, cuda=False):
     the simulated driver. Flags come last, so they may replace the standard, and may be further files. Returns the target."""
     source, links = pathlib.Path(source), "-c" not in flags
     command = ["gcc", "-std=gnu11", source] if source.suffix == ".c" else ["g++", "-std=c++17", "-x", "c++", source, "-x", "none"]
-    command += ["-I", ROOT / "include", "-I", ROOT / "contrib/include", *flags, "-o", target]
+    command += [*INCLUDES, *flags, "-o", target]
     if "-shared" in flags:
         command.append("-fPIC")
     if cuda:

@@ -9,18 +9,19 @@ import subprocess
 import sys
 
 import pytest
-from commands import CLANG, CUDA, PYTHON, ROOT, SITE, STRICT, compile, linked, run
+from commands import CUDA, PYTHON, ROOT, SITE, compile, run
 
 BOOK = ROOT / "docs/src"
 FRONT = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "CODE_OF_CONDUCT.md")
-PAGES = [*(ROOT / name for name in FRONT), *sorted(BOOK.glob("*.md"))]
+ADAPTERS = ROOT / "contrib"
+PAGES = [*(ROOT / name for name in FRONT), *sorted(BOOK.glob("*.md")), *sorted(ADAPTERS.rglob("*.md"))]
 
 
 def programs():
     """Blocks of C and C++ that include the headers, and so claim to be whole."""
     for page in PAGES:
         for language, text in re.findall(r"```(c|cpp)\n(.*?)```", page.read_text(), re.S):
-            # Those with a framework, MPI or HIP are compiled beside it, and those with std::mdspan below.
+            # Those with a framework, MPI, mdspan or HIP are compiled beside it.
             if re.search(r"#include <(cai/(torch|tvm_ffi|xla_ffi|mdspan|mpi)|nccl|hip/\w+)\.h", text):
                 continue
             if "#include <cai/" in text:
@@ -51,17 +52,6 @@ def test_the_first_program_runs(tmp_path, page):
     assert re.sub(r"\d{5,}", "ADDRESS", done.stdout) == re.sub(r"\d{5,}", "ADDRESS", shown)
 
 
-def test_the_program_with_mdspan_runs(tmp_path):
-    """clang's library has std::mdspan. The clang is that of zig."""
-    page = (BOOK / "frameworks.md").read_text()
-    sample = next(text for text in re.findall(r"```cpp\n(.*?)```", page, re.S) if "cai/mdspan.hpp" in text)
-    (tmp_path / "sample.cpp").write_text(sample)
-    flags = ["-std=c++23", *STRICT, "-Wsign-conversion", "-I", ROOT / "include", "-I", ROOT / "contrib/include"]
-    run(*CLANG, "c++", *flags, tmp_path / "sample.cpp", "-o", tmp_path / "sample", *linked())
-    printed = re.search(r"```text\n(.*?)```", page[page.index(sample) :], re.S)[1]
-    assert run(tmp_path / "sample").stdout == printed
-
-
 def test_the_readme_and_the_page_have_one_extension():
     """The page about extensions builds and runs it."""
     assert re.search(r"```cpp\n// mine.cpp\n.*?```", (ROOT / "README.md").read_text(), re.S)[0] in (BOOK / "extensions.md").read_text()
@@ -84,13 +74,14 @@ def test_links(page):
     prose = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.S | re.M)
     for target in re.findall(r"\]\(([^)#]+)", prose):
         assert "://" in target or is_there(page.parent / target), target
-    for file in re.findall(r"`((?:capi-tests|tests|src|examples-c|examples-py|abi|cuda-sim)/[\w./-]+)`", page.read_text()):
+    for file in re.findall(r"`((?:capi-tests|contrib|interop|tests|src|examples-c|examples-py|abi|cuda-sim)/[\w./-]+)`", page.read_text()):
         assert is_there(ROOT / file) or is_there(page.parent / file), file
 
 
 def test_every_page_is_listed():
-    listed = set(re.findall(r"\((\w+\.md)\)", (BOOK / "index.md").read_text()))
-    assert listed == {page.name for page in BOOK.glob("*.md")} - {"index.md"}
+    listed = set(re.findall(r"\((\w+\.md|\.\./\.\./contrib/docs/\w+\.md)\)", (BOOK / "index.md").read_text()))
+    pages = [*BOOK.glob("*.md"), *(ADAPTERS / "docs").glob("*.md")]
+    assert listed == {os.path.relpath(page, BOOK) for page in pages} - {"index.md"}
 
 
 def test_every_status_of_the_array_has_a_rule():

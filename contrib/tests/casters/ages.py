@@ -1,5 +1,5 @@
 """Two extension modules, compiled with headers of different ages, exchange arrays in one process:
-called by ../test_casters.py on the simulated driver."""
+called by test_casters.py on the simulated driver."""
 
 import gc
 

@@ -1,4 +1,4 @@
-"""What the casters of pybind11 and nanobind do, called by ../test_casters.py within a process on the simulated
+"""What the casters of pybind11 and nanobind do, called by test_casters.py within a process on the simulated
 driver. Nothing here is a GPU library: arrays are objects with a dictionary."""
 
 import ctypes
@@ -11,25 +11,13 @@ import time
 import weakref
 
 import pytest
+from race_checker import Simulator
 
 
-class Api(ctypes.Structure):
-    """As cudasim_api in cudasim.h."""
-
-    _fields_ = [("struct_size", ctypes.c_uint32), ("version", ctypes.c_uint32)] + [
-        (name, ctypes.c_void_p)
-        for name in (
-            "register_kernels launch host_access hb_before hb_after suballoc subfree name_stream label races step "
-            "host_address take_report fail_kernel"
-        ).split()
-    ]
-
-
-class Driver:
+class Driver(Simulator):
     def __init__(self):
+        super().__init__()
         self.cuda = ctypes.CDLL("libcuda.so.1")
-        self.cuda.cudasim_get_api.restype = ctypes.POINTER(Api)
-        self.api = self.cuda.cudasim_get_api(1).contents
         context = ctypes.c_void_p()
         self.call("cuInit", 0)
         self.call("cuDevicePrimaryCtxRetain", ctypes.byref(context), 0)
@@ -68,9 +56,7 @@ class Driver:
 
     def take_races(self):
         self.call("cuCtxSynchronize")
-        function = ctypes.CFUNCTYPE(ctypes.c_size_t, ctypes.c_char_p, ctypes.c_size_t)(self.api.take_report)
-        text = ctypes.create_string_buffer(1 << 16)
-        return function(text, len(text)), text.value.decode()
+        return self.take_report()
 
 
 class Array:

@@ -1,12 +1,14 @@
 """The casters of pybind11 and nanobind, and the example extensions: built by CMake as adopters build them, and used
-from Python on the simulated driver under several schedules. The tests are in casters/inside.py and casters/ages.py."""
+from Python on the simulated driver under several schedules. The tests are in inside.py and ages.py."""
 
+import pathlib
 import sys
 
 import cpp_ages
 import pytest
-from commands import CUDA_SIM, PYTHON, ROOT, SITE, compile, linked, run
+from commands import CUDA_SIM, INCLUDES, PYTHON, ROOT, SITE, compile, linked, run
 
+HERE = pathlib.Path(__file__).resolve().parent
 CUDA = SITE / "nvidia/cu13"
 LIBRARIES = ["pybind11", "nanobind"]
 
@@ -31,7 +33,7 @@ def modules(tmp_path_factory):
         options.append(f"-D{name}_DIR={run(sys.executable, '-m', name, asked).stdout.strip()}")
     cpp_ages.write(folder)
     options.append(f"-DLATER_DIR={folder}/later")
-    cmake(ROOT / "tests/python/casters", folder / "casters", "-DCMAKE_BUILD_TYPE=Debug", "-DCMAKE_CXX_FLAGS_DEBUG=", *options)
+    cmake(HERE, folder / "casters", "-DCMAKE_BUILD_TYPE=Debug", "-DCMAKE_CXX_FLAGS_DEBUG=", *options)
     for name in LIBRARIES:
         cmake(ROOT / "examples-py" / name, folder / name, "-DCMAKE_BUILD_TYPE=Release", *options)
     return [folder / name for name in ("casters", *LIBRARIES)]
@@ -45,7 +47,7 @@ def test_on_the_simulated_driver(modules, file, schedule):
     """The race checker watches: one race or broken rule, and the exit code is 66. ages.py has extensions of two ages."""
     done = run(
         CUDA_SIM, "run", "--runtime=13", "--print=exit", f"--schedule={schedule}", "--",
-        sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"tests/python/casters/{file}.py",
+        sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", HERE / f"{file}.py",
         env={"PYTHONPATH": ":".join(map(str, modules))},
     )  # fmt: skip
     assert " passed" in done.stdout and "skipped" not in done.stdout
@@ -74,9 +76,8 @@ def test_views_in_containers_do_not_compile(tmp_path, name):
             f'{module}(x, m) {{ m.def("f", [](std::vector<{type_name}> v) {{ return v.size(); }}); }}\n'
         )
         done = run(
-            "g++", "-std=c++17", "-fsyntax-only", "-I", "include", "-I", "contrib/include", "-isystem", headers, "-isystem", PYTHON, source,
-            check=False,
-        )  # fmt: skip
+            "g++", "-std=c++17", "-fsyntax-only", *INCLUDES, "-isystem", headers, "-isystem", PYTHON, source, check=False
+        )
         assert (done.returncode == 0) == compiles, done.stderr
         assert compiles or "views would outlive their arrays" in done.stderr
 

@@ -1,6 +1,7 @@
 /*
  * What cai/mpi.h does with wrong arguments, and when a call of MPI, an allocation or a copy fails:
  * every datatype is freed, and every reference is released. Within one process, in host memory.
+ * run: by test_mpi_header.py
  */
 #include <stdlib.h>
 

@@ -1,6 +1,7 @@
 /*
  * Messages of cai/mpi.h from and to arrays of any layout, within one process: `mpi_messages` in
  * host memory, `mpi_messages device` in memory of a CUDA device.
+ * run: by test_mpi_header.py
  */
 #include <cai/mpi.h>
 #include <cuda.h>

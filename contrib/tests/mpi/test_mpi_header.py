@@ -7,10 +7,9 @@ import subprocess
 import sys
 
 import pytest
+from commands import CUDA_SIM, INCLUDES, ROOT
 
-from commands import CUDA_SIM
-
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+HERE = pathlib.Path(__file__).resolve().parent
 # Where it is, and its compiler. "abi" is MPICH by the binary interface of MPI 5.0, which has no extensions.
 MPI = {
     "mpich": (pathlib.Path(sys.prefix), "mpicc"),
@@ -60,10 +59,10 @@ def build(mpi, cuda_headers, tmp_path_factory):
     driver = run(CUDA_SIM, "libdir").strip()
 
     def build(source, *flags):
-        program = folder / pathlib.Path(source).stem
+        program = folder / source.stem
         run(
             prefix / "bin" / compiler, *flags, "-g", "-O1", "-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Werror",
-            "-I", ROOT / "include", "-I", ROOT / "contrib/include", "-isystem", prefix / "include", "-isystem", cuda_headers, ROOT / source, "-o", program,
+            *INCLUDES, "-isystem", prefix / "include", "-isystem", cuda_headers, source, "-o", program,
             ROOT / "target/release/libcai.so", f"{driver}/libcuda.so.1",
             *(f"-Wl,-rpath,{path}" for path in (folder, driver, prefix / "lib")),
         )  # fmt: skip
@@ -92,13 +91,13 @@ def test_strict_warnings(mpi, standard, tmp_path):
     folder, wrapper = mpi
     flags = [*flags, *(["-DMPI_ABI"] if wrapper == "mpicc_abi" else [])]
     run(
-        compiler, f"-std={standard}", *STRICT, *flags, "-O2", "-I", ROOT / "include", "-I", ROOT / "contrib/include", "-isystem", folder / "include",
+        compiler, f"-std={standard}", *STRICT, *flags, "-O2", *INCLUDES, "-isystem", folder / "include",
         "-c", source, "-o", tmp_path / "program.o",
     )  # fmt: skip
 
 
 def test_the_program_of_the_page(build, launch, tmp_path):
-    page = (ROOT / "docs/src/mpi.md").read_text()
+    page = (ROOT / "contrib/docs/mpi.md").read_text()
     source = tmp_path / "program.c"
     source.write_text(page[page.index("```c\n") + 5 : page.index("\n```\n") + 1])
     printed = page[page.index("```text\n") + 8 :].partition("```")[0]
@@ -106,7 +105,7 @@ def test_the_program_of_the_page(build, launch, tmp_path):
 
 
 def test_messages(build):
-    program = build("interop/host/mpi_messages.c", "-std=gnu11")
+    program = build(HERE / "mpi_messages.c", "-std=gnu11")
     assert run(program) == "passed\n"
     for schedule in ("lazy", "eager", "threads"):
         assert "passed\n" in run(*SIMULATED, f"--schedule={schedule}", "--", program, "device", **NO_HOOKS)
@@ -114,13 +113,13 @@ def test_messages(build):
 
 def test_failures(build):
     """Wrong arguments; and each call of MPI and each allocation fails once."""
-    assert run(build("interop/host/mpi_failures.c", "-std=gnu11"), CAI_CUDA_DRIVER="/nonexistent") == "passed\n"
+    assert run(build(HERE / "mpi_failures.c", "-std=gnu11"), CAI_CUDA_DRIVER="/nonexistent") == "passed\n"
 
 
 @pytest.mark.parametrize("memory", ["host", "device"])
 @pytest.mark.parametrize("ranks", [2, 4])
 def test_halo(build, launch, ranks, memory):
-    program = build("examples-c/mpi_halo.c", "-std=c99")
+    program = build(ROOT / "examples-c/mpi_halo.c", "-std=c99")
     simulated = SIMULATED + ("--",) if memory == "device" else ()
     done = launch(ranks, *simulated, program, memory)
     blocks = {2: "1 x 2 x 1", 4: "1 x 2 x 2"}[ranks]

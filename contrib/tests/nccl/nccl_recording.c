@@ -2,6 +2,7 @@
  * cai/nccl.h with the real nccl.h, and with functions in place of NCCL's that record their
  * arguments and copy on the stream: one rank, which sends to itself. The simulated driver checks
  * the order.
+ * run: by test_nccl.py
  */
 #include <cuda.h>
 #include <nccl.h>

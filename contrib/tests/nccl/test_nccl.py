@@ -3,18 +3,16 @@ GPU. The simulated driver checks the order."""
 
 import pathlib
 import subprocess
-import sys
 import sysconfig
 
+import commands
 import pytest
+from commands import CUDA_SIM, ROOT
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tests/python"))
-from commands import CUDA_SIM  # noqa: E402
-
+HERE = pathlib.Path(__file__).resolve().parent
 SITE = pathlib.Path(sysconfig.get_path("purelib"))
 FOLDERS = (SITE / "nvidia/nccl/include", SITE / "nvidia/cu13/include", SITE / "nvidia/cu13/include/cccl")
-INCLUDES = ["-I", ROOT / "include", "-I", ROOT / "contrib/include", *(f"-isystem{folder}" for folder in FOLDERS)]
+INCLUDES = [*commands.INCLUDES, *(f"-isystem{folder}" for folder in FOLDERS)]
 STRICT = """-Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wshadow -Wcast-qual -Wundef -Wformat=2
     -Wnull-dereference -Werror""".split()
 
@@ -48,7 +46,7 @@ def test_in_stream_order(tmp_path, compiler, schedule):
     (tmp_path / "libcai.so.1").symlink_to(ROOT / "target/release/libcai.so")
     driver = run(CUDA_SIM, "libdir").strip()
     run(
-        *compiler.split(), "-g", "-Wall", "-Wextra", *INCLUDES, ROOT / "interop/nvcc/nccl_recording.c", "-o",
+        *compiler.split(), "-g", "-Wall", "-Wextra", *INCLUDES, HERE / "nccl_recording.c", "-o",
         tmp_path / "it", "-x", "none", ROOT / "target/release/libcai.so", f"{driver}/libcuda.so.1",
         *(f"-Wl,-rpath,{path}" for path in (tmp_path, driver)),
     )  # fmt: skip
@@ -57,13 +55,13 @@ def test_in_stream_order(tmp_path, compiler, schedule):
 
 
 def run_the_program_of_the_page(tmp_path, devices=1, change=lambda text: text):
-    page = (ROOT / "docs/src/nccl.md").read_text()
+    page = (ROOT / "contrib/docs/nccl.md").read_text()
     source, program = tmp_path / "program.c", tmp_path / "program"
     source.write_text(change(page[page.index("```c\n") + 5 : page.index("\n```\n") + 1]))
     driver = run(CUDA_SIM, "libdir").strip()
     (tmp_path / "libcai.so.1").symlink_to(ROOT / "target/release/libcai.so")
     run(
-        "gcc", "-std=gnu11", "-g", "-Wall", "-Wextra", "-Werror", *INCLUDES, source, ROOT / "interop/nvcc/nccl_sums.c",
+        "gcc", "-std=gnu11", "-g", "-Wall", "-Wextra", "-Werror", *INCLUDES, source, HERE / "nccl_sums.c",
         "-o", program, ROOT / "target/release/libcai.so", SITE / "nvidia/cu13/lib/libcudart.so.13",
         *(f"-Wl,-rpath,{path}" for path in (tmp_path, driver)),
     )  # fmt: skip
@@ -73,7 +71,7 @@ def run_the_program_of_the_page(tmp_path, devices=1, change=lambda text: text):
 
 @pytest.mark.parametrize("devices", [1, 2])
 def test_the_program_of_the_page(tmp_path, devices):
-    page = (ROOT / "docs/src/nccl.md").read_text()
+    page = (ROOT / "contrib/docs/nccl.md").read_text()
     printed = page[page.index("```text\n") + 8 :].partition("```")[0] if devices == 1 else f"{devices}\n"
     done = run_the_program_of_the_page(tmp_path, devices)
     assert (done.returncode, done.stdout) == (0, printed), done.stderr

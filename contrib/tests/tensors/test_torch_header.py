@@ -176,7 +176,7 @@ def test_a_device_that_is_not_known(library):
 
 
 def sample():
-    page = (ROOT / "docs/src/frameworks.md").read_text()
+    page = (ROOT / "contrib/docs/frameworks.md").read_text()
     return next(text for text in re.findall(r"```c\w*\n(.*?)```", page, re.S) if "#include <cai/torch.h>" in text)
 
 

@@ -145,7 +145,7 @@ def test_arguments_that_are_refused(library):
 
 def test_page(tmp_path):
     """The program on the page about frameworks runs."""
-    page = (ROOT / "docs/src/frameworks.md").read_text()
+    page = (ROOT / "contrib/docs/frameworks.md").read_text()
     sample = next(text for text in re.findall(r"```c\w*\n(.*?)```", page, re.S) if "#include <cai/tvm_ffi.h>" in text)
     (tmp_path / "scale.cpp").write_text(sample)
     tvm_header.compiled(tmp_path / "scale.cpp", tmp_path)

@@ -11,8 +11,9 @@ import torch
 
 import cai_ctypes as T
 import cai_python as P
+from commands import INCLUDES, ROOT
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
+HERE = pathlib.Path(__file__).resolve().parent
 STRICT = "-Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror".split()
 FOLDER = pathlib.Path(torch.__file__).parent
 STATUS = {number: name for name, number in P.ERRORS.items()}
@@ -63,7 +64,7 @@ def compiled(source, folder, *more):
         (folder / "libcai.so.1").symlink_to(P.LIBRARY)
     made = folder / f"{source.stem}.so"
     command = [
-        "g++", "-std=c++17", "-O1", *STRICT, "-I", ROOT / "include", "-I", ROOT / "contrib/include", "-isystem", FOLDER / "include", "-isystem",
+        "g++", "-std=c++17", "-O1", *STRICT, *INCLUDES, "-isystem", FOLDER / "include", "-isystem",
         FOLDER.parent / "nvidia/cu13/include", "-fPIC", "-shared", source, P.LIBRARY,
         f"-Wl,-rpath,{folder}:{FOLDER / 'lib'}", "-L", FOLDER / "lib", "-ltorch_cpu", *more,
         "-Wl,--allow-shlib-undefined", "-o", made,
@@ -76,4 +77,4 @@ def compiled(source, folder, *more):
 @functools.cache
 def build(version):
     folder = pathlib.Path(tempfile.mkdtemp(prefix="cai-torch-"))
-    return Library(compiled(ROOT / "interop/frameworks/torch_abi.cpp", folder, *OPTIONS[version]))
+    return Library(compiled(HERE / "torch_abi.cpp", folder, *OPTIONS[version]))

@@ -13,8 +13,9 @@ from tvm_ffi import libinfo
 
 import cai_ctypes as T
 import cai_python as P
+from commands import INCLUDES, ROOT
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
+HERE = pathlib.Path(__file__).resolve().parent
 STRICT = "-Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror".split()
 STATUS = {number: name for name, number in P.ERRORS.items()}
 
@@ -64,7 +65,7 @@ def compiled(source, folder):
     (folder / "libcai.so.1").symlink_to(P.LIBRARY)
     made, tvm = folder / f"{source.stem}.so", pathlib.Path(libinfo.find_libtvm_ffi())
     include = [libinfo.find_include_path(), "-isystem", libinfo.find_dlpack_include_path()]
-    command = ["g++", "-std=c++17", *STRICT, "-fPIC", "-shared", "-I", ROOT / "include", "-I", ROOT / "contrib/include", "-isystem", *include,
+    command = ["g++", "-std=c++17", *STRICT, "-fPIC", "-shared", *INCLUDES, "-isystem", *include,
                source, P.LIBRARY, tvm, f"-Wl,-rpath,{folder}:{tvm.parent}", "-o", made]  # fmt: skip
     subprocess.run([str(word) for word in command], check=True)
     return made
@@ -73,4 +74,4 @@ def compiled(source, folder):
 @functools.cache
 def build():
     folder = pathlib.Path(tempfile.mkdtemp(prefix="cai-tvm-"))
-    return Library(compiled(ROOT / "interop/frameworks/tvm_ffi.cpp", folder))
+    return Library(compiled(HERE / "tvm_ffi.cpp", folder))

@@ -11,9 +11,9 @@ import cai_python as P
 import numpy as np
 import pytest
 from cai_python import make
-from commands import CUDA_SIM, libdir
+from commands import CUDA_SIM, INCLUDES, ROOT, libdir
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+HERE = pathlib.Path(__file__).resolve().parent
 STRICT = "-Wall -Wextra -Wpedantic -Wconversion -Wshadow -Wcast-qual -Werror".split()
 
 jax = pytest.importorskip("jax")
@@ -35,8 +35,8 @@ class Seen(c.Structure):
 
 def build(source, made, *options):
     (made.parent / "libcai.so.1").symlink_to(P.LIBRARY)
-    include = ["-I", ROOT / "include", "-I", ROOT / "contrib/include", "-isystem", jax.ffi.include_dir()]
-    command = ["gcc", "-std=c99", *STRICT, *include, ROOT / "interop/frameworks" / source, "-o", made, P.LIBRARY]
+    include = [*INCLUDES, "-isystem", jax.ffi.include_dir()]
+    command = ["gcc", "-std=c99", *STRICT, *include, HERE / source, "-o", made, P.LIBRARY]
     subprocess.run([str(a) for a in (*command, f"-Wl,-rpath,{made.parent}", *options)], check=True)
     return made
 
@@ -202,8 +202,8 @@ def test_handler_of_cpp(tmp_path):
     """XLA's C++ interface hides the buffer of C. GCC takes XLA's header as C++ only with -fpermissive."""
     made = tmp_path / "handler.so"
     (tmp_path / "libcai.so.1").symlink_to(P.LIBRARY)
-    command = ["g++", "-std=c++17", "-fpermissive", "-fPIC", "-shared", "-I", ROOT / "include", "-I", ROOT / "contrib/include", "-isystem", jax.ffi.include_dir(),
-               ROOT / "interop/frameworks/xla_ffi.cpp", P.LIBRARY, f"-Wl,-rpath,{tmp_path}", "-o", made]  # fmt: skip
+    command = ["g++", "-std=c++17", "-fpermissive", "-fPIC", "-shared", *INCLUDES, "-isystem", jax.ffi.include_dir(),
+               HERE / "xla_ffi.cpp", P.LIBRARY, f"-Wl,-rpath,{tmp_path}", "-o", made]  # fmt: skip
     subprocess.run([str(a) for a in command], check=True, stderr=subprocess.DEVNULL)
     library = c.CDLL(str(made))
     jax.ffi.register_ffi_target("cai_reverse", jax.ffi.pycapsule(library.reverse_bytes), platform="cpu")
@@ -215,7 +215,7 @@ def test_handler_of_cpp(tmp_path):
 
 def test_page(tmp_path):
     """The program on the page about frameworks runs."""
-    page = (ROOT / "docs/src/frameworks.md").read_text()
+    page = (ROOT / "contrib/docs/frameworks.md").read_text()
     sample = next(text for text in re.findall(r"```c\w*\n(.*?)```", page, re.S) if "#include <cai/xla_ffi.h>" in text)
     (tmp_path / "sample.c").write_text(sample)
     library = c.CDLL(str(build(tmp_path / "sample.c", tmp_path / "twice.so", "-fPIC", "-shared")))

@@ -1,6 +1,7 @@
 /* An array of one stream goes through a handler of XLA on another one, which works on a third: on
    the simulated driver, whose race checker is silent if the order is right. `xla_streams wrong`
-   leaves the order out. */
+   leaves the order out.
+   run: by test_xla_ffi.py */
 #include <cai/xla_ffi.h>
 
 typedef struct CUstream_st *CUstream;

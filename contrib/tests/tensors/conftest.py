@@ -1,0 +1,8 @@
+"""Under `cuda-sim run`, as interop/, whose table of libraries these tests use."""
+
+import sys
+
+from commands import ROOT
+from race_checker import no_races, simulator  # noqa: F401
+
+sys.path.insert(0, str(ROOT / "interop"))
