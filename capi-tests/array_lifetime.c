@@ -254,11 +254,13 @@ static void descriptions_without_owner(void) {
     ASSERT(destroyed == 1);
 }
 
-/* An array cannot be copied onto itself: nothing would be left that holds its reference. */
-/* An allocator may give an address for no bytes, and a slice may begin at the end. */
+/* An allocator may give an address for no bytes, and a slice may begin at the end. Masks follow the
+   same rule, at every depth; an array that is not copied must still state NULL. */
 static void empty_descriptions(void) {
     static const int64_t empty[2] = {3, 0};
-    cai_array array = valid_array(), out = CAI_ARRAY_INIT;
+    cai_array array = valid_array(), mask = valid_array(), inner = valid_array();
+    cai_array out = CAI_ARRAY_INIT;
+    cai_error error;
     array.shape = empty;
     array.ndim = 2;
     ASSERT(array.data != NULL && array.strides == NULL);
@@ -266,6 +268,30 @@ static void empty_descriptions(void) {
     ASSERT(out.data == NULL && array.data != NULL && out.shape[1] == 0);
     ASSERT_STATUS(CAI_OK, cai_array_validate(&out, CAI_CHECK_LAYOUT, NULL));
     cai_array_release(&out);
+    mask.shape = inner.shape = empty;
+    mask.ndim = inner.ndim = 2;
+    set_typestr(&mask, "|b1");
+    set_typestr(&inner, "|t1");
+    mask.mask = &inner;
+    array.mask = &mask;
+    ASSERT(mask.data != NULL && inner.data != NULL);
+    ASSERT_STATUS(CAI_OK, cai_array_create(&array, NULL, NULL, &out, NULL));
+    ASSERT(out.mask->data == NULL && out.mask->mask->data == NULL);
+    ASSERT(mask.data != NULL && inner.data != NULL && out.mask->mask->shape[1] == 0);
+    ASSERT_STATUS(CAI_OK, cai_array_validate(&out, CAI_CHECK_LAYOUT, NULL));
+    cai_array_release(&out);
+    array.data = NULL;
+    ASSERT_STATUS(CAI_ERR_DATA_NOT_NULL, cai_array_validate(&array, CAI_CHECK_LAYOUT, &error));
+    ASSERT_TEXT("mask.data", error.field);
+    array.data = mask.data;
+    mask.version = 0;
+    ASSERT_STATUS(CAI_ERR_STREAM_VERSION, cai_array_create(&array, NULL, NULL, &out, &error));
+    ASSERT_TEXT("mask.stream", error.field);
+    mask.version = 3;
+    inner.stream = 0;
+    ASSERT_STATUS(CAI_ERR_STREAM_ZERO, cai_array_create(&array, NULL, NULL, &out, &error));
+    ASSERT_TEXT("mask.mask.stream", error.field);
+    array.mask = NULL;
     array.device.type = CAI_DEVICE_OPENCL;
     array.stream = CAI_STREAM_NONE;
     array.byte_offset = 64;
@@ -274,6 +300,7 @@ static void empty_descriptions(void) {
     cai_array_release(&out);
 }
 
+/* An array cannot be copied onto itself: nothing would be left that holds its reference. */
 static void onto_itself(void) {
     int destroyed = 0, context = 0;
     cai_array array = valid_array(), before;

@@ -510,6 +510,19 @@ impl<'s, 'a> Unchecked<'s, 'a> {
         let Some(mask) = (unsafe { Given::optional(self.mask) }) else { return Ok(None) };
         mask.unchecked(scratch).map(Some)
     }
+
+    /// Returns the mask of a description that is going to be copied: as [`mask`](Self::mask), with
+    /// NULL in place of any address if it has no elements.
+    pub fn mask_or_null<'t>(
+        &self,
+        scratch: &'t mut MaybeUninit<cai_array>,
+    ) -> Result<Option<Unchecked<'t, 'a>>> {
+        let mut copies = [MaybeUninit::uninit(); 2];
+        let [given, without_data] = &mut copies;
+        let Some(mask) = self.mask(given)? else { return Ok(None) };
+        let array = scratch.write(*mask.null_if_empty(without_data));
+        Ok(Some(Unchecked { array, alive: PhantomData }))
+    }
 }
 
 impl Deref for Unchecked<'_, '_> {

@@ -112,9 +112,10 @@ pub unsafe extern "C-unwind" fn cai_array_share(
 /// and masks into one block, which is the owner of the new array. The data is not copied.
 ///
 /// `description`: must pass `cai_array_validate` with `CAI_CHECK_LAYOUT`; but without elements,
-/// `data` may be any address, and the new array's is NULL. It is not changed. If it has an owner, the new array holds a reference of its
-/// own to that owner, and the caller keeps the one in `description`. The same holds for the owners
-/// of masks. Each mask of `out` can be shared by itself.
+/// `data` of the array and of each mask may be any address, and the copy's is NULL. It is not
+/// changed. If it has an owner, the new array holds a reference of its own to that owner, and the
+/// caller keeps the one in `description`. The same holds for the owners of masks. Each mask of
+/// `out` can be shared by itself.
 /// `context`, `destroy`: `destroy(context)` is called once, after the last reference to the new
 /// array and its masks and the references to the owners above have been released. It runs on any
 /// thread, with or without an interpreter's lock, with any CUDA context current or none, and
@@ -148,7 +149,7 @@ pub unsafe extern "C-unwind" fn cai_array_create(
         let local = given.unchecked(&mut scratch)?.null_if_empty(&mut without_data);
         let out = out.array("out")?;
         out.differs_from(description, "description")?;
-        given.validate_as(local, abi::CAI_CHECK_LAYOUT)?;
+        given.validate_description(local)?;
         out.give(description::prepare(local)?.finish(destructor));
         Ok(())
     })

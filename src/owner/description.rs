@@ -204,7 +204,7 @@ impl Arena {
             to.descr = self.put_descr(fields)?;
         }
         let mut scratch = MaybeUninit::uninit();
-        if let Some(source) = from.mask(&mut scratch)? {
+        if let Some(source) = from.mask_or_null(&mut scratch)? {
             let mask = self.take::<cai_array>(1)?;
             owners.add(source.owner())?;
             mask.write(0, self.put_description(source, owner, owners)?);

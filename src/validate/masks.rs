@@ -11,9 +11,21 @@ use crate::read::{self, Unchecked};
 
 const MASKS: usize = CAI_MAX_MASKS as usize;
 
+/// Reads the mask of an array.
+type Read<'a> =
+    for<'s, 't> fn(
+        &Unchecked<'s, 'a>,
+        &'t mut MaybeUninit<cai_array>,
+    ) -> Result<Option<Unchecked<'t, 'a>>>;
+
 /// Follows the chain of masks of an array that was checked, whose structure is at `first`. Each
 /// mask is checked as an array of its own, and then against the array that it is the mask of.
-pub fn check(first: *const cai_array, array: Unchecked, checks: u32) -> Result<()> {
+pub fn check<'a>(
+    first: *const cai_array,
+    array: Unchecked<'_, 'a>,
+    checks: u32,
+    read_mask: Read<'a>,
+) -> Result<()> {
     let mut scratch = [const { MaybeUninit::uninit() }; MASKS];
     let mut places = scratch.iter_mut();
     let mut chain = [ptr::null(); MASKS];
@@ -53,7 +65,7 @@ pub fn check(first: *const cai_array, array: Unchecked, checks: u32) -> Result<(
             .map_err(outside);
         };
         chain[depth] = parent.mask;
-        let Some(mask) = parent.mask(place).map_err(inside)? else { break };
+        let Some(mask) = read_mask(&parent, place).map_err(inside)? else { break };
         without_mask(mask, checks).map_err(inside)?;
         check_type(&mask).map_err(inside)?;
         let (shape, _) = mask.dimensions()?;

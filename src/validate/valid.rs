@@ -4,9 +4,9 @@ use std::iter;
 use std::mem::MaybeUninit;
 use std::ops::Deref;
 
-use super::Described;
+use super::{Described, masks};
 use super::common::common_itemsize;
-use crate::abi::{cai_array, cai_dtype};
+use crate::abi::{self, cai_array, cai_dtype};
 use crate::argument::Given;
 use crate::error::Result;
 use crate::layout::{self, Layout, Span};
@@ -115,9 +115,11 @@ impl<'a> Given<'a, cai_array> {
         super::check(self.as_ptr(), self.unchecked(&mut scratch)?, checks)
     }
 
-    /// Checks what is taken for the array, and its masks.
-    pub fn validate_as(self, local: Unchecked, checks: u32) -> Result<()> {
-        super::check(self.as_ptr(), local, checks)
+    /// Checks the layout of a description that is going to be copied, of which `local` is taken for
+    /// the array. Masks without elements may have any address, too.
+    pub fn validate_description(self, local: Unchecked) -> Result<()> {
+        super::without_mask(local, abi::CAI_CHECK_LAYOUT)?;
+        masks::check(self.as_ptr(), local, abi::CAI_CHECK_LAYOUT, |of, to| of.mask_or_null(to))
     }
 
     /// Returns the array, if a check of it and its masks finds that it is valid.
