@@ -72,8 +72,7 @@ typedef struct cai_export_options cai_export_options;
 /// Accepts only what the specification allows to the letter.
 #define CAI_IMPORT_STRICT 1
 
-/// Accepts a `stream` of 0, which the specification forbids, as the legacy default stream. Also
-/// accepts a mask of bytes that hold one bit for each element.
+/// Accepts a `stream` of 0, which the specification forbids, as the legacy default stream.
 #define CAI_IMPORT_ALLOW_STREAM_ZERO 2
 
 /// Refuses read-only arrays.
@@ -118,6 +117,13 @@ typedef struct cai_export_options cai_export_options;
 
 /// Asks the CUDA driver for the context and the id of any stream, not only of 2.
 #define CAI_IMPORT_IDENTIFY_STREAM 32768
+
+/// Refuses arrays whose stream is not known (`CAI_STREAM_UNKNOWN`) and that have no event, and
+/// arrays with such a mask: `cai_array_consume_begin` could not order them.
+#define CAI_IMPORT_REQUIRE_STREAM 65536
+
+/// Accepts a mask of bytes (`|u1`) that hold one bit for each element, as cuDF's.
+#define CAI_IMPORT_ALLOW_PACKED_MASK 131072
 
 /// Exports version 2 of the interface, which has no stream.
 #define CAI_EXPORT_VERSION_2 1

@@ -450,6 +450,11 @@ struct cai_error {
 /// On a device, slice Arrow arrays with booleans or nulls at multiples of 8.
 #define CAI_ERR_CONVERT_BIT_OFFSET 713
 
+/// The stream on which work may be pending is not known, but required.
+///
+/// The producer has to export a stream: version 3 of `__cuda_array_interface__`, or DLPack's table.
+#define CAI_ERR_CONVERT_STREAM 714
+
 /// The memory cannot be shared with other processes, or cannot be opened in this one.
 ///
 /// Use `cuMemAlloc` or `cudaMalloc`. Memory of pools and of `cuMemCreate` needs

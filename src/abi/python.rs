@@ -29,8 +29,7 @@ pub const CAI_PROTOCOL_PEP3118: u8 = 9;
 
 /// Accepts only what the specification allows to the letter.
 pub const CAI_IMPORT_STRICT: u32 = 1;
-/// Accepts a `stream` of 0, which the specification forbids, as the legacy default stream. Also
-/// accepts a mask of bytes that hold one bit for each element.
+/// Accepts a `stream` of 0, which the specification forbids, as the legacy default stream.
 pub const CAI_IMPORT_ALLOW_STREAM_ZERO: u32 = 2;
 /// Refuses read-only arrays.
 pub const CAI_IMPORT_REQUIRE_WRITABLE: u32 = 4;
@@ -61,6 +60,11 @@ pub const CAI_IMPORT_OPENCL_BUFFER_CL_MEM: u32 = 8192;
 pub const CAI_IMPORT_OPENCL_BUFFER_CUDA_ADDRESS: u32 = 16384;
 /// Asks the CUDA driver for the context and the id of any stream, not only of 2.
 pub const CAI_IMPORT_IDENTIFY_STREAM: u32 = 32768;
+/// Refuses arrays whose stream is not known (`CAI_STREAM_UNKNOWN`) and that have no event, and
+/// arrays with such a mask: `cai_array_consume_begin` could not order them.
+pub const CAI_IMPORT_REQUIRE_STREAM: u32 = 65536;
+/// Accepts a mask of bytes (`|u1`) that hold one bit for each element, as cuDF's.
+pub const CAI_IMPORT_ALLOW_PACKED_MASK: u32 = 131072;
 
 /// Exports version 2 of the interface, which has no stream.
 pub const CAI_EXPORT_VERSION_2: u32 = 1;

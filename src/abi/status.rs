@@ -317,6 +317,10 @@ pub const CAI_ERR_ARROW: cai_status = 712;
 ///
 /// On a device, slice Arrow arrays with booleans or nulls at multiples of 8.
 pub const CAI_ERR_CONVERT_BIT_OFFSET: cai_status = 713;
+/// The stream on which work may be pending is not known, but required.
+///
+/// The producer has to export a stream: version 3 of `__cuda_array_interface__`, or DLPack's table.
+pub const CAI_ERR_CONVERT_STREAM: cai_status = 714;
 
 /// The memory cannot be shared with other processes, or cannot be opened in this one.
 ///

@@ -33,7 +33,8 @@ IMPORT = {
     "strict": 1, "lenient": 2, "writable": 4, "c_contiguous": 8, "f_contiguous": 16, "native": 32, "allow_mask": 128,
     "host": 256, "device": 512, "quiet": 1024, "no_objects": T.abi.CAI_IMPORT_REFUSE_OBJECTS,
     "grad": T.abi.CAI_IMPORT_ALLOW_GRAD, "opencl": T.abi.CAI_IMPORT_OPENCL_BUFFER_CL_MEM, "cuda": T.abi.CAI_IMPORT_OPENCL_BUFFER_CUDA_ADDRESS,
-    "identify_stream": T.abi.CAI_IMPORT_IDENTIFY_STREAM,
+    "identify_stream": T.abi.CAI_IMPORT_IDENTIFY_STREAM, "require_stream": T.abi.CAI_IMPORT_REQUIRE_STREAM,
+    "packed_mask": T.abi.CAI_IMPORT_ALLOW_PACKED_MASK,
 }  # fmt: skip
 IMPORT_NDIM = 64
 EXPORT = {"version_2": 1, "strides": 2, "hide_readonly": 4}

@@ -117,7 +117,8 @@ if np:
 
 def integers(value):
     """A number in the objects that may hold it: small types hold small ones only."""
-    return [kind(value) for kind in INTEGERS if kind is Index or value < 100 or kind.__name__ in ("int64", "uint64")]
+    signed = [kind for kind in INTEGERS if value >= 0 or not kind.__name__.startswith("uint")]
+    return [kind(value) for kind in signed if kind is Index or value < 100 or kind.__name__ in ("int64", "uint64")]
 
 
 DICTIONARIES = [
@@ -278,7 +279,12 @@ STREAMS = [
     Row(dict(stream=0), "STREAM_ZERO", lenient=dict(stream=LEGACY)),
     *[Row(dict(stream=zero), "STREAM_ZERO", lenient=dict(stream=LEGACY), strict="TYPE") for zero in integers(0)],
     Row(dict(stream=MISSING), dict(stream=None)),
-    *[Row(dict(stream=found), "VALUE") for found in (-1, 2**64, 2**200, -(2**200), 2**64 - 1, 2**64 - 2)],
+    # DLPack's number for "order nothing", which CV-CUDA writes. It says that no work is pending, in any version.
+    Row(dict(stream=-1), dict(stream=None), strict="VALUE"),
+    *[Row(dict(stream=found), dict(stream=None), strict="TYPE") for found in integers(-1)],
+    *[Row(dict(stream=-1, version=version), dict(stream=None, version=3), strict="STREAM_VERSION") for version in (0, 1, 2)],
+    *[Row(dict(stream=found), "VALUE") for found in (-2, -(2**63), 2**64, 2**200, -(2**200), 2**64 - 1, 2**64 - 2)],
+    *[Row(dict(stream=found), "VALUE", strict="TYPE") for found in integers(-2)],
     *[Row(dict(stream=found), "TYPE") for found in (True, False, 1.0, "1", (1,), object())],
     Row(dict(stream=Raises(BOOM)), BOOM, strict="TYPE"),
 ]
@@ -462,6 +468,7 @@ DESCRS = [
 ]
 
 MASKED = dict(allow_mask=True)
+PACKED = dict(MASKED, packed_mask=True)
 MASKS = [
     Row(dict(mask=None), {}),
     *[
@@ -498,17 +505,22 @@ MASKS = [
         dict(mask=Mask(stream=0)), "STREAM_ZERO .*['stream']", lenient=dict(mask=dict(stream=LEGACY)), options=MASKED, only="cuda"
     ),
     Row(dict(mask=Mask(), version=0, stream=MISSING), "MASK_VERSION", options=MASKED, only="cuda"),
-    # Bytes, and in lenient mode bits that call themselves bytes.
+    # Bytes, and, if the caller allows it, bits that call themselves bytes.
     Row(dict(mask=Mask(typestr="|u1", shape=(64,)), shape=(64,)), dict(mask=dict(typestr="|u1")), options=MASKED),
     *[
-        Row(
-            dict(mask=Mask(typestr="|u1", shape=(count,)), shape=(extent,)),
-            "MASK_SHAPE .shape[0]",
-            lenient=dict(mask=dict(typestr="|t1", shape=(extent,))),
-            options=MASKED,
-        )
+        row
         for extent, count in [(100, 64), (96, 12)]
+        for entries in [dict(mask=Mask(typestr="|u1", shape=(count,)), shape=(extent,))]
+        for row in (
+            Row(entries, "MASK_SHAPE .shape[0]", options=MASKED),
+            Row(entries, dict(mask=dict(typestr="|t1", shape=(extent,))), strict="MASK_SHAPE .shape[0]", options=PACKED),
+        )
     ],
+    Row(dict(mask=Mask(typestr="|u1", shape=(12,)), shape=(100,)), "MASK_SHAPE .shape[0]", options=PACKED),
+    Row(
+        dict(mask=Mask(typestr="|u1", shape=(12,), stream=0), shape=(96,)), "STREAM_ZERO .*['stream']",
+        lenient=dict(mask=dict(typestr="|t1", stream=LEGACY)), options=PACKED, only="cuda",
+    ),
     Row(dict(mask=Mask(typestr="|u1", shape=(12,)), shape=(100,)), "MASK_SHAPE .shape[0]", options=MASKED),
     *[
         Row(dict(mask=Mask(typestr="|u1", shape=(12,), strides=(stride,)), shape=(96,)), "MASK_SHAPE .shape[0]", options=MASKED)
@@ -516,6 +528,7 @@ MASKS = [
     ],
 ]
 
+ORDERED = dict(require_stream=True)
 DEMANDS = [
     *[
         Row(
@@ -539,6 +552,25 @@ DEMANDS = [
     *[Row(dict(shape=(1,) * ndim), "CONVERT_NDIM =shape", options=dict(ndim=ndim + 1)) for ndim in (0, 1, 8, 63)],
     Row(dict(shape=(1,) * 64), "CONVERT_NDIM =shape", options=dict(ndim=0)),
     Row(dict(shape=(0, 4), data=(0, False)), dict(device=(P.CUDA, 0)), options=dict(device=True), only="cuda"),
+    *[Row(dict(stream=stream), {}, options=ORDERED) for stream in (None, 1, 2, STREAM)],
+    Row(dict(stream=MISSING), dict(stream=None), options=ORDERED),
+    Row({}, {}, options=ORDERED, only="host sycl"),
+    *[
+        Row(dict(stream=MISSING, **changes), "CONVERT_STREAM =stream", options=ORDERED, only="cuda", says="version 3")
+        for version in (0, 1, 2)
+        for changes in (dict(version=version), dict(version=version, shape=(0,), data=(0, False)))
+    ],
+    Row(dict(version=2, stream=0), "CONVERT_STREAM =stream", strict="STREAM_VERSION ['stream']", options=ORDERED, only="cuda"),
+    Row(dict(syclobj=capsule("SyclContextRef")), "CONVERT_STREAM =stream", options=ORDERED, only="sycl"),
+    Row({}, "CONVERT_STREAM =stream", options=ORDERED, only="buffer"),
+    Row(dict(mask=Mask()), dict(mask=dict(stream=None)), options=dict(MASKED, **ORDERED), only="cuda host"),
+    *[
+        Row(dict(mask=mask), f"CONVERT_STREAM ={path}", options=dict(MASKED, **ORDERED), only="cuda")
+        for mask, path in [
+            (Mask(version=2, stream=MISSING), "mask.stream"),
+            (Mask(mask=Mask(version=1, stream=MISSING)), "mask.mask.stream"),
+        ]
+    ],
 ]
 
 # What does not fit into a message, and what must not act on the terminal that shows it.
@@ -554,7 +586,7 @@ MESSAGES = [
     *[
         Row(dict(stream=stream), "VALUE" if stream else "STREAM_ZERO", lenient="VALUE" if stream else dict(stream=LEGACY),
             says=f"found {stream}, expected None, 1 (legacy default stream), 2 (per-thread default stream) or a cudaStream_t")
-        for stream in (-1, -2, 0, 2**64 - 1)
+        for stream in (-2, 0, 2**64 - 1)
     ],
     Row(dict(shape=(3, "x")), "TYPE [1]", says="['shape'][1]: found 'x', expected "),
     Row(dict(version=7), {}, strict="VERSION", says="found 7, expected "),

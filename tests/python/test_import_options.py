@@ -7,7 +7,7 @@ import cai_python as P
 import pytest
 from cai_python import ERRORS, even, make, take
 from dlpack_ctypes import CAI_FROM_OBJECT, CaiTable, address_of
-from import_ways import capsule
+from import_ways import OfTable, Row, capsule
 from importing import KEPT, exporter, interface, publish, refused, share
 from producers import STREAM
 
@@ -15,6 +15,7 @@ from producers import STREAM
 
 
 BOTH = P.IMPORT["strict"] | P.IMPORT["lenient"]
+STRICT_AND_PACKED = P.IMPORT["strict"] | P.IMPORT["packed_mask"]
 
 
 @pytest.mark.parametrize("quiet", [False, True])
@@ -22,7 +23,8 @@ BOTH = P.IMPORT["strict"] | P.IMPORT["lenient"]
     "member, value, status, path",
     [
         *[("struct_size", size, "STRUCT_SIZE", "") for size in (0, 1, 8, 520, 5000)],
-        ("flags", 1 << 30, "NEWER_CALLER", ""), ("flags", BOTH, "ARGUMENT", ""), ("reserved", (0, 1, 0), "NEWER_CALLER", ""),
+        ("flags", 1 << 29, "NEWER_CALLER", ""), ("flags", BOTH, "ARGUMENT", ""),
+        ("flags", STRICT_AND_PACKED, "ARGUMENT", ""), ("reserved", (0, 1, 0), "NEWER_CALLER", ""),
         ("dlpack_stream", 0, "STREAM_ZERO", ""),  # which could mean either default stream, in the options as everywhere
         ("protocols", (len(P.PROTOCOLS) + 1,), "NEWER_CALLER", "[0]"), ("protocols", (3, 200), "NEWER_CALLER", "[1]"),
         ("protocols", (3, 255, 1), "NEWER_CALLER", "[1]"), ("protocols", (3,) * 15 + (200,), "NEWER_CALLER", "[15]"),
@@ -40,6 +42,19 @@ def test_wrong_options(member, value, status, path, quiet):
     with pytest.raises(ValueError):
         P.held.cai_array_from_python(exporter(), c.byref(options), c.byref(array), c.byref(error))
     assert error.code == ERRORS[status] and error.field.decode() == f"options->{member}{path}" and not array.owner
+
+
+@pytest.mark.parametrize("stream, event, fits", [(P.STREAM_UNKNOWN, 0, False), (P.STREAM_UNKNOWN, STREAM, True), (P.STREAM_NONE, 0, True)])
+def test_a_required_stream(stream, event, fits):
+    """An event is as good as a stream. What is refused is released."""
+    table = OfTable()
+    array = table.make(Row({}, {}))
+    array.array.stream, array.array.event = stream, event
+    if fits:
+        table.take(array, require_stream=True).release()
+    else:
+        refused(array, BufferError, "stream", "CONVERT_STREAM", require_stream=True)
+    assert table.counted.gone == table.given == (1 if fits else 2)
 
 
 def test_null():

@@ -87,6 +87,8 @@ WRONG = [
     ({"strides": (-4,), "data": (4, False)}, {"CAI_ERR_ADDRESS_RANGE": "error"}),
     ({"strides": ((1 << 63) - 4,)}, {"CAI_ERR_SPAN_OVERFLOW": "error"}),
     ({"stream": 0}, {"CAI_ERR_STREAM_ZERO": "error"}),
+    ({"stream": -1}, {"CAI_ERR_VALUE": "warning"}),
+    ({"stream": -2}, {"CAI_ERR_VALUE": "error"}),
     ({"mask": 3}, {"CAI_ERR_NO_PROTOCOL": "error", "mask": "note"}),
     ({"mask": Fresh(cai((3,), "|b1", (P, True), 3, stream=None))}, {"mask": "note"}),
     ({"mask": None, "descr": None, "strides": None}, {"CAI_ERR_TYPE": "warning"}),

@@ -25,7 +25,7 @@
 #include <optional>
 #include <type_traits>
 
-#if CAI_PRIVATE_HPP != 0x1ce85493
+#if CAI_PRIVATE_HPP != 0x99eb5e71
 #error "cai/cai.hpp of another version was included before cai/arguments.hpp"
 #endif
 

@@ -181,7 +181,8 @@ fn as_bits(
             false
         }
     };
-    if stride == 1 && enough && (of_cudf || (options.lenient() && bytes != extent)) {
+    let of_others = options.has(abi::CAI_IMPORT_ALLOW_PACKED_MASK) && bytes != extent;
+    if stride == 1 && enough && (of_cudf || of_others) {
         mask.typestr[..4].copy_from_slice(&[b'|', b't', b'1', 0].map(|byte| byte as c_char));
         mask.shape = array.shape.as_ptr().cast();
         mask.strides = ptr::null();

@@ -243,12 +243,14 @@ fn stream<'a, R: Reader<'a>>(
     let value = reader.wide_integer(object, place)?;
     let wrong = |status| Err(reader.refuse(status, place, &value, &EXPECTED));
     to.array.stream = match u64::try_from(value) {
+        // The consumer's "order nothing" of DLPack, which producers write for data that is ready.
+        _ if value == -1 && !options.strict() => abi::CAI_STREAM_NONE,
         // Versions below 3 have no such key, so it does not say which stream a 0 is.
         Ok(0) if before.is_some() => {
             to.array.version = stated.unwrap_or_default() as u16;
             abi::CAI_STREAM_UNKNOWN
         }
-        Ok(0) if options.lenient() => abi::CAI_STREAM_LEGACY,
+        Ok(0) if options.has(abi::CAI_IMPORT_ALLOW_STREAM_ZERO) => abi::CAI_STREAM_LEGACY,
         Ok(0) => return wrong(abi::CAI_ERR_STREAM_ZERO),
         Ok(abi::CAI_STREAM_NONE | abi::CAI_STREAM_UNKNOWN) | Err(_) => {
             return wrong(abi::CAI_ERR_VALUE);

@@ -51,7 +51,7 @@ impl ImportOptions {
     pub fn new(options: Given<cai_import_options>) -> Result<Self> {
         let parsed = ImportOptions { raw: options.options()? };
         let options = &parsed.raw;
-        const FLAGS: u32 = 2 * abi::CAI_IMPORT_IDENTIFY_STREAM - 1;
+        const FLAGS: u32 = 2 * abi::CAI_IMPORT_ALLOW_PACKED_MASK - 1;
         if options.flags & !FLAGS != 0 {
             return fail!(
                 CAI_ERR_NEWER_CALLER,
@@ -60,23 +60,25 @@ impl ImportOptions {
                 expected = "flags that this version of cai/python.h names CAI_IMPORT_"
             );
         }
-        if parsed.strict() && parsed.lenient() {
-            return fail!(
-                CAI_ERR_ARGUMENT,
-                "options->flags",
-                found = "CAI_IMPORT_STRICT and CAI_IMPORT_ALLOW_STREAM_ZERO",
-                expected = "at most one of them"
-            );
+        macro_rules! contradictions {
+            ($($one:ident $other:ident),*) => {
+                [$((abi::$one | abi::$other, stringify!($one and $other))),*]
+            };
         }
-        let buffers =
-            abi::CAI_IMPORT_OPENCL_BUFFER_CL_MEM | abi::CAI_IMPORT_OPENCL_BUFFER_CUDA_ADDRESS;
-        if options.flags & buffers == buffers {
-            return fail!(
-                CAI_ERR_ARGUMENT,
-                "options->flags",
-                found = "CAI_IMPORT_OPENCL_BUFFER_CL_MEM and CAI_IMPORT_OPENCL_BUFFER_CUDA_ADDRESS",
-                expected = "at most one of them"
-            );
+        let contradictions = contradictions![
+            CAI_IMPORT_STRICT CAI_IMPORT_ALLOW_STREAM_ZERO,
+            CAI_IMPORT_STRICT CAI_IMPORT_ALLOW_PACKED_MASK,
+            CAI_IMPORT_OPENCL_BUFFER_CL_MEM CAI_IMPORT_OPENCL_BUFFER_CUDA_ADDRESS
+        ];
+        for (both, found) in contradictions {
+            if options.flags & both == both {
+                return fail!(
+                    CAI_ERR_ARGUMENT,
+                    "options->flags",
+                    found = "{found}",
+                    expected = "at most one of them"
+                );
+            }
         }
         const LAST: u8 = DEFAULT_ORDER.len() as u8;
         if let Some(index) = options.protocols.iter().position(|&via| via > LAST) {
@@ -126,6 +128,7 @@ impl ImportOptions {
     pub fn of_mask(&self, protocol: u8) -> ImportOptions {
         const KEPT: u32 = abi::CAI_IMPORT_STRICT
             | abi::CAI_IMPORT_ALLOW_STREAM_ZERO
+            | abi::CAI_IMPORT_ALLOW_PACKED_MASK
             | abi::CAI_IMPORT_ALLOW_MASK
             | abi::CAI_IMPORT_ALLOW_HOST
             | abi::CAI_IMPORT_ALLOW_GRAD
@@ -148,11 +151,6 @@ impl ImportOptions {
         self.has(abi::CAI_IMPORT_STRICT)
     }
 
-    /// Accepts also what the specification forbids.
-    pub fn lenient(&self) -> bool {
-        self.has(abi::CAI_IMPORT_ALLOW_STREAM_ZERO)
-    }
-
     pub fn host(&self) -> bool {
         self.has(abi::CAI_IMPORT_ALLOW_HOST)
     }
@@ -164,6 +162,7 @@ impl ImportOptions {
             | abi::CAI_IMPORT_REQUIRE_F_CONTIGUOUS
             | abi::CAI_IMPORT_REQUIRE_NATIVE
             | abi::CAI_IMPORT_REQUIRE_NDIM
+            | abi::CAI_IMPORT_REQUIRE_STREAM
             | abi::CAI_IMPORT_QUERY_DEVICE
             | abi::CAI_IMPORT_REFUSE_OBJECTS
             | abi::CAI_IMPORT_IDENTIFY_STREAM;

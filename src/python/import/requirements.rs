@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::abi::{self, cai_array};
+use crate::abi::{self, cai_array, cai_device};
 use crate::device::{has_streams, is_cuda};
 use crate::error::{Failure, Result, Text, fail, failure};
 use crate::python::import::options::ImportOptions;
@@ -42,13 +42,17 @@ pub fn check_requirements(to: &mut Description, options: &ImportOptions) -> Resu
         }
     }
     if options.has(abi::CAI_IMPORT_QUERY_DEVICE) && !array.mask.is_null() {
-        ask_masks(array)?;
+        for_each_mask(array, ask_mask)?;
     }
     if options.has(abi::CAI_IMPORT_IDENTIFY_STREAM)
         && array.version >= 3
         && has_streams(array.device.r#type)
     {
         identity::identify(array)?;
+    }
+    if options.has(abi::CAI_IMPORT_REQUIRE_STREAM) {
+        require_stream(array)?;
+        for_each_mask(array, |mask, _| require_stream(mask))?;
     }
     if options.has(abi::CAI_IMPORT_REQUIRE_WRITABLE) && array.flags & abi::CAI_ARRAY_READONLY != 0 {
         return fail!(
@@ -129,6 +133,20 @@ pub fn check_requirements(to: &mut Description, options: &ImportOptions) -> Resu
     Ok(())
 }
 
+/// Checks that a wait for the array's work is possible, without its masks.
+fn require_stream(array: &cai_array) -> Result<()> {
+    if array.stream != abi::CAI_STREAM_UNKNOWN || !array.event.is_null() {
+        return Ok(());
+    }
+    fail!(
+        CAI_ERR_CONVERT_STREAM,
+        "stream",
+        found = "CAI_STREAM_UNKNOWN and no event",
+        expected = "a stream, because CAI_IMPORT_REQUIRE_STREAM is set: ask the producer for \
+                    __cuda_array_interface__ of version 3, whose stream may be None"
+    )
+}
+
 /// The failure for a mask that the caller did not allow, and would ignore.
 #[cold]
 pub fn refuse_mask(field: fmt::Arguments) -> Failure {
@@ -164,9 +182,12 @@ fn ask_device(array: &mut cai_array) -> Result<()> {
     Ok(())
 }
 
-/// Checks the devices of masks, as far as the driver knows them, against what is known of the array
-/// now. The masks stay as they are: they may be those of a producer.
-fn ask_masks(array: &cai_array) -> Result<()> {
+/// Calls `check` for each mask of the chain, whose failures get the path, with the device of the
+/// array that it is the mask of as far as that is known.
+fn for_each_mask(
+    array: &cai_array,
+    mut check: impl FnMut(&cai_array, &mut cai_device) -> Result<()>,
+) -> Result<()> {
     let (mut of, mut next) = (array.device, array.mask);
     for depth in 1.. {
         if next.is_null() {
@@ -174,17 +195,25 @@ fn ask_masks(array: &cai_array) -> Result<()> {
         }
         // SAFETY: the array was imported, so its chain of masks was validated, and is finite.
         let mask = unsafe { Given::new(next) }.array()?;
-        if !mask.data.is_null() {
-            let mut place = mask.device;
-            if place.r#type == abi::CAI_DEVICE_UNKNOWN && is_cuda(of.r#type) {
-                (place, _) = driver::locate(mask.data)?;
-            }
-            validate::mask_device(place, of).map_err(|failure| failure.in_mask(depth))?;
-            if place.r#type != abi::CAI_DEVICE_UNKNOWN {
-                of = place;
-            }
-        }
+        check(&mask, &mut of).map_err(|failure| failure.in_mask(depth))?;
         next = mask.mask;
+    }
+    Ok(())
+}
+
+/// Checks the device of a mask, as far as the driver knows it, against what is known of the array
+/// now. The mask stays as it is: it may be that of a producer.
+fn ask_mask(mask: &cai_array, of: &mut cai_device) -> Result<()> {
+    if mask.data.is_null() {
+        return Ok(());
+    }
+    let mut place = mask.device;
+    if place.r#type == abi::CAI_DEVICE_UNKNOWN && is_cuda(of.r#type) {
+        (place, _) = driver::locate(mask.data)?;
+    }
+    validate::mask_device(place, *of)?;
+    if place.r#type != abi::CAI_DEVICE_UNKNOWN {
+        *of = place;
     }
     Ok(())
 }
