@@ -39,7 +39,8 @@ pub struct Event {
     pub owner: *const c_void,
     /// Bytes that the array can touch.
     pub bytes: Bytes,
-    /// 1: read-only. 2: an owner with functions of its own, whose end is not reported.
+    /// 1: read-only. 2: an owner with functions of its own, whose end is not reported. 4: a begin
+    /// that ordered nothing, because the stream is unknown. An older observer ignores that bit.
     pub flags: u32,
     pub status: i32,
     pub stream: u64,

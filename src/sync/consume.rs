@@ -127,6 +127,17 @@ enum Pending {
     Stream,
 }
 
+/// Returns true if a begin orders nothing although work may be pending, because neither the stream
+/// nor an event is known, and nobody decided so.
+pub fn is_left_unordered(array: &cai_array, flags: u32) -> bool {
+    const DECIDED: u32 = abi::CAI_SYNC_CONSERVATIVE | abi::CAI_SYNC_IGNORE;
+    array.stream == abi::CAI_STREAM_UNKNOWN
+        && array.event.is_null()
+        && !array.data.is_null()
+        && has_streams(array)
+        && policy::in_force(flags).is_ok_and(|policy| policy & DECIDED == 0)
+}
+
 /// `waits_for_unknown`: work may be pending although the array states neither stream nor event.
 #[inline(always)]
 fn pending(array: &cai_array, flags: u32, waits_for_unknown: bool) -> Result<Pending> {

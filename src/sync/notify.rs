@@ -10,12 +10,15 @@ use crate::driver;
 pub use crate::observer::Kind;
 use crate::observer::{self, Bytes, Event, MAX_NDIM};
 use crate::read::Unchecked;
+use crate::sync::consume;
 use crate::validate::Described;
 
 pub use observer::is_watched;
 
 /// `CUDASIM_CAI_FOREIGN_OWNER`.
 const FOREIGN_OWNER: u32 = 2;
+/// `CUDASIM_CAI_UNORDERED`.
+const UNORDERED: u32 = 4;
 
 /// Notifies the observer, after looking for one in a driver that is loaded already.
 fn notify(event: &Event) {
@@ -52,11 +55,16 @@ fn array_at(
     // The owner of an array that was refused may be no owner.
     let accepted = array.owner().filter(|_| status == abi::CAI_OK);
     let foreign = accepted.is_some_and(|owner| !owner.is_own());
-    let flags = array.flags & abi::CAI_ARRAY_READONLY;
+    let unordered = kind == Kind::Begin
+        && status == abi::CAI_OK
+        && consume::is_left_unordered(&array, access);
+    let flags = array.flags & abi::CAI_ARRAY_READONLY
+        | if foreign { FOREIGN_OWNER } else { 0 }
+        | if unordered { UNORDERED } else { 0 };
     notify(&Event {
         owner: array.owner.cast_const().cast::<c_void>(),
         bytes,
-        flags: if foreign { flags | FOREIGN_OWNER } else { flags },
+        flags,
         status,
         stream: array.stream,
         stream_id: array.stream_id,

@@ -115,6 +115,55 @@ def test_the_report_names_the_rule_for_foreign_code(built, stranger, tmp_path, r
         assert found["races"] == []
 
 
+UNKNOWN = """
+#include "sync_test.h"
+static int64_t none[1] = {0};
+static CUstream consumer;
+static cai_status begin(const cai_array *array, uint32_t flags) {
+    return cai_array_consume_begin(array, as_value(consumer), CAI_ACCESS_READ | flags, NULL);
+}
+int main(void) {
+    cai_array array, other, mask;
+    CUevent event;
+    set_up();
+    consumer = new_stream();
+    CU(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+    CU(cuEventRecord(event, new_stream()));
+    array = array_of(new_buffer(), CAI_STREAM_UNKNOWN);
+    if (begin(&array, CAI_SYNC_IGNORE) || begin(&array, CAI_SYNC_CONSERVATIVE)) return 1;
+    if (begin(&array, 0x4000) == CAI_OK) return 1;
+    if (begin(&array, 0)) return 1; /* counts */
+    if (cai_array_consume_end(&array, as_value(consumer), CAI_ACCESS_READ, NULL)) return 1;
+    if (cai_array_synchronize(&array, CAI_ACCESS_READ, NULL)) return 1;
+    mask = array;
+    memcpy(mask.typestr, "|u1", 4);
+    other = array, other.event = event;
+    if (begin(&other, 0)) return 1;
+    other = array, other.ndim = 1, other.shape = none, other.data = NULL;
+    if (begin(&other, 0)) return 1;
+    other = array, other.device.type = CAI_DEVICE_CPU;
+    if (begin(&other, 0)) return 1;
+    other = array, other.stream = CAI_STREAM_NONE;
+    if (begin(&other, 0)) return 1;
+    other.mask = &mask;
+    if (begin(&other, 0)) return 1; /* counts: the mask */
+    if (cai_sync_policy_set(CAI_SYNC_CONSERVATIVE, NULL) || begin(&array, 0)) return 1;
+    return 0;
+}
+"""
+
+
+def test_the_report_counts_unknown_streams(built, tmp_path):
+    """Begins that ordered nothing, and of which the consumer did not decide that: two of them. They are no faults."""
+    source, report = built.folder / "unknown.c", tmp_path / "report.json"
+    source.write_text(UNKNOWN)
+    done = run(SIM / "bin/cuda-sim", "run", f"--report={report}", "--", built.compile(source, built.folder / "unknown"), check=False)
+    (found,) = map(json.loads, report.read_text().splitlines())
+    assert done.returncode == 0 and found["races"] == [], output_of(done)
+    assert found["unordered"]["count"] == 2 and "begin" in str(found["unordered"]["first"]["frames"])
+    assert "cai-race: 2 exchanges with an unknown stream were not ordered; the first: cai_array_consume_begin" in done.stderr
+
+
 # --- stack -----------------------------------------------------------------------------------------------------------
 
 

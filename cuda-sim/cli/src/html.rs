@@ -200,6 +200,12 @@ pub fn text(parts: &[Part]) -> String {
         body.extend(kernels.iter().map(|name| format!("<li>{}</li>\n", escaped(name))));
         body += "</ul>\n</section>\n";
     }
+    let unordered: Vec<String> = parts.iter().filter_map(Part::unordered_text).collect();
+    if !unordered.is_empty() {
+        body += "<section>\n<h2>Exchanges without order</h2>\n<ul>\n";
+        body.extend(unordered.iter().map(|text| format!("<li>{}</li>\n", escaped(text))));
+        body += "</ul>\n</section>\n";
+    }
     format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\

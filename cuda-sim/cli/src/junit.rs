@@ -30,7 +30,8 @@ pub fn text(parts: &[Part]) -> String {
             .iter()
             .map(|(name, calls)| format!("{name} is not simulated and was called {calls} times\n"));
         let kernels = part.kernels.iter().map(|name| format!("kernel {name} is not declared\n"));
-        let missing: String = missing.chain(kernels).collect();
+        let unordered = part.unordered_text().map(|text| text + "\n");
+        let missing: String = missing.chain(kernels).chain(unordered).collect();
         let output = if missing.is_empty() {
             String::new()
         } else {

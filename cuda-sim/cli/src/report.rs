@@ -45,6 +45,8 @@ pub struct Part {
     pub missing: Vec<(String, u64)>,
     /// The kernels that the process looked for, and did not declare.
     pub kernels: Vec<String>,
+    /// The exchanges that were not ordered because a stream was unknown: `count` and `first`.
+    pub unordered: Option<Value>,
     /// Whether the process treats races as errors.
     fails: bool,
     /// Whether the process ended without its exit handlers: more may have been missing.
@@ -57,6 +59,17 @@ impl Part {
         self.races.iter().filter(|race| race["remark"] != true).count()
     }
 
+    /// Returns a sentence about the exchanges that were not ordered, if there were any.
+    pub fn unordered_text(&self) -> Option<String> {
+        let unordered = self.unordered.as_ref()?;
+        let count = unordered["count"].as_u64().unwrap_or(0);
+        let (s, were) = if count == 1 { ("", "was") } else { ("s", "were") };
+        let first = side_title(&unordered["first"]);
+        Some(format!(
+            "{count} exchange{s} with an unknown stream {were} not ordered; the first: {first}"
+        ))
+    }
+
     fn line(&self) -> Value {
         let missing: serde_json::Map<String, Value> =
             self.missing.iter().map(|(name, count)| (name.clone(), (*count).into())).collect();
@@ -66,6 +79,9 @@ impl Part {
         });
         if !self.kernels.is_empty() {
             line["kernels"] = self.kernels.clone().into();
+        }
+        if let Some(unordered) = &self.unordered {
+            line["unordered"] = unordered.clone();
         }
         if let Some(test) = &self.test {
             line["test"] = test.as_str().into();
@@ -232,6 +248,9 @@ fn merged(text: &str) -> Vec<Part> {
         if let Some(kernel) = line["kernel"].as_str() {
             part.kernels.push(kernel.to_owned());
         }
+        if let Some(unordered) = line.get("unordered") {
+            part.unordered = Some(unordered.clone());
+        }
         if line["end"] == true {
             part.ended_early = false;
             let missing = line["missing"].as_object().into_iter().flatten();
@@ -291,18 +310,21 @@ pub fn relative(file: &str) -> String {
         .map_or_else(|_| file.to_owned(), |path| path.to_string_lossy().into_owned())
 }
 
+/// Returns what was called, and where.
+fn side_title(side: &Value) -> String {
+    let label = side["label"].as_str().unwrap_or("?");
+    if labelled(side).is_some() {
+        return label.to_owned();
+    }
+    place(side).map_or_else(
+        || label.to_owned(),
+        |(file, line)| format!("{label} at {}:{line}", relative(&file)),
+    )
+}
+
 /// Returns one line that names a finding.
 pub fn title(race: &Value) -> String {
-    let side = |side: &Value| {
-        let label = side["label"].as_str().unwrap_or("?");
-        if labelled(side).is_some() {
-            return label.to_owned();
-        }
-        place(side).map_or_else(
-            || label.to_owned(),
-            |(file, line)| format!("{label} at {}:{line}", relative(&file)),
-        )
-    };
+    let side = side_title;
     let what = match race["rule"].as_str() {
         Some(rule) => format!("{rule}: {}", race["sentence"].as_str().unwrap_or_default()),
         None => "race".to_owned(),

@@ -77,6 +77,8 @@ pub struct Checker {
     reported: HashSet<(StackId, StackId, u32)>,
     printed: usize,
     journaled: usize,
+    /// The number of exchanges without order that the journal has.
+    unordered_journaled: u64,
     /// The id of the newest finding.
     newest: u64,
     timeline: Option<Timeline>,
@@ -113,6 +115,7 @@ impl Checker {
             reported: HashSet::new(),
             printed: 0,
             journaled: 0,
+            unordered_journaled: 0,
             newest: 0,
             timeline: None,
         }

@@ -3,8 +3,9 @@
 //!
 //! One JSON object a line, in the order of the events: `race` with an `id`, which is `open` while a
 //! later write may still rule it out; `withdrawn`, the ids that one ruled out; `taken`, the last id
-//! that the program took over; `kernel`, a kernel without a declaration; and at the end of the
-//! process `end` with what was `missing`. `mode` is what this process treats races as. The command
+//! that the program took over; `kernel`, a kernel without a declaration; `unordered`, the number of
+//! exchanges that were not ordered so far, and the first; and at the end of the process `end` with
+//! what was `missing`. `mode` is what this process treats races as. The command
 //! `cuda-sim run` and the plug-in for pytest read it.
 
 use crate::config::Races;
@@ -86,6 +87,11 @@ impl Journal {
 
     pub fn taken(&mut self, last: u64) {
         self.write(json!({"taken": last}));
+    }
+
+    /// Writes the exchanges that were not ordered: the first one, and their number at the end.
+    pub fn unordered(&mut self, count: u64, first: &Value) {
+        self.write(json!({"unordered": {"count": count, "first": first}}));
     }
 
     pub fn kernel(&mut self, name: &str, stack: &[String]) {

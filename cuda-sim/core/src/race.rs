@@ -44,6 +44,27 @@ pub struct Side {
     pub elsewhere: bool,
 }
 
+impl Side {
+    /// Returns the object of a report in JSON.
+    pub fn json(&self, stacks: &Stacks) -> serde_json::Value {
+        let frame = |frame: &Frame| match &frame.place {
+            Where::Line(file, line) => serde_json::json!({
+                "function": frame.function, "file": file, "line": line,
+            }),
+            Where::Module(module) => serde_json::json!({
+                "function": frame.function, "module": module,
+            }),
+        };
+        let frames = stacks.describe(self.stack);
+        serde_json::json!({
+            "mode": verb(self.mode), "actor": self.who, "label": self.label,
+            "host_thread": self.thread,
+            "stack": frames.iter().map(Frame::to_string).collect::<Vec<_>>(),
+            "frames": frames.iter().map(frame).collect::<Vec<_>>(),
+        })
+    }
+}
+
 impl Race {
     /// Returns the paragraph of a report.
     pub fn text(&self, stacks: &Stacks) -> String {
@@ -150,23 +171,7 @@ impl Race {
 
     /// Returns the object of a report in JSON.
     pub fn json(&self, stacks: &Stacks) -> serde_json::Value {
-        let frame = |frame: &Frame| match &frame.place {
-            Where::Line(file, line) => serde_json::json!({
-                "function": frame.function, "file": file, "line": line,
-            }),
-            Where::Module(module) => serde_json::json!({
-                "function": frame.function, "module": module,
-            }),
-        };
-        let side = |side: &Side| {
-            let frames = stacks.describe(side.stack);
-            serde_json::json!({
-                "mode": verb(side.mode), "actor": side.who, "label": side.label,
-                "host_thread": side.thread,
-                "stack": frames.iter().map(Frame::to_string).collect::<Vec<_>>(),
-                "frames": frames.iter().map(frame).collect::<Vec<_>>(),
-            })
-        };
+        let side = |side: &Side| side.json(stacks);
         let mut value = serde_json::json!({
             "rule": self.rule, "remark": self.remark, "second": side(&self.second),
             "missing": self.advice, "text": self.text(stacks),

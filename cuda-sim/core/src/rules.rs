@@ -90,9 +90,10 @@ impl Part {
 
 const NEVER: u64 = u64::MAX;
 
-/// Flags of a report: `CUDASIM_CAI_READONLY` and `CUDASIM_CAI_FOREIGN_OWNER`.
+/// Flags of a report: `CUDASIM_CAI_READONLY`, `CUDASIM_CAI_FOREIGN_OWNER`, `CUDASIM_CAI_UNORDERED`.
 pub const READONLY: u32 = 1;
 pub const FOREIGN_OWNER: u32 = 2;
+pub const UNORDERED: u32 = 4;
 
 /// A published array.
 pub struct Export {
@@ -175,6 +176,14 @@ impl MissingCall {
 /// them.
 const BORROWED: usize = 1024;
 
+/// The begins that ordered nothing because the stream was unknown. They break no rule: nothing may
+/// have been pending.
+pub struct Unordered {
+    pub count: u64,
+    /// The first one, and the accesses that it announced.
+    pub first: (Arc<Site>, u32),
+}
+
 #[derive(Default)]
 pub struct Rules {
     exports: HashMap<u64, Export>,
@@ -188,6 +197,7 @@ pub struct Rules {
     orphans: Vec<Orphan>,
     /// The number of events of each kind.
     pub notes: [u64; 7],
+    pub unordered: Option<Unordered>,
 }
 
 impl Rules {
@@ -243,6 +253,12 @@ impl Rules {
             Export { owner, bytes, readonly, foreign, stream_id, stream, since, site, parts },
         );
         id
+    }
+
+    /// Counts a begin that ordered nothing.
+    pub fn left_unordered(&mut self, mode: u32, site: &Arc<Site>) {
+        let fresh = || Unordered { count: 0, first: (site.clone(), mode) };
+        self.unordered.get_or_insert_with(fresh).count += 1;
     }
 
     pub fn begin(

@@ -122,6 +122,41 @@ def test_a_remark_is_no_failure(driver, tmp_path):
     assert result["level"] == "note" and log["runs"][0]["tool"]["driver"]["rules"][result["ruleIndex"]]["id"] == "R9"
 
 
+UNORDERED = """
+#include <cudasim.h>
+static void begin(cudasim_cai_note *note, unsigned flags, int status) {
+    note->kind = CUDASIM_CAI_BEGIN; note->flags = flags; note->status = status; cudasim_cai(note); /* line 5 */
+}
+"""
+
+
+@pytest.mark.parametrize("how", ["", "early"])
+def test_exchanges_that_were_not_ordered(driver, tmp_path, how):
+    """They are counted, with the place of the first, and are no fault. Refused ones and others do not count."""
+    notes = """
+    cudasim_cai_note note = {.struct_size = sizeof note, .owner = &note, .stream = ~0ull - 1, .consumer = (uint64_t)b};
+    note.bytes = (cudasim_access){.address = p, .nbytes = 64, .mode = CUDASIM_READ};
+    begin(&note, 0, 0); begin(&note, CUDASIM_CAI_UNORDERED, 220);
+    begin(&note, CUDASIM_CAI_UNORDERED | CUDASIM_CAI_READONLY, 0);
+    if (argc > 2) _exit(7);
+    begin(&note, CUDASIM_CAI_UNORDERED, 0);"""
+    source = UNORDERED + RACE.replace("OK(fill(p, a));", notes.replace("\n", " "), 1).replace("#include <cuda.h>", "#include <cuda.h>\n#include <unistd.h>")
+    (tmp_path / "race.c").write_text(source)
+    program = compile_program(driver, tmp_path / "race", [tmp_path / "race.c"], flags=["-fno-inline"])
+    done, (line,), suites, log = reports(program, program, "correct", *how.split(), options=["--report=report.html"])
+    count = 1 if how else 2
+    assert done.returncode == 7 and line["count"] == 0 and log["runs"][0]["results"] == [], done.stderr
+    assert line["unordered"]["count"] == count and line["unordered"]["first"]["frames"][0]["line"] == 5
+    assert line["unordered"]["first"]["label"] == "cai_array_consume_begin" and line["unordered"]["first"]["mode"] == "read"
+    words = "1 exchange with an unknown stream was" if how else "2 exchanges with an unknown stream were"
+    words += " not ordered; the first: cai_array_consume_begin"
+    assert suites.get("failures") == "0"
+    for text in (suites.find("testsuite/testcase/system-out").text, (tmp_path / "report.html").read_text()):
+        assert f"{words} at race.c:5" in text
+    assert (f"cai-race: {words}, by host thread" in done.stderr) == (not how)
+    assert "unordered" not in reports(program, "true", "correct")[0].stderr
+
+
 def test_a_file_that_cannot_be_written(tmp_path):
     done = sim(f"--report={tmp_path}/none/report.xml", "--", "true", check=False)
     assert done.returncode == 2 and "none/report.xml" in done.stderr

@@ -1,8 +1,9 @@
 //! The races that were found, as text and JSON.
 
 use super::Checker;
+use crate::advice;
 use crate::journal::Journal;
-use crate::rules::RULES;
+use crate::rules::{RULES, Unordered};
 
 impl Checker {
     /// Returns the number of races and broken rules that were found and not taken.
@@ -23,12 +24,25 @@ impl Checker {
             journal.race(race.id, race.json(&self.stacks));
         }
         self.journaled = self.races.len();
+        if self.unordered_journaled == 0 {
+            self.write_unordered(journal);
+        }
         if journal.has_open() || self.open.held().next().is_some() {
             let held = self.open.held().map(|race| race.id).collect();
             journal.withdraw_all_but(&held);
             for race in self.open.held() {
                 journal.open_race(race.id, || race.json(&self.stacks));
             }
+        }
+    }
+
+    /// Writes the number of exchanges that were not ordered, if it has grown: when there is one, and
+    /// at the end.
+    pub fn write_unordered(&mut self, journal: &mut Journal) {
+        let Some(Unordered { count, first: (site, mode) }) = &self.rules.unordered else { return };
+        if *count > self.unordered_journaled {
+            self.unordered_journaled = *count;
+            journal.unordered(*count, &advice::side(site, *mode).json(&self.stacks));
         }
     }
 
@@ -51,6 +65,22 @@ impl Checker {
             if count > 0 {
                 text += &format!("cai-race: {rule} {count} times: {sentence}\n");
             }
+        }
+        Some(text)
+    }
+
+    /// Returns the number of exchanges that were not ordered because a stream was unknown, and the
+    /// place of the first.
+    pub fn unordered(&self) -> Option<String> {
+        let Unordered { count, first: (site, _) } = self.rules.unordered.as_ref()?;
+        let (s, were) = if *count == 1 { ("", "was") } else { ("s", "were") };
+        let mut text = format!(
+            "cai-race: {count} exchange{s} with an unknown stream {were} not ordered; the first: \
+             {}, by host thread {}\n",
+            site.label, site.thread
+        );
+        for line in self.stacks.describe(site.stack) {
+            text += &format!("      {line}\n");
         }
         Some(text)
     }

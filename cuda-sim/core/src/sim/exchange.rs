@@ -6,7 +6,7 @@ use crate::clock::Clock;
 use crate::cudasim::Note;
 use crate::handles;
 use crate::results::Code;
-use crate::rules::{Orphan, Rules};
+use crate::rules::{Orphan, Rules, UNORDERED};
 use crate::shadow::Mark;
 use crate::sim::objects::CoreKind;
 use crate::sim::state::{Sim, thread_id};
@@ -141,6 +141,9 @@ impl Sim {
                 self.check_export(note.stream, named, &bytes, &here);
             }
             BEGIN => {
+                if flags & UNORDERED != 0 {
+                    checker.rules.left_unordered(note.bytes.mode, &here);
+                }
                 if let Some(consumer) = consumer {
                     checker.rules.begin(note.owner, bytes, flags, stream, consumer, &here);
                 }

@@ -41,6 +41,7 @@ pub extern "C" fn at_exit() {
         (found, mode) = (checker.found(), checker.mode);
         checker.print().iter().for_each(|text| print(text));
         checker.summary().iter().for_each(|text| print(text));
+        checker.unordered().iter().for_each(|text| print(text));
     }
     sim.report_undeclared();
     if found > 0 {
@@ -48,7 +49,10 @@ pub extern "C" fn at_exit() {
     }
     let Sim { checker, journal, .. } = &mut *sim;
     if let Some(journal) = journal {
-        checker.iter_mut().for_each(|checker| checker.write(journal));
+        checker.iter_mut().for_each(|checker| {
+            checker.write(journal);
+            checker.write_unordered(journal);
+        });
         journal.end(missing.into_iter().map(|(name, count)| (name.to_owned(), count)).collect());
     }
     if found > 0 && mode == Races::Error {
