@@ -37,8 +37,9 @@ int main(int count, char **paths) {
             }
         }
         try {
-            plugins[i]->refuse();
-            return 1;
+            if (plugins[i]->refuse() != 0) {
+                return 1;
+            }
         } catch (const cai::error &error) {
             if (error.code() != CAI_ERR_BORROWED) {
                 return 1;

@@ -211,9 +211,9 @@ pub fn compiler(cpp: bool) -> Command {
 }
 
 /// Clang is that of zig.
-fn clang() -> Result<Command> {
+fn clang(cpp: bool) -> Result<Command> {
     let mut command = Command::new(python());
-    command.args(["-m", "ziglang", "c++"]);
+    command.args(["-m", "ziglang", if cpp { "c++" } else { "cc" }]);
     command.env("ZIG_GLOBAL_CACHE_DIR", root().join("build/zig"));
     if root().join("build/venv/ready").exists() { Ok(command) } else { Err(NO_PACKAGES.to_owned()) }
 }
@@ -228,8 +228,12 @@ pub fn python() -> PathBuf {
 /// Compiles a program for a way to run it.
 pub fn program(source: &Source, way: &str) -> Result<PathBuf> {
     let is_cpp = source.path.extension() == Some(OsStr::new("cpp"));
-    let mut command = if way == "clang" { clang()? } else { compiler(is_cpp) };
-    let (headers, library) = match way {
+    let (is_clang, ages) = match way.strip_prefix("clang") {
+        Some(ages) => (true, ages.trim_start()),
+        None => (false, way),
+    };
+    let mut command = if is_clang { clang(is_cpp)? } else { compiler(is_cpp) };
+    let (headers, library) = match ages {
         "asan" | "sim asan" => ("today", Some("today")),
         "today with later" => ("today", Some("later")),
         "later with today" => ("later", Some("today")),
@@ -252,8 +256,8 @@ pub fn program(source: &Source, way: &str) -> Result<PathBuf> {
         _ => &["-g", "-w"],
     });
     command.args(source.values("flags"));
-    let archive = library.map(sanitized).transpose()?;
-    if archive.is_some() {
+    let archive = library.map(if is_clang { shared } else { sanitized }).transpose()?;
+    if archive.is_some() && !is_clang {
         command.args(SANITIZE);
     }
     command.arg("-I").arg(self::headers(headers)?).arg("-I").arg(root().join("contrib/include"));
@@ -263,6 +267,8 @@ pub fn program(source: &Source, way: &str) -> Result<PathBuf> {
     }
     command.arg(&source.path);
     match &archive {
+        // The first library of a process.
+        Some(shared) if is_clang => command.arg(sanitizer_library()?).arg(shared),
         Some(archive) => command.arg(archive),
         None => command.arg("-L").arg(built()).arg("-lcai"),
     };
@@ -271,6 +277,22 @@ pub fn program(source: &Source, way: &str) -> Result<PathBuf> {
     }
     command.args(["-lpthread", "-ldl", "-lm"]);
     compiled(&way.replace(' ', "_"), &source.name, &mut command)
+}
+
+/// The runtime library of gcc's AddressSanitizer.
+fn sanitizer_library() -> Result<String> {
+    let path = run(compiler(false).arg("-print-file-name=libasan.so"))?;
+    Ok(path.trim().to_owned())
+}
+
+/// The library of an age as [`sanitized`] has it, as a shared object for other compilers: programs find it by its path.
+fn shared(age: &str) -> Result<PathBuf> {
+    let archive = sanitized(age)?;
+    let mut command = compiler(false);
+    command.args(SANITIZE).args(["-shared", "-x", "c", "/dev/null", "-x", "none"]);
+    command.arg("-Wl,--whole-archive").arg(archive).arg("-Wl,--no-whole-archive");
+    command.args(["-lpthread", "-ldl", "-lm"]);
+    compiled("shared", &format!("libcai-{age}.so"), &mut command)
 }
 
 /// The result of a compiler's command, which gets the option for its output here: `target/programs/WAY/NAME`. It runs

@@ -5,7 +5,8 @@
 //!
 //! - `plain`, `asan`, `valgrind`: as it is; with AddressSanitizer and UndefinedBehaviorSanitizer in the program and in
 //!   the library; under valgrind, or ignored where it is not installed.
-//! - `ages`: with today's headers and a later library (tools/later_age.py), and the reverse. `later`: both are later.
+//! - `ages COMPILER...`: with today's headers and a later library (tools/later_age.py), and the reverse; compiled by gcc
+//!   and by clang, or by these. `later`: both are later.
 //! - `clang`: compiled by clang as C++23.
 //! - `sim SCHEDULE...`: on the simulated driver, each CASE by itself. Without values: all of [`SCHEDULES`]. Under
 //!   `hidden`, which is `lazy`, the race checker does not observe the library, which then takes its fast path. `asan` then
@@ -137,11 +138,21 @@ fn tests_of(source: &'static Source) -> Vec<Test> {
         return simulator::tests_of(source);
     }
     let ways = ["valgrind", "asan", "plain", "clang"].map(|way| (way, way));
-    let ages =
-        [("ages", "today with later"), ("ages", "later with today"), ("later", "later with later")];
+    let ages = [
+        ("ages", "today with later"),
+        ("ages", "later with today"),
+        ("ages", "clang today with later"),
+        ("ages", "clang later with today"),
+        ("later", "later with later"),
+    ];
     ways.into_iter()
         .chain(ages)
-        .filter(|(word, _)| source.has(word))
+        .filter(|(word, way)| {
+            let compiler = if way.starts_with("clang") { "clang" } else { "gcc" };
+            source.has(word)
+                && (*word != "ages"
+                    || source.values_or(word, &["gcc", "clang"]).contains(&compiler))
+        })
         .map(|(_, way)| {
             let name = format!("{}::{way}", source.name);
             (name, Box::new(move || alone(source, way).map(drop)) as _)

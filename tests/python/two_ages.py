@@ -190,7 +190,17 @@ def options_of_both_ages(today, later):
     status, taken = later.take(obj, None, options)
     assert status == 0
     later.release(taken)
-    del obj
+    exported, out = later.export_options(struct_size=c.sizeof(later.export_options)), c.py_object()
+    exported.later[1] = 1
+    for age, expected in ((today, NEWER_CALLER), (later, 0)):
+        error = T.Error()
+        try:
+            age.library.cai_array_to_python(c.byref(array), c.byref(exported), c.byref(out), c.byref(error))
+        except Exception as exception:
+            assert error.code != 0, exception
+        assert error.code == expected
+    c.pythonapi.Py_DecRef(c.py_object(out.value))
+    del obj, out
     later.release(array)
     assert len(destroyed) == 1
 
