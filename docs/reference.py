@@ -139,8 +139,9 @@ def introduction(header):
     lines = [re.sub(r"^ \* ?", "", line).rstrip() for line in text.strip("\n").splitlines()]
     lines = [line for line in lines if not re.match(r"(SPDX|Generated from)", line)]
     text = "\n".join(lines).strip()
-    title, _, rest = text.partition(": ")
+    title, status, rest = re.fullmatch(r"(.*?)(?: \((.*?)\))?: (.*)", text, re.S).groups()
     sentence, _, rest = rest.partition("\n\n")
+    rest = f"{status[:1].upper()}{status[1:]}.\n\n{rest}" if status else rest
     return title, sentence[:1].upper() + sentence[1:], re.sub(r"(?m)((?:^    .*\n?|^\n)+)", as_code, rest + "\n")
 
 

@@ -1,5 +1,5 @@
-// cai/arguments.hpp (unstable): the common part of <cai/pybind11.hpp> and <cai/nanobind.hpp>.
-// Include one of those instead.
+// cai/arguments.hpp (unstable: may change in any minor release): the common part of
+// <cai/pybind11.hpp> and <cai/nanobind.hpp>. Include one of those instead.
 //
 //   cai::stream        a CUDA stream that a bound function takes as an argument
 //   cai::masked_array  an array argument that may have a mask
@@ -22,6 +22,8 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <exception>
+#include <functional>
 #include <optional>
 #include <type_traits>
 
@@ -477,6 +479,9 @@ inline PyObject *export_array(const array &result) noexcept {
 
 // --- producers
 
+// What differs between pybind11 and nanobind for a module or a class: each header specializes it.
+template <class Target, class = void> struct library;
+
 // Fills an array with the result of `make`, in a callback of an exchange table. Throws nothing,
 // because C calls it.
 template <class Make> cai_status fill(cai_array *out, cai_error *why, Make make) noexcept {
@@ -498,7 +503,62 @@ template <class Make> cai_status fill(cai_array *out, cai_error *why, Make make)
     return cai_error_set(why, CAI_ERR_PYTHON_EXCEPTION, "object", "could not be described");
 }
 
+template <class Class, auto Describe> struct producer {
+    using binding = library<Class>;
+    using object = typename binding::object;
+
+    static array describe(PyObject *self) { return std::invoke(Describe, binding::instance(self)); }
+    static object export_of(PyObject *self) {
+        PyObject *made = export_array(describe(self));
+        if (made == nullptr) {
+            throw typename binding::python_error();
+        }
+        return binding::steal(made);
+    }
+    static cai_status from_object(PyObject *self, cai_array *out, cai_error *why) noexcept {
+        return fill(out, why, [self] {
+            try {
+                return describe(self);
+            } catch (typename binding::python_error &raised) {
+                raised.restore();
+                throw;
+            }
+        });
+    }
+    static constexpr cai_unstable_exchange_api table = {sizeof(cai_unstable_exchange_api),
+                                                        CAI_DATA_ABI, from_object, nullptr};
+};
+
 } // namespace detail CAI_PRIVATE_HIDDEN
+
+// Makes a bound class a producer. Each export calls `Describe` with a `const T &`. It returns a
+// cai::array, whose owner keeps the data alive (for example cai::make_owner of a std::shared_ptr).
+// Consumers that use libcai read the objects without calling Python; others read them through
+// `__cuda_array_interface__` and DLPack. Throws the binding library's exception for one of Python.
+//
+//   cai::publish<&describe>(pybind11::class_<Buffer>(m, "Buffer"));
+template <auto Describe, class Class> CAI_PRIVATE_HIDDEN void publish(Class cls) {
+    using producer = detail::producer<Class, Describe>;
+    using library = detail::library<Class>;
+    using self_type = typename library::self;
+    using object = typename library::object;
+    library::translate();
+    cai_error why;
+    if (cai_unstable_python_publish(cls.ptr(), &producer::table, &why) != CAI_OK) {
+        cai_python_raise(&why); // keeps the exception that is set already
+        throw typename library::python_error();
+    }
+    library::property(cls, "__cuda_array_interface__", [](self_type self) -> object {
+        return producer::export_of(self.ptr()).attr("__cuda_array_interface__");
+    });
+    cls.def("__dlpack__", [](self_type self, const typename library::kwargs &options) -> object {
+        return producer::export_of(self.ptr()).attr("__dlpack__")(**options);
+    });
+    cls.def("__dlpack_device__", [](self_type self) -> object {
+        return producer::export_of(self.ptr()).attr("__dlpack_device__")();
+    });
+}
+
 } // namespace CAI_PRIVATE_NAMESPACE
 } // namespace cai
 

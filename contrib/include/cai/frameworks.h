@@ -1,7 +1,7 @@
 /*
- * cai/frameworks.h (unstable): the common part of cai/torch.h, cai/xla_ffi.h and cai/tvm_ffi.h.
- * Include one of those instead. C99 and C++; link the library as for cai.h. It declares nothing
- * public.
+ * cai/frameworks.h (unstable: may change in any minor release): the common part of cai/torch.h,
+ * cai/xla_ffi.h and cai/tvm_ffi.h. Include one of those instead. C99 and C++; link the library as
+ * for cai.h. It declares nothing public.
  *
  * SPDX-License-Identifier: MIT OR Apache-2.0
  */

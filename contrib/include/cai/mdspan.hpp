@@ -1,5 +1,6 @@
-// cai/mdspan.hpp (unstable): arrays as mdspan and back, for std::mdspan, cuda::std::mdspan (CCCL)
-// and Kokkos' mdspan. Header-only, C++17; include the mdspan of your choice yourself. Link libcai.
+// cai/mdspan.hpp (unstable: may change in any minor release): arrays as mdspan and back, for
+// std::mdspan, cuda::std::mdspan (CCCL) and Kokkos' mdspan. Header-only, C++17; include the mdspan
+// of your choice yourself. Link libcai.
 //
 //   #include <cai/mdspan.hpp>
 //   #include <cuda/std/mdspan>

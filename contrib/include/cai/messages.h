@@ -1,6 +1,7 @@
 /*
- * cai/messages.h (unstable): the common part of cai/mpi.h and cai/nccl.h. Include one of those
- * instead. C99 and C++11; link the library as for cai.h. It declares nothing public.
+ * cai/messages.h (unstable: may change in any minor release): the common part of cai/mpi.h and
+ * cai/nccl.h. Include one of those instead. C99 and C++11; link the library as for cai.h. It
+ * declares nothing public.
  *
  * SPDX-License-Identifier: MIT OR Apache-2.0
  */

@@ -1,7 +1,7 @@
 /*
- * cai/mpi.h (unstable): MPI messages from and to arrays. Include it yourself: cai/cai.h does not.
- * The library does not use MPI: these functions are compiled into your program, which links the
- * library and MPI (3.0 or later). C99 and C++11.
+ * cai/mpi.h (unstable: may change in any minor release): MPI messages from and to arrays. Include
+ * it yourself: cai/cai.h does not. The library does not use MPI: these functions are compiled into
+ * your program, which links the library and MPI (3.0 or later). C99 and C++11.
  *
  *     #include <cai/mpi.h>
  *

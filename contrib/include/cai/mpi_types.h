@@ -1,6 +1,6 @@
 /*
- * cai/mpi_types.h (unstable): MPI types of elements, and of elements with strides. A part of
- * cai/mpi.h: include that header instead.
+ * cai/mpi_types.h (unstable: may change in any minor release): MPI types of elements, and of
+ * elements with strides. A part of cai/mpi.h: include that header instead.
  *
  * SPDX-License-Identifier: MIT OR Apache-2.0
  */

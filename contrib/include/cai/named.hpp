@@ -1,5 +1,6 @@
-// cai/named.hpp (unstable): names of arguments in signatures, and in the messages of functions that
-// `cai::def` binds. A part of cai/pybind11.hpp and cai/nanobind.hpp, which include it.
+// cai/named.hpp (unstable: may change in any minor release): names of arguments in signatures, and
+// in the messages of functions that `cai::def` binds. A part of cai/pybind11.hpp and
+// cai/nanobind.hpp, which include it.
 //
 // Neither binding library passes the position of an argument to its caster. `cai::def` therefore
 // binds a function that has a separate parameter type for each position.
@@ -163,11 +164,10 @@ template <class Function, std::size_t Index, std::size_t Count, class A>
 using parameter = std::conditional_t<is_named<std::remove_cv_t<std::remove_reference_t<A>>>::value,
                                      placed<Function, Index, Count, A> &, A>;
 
-// Bound function: calls the function with the values that the casters loaded. `Cast` gets the value
-// from a caster of the binding library.
-template <class Function, class Cast, class R, class Indices, class... A> class named_function;
-template <class Function, class Cast, class R, std::size_t... Index, class... A>
-class named_function<Function, Cast, R, std::index_sequence<Index...>, A...> {
+// Bound function: calls the function with the values that the casters loaded.
+template <class Function, class Library, class R, class Indices, class... A> class named_function;
+template <class Function, class Library, class R, std::size_t... Index, class... A>
+class named_function<Function, Library, R, std::index_sequence<Index...>, A...> {
   public:
     static constexpr std::size_t count = sizeof...(A);
     using places = argument_places<Function, count>;
@@ -180,7 +180,7 @@ class named_function<Function, Cast, R, std::index_sequence<Index...>, A...> {
   private:
     template <class T, std::size_t I>
     static decltype(auto) pass(placed<Function, I, count, T> &given) {
-        return Cast::template from<T>(given.caster);
+        return Library::template value_of<T>(given.caster);
     }
     template <class T> static T &&pass(std::remove_reference_t<T> &given) {
         return static_cast<T &&>(given);
@@ -193,8 +193,8 @@ class named_function<Function, Cast, R, std::index_sequence<Index...>, A...> {
 // object. Its type is `T`, the class for which the function is bound, if `T` is derived from the
 // function's own class.
 template <class R, class... A> struct parameters {
-    template <class Function, class Cast>
-    using bound = named_function<Function, Cast, R, std::index_sequence_for<A...>, A...>;
+    template <class Function, class Library>
+    using bound = named_function<Function, Library, R, std::index_sequence_for<A...>, A...>;
 };
 template <class C, class T>
 using object_type = std::conditional_t<std::is_base_of_v<std::remove_const_t<C>, T>,
@@ -236,9 +236,8 @@ template <auto Pointer> struct constant {
 };
 
 // Binds `bound` with the names that are among the annotations.
-template <class Bound, class NameOf, class Target, class... Extra>
-void define(Target &target, std::size_t self, const char *name, Bound bound,
-            [[maybe_unused]] NameOf name_of, const Extra &...extra) {
+template <class Library, class Bound, class Target, class... Extra>
+void define(Target &target, const char *name, Bound bound, const Extra &...extra) {
     std::array<const char *, Bound::count + 1> names = {};
     [[maybe_unused]] std::size_t next = 0;
     [[maybe_unused]] const auto take = [&](std::pair<const char *, bool> found) {
@@ -246,12 +245,37 @@ void define(Target &target, std::size_t self, const char *name, Bound bound,
             names[next++] = found.first;
         }
     };
-    (take(name_of(extra)), ...);
-    Bound::places::set(self, names);
+    (take(Library::name_of(extra)), ...);
+    Bound::places::set(Library::is_module ? 0 : 1, names);
     target.def(name, std::move(bound), extra...);
 }
 
 } // namespace detail CAI_PRIVATE_HIDDEN
+
+// Binds a function, as `target.def(name, function, extra...)` does. Messages then name the
+// argument, with the name of its `arg` of the binding library: `argument 2 ("to"): typestr: found
+// <f8, expected <f4`. Throws what `target.def` throws.
+//
+//   using pybind11::arg;
+//   cai::def<&scale>(m, "scale", arg("data"), arg("factor"), arg("stream"));
+//   cai::def(m, "size", [](cai::view<const float, 1> v) { return v.size(); }, arg("v"));
+template <auto Function, class Target, class... Extra>
+CAI_PRIVATE_HIDDEN void def(Target &&target, const char *name, const Extra &...extra) {
+    using library = detail::library<std::decay_t<Target>>;
+    using made = detail::constant<Function>;
+    using found = detail::signature<decltype(Function), typename library::bound_class>;
+    using bound = typename found::type::template bound<made, library>;
+    detail::define<library>(target, name, bound(made{}), extra...);
+}
+template <class Target, class Function, class... Extra>
+CAI_PRIVATE_HIDDEN void def(Target &&target, const char *name, Function function,
+                            const Extra &...extra) {
+    static_assert(std::is_class_v<Function>, "write cai::def<&function>(target, name, ...)");
+    using library = detail::library<std::decay_t<Target>>;
+    using found = typename detail::signature<Function, void>::of_object;
+    using bound = typename found::template bound<Function, library>;
+    detail::define<library>(target, name, bound(std::move(function)), extra...);
+}
 } // namespace CAI_PRIVATE_NAMESPACE
 } // namespace cai
 

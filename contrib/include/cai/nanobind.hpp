@@ -1,5 +1,5 @@
-// cai/nanobind.hpp (unstable): GPU arrays as arguments and results of functions bound with
-// nanobind.
+// cai/nanobind.hpp (unstable: may change in any minor release): GPU arrays as arguments and results
+// of functions bound with nanobind.
 //
 //   #include <cai/nanobind.hpp>
 //
@@ -150,10 +150,11 @@ struct type_caster<cai::view<T, N>> : cai_view_caster<cai::view<T, N>> {};
 template <class T, int N>
 struct type_caster<cai::contiguous_view<T, N>> : cai_view_caster<cai::contiguous_view<T, N>> {};
 
-// The caster of <nanobind/stl/optional.h> would release the view's array before the call.
-template <class View> struct cai_optional_view_caster {
-    using Value = std::optional<View>;
-    static constexpr auto Name = optional_name(type_caster<View>::Name);
+// The caster of <nanobind/stl/optional.h> would release a view's array before the call, and hide a
+// stream from the views.
+template <class T> struct cai_optional_caster {
+    using Value = std::optional<T>;
+    static constexpr auto Name = optional_name(type_caster<T>::Name);
     template <class> using Cast = Value &;
     template <class> bool can_cast() const noexcept { return argument_.template can_cast<Value>(); }
 
@@ -163,21 +164,21 @@ template <class View> struct cai_optional_view_caster {
     }
     explicit operator Value &() {
         if (!none_) {
-            value_.emplace(argument_.operator View &());
+            value_.emplace(argument_.operator T &());
         }
         return value_;
     }
 
   private:
-    type_caster<View> argument_;
+    type_caster<T> argument_;
     Value value_;
     bool none_ = false;
 };
 template <class T, std::size_t N>
-struct type_caster<std::optional<cai::view<T, N>>> : cai_optional_view_caster<cai::view<T, N>> {};
+struct type_caster<std::optional<cai::view<T, N>>> : cai_optional_caster<cai::view<T, N>> {};
 template <class T, int N>
 struct type_caster<std::optional<cai::contiguous_view<T, N>>>
-    : cai_optional_view_caster<cai::contiguous_view<T, N>> {};
+    : cai_optional_caster<cai::contiguous_view<T, N>> {};
 template <class T, std::size_t N>
 struct remove_opt_mono<std::optional<cai::view<T, N>>> : remove_opt_mono<cai::view<T, N>> {};
 template <class T, int N>
@@ -220,29 +221,7 @@ template <> struct type_caster<cai::stream> {
     cai::detail::nanobind_raise raise_;
 };
 
-// With the caster of <nanobind/stl/optional.h>, the views would not find the stream.
-template <> struct type_caster<std::optional<cai::stream>> {
-    using Value = std::optional<cai::stream>;
-    static constexpr auto Name = optional_name(type_caster<cai::stream>::Name);
-    template <class> using Cast = Value &;
-    template <class> bool can_cast() const noexcept { return argument_.template can_cast<Value>(); }
-
-    bool from_python(handle source, std::uint32_t flags, cleanup_list *cleanup) noexcept {
-        none_ = source.is_none();
-        return none_ || argument_.from_python(source, flags, cleanup);
-    }
-    explicit operator Value &() {
-        if (!none_) {
-            value_ = argument_.operator cai::stream &();
-        }
-        return value_;
-    }
-
-  private:
-    type_caster<cai::stream> argument_;
-    Value value_;
-    bool none_ = false;
-};
+template <> struct type_caster<std::optional<cai::stream>> : cai_optional_caster<cai::stream> {};
 template <> struct remove_opt_mono<std::optional<cai::stream>> : remove_opt_mono<cai::stream> {};
 
 // An argument of a function bound with cai::def.
@@ -287,31 +266,6 @@ namespace cai {
 inline namespace CAI_PRIVATE_NAMESPACE {
 namespace detail CAI_PRIVATE_HIDDEN {
 
-struct nanobind_cast {
-    template <class A> static decltype(auto) from(void *caster) {
-        return static_cast<nanobind::detail::make_caster<A> *>(caster)
-            ->operator nanobind::detail::cast_t<A>();
-    }
-};
-
-// Returns the name of an annotation, and whether the annotation is an argument.
-struct nanobind_name_of {
-    template <class Extra>
-    std::pair<const char *, bool> operator()(const Extra &extra) const noexcept {
-        return of(extra, 0);
-    }
-
-  private:
-    template <class Extra>
-    static auto of(const Extra &extra, int) noexcept
-        -> decltype(extra.signature_, std::pair<const char *, bool>(extra.name_, true)) {
-        return {extra.name_, true};
-    }
-    template <class Extra> static std::pair<const char *, bool> of(const Extra &, long) noexcept {
-        return {nullptr, false};
-    }
-};
-
 // C++ class of a bound class; void for a module.
 template <class Target, class = void> struct nanobind_class {
     using type = void;
@@ -320,29 +274,42 @@ template <class Target> struct nanobind_class<Target, std::void_t<typename Targe
     using type = typename Target::Type;
 };
 
-template <class T, auto Describe> struct nanobind_producer {
-    static array describe(nanobind::handle self) {
-        return std::invoke(Describe, nanobind::cast<const T &>(self));
+template <class Target>
+struct library<Target, std::enable_if_t<std::is_base_of_v<nanobind::handle, Target>>> {
+    using bound_class = typename nanobind_class<Target>::type;
+    static constexpr bool is_module = std::is_base_of_v<nanobind::module_, Target>;
+    using self = nanobind::handle_t<bound_class>;
+    using object = nanobind::object;
+    using kwargs = nanobind::kwargs;
+    using python_error = nanobind::python_error;
+
+    static void translate() noexcept { nanobind_translate(); }
+    static object steal(PyObject *made) { return nanobind::steal(made); }
+    static decltype(auto) instance(PyObject *object) {
+        return nanobind::cast<const bound_class &>(nanobind::handle(object));
     }
-    static nanobind::object export_of(nanobind::handle self) {
-        nanobind::object made = nanobind::steal(nanobind_export(describe(self)));
-        if (!made.is_valid()) {
-            throw nanobind::python_error();
-        }
-        return made;
+    template <class Getter> static void property(Target &cls, const char *name, Getter getter) {
+        cls.def_prop_ro(name, getter);
     }
-    static cai_status from_object(PyObject *object, cai_array *out, cai_error *why) noexcept {
-        return fill(out, why, [object] {
-            try {
-                return describe(object);
-            } catch (nanobind::python_error &raised) {
-                raised.restore();
-                throw;
-            }
-        });
+    template <class A> static decltype(auto) value_of(void *caster) {
+        return static_cast<nanobind::detail::make_caster<A> *>(caster)
+            ->operator nanobind::detail::cast_t<A>();
     }
-    static constexpr cai_unstable_exchange_api table = {sizeof(cai_unstable_exchange_api),
-                                                        CAI_DATA_ABI, from_object, nullptr};
+    template <class Extra>
+    static std::pair<const char *, bool> name_of(const Extra &extra) noexcept {
+        return name_of(extra, 0);
+    }
+
+  private:
+    template <class Extra>
+    static auto name_of(const Extra &extra, int) noexcept
+        -> decltype(extra.signature_, std::pair<const char *, bool>(extra.name_, true)) {
+        return {extra.name_, true};
+    }
+    template <class Extra>
+    static std::pair<const char *, bool> name_of(const Extra &, long) noexcept {
+        return {nullptr, false};
+    }
 };
 
 } // namespace detail CAI_PRIVATE_HIDDEN
@@ -373,62 +340,6 @@ from_python(nanobind::handle source, const cai_import_options &options, bool con
     case detail::outcome::raised: break;
     }
     throw nanobind::python_error();
-}
-
-// Binds a function, as `target.def(name, function, extra...)` does. Messages then name the
-// argument, with the name of its `nanobind::arg`: `argument 2 ("to"): typestr: found <f8, expected
-// <f4`. Throws what `target.def` throws.
-//
-//   using nanobind::arg;
-//   cai::def<&scale>(m, "scale", arg("data"), arg("factor"), arg("stream"));
-//   cai::def(m, "size", [](cai::view<const float, 1> v) { return v.size(); }, arg("v"));
-template <auto Function, class Target, class... Extra>
-CAI_PRIVATE_HIDDEN void def(Target &&target, const char *name, const Extra &...extra) {
-    using made = detail::constant<Function>;
-    using bound_class = typename detail::nanobind_class<std::decay_t<Target>>::type;
-    using bound =
-        typename detail::signature<decltype(Function),
-                                   bound_class>::type::template bound<made, detail::nanobind_cast>;
-    constexpr bool is_module = std::is_base_of_v<nanobind::module_, std::decay_t<Target>>;
-    detail::define(target, is_module ? 0 : 1, name, bound(made{}), detail::nanobind_name_of{},
-                   extra...);
-}
-template <class Target, class Function, class... Extra>
-CAI_PRIVATE_HIDDEN void def(Target &&target, const char *name, Function function,
-                            const Extra &...extra) {
-    static_assert(std::is_class_v<Function>, "write cai::def<&function>(target, name, ...)");
-    using bound = typename detail::signature<Function, void>::of_object::template bound<
-        Function, detail::nanobind_cast>;
-    constexpr bool is_module = std::is_base_of_v<nanobind::module_, std::decay_t<Target>>;
-    detail::define(target, is_module ? 0 : 1, name, bound(std::move(function)),
-                   detail::nanobind_name_of{}, extra...);
-}
-
-// Makes a bound class a producer. Each export calls `Describe` with a `const T &`. It returns a
-// cai::array, whose owner keeps the data alive (for example cai::make_owner of a std::shared_ptr).
-// Consumers that use libcai read the objects without calling Python; others read them through
-// `__cuda_array_interface__` and DLPack. Throws nanobind::python_error.
-//
-//   cai::publish<&describe>(nanobind::class_<Buffer>(m, "Buffer"));
-template <auto Describe, class T, class... Options>
-CAI_PRIVATE_HIDDEN void publish(nanobind::class_<T, Options...> cls) {
-    using producer = detail::nanobind_producer<T, Describe>;
-    detail::nanobind_translate();
-    cai_error why;
-    if (cai_unstable_python_publish(cls.ptr(), &producer::table, &why) != CAI_OK) {
-        cai_python_raise(&why); // keeps the exception that is set already
-        throw nanobind::python_error();
-    }
-    cls.def_prop_ro("__cuda_array_interface__", [](nanobind::handle_t<T> self) -> nanobind::object {
-        return producer::export_of(self).attr("__cuda_array_interface__");
-    });
-    cls.def("__dlpack__",
-            [](nanobind::handle_t<T> self, const nanobind::kwargs &options) -> nanobind::object {
-                return producer::export_of(self).attr("__dlpack__")(**options);
-            });
-    cls.def("__dlpack_device__", [](nanobind::handle_t<T> self) -> nanobind::object {
-        return producer::export_of(self).attr("__dlpack_device__")();
-    });
 }
 
 } // namespace CAI_PRIVATE_NAMESPACE

@@ -1,7 +1,7 @@
 /*
- * cai/nccl.h (unstable): NCCL's collectives and messages on arrays, in stream order. Include it
- * yourself: cai/cai.h does not. The library does not use NCCL: these functions are compiled into
- * your program. C99 and C++11.
+ * cai/nccl.h (unstable: may change in any minor release): NCCL's collectives and messages on
+ * arrays, in stream order. Include it yourself: cai/cai.h does not. The library does not use NCCL:
+ * these functions are compiled into your program. C99 and C++11.
  *
  * To get the functions that call NCCL, include <nccl.h> (2.7 or later) first. Programs that load
  * NCCL at run time use the checks and NCCL's integer codes, which do not need <nccl.h>:

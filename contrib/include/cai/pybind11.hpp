@@ -1,5 +1,5 @@
-// cai/pybind11.hpp (unstable): GPU arrays as arguments and results of functions bound with
-// pybind11.
+// cai/pybind11.hpp (unstable: may change in any minor release): GPU arrays as arguments and results
+// of functions bound with pybind11.
 //
 //   #include <cai/pybind11.hpp>
 //
@@ -144,38 +144,33 @@ struct type_caster<cai::view<T, N>> : cai_view_caster<cai::view<T, N>> {};
 template <class T, int N>
 struct type_caster<cai::contiguous_view<T, N>> : cai_view_caster<cai::contiguous_view<T, N>> {};
 
-// The caster of <pybind11/stl.h> would release the view's array before the call.
-template <class View> struct cai_optional_view_caster {
-    static constexpr auto name =
-        const_name(cai::detail::view_name<View>.value) + const_name(" | None");
-    template <class> using cast_op_type = std::optional<View> &;
+// The caster of <pybind11/stl.h> would release a view's array before the call, and hide a stream
+// from the views.
+template <class T> struct cai_optional_caster {
+    static constexpr auto name = type_caster<T>::name + const_name(" | None");
+    template <class> using cast_op_type = std::optional<T> &;
 
     bool load(handle source, bool convert) {
         none_ = source.is_none();
-        if (none_) {
-            return true;
-        }
-        cai::detail::pybind11_translate();
-        return cai::detail::pybind11_loaded(
-            argument_.load(source.ptr(), convert, cai::detail::view_name<View>.value));
+        return none_ || argument_.load(source, convert);
     }
-    operator std::optional<View> &() {
+    operator std::optional<T> &() {
         if (!none_) {
-            value_.emplace(argument_.begin());
+            value_.emplace(argument_.operator T &());
         }
         return value_;
     }
 
   private:
-    cai::detail::view_argument<View> argument_;
-    std::optional<View> value_;
+    type_caster<T> argument_;
+    std::optional<T> value_;
     bool none_ = false;
 };
 template <class T, std::size_t N>
-struct type_caster<std::optional<cai::view<T, N>>> : cai_optional_view_caster<cai::view<T, N>> {};
+struct type_caster<std::optional<cai::view<T, N>>> : cai_optional_caster<cai::view<T, N>> {};
 template <class T, int N>
 struct type_caster<std::optional<cai::contiguous_view<T, N>>>
-    : cai_optional_view_caster<cai::contiguous_view<T, N>> {};
+    : cai_optional_caster<cai::contiguous_view<T, N>> {};
 
 template <class T, std::size_t N, class Allocator>
 struct type_caster<std::vector<cai::view<T, N>, Allocator>> {
@@ -209,27 +204,7 @@ template <> struct type_caster<cai::stream> {
     cai::detail::call_stream argument_;
 };
 
-// With the caster of <pybind11/stl.h>, the views would not find the stream.
-template <> struct type_caster<std::optional<cai::stream>> {
-    static constexpr auto name = const_name("Stream | None");
-    template <class T> using cast_op_type = std::optional<cai::stream> &;
-
-    bool load(handle source, bool convert) {
-        none_ = source.is_none();
-        return none_ || argument_.load(source, convert);
-    }
-    operator std::optional<cai::stream> &() {
-        if (!none_) {
-            value_ = static_cast<cai::stream &>(argument_);
-        }
-        return value_;
-    }
-
-  private:
-    type_caster<cai::stream> argument_;
-    std::optional<cai::stream> value_;
-    bool none_ = false;
-};
+template <> struct type_caster<std::optional<cai::stream>> : cai_optional_caster<cai::stream> {};
 
 // An argument of a function bound with cai::def.
 template <class Function, std::size_t Index, std::size_t Count, class A>
@@ -259,25 +234,6 @@ namespace cai {
 inline namespace CAI_PRIVATE_NAMESPACE {
 namespace detail CAI_PRIVATE_HIDDEN {
 
-struct pybind11_cast {
-    template <class A> static decltype(auto) from(void *caster) {
-        return pybind11::detail::cast_op<A>(
-            std::move(*static_cast<pybind11::detail::make_caster<A> *>(caster)));
-    }
-};
-
-// Returns the name of an annotation, and whether the annotation is an argument.
-struct pybind11_name_of {
-    template <class Extra>
-    std::pair<const char *, bool> operator()(const Extra &extra) const noexcept {
-        if constexpr (std::is_base_of_v<pybind11::arg, Extra>) {
-            return {extra.name, true};
-        } else {
-            return {nullptr, false};
-        }
-    }
-};
-
 // C++ class of a bound class; void for a module.
 template <class Target, class = void> struct pybind11_class {
     using type = void;
@@ -286,25 +242,35 @@ template <class Target> struct pybind11_class<Target, std::void_t<typename Targe
     using type = typename Target::type;
 };
 
-template <class T, auto Describe> struct pybind11_producer {
-    static array describe(pybind11::handle self) {
-        return std::invoke(Describe, self.cast<const T &>());
+template <class Target>
+struct library<Target, std::enable_if_t<std::is_base_of_v<pybind11::handle, Target>>> {
+    using bound_class = typename pybind11_class<Target>::type;
+    static constexpr bool is_module = std::is_base_of_v<pybind11::module_, Target>;
+    using self = pybind11::handle;
+    using object = pybind11::object;
+    using kwargs = pybind11::kwargs;
+    using python_error = pybind11::error_already_set;
+
+    static void translate() { pybind11_translate(); }
+    static object steal(PyObject *made) { return pybind11::reinterpret_steal<object>(made); }
+    static decltype(auto) instance(PyObject *object) {
+        return self(object).cast<const bound_class &>();
     }
-    static pybind11::object export_of(pybind11::handle self) {
-        return pybind11::reinterpret_steal<pybind11::object>(pybind11_export(describe(self)));
+    template <class Getter> static void property(Target &cls, const char *name, Getter getter) {
+        cls.def_property_readonly(name, getter);
     }
-    static cai_status from_object(PyObject *object, cai_array *out, cai_error *why) noexcept {
-        return fill(out, why, [object] {
-            try {
-                return describe(object);
-            } catch (pybind11::error_already_set &raised) {
-                raised.restore();
-                throw;
-            }
-        });
+    template <class A> static decltype(auto) value_of(void *caster) {
+        return pybind11::detail::cast_op<A>(
+            std::move(*static_cast<pybind11::detail::make_caster<A> *>(caster)));
     }
-    static constexpr cai_unstable_exchange_api table = {sizeof(cai_unstable_exchange_api),
-                                                        CAI_DATA_ABI, from_object, nullptr};
+    template <class Extra>
+    static std::pair<const char *, bool> name_of(const Extra &extra) noexcept {
+        if constexpr (std::is_base_of_v<pybind11::arg, Extra>) {
+            return {extra.name, true};
+        } else {
+            return {nullptr, false};
+        }
+    }
 };
 
 } // namespace detail CAI_PRIVATE_HIDDEN
@@ -331,63 +297,6 @@ from_python(pybind11::handle source, const cai_import_options &options, bool con
         found.reset();
     }
     return found;
-}
-
-// Binds a function, as `target.def(name, function, extra...)` does. Messages then name the
-// argument, with the name of its `pybind11::arg`: `argument 2 ("to"): typestr: found <f8, expected
-// <f4`. Throws what `target.def` throws.
-//
-//   using pybind11::arg;
-//   cai::def<&scale>(m, "scale", arg("data"), arg("factor"), arg("stream"));
-//   cai::def(m, "size", [](cai::view<const float, 1> v) { return v.size(); }, arg("v"));
-template <auto Function, class Target, class... Extra>
-CAI_PRIVATE_HIDDEN void def(Target &&target, const char *name, const Extra &...extra) {
-    using made = detail::constant<Function>;
-    using bound_class = typename detail::pybind11_class<std::decay_t<Target>>::type;
-    using bound =
-        typename detail::signature<decltype(Function),
-                                   bound_class>::type::template bound<made, detail::pybind11_cast>;
-    constexpr bool is_module = std::is_base_of_v<pybind11::module_, std::decay_t<Target>>;
-    detail::define(target, is_module ? 0 : 1, name, bound(made{}), detail::pybind11_name_of{},
-                   extra...);
-}
-template <class Target, class Function, class... Extra>
-CAI_PRIVATE_HIDDEN void def(Target &&target, const char *name, Function function,
-                            const Extra &...extra) {
-    static_assert(std::is_class_v<Function>, "write cai::def<&function>(target, name, ...)");
-    using bound = typename detail::signature<Function, void>::of_object::template bound<
-        Function, detail::pybind11_cast>;
-    constexpr bool is_module = std::is_base_of_v<pybind11::module_, std::decay_t<Target>>;
-    detail::define(target, is_module ? 0 : 1, name, bound(std::move(function)),
-                   detail::pybind11_name_of{}, extra...);
-}
-
-// Makes a bound class a producer. Each export calls `Describe` with a `const T &`. It returns a
-// cai::array, whose owner keeps the data alive (for example cai::make_owner of a std::shared_ptr).
-// Consumers that use libcai read the objects without calling Python; others read them through
-// `__cuda_array_interface__` and DLPack. Throws pybind11::error_already_set.
-//
-//   cai::publish<&describe>(pybind11::class_<Buffer>(m, "Buffer"));
-template <auto Describe, class T, class... Options>
-CAI_PRIVATE_HIDDEN void publish(pybind11::class_<T, Options...> cls) {
-    using producer = detail::pybind11_producer<T, Describe>;
-    detail::pybind11_translate();
-    cai_error why;
-    if (cai_unstable_python_publish(cls.ptr(), &producer::table, &why) != CAI_OK) {
-        cai_python_raise(&why); // keeps the exception that is set already
-        throw pybind11::error_already_set();
-    }
-    cls.def_property_readonly("__cuda_array_interface__",
-                              [](pybind11::handle self) -> pybind11::object {
-                                  return producer::export_of(self).attr("__cuda_array_interface__");
-                              });
-    cls.def("__dlpack__",
-            [](pybind11::handle self, const pybind11::kwargs &options) -> pybind11::object {
-                return producer::export_of(self).attr("__dlpack__")(**options);
-            });
-    cls.def("__dlpack_device__", [](pybind11::handle self) -> pybind11::object {
-        return producer::export_of(self).attr("__dlpack_device__")();
-    });
 }
 
 } // namespace CAI_PRIVATE_NAMESPACE

@@ -1,8 +1,9 @@
 /*
- * cai/torch.h (unstable): PyTorch's tensors to arrays and back. It uses the stable C interface of
- * libtorch, so one build works with several releases of PyTorch. Header-only; C++17. Link
- * libtorch_cpu and libcai. PyTorch 2.11 or later. Below 2.13, define USE_CUDA and link
- * libtorch_cuda for tensors in CUDA memory. If PyTorch was built for ROCm, define USE_ROCM.
+ * cai/torch.h (unstable: may change in any minor release): PyTorch's tensors to arrays and back. It
+ * uses the stable C interface of libtorch, so one build works with several releases of PyTorch.
+ * Header-only; C++17. Link libtorch_cpu and libcai. PyTorch 2.11 or later. Below 2.13, define
+ * USE_CUDA and link libtorch_cuda for tensors in CUDA memory. If PyTorch was built for ROCm, define
+ * USE_ROCM.
  *
  *     #include <cai/torch.h>
  *     #include <torch/csrc/stable/library.h>

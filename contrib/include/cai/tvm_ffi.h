@@ -1,6 +1,6 @@
 /*
- * cai/tvm_ffi.h (unstable): tensors of Apache TVM FFI to arrays and back. Header-only; C++11. Link
- * libtvm_ffi and libcai.
+ * cai/tvm_ffi.h (unstable: may change in any minor release): tensors of Apache TVM FFI to arrays
+ * and back. Header-only; C++11. Link libtvm_ffi and libcai.
  *
  *     #include <cai/tvm_ffi.h>
  *

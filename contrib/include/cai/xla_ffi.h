@@ -1,6 +1,7 @@
 /*
- * cai/xla_ffi.h (unstable): buffers of XLA's foreign functions (jax.ffi) to arrays and back.
- * Header-only; C99 and C++17. Needs the headers of jaxlib (`jax.ffi.include_dir()`). Link libcai.
+ * cai/xla_ffi.h (unstable: may change in any minor release): buffers of XLA's foreign functions
+ * (jax.ffi) to arrays and back. Header-only; C99 and C++17. Needs the headers of jaxlib
+ * (`jax.ffi.include_dir()`). Link libcai.
  *
  *     #include <cai/xla_ffi.h>
  *

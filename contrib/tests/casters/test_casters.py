@@ -82,6 +82,25 @@ def test_views_in_containers_do_not_compile(tmp_path, name):
         assert compiles or "views would outlive their arrays" in done.stderr
 
 
+def includes():
+    """The headers of both libraries and of Python, for the compiler."""
+    return [word for folder in [PYTHON, *(SITE / name / "include" for name in LIBRARIES)] for word in ("-isystem", folder)]
+
+
+BOTH = """
+template <class Module> void bind(Module &m) { cai::def(m, "size", [](cai::view<float, 1> v) { return v.size(); }); }
+template void bind(pybind11::module_ &);
+template void bind(nanobind::module_ &);
+"""
+
+
+def test_both_in_one_file(tmp_path):
+    """`cai::def` finds the library of the module."""
+    source = tmp_path / "both.cpp"
+    source.write_text("".join(f"#include <cai/{name}.hpp>\n" for name in LIBRARIES) + BOTH)
+    compile(source, tmp_path / "both.o", "-Wall", "-Wextra", "-Werror", *includes(), "-c")
+
+
 MIXED = """
 #include <cai/pybind11.hpp>
 PYBIND11_MODULE(mixed, m) {
@@ -104,9 +123,6 @@ with pytest.raises(ValueError, match="stream: found None"):
 
 def test_files_of_different_default_streams(tmp_path):
     """The casters are shared by the files of an extension: neither default would be right."""
-    headers = ["-isystem", PYTHON]
-    found = run(sys.executable, "-m", "pybind11", "--includes").stdout.replace("-I", "").split()
-    headers += [word for folder in found for word in ("-isystem", folder)]
     objects = []
     for name, text, options in (
         ("module", MIXED, []),
@@ -114,6 +130,6 @@ def test_files_of_different_default_streams(tmp_path):
     ):
         source = tmp_path / f"{name}.cpp"
         source.write_text(text)
-        objects.append(compile(source, source.with_suffix(".o"), "-O0", "-fPIC", *options, *headers, "-c"))
+        objects.append(compile(source, source.with_suffix(".o"), "-O0", "-fPIC", *options, *includes(), "-c"))
     run("g++", "-shared", *objects, *linked(), "-o", tmp_path / "mixed.so")
     run(sys.executable, "-c", USE_MIXED, env={"PYTHONPATH": str(tmp_path)})
