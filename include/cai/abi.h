@@ -61,6 +61,9 @@
  *
  * The library orders work for UNKNOWN, CUDA's types and ROCm's. For others its functions refuse to
  * wait for a stream (CAI_ERR_STREAM_DEVICE): synchronize by the means of that platform instead.
+ *
+ * All lists of numbers are open: a library may accept later what it refused before. Treat a number
+ * that you do not know as not supported, and not as an error of the producer.
  */
 
 /*
