@@ -7,7 +7,7 @@ use std::ptr::null_mut;
 
 use arbitrary::Arbitrary;
 use cai::abi::*;
-use cai::ffi::{array::*, dlpack::*, validate::*};
+use cai::ffi::{array::*, dlpack::*, unstable::dlpack::*, validate::*};
 use cai_fuzz::tensor::{Given, call_deleter, deleted, inside};
 use cai_fuzz::{Placed, Size, is_legal};
 use libfuzzer_sys::fuzz_target;
@@ -19,6 +19,8 @@ struct Input {
     out: Size,
     again: Size,
     flags: Option<u32>,
+    /// Lanes become a dimension.
+    expands: bool,
 }
 
 unsafe fn import(tensor: *mut c_void, is_versioned: bool, stream: u64, out: &Placed) -> cai_status {
@@ -28,6 +30,18 @@ unsafe fn import(tensor: *mut c_void, is_versioned: bool, stream: u64, out: &Pla
             cai_array_from_dlpack(tensor.cast(), stream, out.array(), null_mut())
         } else {
             cai_array_from_dlpack_unversioned(tensor.cast(), stream, out.array(), null_mut())
+        }
+    }
+}
+
+unsafe fn import_lanes(tensor: *mut c_void, is_versioned: bool, stream: u64, out: &Placed) -> cai_status {
+    let flags = CAI_UNSTABLE_DLPACK_LANES;
+    // SAFETY: all pointers are valid, as the caller knows.
+    unsafe {
+        if is_versioned {
+            cai_unstable_array_from_dlpack(tensor.cast(), stream, flags, out.array(), null_mut())
+        } else {
+            cai_unstable_array_from_dlpack_unversioned(tensor.cast(), stream, flags, out.array(), null_mut())
         }
     }
 }
@@ -57,7 +71,10 @@ fuzz_target!(|input: Input| {
     unsafe {
         let tensor = given.make();
         let out = Placed::init(claimed);
-        let status = import(tensor, given.is_versioned, stream, &out);
+        let status = match input.expands {
+            true => import_lanes(tensor, given.is_versioned, stream, &out),
+            false => import(tensor, given.is_versioned, stream, &out),
+        };
         if status != CAI_OK {
             assert_eq!(deleted(), before, "a tensor that was refused stays its producer's");
             out.assert_untouched(claimed);
@@ -68,6 +85,13 @@ fuzz_target!(|input: Input| {
         let array = out.array();
         assert_eq!(cai_array_validate(array, CAI_CHECK_LAYOUT, null_mut()), CAI_OK);
         let source = inside(tensor, given.is_versioned);
+        if input.expands && (*array).ndim != source.ndim {
+            assert!(source.lanes > 1 && (*array).ndim == source.ndim + 1);
+            assert_eq!((*array).shape.add(source.ndim as usize).read(), i64::from(source.lanes));
+            cai_array_release(array);
+            assert_eq!(deleted(), before + 1);
+            return;
+        }
         assert_eq!((*array).ndim, source.ndim);
         assert_eq!((*array).device.r#type, source.device.0);
         for is_versioned in [true, false] {

@@ -67,7 +67,7 @@ fuzz_target!(|input: Input| {
     let size = input.size.of(least);
     let code = |(is_set, code): (bool, u16)| if is_set { code % 300 } else { 0 };
     let flags = input.any_flags.unwrap_or(match input.flags {
-        (one, _, true) => 1 << (one % 16),
+        (one, _, true) => 1 << (one % 18),
         (one, other, false) => u32::from(one & other),
     });
     let options = cai_import_options {
@@ -133,6 +133,8 @@ fuzz_target!(|input: Input| {
         assert!((*array).flags & CAI_ARRAY_READONLY == 0 || !has(CAI_IMPORT_REQUIRE_WRITABLE));
         assert!((*array).ndim == options.ndim || !has(CAI_IMPORT_REQUIRE_NDIM));
         assert!((*array).mask.is_null() || has(CAI_IMPORT_ALLOW_MASK));
+        let is_known = (*array).stream != CAI_STREAM_UNKNOWN || !(*array).event.is_null();
+        assert!(is_known || !has(CAI_IMPORT_REQUIRE_STREAM));
         assert!((*array).device.r#type != CAI_DEVICE_CPU || has(CAI_IMPORT_ALLOW_HOST));
         if !input.without && options.typestr[0] != 0 {
             let (mut required, mut found) = (std::mem::zeroed::<cai_dtype>(), std::mem::zeroed::<cai_dtype>());

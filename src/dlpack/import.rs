@@ -8,7 +8,7 @@ use crate::abi::{self, CAI_TYPESTR_SIZE, cai_array, cai_device};
 use crate::device::{is_addressed, is_opaque};
 use crate::dlpack::abi::{DIMENSIONS, DataType, IS_COPIED, PADDED, READ_ONLY, Tensor, VERSION};
 use crate::dlpack::dtype::{BIT, from_dlpack, plain_typestr};
-use crate::dlpack::managed::{ManagedTensor, View};
+use crate::dlpack::managed::{Expanded, ManagedTensor, View};
 use crate::error::{Failure, Result, fail};
 use crate::layout::{self, Layout};
 use crate::owner::{Array, Destructor, shape};
@@ -20,6 +20,36 @@ const KNOWN_FLAGS: u64 = READ_ONLY | IS_COPIED | PADDED;
 
 /// Scratch memory for the strides of any array.
 pub type Steps = [MaybeUninit<i64>; DIMENSIONS];
+
+/// What becomes of elements with several lanes, which the array interface does not have.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Lanes {
+    Refused,
+    /// The lanes are a last dimension.
+    Dimension,
+}
+
+/// As [`describe`]. If lanes become a dimension, the shape is written to `shape`.
+#[cold]
+pub fn describe_lanes(
+    view: View,
+    stream: u64,
+    shape: &mut Steps,
+    steps: &mut Steps,
+    to: &mut cai_array,
+) -> Result<()> {
+    if !is_vector(view.dtype) {
+        return describe(view, stream, steps, to);
+    }
+    let mut expanded = Expanded::new(shape);
+    describe(view.with_lanes(&mut expanded)?, stream, steps, to)
+}
+
+/// Returns true for an element of several lanes that are numbers by themselves.
+fn is_vector(dtype: DataType) -> bool {
+    let lane = DataType { lanes: 1, ..dtype };
+    dtype.lanes > 1 && !lane.is_below_a_byte() && from_dlpack(lane, false).is_some()
+}
 
 /// Writes to `to` the array that a tensor describes, borrowed and validated. Its shape is the
 /// tensor's; its strides are written to `steps`. The paths of failures are the names in the tensor.
@@ -254,12 +284,19 @@ fn no_type<T>(dtype: DataType, flags: Option<u64>) -> Result<T> {
                 "elements of whole bytes, or, in a versioned tensor, padded ones or packed bits"
         );
     }
+    let hint = match is_vector(dtype) {
+        true => {
+            ": CAI_UNSTABLE_DLPACK_LANES, and CAI_UNSTABLE_IMPORT_LANES for Python objects, make \
+             lanes a dimension"
+        }
+        false => "",
+    };
     fail!(
         CAI_ERR_CONVERT_TYPE,
         "dtype",
         found = "code {code}, bits {bits}, lanes {lanes}",
-        expected =
-            "a number of 1 to 8 bytes, an integer or complex number of 16, or a bool, in one lane"
+        expected = "a number of 1 to 8 bytes, an integer or complex number of 16, or a bool, in one \
+                    lane{hint}"
     )
 }
 
@@ -292,14 +329,24 @@ fn byte_steps(
 impl ManagedTensor {
     /// Makes an array that owns the tensor. One block holds shape and strides, and calls the deleter
     /// when it is destroyed. A failure returns the tensor.
-    pub fn into_array(self, stream: u64) -> std::result::Result<Array, (Failure, Self)> {
+    pub fn into_array(
+        self,
+        stream: u64,
+        lanes: Lanes,
+    ) -> std::result::Result<Array, (Failure, Self)> {
         // After a panic, which is a defect, a caller of the C interface still owns the tensor.
         let tensor = ManuallyDrop::new(self);
         let make = || {
-            let (mut steps, mut array) = ([MaybeUninit::uninit(); DIMENSIONS], read::NOTHING);
-            describe(tensor.view()?, stream, &mut steps, &mut array)?;
-            // SAFETY: `describe` has written the array, which refers to the tensor, which is alive,
-            // and to `steps`. It has no owner.
+            let mut rows = [[MaybeUninit::uninit(); DIMENSIONS]; 2];
+            let ([extents, steps], mut array) = (&mut rows, read::NOTHING);
+            match lanes {
+                Lanes::Refused => describe(tensor.view()?, stream, steps, &mut array)?,
+                Lanes::Dimension => {
+                    describe_lanes(tensor.view()?, stream, extents, steps, &mut array)?;
+                }
+            }
+            // SAFETY: the array was described, which refers to the tensor, which is alive, and to
+            // `rows`. It has no owner.
             let (shape, strides) = unsafe { Unchecked::new(&array) }.dimensions()?;
             let prepared = shape::prepare(shape, strides)?;
             let (deleter, managed) = tensor.deleter();

@@ -1,11 +1,14 @@
 //! Managed tensors, and the views of what is inside them.
 
 use std::ffi::c_void;
-use std::mem;
+use std::mem::{self, MaybeUninit};
 use std::ops::Deref;
+use std::ptr;
 
-use crate::abi::{DLManagedTensor, DLManagedTensorVersioned};
-use crate::dlpack::abi::{Deleter, IS_COPIED, Tensor, Unversioned, VERSION, Version, Versioned};
+use crate::abi::{self, DLManagedTensor, DLManagedTensorVersioned};
+use crate::dlpack::abi::{
+    DIMENSIONS, DataType, Deleter, IS_COPIED, Tensor, Unversioned, VERSION, Version, Versioned,
+};
 use crate::error::{Result, fail};
 use crate::read;
 
@@ -113,6 +116,20 @@ fn other_version<T>(version: Version) -> Result<T> {
     )
 }
 
+/// The parts of a tensor whose lanes are a last dimension.
+pub struct Expanded<'t> {
+    shape: &'t mut [MaybeUninit<i64>; DIMENSIONS],
+    strides: [i64; DIMENSIONS],
+    tensor: Option<Tensor>,
+}
+
+impl<'t> Expanded<'t> {
+    /// `shape`: scratch memory for the shape.
+    pub fn new(shape: &'t mut [MaybeUninit<i64>; DIMENSIONS]) -> Self {
+        Expanded { shape, strides: [0; DIMENSIONS], tensor: None }
+    }
+}
+
 /// A live tensor, which stays unchanged for `'a`. Its shape refers to `ndim` extents, and its
 /// strides to as many values, unless either is NULL.
 #[derive(Clone, Copy)]
@@ -148,6 +165,48 @@ impl<'a> View<'a> {
             let has_strides = !strides.is_null();
             Ok((shape, has_strides.then(|| read::values(strides, shape.len()))))
         }
+    }
+
+    /// Returns the tensor with its lanes as a last dimension. Strides that are used must not exceed
+    /// 2^63 lanes; others become one element.
+    pub fn with_lanes<'t>(&self, to: &'t mut Expanded<'_>) -> Result<View<'t>> {
+        let (shape, strides) = self.shape_and_strides()?;
+        let (ndim, lanes) = (shape.len(), i64::from(self.dtype.lanes));
+        if ndim == DIMENSIONS {
+            return fail!(
+                CAI_ERR_NDIM,
+                "ndim",
+                found = "{ndim}, and one for the lanes",
+                expected = ("at most {}", abi::CAI_MAX_NDIM)
+            );
+        }
+        let Expanded { shape: to_shape, strides: to_strides, tensor } = to;
+        for (to, extent) in to_shape.iter_mut().zip(shape.iter().chain([&lanes])) {
+            to.write(*extent);
+        }
+        let is_empty = shape.contains(&0);
+        for (index, &stride) in strides.unwrap_or_default().iter().enumerate() {
+            to_strides[index] = match stride.checked_mul(lanes) {
+                Some(stride) => stride,
+                None if is_empty || shape[index] <= 1 => lanes,
+                None => {
+                    return fail!(
+                        CAI_ERR_SPAN_OVERFLOW,
+                        "strides[{index}]",
+                        found = "{stride} elements of {lanes} lanes",
+                        expected = "a stride within 2^63 bytes"
+                    );
+                }
+            };
+        }
+        to_strides[ndim] = 1;
+        let dtype = DataType { lanes: 1, ..self.dtype };
+        let strides = strides.map_or(ptr::null_mut(), |_| to_strides.as_mut_ptr());
+        let shape = to_shape.as_mut_ptr().cast();
+        let ndim = self.ndim + 1;
+        // `ndim + 1` values of both were written above.
+        let tensor = tensor.insert(Tensor { ndim, dtype, shape, strides, ..*self.tensor });
+        Ok(View { tensor, flags: self.flags })
     }
 }
 

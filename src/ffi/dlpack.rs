@@ -7,13 +7,32 @@ use crate::abi::{
     self, DLManagedTensor, DLManagedTensorVersioned, cai_array, cai_error, cai_status, cai_stream,
 };
 use crate::argument::{In, Out};
-use crate::dlpack::{self, ManagedTensor};
-use crate::error::Failure;
+use crate::dlpack::{self, Lanes, ManagedTensor};
+use crate::error::{Failure, Result};
 
 /// Leaves a tensor to the caller, who keeps it if an import fails.
 fn kept((failure, tensor): (Failure, ManagedTensor)) -> Failure {
     tensor.into_raw();
     failure
+}
+
+/// Makes `out` the array of a tensor, which still belongs to the caller if that fails.
+///
+/// # Safety
+/// `tensor` is NULL, or `managed` may be called with it.
+pub(super) unsafe fn import<T>(
+    tensor: *mut T,
+    managed: unsafe fn(*mut T) -> ManagedTensor,
+    stream: cai_stream,
+    lanes: Lanes,
+    out: Out<cai_array>,
+) -> Result<()> {
+    let tensor = NonNull::new(tensor).ok_or_else(|| Failure::null("tensor"))?;
+    let out = out.array("out")?;
+    // SAFETY: not NULL, so the call is allowed (this function's contract).
+    let tensor = unsafe { managed(tensor.as_ptr()) };
+    out.give(tensor.into_array(stream, lanes).map_err(kept)?);
+    Ok(())
 }
 
 /// Creates an array from a DLPack tensor, which it takes over: the deleter runs exactly once, when
@@ -50,12 +69,8 @@ pub unsafe extern "C-unwind" fn cai_array_from_dlpack(
     // SAFETY: the caller passes what the header requires.
     let (out, error) = unsafe { (Out::new(out), Out::new(error)) };
     guard(error, || {
-        let tensor = NonNull::new(tensor).ok_or_else(|| Failure::null("tensor"))?;
-        let out = out.array("out")?;
-        // SAFETY: alive, and the caller's, as the header requires.
-        let tensor = unsafe { ManagedTensor::versioned(tensor.as_ptr()) };
-        out.give(tensor.into_array(stream).map_err(kept)?);
-        Ok(())
+        // SAFETY: NULL, or alive and the caller's, as the header requires.
+        unsafe { import(tensor, ManagedTensor::versioned, stream, Lanes::Refused, out) }
     })
 }
 
@@ -80,12 +95,8 @@ pub unsafe extern "C-unwind" fn cai_array_from_dlpack_unversioned(
     // SAFETY: the caller passes what the header requires.
     let (out, error) = unsafe { (Out::new(out), Out::new(error)) };
     guard(error, || {
-        let tensor = NonNull::new(tensor).ok_or_else(|| Failure::null("tensor"))?;
-        let out = out.array("out")?;
-        // SAFETY: alive, and the caller's, as the header requires.
-        let tensor = unsafe { ManagedTensor::unversioned(tensor.as_ptr()) };
-        out.give(tensor.into_array(stream).map_err(kept)?);
-        Ok(())
+        // SAFETY: NULL, or alive and the caller's, as the header requires.
+        unsafe { import(tensor, ManagedTensor::unversioned, stream, Lanes::Refused, out) }
     })
 }
 

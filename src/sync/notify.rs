@@ -55,9 +55,8 @@ fn array_at(
     // The owner of an array that was refused may be no owner.
     let accepted = array.owner().filter(|_| status == abi::CAI_OK);
     let foreign = accepted.is_some_and(|owner| !owner.is_own());
-    let unordered = kind == Kind::Begin
-        && status == abi::CAI_OK
-        && consume::is_left_unordered(&array, access);
+    let unordered =
+        kind == Kind::Begin && status == abi::CAI_OK && consume::is_left_unordered(&array, access);
     let flags = array.flags & abi::CAI_ARRAY_READONLY
         | if foreign { FOREIGN_OWNER } else { 0 }
         | if unordered { UNORDERED } else { 0 };

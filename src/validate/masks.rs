@@ -12,11 +12,10 @@ use crate::read::{self, Unchecked};
 const MASKS: usize = CAI_MAX_MASKS as usize;
 
 /// Reads the mask of an array.
-type Read<'a> =
-    for<'s, 't> fn(
-        &Unchecked<'s, 'a>,
-        &'t mut MaybeUninit<cai_array>,
-    ) -> Result<Option<Unchecked<'t, 'a>>>;
+type Read<'a> = for<'s, 't> fn(
+    &Unchecked<'s, 'a>,
+    &'t mut MaybeUninit<cai_array>,
+) -> Result<Option<Unchecked<'t, 'a>>>;
 
 /// Follows the chain of masks of an array that was checked, whose structure is at `first`. Each
 /// mask is checked as an array of its own, and then against the array that it is the mask of.

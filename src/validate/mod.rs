@@ -114,7 +114,11 @@ pub unsafe fn described_layout(array: &cai_array) -> Result<()> {
 /// Checks an array, whose structure is at `address`, and its masks.
 fn check(address: *const cai_array, array: Unchecked, checks: u32) -> Result<()> {
     without_mask(array, checks)?;
-    if array.mask.is_null() { Ok(()) } else { masks::check(address, array, checks, |of, to| of.mask(to)) }
+    if array.mask.is_null() {
+        Ok(())
+    } else {
+        masks::check(address, array, checks, |of, to| of.mask(to))
+    }
 }
 
 /// Checks one array without its mask.

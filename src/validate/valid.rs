@@ -4,8 +4,8 @@ use std::iter;
 use std::mem::MaybeUninit;
 use std::ops::Deref;
 
-use super::{Described, masks};
 use super::common::common_itemsize;
+use super::{Described, masks};
 use crate::abi::{self, cai_array, cai_dtype};
 use crate::argument::Given;
 use crate::error::Result;

@@ -34,7 +34,7 @@ IMPORT = {
     "host": 256, "device": 512, "quiet": 1024, "no_objects": T.abi.CAI_IMPORT_REFUSE_OBJECTS,
     "grad": T.abi.CAI_IMPORT_ALLOW_GRAD, "opencl": T.abi.CAI_IMPORT_OPENCL_BUFFER_CL_MEM, "cuda": T.abi.CAI_IMPORT_OPENCL_BUFFER_CUDA_ADDRESS,
     "identify_stream": T.abi.CAI_IMPORT_IDENTIFY_STREAM, "require_stream": T.abi.CAI_IMPORT_REQUIRE_STREAM,
-    "packed_mask": T.abi.CAI_IMPORT_ALLOW_PACKED_MASK,
+    "packed_mask": T.abi.CAI_IMPORT_ALLOW_PACKED_MASK, "lanes": T.abi.CAI_UNSTABLE_IMPORT_LANES,
 }  # fmt: skip
 IMPORT_NDIM = 64
 EXPORT = {"version_2": 1, "strides": 2, "hide_readonly": 4}

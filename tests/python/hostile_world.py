@@ -194,12 +194,14 @@ class World(Values):
         if chance() < 0.3:
             return None
         options = P.import_options()
-        for flag in (1, 2, 4, 8, 16, 32, 64, 512, 2048):
+        for flag in (1, 2, 4, 8, 16, 32, 64, 512, 2048, 65536, 131072):
             if chance() < 0.07:
                 options.flags |= flag
         for flag in (4096, 8192, 16384):
             if chance() < 0.4:
                 options.flags |= flag
+        if chance() < 0.3:
+            options.flags |= 1 << 30  # lanes
         if chance() < 0.8:
             options.flags |= 128
         if chance() < 0.5:

@@ -122,6 +122,27 @@ def test_the_deleter_runs_once_without_help_of_the_capsule():
 
 
 @pytest.mark.parametrize("way", ["capsule", "table"])
+def test_lanes_as_a_dimension(way):
+    tensors, made = Tensors(), 0
+
+    def produced(**others):
+        return Producer(tensors.capsule(**others)) if way == "capsule" else table_type(tensors, **others)()
+
+    required = dict(ndim=2, c_contiguous=True)
+    for shape, lanes, options in [((2, 3), 2, {}), ((2, 3), 3, {}), ((2,), 4, required), ((), 2, {}), ((0, 3), 2, {})]:
+        with take(produced(shape=shape, lanes=lanes, has_memory=0 not in shape), host=True, lanes=True, **options) as taken:
+            assert (taken.shape, taken.strides, taken.typestr) == ((*shape, lanes), None, "<f4")
+            assert tensors.deleted == made
+        made += 1
+    refusals = [(32, {}, "IMPORT_LANES"), (32, dict(lanes=True, ndim=1), "dimensions"), (24, dict(lanes=True), "one lane$")]
+    for bits, options, text in refusals:
+        with pytest.raises(BufferError, match=text):
+            take(produced(shape=(2,), lanes=2, bits=bits), host=True, **options)
+        made += 1
+    assert tensors.deleted == made
+
+
+@pytest.mark.parametrize("way", ["capsule", "table"])
 def test_the_deleter_runs_with_the_lock(way):
     """Without the lock, the tensor waits for the interpreter: its deleter may be Python's."""
     tensors = Tensors()

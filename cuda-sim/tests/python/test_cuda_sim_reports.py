@@ -124,6 +124,7 @@ def test_a_remark_is_no_failure(driver, tmp_path):
 
 UNORDERED = """
 #include <cudasim.h>
+#include <unistd.h>
 static void begin(cudasim_cai_note *note, unsigned flags, int status) {
     note->kind = CUDASIM_CAI_BEGIN; note->flags = flags; note->status = status; cudasim_cai(note); /* line 5 */
 }
@@ -140,8 +141,8 @@ def test_exchanges_that_were_not_ordered(driver, tmp_path, how):
     begin(&note, CUDASIM_CAI_UNORDERED | CUDASIM_CAI_READONLY, 0);
     if (argc > 2) _exit(7);
     begin(&note, CUDASIM_CAI_UNORDERED, 0);"""
-    source = UNORDERED + RACE.replace("OK(fill(p, a));", notes.replace("\n", " "), 1).replace("#include <cuda.h>", "#include <cuda.h>\n#include <unistd.h>")
-    (tmp_path / "race.c").write_text(source)
+    source = RACE.replace("OK(fill(p, a));", notes.replace("\n", " "), 1)
+    (tmp_path / "race.c").write_text(UNORDERED + source)
     program = compile_program(driver, tmp_path / "race", [tmp_path / "race.c"], flags=["-fno-inline"])
     done, (line,), suites, log = reports(program, program, "correct", *how.split(), options=["--report=report.html"])
     count = 1 if how else 2

@@ -1,9 +1,11 @@
 //! Types and constants of the headers in `cai/unstable`, which a minor release may change.
 
 mod capture;
+mod dlpack;
 mod exchange;
 mod ipc;
 
 pub use capture::*;
+pub use dlpack::*;
 pub use exchange::*;
 pub use ipc::*;

@@ -9,7 +9,7 @@ use crate::abi::{
 };
 use crate::argument::{ArrayPlace, In, Out};
 use crate::dlpack::exchange_table::{ExchangeTable, MAJOR, MINOR, SetError};
-use crate::dlpack::{self, ManagedTensor};
+use crate::dlpack::{self, Lanes, ManagedTensor};
 use crate::error::{Failure, Result, fail};
 use crate::python::capi;
 use crate::python::class::{Instance, raise};
@@ -196,7 +196,7 @@ unsafe extern "C-unwind" fn dlpack_to_object(
     code(|py| {
         let cpu = tensor.view()?.device().0 == abi::CAI_DEVICE_CPU;
         let stream = if cpu { abi::CAI_STREAM_NONE } else { abi::CAI_STREAM_UNKNOWN };
-        let array = tensor.into_array(stream).map_err(|(failure, _)| failure)?;
+        let array = tensor.into_array(stream, Lanes::Refused).map_err(|(failure, _)| failure)?;
         let (out, raw) = (out.given("out")?, *array);
         // SAFETY: `into_array` validated the array, and made the owner.
         out.write(unsafe { wrap(py, &raw, array.into_owner(), 0) }?.into_raw().cast());

@@ -4,7 +4,7 @@ use std::ffi::{CStr, c_void};
 use std::ptr;
 
 use crate::abi::{self, DLManagedTensorVersioned, cai_array, cai_owner};
-use crate::dlpack::{self, ManagedTensor};
+use crate::dlpack::{self, ManagedTensor, View};
 use crate::error::{Failure, Result, fail};
 use crate::owner::{self, Destructor};
 use crate::python::cache::OfferedTables;
@@ -57,8 +57,7 @@ pub fn from_dlpack_table(
     let device = view.device();
     if !view.has_data() {
         // Checked before the device, which means nothing if there is no memory.
-        let Description { array, strides, .. } = &mut *to;
-        dlpack::describe(view, abi::CAI_STREAM_NONE, strides, array)
+        describe(view, abi::CAI_STREAM_NONE, options, to)
             .map_err(without_memory)
             .map_err(of(TABLE))?;
     }
@@ -77,9 +76,18 @@ pub fn from_dlpack_table(
         }
         None => abi::CAI_STREAM_UNKNOWN,
     };
-    let Description { array, strides, .. } = to;
-    dlpack::describe(view, stream, strides, array).map_err(of(TABLE))?;
-    attach_tensor(py, array, tensor)
+    describe(view, stream, options, to).map_err(of(TABLE))?;
+    attach_tensor(py, &mut to.array, tensor)
+}
+
+/// Describes a tensor in `to`, borrowed.
+#[inline(always)]
+fn describe(view: View, stream: u64, options: &ImportOptions, to: &mut Description) -> Result<()> {
+    let Description { array, shape, strides, .. } = to;
+    if options.has(abi::CAI_UNSTABLE_IMPORT_LANES) {
+        return dlpack::describe_lanes(view, stream, shape, strides, array);
+    }
+    dlpack::describe(view, stream, strides, array)
 }
 
 /// Returns true if a producer has a current stream for this device. Page-locked memory belongs to
@@ -187,11 +195,11 @@ pub fn from_dlpack(
             None => ManagedTensor::unversioned(managed.as_ptr().cast()),
         }
     };
-    let Description { array, strides, .. } = to;
     tensor
         .view()
-        .and_then(|view| dlpack::describe(view, stream, strides, array).map_err(without_memory))
+        .and_then(|view| describe(view, stream, options, to).map_err(without_memory))
         .map_err(of(NAME))?;
+    let array = &mut to.array;
     attach_tensor(py, array, tensor)?;
     if stream < abi::CAI_STREAM_UNKNOWN {
         // Identified before the release refers to it, so that the reuse of a handle for another

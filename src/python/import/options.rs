@@ -51,7 +51,8 @@ impl ImportOptions {
     pub fn new(options: Given<cai_import_options>) -> Result<Self> {
         let parsed = ImportOptions { raw: options.options()? };
         let options = &parsed.raw;
-        const FLAGS: u32 = 2 * abi::CAI_IMPORT_ALLOW_PACKED_MASK - 1;
+        const FLAGS: u32 =
+            (2 * abi::CAI_IMPORT_ALLOW_PACKED_MASK - 1) | abi::CAI_UNSTABLE_IMPORT_LANES;
         if options.flags & !FLAGS != 0 {
             return fail!(
                 CAI_ERR_NEWER_CALLER,
@@ -129,6 +130,7 @@ impl ImportOptions {
         const KEPT: u32 = abi::CAI_IMPORT_STRICT
             | abi::CAI_IMPORT_ALLOW_STREAM_ZERO
             | abi::CAI_IMPORT_ALLOW_PACKED_MASK
+            | abi::CAI_UNSTABLE_IMPORT_LANES
             | abi::CAI_IMPORT_ALLOW_MASK
             | abi::CAI_IMPORT_ALLOW_HOST
             | abi::CAI_IMPORT_ALLOW_GRAD

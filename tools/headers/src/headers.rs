@@ -12,7 +12,7 @@ use crate::{tables, type_table};
 
 /// The headers, in the order of `cai.h`, and the files in `src` whose items each declares: types first. Those in
 /// `unstable/` are not part of `cai.h`.
-const HEADERS: [(&str, &[&str]); 16] = [
+const HEADERS: [(&str, &[&str]); 17] = [
     ("abi", &["abi/core"]),
     ("status", &["abi/version", "abi/status", "ffi/library"]),
     ("array", &["abi/array", "ffi/validate", "ffi/array", "ffi/owner", "ffi/layout"]),
@@ -24,6 +24,7 @@ const HEADERS: [(&str, &[&str]); 16] = [
     ("unstable/arrow", &["ffi/unstable/arrow"]),
     ("unstable/capture", &["abi/unstable/capture"]),
     ("unstable/copy", &["ffi/unstable/copy"]),
+    ("unstable/dlpack", &["abi/unstable/dlpack", "ffi/unstable/dlpack"]),
     ("unstable/exchange", &["abi/unstable/exchange", "ffi/unstable/exchange"]),
     ("unstable/ipc", &["abi/unstable/ipc", "ffi/unstable/ipc"]),
     ("unstable/json", &["ffi/unstable/json"]),
