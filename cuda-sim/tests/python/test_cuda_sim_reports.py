@@ -141,13 +141,13 @@ def test_exchanges_that_were_not_ordered(driver, tmp_path, how):
     begin(&note, CUDASIM_CAI_UNORDERED | CUDASIM_CAI_READONLY, 0);
     if (argc > 2) _exit(7);
     begin(&note, CUDASIM_CAI_UNORDERED, 0);"""
-    source = RACE.replace("OK(fill(p, a));", notes.replace("\n", " "), 1)
+    source = RACE.replace("OK(fill(p, a));", "OK(fill(p, a));" + notes.replace("\n", " "), 1)
     (tmp_path / "race.c").write_text(UNORDERED + source)
     program = compile_program(driver, tmp_path / "race", [tmp_path / "race.c"], flags=["-fno-inline"])
     done, (line,), suites, log = reports(program, program, "correct", *how.split(), options=["--report=report.html"])
     count = 1 if how else 2
     assert done.returncode == 7 and line["count"] == 0 and log["runs"][0]["results"] == [], done.stderr
-    assert line["unordered"]["count"] == count and line["unordered"]["first"]["frames"][0]["line"] == 5
+    assert line["unordered"]["count"] == count and line["unordered"]["first"]["frames"][1]["line"] == 5
     assert line["unordered"]["first"]["label"] == "cai_array_consume_begin" and line["unordered"]["first"]["mode"] == "read"
     words = "1 exchange with an unknown stream was" if how else "2 exchanges with an unknown stream were"
     words += " not ordered; the first: cai_array_consume_begin"
