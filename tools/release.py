@@ -2,8 +2,8 @@
 
 1. Checks: a branch, a clean tree, a new tag, the same version in all places, an unreleased section in CHANGELOG.md.
 2. Writes the version into all places, and the date into the change log and CITATION.cff.
-3. Runs `make lint` and `make test`, and records the interface in abi/layout.txt (`abi`); commits; runs `make dist` and
-   `make dist-test`, which take what is committed.
+3. Runs `make lint` and `make test`, and records the interface in abi/layout.txt and tests/kept (`abi`); commits; runs
+   `make dist` and `make dist-test`, which take what is committed.
 4. Makes an annotated tag, writes the release notes, and prints the commands that publish them.
 
 --dry-run (DRY_RUN=1) stops after the checks and shows what would change. --skip (SKIP="test dist") leaves parts out.
@@ -24,7 +24,7 @@ PARTS_BEFORE = ("lint", "test", "abi")
 PARTS_AFTER = ("dist", "dist-test")
 COMMANDS = {
     **{part: f"make {part}" for part in ("lint", "test", "dist", "dist-test")},
-    "abi": "cargo run -q -p cai-headers --features headers -- release",
+    "abi": "cargo run -q -p cai-headers --features headers -- release && tools/keep_programs.sh",
 }
 VERSION = r"(\d+\.\d+\.\d+)"
 
@@ -180,6 +180,7 @@ def release(version, skip):
             if part not in skip:
                 run(part)
         text = f"release: {version}\n\nCHANGELOG.md lists what is new, and how to move from the version before."
+        git("add", "tests/kept")
         git("commit", "--all", "--message", text)
         for part in PARTS_AFTER:
             if part not in skip:

@@ -85,6 +85,22 @@ def compile(source, target, *flags, library=LIBRARY, cuda=False):
     return target
 
 
+def kept_programs(folder):
+    """What tools/keep_programs.sh has kept of each release, as shared objects: {release: {name: path}}. Linking fails if
+    the library lacks a function under its symbol version."""
+    kept = {}
+    for archive in sorted((ROOT / "tests/kept").glob(f"*-{platform.machine()}.tar.xz")):
+        release = folder / archive.name.partition("-")[0]
+        release.mkdir()
+        run("tar", "-xJf", archive, "-C", release)
+        made = kept[release.name] = {}
+        for source in sorted(release.glob("*.s")):
+            compiler = "g++" if source.stem.startswith("cpp") else "gcc"
+            made[source.stem] = source.with_suffix(".so")
+            run(compiler, "-shared", "-Wl,-z,defs", source, "-o", made[source.stem], *linked())
+    return kept
+
+
 def cython_module(source, folder, *flags):
     """The module of a file in Cython."""
     source, made = pathlib.Path(source), folder / f"{pathlib.Path(source).stem}.c"

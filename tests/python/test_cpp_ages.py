@@ -5,7 +5,7 @@ import re
 
 import cpp_ages
 import pytest
-from commands import CLANG, ROOT, linked, run
+from commands import CLANG, ROOT, kept_programs, linked, run
 
 SOURCES = ROOT / "capi-tests/abi"
 STRICT = "-Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wshadow".split()
@@ -14,6 +14,8 @@ STRICT += ["-Wold-style-cast", "-Werror"]
 # the linker keeps one.
 PLAIN = ["g++", "-std=c++17", "-O0", "-g", *STRICT]
 SANITIZED = [*PLAIN, "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
+# Zig has built its C++ library for these options.
+CLANGXX = [*CLANG, "c++", "-std=c++17", *STRICT]
 PER_THREAD = "-DCUDA_API_PER_THREAD_DEFAULT_STREAM"
 
 
@@ -32,7 +34,7 @@ def compiled(compiler, ages, folder, name, age, *options):
 
 
 @pytest.mark.parametrize("first, second", [("today", "later"), ("later", "today")])
-@pytest.mark.parametrize("compiler", [PLAIN, SANITIZED], ids=["plain", "sanitized"])
+@pytest.mark.parametrize("compiler", [PLAIN, SANITIZED, CLANGXX], ids=["plain", "sanitized", "clang"])
 def test_two_ages_in_one_program(tmp_path, ages, compiler, first, second):
     """The linker keeps functions of the first file; the second one has another default stream."""
     objects = [
@@ -58,11 +60,20 @@ def test_the_program_finds_headers_without_an_inline_namespace(tmp_path, ages):
     assert run(program, check=False).returncode != 0
 
 
-@pytest.mark.parametrize("visibility", ["default", "hidden"])
-def test_shared_objects_in_one_process(tmp_path, ages, visibility):
-    """Two of one age, one of another, built with exported symbols or without."""
+BOTH = [PLAIN, CLANGXX, CLANGXX]  # two C++ libraries: one must not export its symbols to the other
+
+
+@pytest.mark.parametrize(
+    "visibility, compilers",
+    [("default", [PLAIN] * 3), ("hidden", [PLAIN] * 3), ("default", [CLANGXX] * 3), ("hidden", BOTH)],
+    ids=["gcc", "gcc hidden", "clang", "both hidden"],
+)
+def test_shared_objects_in_one_process(tmp_path, ages, visibility, compilers):
+    """Two of one age, one of another, built with exported symbols or without, by one compiler or by two; and those that
+    are kept of each release."""
     plugins = []
-    for name, age, options in (("a", "today", []), ("b", "today", [PER_THREAD]), ("c", "later", [])):
+    of_ages = (("a", "today", []), ("b", "today", [PER_THREAD]), ("c", "later", []))
+    for compiler, (name, age, options) in zip(compilers, of_ages, strict=True):
         source = tmp_path / f"{name}.cpp"
         source.write_text(
             f'#include "{SOURCES}/cpp_ages.h"\nextern const age AGE;\n'
@@ -71,13 +82,17 @@ def test_shared_objects_in_one_process(tmp_path, ages, visibility):
             f'#include "{SOURCES}/cpp_age.cpp"\n'
         )
         plugins.append(tmp_path / f"{name}.so")
-        run(*PLAIN, f"-fvisibility={visibility}", "-shared", "-fPIC", "-I", ages / age, *options,
+        if compiler == CLANGXX:
+            options = [*options, "-DOWN_RUNTIME"]
+        run(*compiler, f"-fvisibility={visibility}", "-shared", "-fPIC", "-I", ages / age, *options,
             source,
             "-o", plugins[-1], *linked())  # fmt: skip
         names = run("readelf", "--dyn-syms", "-W", plugins[-1]).stdout
         assert "UNIQUE" not in [word for line in names.splitlines() if "cai" in line for word in line.split()]
     program = tmp_path / "plugins"
     run(*PLAIN, "-rdynamic", "-I", ages / "today", SOURCES / "cpp_plugins.cpp", "-o", program, "-ldl")
+    if "g++" in [compiler[0] for compiler in compilers]:
+        plugins += [programs["cpp"] for programs in kept_programs(tmp_path).values()]
     for order in (plugins, plugins[::-1]):
         run(program, *order)
 
