@@ -87,13 +87,15 @@ static int with_library(way *w) {
     return 0;
 }
 
-/* `with`: CAI_IMPORT_ bits, and a CAI_PROTOCOL_ number from bit 32 on. */
+/* `with`: CAI_IMPORT_ bits, and up to four CAI_PROTOCOL_ numbers from bit 32 on, the first lowest. */
 static int prepare_options(way *w) {
     const cai_import_options init = CAI_IMPORT_OPTIONS_INIT;
     const uint64_t packed = PyLong_AsUnsignedLongLong(w->with);
+    int i;
     w->options = init;
     w->options.flags = (uint32_t)packed;
-    w->options.protocols[0] = (uint8_t)(packed >> 32);
+    for (i = 0; i < 4; i++)
+        w->options.protocols[i] = (uint8_t)(packed >> (32 + 8 * i));
     return PyErr_Occurred() ? -1 : 0;
 }
 
@@ -103,6 +105,58 @@ static int with_library_and_options(way *w) {
     KEEP(&a);
     cai_array_release(&a);
     return 0;
+}
+
+/* --- a mover: address, bytes, contiguity
+ * ------------------------------------------------------------------------------------------------- */
+
+/* Code for memory of the host alone, with what UCXX's Array does of it: the property of CUDA's protocol first, which such
+ * an object lacks; then its view, of which rows, bytes and contiguity are kept. Makes no object, and keeps no view. */
+static int buffer_by_hand(way *w) {
+    static int (*look_up)(PyObject *, PyObject *, PyObject **);
+    PyObject *found = NULL;
+    Py_ssize_t *rows = NULL;
+    Py_buffer view;
+    if (look_up == NULL) {
+        void *optional = dlsym(RTLD_DEFAULT, "PyObject_GetOptionalAttr");
+        *(void **)&look_up = optional ? optional : dlsym(RTLD_DEFAULT, "_PyObject_LookupAttr");
+    }
+    if (look_up(w->object, n_interface, &found) != 0) return -1;
+    if (PyObject_GetBuffer(w->object, &view, PyBUF_FULL_RO) != 0) return -1;
+    if (view.ndim > 0) {
+        const size_t size = (size_t)view.ndim * sizeof(*rows);
+        rows = PyMem_Malloc(2 * size);
+        if (rows == NULL) return -1;
+        memcpy(rows, view.shape, size);
+        if (!PyBuffer_IsContiguous(&view, 'C')) memcpy(rows + view.ndim, view.strides, size);
+    }
+    KEEP(&view);
+    KEEP(rows);
+    PyBuffer_Release(&view);
+    PyMem_Free(rows);
+    return 0;
+}
+
+/* The same with one import of any object: a wait of the host, the bytes, the contiguity. */
+static int mover(way *w) {
+    cai_array a = CAI_ARRAY_INIT;
+    cai_layout layout;
+    if (cai_array_from_python(w->object, &w->options, &a, NULL) != CAI_OK) return -1;
+    if (cai_array_synchronize(&a, CAI_ACCESS_READ, NULL) != CAI_OK ||
+        cai_array_layout(&a, &layout, NULL) != CAI_OK) {
+        cai_array_release(&a);
+        return -1;
+    }
+    KEEP(a.data);
+    KEEP(&layout);
+    cai_array_release(&a);
+    return 0;
+}
+
+/* An object that is no array, which the caller's other code takes. */
+static int miss(way *w) {
+    cai_array a = CAI_ARRAY_INIT;
+    return cai_array_from_python(w->object, &w->options, &a, NULL) == CAI_ERR_NO_PROTOCOL ? 0 : -1;
 }
 
 static int with_pybind11(way *w) { return read_with_pybind11(w->object); }
@@ -453,6 +507,9 @@ static const struct kind {
     {"by_hand", NULL, by_hand},
     {"libcai", NULL, with_library},
     {"libcai_options", prepare_options, with_library_and_options},
+    {"buffer_by_hand", NULL, buffer_by_hand},
+    {"mover", prepare_options, mover},
+    {"miss", prepare_options, miss},
     {"pybind11", NULL, with_pybind11},
     {"attribute", NULL, attribute},
     {"call", prepare_call, call},

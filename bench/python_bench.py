@@ -7,9 +7,11 @@ each with a copy of the library's file of its own: where code and memory happen 
 as long as a process lives, and with the place of the file in memory for as long as the file does.
 """
 
+import array
 import ctypes
 import gc
 import json
+import mmap
 import os
 import pathlib
 import platform
@@ -22,6 +24,7 @@ import textwrap
 
 PROCESSES, ROUNDS, ROUND_NS = 5, 9, 2e6
 HOST, DEVICE, DLPACK = 256, 512, 4 << 32  # CAI_IMPORT_ALLOW_HOST, CAI_IMPORT_QUERY_DEVICE, CAI_PROTOCOL_DLPACK
+LISTED = HOST | 3 << 32 | 9 << 40  # CAI_PROTOCOL_CUDA_ARRAY_INTERFACE, CAI_PROTOCOL_PEP3118
 
 
 class Object:
@@ -113,6 +116,28 @@ SHAPES = {
 }
 
 PAIRED = "in: stored dictionaries of other arrays"
+MOVER = "a mover of host memory: import, wait, layout"
+LISTED_MOVER = "the same with two protocols listed"
+
+
+def lenders(numpy):
+    """What lends memory to a program that moves bytes."""
+    yield "bytes", b"0123456789abcdef"
+    yield "bytearray", bytearray(16)
+    yield "mmap", mmap.mmap(-1, 4096)
+    yield "memoryview", memoryview(bytearray(16))
+    yield "array.array", array.array("d", [1, 2, 3])
+    if numpy:
+        yield "numpy.ndarray, 2 dimensions", numpy.zeros((3, 4), "f4")
+        yield "numpy.ndarray, every other column", numpy.zeros((3, 8), "f4")[:, ::2]
+        yield "numpy.memmap", numpy.memmap(tempfile.TemporaryFile(), "u1", shape=64)
+
+
+def movers(numpy, options):
+    """Two rows for each object: code for host memory alone, and one import of any object."""
+    for name, lender in lenders(numpy):
+        yield (name, "other", ("buffer_by_hand", lender, None))
+        yield (name, "ours", ("mover", lender, options))
 
 
 def shapes(plain, numpy):
@@ -186,6 +211,8 @@ def groups(ways):
         ("pybind11: attr, cast, five keys", "other", ("pybind11", strided, None)),
     ]
     yield PAIRED, list(shapes(plain, numpy))
+    yield MOVER, list(movers(numpy, HOST))
+    yield LISTED_MOVER, list(movers(numpy, LISTED))
     second = Object(dict(typestr="<f4", shape=(3, 4), strides=None, data=data, version=2))
     yield "in: version 2, as PyTorch writes it", [
         ("by hand, nothing checked", "other", ("by_hand", second, None)),
@@ -245,8 +272,8 @@ def groups(ways):
         rows += [("NumPy: __array_interface__", "other",
                   ("attribute", numpy.zeros((3, 4), "f4"), "__array_interface__"))]  # fmt: skip
     if numba:
-        array = numba.as_cuda_array(stored, sync=False)
-        rows += [("Numba: __cuda_array_interface__", "other", ("attribute", array, "__cuda_array_interface__"))]
+        theirs = numba.as_cuda_array(stored, sync=False)
+        rows += [("Numba: __cuda_array_interface__", "other", ("attribute", theirs, "__cuda_array_interface__"))]
     if cuda_torch:
         rows += [("PyTorch: __cuda_array_interface__", "other",
                   ("attribute", tensor, "__cuda_array_interface__"))]  # fmt: skip
@@ -258,12 +285,12 @@ def groups(ways):
         ("  part: the object released afterwards", "ours", ("released_afterwards", stored, None)),
     ]
     if numpy:
-        array = numpy.zeros((3, 4), "f4")
-        rows += [("libcai: NumPy's __dlpack__, in and released", "ours", ("libcai_options", array, HOST))]
-        theirs = ways.to_python(array, HOST)
+        zeros = numpy.zeros((3, 4), "f4")
+        rows += [("libcai: NumPy's array, in and released", "ours", ("libcai_options", zeros, HOST))]
+        theirs = ways.to_python(zeros, HOST)
         rows += [
             ("libcai: NumPy's from_dlpack of our object", "ours", call(numpy.from_dlpack, theirs)),
-            ("NumPy: from_dlpack of its own", "other", call(numpy.from_dlpack, array)),
+            ("NumPy: from_dlpack of its own", "other", call(numpy.from_dlpack, zeros)),
         ]
     yield "there and back", rows
 
@@ -303,7 +330,7 @@ def measure(ways, rows):
 
 def table(title, rows, times):
     """Lines, and the medians."""
-    if title == PAIRED:
+    if title in (PAIRED, MOVER, LISTED_MOVER):
         return paired(title, rows, times)
     base = times[0]
     lines = [f"{title:<52} {'median ns':>9} {'least ns':>9} {'ratio':>8}"]

@@ -73,6 +73,10 @@ impl End<'_> {
 
 impl Write for End<'_> {
     fn write_str(&mut self, mut s: &str) -> fmt::Result {
+        // Nearly all texts, at a tenth of the cost.
+        if s.bytes().fold(true, |plain, byte| plain & (b' '..=b'~').contains(&byte)) {
+            return self.put(s);
+        }
         while let Some((at, found)) = s.char_indices().find(|(_, found)| acts_on_a_terminal(*found))
         {
             self.put(&s[..at])?;

@@ -6,7 +6,7 @@
 
 use std::ffi::c_void;
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering, fence};
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
 
 use crate::abi::{cai_array, cai_error, cai_status};
 use crate::dlpack::exchange_table::ExchangeTable;
@@ -60,6 +60,37 @@ impl OfferedTables {
 /// The function of the attribute `requires_grad`, if it is implemented in C, and its argument.
 pub type GradGetter = Option<(Getter, *mut c_void)>;
 
+/// Protocols that no object of a type can have: bits of `CAI_PROTOCOL_` numbers.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Missing(u32);
+
+impl Missing {
+    pub const NONE: Missing = Missing(0);
+    /// Bit 0 is no protocol's: the type has a `__array_struct__` that is implemented in C.
+    const HAS_STRUCT: u32 = 1;
+
+    #[inline(always)]
+    pub const fn has(self, protocol: u8) -> bool {
+        self.0 >> protocol & 1 != 0
+    }
+
+    #[must_use]
+    pub const fn with(self, protocol: u8) -> Self {
+        Missing(self.0 | 1 << protocol)
+    }
+
+    #[must_use]
+    pub const fn with_struct(self) -> Self {
+        Missing(self.0 | Self::HAS_STRUCT)
+    }
+
+    /// Returns true for the types of NumPy and those derived from them.
+    #[inline(always)]
+    pub const fn has_struct(self) -> bool {
+        self.0 & Self::HAS_STRUCT != 0
+    }
+}
+
 const NOTHINGS: usize = 256;
 const OFFERS: usize = 64;
 
@@ -69,7 +100,8 @@ const WAYS: usize = 4;
 #[derive(Default)]
 struct Nothing {
     r#type: AtomicPtr<Object>,
-    number: AtomicU32,
+    /// The number of the version, and from bit 32 on what is missing in it.
+    known: AtomicU64,
 }
 
 /// A type that offers something. Threads of free-threaded builds read it while another one writes
@@ -133,10 +165,18 @@ impl Types {
     /// Returns true if a type is known to offer nothing. False for every type without a version.
     #[inline(always)]
     pub fn offers_nothing(&self, version: Version) -> bool {
+        self.missing(version).is_some()
+    }
+
+    /// Returns what is missing in a type that is known to offer nothing.
+    #[inline(always)]
+    pub fn missing(&self, version: Version) -> Option<Missing> {
         let nothing = &self.nothing[hash(version.r#type) % NOTHINGS];
+        let known = nothing.known.load(Ordering::Relaxed);
         // While another thread writes, the two may be of different types: then no type has both.
-        nothing.r#type.load(Ordering::Relaxed) == version.r#type
-            && nothing.number.load(Ordering::Relaxed) == version.number
+        let is_known = nothing.r#type.load(Ordering::Relaxed) == version.r#type
+            && known as u32 == version.number;
+        is_known.then_some(Missing((known >> 32) as u32))
     }
 
     /// Reads the place of a type, if it has one. The first place is nearly always that of the type.
@@ -186,16 +226,20 @@ impl Types {
         getter.map(|getter| (getter, closure))
     }
 
+    /// Remembers a type that offers nothing, and what else is missing.
+    pub fn add_nothing(&self, version: Version, missing: Missing) {
+        if version.number != 0 {
+            let nothing = &self.nothing[hash(version.r#type) % NOTHINGS];
+            nothing.r#type.store(version.r#type, Ordering::Relaxed);
+            let known = u64::from(missing.0) << 32 | u64::from(version.number);
+            nothing.known.store(known, Ordering::Relaxed);
+        }
+    }
+
     /// Remembers what a type offers, in place of another type if there is no space. A type without
     /// a version is asked each time.
     pub fn add(&self, version: Version, offer: &OfferedTables, getter: GradGetter) {
         if version.number == 0 {
-            return;
-        }
-        if offer.is_nothing() {
-            let nothing = &self.nothing[hash(version.r#type) % NOTHINGS];
-            nothing.r#type.store(version.r#type, Ordering::Relaxed);
-            nothing.number.store(version.number, Ordering::Relaxed);
             return;
         }
         let first = hash(version.r#type) % OFFERS;

@@ -85,6 +85,7 @@ pub struct PyBuffer {
 pub(super) const BUFFER_FULL_RO: c_int = 0x11c;
 pub(super) const TP_DEALLOC: c_int = 52;
 pub(super) const TP_DOC: c_int = 56;
+pub(super) const TP_GETATTRO: c_int = 58;
 pub(super) const TP_GETSET: c_int = 73;
 pub(super) const TP_MEMBERS: c_int = 72;
 pub(super) const TP_METHODS: c_int = 64;

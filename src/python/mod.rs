@@ -14,6 +14,7 @@ mod class;
 mod deferred;
 mod error;
 mod export;
+mod formats;
 mod free_list;
 mod import;
 mod interpreter;

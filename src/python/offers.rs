@@ -11,8 +11,8 @@ use std::sync::atomic::{Ordering, fence};
 use crate::abi::{self, cai_unstable_exchange_api};
 use crate::dlpack::exchange_table::{ExchangeTable, MAJOR};
 use crate::error::{Result, fail};
-use crate::python::cache::{FromObject, GradGetter, OfferedTables, Version};
-use crate::python::capi::{GetSetDef, Object};
+use crate::python::cache::{FromObject, GradGetter, Missing, OfferedTables, Version};
+use crate::python::capi::{GetSetDef, Object, TP_GETATTRO};
 use crate::python::capsules::{DLPACK_CAPSULE, EXCHANGE_CAPSULE};
 use crate::python::py::{Builtin, Int, Obj, Owned, Py, Type};
 use crate::read::sizes;
@@ -47,11 +47,17 @@ fn ask(py: Py, object: Obj) -> Result<OfferedTables> {
         let r#type = Type::of(py, object);
         let version = r#type.assign_version(py)?;
         let (offer, getter, is_lasting) = look(py, &r#type)?;
+        let missing = match offer.is_nothing() && is_lasting && version.number != 0 {
+            true => missing(py, object, &r#type)?,
+            false => Missing::NONE,
+        };
         // The answers come before this look at the version.
         fence(Ordering::Acquire);
         if object.version(py) == version {
-            if is_lasting {
-                py.types.add(version, &offer, getter);
+            match is_lasting {
+                true if offer.is_nothing() => py.types.add_nothing(version, missing),
+                true => py.types.add(version, &offer, getter),
+                false => {}
             }
             return Ok(offer);
         }
@@ -100,6 +106,50 @@ fn look<'py>(py: Py<'py>, r#type: &Type<'py>) -> Result<(OfferedTables, GradGett
         may_be_conjugate,
     };
     Ok((offer, getter, is_lasting.get()))
+}
+
+/// Returns the protocols that no object of a type without tables can have: the type lacks their
+/// attributes, and its objects have no attributes of their own.
+fn missing<'py>(py: Py<'py>, object: Obj, r#type: &Type<'py>) -> Result<Missing> {
+    let names = &py.names;
+    let mut missing = Missing::NONE;
+    let (of_struct, is_known) = r#type.lookup(py, names.array_struct)?;
+    if !is_known {
+        return Ok(missing);
+    }
+    let in_c = |found: &Option<Owned>, r#type| {
+        found.as_ref().is_some_and(|found| found.obj().is_exactly(py, r#type))
+    };
+    // A class that derives from NumPy's may have a method of its own, which decides then.
+    let method = r#type.lookup(py, names.dlpack)?.0;
+    if in_c(&of_struct, Builtin::GetSet) && (method.is_none() || in_c(&method, Builtin::Method)) {
+        missing = missing.with_struct();
+    }
+    let is_generic = object.type_slot(py.capi(), TP_GETATTRO) == py.capi().generic_get_attr();
+    // A metaclass may state another offset than that of the object's dictionary.
+    if !is_generic || !r#type.obj().is_exactly(py, Builtin::Type) {
+        return Ok(missing);
+    }
+    match r#type.obj().optional_attr(py, names.dictoffset)? {
+        Some(offset) if offset.obj().int(py)? == Int::Value(0) => {}
+        _ => return Ok(missing),
+    }
+    missing = missing.with(abi::CAI_PROTOCOL_EXCHANGE).with(abi::CAI_PROTOCOL_DLPACK_EXCHANGE);
+    // An attribute without which there is no array of the protocol, or two of which one is needed.
+    let needed = [
+        (abi::CAI_PROTOCOL_CUDA_ARRAY_INTERFACE, [names.cuda_array_interface; 2]),
+        (abi::CAI_PROTOCOL_DLPACK, [names.dlpack_device; 2]),
+        (abi::CAI_PROTOCOL_SYCL_USM, [names.sycl_usm_array_interface; 2]),
+        (abi::CAI_PROTOCOL_OPENCL_BUFFER, [names.base_data, names.buffer]),
+        (abi::CAI_PROTOCOL_ARRAY_STRUCT, [names.array_struct; 2]),
+        (abi::CAI_PROTOCOL_ARRAY_INTERFACE, [names.array_interface; 2]),
+    ];
+    for (protocol, [first, second]) in needed {
+        if r#type.lookup(py, first)?.0.is_none() && r#type.lookup(py, second)?.0.is_none() {
+            missing = missing.with(protocol);
+        }
+    }
+    Ok(missing)
 }
 
 /// `PyGetSetDescrObject` behind its head: an attribute that is implemented in C.

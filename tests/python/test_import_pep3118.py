@@ -159,3 +159,102 @@ def test_lifetime():
         again.release(library)
         assert P.soon(lambda: not is_lent(lender), 5)
         assert sys.getrefcount(lender) == count
+
+
+def device_array(address=0x7F0000000000):
+    """The dictionary of an array in device memory."""
+    return dict(shape=(3,), typestr="<f4", data=(address, False), version=3, strides=None, stream=None)
+
+
+class Slotless(bytearray):
+    __slots__ = ()
+
+
+class WithDict(bytearray):
+    pass
+
+
+class WithHook(bytearray):
+    __slots__ = ()
+
+    def __getattr__(self, name):
+        if name == "__cuda_array_interface__":
+            return device_array()
+        raise AttributeError(name)
+
+
+class Meta(type):
+    __dictoffset__ = 0
+
+
+class WithMeta(bytearray, metaclass=Meta):
+    pass
+
+
+def of_device(obj):
+    with take(obj, host=True) as taken:
+        return taken.device[0] != P.CPU
+
+
+def test_lenders_that_come_to_have_more():
+    """What is known of a type ends with its next change, and does not count for attributes of an object's own."""
+    derived = type("Derived", (Slotless,), {"__slots__": ()})
+    lender = derived(b"abc")
+    for kind in (derived, Slotless, derived):
+        assert not of_device(lender)
+        kind.__cuda_array_interface__ = property(lambda self: device_array())
+        assert of_device(lender)
+        del kind.__cuda_array_interface__
+    assert not of_device(lender)
+    derived.__getattr__ = WithHook.__getattr__
+    assert of_device(lender)
+    for kind in (WithDict, WithMeta):
+        plain, lender = kind(b"abc"), kind(b"abc")
+        for _ in range(3):
+            assert not of_device(plain)
+        lender.__cuda_array_interface__ = device_array()
+        assert of_device(lender) and not of_device(plain)
+    assert of_device(WithHook(b"abc"))
+
+
+def test_lenders_that_change_while_they_are_read():
+    """Code of a producer that a protocol ran may give the type what it lacked before."""
+
+    class Changing(bytearray):
+        __slots__ = ()
+
+        @property
+        def __dlpack_device__(self):
+            type(self).__array_interface__ = property(lambda self: np.zeros(2, "i2").__array_interface__)
+            raise AttributeError
+
+    lender = Changing(b"abc")
+    with take(lender, host=True) as taken:
+        assert taken.typestr == NATIVE + "i2"
+
+
+class Owned(np.ndarray):
+    pass
+
+
+class OwnMethod(np.ndarray):
+    def __dlpack__(self, **keywords):
+        raise RuntimeError("my own method")
+
+
+def test_arrays_of_numpy():
+    """Without __dlpack__, unless a derived class has one of its own, and unless an object has other protocols."""
+    for array in (np.arange(6.0).reshape(2, 3), np.arange(6)[::-2], np.arange(4).astype(SWAPPED + "i4"), np.ones(2, bool)):
+        array.flags.writeable = False
+        for kind in (np.ndarray, Owned):
+            array = array.view(kind)
+            with take(array, host=True) as taken:
+                assert (taken.typestr, taken.shape, taken.readonly) == (array.dtype.str, array.shape, True)
+                assert taken.device == (P.CPU, 0) and taken.data == array.__array_interface__["data"][0]
+    with pytest.raises(RuntimeError, match="my own method"):
+        take(np.zeros(2).view(OwnMethod), host=True)
+    lender = np.zeros(2).view(Owned)
+    lender.__cuda_array_interface__ = device_array()
+    assert of_device(lender)
+    with take(np.zeros(2, "M8[s]"), host=True) as taken:
+        assert taken.typestr == NATIVE + "M8[s]"

@@ -4,7 +4,7 @@ use std::ffi::{c_char, c_int, c_void};
 
 use crate::abi;
 use crate::dtype::NATIVE;
-use crate::error::{Result, Text, fail, failure};
+use crate::error::{Result, fail, failure};
 use crate::python::capi::Object;
 use crate::python::import::exchange_table::Answer;
 use crate::python::import::host_memory;
@@ -78,14 +78,13 @@ pub fn import(py: Py, object: Obj, to: &mut Description) -> Result<Option<Answer
         }
     }
     let order = match (interface.itemsize, interface.flags & NOT_SWAPPED != 0) {
-        (1, _) => '|',
-        (_, true) => char::from(NATIVE),
-        (_, false) => char::from(b'<' + b'>' - NATIVE),
+        (1, _) => b'|',
+        (_, true) => NATIVE,
+        (_, false) => b'<' + b'>' - NATIVE,
     };
-    let text: Text<16> =
-        Text::new(format_args!("{order}{}{}", char::from(kind), interface.itemsize));
+    host_memory::set_typestr(to, order, kind, interface.itemsize.into());
     let readonly = interface.flags & WRITEABLE == 0;
-    host_memory::complete(to, NAME, text.as_str(), readonly, interface.data)?;
+    host_memory::complete(to, NAME, readonly, interface.data)?;
     // The capsule keeps the array alive.
     attach(py, &mut to.array, object.share(py), Some(capsule))?;
     Ok(Some(Answer::Array))

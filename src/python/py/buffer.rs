@@ -19,6 +19,9 @@ pub struct Buffer<'py> {
     py: Py<'py>,
 }
 
+/// One word more than is zeroed: the compiler would merge both into a slower function.
+const LAYOUT: Layout = Layout::new::<(PyBuffer, usize)>();
+
 impl<'py> Buffer<'py> {
     /// Requests strides, shape and format, of read-only memory too. `None` for an object that does
     /// not offer memory. May run Python code.
@@ -26,7 +29,7 @@ impl<'py> Buffer<'py> {
         if (py.capi().buffer_check)(object) == 0 {
             return Ok(None);
         }
-        let memory = Memory::new(Layout::new::<PyBuffer>())?;
+        let memory = Memory::new(LAYOUT)?;
         let view = memory.start().cast::<PyBuffer>();
         // SAFETY: memory for one view, in which all bits zero are valid. The GIL is held, and the
         // object is alive. The view stays where it is until it is released.
@@ -92,7 +95,7 @@ impl Drop for Buffer<'_> {
 /// The GIL is held, and nothing else releases the view.
 unsafe extern "C-unwind" fn release(view: *mut c_void) {
     // SAFETY: `request` allocated the memory for a view, and gave it up.
-    let _memory = unsafe { Memory::from_raw(view.cast(), Layout::new::<PyBuffer>()) };
+    let _memory = unsafe { Memory::from_raw(view.cast(), LAYOUT) };
     if let Some(capi) = capi::found() {
         // SAFETY: this function's contract.
         unsafe { (capi.buffer_release)(view.cast()) };

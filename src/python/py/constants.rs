@@ -31,6 +31,7 @@ constants! {
         Object = object_type_object,
         Type = type_type,
         GetSet = getset_type,
+        Method = method_type,
         Int = long_type,
         Bool = bool_type,
         Tuple = tuple_type,

@@ -113,6 +113,7 @@ table! {
         interpreter_id = "PyInterpreterState_GetID" (State) -> i64;
         object_type = "PyObject_Type" (Obj<'_>) -> New;
         get_attr = "PyObject_GetAttr" (Obj<'_>, Obj<'_>) -> New;
+        get_attr_generic = "PyObject_GenericGetAttr" (Obj<'_>, Obj<'_>) -> New;
         set_attr = "PyObject_SetAttr" (Obj<'_>, Obj<'_>, Obj<'_>) -> c_int;
         get_item = "PyObject_GetItem" (Obj<'_>, Obj<'_>) -> New;
         is_true = "PyObject_IsTrue" (Obj<'_>) -> c_int;
@@ -218,6 +219,7 @@ table! {
         object_type_object = "PyBaseObject_Type";
         type_type = "PyType_Type";
         getset_type = "PyGetSetDescr_Type";
+        method_type = "PyMethodDescr_Type";
         long_type = "PyLong_Type";
         bool_type = "PyBool_Type";
         tuple_type = "PyTuple_Type";
@@ -308,6 +310,12 @@ impl Capi {
         // `Obj`, `New` and the others are addresses of objects, and references those of values.
         let functions = unsafe { transmute::<[*mut c_void; COUNT], Functions>(addresses) };
         Ok(Capi { functions, facts: ObjectLayout::default() })
+    }
+
+    /// Returns the address of the function that looks attributes up in the type and in the object's
+    /// dictionary, which is in the slot `tp_getattro` of most types.
+    pub fn generic_get_attr(&self) -> *const c_void {
+        self.functions.get_attr_generic as *const c_void
     }
 
     /// Sets the version. Forgets a private function that is known up to a version only.
