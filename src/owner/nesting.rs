@@ -12,9 +12,10 @@
 //! destructions. The first skips that: a destruction whose stack frame is not below that of the
 //! outermost one finds that none runs any more.
 //!
-//! Nothing is allocated. The thread's variable lies in the block that each thread has from its
+//! Nothing is allocated, if the thread's variable lies in the block that each thread has from its
 //! start: where memory has run out, the first use of a variable in a block that is made on demand
-//! would end the process.
+//! ends the process. That block has no room if the library is loaded late, into a process with many
+//! others; a descriptor then finds the variable elsewhere, where "initial exec" refuses to load.
 
 use std::cell::Cell;
 
@@ -95,24 +96,31 @@ mod variable {
     pub fn with<R>(body: impl FnOnce(&Thread) -> R) -> R {
         let address: *const Thread;
         // SAFETY: computes the address of the variable above, as the ABI for thread-local variables
-        // has it ("initial exec"). It is the same for the whole life of a thread.
+        // has it ("TLS descriptors", whose instructions linkers expect in this form). It is the same
+        // for the whole life of a thread. The function of the descriptor keeps all registers but the
+        // result's, though that of older C libraries not those of vectors: it counts as any call.
         unsafe {
             #[cfg(target_arch = "x86_64")]
             asm!(
-                "mov {address}, qword ptr fs:[0]",
-                "add {address}, qword ptr [rip + cai_private_nesting@GOTTPOFF]",
-                address = out(reg) address,
-                options(pure, nomem, nostack),
+                "lea rax, [rip + cai_private_nesting@TLSDESC]",
+                "call qword ptr [rax + cai_private_nesting@TLSCALL]",
+                "add rax, qword ptr fs:[0]",
+                out("rax") address,
+                clobber_abi("C"),
+                options(pure, nomem),
             );
             #[cfg(target_arch = "aarch64")]
             asm!(
-                "mrs {address}, tpidr_el0",
-                "adrp {offset}, :gottprel:cai_private_nesting",
-                "ldr {offset}, [{offset}, :gottprel_lo12:cai_private_nesting]",
-                "add {address}, {address}, {offset}",
-                address = out(reg) address,
-                offset = out(reg) _,
-                options(pure, nomem, nostack),
+                "adrp x0, :tlsdesc:cai_private_nesting",
+                "ldr x1, [x0, :tlsdesc_lo12:cai_private_nesting]",
+                "add x0, x0, :tlsdesc_lo12:cai_private_nesting",
+                ".tlsdesccall cai_private_nesting",
+                "blr x1",
+                "mrs x1, tpidr_el0",
+                "add x0, x0, x1",
+                out("x0") address,
+                clobber_abi("C"),
+                options(pure, nomem),
             );
         }
         // SAFETY: this thread's own, which lasts as long as the thread. Zeros are a value of it, and

@@ -67,7 +67,7 @@ def test_the_shared_library(prefix, tmp_path):
     library = prefix / "lib/libcai.so"
     dynamic = run("readelf", "-d", library).stdout
     assert re.search(r"SONAME.*\[libcai\.so\.1\]", dynamic)
-    assert "NODELETE" in dynamic
+    assert "NODELETE" in dynamic and "STATIC_TLS" not in dynamic
     loaded = {line.split()[0].split("/")[-1].split(".")[0] for line in run("ldd", library).stdout.splitlines()}
     assert {"libc"} <= loaded <= {"libc", "libgcc_s", "linux-vdso", "ld-linux-x86-64", "ld-linux-aarch64"}
     names = abi_symbols.NAMES
@@ -161,10 +161,47 @@ def check_extension(extension):
     """It bundles the library, exports what it declares and nothing else, works, and stays mapped."""
     assert exported(extension) == {"extension_check", "extension_owner"}
     dynamic = run("readelf", "-d", extension).stdout
-    assert "NODELETE" in dynamic and "[libcai" not in dynamic
+    assert "NODELETE" in dynamic and "[libcai" not in dynamic and "STATIC_TLS" not in dynamic
     # In a process of its own: an empty description is refused.
     code = f"import ctypes; print(ctypes.CDLL({str(extension)!r}).extension_check(None))"
     assert int(run(sys.executable, "-c", code).stdout) != 0
+
+
+def static_flags(prefix):
+    """How pkg-config links the archive, where there is also a shared library."""
+    done = run("pkg-config", "--cflags", "--libs", "--static", "cai", env={"PKG_CONFIG_PATH": str(prefix / "lib/pkgconfig")})
+    return ["-l:libcai.a" if flag == "-lcai" else flag for flag in shlex.split(done.stdout)]
+
+
+def test_another_rust_archive(prefix, tmp_path):
+    """Each of two static libraries has a Rust standard library; one program links both, in either order."""
+    other = tmp_path / "libanother.a"
+    run("rustc", "--edition=2024", "-O", "--crate-type=staticlib", PACKAGE / "another.rs", "-o", other)
+    flags = static_flags(prefix)
+    for options in ([], ["-Wl,--gc-sections"]):
+        for archives in ([other, *flags], [*flags, other, "-lgcc_s", "-lpthread", "-lm", "-ldl"]):
+            run("gcc", PACKAGE / "another.c", "-I", prefix / "include", "-o", tmp_path / "program", *archives, *options)
+            assert run(tmp_path / "program").stdout == "typestr 14 -1\n"
+
+
+@pytest.mark.parametrize("links", ["shared", "static"])
+def test_an_extension_loaded_late(prefix, tmp_path, links):
+    """There is no room for static TLS any more, which a library that is loaded early may use."""
+    (tmp_path / "filler.c").write_text(
+        '_Thread_local char bytes[SIZE] __attribute__((tls_model("initial-exec")));\nchar *use(void) { return bytes; }\n'
+    )
+    fillers = []
+    for size in (512, 64, 8):
+        made = [tmp_path / f"filler{size}_{index}.so" for index in range(16)]
+        run("gcc", "-shared", "-fPIC", "-fvisibility=hidden", f"-DSIZE={size}", tmp_path / "filler.c", "-o", made[0])
+        for filler in made[1:]:
+            shutil.copy(made[0], filler)
+        fillers += made
+    run("gcc", PACKAGE / "late.c", "-I", prefix / "include", "-o", tmp_path / "late", "-ldl", "-lpthread")
+    library = {"shared": ["-I", prefix / "include", prefix / "lib/libcai.so"], "static": static_flags(prefix)}[links]
+    run("gcc", PACKAGE / "extension.c", "-shared", "-fPIC", "-fvisibility=hidden", "-o", tmp_path / "e.so", *library)
+    done = run(tmp_path / "late", tmp_path / "e.so", *fillers, env={"LD_LIBRARY_PATH": str(prefix / "lib")})
+    assert done.stdout == "destroyed 2\n"
 
 
 def build_and_run(folder, *options):
@@ -367,8 +404,7 @@ def test_pkg_config(prefix, tmp_path):
 
     assert flags("--modversion") == [VERSION]
     shared = flags("--cflags", "--libs")
-    # The archive, where there is also a shared library.
-    static = ["-l:libcai.a" if flag == "-lcai" else flag for flag in flags("--cflags", "--libs", "--static")]
+    static = static_flags(prefix)
     for name, compiler, source in (("c", "gcc", "consumer.c"), ("cpp", "g++", "consumer.cpp")):
         program = make(name, compiler, source, *shared)
         assert run(program, env={"LD_LIBRARY_PATH": str(prefix / "lib")}).stdout == f"ok {VERSION}\n"
