@@ -83,6 +83,19 @@ pub struct PyBuffer {
 
 /// `PyBUF_FULL_RO`
 pub(super) const BUFFER_FULL_RO: c_int = 0x11c;
+/// `PyBUF_WRITABLE`
+pub(super) const BUFFER_WRITABLE: c_int = 1;
+/// `PyBUF_FORMAT`
+pub(super) const BUFFER_FORMAT: c_int = 4;
+/// `PyBUF_ND`
+pub(super) const BUFFER_ND: c_int = 8;
+/// The bits beside `PyBUF_ND` of `PyBUF_STRIDES`, `PyBUF_C_CONTIGUOUS` and the others.
+pub(super) const BUFFER_STRIDES: c_int = 0x10;
+pub(super) const BUFFER_C_CONTIGUOUS: c_int = 0x20;
+pub(super) const BUFFER_F_CONTIGUOUS: c_int = 0x40;
+pub(super) const BUFFER_ANY_CONTIGUOUS: c_int = 0x80;
+pub(super) const BF_GETBUFFER: c_int = 1;
+pub(super) const BF_RELEASEBUFFER: c_int = 2;
 pub(super) const TP_DEALLOC: c_int = 52;
 pub(super) const TP_DOC: c_int = 56;
 pub(super) const TP_GETATTRO: c_int = 58;

@@ -15,14 +15,16 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 use crate::error::{Failure, Result, fail};
 use crate::python::capi::{
-    self, Capi, GetSetDef, METH_FASTCALL_KEYWORDS, METH_NOARGS, METH_VARARGS,
-    METH_VARARGS_KEYWORDS, MP_LENGTH, MemberDef, MethodDef, NB_BOOL, Object, READONLY, T_PYSSIZET,
-    TP_ALLOC, TP_DEALLOC, TP_DOC, TP_FREE, TP_GETSET, TP_MEMBERS, TP_METHODS, TP_REPR,
-    TPFLAGS_DEFAULT, TPFLAGS_DISALLOW_INSTANTIATION, TypeSlot, TypeSpec,
+    self, BF_GETBUFFER, BF_RELEASEBUFFER, Capi, GetSetDef, METH_FASTCALL_KEYWORDS, METH_NOARGS,
+    METH_VARARGS, METH_VARARGS_KEYWORDS, MP_LENGTH, MemberDef, MethodDef, NB_BOOL, Object,
+    PyBuffer, READONLY, T_PYSSIZET, TP_ALLOC, TP_DEALLOC, TP_DOC, TP_FREE, TP_GETSET, TP_MEMBERS,
+    TP_METHODS, TP_REPR, TPFLAGS_DEFAULT, TPFLAGS_DISALLOW_INSTANTIATION, TypeSlot, TypeSpec,
 };
 use crate::python::error::{raise_as, raise_failure};
 use crate::python::interpreter::Here;
-use crate::python::py::{Attached, Dict, Exception, Obj, Once, Owned, Py, Tuple};
+use crate::python::py::{
+    Attached, Dict, Exception, Lent, Obj, Once, Owned, Py, Tuple, release_lent,
+};
 use crate::python::readers::Readers;
 use crate::unwind;
 
@@ -46,6 +48,10 @@ pub unsafe trait Contents: Sync + Sized + 'static {
     fn repr<'py>(py: Py<'py>, this: Instance<'_, Self>) -> Result<Owned<'py>>;
 
     fn len(py: Py, this: Instance<'_, Self>) -> Result<usize>;
+
+    /// Lends the memory of an array on the host to a consumer of the buffer protocol. `flags` are
+    /// the bits of `PyBUF_`.
+    fn lend<'py>(py: Py<'py>, this: Instance<'_, Self>, flags: c_int) -> Result<Lent<'py>>;
 
     /// Gives up what an object holds, to which there is no reference any more. Does not panic.
     fn finalize(&mut self, ending: Ending);
@@ -249,6 +255,8 @@ impl<T: Contents> Class<T> {
             slot(TP_REPR, repr::<T> as *mut c_void),
             slot(MP_LENGTH, length::<T> as *mut c_void),
             slot(NB_BOOL, is_true as *mut c_void),
+            slot(BF_GETBUFFER, get_buffer::<T> as *mut c_void),
+            slot(BF_RELEASEBUFFER, release_buffer as *mut c_void),
             slot(TP_DOC, T::DOC.as_ptr().cast_mut().cast()),
             slot(TP_GETSET, T::attributes().as_ptr().cast_mut().cast()),
             slot(TP_METHODS, T::methods().as_ptr().cast_mut().cast()),
@@ -595,6 +603,38 @@ extern "C-unwind" fn length<T: Contents>(this: This<'_, T>) -> isize {
         Ok(length) => length as isize,
         Err(failure) => raise(&failure, -1),
     }
+}
+
+/// CPython passes the place of a view, which is written on success only, except `obj`.
+unsafe extern "C-unwind" fn get_buffer<T: Contents>(
+    this: This<'_, T>,
+    view: *mut PyBuffer,
+    flags: c_int,
+) -> c_int {
+    let Some(view) = NonNull::new(view) else {
+        return raise(&Failure::null("view"), -1);
+    };
+    // SAFETY: the place of a view, whose members need no Drop.
+    unsafe {
+        let lent = unwind::guarded(|| {
+            Py::with(|py| T::lend(py, this.instance(py.capi()), flags).map(Lent::into_view))
+        });
+        match lent {
+            Ok(lent) => {
+                view.write(lent);
+                0
+            }
+            Err(failure) => {
+                (&raw mut (*view.as_ptr()).obj).write(ptr::null_mut());
+                raise(&failure, -1)
+            }
+        }
+    }
+}
+
+unsafe extern "C-unwind" fn release_buffer(_: *mut Object, view: *mut PyBuffer) {
+    // SAFETY: CPython passes a view that `get_buffer` wrote, once.
+    unsafe { release_lent(&*view) };
 }
 
 /// An object is true: that does not depend on values, which Python cannot read, and an array

@@ -2,7 +2,9 @@
 
 use std::ffi::c_long;
 
+use crate::abi::cai_dtype;
 use crate::dtype::NATIVE;
+use crate::error::Text;
 
 /// Type of an element, as a typestr states it.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -58,6 +60,47 @@ impl Element {
         Some(Element { order, kind, count, size: count * unit })
     }
 }
+
+/// Items of one size each, the first of those that mean the same. [`Element::parse`] says what they
+/// mean.
+const ITEMS: [&str; 16] =
+    ["?", "b", "B", "h", "H", "i", "I", "q", "Q", "e", "f", "d", "Zf", "Zd", "g", "Zg"];
+
+const SWAPPED: &str = if NATIVE == b'<' { ">" } else { "<" };
+
+impl Element {
+    /// Returns the element type of an array. The kind of others than numbers, booleans and texts
+    /// has no format.
+    pub fn of(dtype: &cai_dtype) -> Self {
+        let (order, kind) = (dtype.byte_order as u8, dtype.kind as u8);
+        let count = if kind == b'U' { dtype.itemsize / 4 } else { dtype.itemsize };
+        Element { order, kind, count, size: dtype.itemsize }
+    }
+
+    /// Returns the format that [`parse`](Self::parse) reads as this type. `None` if there is none.
+    pub fn format(&self) -> Option<Format> {
+        let is_native = self.order == NATIVE || self.order == b'|';
+        let prefix = if is_native { "" } else { SWAPPED };
+        let text = match self.kind {
+            b'S' => Format::new(format_args!("{}s", self.count)),
+            b'U' => Format::new(format_args!("{prefix}{}w", self.count)),
+            _ => {
+                let means_this = |item: &&&str| {
+                    Self::parse(item.as_bytes(), self.size as isize)
+                        .is_some_and(|found| (found.kind, found.size) == (self.kind, self.size))
+                };
+                // Only the machine's own `long double` has a format.
+                let items = if prefix.is_empty() { &ITEMS[..] } else { &ITEMS[..14] };
+                Format::new(format_args!("{prefix}{}", items.iter().find(means_this)?))
+            }
+        };
+        let found = Self::parse(text.as_str().as_bytes(), self.size as isize)?;
+        (found.kind == self.kind && found.size == self.size).then_some(text)
+    }
+}
+
+/// A format: an order, ten digits and a letter at most.
+pub type Format = Text<15>;
 
 /// Reads a count, which is 1 if there is none. Its digits fit into a typestr.
 fn read_count(text: &[u8]) -> Option<i64> {

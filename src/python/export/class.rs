@@ -1,6 +1,6 @@
 //! The class `libcai.Array`: its attributes, its methods and its exchange tables.
 
-use std::ffi::{CStr, c_void};
+use std::ffi::{CStr, c_int, c_void};
 use std::mem::offset_of;
 use std::ptr;
 
@@ -14,8 +14,9 @@ use crate::python::export::cai_dict::cuda_array_interface;
 use crate::python::export::dlpack::{dlpack, dlpack_device};
 use crate::python::export::exchange_table::{DLPACK_EXCHANGE, EXCHANGE};
 use crate::python::export::object::{Exported, shown};
+use crate::python::export::pep3118;
 use crate::python::export::sycl::sycl_usm_array_interface;
-use crate::python::py::{Name, Obj, Owned, Py};
+use crate::python::py::{Lent, Name, Obj, Owned, Py};
 
 // SAFETY: zeros are no array. Rust does not use `weak_references`.
 unsafe impl Contents for Exported {
@@ -52,6 +53,10 @@ unsafe impl Contents for Exported {
 
     fn len(_: Py, this: Instance<'_, Self>) -> Result<usize> {
         this.array()?.len()
+    }
+
+    fn lend<'py>(py: Py<'py>, this: Instance<'_, Self>, flags: c_int) -> Result<Lent<'py>> {
+        pep3118::lend(py, this, flags)
     }
 
     #[inline(always)]

@@ -9,6 +9,7 @@ pub mod class;
 pub mod dlpack;
 pub mod exchange_table;
 pub mod object;
+pub mod pep3118;
 pub mod sycl;
 
 use crate::abi::{self, cai_array, cai_export_options};

@@ -1,16 +1,17 @@
 //! Memory that an object lends: the buffer protocol of PEP 3118.
 
 use std::alloc::Layout;
-use std::ffi::{CStr, c_void};
+use std::ffi::{CStr, c_char, c_int, c_void};
 use std::mem::zeroed;
-use std::ptr::NonNull;
+use std::ptr::{self, NonNull};
 use std::slice;
 
-use super::{Obj, Py, done};
+use super::{Obj, Owned, Py, done};
 use crate::error::Result;
-use crate::memory::Memory;
+use crate::memory::{Extended, Memory};
 use crate::owner::Destructor;
 use crate::python::capi::{self, BUFFER_FULL_RO, PyBuffer};
+use crate::python::formats::Format;
 
 /// Memory of an object with its description. Given back when dropped.
 pub struct Buffer<'py> {
@@ -100,4 +101,80 @@ unsafe extern "C-unwind" fn release(view: *mut c_void) {
         // SAFETY: this function's contract.
         unsafe { (capi.buffer_release)(view.cast()) };
     }
+}
+
+/// Memory that an object of this library lends, described for one consumer.
+pub struct Lent<'py> {
+    view: PyBuffer,
+    /// Released with the view.
+    owner: Owned<'py>,
+    block: Block,
+}
+
+/// The format, and behind it the extents and the strides.
+type Block = Extended<[c_char; 16], isize>;
+
+/// What a view states besides its rows.
+pub struct Stated {
+    pub data: *mut c_void,
+    pub len: i64,
+    pub itemsize: i64,
+    pub readonly: bool,
+}
+
+impl<'py> Lent<'py> {
+    /// Describes memory that `owner` keeps. `format`, `shape` and `strides` are those that the
+    /// consumer wants; without a shape, the memory is bytes.
+    pub fn new(
+        owner: Owned<'py>,
+        stated: Stated,
+        format: Option<Format>,
+        shape: Option<&[i64]>,
+        strides: Option<&[i64]>,
+    ) -> Result<Self> {
+        let ndim = shape.map_or(0, <[i64]>::len);
+        let mut text = [0; 16];
+        for (to, from) in text.iter_mut().zip(format.iter().flat_map(|f| f.as_str().bytes())) {
+            *to = from as c_char;
+        }
+        let mut block = Block::new(text, 2 * ndim, 0)?;
+        let (text, rows) = block.parts();
+        let values = shape.into_iter().chain(strides).flatten();
+        rows.iter_mut().zip(values).for_each(|(to, from)| *to = *from as isize);
+        let (extents, steps) = rows.split_at(ndim);
+        let given = |row: &[isize], is_given: bool| match is_given && ndim > 0 {
+            true => row.as_ptr(),
+            false => ptr::null(),
+        };
+        let view = PyBuffer {
+            // Memory without elements is at no address, which consumers take for a failure.
+            buf: if stated.data.is_null() { text.as_mut_ptr().cast() } else { stated.data },
+            obj: ptr::null_mut(),
+            len: stated.len as isize,
+            itemsize: stated.itemsize as isize,
+            readonly: stated.readonly.into(),
+            ndim: if shape.is_none() { 1 } else { ndim as c_int },
+            format: if format.is_some() { text.as_ptr() } else { ptr::null() },
+            shape: given(extents, shape.is_some()),
+            strides: given(steps, strides.is_some()),
+            suboffsets: ptr::null(),
+            internal: ptr::null_mut(),
+        };
+        Ok(Lent { view, owner, block })
+    }
+
+    /// Gives all to the consumer, who has it released with [`release_lent`].
+    pub fn into_view(self) -> PyBuffer {
+        let Lent { view, owner, block } = self;
+        PyBuffer { obj: owner.into_raw(), internal: block.into_raw().cast(), ..view }
+    }
+}
+
+/// Frees what [`Lent::into_view`] gave away, except the reference to the object.
+///
+/// # Safety
+/// `view` was returned by it, and is released once.
+pub unsafe fn release_lent(view: &PyBuffer) {
+    // SAFETY: `into_view` set the member (this function's contract).
+    drop(unsafe { Block::from_raw(view.internal.cast()) });
 }

@@ -21,7 +21,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 pub use attached::Attached;
-pub use buffer::Buffer;
+pub use buffer::{Buffer, Lent, Stated, release_lent};
 pub use constants::{Builtin, Exception};
 pub use containers::{Dict, Dictionary, Tuple};
 pub use object::{Int, Name, Obj};

@@ -1,6 +1,6 @@
 //! Objects of the class `libcai.View`: what they hold, how they begin and end.
 
-use std::ffi::CStr;
+use std::ffi::{CStr, c_int};
 use std::mem::offset_of;
 use std::ptr;
 
@@ -10,8 +10,9 @@ use crate::error::{Failure, Result, fail};
 use crate::python::class::{Attribute, Contents, Ending, Held, Instance, Method, Readable, entry};
 use crate::python::export::export;
 use crate::python::export::object::{CAN_BE_RELEASED, Exported, Reading, shown};
+use crate::python::export::pep3118;
 use crate::python::owner::Description;
-use crate::python::py::{Obj, Owned, Py};
+use crate::python::py::{Lent, Obj, Owned, Py};
 use crate::python::view::attributes::ATTRIBUTES;
 use crate::read::Unchecked;
 use crate::sync::consume::{self, Phase};
@@ -54,6 +55,15 @@ unsafe impl Contents for View {
 
     fn len(_: Py, this: Instance<'_, Self>) -> Result<usize> {
         this.array()?.len()
+    }
+
+    /// The consumer keeps the `libcai.Array` that offers the array, and so the memory, also after
+    /// the release of the view.
+    fn lend<'py>(py: Py<'py>, this: Instance<'_, Self>, flags: c_int) -> Result<Lent<'py>> {
+        match py.exports().instance(this.contents().offered(py)?) {
+            Some(offered) => pep3118::lend(py, offered, flags),
+            None => Err(Failure::internal()),
+        }
     }
 
     /// The producer is not made to wait: an integer keeps no stream, which may be gone by now.
