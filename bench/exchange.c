@@ -180,7 +180,7 @@ int main(void) {
     for (i = 0; i < NDIM; i++) {
         t.shape[i] = 8 + i;
     }
-    if (cai_layout_strides('C', NDIM, t.shape, 4, t.strides, NULL) != CAI_OK ||
+    if (cai_layout_strides('C', t.shape, NDIM, 4, t.strides, NULL) != CAI_OK ||
         cai_owner_create(&t, NULL, &library_owner, NULL) != CAI_OK) {
         return 1;
     }

@@ -361,17 +361,23 @@ static cai_status validate(const cai_array *array, cai_error *error) {
     return status;
 }
 
+static void not_native(const cai_array *array, const char *field) {
+    cai_error error;
+    ASSERT_STATUS(CAI_OK, validate(array, NULL));
+    ASSERT_STATUS(CAI_ERR_CONVERT_BYTE_ORDER, cai_array_validate(array, CAI_CHECK_NATIVE, &error));
+    ASSERT_TEXT(field, error.field);
+    ASSERT_CONTAINS(error.message, "found \">i4\", expected the byte order of this machine");
+}
+
 static void in_arrays(void) {
     cai_array array = valid_array();
     cai_field rows[3] = {field("a", "<i4"), field("b", "|i1"), field("", "|V3")};
     cai_descr descr = list(rows, 3);
     cai_error error;
-    bool native = false;
     array.descr = &descr;
     set_typestr(&array, "|V8");
     ASSERT_STATUS(CAI_OK, validate(&array, NULL));
-    ASSERT_STATUS(CAI_OK, cai_array_is_native(&array, &native, NULL));
-    ASSERT(native);
+    ASSERT_STATUS(CAI_OK, cai_array_validate(&array, CAI_CHECK_NATIVE, NULL));
     /* Without its padding row the list is three bytes short. */
     descr.count = 2;
     ASSERT_STATUS(CAI_ERR_DESCR_SIZE, validate(&array, &error));
@@ -380,19 +386,20 @@ static void in_arrays(void) {
     ASSERT_CONTAINS(error.message, "expected 8 bytes");
     descr.count = 3;
     rows[0] = field("a", ">i4");
-    ASSERT_STATUS(CAI_OK, cai_array_is_native(&array, &native, NULL));
-    ASSERT(!native);
+    not_native(&array, "descr[0].typestr");
+    /* Any other rule comes before. */
+    rows[1] = field("b", ">q1");
+    ASSERT_STATUS(CAI_ERR_TYPESTR_KIND, cai_array_validate(&array, CAI_CHECK_NATIVE, &error));
+    rows[1] = field("b", "|i1");
     /* Fields of fields count as well. */
     {
         cai_field inner = field("i", "<i4");
         cai_descr nested = list(&inner, 1);
         rows[0] = field("a", "");
         rows[0].nested = &nested;
-        ASSERT_STATUS(CAI_OK, cai_array_is_native(&array, &native, NULL));
-        ASSERT(native);
+        ASSERT_STATUS(CAI_OK, cai_array_validate(&array, CAI_CHECK_NATIVE, NULL));
         inner = field("i", ">i4");
-        ASSERT_STATUS(CAI_OK, cai_array_is_native(&array, &native, NULL));
-        ASSERT(!native);
+        not_native(&array, "descr[0].nested[0].typestr");
         rows[0] = field("a", ">i4");
     }
     rows[1] = field("x", "<q1");

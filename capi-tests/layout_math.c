@@ -139,17 +139,17 @@ static void strides(void) {
     cai_array a = make(3, shape, NULL, "<f8");
     cai_error error;
     test_row = "cai_array_strides";
-    ASSERT_STATUS(CAI_OK, cai_array_strides(&a, 4, out, NULL));
+    ASSERT_STATUS(CAI_OK, cai_array_strides(&a, out, 4, NULL));
     ASSERT(out[0] == 40 && out[1] == 40 && out[2] == 8 && out[3] == -1);
-    ASSERT_STATUS(CAI_ERR_BUFFER_SIZE, cai_array_strides(&a, 2, out, &error));
+    ASSERT_STATUS(CAI_ERR_BUFFER_SIZE, cai_array_strides(&a, out, 2, &error));
     ASSERT_TEXT("capacity", error.field);
     a.strides = given;
-    ASSERT_STATUS(CAI_OK, cai_array_strides(&a, 3, out, NULL));
+    ASSERT_STATUS(CAI_OK, cai_array_strides(&a, out, 3, NULL));
     ASSERT(out[0] == 7 && out[1] == -8 && out[2] == 9);
     a = make(0, NULL, NULL, "<f8");
-    ASSERT_STATUS(CAI_OK, cai_array_strides(&a, 0, NULL, NULL));
+    ASSERT_STATUS(CAI_OK, cai_array_strides(&a, NULL, 0, NULL));
     a = make(3, shape, NULL, "|t1");
-    ASSERT_STATUS(CAI_ERR_BIT_STRIDES, cai_array_strides(&a, 3, out, NULL));
+    ASSERT_STATUS(CAI_ERR_BIT_STRIDES, cai_array_strides(&a, out, 3, NULL));
 }
 
 /* What a call with wrong arguments does not touch stays 99. */
@@ -158,7 +158,7 @@ static void strides_of(const char *row, cai_status status, char order, int32_t n
     int64_t out[3] = {99, 99, 99};
     test_row = row;
     ASSERT_STATUS(status,
-                  cai_layout_strides(order, ndim, shape, itemsize, ndim == 0 ? NULL : out, NULL));
+                  cai_layout_strides(order, shape, ndim, itemsize, ndim == 0 ? NULL : out, NULL));
     ASSERT(out[0] == a && out[1] == b && out[2] == c);
 }
 

@@ -7,7 +7,9 @@
 #include <cai/unstable/dlpack.h>
 #include <cai/unstable/ipc.h>
 #include <cai/unstable/json.h>
+#include <cai/unstable/many.h>
 #include <cai/unstable/release.h>
+#include <cai/unstable/slice.h>
 #include <cai/unstable/view.h>
 
 #define REFUSES(name, call)                          \
@@ -36,6 +38,7 @@ int main(void) {
     char text[CAI_TYPESTR_SIZE];
     int64_t number = 0;
     bool truth = false;
+    const cai_array *none = NULL;
 
     ASSERT_STATUS(CAI_OK, cai_dtype_parse("<f4", &dtype, NULL));
     REFUSES("typestr", cai_dtype_parse(NULL, &dtype, e));
@@ -69,10 +72,16 @@ int main(void) {
     REFUSES("buffer", cai_unstable_array_copy_from_host(&array, 1, 0, NULL, 1, e));
     REFUSES("bytes", cai_unstable_ipc_import(NULL, 1, -1, 0, &array, e));
     REFUSES("out", cai_unstable_ipc_import(text, 1, -1, 0, NULL, e));
+    REFUSES("array", cai_unstable_array_slice(NULL, 0, 0, 1, 1, &out, e));
+    REFUSES("out", cai_unstable_array_slice(&array, 0, 0, 1, 1, NULL, e));
+    REFUSES("arrays", cai_unstable_arrays_consume_begin(NULL, 1, 1, CAI_ACCESS_READ, e));
+    REFUSES("arrays", cai_unstable_arrays_consume_end(NULL, 1, 1, CAI_ACCESS_READ, e));
+    REFUSES("arrays", cai_unstable_arrays_synchronize(NULL, 1, CAI_ACCESS_READ, e));
+    REFUSES("arrays[0]", cai_unstable_arrays_consume_begin(&none, 1, 1, CAI_ACCESS_READ, e));
+    REFUSES("arrays[0]", cai_unstable_arrays_consume_end(&none, 1, 1, CAI_ACCESS_READ, e));
+    REFUSES("arrays[0]", cai_unstable_arrays_synchronize(&none, 1, CAI_ACCESS_READ, e));
     REFUSES("array", cai_array_dtype(NULL, &dtype, e));
     REFUSES("out", cai_array_dtype(&array, NULL, e));
-    REFUSES("array", cai_array_is_native(NULL, &truth, e));
-    REFUSES("out", cai_array_is_native(&array, NULL, e));
 
     REFUSES("descr", cai_descr_itemsize(NULL, &number, e));
     REFUSES("out", cai_descr_itemsize(&descr, NULL, e));
@@ -100,9 +109,9 @@ int main(void) {
 
     REFUSES("array", cai_array_layout(NULL, &layout, e));
     REFUSES("out", cai_array_layout(&array, NULL, e));
-    REFUSES("array", cai_array_strides(NULL, 2, &number, e));
-    REFUSES("out", cai_array_strides(&array, 2, NULL, e));
-    REFUSES("out", cai_layout_strides('C', 1, test_shape, 4, NULL, e));
+    REFUSES("array", cai_array_strides(NULL, &number, 2, e));
+    REFUSES("out", cai_array_strides(&array, NULL, 2, e));
+    REFUSES("out", cai_layout_strides('C', test_shape, 1, 4, NULL, e));
     REFUSES("a", cai_array_may_overlap(NULL, &array, &truth, e));
     REFUSES("b", cai_array_may_overlap(&array, NULL, &truth, e));
     REFUSES("out", cai_array_may_overlap(&array, &array, NULL, e));

@@ -109,7 +109,7 @@ static void types(void) {
     PASSES(set_typestr(&a, "|t1"));
     REFUSED((set_typestr(&a, "|t1"), a.strides = test_shape), CAI_ERR_BIT_STRIDES, "strides",
             "1 bits");
-    PASSES(set_typestr(&a, ">f8")); /* cai_array_is_native detects it */
+    PASSES(set_typestr(&a, ">f8")); /* CAI_CHECK_NATIVE refuses it: see byte_order() */
 }
 
 static void on_device(cai_stream stream) {
@@ -317,6 +317,34 @@ static void misaligned(const char *field) {
     ASSERT_STATUS(CAI_OK, (ROW(change), \
                            cai_array_validate(&a, CAI_CHECK_LAYOUT | CAI_CHECK_ALIGNMENT, NULL)))
 
+static void foreign(const char *field) {
+    cai_error error;
+    ASSERT_STATUS(CAI_OK, cai_array_validate(&a, CAI_CHECK_LAYOUT, NULL));
+    ASSERT_STATUS(CAI_ERR_CONVERT_BYTE_ORDER, cai_array_validate(&a, CAI_CHECK_NATIVE, &error));
+    ASSERT_TEXT(field, error.field);
+    ASSERT_CONTAINS(error.message, "expected the byte order of this machine");
+    /* The layout is checked as well, and before. */
+    a.ndim = -1;
+    ASSERT_STATUS(CAI_ERR_NDIM, cai_array_validate(&a, CAI_CHECK_NATIVE, NULL));
+}
+
+#define FOREIGN(change, field) (ROW(change), foreign(field))
+#define NATIVE(change) \
+    ASSERT_STATUS(CAI_OK, (ROW(change), cai_array_validate(&a, CAI_CHECK_NATIVE, NULL)))
+
+/* Fields are tested in descr_fields.c. */
+static void byte_order(void) {
+    NATIVE(a = valid_array());
+    NATIVE(set_typestr(&a, "|f4"));
+    NATIVE((set_typestr(&a, ">S4"), a.version = 2));
+    FOREIGN(set_typestr(&a, ">f4"), "typestr");
+    /* An array that takes the path of every rule. */
+    FOREIGN((set_typestr(&a, ">U1"), a.device.id = 3), "typestr");
+    FOREIGN((set_typestr(&a, ">V2"), a.dtype_code = CAI_DTYPE_BFLOAT16), "typestr");
+    /* Nonzero in either order. */
+    NATIVE((a.mask = &mask, set_typestr(&mask, ">i4")));
+}
+
 /* An array of a type, so many bytes behind an address that is aligned for every type. */
 static void at(int bytes, const char *typestr) {
     a.data = (char *)test_data + bytes;
@@ -360,6 +388,7 @@ int main(void) {
     devices();
     masks();
     mask_devices();
+    byte_order();
     alignment();
     checks();
     return 0;

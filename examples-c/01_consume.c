@@ -35,7 +35,7 @@ static double sum(void) {
     int64_t strides[2], i, j;
     double total = 0;
     /* Computes the strides if the array has none, because it is in C order. */
-    if (!can_sum(&kept) || cai_array_strides(&kept, 2, strides, NULL) != CAI_OK) {
+    if (!can_sum(&kept) || cai_array_strides(&kept, strides, 2, NULL) != CAI_OK) {
         return NAN;
     }
     for (i = 0; i < kept.shape[0]; i++) {

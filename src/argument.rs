@@ -22,7 +22,8 @@ fn given<T>(pointer: *mut T, name: &str) -> Result<NonNull<T>> {
     NonNull::new(pointer).ok_or_else(|| Failure::null(name))
 }
 
-/// A pointer to a value that is only read, or NULL.
+/// A pointer to a value that is only read, or NULL. A list of pointers is a list of these.
+#[repr(transparent)]
 pub struct In<'a, T>(*const T, PhantomData<&'a T>);
 
 impl<T> Clone for In<'_, T> {

@@ -286,6 +286,12 @@ impl Failure {
     pub fn in_mask(self, depth: usize) -> Self {
         (0..depth).fold(self, |failure, _| failure.within(format_args!("mask.")))
     }
+
+    /// Prefixes the path of an item of a list of arrays.
+    pub fn in_array(self, index: usize) -> Self {
+        let is_whole = self.0.as_ref().is_some_and(|details| details.field.as_str().is_empty());
+        self.within(format_args!("arrays[{index}]{}", if is_whole { "" } else { "." }))
+    }
 }
 
 /// Writes the texts of a failure one after another, as [`Failure::new`] describes.

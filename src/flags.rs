@@ -12,8 +12,13 @@ macro_rules! names {
 
 pub(crate) const ARRAY: Names = names![CAI_ARRAY_READONLY];
 
-pub(crate) const CHECKS: Names =
-    names![CAI_CHECK_LAYOUT, CAI_CHECK_ALIGNMENT, CAI_CHECK_DEVICE, CAI_CHECK_STREAM];
+pub(crate) const CHECKS: Names = names![
+    CAI_CHECK_LAYOUT,
+    CAI_CHECK_ALIGNMENT,
+    CAI_CHECK_DEVICE,
+    CAI_CHECK_STREAM,
+    CAI_CHECK_NATIVE
+];
 
 pub(crate) const EXPORT: Names =
     names![CAI_EXPORT_VERSION_2, CAI_EXPORT_STRIDES, CAI_EXPORT_HIDE_READONLY];

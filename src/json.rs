@@ -63,15 +63,7 @@ fn check(array: &Valid) -> Result<()> {
             expected = "a type that the typestr alone describes"
         );
     }
-    if !dtype::is_native(&dtype) {
-        return fail!(
-            CAI_ERR_CONVERT_BYTE_ORDER,
-            "typestr",
-            found = ("\"{}\"", typestr(array)),
-            expected = "the machine's byte order, which readers assume"
-        );
-    }
-    Ok(())
+    array.byte_order()
 }
 
 fn typestr(array: &cai_array) -> &str {

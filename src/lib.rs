@@ -47,5 +47,6 @@ mod dlpack;
 mod arrow;
 mod ipc;
 mod json;
+mod slice;
 mod python;
 pub mod ffi;

@@ -61,7 +61,7 @@ fn measure(array: &cai_array) -> Result<Measured, cai_status> {
 fn strides_of(array: &cai_array) -> Result<Vec<i64>, cai_status> {
     let mut out = vec![0; array.ndim as usize];
     // SAFETY: all pointers are valid.
-    match unsafe { cai_array_strides(array, array.ndim, out.as_mut_ptr(), ptr::null_mut()) } {
+    match unsafe { cai_array_strides(array, out.as_mut_ptr(), array.ndim, ptr::null_mut()) } {
         CAI_OK => Ok(out),
         status => Err(status),
     }
@@ -292,7 +292,7 @@ proptest! {
         let mut out = vec![0; shape.len()];
         let order = if fortran { b'F' } else { b'C' } as std::ffi::c_char;
         // SAFETY: all pointers are valid.
-        let status = unsafe { cai_layout_strides(order, shape.len() as i32, shape.as_ptr(), size, out.as_mut_ptr(), ptr::null_mut()) };
+        let status = unsafe { cai_layout_strides(order, shape.as_ptr(), shape.len() as i32, size, out.as_mut_ptr(), ptr::null_mut()) };
         if status == CAI_OK {
             let a = array(&shape, Some(&out), typestr);
             // Its bytes may be too many for the address space, or for a number.

@@ -6,3 +6,6 @@ s#\bCAI_(IPC_SIZE|IPC_FIELDS|CAPTURE_EXTERNAL)\b#CAI_UNSTABLE_\1#g
 s#\bCAI_PROTOCOL_BUFFER\b#CAI_PROTOCOL_OPENCL_BUFFER#g
 s#\bCAI_IMPORT_BUFFER_OPENCL\b#CAI_IMPORT_OPENCL_BUFFER_CL_MEM#g
 s#\bCAI_IMPORT_BUFFER_CUDA\b#CAI_IMPORT_OPENCL_BUFFER_CUDA_ADDRESS#g
+# Pointer first, then its size. Only what is a number for certain is moved, so that a second run changes nothing.
+s#\bcai_array_strides\(([^,()]+), *([0-9]+|CAI_MAX_NDIM|[A-Za-z0-9_.>-]*ndim), *([^,()]+),#cai_array_strides(\1, \3, \2,#g
+s#\bcai_layout_strides\(([^,()]+), *([0-9]+|CAI_MAX_NDIM|[A-Za-z0-9_.>-]*ndim), *([^,()]+),#cai_layout_strides(\1, \3, \2,#g

@@ -130,14 +130,14 @@ static void read_everywhere(cai_status expected, const cai_array *array) {
     int64_t strides[CAI_MAX_NDIM];
     cai_layout layout;
     cai_dtype dtype;
-    bool native = false, overlap = false;
+    bool overlap = false;
     cai_error why;
     ASSERT_STATUS(expected,
                   cai_array_validate(array, CAI_CHECK_LAYOUT | CAI_CHECK_ALIGNMENT, &why));
     ASSERT_STATUS(expected, cai_array_layout(array, &layout, &why));
-    ASSERT_STATUS(expected, cai_array_strides(array, CAI_MAX_NDIM, strides, &why));
+    ASSERT_STATUS(expected, cai_array_strides(array, strides, CAI_MAX_NDIM, &why));
     ASSERT_STATUS(expected, cai_array_dtype(array, &dtype, &why));
-    ASSERT_STATUS(expected, cai_array_is_native(array, &native, &why));
+    ASSERT_STATUS(expected, cai_array_validate(array, CAI_CHECK_NATIVE, &why));
     ASSERT_STATUS(expected, cai_array_may_overlap(array, &other, &overlap, &why));
     ASSERT_STATUS(expected, cai_array_may_overlap(&other, array, &overlap, &why));
     ASSERT_STATUS(expected, cai_array_consume_begin(array, 1, CAI_ACCESS_READ, &why));

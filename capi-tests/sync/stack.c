@@ -11,7 +11,9 @@
 #include <cai/unstable/copy.h>
 #include <cai/unstable/ipc.h>
 #include <cai/unstable/json.h>
+#include <cai/unstable/many.h>
 #include <cai/unstable/release.h>
+#include <cai/unstable/slice.h>
 
 enum { SIZE = 1024 * 1024, PAINT = 0xa5 };
 
@@ -187,12 +189,12 @@ FUNCTION(cai_array_layout) {
 }
 FUNCTION(cai_array_strides) {
     static int64_t strides[CAI_MAX_NDIM];
-    EACH(cai_array_strides(each, CAI_MAX_NDIM, strides, error));
+    EACH(cai_array_strides(each, strides, CAI_MAX_NDIM, error));
 }
 FUNCTION(cai_layout_strides) {
     static int64_t strides[CAI_MAX_NDIM];
-    cai_layout_strides('C', CAI_MAX_NDIM, arrays[1].shape, 4, strides, error);
-    cai_layout_strides('?', CAI_MAX_NDIM, arrays[1].shape, 4, strides, error);
+    cai_layout_strides('C', arrays[1].shape, CAI_MAX_NDIM, 4, strides, error);
+    cai_layout_strides('?', arrays[1].shape, CAI_MAX_NDIM, 4, strides, error);
 }
 FUNCTION(cai_array_may_overlap) {
     bool out;
@@ -202,11 +204,6 @@ FUNCTION(cai_array_dtype) {
     cai_dtype out;
     for (each = arrays; each < arrays + 4; ++each)
         cai_array_dtype(each, &out, error);
-}
-FUNCTION(cai_array_is_native) {
-    bool out;
-    for (each = arrays; each < arrays + 4; ++each)
-        cai_array_is_native(each, &out, error);
 }
 FUNCTION(cai_dtype_parse) {
     cai_dtype out;
@@ -295,6 +292,16 @@ FUNCTION(cai_array_attach) {
     ASSERT_STATUS(CAI_OK, cai_array_attach(&array, &destroyed, count_destroyed, error));
     cai_array_release(&array);
 }
+FUNCTION(cai_unstable_array_slice) {
+    cai_array given = CAI_ARRAY_INIT, out = CAI_ARRAY_INIT;
+    for (each = arrays; each < arrays + 3; ++each) {
+        ASSERT_STATUS(CAI_OK, cai_array_create(each, NULL, NULL, &given, error));
+        released(cai_unstable_array_slice(&given, each->ndim - 1, 1, 3, 2, &out, error), &out);
+        ASSERT_STATUS(CAI_ERR_ARGUMENT,
+                      cai_unstable_array_slice(&given, -1, 0, 1, 1, &out, error));
+        cai_array_release(&given);
+    }
+}
 FUNCTION(cai_unstable_array_to_json) {
     EACH(cai_unstable_array_to_json(each, text, sizeof text, NULL, error));
 }
@@ -376,6 +383,14 @@ FUNCTION(cai_array_consume_begin) {
     EACH(cai_array_consume_end(each, mine, CAI_ACCESS_READ, error));
 }
 FUNCTION(cai_array_consume_end) { run_cai_array_consume_begin(); }
+FUNCTION(cai_unstable_arrays_consume_begin) {
+    EACH(cai_unstable_arrays_consume_begin(&each, 1, mine, CAI_ACCESS_READ, error));
+    EACH(cai_unstable_arrays_consume_end(&each, 1, mine, CAI_ACCESS_READ, error));
+}
+FUNCTION(cai_unstable_arrays_consume_end) { run_cai_unstable_arrays_consume_begin(); }
+FUNCTION(cai_unstable_arrays_synchronize) {
+    EACH(cai_unstable_arrays_synchronize(&each, 1, CAI_ACCESS_READ, error));
+}
 FUNCTION(cai_array_synchronize) { EACH(cai_array_synchronize(each, CAI_ACCESS_READ, error)); }
 FUNCTION(cai_unstable_array_identify) {
     cai_array array;

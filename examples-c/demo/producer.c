@@ -127,7 +127,7 @@ static cai_status sliced(cai_array *out, cai_error *why) {
     cai_array array = source;
     int64_t shape[CAI_MAX_NDIM] = {0}, strides[CAI_MAX_NDIM] = {0};
     int32_t last = source.ndim - 1;
-    cai_status status = cai_array_strides(&source, CAI_MAX_NDIM, strides, why);
+    cai_status status = cai_array_strides(&source, strides, CAI_MAX_NDIM, why);
     if (status != CAI_OK) {
         return status;
     }
@@ -192,7 +192,7 @@ static cai_status masked(cai_array *out, cai_error *why) {
     bool *valid;
     cai_status status = cai_array_layout(&source, &layout, why);
     if (status != CAI_OK || (status = cai_array_dtype(&source, &dtype, why)) != CAI_OK ||
-        (status = cai_array_strides(&source, CAI_MAX_NDIM, strides, why)) != CAI_OK) {
+        (status = cai_array_strides(&source, strides, CAI_MAX_NDIM, why)) != CAI_OK) {
         return status;
     }
     count = layout.count;
@@ -283,7 +283,7 @@ static cai_status structured(cai_array *out, cai_error *why) {
         return as_loaded(out, why); /* it has fields of its own */
     }
     if (status != CAI_OK || (status = cai_array_dtype(&source, &dtype, why)) != CAI_OK ||
-        (status = cai_array_strides(&source, CAI_MAX_NDIM, strides, why)) != CAI_OK) {
+        (status = cai_array_strides(&source, strides, CAI_MAX_NDIM, why)) != CAI_OK) {
         return status;
     }
     count = layout.count;

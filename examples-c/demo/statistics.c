@@ -75,7 +75,7 @@ static const char *open_mask(const cai_array *mask, strided *out) {
     }
     if (mask->mask != NULL || cai_array_dtype(mask, &out->mask_type, NULL) != CAI_OK ||
         !is_number(&out->mask_type) ||
-        cai_array_strides(mask, CAI_MAX_NDIM, steps, NULL) != CAI_OK) {
+        cai_array_strides(mask, steps, CAI_MAX_NDIM, NULL) != CAI_OK) {
         return "a mask that this consumer cannot read";
     }
     for (d = 0; d < mask->ndim; d++) {

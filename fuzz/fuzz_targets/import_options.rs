@@ -127,8 +127,7 @@ fuzz_target!(|input: Input| {
                 | if has(f) { CAI_LAYOUT_F_CONTIGUOUS } else { 0 };
             assert_ne!(layout.flags & allowed, 0);
         }
-        let mut is_native = false;
-        assert_eq!(cai_array_is_native(array, &mut is_native, null_mut()), CAI_OK);
+        let is_native = cai_array_validate(array, CAI_CHECK_NATIVE, null_mut()) == CAI_OK;
         assert!(is_native || !has(CAI_IMPORT_REQUIRE_NATIVE));
         assert!((*array).flags & CAI_ARRAY_READONLY == 0 || !has(CAI_IMPORT_REQUIRE_WRITABLE));
         assert!((*array).ndim == options.ndim || !has(CAI_IMPORT_REQUIRE_NDIM));

@@ -531,7 +531,8 @@ class array {
     void validate(std::uint32_t checks) const;
     // Returns the element type.
     cai_dtype dtype() const;
-    // Returns whether the elements have the byte order of this machine.
+    // Returns whether the elements, or all of their fields, have the byte order of this machine, as
+    // cai_array_validate with CAI_CHECK_NATIVE.
     bool is_native() const;
     cai::strides strides() const;
     // Returns the number of elements and bytes, the range of bytes around `data`, and contiguity.

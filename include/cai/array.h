@@ -51,6 +51,10 @@ typedef struct cai_layout cai_layout;
 /// Asks the CUDA driver whether `stream` is alive and agrees with `stream_id` and `context`.
 #define CAI_CHECK_STREAM 8
 
+/// The elements, or all of their fields, have the machine's byte order, or none. Masks are exempt:
+/// an element is set in either order. Makes no driver call.
+#define CAI_CHECK_NATIVE 16
+
 /// The elements lie in C order (last dimension fastest) without gaps.
 #define CAI_LAYOUT_C_CONTIGUOUS 1
 
@@ -100,15 +104,16 @@ struct cai_layout {
 /// `CAI_ERR_DEVICE_TYPE`, `CAI_ERR_DEVICE_ID`, `CAI_ERR_DATA_NULL`, `CAI_ERR_DATA_NOT_NULL`,
 /// `CAI_ERR_BYTE_OFFSET`, `CAI_ERR_ADDRESS_RANGE`, `CAI_ERR_STREAM_ZERO`, `CAI_ERR_STREAM_VERSION`,
 /// `CAI_ERR_STREAM_ID`, `CAI_ERR_EVENT`, `CAI_ERR_STREAM_DEVICE`, a `CAI_ERR_DESCR_` status; with
-/// `CAI_CHECK_ALIGNMENT`: `CAI_ERR_ALIGNMENT`; with `CAI_CHECK_DEVICE`:
-/// `CAI_ERR_NOT_DEVICE_POINTER`, `CAI_ERR_DEVICE_MISMATCH`, `CAI_ERR_NOT_ACCESSIBLE`,
-/// `CAI_ERR_OUT_OF_ALLOCATION`; with `CAI_CHECK_STREAM`: `CAI_ERR_STREAM_HANDLE`,
-/// `CAI_ERR_STREAM_DETACHED`, `CAI_ERR_STREAM_STALE`, `CAI_ERR_STREAM_THREAD`,
-/// `CAI_ERR_STREAM_CONTEXT`, `CAI_ERR_NO_CONTEXT`, `CAI_ERR_CAPTURE_LEGACY`; for each mask:
-/// `CAI_ERR_MASK_VERSION`, `CAI_ERR_MASK_CYCLE`, `CAI_ERR_MASK_DEPTH`, a status of the mask itself,
-/// `CAI_ERR_MASK_TYPE`, `CAI_ERR_MASK_SHAPE`, `CAI_ERR_MASK_DEVICE`. For a list of more than 32
-/// fields also `CAI_ERR_NO_MEMORY`. `CAI_CHECK_DEVICE` and `CAI_CHECK_STREAM` add the statuses of
-/// `cai_driver_info_get`. For a violation inside a mask, `error->field` begins with `mask.`.
+/// `CAI_CHECK_NATIVE`: `CAI_ERR_CONVERT_BYTE_ORDER`; with `CAI_CHECK_ALIGNMENT`:
+/// `CAI_ERR_ALIGNMENT`; with `CAI_CHECK_DEVICE`: `CAI_ERR_NOT_DEVICE_POINTER`,
+/// `CAI_ERR_DEVICE_MISMATCH`, `CAI_ERR_NOT_ACCESSIBLE`, `CAI_ERR_OUT_OF_ALLOCATION`; with
+/// `CAI_CHECK_STREAM`: `CAI_ERR_STREAM_HANDLE`, `CAI_ERR_STREAM_DETACHED`, `CAI_ERR_STREAM_STALE`,
+/// `CAI_ERR_STREAM_THREAD`, `CAI_ERR_STREAM_CONTEXT`, `CAI_ERR_NO_CONTEXT`,
+/// `CAI_ERR_CAPTURE_LEGACY`; for each mask: `CAI_ERR_MASK_VERSION`, `CAI_ERR_MASK_CYCLE`,
+/// `CAI_ERR_MASK_DEPTH`, a status of the mask itself, `CAI_ERR_MASK_TYPE`, `CAI_ERR_MASK_SHAPE`,
+/// `CAI_ERR_MASK_DEVICE`. For a list of more than 32 fields also `CAI_ERR_NO_MEMORY`.
+/// `CAI_CHECK_DEVICE` and `CAI_CHECK_STREAM` add the statuses of `cai_driver_info_get`. For a
+/// violation inside a mask, `error->field` begins with `mask.`.
 /// Thread safety: any thread; allocates nothing unless a list has more than 32 fields.
 CAI_API cai_status cai_array_validate(const cai_array *array, uint32_t checks, cai_error *error);
 
@@ -257,8 +262,8 @@ CAI_API cai_status cai_array_layout(const cai_array *array, cai_layout *out, cai
 
 /// Writes the strides of an array in bytes, also if `strides` is NULL. Extents of 0 count as 1.
 ///
-/// `capacity`: number of strides that fit in `out`, at least `array->ndim`.
 /// `out`: gets `array->ndim` strides, on success only. May be NULL if the array has no dimensions.
+/// `capacity`: number of strides that fit in `out`, at least `array->ndim`.
 ///
 /// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_STRUCT_SIZE`, `CAI_ERR_FLAGS`,
 /// `CAI_ERR_BUFFER_SIZE` if `capacity` is too small,
@@ -268,15 +273,15 @@ CAI_API cai_status cai_array_layout(const cai_array *array, cai_layout *out, cai
 /// Thread safety: any thread; allocates nothing.
 CAI_API
 cai_status cai_array_strides(const cai_array *array,
-                             int32_t capacity,
                              int64_t *out,
+                             int32_t capacity,
                              cai_error *error);
 
 /// Writes the strides in bytes of an array of this shape without gaps.
 ///
 /// `order`: `'C'` (last dimension fastest) or `'F'` (first dimension fastest).
-/// `ndim`: 0 to `CAI_MAX_NDIM`.
-/// `shape`: `ndim` extents; may be NULL if `ndim` is 0. Extents of 0 count as 1.
+/// `shape`, `ndim`: the extents, 0 to `CAI_MAX_NDIM` of them; `shape` may be NULL if `ndim` is 0.
+/// Extents of 0 count as 1.
 /// `itemsize`: bytes of one element, at least 1.
 /// `out`: gets `ndim` strides, on success only. May be NULL if `ndim` is 0.
 ///
@@ -286,8 +291,8 @@ cai_status cai_array_strides(const cai_array *array,
 /// Thread safety: any thread; allocates nothing.
 CAI_API
 cai_status cai_layout_strides(char order,
-                              int32_t ndim,
                               const int64_t *shape,
+                              int32_t ndim,
                               int64_t itemsize,
                               int64_t *out,
                               cai_error *error);

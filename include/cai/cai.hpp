@@ -289,7 +289,7 @@ inline strides::strides(const cai_array &array) : strides() {
     detail::call(try_make, array, *this);
 }
 inline cai_status strides::try_make(const cai_array &array, strides &out, cai_error *why) noexcept {
-    const cai_status status = cai_array_strides(&array, CAI_MAX_NDIM, out.steps_.data(), why);
+    const cai_status status = cai_array_strides(&array, out.steps_.data(), CAI_MAX_NDIM, why);
     if (status == CAI_OK) {
         out.count_ = static_cast<std::size_t>(array.ndim);
     }
@@ -373,9 +373,12 @@ inline cai_dtype array::dtype() const {
     return answer;
 }
 inline bool array::is_native() const {
-    bool answer = false;
-    detail::call(cai_array_is_native, &raw_, &answer);
-    return answer;
+    cai_error why;
+    const cai_status status = cai_array_validate(&raw_, CAI_CHECK_NATIVE, &why);
+    if (status != CAI_ERR_CONVERT_BYTE_ORDER) {
+        detail::check(status, why);
+    }
+    return status == CAI_OK;
 }
 inline cai::strides array::strides() const { return cai::strides(raw_); }
 inline cai_layout array::layout() const {

@@ -172,17 +172,6 @@ CAI_API bool cai_dtype_is_native(const cai_dtype *dtype);
 /// Thread safety: any thread; allocates nothing.
 CAI_API cai_status cai_array_dtype(const cai_array *array, cai_dtype *out, cai_error *error);
 
-/// Reports whether the elements of an array have the machine's byte order: for kind `V` without a
-/// `dtype_code`, all of their fields. Masks are ignored.
-///
-/// `out`: written on success only.
-///
-/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_STRUCT_SIZE`, `CAI_ERR_FLAGS`, a
-/// `CAI_ERR_TYPESTR_` or `CAI_ERR_DESCR_` status, `CAI_ERR_DTYPE_CODE`, `CAI_ERR_SIZE_OVERFLOW` or,
-/// for a list of more than 32 fields, `CAI_ERR_NO_MEMORY`.
-/// Thread safety: any thread; allocates nothing unless a list has more than 32 fields.
-CAI_API cai_status cai_array_is_native(const cai_array *array, bool *out, cai_error *error);
-
 /// Reports the size of one element of a structured type: the sum of its fields, padding rows
 /// included. Validates every rule about fields.
 ///

@@ -136,14 +136,9 @@ inline cai_status require(const cai_array &array, const requirements &wanted,
     if (status != CAI_OK) {
         return status;
     }
-    bool native = false;
-    status = cai_array_is_native(&array, &native, why);
+    status = cai_array_validate(&array, CAI_CHECK_NATIVE, why);
     if (status != CAI_OK) {
         return status;
-    }
-    if (!native) {
-        return reject(why, CAI_ERR_CONVERT_BYTE_ORDER, array.descr != nullptr ? "descr" : "typestr",
-                      found, "the byte order of this machine");
     }
     // If there is a code, it alone determines the type.
     const bool same_kind =
@@ -242,7 +237,7 @@ template <class T, std::size_t N> class strided {
         const auto wanted = detail::requirements::of<T>(allowed, ndim, false, host);
         cai_status status = detail::require(array, wanted, why);
         if (status == CAI_OK) {
-            status = cai_array_strides(&array, ndim, strides_, why);
+            status = cai_array_strides(&array, strides_, ndim, why);
         }
         if (status == CAI_OK) {
             for (std::size_t d = 0; d < N; ++d) {

@@ -22,7 +22,7 @@ class Library:
             raise OSError(f"{path} has another major version of the binary interface")
         _abi.declare(self._library, (
             "cai_array_init", "cai_import_options_init", "cai_array_from_python", "cai_array_release", "cai_array_dtype", "cai_array_layout", "cai_array_strides",
-            "cai_array_is_native", "cai_descr_format", "cai_status_name"))  # fmt: skip
+            "cai_array_validate", "cai_descr_format", "cai_status_name"))  # fmt: skip
 
     def result(self, obj, via, flags=0):
         # The stream is "none": nothing will touch the data, so no producer needs to order its work.
@@ -49,22 +49,21 @@ class Library:
         return (self._library.cai_status_name(number) or b"").decode() or str(number)
 
     def _read(self, said):
-        array, dtype, layout, native = Array(), _abi.cai_dtype(), _abi.cai_layout(), c.c_bool(True)
+        array, dtype, layout = Array(), _abi.cai_dtype(), _abi.cai_layout()
         self._library.cai_array_dtype(said, dtype, None)
         self._library.cai_array_layout(said, layout, None)
-        self._library.cai_array_is_native(said, native, None)
         array.shape = tuple(said.shape[: said.ndim]) if said.ndim else ()
         array.strides_stated = bool(said.strides)
         if dtype.itemsize:
             strides = (c.c_int64 * _abi.CAI_MAX_NDIM)()
-            self._library.cai_array_strides(said, len(strides), strides, None)
+            self._library.cai_array_strides(said, strides, len(strides), None)
             array.strides = tuple(strides[: said.ndim])
         array.typestr = said.typestr.decode()
         array.type_name = _NAMES.get(said.dtype_code)
         array.kind = dtype.kind.decode()
         array.itemsize = dtype.itemsize or None
         array.unit = (dtype.unit, dtype.unit_count)
-        array.native = native.value
+        array.native = self._library.cai_array_validate(said, _abi.CAI_CHECK_NATIVE, None) == 0
         array.has_fields = bool(said.descr)
         text = c.create_string_buffer(4096)
         if said.descr and self._library.cai_descr_format(said.descr, text, len(text), None, None) == 0:

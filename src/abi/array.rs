@@ -10,6 +10,9 @@ pub const CAI_CHECK_ALIGNMENT: u32 = 2;
 pub const CAI_CHECK_DEVICE: u32 = 4;
 /// Asks the CUDA driver whether `stream` is alive and agrees with `stream_id` and `context`.
 pub const CAI_CHECK_STREAM: u32 = 8;
+/// The elements, or all of their fields, have the machine's byte order, or none. Masks are exempt:
+/// an element is set in either order. Makes no driver call.
+pub const CAI_CHECK_NATIVE: u32 = 16;
 
 /// The elements lie in C order (last dimension fastest) without gaps.
 pub const CAI_LAYOUT_C_CONTIGUOUS: u32 = 1;

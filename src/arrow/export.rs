@@ -11,7 +11,6 @@ use crate::abi::{self, CAI_MAX_NDIM, cai_array};
 use crate::arrow::abi::{Array, DeviceArray, NULLABLE, Schema, Structure};
 use crate::arrow::format::{self, Element};
 use crate::arrow::structures::Owned;
-use crate::dtype::NATIVE;
 use crate::error::{Failure, Result, fail};
 use crate::memory::Extended;
 use crate::owner::{Count, Ref};
@@ -76,15 +75,7 @@ fn describe(array: Valid) -> Result<Description> {
     let (dtype, layout) = (array.dtype(), array.layout());
     let element = if dtype::has_fields(&array) { None } else { format::element(&dtype) };
     let Some(element) = element else { return no_type(&array) };
-    if !dtype::is_native(&dtype) {
-        let text = read::typestr(&array.typestr).unwrap_or_default();
-        return fail!(
-            CAI_ERR_CONVERT_BYTE_ORDER,
-            "typestr",
-            found = ("\"{}\"", text.escape_ascii()),
-            expected = ("the byte order of this machine, '{}'", NATIVE as char)
-        );
-    }
+    array.byte_order()?;
     let Some(lists) = layout.shape.get(1..) else {
         return fail!(
             CAI_ERR_CONVERT_NDIM,

@@ -58,13 +58,11 @@ impl HostCopy {
     /// `from` is the array that this was made for, and its data is alive; `device_type` is the type
     /// of its device.
     pub unsafe fn fill(&self, from: &Valid, device_type: i32) -> Result<()> {
-        let unknown =
-            if from.stream == abi::CAI_STREAM_UNKNOWN { abi::CAI_SYNC_CONSERVATIVE } else { 0 };
         let host = Host {
             to: To::Host,
             memory: self.array.data.cast(),
             stream: abi::CAI_STREAM_NONE,
-            flags: unknown,
+            flags: 0,
             may_return: false,
         };
         let plan = &Plan::new(&from.layout())?;

@@ -139,13 +139,12 @@ impl<'a> Transfer<'a> {
                 expected = "page-locked memory and rows in C order, which need no host"
             );
         }
-        // Work on an unknown stream may be pending: wait for the context. A capture forbids that.
-        let is_unknown = array.stream == abi::CAI_STREAM_UNKNOWN && array.event.is_null();
-        let flags = match state {
-            Capture::None if is_unknown => flags | abi::CAI_SYNC_CONSERVATIVE,
-            _ => flags,
+        // A capture forbids to wait for the context of an unknown stream.
+        let exchange = match state {
+            Capture::None => consume::exchange_all_work,
+            _ => consume::exchange,
         };
-        consume::exchange(Phase::Begin, array.unchecked(), stream, flags)?;
+        exchange(Phase::Begin, array.unchecked(), stream, flags)?;
         let stage = self.stage()?;
         let pending = thread.relaxed(|| {
             // A wait would invalidate a capture, in which nothing is pending.
@@ -161,7 +160,7 @@ impl<'a> Transfer<'a> {
                 identity
             };
             // In the caller's context again, which a default stream of the array may be of.
-            consume::exchange(Phase::End, array.unchecked(), stream, flags)?;
+            exchange(Phase::End, array.unchecked(), stream, flags)?;
             copies.leave();
             Ok(Some(identity))
         })?;

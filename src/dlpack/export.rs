@@ -11,7 +11,6 @@ use crate::dlpack::abi::{
 };
 use crate::dlpack::dtype::to_dlpack;
 use crate::dlpack::managed::ManagedTensor;
-use crate::dtype::{self, NATIVE};
 use crate::error::{Result, fail};
 use crate::layout::{self, Layout};
 use crate::memory::Extended;
@@ -98,15 +97,7 @@ fn convert<'a>(array: &Valid<'a>, flags: u32, steps: &mut [i64; DIMENSIONS]) -> 
              or a dtype_code"
         );
     };
-    if !dtype::is_native(&dtype) {
-        let text = read::typestr(&array.typestr).unwrap_or_default();
-        return fail!(
-            CAI_ERR_CONVERT_BYTE_ORDER,
-            "typestr",
-            found = ("\"{}\"", text.escape_ascii()),
-            expected = ("the byte order of this machine, '{}'", NATIVE as char)
-        );
-    }
+    array.byte_order()?;
     let is_empty = array.data.is_null();
     element_steps(layout, is_empty, steps)?;
     let (device_type, device_id) = device_of(array)?;

@@ -198,18 +198,17 @@ fn earlier_has(descr: Descr, index: usize, name: &str) -> Result<bool> {
     Ok(false)
 }
 
-/// Returns true if every field is in the machine's byte order. The fields must have been checked.
-pub fn is_native(descr: Descr) -> Result<bool> {
-    for field in descr.fields() {
-        let native = match field.nested()? {
-            Some(nested) => is_native(nested)?,
-            None => dtype::is_native(&field_dtype(&field)?),
-        };
-        if !native {
-            return Ok(false);
+/// Fails unless every field is in the machine's byte order. The fields must have been checked.
+pub fn byte_order(descr: Descr) -> Result<()> {
+    for (index, field) in descr.fields().enumerate() {
+        match field.nested()? {
+            Some(nested) => byte_order(nested).map_err(|f| f.within(format_args!(".nested"))),
+            None => dtype::byte_order(&field_dtype(&field)?, &field.typestr)
+                .map_err(|f| f.within(format_args!("."))),
         }
+        .map_err(|failure| failure.within(format_args!("[{index}]")))?;
     }
-    Ok(true)
+    Ok(())
 }
 
 /// Returns true if a field consists of Python objects. The fields must have been checked.

@@ -379,6 +379,19 @@ pub fn is_native(dtype: &cai_dtype) -> bool {
     effective_order(dtype).is_none_or(|order| order == NATIVE)
 }
 
+/// Fails unless [`is_native`] is true of a type, which was parsed from this text.
+pub fn byte_order(dtype: &cai_dtype, typestr: &[c_char; CAI_TYPESTR_SIZE]) -> Result<()> {
+    if is_native(dtype) {
+        return Ok(());
+    }
+    fail!(
+        CAI_ERR_CONVERT_BYTE_ORDER,
+        "typestr",
+        found = ("\"{}\"", read::typestr(typestr).unwrap_or_default().escape_ascii()),
+        expected = ("the byte order of this machine, '{}'", NATIVE as char)
+    )
+}
+
 /// Returns true if two types describe the same bytes. Byte orders count only where they differ.
 pub fn equal(a: &cai_dtype, b: &cai_dtype) -> bool {
     a.kind == b.kind

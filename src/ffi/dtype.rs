@@ -2,7 +2,6 @@
 
 use std::ffi::c_char;
 use std::fmt::Write as _;
-use std::mem::MaybeUninit;
 
 use super::guard::{guard_bool, guard_local};
 use super::text::{Output, length as text_length};
@@ -133,39 +132,6 @@ pub unsafe extern "C-unwind" fn cai_array_dtype(
         let array = array.given("array")?.array()?;
         let out = out.given("out")?;
         out.write(dtype::of_array(&array)?);
-        Ok(())
-    })
-}
-
-/// Reports whether the elements of an array have the machine's byte order: for kind `V` without a
-/// `dtype_code`, all of their fields. Masks are ignored.
-///
-/// `out`: written on success only.
-///
-/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_STRUCT_SIZE`, `CAI_ERR_FLAGS`, a
-/// `CAI_ERR_TYPESTR_` or `CAI_ERR_DESCR_` status, `CAI_ERR_DTYPE_CODE`, `CAI_ERR_SIZE_OVERFLOW` or,
-/// for a list of more than 32 fields, `CAI_ERR_NO_MEMORY`.
-/// Thread safety: any thread; allocates nothing unless a list has more than 32 fields.
-#[cfg_attr(feature = "exports", unsafe(no_mangle))]
-pub unsafe extern "C-unwind" fn cai_array_is_native(
-    array: *const cai_array,
-    out: *mut bool,
-    error: *mut cai_error,
-) -> cai_status {
-    // SAFETY: the caller passes what the header requires.
-    let (array, out, error) = unsafe { (In::new(array), Out::new(out), Out::new(error)) };
-    guard_local(error, || {
-        let mut scratch = MaybeUninit::uninit();
-        let array = array.given("array")?.unchecked(&mut scratch)?;
-        let out = out.given("out")?;
-        let mut native = dtype::is_native(&dtype::of_array(&array)?);
-        if let Some(fields) = array.fields().transpose() {
-            let fields = checked(fields, "descr")?;
-            if dtype::has_fields(&array) {
-                native = descr::is_native(fields)?;
-            }
-        }
-        out.write(native);
         Ok(())
     })
 }

@@ -48,8 +48,8 @@ pub unsafe extern "C-unwind" fn cai_array_layout(
 
 /// Writes the strides of an array in bytes, also if `strides` is NULL. Extents of 0 count as 1.
 ///
-/// `capacity`: number of strides that fit in `out`, at least `array->ndim`.
 /// `out`: gets `array->ndim` strides, on success only. May be NULL if the array has no dimensions.
+/// `capacity`: number of strides that fit in `out`, at least `array->ndim`.
 ///
 /// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_STRUCT_SIZE`, `CAI_ERR_FLAGS`,
 /// `CAI_ERR_BUFFER_SIZE` if `capacity` is too small,
@@ -60,8 +60,8 @@ pub unsafe extern "C-unwind" fn cai_array_layout(
 #[cfg_attr(feature = "exports", unsafe(no_mangle))]
 pub unsafe extern "C-unwind" fn cai_array_strides(
     array: *const cai_array,
-    capacity: i32,
     out: *mut i64,
+    capacity: i32,
     error: *mut cai_error,
 ) -> cai_status {
     // SAFETY: the caller passes what the header requires.
@@ -88,8 +88,8 @@ pub unsafe extern "C-unwind" fn cai_array_strides(
 /// Writes the strides in bytes of an array of this shape without gaps.
 ///
 /// `order`: `'C'` (last dimension fastest) or `'F'` (first dimension fastest).
-/// `ndim`: 0 to `CAI_MAX_NDIM`.
-/// `shape`: `ndim` extents; may be NULL if `ndim` is 0. Extents of 0 count as 1.
+/// `shape`, `ndim`: the extents, 0 to `CAI_MAX_NDIM` of them; `shape` may be NULL if `ndim` is 0.
+/// Extents of 0 count as 1.
 /// `itemsize`: bytes of one element, at least 1.
 /// `out`: gets `ndim` strides, on success only. May be NULL if `ndim` is 0.
 ///
@@ -100,8 +100,8 @@ pub unsafe extern "C-unwind" fn cai_array_strides(
 #[cfg_attr(feature = "exports", unsafe(no_mangle))]
 pub unsafe extern "C-unwind" fn cai_layout_strides(
     order: std::ffi::c_char,
-    ndim: i32,
     shape: *const i64,
+    ndim: i32,
     itemsize: i64,
     out: *mut i64,
     error: *mut cai_error,

@@ -35,7 +35,8 @@ pub unsafe extern "C-unwind" fn cai_array_validate(
             const KNOWN: u32 = abi::CAI_CHECK_LAYOUT
                 | abi::CAI_CHECK_ALIGNMENT
                 | abi::CAI_CHECK_DEVICE
-                | abi::CAI_CHECK_STREAM;
+                | abi::CAI_CHECK_STREAM
+                | abi::CAI_CHECK_NATIVE;
             if checks & !KNOWN != 0 {
                 return fail!(
                     CAI_ERR_NEWER_CALLER,

@@ -45,7 +45,6 @@ pub struct Source<'a> {
     message: Message,
     fields: Option<Descr<'a>>,
     text: usize,
-    is_conservative: bool,
     pub length: usize,
 }
 
@@ -73,7 +72,6 @@ impl<'a> Source<'a> {
             message: Message::new(),
             fields: None,
             text: 0,
-            is_conservative: false,
             length: 0,
         };
         if let Some(fields) = array.fields().filter(|_| dtype::has_fields(&array)) {
@@ -104,7 +102,6 @@ impl<'a> Source<'a> {
             part.offset = (array.data as u64).wrapping_sub(info.base as u64);
             if array.stream != abi::CAI_STREAM_NONE {
                 self.message.event = Some([0; 64]);
-                self.is_conservative |= array.stream == abi::CAI_STREAM_UNKNOWN;
             }
             self.first.get_or_insert(**array);
         }
@@ -160,7 +157,7 @@ impl<'a> Source<'a> {
                 Ok(())
             })?;
             if self.message.event.is_some() {
-                let made = record(first, &self.array, self.is_conservative)?;
+                let made = record(first, &self.array)?;
                 self.message.event = Some(made.handle()?);
                 event = Some(made);
             }
@@ -270,15 +267,14 @@ fn allocation(array: &cai_array, span: Span) -> Result<cai_pointer_info> {
 }
 
 /// Records an event after the pending work on an array and its masks, in the context of `first`.
-fn record(first: &cai_array, array: &Valid, is_conservative: bool) -> Result<SharedEvent> {
-    let unknown = if is_conservative { abi::CAI_SYNC_CONSERVATIVE } else { 0 };
+fn record(first: &cai_array, array: &Valid) -> Result<SharedEvent> {
     let inside = consume::Inside::of(first)?;
     // The array's stream may be one that this context cannot record events on.
     let (event, stream) =
         inside.run(|driver| Ok((SharedEvent::new(driver)?, TemporaryStream::new(driver)?)))?;
-    let flags = abi::CAI_ACCESS_READ | unknown;
+    let access = abi::CAI_ACCESS_READ;
     // In the caller's context, which a default stream of the array may be of.
-    consume::exchange(Phase::Begin, array.unchecked(), stream.value(), flags)?;
+    consume::exchange_all_work(Phase::Begin, array.unchecked(), stream.value(), access)?;
     inside.run(move |_| stream.record(&event).map(|()| event))
 }
 

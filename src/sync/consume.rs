@@ -1,13 +1,15 @@
 //! The consumer's side: orders streams before and after its work on the data.
 
 use std::mem::MaybeUninit;
+use std::ptr;
 
 use crate::abi::{self, cai_array};
 use crate::device;
-use crate::driver::{self, CUcontext, CallingThread, Capture, Driver, Stream};
+use crate::driver::{self, CUcontext, CUevent, CallingThread, Capture, Driver, Stream};
 use crate::error::{Failure, Result, fail};
 use crate::read::Unchecked;
 use crate::sync::array_context::{ArrayContext, ArrayContexts, with_streams};
+use crate::sync::batch::{Batch, Work, once, thread_for};
 use crate::sync::order::{Direction, order, wait_for};
 use crate::sync::{bad_flags, invalidated, names_a_stream, no_streams, policy};
 
@@ -15,6 +17,11 @@ const ACCESS: u32 = abi::CAI_ACCESS_READ | abi::CAI_ACCESS_WRITE;
 const CAPTURE: u32 = abi::CAI_CAPTURE_JOIN | abi::CAI_UNSTABLE_CAPTURE_EXTERNAL;
 const CONSUMER: u32 =
     ACCESS | abi::CAI_SYNC_IGNORE | abi::CAI_SYNC_CONSERVATIVE | abi::CAI_SYNC_THIS_CALL | CAPTURE;
+
+/// Added to the flags of a call whose caller must not miss work: an array that states neither stream
+/// nor event may have work pending on every stream of its context.
+const ALL_WORK: u32 = 1 << 31;
+const _: () = assert!(ALL_WORK & CONSUMER == 0);
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
@@ -48,16 +55,42 @@ pub fn access(array: &cai_array) -> u32 {
 /// Orders a consumer's stream and that of an array and its masks.
 #[inline]
 pub fn exchange(phase: Phase, array: Unchecked, consumer: u64, flags: u32) -> Result<()> {
+    check_exchange(consumer, flags)?;
+    exchange_with(None, phase, array, consumer, flags)
+}
+
+/// As [`exchange`], for consumers to which an array is handed as one without pending work: if it states
+/// neither stream nor event, all work of its context is ordered, as [`synchronize`] waits for it.
+pub fn exchange_all_work(phase: Phase, array: Unchecked, consumer: u64, flags: u32) -> Result<()> {
+    check_exchange(consumer, flags)?;
+    exchange_with(None, phase, array, consumer, flags | ALL_WORK)
+}
+
+/// Checks the arguments of an exchange that do not depend on the array.
+#[inline]
+pub fn check_exchange(consumer: u64, flags: u32) -> Result<()> {
     if flags & !CONSUMER != 0 || flags & ACCESS == 0 {
         return Err(bad_flags(flags, "flags", CONSUMER));
     }
-    names_a_stream(consumer, format_args!("consumer_stream"))?;
+    names_a_stream(consumer, format_args!("consumer_stream"))
+}
+
+/// As [`exchange`], after [`check_exchange`], for an array of a batch in the same phase, with the same
+/// consumer and flags.
+#[inline]
+pub fn exchange_with(
+    batch: Option<&Batch>,
+    phase: Phase,
+    array: Unchecked,
+    consumer: u64,
+    flags: u32,
+) -> Result<()> {
     writable(&array, flags)?;
-    order_one(phase, &array, consumer, flags)?;
+    order_one(batch, phase, &array, consumer, flags)?;
     if array.mask.is_null() {
         return Ok(());
     }
-    masks(array, 0, &mut |mask| order_one(phase, mask, consumer, flags))
+    masks(array, 0, &mut |mask| order_one(batch, phase, mask, consumer, flags))
 }
 
 /// Fails if the flags request a write to a read-only array.
@@ -138,9 +171,8 @@ pub fn is_left_unordered(array: &cai_array, flags: u32) -> bool {
         && policy::in_force(flags).is_ok_and(|policy| policy & DECIDED == 0)
 }
 
-/// `waits_for_unknown`: work may be pending although the array states neither stream nor event.
 #[inline(always)]
-fn pending(array: &cai_array, flags: u32, waits_for_unknown: bool) -> Result<Pending> {
+fn pending(array: &cai_array, flags: u32) -> Result<Pending> {
     if array.stream == 0 {
         return fail!(
             CAI_ERR_STREAM_ZERO,
@@ -166,14 +198,20 @@ fn pending(array: &cai_array, flags: u32, waits_for_unknown: bool) -> Result<Pen
     if policy & abi::CAI_SYNC_IGNORE != 0 {
         return Ok(Pending::Nothing);
     }
-    let is_waited_for = policy & abi::CAI_SYNC_CONSERVATIVE != 0 || waits_for_unknown;
-    if unknown && array.event.is_null() && !is_waited_for {
+    if unknown && array.event.is_null() && !orders_context(array, policy, flags) {
         return Ok(Pending::Nothing);
     }
     if !has_streams(array) {
         return Err(no_streams(array, "streams of other devices cannot be ordered"));
     }
     Ok(if unknown { Pending::Anywhere } else { Pending::Stream })
+}
+
+/// Returns true if an unknown stream of an array means every stream of its context.
+fn orders_context(array: &cai_array, policy: u32, flags: u32) -> bool {
+    // No driver orders work on host memory.
+    let all_work = flags & ALL_WORK != 0 && array.device.r#type != abi::CAI_DEVICE_CPU;
+    policy & abi::CAI_SYNC_CONSERVATIVE != 0 || all_work && array.event.is_null()
 }
 
 /// The context of an array, for work that needs it to be current.
@@ -198,21 +236,28 @@ impl Inside {
 }
 
 #[inline(never)]
-fn order_one(phase: Phase, array: &cai_array, consumer: u64, flags: u32) -> Result<()> {
+fn order_one(
+    batch: Option<&Batch>,
+    phase: Phase,
+    array: &cai_array,
+    consumer: u64,
+    flags: u32,
+) -> Result<()> {
     if is_settled(array, consumer) {
         return Ok(());
     }
-    match pending(array, flags, false)? {
+    match pending(array, flags)? {
         Pending::Nothing => Ok(()),
-        Pending::Anywhere => with_unknown(phase, array, consumer, flags),
+        Pending::Anywhere => with_unknown(batch, phase, array, consumer, flags),
         Pending::Stream => {
-            let thread = &CallingThread::new(driver::driver_of(array.device.r#type)?);
+            let mut own = None;
+            let thread = thread_for(batch, array, &mut own)?;
             if array.stream > abi::CAI_STREAM_PER_THREAD && consumer > abi::CAI_STREAM_PER_THREAD {
                 let producer = Stream::from_handle(array.stream, array.stream_id);
                 let consumer = Stream::from_handle(consumer, 0);
-                return order_phase(thread, phase, array, &producer, &consumer, flags);
+                return order_phase(batch, thread, phase, array, &producer, &consumer, flags);
             }
-            with_default(thread, phase, array, consumer, flags)
+            with_default(batch, thread, phase, array, consumer, flags)
         }
     }
 }
@@ -221,6 +266,7 @@ fn order_one(phase: Phase, array: &cai_array, consumer: u64, flags: u32) -> Resu
 /// two streams: then the consumer's is ordered with both.
 #[inline(never)]
 fn with_default(
+    batch: Option<&Batch>,
     thread: &CallingThread,
     phase: Phase,
     array: &cai_array,
@@ -229,13 +275,14 @@ fn with_default(
 ) -> Result<()> {
     let consumer = Stream::from_current_context(thread, consumer)?;
     with_streams(thread, array, |producer| {
-        order_phase(thread, phase, array, &producer, &consumer, flags)
+        order_phase(batch, thread, phase, array, &producer, &consumer, flags)
     })
 }
 
 /// Orders two streams in one phase of the consumer's work.
 #[inline(always)]
 fn order_phase(
+    batch: Option<&Batch>,
     thread: &CallingThread,
     phase: Phase,
     array: &cai_array,
@@ -243,16 +290,19 @@ fn order_phase(
     consumer: &Stream,
     flags: u32,
 ) -> Result<()> {
-    match phase {
-        Phase::Begin => begin(thread, array, producer, consumer, flags),
+    let by_event = phase == Phase::Begin && event_suffices(array, flags);
+    let event = if by_event { array.event.cast() } else { ptr::null_mut() };
+    once(batch, thread, Work::Stream(*producer, event), || match phase {
+        Phase::Begin => begin(thread, event, producer, consumer, flags),
         Phase::End => end(thread, producer, consumer, flags),
-    }
+    })
 }
 
+/// `event`: that of the array if waiting for it is enough, or NULL.
 #[inline(always)]
 fn begin(
     thread: &CallingThread,
-    array: &cai_array,
+    event: CUevent,
     producer: &Stream,
     consumer: &Stream,
     flags: u32,
@@ -260,11 +310,11 @@ fn begin(
     if producer.is(consumer) {
         return same_thread(thread, producer);
     }
-    if event_suffices(array, flags) {
+    if !event.is_null() {
         let state = producer.capture(thread)?;
         // An event that was recorded in a capture has no meaning outside of it.
         if state == Capture::None {
-            return wait_for(thread, array.event.cast(), state, consumer, flags);
+            return wait_for(thread, event, state, consumer, flags);
         }
     }
     order(thread, producer, consumer, Direction::ProducerThenConsumer, flags)
@@ -298,11 +348,18 @@ pub(super) fn same_thread(thread: &CallingThread, stream: &Stream) -> Result<()>
 
 /// Orders a stream after an unknown one: readers and writers wait for the event, which is all that
 /// is known, and with `CAI_SYNC_CONSERVATIVE` for the whole context.
-fn with_unknown(phase: Phase, array: &cai_array, consumer: u64, flags: u32) -> Result<()> {
-    let thread = &CallingThread::new(driver::driver_of(array.device.r#type)?);
+fn with_unknown(
+    batch: Option<&Batch>,
+    phase: Phase,
+    array: &cai_array,
+    consumer: u64,
+    flags: u32,
+) -> Result<()> {
+    let mut own = None;
+    let thread = thread_for(batch, array, &mut own)?;
     let consumer = Stream::from_current_context(thread, consumer)?;
     let begins = phase == Phase::Begin;
-    let conservative = policy::in_force(flags)? & abi::CAI_SYNC_CONSERVATIVE != 0
+    let conservative = orders_context(array, policy::in_force(flags)?, flags)
         && !(begins && event_suffices(array, flags));
     if conservative && consumer.capture(thread)? != Capture::None {
         return fail!(
@@ -313,13 +370,19 @@ fn with_unknown(phase: Phase, array: &cai_array, consumer: u64, flags: u32) -> R
         );
     }
     if begins && !array.event.is_null() {
-        wait_for(thread, array.event.cast(), Capture::None, &consumer, flags)?;
+        let event = array.event.cast();
+        once(batch, thread, Work::Event(event), || {
+            wait_for(thread, event, Capture::None, &consumer, flags)
+        })?;
     }
     if !conservative {
         return Ok(());
     }
     let contexts = ArrayContexts::of(thread, array)?;
-    contexts.each(|context| whole_context(thread, phase, context, &consumer))
+    contexts.each(|context| {
+        let work = Work::Context(context);
+        once(batch, thread, work, || whole_context(thread, phase, context, &consumer))
+    })
 }
 
 fn whole_context(
@@ -362,57 +425,82 @@ fn whole_context(
 
 /// Blocks the host until the work that is pending on an array and its masks is done.
 pub fn synchronize(array: Unchecked, flags: u32) -> Result<()> {
+    check_synchronize(flags)?;
+    synchronize_with(None, array, flags)
+}
+
+/// Checks the argument of a wait that does not depend on the array.
+pub fn check_synchronize(flags: u32) -> Result<()> {
     let known = CONSUMER & !CAPTURE;
     if flags & !known != 0 || flags & ACCESS == 0 {
         return Err(bad_flags(flags, "flags", known));
     }
+    Ok(())
+}
+
+/// As [`synchronize`], after [`check_synchronize`], for an array of a batch with the same flags.
+pub fn synchronize_with(batch: Option<&Batch>, array: Unchecked, flags: u32) -> Result<()> {
     writable(&array, flags)?;
-    synchronize_one(&array, flags)?;
-    masks(array, 0, &mut |mask| synchronize_one(mask, flags))
+    synchronize_one(batch, &array, flags)?;
+    masks(array, 0, &mut |mask| synchronize_one(batch, mask, flags))
 }
 
 /// Blocks the host until the work on one array is done, whatever is pending on its masks.
-pub(super) fn synchronize_one(array: &cai_array, flags: u32) -> Result<()> {
+pub(super) fn synchronize_one(batch: Option<&Batch>, array: &cai_array, flags: u32) -> Result<()> {
+    let mut own = None;
+    let flags = flags | ALL_WORK;
     let by_event = event_suffices(array, flags);
-    // No driver orders work on host memory.
-    match pending(array, flags, array.device.r#type != abi::CAI_DEVICE_CPU)? {
+    match pending(array, flags)? {
         Pending::Nothing => Ok(()),
         Pending::Anywhere => {
-            let thread = &CallingThread::new(driver::driver_of(array.device.r#type)?);
+            let thread = thread_for(batch, array, &mut own)?;
             if !array.event.is_null() {
-                thread.relaxed(|| thread.event_synchronize(array.event.cast()).ok())?;
-                if by_event || policy::in_force(flags)? & abi::CAI_SYNC_CONSERVATIVE == 0 {
+                let event = array.event.cast();
+                once(batch, thread, Work::Event(event), || {
+                    thread.relaxed(|| thread.event_synchronize(event).ok())
+                })?;
+                if by_event || !orders_context(array, policy::in_force(flags)?, flags) {
                     return Ok(());
                 }
             }
             ArrayContexts::of(thread, array)?.each(|context| {
-                Stream::from_array(thread, abi::CAI_STREAM_LEGACY, context, 0).capture(thread)?;
-                let _entered = thread.enter(context)?;
-                thread.relaxed(|| thread.context_synchronize().ok())
+                once(batch, thread, Work::Context(context), || {
+                    let legacy = Stream::from_array(thread, abi::CAI_STREAM_LEGACY, context, 0);
+                    legacy.capture(thread)?;
+                    let _entered = thread.enter(context)?;
+                    thread.relaxed(|| thread.context_synchronize().ok())
+                })
             })
         }
         Pending::Stream => {
-            let thread = &CallingThread::new(driver::driver_of(array.device.r#type)?);
+            let thread = thread_for(batch, array, &mut own)?;
+            let event = if by_event { array.event.cast() } else { ptr::null_mut() };
             with_streams(thread, array, |producer| {
-                match producer.capture(thread)? {
-                    Capture::None => {}
-                    Capture::Active => {
-                        return fail!(
-                            CAI_ERR_CAPTURE_HOST,
-                            "stream",
-                            found = "a stream that is being captured",
-                            expected = "a stream outside of a capture: the host cannot wait for \
-                             captured work"
-                        );
-                    }
-                    Capture::Invalidated => return Err(invalidated()),
-                }
-                if by_event {
-                    return thread.relaxed(|| thread.event_synchronize(array.event.cast()).ok());
-                }
-                producer.check_id(thread)?;
-                producer.synchronize(thread)
+                once(batch, thread, Work::Stream(producer, event), || {
+                    wait_on_host(thread, &producer, event)
+                })
             })
         }
     }
+}
+
+/// Blocks the host until the work on a stream, or before an event of it unless that is NULL, is done.
+fn wait_on_host(thread: &CallingThread, producer: &Stream, event: CUevent) -> Result<()> {
+    match producer.capture(thread)? {
+        Capture::None => {}
+        Capture::Active => {
+            return fail!(
+                CAI_ERR_CAPTURE_HOST,
+                "stream",
+                found = "a stream that is being captured",
+                expected = "a stream outside of a capture: the host cannot wait for captured work"
+            );
+        }
+        Capture::Invalidated => return Err(invalidated()),
+    }
+    if !event.is_null() {
+        return thread.relaxed(|| thread.event_synchronize(event).ok());
+    }
+    producer.check_id(thread)?;
+    producer.synchronize(thread)
 }

@@ -87,7 +87,7 @@ fn mark_one(array: &cai_array) -> Result<Mark> {
     }
     let is_unknown = array.stream == CAI_STREAM_UNKNOWN;
     if is_unknown && array.event.is_null() {
-        consume::synchronize_one(array, abi::CAI_ACCESS_READ)?;
+        consume::synchronize_one(None, array, abi::CAI_ACCESS_READ)?;
         return Ok(Mark::Nothing);
     }
     let r#type = array.device.r#type;

@@ -8,12 +8,14 @@
 //! reports exchanges to the observer.
 
 mod array_context;
+mod batch;
 pub mod consume;
 pub mod deferred;
 mod detached_thread;
 mod element;
 mod handover;
 pub mod identity;
+pub mod many;
 pub mod mark;
 pub mod notify;
 mod order;

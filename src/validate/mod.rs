@@ -38,6 +38,7 @@ const ORDER: &[&str] = &[
     "CAI_ERR_DEVICE_ID", "CAI_ERR_DATA_NULL", "CAI_ERR_DATA_NOT_NULL", "CAI_ERR_BYTE_OFFSET",
     "CAI_ERR_ADDRESS_RANGE", "CAI_ERR_STREAM_ZERO", "CAI_ERR_STREAM_VERSION", "CAI_ERR_STREAM_ID",
     "CAI_ERR_EVENT", "CAI_ERR_STREAM_DEVICE", "CAI_ERR_DESCR_",
+    "with CAI_CHECK_NATIVE", "CAI_ERR_CONVERT_BYTE_ORDER",
     "with CAI_CHECK_ALIGNMENT", "CAI_ERR_ALIGNMENT",
     "with CAI_CHECK_DEVICE", "CAI_ERR_NOT_DEVICE_POINTER", "CAI_ERR_DEVICE_MISMATCH",
     "CAI_ERR_NOT_ACCESSIBLE", "CAI_ERR_OUT_OF_ALLOCATION",
@@ -124,12 +125,14 @@ fn check(address: *const cai_array, array: Unchecked, checks: u32) -> Result<()>
 /// Checks one array without its mask.
 fn without_mask(array: Unchecked, checks: u32) -> Result<()> {
     match common_itemsize(array) {
-        Some(itemsize) if checks & !abi::CAI_CHECK_LAYOUT == 0 => {
-            if array.descr.is_null() {
-                Ok(())
-            } else {
-                fields(array, itemsize * 8)
+        Some(itemsize) if checks & !(abi::CAI_CHECK_LAYOUT | abi::CAI_CHECK_NATIVE) == 0 => {
+            if !array.descr.is_null() {
+                fields(array, itemsize * 8)?;
             }
+            if checks & abi::CAI_CHECK_NATIVE != 0 {
+                byte_order(array, &dtype::of_array(&array)?)?;
+            }
+            Ok(())
         }
         _ => rules(array, checks),
     }
@@ -140,6 +143,9 @@ fn rules(array: Unchecked, checks: u32) -> Result<()> {
     let (described, bytes) = located(array)?;
     stream(&array)?;
     fields(array, described.dtype.bits)?;
+    if checks & abi::CAI_CHECK_NATIVE != 0 {
+        byte_order(array, &described.dtype)?;
+    }
     if checks & abi::CAI_CHECK_ALIGNMENT != 0 && bytes.all > 0 {
         alignment(&array, described)?;
     }
@@ -319,6 +325,16 @@ fn fields(array: Unchecked, expected: i64) -> Result<()> {
             found = "fields of {bits} bits in all",
             expected = ("{} bits as in typestr \"{text}\"", expected)
         )
+    }
+}
+
+/// Checks the byte order of the elements of this type: for kind `V` without a code, of all fields,
+/// which were checked.
+fn byte_order(array: Unchecked, dtype: &cai_dtype) -> Result<()> {
+    match array.fields()? {
+        Some(fields) if dtype::has_fields(&array) => dtype::descr::byte_order(fields)
+            .map_err(|failure| failure.within(format_args!("descr"))),
+        _ => dtype::byte_order(dtype, &array.typestr),
     }
 }
 

@@ -5,7 +5,8 @@ use std::ptr;
 
 use super::ORDER;
 use crate::abi::{
-    self, CAI_CHECK_ALIGNMENT, CAI_MAX_MASKS, CAI_TYPESTR_SIZE, cai_array, cai_descr, cai_status,
+    self, CAI_CHECK_ALIGNMENT, CAI_CHECK_NATIVE, CAI_MAX_MASKS, CAI_TYPESTR_SIZE, cai_array,
+    cai_descr, cai_status,
 };
 use crate::ffi::library::cai_status_name;
 use crate::read::NOTHING;
@@ -42,6 +43,7 @@ const BREAKS: &[(cai_status, Break)] = &[
         let (struct_size, field_size) = (size_of::<cai_descr>() as u32, 56);
         a.descr = leak(cai_descr { struct_size, field_size, count: 0, fields: ptr::null() });
     }),
+    (abi::CAI_ERR_CONVERT_BYTE_ORDER, |a| a.typestr = typestr(">f4")),
     (abi::CAI_ERR_ALIGNMENT, |a| a.data = ((1u64 << 46) + 1) as *mut _),
     (abi::CAI_ERR_MASK_VERSION, |a| {
         (a.stream, a.stream_id) = (abi::CAI_STREAM_UNKNOWN, 0);
@@ -113,7 +115,7 @@ fn mask() -> cai_array {
 
 fn status_of(array: &cai_array) -> cai_status {
     // SAFETY: all that the array refers to is constant or leaked.
-    let checked = unsafe { super::array(array, CAI_CHECK_ALIGNMENT) };
+    let checked = unsafe { super::array(array, CAI_CHECK_ALIGNMENT | CAI_CHECK_NATIVE) };
     checked.err().map_or(abi::CAI_OK, |failure| failure.status())
 }
 

@@ -63,6 +63,11 @@ impl<'a> Valid<'a> {
         self.described.dtype
     }
 
+    /// Checks that the elements, or all of their fields, have the machine's byte order.
+    pub fn byte_order(&self) -> Result<()> {
+        super::byte_order(self.unchecked(), &self.described.dtype)
+    }
+
     /// Returns the shape, the strides and the size of the elements.
     pub fn layout(&self) -> Layout<'a> {
         self.described.layout

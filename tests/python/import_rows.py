@@ -327,7 +327,7 @@ TYPES = [
     *[Row(dict(typestr=typestr), {}, options=dict(native=True)) for typestr in ("<f4", "|f4", "|u1", ">u1", "|V4")],
     Row(dict(typestr=">f4"), "CONVERT_BYTE_ORDER =typestr", options=dict(native=True)),
     Row(
-        dict(typestr="|V4", descr=[("a", ">i4")]), "CONVERT_BYTE_ORDER =typestr", options=dict(native=True), only=OTHERS
+        dict(typestr="|V4", descr=[("a", ">i4")]), "CONVERT_BYTE_ORDER =descr[0].typestr", options=dict(native=True), only=OTHERS
     ),
     *[
         Row(dict(typestr=typestr), dict(dtype_code=code), options=options)

@@ -54,7 +54,7 @@ class Given:
 
 def steps(cai, array):
     out = (c.c_int64 * max(array.ndim, 1))()
-    assert cai.cai_array_strides(array, array.ndim, out, None) == 0
+    assert cai.cai_array_strides(array, out, array.ndim, None) == 0
     return tuple(out[: array.ndim])
 
 

@@ -92,9 +92,8 @@ def test_the_typestr_says_what_other_kinds_are(typestr):
     fields = [("a", ">i4"), ("b", ">i4")] if size == 8 else [("a", "|i1")]
     with make((3,), typestr, descr=repr(fields)) as array:
         assert "descr" not in give(array).__cuda_array_interface__
-        native = c.c_bool()
-        assert P.held.cai_array_is_native(c.byref(array.array), c.byref(native), None) == 0
-        assert native.value == (typestr[0] != ">")
+        status = P.held.cai_array_validate(c.byref(array.array), P.T.CHECK_NATIVE, None)
+        assert (status == 0) == (typestr[0] != ">")
     with make((3,), typestr, HOST.ctypes.data, device=(P.CPU, 0), descr=repr(fields)) as array:
         assert "descr" not in give(array).__array_interface__
         assert np.asarray(give(array)).dtype == np.dtype(typestr)

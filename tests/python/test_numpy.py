@@ -210,14 +210,12 @@ def test_descrs(cai):
         cai.cai_owner_release(owner)
 
         # As the type of an array; one byte more or less is refused.
-        native = ctypes.c_bool()
         if dtype.itemsize:
             array = T.new_array(
                 data=4096, typestr=f"|V{dtype.itemsize}".encode(), descr=ctypes.pointer(struct), stream=T.STREAM_NONE
             )
             assert cai.cai_array_validate(array, T.CHECK_LAYOUT, error) == 0, (descr, error.message)
-            assert cai.cai_array_is_native(array, native, error) == 0
-            assert native.value == all_native(dtype), descr
+            assert (cai.cai_array_validate(array, T.CHECK_NATIVE, error) == 0) == all_native(dtype), descr
             array.typestr = f"|V{dtype.itemsize + 1}".encode()
             status = cai.cai_array_validate(array, T.CHECK_LAYOUT, error)
             assert cai.cai_status_name(status) == b"CAI_ERR_DESCR_SIZE"

@@ -82,11 +82,11 @@ def test_symbol_versions(prefix, built):
     """Each function has the version that abi/cai.map states, and nothing else is exported."""
     library = {"CMake": prefix / "lib/libcai.so", "Makefile": ROOT / "target/release/libcai.so"}[built]
     versions = re.search(r"'\.gnu\.version_d'.*?(?=\n\n)", run("readelf", "-V", library).stdout, re.S)[0]
-    assert re.findall(r"Name: (\S+)", versions) == [f"libcai.so.{MAJOR}", "CAI_1.0", f"CAI_UNSTABLE_{MAJOR}_{MINOR}"]
+    assert re.findall(r"Name: (\S+)", versions) == [f"libcai.so.{MAJOR}", "CAI_1", f"CAI_UNSTABLE_{MAJOR}_{MINOR}"]
     lines = run("nm", "-D", "--defined-only", "--with-symbol-versions", library).stdout.splitlines()
     found = {line.split()[-1] for line in lines if " A " not in line}
     unstable = f"CAI_UNSTABLE_{MAJOR}_{MINOR}"
-    assert found == {f"{name}@@{unstable if name in abi_symbols.UNSTABLE else 'CAI_1.0'}" for name in abi_symbols.NAMES}
+    assert found == {f"{name}@@{unstable if name in abi_symbols.UNSTABLE else 'CAI_1'}" for name in abi_symbols.NAMES}
 
 
 def test_an_unstable_function_of_another_minor_version_is_not_found(prefix, tmp_path):
@@ -107,6 +107,21 @@ def test_an_unstable_function_of_another_minor_version_is_not_found(prefix, tmp_
     run(tmp_path / "core", env=env)
     done = run(tmp_path / "ring", env=env, check=False)
     assert done.returncode and f"`CAI_UNSTABLE_{MAJOR}_{MINOR}' not found" in done.stderr
+
+
+def test_a_program_of_0_9_does_not_start(prefix, tmp_path):
+    """It would pass arguments in the order of 0.9. Its node of symbols was another one."""
+    (tmp_path / "library.c").write_text("int cai_array_strides(void) { return 0; }\n")
+    (tmp_path / "nodes.map").write_text("CAI_1.0 { global: cai_array_strides; local: *; };\n")
+    (tmp_path / "old.c").write_text("int cai_array_strides(void); int main(void) { return cai_array_strides(); }\n")
+    (tmp_path / "old").mkdir()
+    library = tmp_path / f"old/libcai.so.{MAJOR}"
+    run("cc", "-shared", "-fPIC", tmp_path / "library.c", "-o", library, f"-Wl,-soname,libcai.so.{MAJOR}",
+        f"-Wl,--version-script={tmp_path / 'nodes.map'}")  # fmt: skip
+    run("cc", tmp_path / "old.c", "-o", tmp_path / "program", library)
+    run(tmp_path / "program", env={"LD_LIBRARY_PATH": str(library.parent)})
+    done = run(tmp_path / "program", env={"LD_LIBRARY_PATH": str(prefix / "lib")}, check=False)
+    assert done.returncode and "`CAI_1.0' not found" in done.stderr
 
 
 def test_native_libraries(prefix, tmp_path):

@@ -39,6 +39,11 @@ cai_status use(cai_array *array, struct _object *object, cai_error *error) {
     cai_owner *owner;
     cai_stream stream;
     size_t length;
+    int64_t strides[CAI_MAX_NDIM];
+    cai_array_strides(array, CAI_MAX_NDIM, strides, error);
+    if (array->ndim <= 8 && cai_array_strides(array, 8, strides, NULL) == CAI_OK) return CAI_OK;
+    cai_array_strides(&copy, copy.ndim, strides, error);
+    cai_layout_strides('C', array->ndim, array->shape, 4, strides, error);
     cai_array_identify(array, error);
     cai_stream_from_python(object, CAI_STREAM_LEGACY, 0, &stream, NULL, error);
     cai_array_consume_begin(array, stream, CAI_ACCESS_READ | CAI_CAPTURE_EXTERNAL, error);
@@ -85,6 +90,8 @@ def test_a_program_of_0_9(tmp_path):
 def test_what_stays_is_not_renamed(tmp_path):
     text = "#include <cai/cai.h>\ncai_array_release(&array); my_cai_ipc_export(); cai_ipc_exported = CAI_IPC_SIZES;\n"
     assert renamed(text, tmp_path) == text
+    strides = "cai_array_strides(&array, strides, capacity, error); cai_layout_strides(order, shape, count, 4, out, NULL);\n"
+    assert renamed(strides, tmp_path) == strides
     again = renamed(SAMPLE, tmp_path)
     assert renamed(again, tmp_path) == again
 

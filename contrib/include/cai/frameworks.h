@@ -98,7 +98,7 @@ static inline cai_status cai_private_shape(cai_array *array, const cai_private_t
 static inline cai_status cai_private_steps(const cai_array *array, int64_t size, int64_t *steps,
                                            cai_error *error) {
     int32_t d;
-    cai_status status = cai_array_strides(array, CAI_MAX_NDIM, steps, error);
+    cai_status status = cai_array_strides(array, steps, CAI_MAX_NDIM, error);
     for (d = 0; status == CAI_OK && d < array->ndim; ++d) {
         const bool used = array->data != NULL && array->shape[d] > 1;
         if (used && (steps[d] < 0 || steps[d] % size != 0)) {
@@ -134,19 +134,13 @@ static inline cai_status cai_private_require(const cai_array *array, const void 
                                              const cai_private_type *types,
                                              const cai_private_type **type, int32_t gpu,
                                              cai_device *location, cai_error *error) {
-    bool native = false;
     cai_dtype dtype;
-    cai_status status = cai_array_validate(array, CAI_CHECK_LAYOUT, error);
+    cai_status status = cai_array_validate(array, CAI_CHECK_NATIVE, error);
     if (status == CAI_OK) status = cai_array_dtype(array, &dtype, error);
-    if (status == CAI_OK) status = cai_array_is_native(array, &native, error);
     if (status != CAI_OK) return status;
     if (out == NULL) return cai_error_set(error, CAI_ERR_NULL_ARGUMENT, "out", "found NULL");
     if (array->mask != NULL) {
         return cai_private_refuse(error, CAI_ERR_CONVERT_MASK, "mask", "a mask", "none");
-    }
-    if (!native) {
-        return cai_private_refuse(error, CAI_ERR_CONVERT_BYTE_ORDER, "typestr", array->typestr,
-                                  "the byte order of this machine");
     }
     for (; types != NULL; ++types) {
         if (types->kind == 0) {

@@ -39,7 +39,7 @@ namespace detail CAI_PRIVATE_HIDDEN {
 // Strides in elements, positive and of elements that do not overlap, as layout_stride requires.
 // Strides that are not used become 1.
 inline void check_strides(const cai_array &array, std::int64_t size, std::int64_t *steps) {
-    call(cai_array_strides, &array, std::int32_t{CAI_MAX_NDIM}, steps);
+    call(cai_array_strides, &array, steps, std::int32_t{CAI_MAX_NDIM});
     const auto ndim = static_cast<std::size_t>(array.ndim);
     for (std::size_t d = 0; d < ndim; ++d) {
         const bool used = array.data != nullptr && array.shape[d] > 1;
@@ -106,7 +106,7 @@ Mdspan make_mdspan(const cai_array &array, allow allowed, bool host, std::index_
     [[maybe_unused]] std::int64_t steps[CAI_MAX_NDIM];
     if constexpr (std::is_constructible_v<mapping_type, extents_type>) {
         const mapping_type mapping(extents);
-        call(cai_array_strides, &array, std::int32_t{CAI_MAX_NDIM}, steps);
+        call(cai_array_strides, &array, steps, std::int32_t{CAI_MAX_NDIM});
         [[maybe_unused]] const auto same = [&](std::size_t d, std::int64_t step) {
             if (array.data != nullptr && array.shape[d] > 1 && steps[d] != step * size) {
                 refuse_at(CAI_ERR_CONVERT_CONTIGUOUS, "strides", d, steps[d],

@@ -36,17 +36,13 @@ static inline int cai_private_has_objects(const cai_descr *descr) {
  * the byte order of this machine, no Python objects. */
 static inline cai_status cai_private_message(const cai_array *array, cai_layout *layout,
                                              cai_dtype *dtype, cai_error *error) {
-    bool native = true;
-    cai_status status = cai_array_layout(array, layout, error); /* validates */
+    cai_status status = cai_array_validate(array, CAI_CHECK_NATIVE, error);
+    if (status == CAI_OK) status = cai_array_layout(array, layout, error);
     if (status == CAI_OK) status = cai_array_dtype(array, dtype, error);
-    if (status == CAI_OK) status = cai_array_is_native(array, &native, error);
     if (status != CAI_OK) return status;
     if (array->mask != NULL)
         return cai_error_set(error, CAI_ERR_CONVERT_MASK, "mask",
                              "found a mask, expected none: send it as an array of its own");
-    if (!native)
-        return cai_error_set(error, CAI_ERR_CONVERT_BYTE_ORDER, "typestr",
-                             "found the other byte order, expected the machine's");
     if (dtype->kind == 'O' || (dtype->kind == 'V' && cai_private_has_objects(array->descr)))
         return cai_error_set(error, CAI_ERR_CONVERT_TYPE, dtype->kind == 'O' ? "typestr" : "descr",
                              "found Python objects, which are addresses in this process");

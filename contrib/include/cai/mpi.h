@@ -271,7 +271,7 @@ static inline cai_status cai_private_mpi_prepare(cai_mpi_buffer *it, cai_error *
         steps[0] = 1;
         used = 1;
     } else {
-        status = cai_array_strides(array, CAI_MAX_NDIM, strides, error);
+        status = cai_array_strides(array, strides, CAI_MAX_NDIM, error);
         if (status != CAI_OK) return status;
         used = cai_private_mpi_axes(array, strides, extents, steps);
     }

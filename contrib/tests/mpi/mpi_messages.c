@@ -104,7 +104,7 @@ static void make(place *it, const char *typestr, int ndim, int64_t offset, int i
 static int64_t element(const place *it, int64_t n) {
     const cai_array *array = &it->array;
     int64_t strides[6] = {0}, at = (unsigned char *)array->data - it->memory;
-    OK(cai_array_strides(array, 6, strides, error));
+    OK(cai_array_strides(array, strides, 6, error));
     for (int i = array->ndim - 1; i >= 0; --i) {
         at += n % array->shape[i] * strides[i];
         n /= array->shape[i];

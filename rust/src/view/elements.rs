@@ -28,7 +28,7 @@ fn check_type_slowly(array: &cai_array, wanted: &[u8], size: usize, code: u16) -
         itemsize: 0,
         bits: 0,
     };
-    let (mut found, mut expected, mut native) = (empty, empty, false);
+    let (mut found, mut expected) = (empty, empty);
     let mut text = [0; sys::CAI_TYPESTR_SIZE];
     for (to, byte) in text.iter_mut().take(15).zip(wanted) {
         *to = *byte as std::ffi::c_char;
@@ -36,7 +36,7 @@ fn check_type_slowly(array: &cai_array, wanted: &[u8], size: usize, code: u16) -
     // SAFETY: the array is valid, the text ends in NUL, and the outputs are writable.
     unsafe {
         call(|error| sys::cai_array_dtype(array, &mut found, error))?;
-        call(|error| sys::cai_array_is_native(array, &mut native, error))?;
+        call(|error| sys::cai_array_validate(array, sys::CAI_CHECK_NATIVE, error))?;
         call(|error| sys::cai_dtype_parse(text.as_ptr(), &mut expected, error))?;
     }
     expected.code = code;
@@ -58,11 +58,6 @@ fn check_type_slowly(array: &cai_array, wanted: &[u8], size: usize, code: u16) -
     // A code names the elements, whatever kind carries them.
     let same_code = code != sys::CAI_DTYPE_NONE && found.code == code;
     let same = equal || same_code && found.itemsize == expected.itemsize;
-    if !native {
-        let field = if array.descr.is_null() { "typestr" } else { "descr" };
-        let expected = "the byte order of this machine";
-        return Err(Error::new(sys::CAI_ERR_CONVERT_BYTE_ORDER, field, name(&found)?, expected));
-    }
     if !same || found.itemsize != size as i64 {
         let expected = name(&expected)?;
         return Err(Error::new(sys::CAI_ERR_CONVERT_TYPE, "typestr", name(&found)?, expected));

@@ -5,6 +5,8 @@ pub mod dlpack;
 pub mod arrow;
 pub mod ipc;
 pub mod json;
+pub mod many;
 pub mod release;
+pub mod slice;
 pub mod exchange;
 pub mod view;

@@ -209,9 +209,6 @@ fn order(py: Py, array: &cai_array, device_type: i32, stream: Option<Obj>) -> Re
         },
     };
     let access = consume::access(array);
-    // DLPack cannot express work on an unknown stream, so the host waits for it.
-    let unknown =
-        if array.stream == abi::CAI_STREAM_UNKNOWN { abi::CAI_SYNC_CONSERVATIVE } else { 0 };
     let mut located = *array;
     if is_rocm && array.device.r#type == abi::CAI_DEVICE_UNKNOWN {
         located.device = abi::cai_device { r#type: device_type, id: -1 };
@@ -224,10 +221,11 @@ fn order(py: Py, array: &cai_array, device_type: i32, stream: Option<Obj>) -> Re
         outgoing::is_alive(array)?;
     }
     // What consumers may ignore, a producer orders all the same.
-    let flags = access | unknown | abi::CAI_SYNC_THIS_CALL;
+    let flags = access | abi::CAI_SYNC_THIS_CALL;
     // SAFETY: the array was validated when the object was made.
     let array = unsafe { Unchecked::new(array) };
-    consume::exchange(Phase::Begin, array, stream, flags)
+    // DLPack cannot express work on an unknown stream.
+    consume::exchange_all_work(Phase::Begin, array, stream, flags)
 }
 
 /// Returns the stream that a consumer passed as an integer; `None` if nothing is to be ordered.

@@ -72,17 +72,8 @@ pub fn check_requirements(to: &mut Description, options: &ImportOptions) -> Resu
     }
     // SAFETY: the array was imported, and so validated.
     let array = unsafe { Valid::assume(array) };
-    let native = || match array.fields() {
-        Some(fields) if dtype::has_fields(&array) => dtype::descr::is_native(fields),
-        _ => Ok(dtype::is_native(&array.dtype())),
-    };
-    if options.has(abi::CAI_IMPORT_REQUIRE_NATIVE) && !native()? {
-        return fail!(
-            CAI_ERR_CONVERT_BYTE_ORDER,
-            "typestr",
-            found = ("{}", text_of(&array)),
-            expected = "the byte order of this machine"
-        );
+    if options.has(abi::CAI_IMPORT_REQUIRE_NATIVE) {
+        array.byte_order()?;
     }
     let has_objects = || match array.fields() {
         Some(fields) => dtype::descr::has_objects(fields),

@@ -220,7 +220,7 @@ fn synchronize<'py>(py: Py<'py>, this: Instance<'_, View>) -> Result<Owned<'py>>
     let (on_stream, access) = (this.on_stream(&array), consume::access(&array));
     // Where the stream of the producer is not known, neither does the view's stream wait for it.
     let wait = || {
-        consume::synchronize(array.unchecked(), access | abi::CAI_SYNC_CONSERVATIVE)?;
+        consume::synchronize(array.unchecked(), access)?;
         // SAFETY: as `array`, whose owner is alive, on another stream.
         consume::synchronize(unsafe { Unchecked::new(&on_stream) }, access)
     };

@@ -12,7 +12,7 @@ use crate::{tables, type_table};
 
 /// The headers, in the order of `cai.h`, and the files in `src` whose items each declares: types first. Those in
 /// `unstable/` are not part of `cai.h`.
-const HEADERS: [(&str, &[&str]); 17] = [
+const HEADERS: [(&str, &[&str]); 19] = [
     ("abi", &["abi/core"]),
     ("status", &["abi/version", "abi/status", "ffi/library"]),
     ("array", &["abi/array", "ffi/validate", "ffi/array", "ffi/owner", "ffi/layout"]),
@@ -28,7 +28,9 @@ const HEADERS: [(&str, &[&str]); 17] = [
     ("unstable/exchange", &["abi/unstable/exchange", "ffi/unstable/exchange"]),
     ("unstable/ipc", &["abi/unstable/ipc", "ffi/unstable/ipc"]),
     ("unstable/json", &["ffi/unstable/json"]),
+    ("unstable/many", &["ffi/unstable/many"]),
     ("unstable/release", &["ffi/unstable/release"]),
+    ("unstable/slice", &["ffi/unstable/slice"]),
     ("unstable/view", &["ffi/unstable/view"]),
 ];
 

@@ -104,7 +104,9 @@ pub fn map(symbols: &[Symbol], (major, minor): (u64, u64)) -> String {
     versions.dedup();
     let mut before = String::new();
     for (major, minor) in versions {
-        let name = format!("CAI_{major}.{minor}");
+        // The second release candidate began a node of another name than `CAI_1.0`, that of the first:
+        // programs that pass arguments in the order of that one do not start.
+        let name = if minor == 0 { format!("CAI_{major}") } else { format!("CAI_{major}.{minor}") };
         let symbols: Vec<&Symbol> =
             core.iter().copied().filter(|symbol| symbol.since == (major, minor)).collect();
         let local = if before.is_empty() { "    local: *;\n" } else { "" };

@@ -214,7 +214,7 @@ fn later_functions_have_a_node_and_a_condition() {
     let words = map.split("*/").nth(1).unwrap().split_whitespace().collect::<Vec<_>>().join(" ");
     assert_eq!(
         words,
-        "CAI_1.0 { global: cai_a; local: *; }; CAI_1.2 { global: cai_b; } CAI_1.0; \
+        "CAI_1 { global: cai_a; local: *; }; CAI_1.2 { global: cai_b; } CAI_1; \
          CAI_1.3 { global: cai_d; } CAI_1.2; CAI_UNSTABLE_1_3 { global: cai_unstable_c; };"
     );
     let text = symbols::with_lives(
