@@ -376,7 +376,7 @@ inline bool array::is_native() const {
     cai_error why;
     const cai_status status = cai_array_validate(&raw_, CAI_CHECK_NATIVE, &why);
     if (status != CAI_ERR_CONVERT_BYTE_ORDER) {
-        detail::check(status, why);
+        check(status, why);
     }
     return status == CAI_OK;
 }
