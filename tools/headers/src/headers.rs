@@ -6,7 +6,7 @@ use std::path::Path;
 
 use cbindgen::{Builder, Config, DocumentationStyle, Language, Style};
 
-use crate::items::{self, FOREIGN, Items};
+use crate::items::{self, FOREIGN, Function, Items};
 use crate::symbols::{self, Symbol};
 use crate::{tables, type_table};
 
@@ -46,16 +46,10 @@ pub const UNSTABLE: &str = "unstable/";
 pub const EXPORT: &str = "#[cfg_attr(feature = \"exports\", unsafe(no_mangle))]";
 
 /// The header that declares an exported function.
-pub fn of_function(root: &Path, name: &str) -> String {
-    let declares = |file: &&str| {
-        file.starts_with("ffi/") && {
-            let source = fs::read_to_string(root.join(format!("src/{file}.rs"))).unwrap();
-            source.contains(&format!("\npub unsafe extern \"C-unwind\" fn {name}("))
-                || source.contains(&format!("\npub extern \"C-unwind\" fn {name}("))
-        }
-    };
-    let found = HEADERS.iter().find(|(_, files)| files.iter().any(declares));
-    found.unwrap_or_else(|| panic!("no header declares {name}")).0.to_owned()
+pub fn of_function(function: &Function) -> &'static str {
+    let declares = |files: &[&str]| files.contains(&function.module.as_str());
+    let found = HEADERS.iter().find(|(_, files)| declares(files));
+    found.unwrap_or_else(|| panic!("no header declares {}", function.name)).0
 }
 
 /// The names of all headers and their texts.

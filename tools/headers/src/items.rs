@@ -41,6 +41,8 @@ pub struct Alias {
 
 pub struct Function {
     pub name: String,
+    /// The file in `src` that has it, as `ffi/array`.
+    pub module: String,
     pub result: String,
     pub parameters: Vec<Variable>,
 }
@@ -57,11 +59,13 @@ impl Items {
     /// Reads the sources of the library.
     pub fn of_crate(root: &Path) -> Items {
         let mut items = Items::default();
-        for file in modules(&root.join("src/abi")) {
+        let sources = root.join("src");
+        for file in modules(&sources.join("abi")) {
             items.read_types(&file);
         }
-        for file in modules(&root.join("src/ffi")) {
-            items.read_functions(&file);
+        for file in modules(&sources.join("ffi")) {
+            let module = file.strip_prefix(&sources).unwrap().with_extension("");
+            items.read_functions(&file, module.to_str().unwrap());
         }
         items
     }
@@ -92,7 +96,7 @@ impl Items {
     }
 
     /// Exported functions of a file in `src/ffi`.
-    fn read_functions(&mut self, path: &Path) {
+    fn read_functions(&mut self, path: &Path, module: &str) {
         for item in parse(path).items {
             let Item::Fn(item) = item else { continue };
             if is_exported(&item.attrs) {
@@ -105,11 +109,8 @@ impl Items {
                     FnArg::Receiver(_) => panic!("{name} is a method"),
                 });
                 let parameters = parameters.collect();
-                self.functions.push(Function {
-                    name,
-                    result: result(&item.sig.output),
-                    parameters,
-                });
+                let (module, result) = (module.to_owned(), result(&item.sig.output));
+                self.functions.push(Function { name, module, result, parameters });
             }
         }
     }

@@ -81,7 +81,7 @@ fn tracked(root: &Path, items: &Items, is_release: bool) -> Result<(), Vec<Strin
 #[cfg(feature = "headers")]
 fn symbols(root: &Path, items: &Items) -> Result<Vec<symbols::Symbol>, Vec<String>> {
     let file = fs::read_to_string(root.join("abi/symbols.txt")).unwrap();
-    symbols::current(&file, items, |name| headers::of_function(root, name))
+    symbols::current(&file, items, headers::of_function)
 }
 
 /// Major and minor version of the ABI.

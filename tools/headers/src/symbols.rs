@@ -4,7 +4,7 @@
 
 use std::fmt::Write;
 
-use crate::items::Items;
+use crate::items::{Function, Items};
 
 const HEAD: &str = "\
 # The exported functions: header, first version of the ABI that has it, and, if it is deprecated: since, what to call
@@ -30,12 +30,13 @@ impl Symbol {
 pub fn current(
     file: &str,
     items: &Items,
-    header: impl Fn(&str) -> String,
+    header: impl Fn(&Function) -> &'static str,
 ) -> Result<Vec<Symbol>, Vec<String>> {
     let now = (items.constant("CAI_ABI_MAJOR"), items.constant("CAI_ABI_MINOR"));
     let mut symbols: Vec<Symbol> = rows(file);
-    let exists = |name: &str| items.functions.iter().any(|item| item.name == name);
-    let is_true = |row: &Symbol| exists(&row.name) && header(&row.name) == row.header;
+    let is_true = |row: &Symbol| {
+        items.functions.iter().any(|item| item.name == row.name && header(item) == row.header)
+    };
     let wrong: Vec<String> = symbols
         .iter()
         .filter(|row| !row.is_unstable() && !is_true(row))
@@ -47,7 +48,7 @@ pub fn current(
     symbols.retain(is_true);
     for item in &items.functions {
         if !symbols.iter().any(|row| row.name == item.name) {
-            let (name, header) = (item.name.clone(), header(&item.name));
+            let (name, header) = (item.name.clone(), header(item).to_owned());
             symbols.push(Symbol { name, header, since: now, deprecated: None });
         }
     }

@@ -196,6 +196,7 @@ fn later_functions_have_a_node_and_a_condition() {
         "# comment\ncai_a array 1.0 1.2 cai_b\ncai_b array 1.2\ncai_unstable_c unstable/copy 1.0\n";
     let function = |name: &str| Function {
         name: name.to_owned(),
+        module: String::new(),
         result: "void".to_owned(),
         parameters: Vec::new(),
     };
@@ -204,8 +205,8 @@ fn later_functions_have_a_node_and_a_condition() {
         functions: ["cai_a", "cai_b", "cai_d", "cai_unstable_c"].map(function).into(),
         ..Items::default()
     };
-    let header = |name: &str| {
-        if name.starts_with("cai_unstable_") { "unstable/copy" } else { "array" }.to_owned()
+    let header = |item: &Function| {
+        if item.name.starts_with("cai_unstable_") { "unstable/copy" } else { "array" }
     };
     let found = symbols::current(file, &items, header).unwrap();
     let text = symbols::text(&found);
@@ -232,7 +233,7 @@ fn later_functions_have_a_node_and_a_condition() {
         (["cai_a", "cai_b"], "dtype", vec!["cai_a", "cai_b"]),
     ] {
         let items = Items { functions: functions.map(function).into(), ..constants_of(&items) };
-        let found = symbols::current(file, &items, |_| header.to_owned());
+        let found = symbols::current(file, &items, |_| header);
         assert_eq!(found.err().unwrap(), gone);
     }
 }
