@@ -21,7 +21,7 @@ pub struct Function {
     arguments: Vec<String>,
 }
 
-/// What the checker beside a real driver does with a function.
+/// Treatment of a function by the checker beside a real driver.
 #[derive(Clone, Copy, Default, PartialEq)]
 pub enum Checker {
     /// Jumps into the real driver.

@@ -306,19 +306,19 @@ impl<'a, T> Out<'a, T> {
     }
 
     #[inline(always)]
-    pub fn given(self, name: &str) -> Result<Place<'a, T>> {
-        Ok(Place(given(self.0, name)?, PhantomData))
+    pub fn given(self, name: &str) -> Result<Output<'a, T>> {
+        Ok(Output(given(self.0, name)?, PhantomData))
     }
 
     #[inline(always)]
-    pub fn optional(self) -> Option<Place<'a, T>> {
-        Some(Place(NonNull::new(self.0)?, PhantomData))
+    pub fn optional(self) -> Option<Output<'a, T>> {
+        Some(Output(NonNull::new(self.0)?, PhantomData))
     }
 }
 
-pub struct Place<'a, T>(NonNull<T>, PhantomData<&'a mut T>);
+pub struct Output<'a, T>(NonNull<T>, PhantomData<&'a mut T>);
 
-impl<T> Place<'_, T> {
+impl<T> Output<'_, T> {
     #[inline(always)]
     pub fn write(self, value: T)
     where
@@ -329,7 +329,7 @@ impl<T> Place<'_, T> {
     }
 }
 
-impl<'a, T> Place<'a, T> {
+impl<'a, T> Output<'a, T> {
     pub fn as_ptr(&self) -> *mut T {
         self.0.as_ptr()
     }
@@ -374,17 +374,17 @@ impl Room<'_> {
 impl<'a> Out<'a, cai_array> {
     /// Returns the structure for an array, or fails for NULL and for a size that no version has.
     #[inline(always)]
-    pub fn array(self, name: &str) -> Result<ArrayPlace<'a>> {
+    pub fn array(self, name: &str) -> Result<ArrayOutput<'a>> {
         let (place, size) = self.stated_size().ok_or_else(|| Failure::null(name))?;
         read::legal_array_size(size).map_err(|failure| failure.within(format_args!("{name}->")))?;
-        Ok(ArrayPlace(place, size, PhantomData))
+        Ok(ArrayOutput(place, size, PhantomData))
     }
 
     /// Returns a structure whose caller knows as much as this library.
     #[inline(always)]
-    pub fn of_this_size(self) -> Option<ArrayPlace<'a>> {
+    pub fn of_this_size(self) -> Option<ArrayOutput<'a>> {
         let (place, size) = self.stated_size()?;
-        (size == size_of::<cai_array>()).then_some(ArrayPlace(place, size, PhantomData))
+        (size == size_of::<cai_array>()).then_some(ArrayOutput(place, size, PhantomData))
     }
 
     /// Returns the structure with the size that it states, unless it is NULL.
@@ -398,9 +398,9 @@ impl<'a> Out<'a, cai_array> {
 }
 
 /// A structure for an array, with its size, which was checked.
-pub struct ArrayPlace<'a>(NonNull<cai_array>, usize, PhantomData<&'a mut cai_array>);
+pub struct ArrayOutput<'a>(NonNull<cai_array>, usize, PhantomData<&'a mut cai_array>);
 
-impl ArrayPlace<'_> {
+impl ArrayOutput<'_> {
     pub fn differs_from(&self, input: In<cai_array>, name: &str) -> Result<()> {
         if ptr::eq(self.0.as_ptr(), input.as_ptr()) {
             return fail!(

@@ -79,7 +79,7 @@ struct Input {
     flags: Option<u32>,
 }
 
-/// What a structure's release frees.
+/// Memory that a structure's release frees.
 struct Kept {
     arrays: Vec<Array>,
     schemas: Vec<Schema>,

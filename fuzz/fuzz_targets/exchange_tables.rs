@@ -26,7 +26,7 @@ struct Input {
     own: (Size, Size, Given),
 }
 
-/// What a table of this library's kind states, and what its function does.
+/// Content of a table of this library's kind, and the behavior of its function.
 #[derive(Arbitrary, Clone, Debug)]
 struct Ours {
     size: Option<u8>,
@@ -56,7 +56,7 @@ struct Array {
     has_mask: bool,
 }
 
-/// What a table of DLPack's kind states, and what its functions do.
+/// Content of a table of DLPack's kind, and the behavior of its functions.
 #[derive(Arbitrary, Clone, Debug)]
 struct Theirs {
     major: Option<u32>,

@@ -42,7 +42,7 @@ enum Operation {
     Resize { slot: u8, size: Size },
 }
 
-/// What the model knows of an owner: its references, and what it releases when it is destroyed.
+/// An owner in the model: its references, and those that it releases when it is destroyed.
 #[derive(Default)]
 struct Node {
     references: usize,
@@ -57,7 +57,7 @@ struct Model {
     expected: Vec<usize>,
     /// Pairs of numbers: the first must be destroyed before the second.
     order: Vec<(usize, usize)>,
-    /// How many references to an owner the present operation has released.
+    /// Number of references to each owner that the present operation has released.
     released: HashMap<*mut cai_owner, usize>,
 }
 
@@ -96,7 +96,7 @@ impl Model {
     }
 }
 
-/// What a destroy function gets: its number, and a reference that it gives up.
+/// Context of a destroy function: its number, and a reference that it gives up.
 struct Context {
     number: usize,
     gives: *mut cai_owner,

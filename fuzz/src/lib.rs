@@ -1,4 +1,4 @@
-//! What the targets share: structures of any size in blocks of exactly that size, and tensors.
+//! Shared parts of the targets: structures of any size in blocks of exactly that size, and tensors.
 
 pub mod python;
 pub mod tensor;

@@ -61,12 +61,12 @@ pub struct Given {
 
 thread_local!(static DELETED: Cell<usize> = const { Cell::new(0) });
 
-/// How many tensors were deleted.
+/// Returns the number of tensors that were deleted.
 pub fn deleted() -> usize {
     DELETED.get()
 }
 
-/// What the deleter frees, beside the tensor.
+/// Memory that the deleter frees, beside the tensor.
 struct Kept {
     shape: Option<Vec<i64>>,
     strides: Option<Vec<i64>>,

@@ -180,7 +180,7 @@ fn readers_are_ordered_on_every_stream() {
     });
 }
 
-/// What is written on one stream is read and written on the others, and by the producer.
+/// Data written on one stream is read and written on the others, and by the producer.
 #[test]
 fn writers_are_ordered_on_every_stream() {
     each_combination(|[producer, own, one, other]| {

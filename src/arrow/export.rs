@@ -186,7 +186,7 @@ struct Level<T: Exported> {
     rest: T::Rest,
 }
 
-/// What all structures of a tree hold a reference to. A level per dimension follows it in memory.
+/// Head of a tree, to which all its structures hold a reference. A level per dimension follows it.
 struct Shared {
     count: Count,
     /// The target of `sync_event`.

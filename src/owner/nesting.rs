@@ -280,7 +280,7 @@ struct Rest<'t> {
 }
 
 impl Drop for Rest<'_> {
-    /// What the release has added to the list comes first, then the rest, then the list from before.
+    /// The list: owners that the release has added, then the rest, then those from before.
     fn drop(&mut self) {
         if let Some((owner, mut before)) = self.kept.take() {
             before.push(owner);

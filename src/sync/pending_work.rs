@@ -31,7 +31,7 @@ pub enum Answer {
 
 /// Position of an event behind the work.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Place {
+pub enum Position {
     /// On its stream, which is a handle.
     Stream,
     /// On the legacy default stream of its context: the stream is that one, or the per-thread
@@ -74,7 +74,7 @@ pub struct PendingWork {
     /// 0 if it is not known.
     stream_id: u64,
     device: cai_device,
-    place: Place,
+    position: Position,
     claim: Option<Claim>,
     /// The steps in which nothing is asked, and how many it will be next time.
     rests: (u32, u32),
@@ -90,7 +90,7 @@ impl PendingWork {
             stream: stream.value(),
             stream_id: 0,
             device: cai_device { r#type: device_type, id: -1 },
-            place: if stream.is_default() { Place::Legacy } else { Place::Stream },
+            position: if stream.is_default() { Position::Legacy } else { Position::Stream },
             claim: None,
             rests: (0, FIRST_REST),
         }
@@ -98,7 +98,7 @@ impl PendingWork {
 
     /// The work on an array's stream, behind which no event could be recorded yet. For a default
     /// stream, the array states the context if it is known.
-    pub fn of(array: &cai_array, place: Place) -> Self {
+    pub fn of(array: &cai_array, position: Position) -> Self {
         PendingWork {
             event: None,
             context: array.context.cast(),
@@ -106,7 +106,7 @@ impl PendingWork {
             stream: array.stream,
             stream_id: array.stream_id,
             device: array.device,
-            place,
+            position,
             claim: None,
             rests: (0, FIRST_REST),
         }
@@ -122,11 +122,12 @@ impl PendingWork {
         } else {
             stream.identity(thread, stream.capture(thread)?)?
         };
-        let place = if stream.is_blocking(thread)? { Place::Legacy } else { Place::Stream };
+        let position =
+            if stream.is_blocking(thread)? { Position::Legacy } else { Position::Stream };
         let (context, stream) = (context.cast(), stream.value());
         let device = cai_device { r#type: device_type, id: -1 };
         let array = cai_array { device, context, stream, stream_id, ..NOTHING };
-        Ok(PendingWork::of(&array, place))
+        Ok(PendingWork::of(&array, position))
     }
 
     pub fn is_on(&self, stream_id: u64) -> bool {
@@ -166,7 +167,7 @@ impl PendingWork {
                 // Another event, behind all that this one was behind. It is not destroyed: that
                 // would be undefined after its context.
                 self.event.take().map(Event::give);
-                self.place = Place::Context;
+                self.position = Position::Context;
                 Answer::Unknown
             }
         }
@@ -200,10 +201,10 @@ impl PendingWork {
             abi::CAI_ERR_DRIVER_EXIT => Reply::Claims(Claim::DriverEnds),
             // Only the context that was entered for it is asked.
             abi::CAI_ERR_DEVICE_LOST => Reply::Claims(Claim::Ended(-1)),
-            status if names_no_stream(status) && self.place == Place::Stream => {
+            status if names_no_stream(status) && self.position == Position::Stream => {
                 Reply::Claims(Claim::Lost)
             }
-            abi::CAI_ERR_CAPTURE if self.place == Place::Context => {
+            abi::CAI_ERR_CAPTURE if self.position == Position::Context => {
                 // The attempt has invalidated a capture. [cuCtxRecordEvent]
                 self.rests.0 = self.rests.1;
                 self.rests.1 = self.rests.1.saturating_mul(2);
@@ -222,7 +223,7 @@ impl PendingWork {
             self.rests.0 -= 1;
             return Ok(Reply::Nothing);
         }
-        if self.place == Place::Stream {
+        if self.position == Position::Stream {
             let stream = Stream::from_handle(self.stream, self.stream_id);
             if stream.capture(thread)? == Capture::None {
                 self.context = stream.context(thread)?;
@@ -247,10 +248,10 @@ impl PendingWork {
         };
         let legacy = Stream::from_array(thread, abi::CAI_STREAM_LEGACY, context, 0);
         // Fails while a blocking stream of the context is being captured.
-        if self.place == Place::Nowhere || legacy.capture(thread)? != Capture::None {
+        if self.position == Position::Nowhere || legacy.capture(thread)? != Capture::None {
             return Ok(Reply::Nothing);
         }
-        if self.place == Place::Legacy {
+        if self.position == Position::Legacy {
             self.event = Some(thread.record(&legacy, 0)?);
             self.context = context;
             return Ok(Reply::Nothing);

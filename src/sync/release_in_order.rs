@@ -10,7 +10,7 @@ use crate::owner::Ref;
 use crate::sync::array_context::{ArrayContext, with_stream};
 use crate::sync::consume::same_thread;
 use crate::sync::deferred::Deferred;
-use crate::sync::pending_work::{PendingWork, Place, names_no_stream};
+use crate::sync::pending_work::{PendingWork, Position, names_no_stream};
 use crate::sync::release_queue;
 use crate::unwind;
 
@@ -151,17 +151,17 @@ fn release_work_of_one_stream(mut owner: Deferred, mut array: cai_array) {
         return;
     }
     let work = match capture_of(&array) {
-        _ if array.stream == abi::CAI_STREAM_LEGACY => PendingWork::of(&array, Place::Legacy),
+        _ if array.stream == abi::CAI_STREAM_LEGACY => PendingWork::of(&array, Position::Legacy),
         Ok(Capture::None | Capture::Invalidated) if array.stream == abi::CAI_STREAM_PER_THREAD => {
-            PendingWork::of(&array, Place::Legacy)
+            PendingWork::of(&array, Position::Legacy)
         }
         Ok(Capture::None | Capture::Invalidated) => repeated(|| identified(&array))
-            .unwrap_or_else(|| PendingWork::of(&array, Place::Nowhere)),
+            .unwrap_or_else(|| PendingWork::of(&array, Position::Nowhere)),
         Err(failure) if lost == REPEATED || failure.status() == abi::CAI_ERR_DEVICE_LOST => {
-            PendingWork::of(&array, Place::Context)
+            PendingWork::of(&array, Position::Context)
         }
         // A graph may launch the work later.
-        _ => PendingWork::of(&array, Place::Nowhere),
+        _ => PendingWork::of(&array, Position::Nowhere),
     };
     release_queue::release_later(owner, work);
 }
@@ -173,7 +173,7 @@ fn identified(array: &cai_array) -> Result<PendingWork> {
     let work = PendingWork::on(thread, r#type, &Stream::from_handle(array.stream, 0))?;
     // If the handle is that of another stream by now, the array's was destroyed before.
     let is_it = array.stream_id == 0 || work.is_on(array.stream_id);
-    Ok(if is_it { work } else { PendingWork::of(array, Place::Stream) })
+    Ok(if is_it { work } else { PendingWork::of(array, Position::Stream) })
 }
 
 fn capture_of(array: &cai_array) -> Result<Capture> {

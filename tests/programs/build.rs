@@ -152,7 +152,7 @@ pub fn target() -> PathBuf {
     env::current_exe().unwrap().ancestors().nth(3).unwrap().to_owned()
 }
 
-/// What this test compiles.
+/// Returns the folder of the programs that this test compiles.
 pub fn programs() -> PathBuf {
     target().join("programs")
 }

@@ -42,7 +42,7 @@ pub struct Simulator {
     pub libraries: PathBuf,
 }
 
-/// Where the simulator is installed.
+/// Returns the installed simulator.
 pub fn get() -> Result<&'static Simulator> {
     static FOUND: LazyLock<Result<Simulator>> = LazyLock::new(|| {
         let built = root().join("build/sim");
@@ -101,7 +101,7 @@ fn drivers() -> Result<[(&'static str, PathBuf); 2]> {
 /// A variable of the environment.
 type With = Option<(&'static str, &'static str)>;
 
-/// How one process runs.
+/// Environment of one process.
 #[derive(Clone, Copy)]
 struct Way {
     schedule: &'static str,
@@ -239,7 +239,7 @@ fn under_valgrind(source: &Source, cases: &[String]) -> Result<()> {
     all_pass(each(command.arg(program(source, "sim")?), cases)?)
 }
 
-/// How a line of `each` has ended.
+/// Result of a line of `each`.
 struct Ended {
     line: String,
     status: i32,
@@ -286,7 +286,7 @@ fn all_pass(ended: Vec<Ended>) -> Result<()> {
     failed.map_or(Ok(()), |ended| Err(ended.to_string()))
 }
 
-/// What the library calls in a case, and how often.
+/// Returns the driver functions that the library calls in a case, and the number of calls.
 fn calls(source: &Source, case: &str) -> Result<HashMap<String, usize>> {
     let mut command = REFUSALS.command(&program(source, "sim")?, 600)?;
     let ended = each(&mut command, &[format!("{case} calls")])?.remove(0);

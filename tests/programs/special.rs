@@ -1,4 +1,4 @@
-//! What a line `run:` cannot say: programs that link nothing, copies of the library, and what only its files show.
+//! Programs that a line `run:` cannot describe: those that link nothing, copies of the library, and what only its files show.
 
 use crate::build::{self, Result, Source, compiled, compiler, headers, limited, run, sanitizer};
 use crate::{Test, alone, root};

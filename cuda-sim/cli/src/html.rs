@@ -2,7 +2,7 @@
 //! timeline, the missing order, and both call stacks.
 
 use super::junit::escaped;
-use super::report::{Part, relative, title};
+use super::report::{Findings, relative, title};
 use serde_json::Value;
 
 const STYLE: &str = include_str!("report.css");
@@ -137,8 +137,8 @@ fn side(side: &Value, class: &str, name: &str) -> String {
     text + "</ol></div>\n"
 }
 
-fn race(race: &Value, part: &Part) -> String {
-    let owner = part.test.clone().unwrap_or_else(|| format!("process {}", part.process));
+fn race(race: &Value, findings: &Findings) -> String {
+    let owner = findings.test.clone().unwrap_or_else(|| format!("process {}", findings.process));
     let mut text = format!(
         "<section>\n<h2>{}</h2>\n<p class=\"quiet\">in {}",
         escaped(&title(race)),
@@ -167,19 +167,19 @@ fn race(race: &Value, part: &Part) -> String {
     text + "</div>\n</section>\n"
 }
 
-pub fn text(parts: &[Part]) -> String {
-    let count: usize = parts.iter().map(Part::count).sum();
+pub fn text(results: &[Findings]) -> String {
+    let count: usize = results.iter().map(Findings::count).sum();
     let found = match count {
         0 => "no races".to_owned(),
         1 => "1 race".to_owned(),
         _ => format!("{count} races"),
     };
     let mut body = String::new();
-    for part in parts {
-        body.extend(part.races.iter().map(|found| race(found, part)));
+    for findings in results {
+        body.extend(findings.races.iter().map(|found| race(found, findings)));
     }
     let mut missing: Vec<(&str, u64)> = Vec::new();
-    for (name, calls) in parts.iter().flat_map(|part| &part.missing) {
+    for (name, calls) in results.iter().flat_map(|findings| &findings.missing) {
         match missing.iter_mut().find(|(known, _)| known == name) {
             Some((_, count)) => *count += calls,
             None => missing.push((name, *calls)),
@@ -192,7 +192,7 @@ pub fn text(parts: &[Part]) -> String {
         }
         body += "</ul>\n</section>\n";
     }
-    let mut kernels: Vec<&String> = parts.iter().flat_map(|part| &part.kernels).collect();
+    let mut kernels: Vec<&String> = results.iter().flat_map(|findings| &findings.kernels).collect();
     kernels.sort();
     kernels.dedup();
     if !kernels.is_empty() {

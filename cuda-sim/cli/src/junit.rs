@@ -1,6 +1,6 @@
 //! Reports as JUnit XML: a test case for each finding, and one for each process without any.
 
-use super::report::{Part, place, relative, title};
+use super::report::{Findings, place, relative, title};
 
 /// Escapes text for XML, and drops what XML cannot contain.
 pub fn escaped(text: &str) -> String {
@@ -20,31 +20,33 @@ pub fn escaped(text: &str) -> String {
     out
 }
 
-pub fn text(parts: &[Part]) -> String {
+pub fn text(results: &[Findings]) -> String {
     let (mut cases, mut count, mut failures) = (String::new(), 0, 0);
-    for part in parts {
-        let owner = part.test.clone().unwrap_or_else(|| format!("process {}", part.process));
+    for findings in results {
+        let owner =
+            findings.test.clone().unwrap_or_else(|| format!("process {}", findings.process));
         let owner = escaped(&owner);
-        let missing = part
+        let missing = findings
             .missing
             .iter()
             .map(|(name, calls)| format!("{name} is not simulated and was called {calls} times\n"));
-        let kernels = part.kernels.iter().map(|name| format!("kernel {name} is not declared\n"));
-        let unordered = part.unordered_text().map(|text| text + "\n");
+        let kernels =
+            findings.kernels.iter().map(|name| format!("kernel {name} is not declared\n"));
+        let unordered = findings.unordered_text().map(|text| text + "\n");
         let missing: String = missing.chain(kernels).chain(unordered).collect();
         let output = if missing.is_empty() {
             String::new()
         } else {
             format!("<system-out>{}</system-out>", escaped(&missing))
         };
-        if part.races.is_empty() {
+        if findings.races.is_empty() {
             count += 1;
             cases += &format!(
                 "    <testcase classname=\"{owner}\" name=\"no races\" time=\"0\">{output}\
                  </testcase>\n"
             );
         }
-        for race in &part.races {
+        for race in &findings.races {
             count += 1;
             let at = place(&race["second"]).map_or_else(String::new, |(file, line)| {
                 format!(" file=\"{}\" line=\"{line}\"", escaped(&relative(&file)))

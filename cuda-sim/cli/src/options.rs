@@ -4,7 +4,7 @@ use cudasim_core::config;
 use std::ffi::OsString;
 use std::fmt::Write;
 
-/// What an option is for.
+/// Subject of an option.
 #[derive(Clone, Copy, PartialEq)]
 enum Scope {
     /// The simulated driver. Sets a variable: `CUDASIM_` and the name of the option.

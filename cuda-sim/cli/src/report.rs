@@ -28,7 +28,7 @@ impl Format {
 
 /// The reports of a run, before they are written.
 pub struct Reports {
-    /// Where each process writes its results, and test runners the names of their tests.
+    /// Each process writes its results here, and test runners the names of their tests.
     folder: PrivateFolder,
     files: Vec<PathBuf>,
 }
@@ -36,9 +36,9 @@ pub struct Reports {
 /// The journal that processes write unless they are those of a test.
 const MAIN: &str = "main.json";
 
-/// What one process found, or one test in it.
+/// Findings of one process, or of one test in it.
 #[derive(Default)]
-pub struct Part {
+pub struct Findings {
     pub process: u64,
     pub test: Option<String>,
     pub races: Vec<Value>,
@@ -53,7 +53,7 @@ pub struct Part {
     ended_early: bool,
 }
 
-impl Part {
+impl Findings {
     /// Returns the number of findings that are faults.
     pub fn count(&self) -> usize {
         self.races.iter().filter(|race| race["remark"] != true).count()
@@ -131,13 +131,15 @@ impl Reports {
 
     /// Writes the reports.
     pub fn write(&self) -> Result<(), String> {
-        let parts = self.parts();
+        let results = self.results();
         for path in &self.files {
             let text = match Format::of(path) {
-                Format::Json => parts.iter().map(|part| format!("{}\n", part.line())).collect(),
-                Format::Junit => junit::text(&parts),
-                Format::Sarif => sarif::text(&parts),
-                Format::Html => html::text(&parts),
+                Format::Json => {
+                    results.iter().map(|findings| format!("{}\n", findings.line())).collect()
+                }
+                Format::Junit => junit::text(&results),
+                Format::Sarif => sarif::text(&results),
+                Format::Html => html::text(&results),
             };
             std::fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))?;
         }
@@ -149,8 +151,8 @@ impl Reports {
     /// whose status was ignored. The plug-in for pytest decides about the files of tests.
     pub fn failure(&self, undeclared_fails: bool) -> Option<(String, u8)> {
         let text = std::fs::read(self.folder.path().join(MAIN)).unwrap_or_default();
-        let parts = merged(&String::from_utf8_lossy(&text));
-        let counts = parts.iter().filter(|part| part.fails).map(Part::count);
+        let results = merged(&String::from_utf8_lossy(&text));
+        let counts = results.iter().filter(|findings| findings.fails).map(Findings::count);
         let (races, processes) = counts.fold((0, 0), |(races, processes), count| {
             (races + count, processes + usize::from(count > 0))
         });
@@ -160,7 +162,8 @@ impl Reports {
             );
             return Some((text, cudasim_core::sim::RACES_EXIT_CODE as u8));
         }
-        let mut kernels: Vec<String> = parts.into_iter().flat_map(|part| part.kernels).collect();
+        let mut kernels: Vec<String> =
+            results.into_iter().flat_map(|findings| findings.kernels).collect();
         kernels.sort();
         kernels.dedup();
         (undeclared_fails && !kernels.is_empty()).then(|| {
@@ -173,20 +176,20 @@ impl Reports {
         })
     }
 
-    fn parts(&self) -> Vec<Part> {
+    fn results(&self) -> Vec<Findings> {
         let tests = self.tests();
-        let mut parts = Vec::new();
+        let mut results = Vec::new();
         for (name, text) in self.read("json") {
-            for mut part in merged(&text) {
+            for mut findings in merged(&text) {
                 // The runner's own process has tests in its own lines.
-                let started_by = tests.get(&name).filter(|(runner, _)| *runner != part.process);
-                if let (None, Some((_, test))) = (&part.test, started_by) {
-                    part.test = Some(test.clone());
+                let started_by = tests.get(&name).filter(|(runner, _)| *runner != findings.process);
+                if let (None, Some((_, test))) = (&findings.test, started_by) {
+                    findings.test = Some(test.clone());
                 }
-                parts.push(part);
+                results.push(findings);
             }
         }
-        parts
+        results
     }
 
     /// Returns the test whose processes write each file, with the process of the test itself.
@@ -219,23 +222,23 @@ impl Reports {
 }
 
 /// Reads a journal: a part for each process, and one for each line that a test runner wrote.
-fn merged(text: &str) -> Vec<Part> {
-    let mut parts: Vec<Part> = Vec::new();
+fn merged(text: &str) -> Vec<Findings> {
+    let mut results: Vec<Findings> = Vec::new();
     let mut of_process: HashMap<u64, (usize, BTreeMap<u64, Value>)> = HashMap::new();
     // A process that was killed may have left a part of a line.
     for line in text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()) {
         let process = line["process"].as_u64().unwrap_or(0);
         if let Some(races) = line["races"].as_array() {
             let test = line["test"].as_str().map(str::to_owned);
-            parts.push(Part { process, test, races: races.clone(), ..Part::default() });
+            results.push(Findings { process, test, races: races.clone(), ..Findings::default() });
             continue;
         }
         let (at, races) = of_process.entry(process).or_insert_with(|| {
-            parts.push(Part { process, ended_early: true, ..Part::default() });
-            (parts.len() - 1, BTreeMap::new())
+            results.push(Findings { process, ended_early: true, ..Findings::default() });
+            (results.len() - 1, BTreeMap::new())
         });
-        let part = &mut parts[*at];
-        part.fails = line["mode"] == "error";
+        let findings = &mut results[*at];
+        findings.fails = line["mode"] == "error";
         if let (Some(id), Some(race)) = (line["id"].as_u64(), line.get("race")) {
             races.insert(id, race.clone());
         }
@@ -246,22 +249,22 @@ fn merged(text: &str) -> Vec<Part> {
             races.retain(|id, _| *id > last);
         }
         if let Some(kernel) = line["kernel"].as_str() {
-            part.kernels.push(kernel.to_owned());
+            findings.kernels.push(kernel.to_owned());
         }
         if let Some(unordered) = line.get("unordered") {
             part.unordered = Some(unordered.clone());
         }
         if line["end"] == true {
-            part.ended_early = false;
+            findings.ended_early = false;
             let missing = line["missing"].as_object().into_iter().flatten();
-            part.missing =
+            findings.missing =
                 missing.map(|(name, count)| (name.clone(), count.as_u64().unwrap_or(0))).collect();
         }
     }
     for (at, races) in of_process.into_values() {
-        parts[at].races = races.into_values().collect();
+        results[at].races = races.into_values().collect();
     }
-    parts
+    results
 }
 
 /// Returns the place that a label of the program states: `load at pipeline.py:9 (cuMemcpyAsync)`.

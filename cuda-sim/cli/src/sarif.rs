@@ -1,6 +1,6 @@
 //! Reports as SARIF 2.1.0, which code hosts and editors show beside the source.
 
-use super::report::{Part, place, relative, title};
+use super::report::{Findings, place, relative, title};
 use serde_json::{Value, json};
 
 /// Returns a path with everything escaped that URIs do not allow.
@@ -75,7 +75,7 @@ fn side_text(side: &Value) -> String {
     format!("{} by {}, on {}", text("mode"), text("label"), text("actor"))
 }
 
-fn result(race: &Value, part: &Part, rules: &[Value]) -> Value {
+fn result(race: &Value, findings: &Findings, rules: &[Value]) -> Value {
     let rule = race["rule"].as_str().unwrap_or("race");
     let index = rules.iter().position(|known| known["id"] == rule).unwrap_or(0);
     let second = side_text(&race["second"]);
@@ -88,7 +88,7 @@ fn result(race: &Value, part: &Part, rules: &[Value]) -> Value {
         "message": {"text": message},
         "locations": [location(&race["second"], &second)],
         "partialFingerprints": {"cudaSimPlaces/v1": fingerprint(race)},
-        "properties": {"process": part.process, "report": race["text"]},
+        "properties": {"process": findings.process, "report": race["text"]},
     });
     if let Some(first) = race.get("first") {
         let text = side_text(first);
@@ -97,26 +97,29 @@ fn result(race: &Value, part: &Part, rules: &[Value]) -> Value {
         stacks.push(stack(first, &text));
     }
     found["stacks"] = stacks.into();
-    if let Some(test) = &part.test {
+    if let Some(test) = &findings.test {
         found["properties"]["test"] = test.as_str().into();
     }
     found
 }
 
-pub fn text(parts: &[Part]) -> String {
+pub fn text(results: &[Findings]) -> String {
     let mut rules = vec![json!({
         "id": "race", "name": "DataRace",
         "shortDescription": {"text": "Two accesses to the same bytes that nothing orders"},
         "defaultConfiguration": {"level": "error"},
     })];
-    let races = || parts.iter().flat_map(|part| part.races.iter().map(move |race| (race, part)));
+    let races = || {
+        results.iter().flat_map(|findings| findings.races.iter().map(move |race| (race, findings)))
+    };
     for (race, _) in races() {
         let Some(rule) = race["rule"].as_str() else { continue };
         if rules.iter().all(|known| known["id"] != rule) {
             rules.push(json!({"id": rule, "shortDescription": {"text": race["sentence"]}}));
         }
     }
-    let results: Vec<Value> = races().map(|(race, part)| result(race, part, &rules)).collect();
+    let results: Vec<Value> =
+        races().map(|(race, findings)| result(race, findings, &rules)).collect();
     let here = std::env::current_dir().unwrap_or_default();
     let base = format!("file://{}/", percent(&here.to_string_lossy()));
     let log = json!({

@@ -76,15 +76,15 @@ pub const LEGACY: &str = "legacy default stream";
 
 /// The identity of one actor, which its recorded accesses keep beyond its end.
 #[derive(Debug)]
-pub struct Life {
+pub struct Identity {
     pub number: Arc<Number>,
     pub who: Who,
     name: Mutex<Option<String>>,
 }
 
-impl Life {
-    pub fn new(number: Arc<Number>, who: Who) -> Arc<Life> {
-        Arc::new(Life { number, who, name: Mutex::new(None) })
+impl Identity {
+    pub fn new(number: Arc<Number>, who: Who) -> Arc<Identity> {
+        Arc::new(Identity { number, who, name: Mutex::new(None) })
     }
 
     pub fn actor(&self) -> Actor {

@@ -1,4 +1,4 @@
-//! What would have ordered two accesses, in words.
+//! Advice about two accesses: calls that would have ordered them.
 
 use crate::actor::Who;
 use crate::race::Side;

@@ -5,7 +5,7 @@
 //! the device.
 
 use crate::access::{Access, READ, WRITE};
-use crate::actor::{Actor, LEGACY, Life, Number, Numbers, Who};
+use crate::actor::{Actor, Identity, LEGACY, Number, Numbers, Who};
 use crate::advice;
 use crate::clock::{Clock, Epoch, Knowledge};
 use crate::config::Races;
@@ -15,7 +15,7 @@ use crate::processes::{Count, Entry};
 use crate::race::Race;
 use crate::rules::{MissingCall, Rules};
 use crate::shadow::{Mark, Shadow};
-use crate::site::{Content, Moment, Place, Site};
+use crate::site::{AllocationInfo, Content, Moment, Site};
 use crate::stack::{StackId, Stacks};
 use crate::timeline::Timeline;
 use crate::waits::Waits;
@@ -28,7 +28,7 @@ mod reports;
 
 struct ActorState {
     clock: Clock,
-    life: Arc<Life>,
+    identity: Arc<Identity>,
     /// Knowledge that counts only when it frees memory: drivers do not release memory that their
     /// own synchronous calls use.
     when_freeing: Knowledge,
@@ -59,8 +59,8 @@ pub struct Checker {
     /// Ended actors whose numbers something may still refer to.
     retired: Vec<(Weak<Number>, Actor)>,
     /// The last host threads that ended, with what they knew, for reports.
-    ended_hosts: VecDeque<(Arc<Life>, Clock)>,
-    /// What was published at an address.
+    ended_hosts: VecDeque<(Arc<Identity>, Clock)>,
+    /// Knowledge published at each address.
     objects: HashMap<usize, Knowledge>,
     pub stacks: Stacks,
     races: Vec<Race>,
@@ -139,15 +139,15 @@ impl Checker {
         let slot = &mut self.actors[actor];
         let mut clock = Clock::new(number.clone(), slot.own);
         known.iter().for_each(|known| clock.join(known));
-        let life = Life::new(number, who);
+        let identity = Identity::new(number, who);
         let when_freeing = Knowledge::default();
-        slot.state = Some(ActorState { clock, life, when_freeing, published: false });
+        slot.state = Some(ActorState { clock, identity, when_freeing, published: false });
         actor
     }
 
     /// Creates an actor that knows what another knows, and is described as `alias` is.
     pub fn like(&mut self, known: Actor, alias: Actor) -> Actor {
-        let who = self.state(alias).life.who.clone();
+        let who = self.state(alias).identity.who.clone();
         self.actor(Some(known), who)
     }
 
@@ -169,14 +169,14 @@ impl Checker {
         let slot = &mut self.actors[actor];
         let Some(ended) = slot.state.take() else { return };
         slot.own = ended.clock.own;
-        if matches!(ended.life.who, Who::Host { .. }) {
+        if matches!(ended.identity.who, Who::Host { .. }) {
             self.ended_hosts.truncate(ENDED_HOSTS - 1);
-            self.ended_hosts.push_front((ended.life.clone(), ended.clock));
+            self.ended_hosts.push_front((ended.identity.clone(), ended.clock));
         }
         if self.retired.len() == self.retired.capacity() {
             self.retired.retain(|(number, _)| number.strong_count() > 0);
         }
-        self.retired.push((Arc::downgrade(&ended.life.number), actor));
+        self.retired.push((Arc::downgrade(&ended.identity.number), actor));
     }
 
     fn state(&mut self, actor: Actor) -> &mut ActorState {
@@ -187,7 +187,7 @@ impl Checker {
     }
 
     pub fn name(&mut self, actor: Actor, name: &str) {
-        self.state(actor).life.set_name(name);
+        self.state(actor).identity.set_name(name);
     }
 
     /// Returns what an actor knows now. Its later work is not part of the result.
@@ -215,8 +215,8 @@ impl Checker {
         if state.clock.includes(known) {
             return;
         }
-        let to = state.life.clone();
-        let from = self.actors[known.actor()].state.as_ref().map(|state| state.life.clone());
+        let to = state.identity.clone();
+        let from = self.actors[known.actor()].state.as_ref().map(|state| state.identity.clone());
         if let (Some(timeline), Some(from)) = (&mut self.timeline, from) {
             timeline.order(self.time, from, known.now(), to);
         }
@@ -243,20 +243,27 @@ impl Checker {
         old: &Entry,
         moment: &Moment,
         mode: u32,
-        place: &Place,
+        info: &AllocationInfo,
         (from, to): (u64, u64),
     ) {
         let (_, n) = self.place_of(old.at);
         let who = Who::Foreign { pid: old.pid, who: old.who.clone() };
-        let life = Life::new(take_number(&mut self.numbers, &mut self.actors), who);
-        let epoch = Epoch { actor: life.actor(), n };
+        let identity = Identity::new(take_number(&mut self.numbers, &mut self.actors), who);
+        let epoch = Epoch { actor: identity.actor(), n };
         let (label, stack) = (Cow::Owned(old.label.clone()), self.stacks.unknown());
         let thread = moment.mark.site.thread;
         let content = Content::Any;
-        let site =
-            Site { actor: life.clone(), stream: life, time: 0, label, stack, thread, content };
+        let site = Site {
+            actor: identity.clone(),
+            stream: identity,
+            time: 0,
+            label,
+            stack,
+            thread,
+            content,
+        };
         let first = Mark { epoch, site: Arc::new(site) };
-        self.race(&first, old.access.mode, moment, mode, place, from, to);
+        self.race(&first, old.access.mode, moment, mode, info, from, to);
     }
 
     pub fn learn_all(&mut self, actor: Actor, known: &Knowledge) {
@@ -344,9 +351,9 @@ impl Checker {
         let stack = self.stacks.here();
         self.time += 1;
         let time = self.time;
-        let stream = self.state(stream).life.clone();
-        let ActorState { clock, life, .. } = self.state(actor);
-        let (clock, actor) = (clock.clone(), life.clone());
+        let stream = self.state(stream).identity.clone();
+        let ActorState { clock, identity, .. } = self.state(actor);
+        let (clock, actor) = (clock.clone(), identity.clone());
         let epoch: Epoch = clock.now();
         let site = Arc::new(Site { actor, stream, time, label, stack, thread, content });
         if let Some(timeline) = &mut self.timeline {
@@ -359,13 +366,13 @@ impl Checker {
     pub fn access(
         &mut self,
         shadow: &mut Shadow<Site>,
-        place: &Place,
+        info: &AllocationInfo,
         access: &Access,
         moment: &Moment,
     ) {
         let mut found = Vec::new();
         access.for_each_range(|from, to| {
-            let range = (from.max(place.base), to.min(place.base + place.size));
+            let range = (from.max(info.base), to.min(info.base + info.size));
             shadow.access(
                 range,
                 access.mode,
@@ -380,13 +387,13 @@ impl Checker {
             );
         });
         for (mark, mode, from, to) in found {
-            self.race(&mark, mode, moment, access.mode, place, from, to);
+            self.race(&mark, mode, moment, access.mode, info, from, to);
         }
         let shared = matches!(moment.mark.site.stream.who, Who::Stream { kind: LEGACY, .. });
         if let Some((range, begin)) = self.rules.forbidden(&moment.mark.site, access, shared) {
             let advice = "CAI_ACCESS_WRITE in cai_array_consume_begin and cai_array_consume_end; \
                 a read-only array has to be copied.";
-            let bytes = Some((place.clone(), range));
+            let bytes = Some((info.clone(), range));
             self.broken(
                 "R7",
                 Some((&begin, READ)),
@@ -402,14 +409,14 @@ impl Checker {
     pub fn pending(
         &self,
         shadow: &Shadow<Site>,
-        place: &Place,
+        info: &AllocationInfo,
         access: &Access,
         clock: &Clock,
         of: &dyn Fn(&Site, u32, u64, u64) -> bool,
     ) -> Option<(Mark<Site>, u32, u64, u64)> {
         let mut found = None;
         access.for_each_range(|from, to| {
-            let range = (from.max(place.base), to.min(place.base + place.size));
+            let range = (from.max(info.base), to.min(info.base + info.size));
             shadow.pending(range, access.mode, clock, &mut |mark, mode, from, to| {
                 if found.is_none() && of(&mark.site, mode, from, to) {
                     found = Some((mark.clone(), mode, from, to));
@@ -426,7 +433,7 @@ impl Checker {
         first: Option<(&Site, u32)>,
         second: &Site,
         mode: u32,
-        bytes: Option<(Place, (u64, u64))>,
+        bytes: Option<(AllocationInfo, (u64, u64))>,
         advice: String,
     ) {
         let remark = rule == "R9";
@@ -445,10 +452,10 @@ impl Checker {
             missing_call: None,
             first: first.map(|(site, mode)| advice::side(site, mode)),
             second: advice::side(second, mode),
-            bytes: bytes.map(|(place, (from, to))| {
-                let end = place.base + place.size;
-                let (from, to) = (from.clamp(place.base, end), to.clamp(place.base, end));
-                (place, from, to)
+            bytes: bytes.map(|(info, (from, to))| {
+                let end = info.base + info.size;
+                let (from, to) = (from.clamp(info.base, end), to.clamp(info.base, end));
+                (info, from, to)
             }),
             advice,
             wait: None,
@@ -476,8 +483,8 @@ impl Checker {
     ) -> Arc<Site> {
         self.time += 1;
         let (time, stack) = (self.time, self.stacks.here());
-        let stream = self.state(stream).life.clone();
-        let actor = self.state(actor).life.clone();
+        let stream = self.state(stream).identity.clone();
+        let actor = self.state(actor).identity.clone();
         Arc::new(Site { actor, stream, time, label, stack, thread, content: Content::Any })
     }
 
@@ -489,14 +496,14 @@ impl Checker {
     pub fn use_after_free(
         &mut self,
         freed: Arc<Site>,
-        place: &Place,
+        info: &AllocationInfo,
         access: &Access,
         moment: &Moment,
     ) {
         let first = Mark { epoch: Epoch { actor: freed.actor.actor(), n: 0 }, site: freed };
         let from = access.address;
-        let to = (from + access.nbytes).min(place.base + place.size);
-        self.race(&first, WRITE, moment, access.mode, place, from, to);
+        let to = (from + access.nbytes).min(info.base + info.size);
+        self.race(&first, WRITE, moment, access.mode, info, from, to);
     }
 
     #[allow(clippy::too_many_arguments)]
@@ -506,7 +513,7 @@ impl Checker {
         mode: u32,
         moment: &Moment,
         other: u32,
-        place: &Place,
+        info: &AllocationInfo,
         from: u64,
         to: u64,
     ) {
@@ -547,7 +554,7 @@ impl Checker {
             missing_call,
             first: Some(advice::side(&first.site, mode)),
             second: advice::side(&second.site, other),
-            bytes: Some((place.clone(), from, to)),
+            bytes: Some((info.clone(), from, to)),
             advice,
             threads: (self.threads_seen && first.site.thread != second.site.thread)
                 .then_some((first.site.thread, second.site.thread)),

@@ -117,7 +117,7 @@ impl Clock {
 pub struct Knowledge {
     /// The newest clocks that no other of them includes.
     newest: Vec<Clock>,
-    /// What was known to others.
+    /// Counts that others have learned.
     seen: Seen,
 }
 

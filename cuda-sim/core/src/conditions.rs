@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 pub struct Condition {
     pub handle: u64,
     value: AtomicU32,
-    /// What each launch assigns first. Without it, the value of the last launch remains.
+    /// The value that each launch assigns first. Without it, that of the last launch remains.
     default: Option<u32>,
 }
 

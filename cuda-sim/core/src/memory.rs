@@ -7,7 +7,7 @@
 use crate::access::Access;
 use crate::results::{Code, Result};
 use crate::shadow::Shadow;
-use crate::site::{Place, Site};
+use crate::site::{AllocationInfo, Site};
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::CStr;
 use std::os::fd::RawFd;
@@ -69,15 +69,20 @@ pub struct Allocation {
     pub shadow: Shadow<Site>,
     /// The physical memory, if it may be at several addresses; otherwise 0.
     pub physical: u64,
-    /// How often its handle of another process was opened.
+    /// Times its handle of another process was opened.
     pub opened: u32,
     /// The arena and the size of its block there, returned when it is freed.
     pub block: Option<(usize, u64)>,
 }
 
 impl Allocation {
-    pub fn place(&self) -> Place {
-        Place { base: self.base, size: self.size, device: self.device, kind: self.kind.name() }
+    pub fn info(&self) -> AllocationInfo {
+        AllocationInfo {
+            base: self.base,
+            size: self.size,
+            device: self.device,
+            kind: self.kind.name(),
+        }
     }
 
     pub fn end(&self) -> u64 {

@@ -63,7 +63,7 @@ impl Word {
 #[derive(Clone)]
 struct Write {
     epoch: Epoch,
-    /// What happens before it; `None` if that is not known any more.
+    /// The work that happens before it; `None` if that is not known any more.
     clock: Option<Clock>,
     /// Whether the number was found and not written: the write itself is not known, nor what
     /// happens before it.
@@ -97,7 +97,7 @@ struct Open {
     id: u64,
     wanted: Wanted,
     since: Epoch,
-    /// What its stream knew.
+    /// The knowledge of its stream.
     known: Clock,
 }
 
@@ -142,7 +142,7 @@ impl<K> Default for OpenWaits<K> {
     }
 }
 
-/// What follows from a write: the waits that it ends, races that it does not rule out, and the
+/// Consequences of a write: the waits that it ends, races that it does not rule out, and the
 /// names of those that it does.
 pub struct Ended<K> {
     pub over: Vec<Arc<Over>>,

@@ -1,5 +1,5 @@
-//! What processes tell each other about order: the knowledge of their hosts and of records of
-//! events, and the accesses to memory that they share.
+//! Order between processes: the knowledge of their hosts and of records of events, and the
+//! accesses to memory that they share.
 //!
 //! A process is named by a number that no other has. An actor of a process is named by its place in
 //! the clocks of that process, where counts only grow, so a count of (process, place) means the
@@ -45,7 +45,7 @@ struct Region {
     fd: RawFd,
 }
 
-/// How long the lock of a region is awaited. Its holder has ended if it takes longer.
+/// Longest wait for the lock of a region. Its holder has ended if it takes longer.
 const PATIENCE: Duration = Duration::from_millis(200);
 
 impl Region {

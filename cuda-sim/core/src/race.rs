@@ -2,7 +2,7 @@
 
 use crate::access::{READ, WRITE};
 use crate::rules::{MissingCall, sentence};
-use crate::site::Place;
+use crate::site::AllocationInfo;
 use crate::stack::{Frame, StackId, Stacks, Where};
 use crate::timeline::Row;
 
@@ -17,7 +17,7 @@ pub struct Race {
     pub first: Option<Side>,
     pub second: Side,
     /// The bytes, if the rule is about bytes.
-    pub bytes: Option<(Place, u64, u64)>,
+    pub bytes: Option<(AllocationInfo, u64, u64)>,
     pub advice: String,
     /// The record and the wait that would have ordered the two, if the wait could not run first.
     pub wait: Option<Box<[Side; 2]>>,
@@ -30,7 +30,7 @@ pub struct Race {
     pub number: Option<u64>,
     /// Whether this is a remark and not a fault.
     pub remark: bool,
-    /// What came before, if the report draws it.
+    /// Operations before it, if the report draws them.
     pub rows: Vec<Row>,
 }
 
@@ -80,19 +80,15 @@ impl Race {
                 )
             }
         };
-        let bytes = self.bytes.as_ref().map_or_else(String::new, |(place, from, to)| {
+        let bytes = self.bytes.as_ref().map_or_else(String::new, |(info, from, to)| {
             format!(
                 "{} {} bytes at {from:#x}, {} bytes into {} of {} bytes{}",
                 if is_race { " on" } else { ";" },
                 to - from,
-                from - place.base,
-                place.kind,
-                place.size,
-                if place.device < 0 {
-                    String::new()
-                } else {
-                    format!(" on device {}", place.device)
-                },
+                from - info.base,
+                info.kind,
+                info.size,
+                if info.device < 0 { String::new() } else { format!(" on device {}", info.device) },
             )
         });
         let mut text = format!("cuda-sim: {what}{bytes}\n");
@@ -191,13 +187,13 @@ impl Race {
         if !self.rows.is_empty() {
             value["timeline"] = self.rows.iter().map(row).collect();
         }
-        if let Some((place, from, to)) = &self.bytes {
+        if let Some((info, from, to)) = &self.bytes {
             value["address"] = (*from).into();
             value["nbytes"] = (to - from).into();
-            value["offset"] = (from - place.base).into();
+            value["offset"] = (from - info.base).into();
             value["allocation"] = serde_json::json!({
-                "address": place.base, "nbytes": place.size, "device": place.device,
-                "kind": place.kind,
+                "address": info.base, "nbytes": info.size, "device": info.device,
+                "kind": info.kind,
             });
         }
         value

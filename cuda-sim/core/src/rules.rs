@@ -1,7 +1,7 @@
 //! The rules of exchanging arrays (the CUDA Array Interface), on top of the race checker.
 //!
 //! Libraries report their exports and uses, which are checked against the known accesses. An export
-//! is an array that a producer published, identified by its owner and its bytes. A part is one
+//! is an array that a producer published, identified by its owner and its bytes. A consumer is one
 //! stream, or host thread, that began to use it. R1, R2, R5, R6 and R7 are found with the data kept
 //! here; R3 and R4 are names for races with a missing begin or end; R8, R9 and R10 are reported by
 //! the call that refused, waited or was refused.
@@ -53,8 +53,8 @@ enum Use {
     TooLate,
 }
 
-/// The use of an export by one stream or host thread.
-struct Part {
+/// A stream or host thread that uses an export.
+struct Consumer {
     actor: Actor,
     mode: u32,
     began: u64,
@@ -71,7 +71,7 @@ struct Part {
     begin: Arc<Site>,
 }
 
-impl Part {
+impl Consumer {
     fn is_open(&self) -> bool {
         self.ended.is_none() && self.gone == NEVER
     }
@@ -109,12 +109,12 @@ pub struct Export {
     /// The time and the place of the export, or of its first known use.
     since: u64,
     site: Arc<Site>,
-    parts: Vec<Part>,
+    consumers: Vec<Consumer>,
 }
 
 impl Export {
-    fn part(&self, actor: Actor, time: u64) -> Option<&Part> {
-        self.parts.iter().find(|part| part.actor == actor && time < part.gone)
+    fn consumer(&self, actor: Actor, time: u64) -> Option<&Consumer> {
+        self.consumers.iter().find(|consumer| consumer.actor == actor && time < consumer.gone)
     }
 
     /// Returns the relation of an access by this actor at this time to the export.
@@ -122,9 +122,9 @@ impl Export {
         if self.stream == Some(actor) {
             return Use::Own;
         }
-        match self.part(actor, time) {
-            Some(part) if part.stale && time >= self.since => Use::NotBegun,
-            Some(part) if part.use_at(time) != Use::NotBegun => part.use_at(time),
+        match self.consumer(actor, time) {
+            Some(consumer) if consumer.stale && time >= self.since => Use::NotBegun,
+            Some(consumer) if consumer.use_at(time) != Use::NotBegun => consumer.use_at(time),
             _ if time >= self.since => Use::NotBegun,
             _ => Use::Own,
         }
@@ -190,7 +190,7 @@ pub struct Rules {
     next: u64,
     /// Exports by owner; owner 0 has the borrowed arrays.
     owned: HashMap<u64, Vec<u64>>,
-    /// The exports in which an actor has an open part.
+    /// The exports in which an actor has an open consumer.
     open: HashMap<Actor, Vec<u64>>,
     /// Whether an owner was reported whose end is not.
     has_foreign: bool,
@@ -217,8 +217,8 @@ impl Rules {
         (export.readonly, export.stream) = (flags & READONLY != 0, stream);
         export.stream_id = stream_id;
         (export.since, export.site) = (site.time, site.clone());
-        for part in &mut export.parts {
-            part.stale |= !part.is_open();
+        for consumer in &mut export.consumers {
+            consumer.stale |= !consumer.is_open();
         }
     }
 
@@ -239,7 +239,9 @@ impl Rules {
             return *id;
         }
         if owner == 0 && ids.len() >= BORROWED {
-            self.drop_if(|export| export.owner == 0 && !export.parts.iter().any(Part::is_open));
+            self.drop_if(|export| {
+                export.owner == 0 && !export.consumers.iter().any(Consumer::is_open)
+            });
         }
         let id = self.next;
         self.next += 1;
@@ -247,10 +249,10 @@ impl Rules {
         let (since, site) = (site.time, site.clone());
         let (readonly, foreign) = (flags & READONLY != 0, flags & FOREIGN_OWNER != 0);
         self.has_foreign |= foreign;
-        let (stream_id, parts) = (0, Vec::new());
+        let (stream_id, consumers) = (0, Vec::new());
         self.exports.insert(
             id,
-            Export { owner, bytes, readonly, foreign, stream_id, stream, since, site, parts },
+            Export { owner, bytes, readonly, foreign, stream_id, stream, since, site, consumers },
         );
         id
     }
@@ -272,7 +274,7 @@ impl Rules {
     ) {
         let id = self.known(owner, bytes, flags, stream, site);
         let Some(export) = self.exports.get_mut(&id) else { return };
-        let fresh = Part {
+        let fresh = Consumer {
             actor,
             mode: bytes.mode,
             began: site.time,
@@ -283,16 +285,20 @@ impl Rules {
             left: NEVER,
             begin: site.clone(),
         };
-        match export.parts.iter_mut().find(|part| part.actor == actor && part.gone == NEVER) {
-            Some(part) if part.is_open() => {
-                part.mode |= bytes.mode;
+        match export
+            .consumers
+            .iter_mut()
+            .find(|consumer| consumer.actor == actor && consumer.gone == NEVER)
+        {
+            Some(consumer) if consumer.is_open() => {
+                consumer.mode |= bytes.mode;
                 return;
             }
-            Some(part) => {
-                let began = if part.stale { fresh.began } else { part.began };
-                *part = Part { began, ..fresh };
+            Some(consumer) => {
+                let began = if consumer.stale { fresh.began } else { consumer.began };
+                *consumer = Consumer { began, ..fresh };
             }
-            None => export.parts.push(fresh),
+            None => export.consumers.push(fresh),
         }
         self.open.entry(actor).or_default().push(id);
     }
@@ -304,9 +310,12 @@ impl Rules {
             else {
                 continue;
             };
-            for part in export.parts.iter_mut().filter(|part| part.actor == actor && part.is_open())
+            for consumer in export
+                .consumers
+                .iter_mut()
+                .filter(|consumer| consumer.actor == actor && consumer.is_open())
             {
-                part.ended = Some(time);
+                consumer.ended = Some(time);
                 close(&mut self.open, actor, *id);
             }
         }
@@ -316,10 +325,12 @@ impl Rules {
     pub fn leave(&mut self, owner: u64, actor: Actor, time: u64) {
         for id in self.owned.get(&owner).into_iter().flatten() {
             let Some(export) = self.exports.get_mut(id) else { continue };
-            for part in
-                export.parts.iter_mut().filter(|part| part.actor == actor && part.left == NEVER)
+            for consumer in export
+                .consumers
+                .iter_mut()
+                .filter(|consumer| consumer.actor == actor && consumer.left == NEVER)
             {
-                part.left = time;
+                consumer.left = time;
             }
         }
     }
@@ -343,10 +354,10 @@ impl Rules {
                 continue;
             };
             export
-                .parts
+                .consumers
                 .iter_mut()
-                .filter(|part| part.actor == host)
-                .for_each(|part| part.waited = true);
+                .filter(|consumer| consumer.actor == host)
+                .for_each(|consumer| consumer.waited = true);
         }
     }
 
@@ -355,7 +366,7 @@ impl Rules {
         let ids = if owner == 0 { None } else { self.owned.remove(&owner) };
         let gone = ids.into_iter().flatten().filter_map(|id| {
             let export = self.exports.remove(&id)?;
-            export.parts.iter().for_each(|part| close(&mut self.open, part.actor, id));
+            export.consumers.iter().for_each(|consumer| close(&mut self.open, consumer.actor, id));
             Some(export)
         });
         gone.collect()
@@ -366,7 +377,7 @@ impl Rules {
             self.exports.iter().filter(|(_, export)| gone(export)).map(|(id, _)| *id).collect();
         for id in ids {
             let Some(export) = self.exports.remove(&id) else { continue };
-            export.parts.iter().for_each(|part| close(&mut self.open, part.actor, id));
+            export.consumers.iter().for_each(|consumer| close(&mut self.open, consumer.actor, id));
             if let Some(owned) = self.owned.get_mut(&export.owner) {
                 owned.retain(|other| *other != id);
             }
@@ -390,10 +401,12 @@ impl Rules {
         }
         self.drop_if(|export| export.stream == Some(actor));
         for export in self.exports.values_mut() {
-            for part in
-                export.parts.iter_mut().filter(|part| part.actor == actor && part.gone == NEVER)
+            for consumer in export
+                .consumers
+                .iter_mut()
+                .filter(|consumer| consumer.actor == actor && consumer.gone == NEVER)
             {
-                part.gone = now;
+                consumer.gone = now;
             }
         }
         self.open.remove(&actor);
@@ -435,14 +448,13 @@ impl Rules {
     pub fn is_consumers(&self, site: &Site, mode: u32, from: u64, to: u64) -> bool {
         let exports = self.exports.values().filter(|export| export.bytes.touches(from, to));
         exports.into_iter().any(|export| {
-            let may = |part: &Part| mode == READ || part.mode & WRITE != 0;
+            let may = |consumer: &Consumer| mode == READ || consumer.mode & WRITE != 0;
             let of = export.use_of(site.stream.actor(), site.time);
             of == Use::Open
                 || (of == Use::Proper && mode == READ)
-                || export
-                    .parts
-                    .iter()
-                    .any(|part| part.is_open() && part.began <= site.time && may(part))
+                || export.consumers.iter().any(|consumer| {
+                    consumer.is_open() && consumer.began <= site.time && may(consumer)
+                })
         })
     }
 
@@ -474,21 +486,25 @@ impl Rules {
         }
         let exports = self.open.get(&actor)?.iter().filter_map(|id| self.exports.get(id));
         let open = exports.filter_map(|export| {
-            let part = export.parts.iter().find(|part| part.actor == actor && part.is_open())?;
-            if shared && part.begin.thread != site.thread {
+            let consumer = export
+                .consumers
+                .iter()
+                .find(|consumer| consumer.actor == actor && consumer.is_open())?;
+            if shared && consumer.begin.thread != site.thread {
                 return None;
             }
-            export.bytes.hulls_touch(access).then_some((export, part))
+            export.bytes.hulls_touch(access).then_some((export, consumer))
         });
         let (writable, readable): (Vec<_>, Vec<_>) =
-            open.partition(|(export, part)| part.mode & WRITE != 0 && !export.readonly);
-        for (export, part) in readable.iter().filter(|(export, _)| export.stream != Some(actor)) {
+            open.partition(|(export, consumer)| consumer.mode & WRITE != 0 && !export.readonly);
+        for (export, consumer) in readable.iter().filter(|(export, _)| export.stream != Some(actor))
+        {
             let mut left = common(&access.ranges(), &export.bytes.ranges());
             for (other, _) in &writable {
                 left = without(&left, &other.bytes.ranges());
             }
             if let Some(first) = left.first() {
-                return Some((*first, part.begin.clone()));
+                return Some((*first, consumer.begin.clone()));
             }
         }
         None

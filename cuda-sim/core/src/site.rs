@@ -1,13 +1,13 @@
-//! Where an access came from and which bytes it belongs to, for the checker and its reports.
+//! Origin of an access and the bytes that it belongs to, for the checker and its reports.
 
-use crate::actor::Life;
+use crate::actor::Identity;
 use crate::clock::Clock;
 use crate::shadow::Mark;
 use crate::stack::StackId;
 use std::borrow::Cow;
 use std::sync::Arc;
 
-/// What an operation writes.
+/// Content that an operation writes.
 #[derive(Clone, Copy, Debug, Default)]
 pub enum Content {
     #[default]
@@ -64,9 +64,9 @@ impl Content {
 /// The origin of an access.
 #[derive(Debug)]
 pub struct Site {
-    pub actor: Arc<Life>,
+    pub actor: Arc<Identity>,
     /// The actor that the rules consider: for a branch of a graph, the stream of the launch.
-    pub stream: Arc<Life>,
+    pub stream: Arc<Identity>,
     /// A number that grows with every recorded access.
     pub time: u64,
     pub label: Cow<'static, str>,
@@ -91,7 +91,7 @@ pub struct Moment {
 
 /// An allocation, as reports describe it.
 #[derive(Clone, Debug)]
-pub struct Place {
+pub struct AllocationInfo {
     pub base: u64,
     pub size: u64,
     pub device: i32,

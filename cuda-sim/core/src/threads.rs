@@ -102,5 +102,5 @@ unsafe extern "C" fn end(run: *mut c_void) {
     run();
 }
 
-/// What a `Main` returns; it is not read.
+/// Result of a `Main`; it is not read.
 pub const NOTHING: *mut c_void = null_mut();

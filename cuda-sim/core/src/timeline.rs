@@ -3,16 +3,16 @@
 //! Kept only if a report asks for it. A race takes a part of it when it is found: what came before
 //! and between its two accesses.
 
-use crate::actor::{Life, Who};
+use crate::actor::{Identity, Who};
 use crate::clock::Epoch;
 use crate::site::Site;
 use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// How many operations and orders are kept.
+/// Number of operations and orders that are kept.
 const KEPT: usize = 1024;
-/// How many a race keeps before its first access, after it, and before its second one.
+/// Numbers that a race keeps before its first access, after it, and before its second one.
 const BEFORE: usize = 4;
 const AFTER: usize = 12;
 
@@ -28,15 +28,15 @@ struct Entry {
 
 enum What {
     Operation {
-        lane: Arc<Life>,
+        lane: Arc<Identity>,
         thread: u64,
         label: Cow<'static, str>,
     },
-    /// What comes later on the second happens after what the first had done until then.
+    /// Later work on the second happens after everything that the first had done until then.
     Order {
-        from: Arc<Life>,
+        from: Arc<Identity>,
         until: Epoch,
-        to: Arc<Life>,
+        to: Arc<Identity>,
     },
 }
 
@@ -70,7 +70,7 @@ impl Timeline {
         self.push(site.time, What::Operation { lane, thread, label });
     }
 
-    pub fn order(&mut self, time: u64, from: Arc<Life>, until: Epoch, to: Arc<Life>) {
+    pub fn order(&mut self, time: u64, from: Arc<Identity>, until: Epoch, to: Arc<Identity>) {
         // That a call comes after earlier ones of its thread is not worth a row.
         if matches!(from.who, Who::Host { .. }) && !matches!(to.who, Who::Host { .. }) {
             return;
@@ -80,8 +80,9 @@ impl Timeline {
 
     /// Returns the rows of a race.
     pub fn rows(&self, first: &Site, at: Epoch, second: &Site) -> Vec<Row> {
-        let is_one =
-            |life: &Arc<Life>| Arc::ptr_eq(life, &first.actor) || Arc::ptr_eq(life, &second.actor);
+        let is_one = |identity: &Arc<Identity>| {
+            Arc::ptr_eq(identity, &first.actor) || Arc::ptr_eq(identity, &second.actor)
+        };
         let concerns = |entry: &&Entry| match &entry.what {
             What::Operation { lane, .. } => is_one(lane),
             What::Order { from, to, .. } => is_one(from) || is_one(to),

@@ -33,7 +33,7 @@ pub struct Mappings {
     pub mapped: BTreeMap<u64, Mapping>,
 }
 
-/// What the name of a file of physical memory begins with; the device follows.
+/// Beginning of the name of a file of physical memory; the device follows.
 const NAME: &str = "cuda-sim memory of device ";
 
 /// Returns the device of a file of physical memory, of this or another process.

@@ -14,7 +14,7 @@ pub struct Wait {
     pub event: u64,
     pub record: Arc<Site>,
     pub wait: Arc<Site>,
-    /// What the record would have ordered.
+    /// The work that the record would have ordered.
     pub known: Clock,
     /// The place of the wait: what comes after it.
     pub since: Epoch,

@@ -53,7 +53,7 @@ pub struct Fill {
 }
 
 #[derive(Clone, Copy)]
-pub enum Function {
+pub enum KernelBody {
     /// From `cudasim_register`.
     Named(unsafe extern "C" fn(*const Grid, *mut *mut c_void)),
     /// From `cudasim_register`, without a function that runs.
@@ -68,7 +68,7 @@ pub enum Function {
 pub struct Launch {
     /// The function of the driver; 0 for one of `cudasim_launch`.
     pub handle: u64,
-    pub function: Function,
+    pub function: KernelBody,
     pub grid: Grid,
     /// The arguments one after another, each aligned to 16 bytes.
     pub arguments: Vec<u128>,
@@ -297,11 +297,11 @@ impl Launch {
     pub fn faulting() -> Launch {
         let (arguments, offsets) = (Vec::new(), Vec::new());
         let (handle, grid) = (0, Grid::default());
-        Launch { handle, function: Function::Faulting, grid, arguments, offsets }
+        Launch { handle, function: KernelBody::Faulting, grid, arguments, offsets }
     }
 
     fn run(&self) -> Result<(), Code> {
-        if matches!(self.function, Function::Faulting) {
+        if matches!(self.function, KernelBody::Faulting) {
             return Err(Code::ILLEGAL_ADDRESS);
         }
         let mut arguments = self.arguments.clone();
@@ -312,9 +312,9 @@ impl Launch {
         // lives until the call returns.
         unsafe {
             match self.function {
-                Function::Faulting | Function::Nothing => {}
-                Function::Direct(function) => function(arguments.as_mut_ptr().cast()),
-                Function::Named(function) => {
+                KernelBody::Faulting | KernelBody::Nothing => {}
+                KernelBody::Direct(function) => function(arguments.as_mut_ptr().cast()),
+                KernelBody::Named(function) => {
                     let base = arguments.as_mut_ptr();
                     let mut pointers: Vec<*mut c_void> =
                         self.offsets.iter().map(|offset| base.add(*offset).cast()).collect();

@@ -23,7 +23,7 @@ mod patch;
 mod slots;
 /// The modules of this process, and the notification of changes.
 mod modules;
-/// What is done with each module.
+/// Redirection of each module.
 mod serve;
 
 /// Initializes this library. The C library passes these arguments to all initializers; its

@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicUsize;
 
 /// The bytes that a jump takes.
 pub const JUMP: usize = if cfg!(target_arch = "aarch64") { 4 } else { 5 };
-/// How far a jump reaches, with a reserve for the size of the stubs.
+/// Reach of a jump, with a reserve for the size of the stubs.
 const REACH: usize = if cfg!(target_arch = "aarch64") { 127 << 20 } else { 2047 << 20 };
 const STUB: usize = if cfg!(target_arch = "aarch64") { 24 } else { 16 };
 /// Page sizes are at most this.

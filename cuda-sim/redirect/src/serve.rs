@@ -1,4 +1,4 @@
-//! What is done with each module: its functions get jumps into the replacement library, and
+//! Redirection of each module: its functions get jumps into the replacement library, and
 //! `--explain` prints which runtime library it has.
 
 use crate::elf::{Elf, Function, Segment};
@@ -160,7 +160,7 @@ fn log_missing(settings: &Settings, path: &str, names: &[String]) {
     }
 }
 
-/// What was done with a module.
+/// A module whose functions were redirected.
 struct Redirected {
     version: u32,
     count: usize,

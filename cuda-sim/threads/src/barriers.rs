@@ -6,7 +6,7 @@ use crate::next::real;
 use libc::{c_int, c_uint, pthread_barrier_t, pthread_barrierattr_t};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 
-/// What is known of a barrier.
+/// State of a barrier.
 struct Barrier {
     /// Its address; 0 if the slot is free.
     address: AtomicUsize,

@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 /// would be in one place the older one is forgotten.
 static PAIRS: [AtomicU64; 4096] = [const { AtomicU64::new(0) }; 4096];
 
-/// How many event counters had a number before, modulo 256.
+/// Count of event counters that had a number before, modulo 256.
 static EVENTS: [AtomicU8; 1024] = [const { AtomicU8::new(0) }; 1024];
 
 /// Returns a key of numbers that come one after another. There are so many that the checker's

@@ -147,7 +147,7 @@ pub fn after_key(key: usize) {
     notify(key, |api| api.hb_after);
 }
 
-/// What has a key instead of an address.
+/// Kinds of objects that have a key instead of an address.
 #[derive(Clone, Copy)]
 #[repr(usize)]
 pub enum Kind {

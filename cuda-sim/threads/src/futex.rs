@@ -7,7 +7,7 @@ use crate::checker::{after_key, before_key, is_of_program};
 use crate::next::real;
 use libc::{c_int, c_long};
 
-/// What a futex operation does to order.
+/// Effect of a futex operation on order.
 enum Effect {
     Wakes,
     Waits,

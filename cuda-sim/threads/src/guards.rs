@@ -32,7 +32,7 @@ pub struct Guard {
     number: AtomicU32,
 }
 
-/// How many initializations are observed.
+/// Number of initializations that are observed.
 static NUMBERS: AtomicU32 = AtomicU32::new(0);
 
 const KNOWN: usize = 64;

@@ -10,20 +10,20 @@ use libc::c_void;
 use std::cell::Cell;
 use std::ptr;
 
-/// What the compiler makes of a parallel region.
-pub type Function = unsafe extern "C-unwind" fn(*mut c_void);
+/// Body of a parallel region or a task, as the compiler outlines it.
+pub type Body = unsafe extern "C-unwind" fn(*mut c_void);
 
 /// A parallel region while it runs, in the frame of the function that began it.
 pub struct Region {
-    function: Function,
+    function: Body,
     data: *mut c_void,
     /// Addresses at which threads notify.
-    places: [u8; 6],
+    points: [u8; 6],
 }
 
-/// Places of a region.
+/// Points of a region at which threads order their work.
 #[derive(Clone, Copy)]
-pub enum Place {
+pub enum SyncPoint {
     Begin,
     End,
     /// Barriers by turns: while some threads still leave one, others may reach the next.
@@ -37,7 +37,7 @@ pub enum Place {
 /// Nested groups of tasks that are distinguished.
 pub const GROUPS: usize = 4;
 
-/// Where a thread is.
+/// Position of a thread in its regions and tasks.
 #[derive(Clone, Copy)]
 pub struct Here {
     pub region: *const Region,
@@ -65,39 +65,39 @@ pub fn set_here(here: Here) {
 }
 
 impl Here {
-    /// Returns a place of the region. NULL outside.
-    pub fn place(&self, place: Place) -> *const u8 {
+    /// Returns a point of the region. NULL outside.
+    pub fn point(&self, point: SyncPoint) -> *const u8 {
         // SAFETY: the region is in the frame of the function that began it and that
         // waits for this thread.
         let region = unsafe { self.region.as_ref() };
-        region.map_or(ptr::null(), |region| &raw const region.places[place as usize])
+        region.map_or(ptr::null(), |region| &raw const region.points[point as usize])
     }
 }
 
-/// [`before`], unless there is no such place.
-pub fn before_place(place: *const u8) {
-    if !place.is_null() {
-        before(place);
+/// [`before`], unless there is no such point.
+pub fn before_point(point: *const u8) {
+    if !point.is_null() {
+        before(point);
     }
 }
 
-/// [`after`], unless there is no such place.
-pub fn after_place(place: *const u8) {
-    if !place.is_null() {
-        after(place);
+/// [`after`], unless there is no such point.
+pub fn after_point(point: *const u8) {
+    if !point.is_null() {
+        after(point);
     }
 }
 
-/// What each thread of a region runs.
+/// Runs in each thread of a region.
 unsafe extern "C-unwind" fn member(region: *mut c_void) {
     let region = region.cast_const().cast::<Region>();
     let task = 0_u8;
     let inside = Here { region, barriers: 0, task: &raw const task, groups: [0; GROUPS], depth: 0 };
     let outer = HERE.replace(inside);
-    after_place(inside.place(Place::Begin));
+    after_point(inside.point(SyncPoint::Begin));
     // SAFETY: the region is alive until all threads are done; its function gets its data.
     unsafe { ((*region).function)((*region).data) };
-    before_place(inside.place(Place::End));
+    before_point(inside.point(SyncPoint::End));
     HERE.set(outer);
 }
 
@@ -106,21 +106,21 @@ macro_rules! regions {
     ($($name:ident;)*) => { $(
         #[unsafe(no_mangle)]
         pub unsafe extern "C-unwind" fn $name(
-            function: Function, data: *mut c_void, c: usize, d: usize, e: usize, f:
+            function: Body, data: *mut c_void, c: usize, d: usize, e: usize, f:
             usize, g: usize, h: usize
         ) -> usize {
             type Run = unsafe extern "C-unwind" fn(
-                Function, *mut c_void, usize, usize, usize, usize, usize, usize
+                Body, *mut c_void, usize, usize, usize, usize, usize, usize
             ) -> usize;
             let real = real!($name, Run);
-            let region = Region { function, data, places: [0; 6] };
+            let region = Region { function, data, points: [0; 6] };
             let inside = Here { region: &raw const region, ..here() };
-            before_place(inside.place(Place::Begin));
+            before_point(inside.point(SyncPoint::Begin));
             let region = (&raw const region).cast_mut().cast();
             // SAFETY: the region is alive until the function returns, which waits for its threads.
             let result = unsafe { real(member, region, c, d, e, f, g, h) };
-            after_place(inside.place(Place::End));
-            after_place(inside.place(Place::Tasks));
+            after_point(inside.point(SyncPoint::End));
+            after_point(inside.point(SyncPoint::Tasks));
             result
         }
     )* };
@@ -140,17 +140,17 @@ regions! {
     GOMP_parallel_loop_maybe_nonmonotonic_runtime;
 }
 
-/// Returns the place of the next barrier of this thread.
+/// Returns the point of the next barrier of this thread.
 fn barrier() -> *const u8 {
     let here = here();
-    here.place(if here.barriers % 2 == 0 { Place::Barrier } else { Place::NextBarrier })
+    here.point(if here.barriers % 2 == 0 { SyncPoint::Barrier } else { SyncPoint::NextBarrier })
 }
 
 /// This thread leaves a barrier.
 fn leave_barrier() {
-    after_place(barrier());
+    after_point(barrier());
     let here = here();
-    after_place(here.place(Place::Tasks));
+    after_point(here.point(SyncPoint::Tasks));
     HERE.set(Here { barriers: here.barriers + 1, ..here });
 }
 
@@ -160,7 +160,7 @@ macro_rules! barriers {
         #[unsafe(no_mangle)]
         pub unsafe extern "C-unwind" fn $name(argument: usize) -> usize {
             let real = real!($name, unsafe extern "C-unwind" fn(usize) -> usize);
-            before_place(barrier());
+            before_point(barrier());
             // SAFETY: passes on what the caller passed.
             let result = unsafe { real(argument) };
             leave_barrier();
@@ -185,7 +185,7 @@ barriers! {
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn GOMP_single_copy_start() -> *mut c_void {
     let real = real!(GOMP_single_copy_start, unsafe extern "C-unwind" fn() -> *mut c_void);
-    before_place(barrier());
+    before_point(barrier());
     // SAFETY: called where the caller called it.
     let result = unsafe { real() };
     if !result.is_null() {
@@ -194,36 +194,36 @@ pub unsafe extern "C-unwind" fn GOMP_single_copy_start() -> *mut c_void {
     result
 }
 
-/// The places of locks without an address.
+/// The points of locks without an address.
 static CRITICAL: [u8; 2] = [0; 2];
 
 /// Defines functions that take a lock, those that try to, and those that release one. Each has
-/// the place of its lock.
+/// the point of its lock.
 macro_rules! locks {
-    ($($kind:ident $name:ident at |$argument:ident| $place:expr;)*) => { $(
+    ($($kind:ident $name:ident at |$argument:ident| $point:expr;)*) => { $(
         #[unsafe(no_mangle)]
         pub unsafe extern "C-unwind" fn $name($argument: *const u8) -> usize {
             let real = real!($name, unsafe extern "C-unwind" fn(*const u8) -> usize);
-            locks!(@$kind real, $argument, $place)
+            locks!(@$kind real, $argument, $point)
         }
     )* };
-    (@acquire $real:ident, $argument:ident, $place:expr) => {{
+    (@acquire $real:ident, $argument:ident, $point:expr) => {{
         // SAFETY: passes on what the caller passed.
         let result = unsafe { $real($argument) };
-        after_place($place);
+        after_point($point);
         result
     }};
-    (@try $real:ident, $argument:ident, $place:expr) => {{
+    (@try $real:ident, $argument:ident, $point:expr) => {{
         // SAFETY: passes on what the caller passed.
         let result = unsafe { $real($argument) };
         // An `int`.
         if result as u32 != 0 {
-            after_place($place);
+            after_point($point);
         }
         result
     }};
-    (@release $real:ident, $argument:ident, $place:expr) => {{
-        before_place($place);
+    (@release $real:ident, $argument:ident, $point:expr) => {{
+        before_point($point);
         // SAFETY: passes on what the caller passed.
         unsafe { $real($argument) }
     }};
@@ -236,8 +236,8 @@ locks! {
     release GOMP_critical_name_end at |name| name;
     acquire GOMP_atomic_start at |_none| &raw const CRITICAL[1];
     release GOMP_atomic_end at |_none| &raw const CRITICAL[1];
-    acquire GOMP_ordered_start at |_none| here().place(Place::Ordered);
-    release GOMP_ordered_end at |_none| here().place(Place::Ordered);
+    acquire GOMP_ordered_start at |_none| here().point(SyncPoint::Ordered);
+    release GOMP_ordered_end at |_none| here().point(SyncPoint::Ordered);
     acquire omp_set_lock at |lock| lock;
     try omp_test_lock at |lock| lock;
     release omp_unset_lock at |lock| lock;

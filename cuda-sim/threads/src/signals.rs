@@ -78,7 +78,7 @@ waits! {
 /// The program's handlers, by number.
 static HANDLERS: [AtomicUsize; 65] = [const { AtomicUsize::new(0) }; 65];
 
-/// What the kernel calls instead of the program's handler.
+/// Handles a signal: the kernel calls it instead of the program's handler.
 unsafe extern "C-unwind" fn handle(number: c_int, info: *mut siginfo_t, context: *mut c_void) {
     type Handler = unsafe extern "C-unwind" fn(c_int, *mut siginfo_t, *mut c_void);
     let handler = HANDLERS[number as usize].load(Ordering::Acquire);

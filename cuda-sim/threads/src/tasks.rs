@@ -7,7 +7,7 @@
 
 use crate::checker::{Kind, after_key, before, before_key, key};
 use crate::next::real;
-use crate::openmp::{Function, GROUPS, Here, Place, after_place, before_place, here, set_here};
+use crate::openmp::{Body, GROUPS, Here, SyncPoint, after_point, before_point, here, set_here};
 use libc::c_void;
 use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -46,13 +46,13 @@ impl Dependence {
     }
 }
 
-/// What precedes the copy of a task's data. Its address is the one at which the creator notifies.
+/// Header in front of the copy of a task's data. The creator notifies at its address.
 #[derive(Clone, Copy)]
 struct Header {
-    function: Function,
+    function: Body,
     /// Bytes from here to the data.
     offset: usize,
-    /// Where it was created.
+    /// Position at which it was created.
     creator: Here,
     dependences: [Option<Dependence>; DEPENDENCES],
 }
@@ -91,13 +91,13 @@ unsafe extern "C-unwind" fn run(task: *mut c_void) {
     groups[0] = group;
     set_here(Here { region: creator.region, task: task.cast(), groups, depth: 1, ..outer });
     let dependences = header.dependences.iter().flatten();
-    after_place(task.cast());
+    after_point(task.cast());
     dependences.clone().for_each(Dependence::begins);
     // SAFETY: the data is behind the header, and the function is the task's.
     unsafe { (header.function)(task.byte_add(header.offset)) };
     dependences.for_each(Dependence::ends);
-    before_place(children(creator.task));
-    before_place(creator.place(Place::Tasks));
+    before_point(children(creator.task));
+    before_point(creator.point(SyncPoint::Tasks));
     if group != 0 {
         before_key(group);
     }
@@ -143,7 +143,7 @@ const DETACH: u32 = 1 << 13;
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn GOMP_task(
-    function: Function,
+    function: Body,
     data: *mut c_void,
     copy_data: Option<Copy>,
     size: usize,
@@ -155,7 +155,7 @@ pub unsafe extern "C-unwind" fn GOMP_task(
     detach: usize,
 ) {
     type Task = unsafe extern "C-unwind" fn(
-        Function,
+        Body,
         *mut c_void,
         Option<Copy>,
         usize,
@@ -205,7 +205,7 @@ pub unsafe extern "C-unwind" fn GOMP_taskwait() {
     let real = real!(GOMP_taskwait, unsafe extern "C-unwind" fn());
     // SAFETY: called where the caller called it.
     unsafe { real() };
-    after_place(children(here().task));
+    after_point(children(here().task));
 }
 
 #[unsafe(no_mangle)]

@@ -7,7 +7,7 @@ use crate::abi::{
     self, _object, DLManagedTensorVersioned, cai_array, cai_error, cai_status,
     cai_unstable_exchange_api,
 };
-use crate::argument::{ArrayPlace, In, Out};
+use crate::argument::{ArrayOutput, In, Out};
 use crate::dlpack::exchange_table::{ExchangeTable, MAJOR, MINOR, SetError};
 use crate::dlpack::{self, Lanes, ManagedTensor};
 use crate::error::{Failure, Result, fail};
@@ -101,7 +101,7 @@ fn share(exported: &Exported, out: Out<cai_array>) -> Result<()> {
 /// The same for an array that consumers may have to see with another stream.
 #[cold]
 #[inline(never)]
-fn share_replaced(array: &Reading, out: ArrayPlace) -> Result<()> {
+fn share_replaced(array: &Reading, out: ArrayOutput) -> Result<()> {
     let replaced = outgoing::replaced(array)?;
     out.give_copy(replaced.as_ref().unwrap_or(array), array.retain()?);
     Ok(())

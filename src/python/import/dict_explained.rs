@@ -10,7 +10,7 @@ use crate::dtype;
 use crate::error::{Failure, Result, Text, failure};
 use crate::python::import::dict_in_place::exact_values;
 use crate::python::import::dict_keys::{DATA, Held, OtherObjects, Protocol, TEXTS, TYPESTR};
-use crate::python::import::dict_reader::{Place, Reader, describe};
+use crate::python::import::dict_reader::{Entry, Reader, describe};
 use crate::python::import::mapping::look_up;
 use crate::python::import::options::ImportOptions;
 use crate::python::owner::Description;
@@ -57,7 +57,7 @@ struct Explaining<'a> {
 
 impl Explaining<'_> {
     /// Formats a path such as `['shape']` or `['shape'][2]`.
-    fn path(&self, place: Place) -> Text<95> {
+    fn path(&self, place: Entry) -> Text<95> {
         let (name, key) = (self.protocol.name(), TEXTS[place.key].to_str().unwrap_or_default());
         match place.index {
             Some(index) => Text::new(format_args!("{name}['{key}'][{index}]")),
@@ -65,12 +65,12 @@ impl Explaining<'_> {
         }
     }
 
-    fn wrong_type(&self, place: Place, object: Obj, expected: &str) -> Failure {
+    fn wrong_type(&self, place: Entry, object: Obj, expected: &str) -> Failure {
         self.refuse(abi::CAI_ERR_TYPE, place, &object.shown(self.py), &expected)
     }
 
     /// Converts an address or a handle.
-    fn unsigned(&self, object: Obj, place: Place) -> Result<u64> {
+    fn unsigned(&self, object: Obj, place: Entry) -> Result<u64> {
         let value = self.wide_integer(object, place)?;
         u64::try_from(value)
             .map_err(|_| self.refuse(abi::CAI_ERR_VALUE, place, &value, &"at least 0"))
@@ -86,7 +86,7 @@ impl Explaining<'_> {
         }
         let is_no_boolean = flag.is_none(py) || OTHERS.iter().any(|&of| flag.is_a(py, of));
         if self.options.strict() || is_no_boolean {
-            return Err(self.wrong_type(Place::item(DATA, 1), flag, "True or False"));
+            return Err(self.wrong_type(Entry::item(DATA, 1), flag, "True or False"));
         }
         flag.is_true(py)
     }
@@ -99,20 +99,20 @@ impl<'a> Reader<'a> for Explaining<'_> {
     fn refuse(
         &self,
         status: cai_status,
-        place: Place,
+        place: Entry,
         found: &dyn Display,
         expected: &dyn Display,
     ) -> Failure {
         failure!(status, ("{}", self.path(place)), found = "{found}", expected = "{expected}")
     }
 
-    fn integer(&self, object: Obj, place: Place) -> Result<i64> {
+    fn integer(&self, object: Obj, place: Entry) -> Result<i64> {
         let value = self.wide_integer(object, place)?;
         i64::try_from(value)
             .map_err(|_| self.refuse(abi::CAI_ERR_VALUE, place, &value, &"at most 2^63 - 1"))
     }
 
-    fn wide_integer(&self, object: Obj, place: Place) -> Result<i128> {
+    fn wide_integer(&self, object: Obj, place: Entry) -> Result<i128> {
         match object.number(self.py, self.options.strict())? {
             Number::Value(value) => Ok(value),
             Number::Wide => {
@@ -126,18 +126,18 @@ impl<'a> Reader<'a> for Explaining<'_> {
     fn row(&self, object: Obj, key: usize, to: &mut [MaybeUninit<i64>]) -> Result<usize> {
         let py = self.py;
         if !object.is_like_tuple(py, self.options.strict()) {
-            return Err(self.wrong_type(Place::of(key), object, "a tuple of integers"));
+            return Err(self.wrong_type(Entry::of(key), object, "a tuple of integers"));
         }
         let count = object.len(py)?;
         let Some(to) = to.get_mut(..count) else {
             let found = format_args!("{count} items");
             const EXPECTED: &str = "at most CAI_MAX_NDIM (64)";
-            return Err(self.refuse(abi::CAI_ERR_NDIM, Place::of(key), &found, &EXPECTED));
+            return Err(self.refuse(abi::CAI_ERR_NDIM, Entry::of(key), &found, &EXPECTED));
         };
         // A tuple does not change, so it keeps its items alive.
         let tuple = object.exact_tuple(py);
         for (index, place) in to.iter_mut().enumerate() {
-            let at = Place::item(key, index);
+            let at = Entry::item(key, index);
             place.write(match tuple.and_then(|tuple| tuple.get(py, index)) {
                 Some(item) => self.integer(item, at)?,
                 None => self.integer(object.item(py, index)?.obj(), at)?,
@@ -150,24 +150,24 @@ impl<'a> Reader<'a> for Explaining<'_> {
         const EXPECTED: &str = "a tuple of an address and a read-only flag";
         let (py, strict) = (self.py, self.options.strict());
         if !object.is_like_tuple(py, strict) {
-            return Err(self.wrong_type(Place::of(DATA), object, EXPECTED));
+            return Err(self.wrong_type(Entry::of(DATA), object, EXPECTED));
         }
         let count = object.len(py)?;
         if count != 2 {
             let found = format_args!("{count} items");
-            return Err(self.refuse(abi::CAI_ERR_VALUE, Place::of(DATA), &found, &EXPECTED));
+            return Err(self.refuse(abi::CAI_ERR_VALUE, Entry::of(DATA), &found, &EXPECTED));
         }
         let (address, readonly) = (object.item(py, 0)?, object.item(py, 1)?);
         let address = if address.obj().is_none(py) && empty && !strict {
             0
         } else {
-            self.unsigned(address.obj(), Place::item(DATA, 0))?
+            self.unsigned(address.obj(), Entry::item(DATA, 0))?
         };
         Ok((address, self.boolean(readonly.obj())?))
     }
 
     fn typestr(&self, object: Obj, to: &mut Description) -> Result<()> {
-        let (py, place) = (self.py, Place::of(TYPESTR));
+        let (py, place) = (self.py, Entry::of(TYPESTR));
         if !object.is_a(py, Builtin::Str) {
             return Err(self.wrong_type(place, object, "a string such as '<f4'"));
         }

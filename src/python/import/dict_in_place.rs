@@ -17,7 +17,7 @@ use crate::abi::{CAI_TYPESTR_SIZE, cai_status};
 use crate::error::Failure;
 use crate::python::capi::{Capi, Object};
 use crate::python::import::dict_keys::{Held, KEYS, OtherObjects, Protocol, TEXTS, Values};
-use crate::python::import::dict_reader::{Place, Reader, describe};
+use crate::python::import::dict_reader::{Entry, Reader, describe};
 use crate::python::import::options::ImportOptions;
 use crate::python::owner::Description;
 use crate::python::py::{Obj, Places, Py};
@@ -257,17 +257,17 @@ impl<'a> Reader<'a> for InPlace<'a> {
     type Refusal = Refused;
 
     #[inline(always)]
-    fn refuse(&self, _: cai_status, _: Place, _: &dyn Display, _: &dyn Display) -> Refused {
+    fn refuse(&self, _: cai_status, _: Entry, _: &dyn Display, _: &dyn Display) -> Refused {
         Refused::Uncommon
     }
 
     #[inline(always)]
-    fn integer(&self, object: Obj<'a>, _: Place) -> Result<i64, Refused> {
+    fn integer(&self, object: Obj<'a>, _: Entry) -> Result<i64, Refused> {
         self.short_int(Some(object))
     }
 
     #[inline(always)]
-    fn wide_integer(&self, object: Obj<'a>, _: Place) -> Result<i128, Refused> {
+    fn wide_integer(&self, object: Obj<'a>, _: Entry) -> Result<i128, Refused> {
         self.short_int(Some(object)).map(i128::from)
     }
 

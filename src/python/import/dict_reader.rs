@@ -18,20 +18,20 @@ use crate::python::py::{Obj, Py};
 
 /// A value of a dictionary, or an item of one.
 #[derive(Clone, Copy)]
-pub struct Place {
+pub struct Entry {
     pub key: usize,
     pub index: Option<usize>,
 }
 
-impl Place {
+impl Entry {
     /// The value of a key.
     pub const fn of(key: usize) -> Self {
-        Place { key, index: None }
+        Entry { key, index: None }
     }
 
     /// An item of the value of a key.
     pub const fn item(key: usize, index: usize) -> Self {
-        Place { key, index: Some(index) }
+        Entry { key, index: Some(index) }
     }
 }
 
@@ -49,16 +49,16 @@ pub trait Reader<'a> {
     fn refuse(
         &self,
         status: cai_status,
-        place: Place,
+        place: Entry,
         found: &dyn Display,
         expected: &dyn Display,
     ) -> Self::Refusal;
 
     /// Converts a signed integer.
-    fn integer(&self, object: Obj<'a>, place: Place) -> Result<i64, Self::Refusal>;
+    fn integer(&self, object: Obj<'a>, place: Entry) -> Result<i64, Self::Refusal>;
 
     /// Converts a signed or unsigned integer.
-    fn wide_integer(&self, object: Obj<'a>, place: Place) -> Result<i128, Self::Refusal>;
+    fn wide_integer(&self, object: Obj<'a>, place: Entry) -> Result<i128, Self::Refusal>;
 
     /// Reads a sequence of integers, and returns their number.
     fn row(
@@ -101,7 +101,7 @@ pub fn describe<'a, 'py, R: Reader<'a>>(
     let mut empty = false;
     for (index, extent) in to.extents().iter().enumerate() {
         if *extent < 0 {
-            let place = Place::item(SHAPE, index);
+            let place = Entry::item(SHAPE, index);
             return Err(reader.refuse(abi::CAI_ERR_SHAPE_NEGATIVE, place, extent, &"at least 0"));
         }
         empty |= *extent == 0;
@@ -116,19 +116,19 @@ pub fn describe<'a, 'py, R: Reader<'a>>(
         if count != to.array.ndim as usize {
             let found = format_args!("{count} strides");
             let expected = format_args!("{}, one for each extent", to.array.ndim);
-            return Err(reader.refuse(abi::CAI_ERR_VALUE, Place::of(STRIDES), &found, &expected));
+            return Err(reader.refuse(abi::CAI_ERR_VALUE, Entry::of(STRIDES), &found, &expected));
         }
     }
 
     let (address, readonly) = reader.data(data, empty)?;
     if address == 0 && !empty {
         const EXPECTED: &str = "an address, because the array has elements";
-        let place = Place::item(DATA, 0);
+        let place = Entry::item(DATA, 0);
         return Err(reader.refuse(abi::CAI_ERR_DATA_NULL, place, &0, &EXPECTED));
     }
     if address != 0 && empty && strict && protocol == Protocol::Cuda && stated >= Some(2) {
         const EXPECTED: &str = "0, because the array has no elements";
-        let place = Place::item(DATA, 0);
+        let place = Entry::item(DATA, 0);
         return Err(reader.refuse(abi::CAI_ERR_DATA_NOT_NULL, place, &address, &EXPECTED));
     }
     to.array.data = if empty { ptr::null_mut() } else { address as *mut c_void };
@@ -143,12 +143,12 @@ pub fn describe<'a, 'py, R: Reader<'a>>(
                 const EXPECTED: &str = "one of b i u f c, which the specification of SYCL names";
                 let found: Text<48> = Text::new(format_args!("kind '{}'", [kind].escape_ascii()));
                 let status = abi::CAI_ERR_TYPESTR_KIND;
-                return Err(reader.refuse(status, Place::of(TYPESTR), &found, &EXPECTED));
+                return Err(reader.refuse(status, Entry::of(TYPESTR), &found, &EXPECTED));
             }
             to.array.device = cai_device { r#type: abi::CAI_DEVICE_ONEAPI, id: 0 };
             to.array.stream = abi::CAI_STREAM_UNKNOWN;
             let offset = match given(OFFSET) {
-                Some(offset) => reader.integer(offset, Place::of(OFFSET))?,
+                Some(offset) => reader.integer(offset, Entry::of(OFFSET))?,
                 None => 0,
             };
             elements_to_bytes(reader, offset, to)?;
@@ -175,7 +175,7 @@ pub fn describe<'a, 'py, R: Reader<'a>>(
 
 fn missing<'a, R: Reader<'a>>(reader: &R, key: usize) -> R::Refusal {
     const EXPECTED: &str = "this key, which is required";
-    reader.refuse(abi::CAI_ERR_KEY, Place::of(key), &"no such key", &EXPECTED)
+    reader.refuse(abi::CAI_ERR_KEY, Entry::of(key), &"no such key", &EXPECTED)
 }
 
 /// Reads the version of the protocol, if it is stated.
@@ -194,7 +194,7 @@ fn version<'a, R: Reader<'a>>(
     };
     let versions = protocol.versions();
     let (first, last) = (*versions.start(), *versions.end());
-    let version = reader.integer(object, Place::of(VERSION))?;
+    let version = reader.integer(object, Entry::of(VERSION))?;
     if versions.contains(&version) {
         return Ok(Some(version));
     }
@@ -206,7 +206,7 @@ fn version<'a, R: Reader<'a>>(
         false => Text::new(format_args!("{first} to {last}")),
     };
     let status = abi::CAI_ERR_VERSION;
-    Err(reader.refuse(status, Place::of(VERSION), &version, &expected.as_str()))
+    Err(reader.refuse(status, Entry::of(VERSION), &version, &expected.as_str()))
 }
 
 /// Reads the stream. The version follows from the contents: the presence of a stream decides, not
@@ -226,7 +226,7 @@ fn stream<'a, R: Reader<'a>>(
             if to.array.version < 3 { abi::CAI_STREAM_UNKNOWN } else { abi::CAI_STREAM_NONE };
         return Ok(());
     };
-    let place = Place::of(STREAM);
+    let place = Entry::of(STREAM);
     let before = stated.filter(|&version| version < abi::CAI_INTERFACE_VERSION.into());
     if let Some(version) = before.filter(|_| options.strict()) {
         const EXPECTED: &str = "no such key below version 3";
@@ -276,7 +276,7 @@ fn elements_to_bytes<'a, R: Reader<'a>>(
             // SAFETY: `row` wrote `ndim` strides.
             let elements = unsafe { stride.assume_init() };
             let Some(bytes) = elements.checked_mul(dtype.itemsize) else {
-                return Err(overflow(Place::item(STRIDES, index), elements));
+                return Err(overflow(Entry::item(STRIDES, index), elements));
             };
             stride.write(bytes);
         }
@@ -286,7 +286,7 @@ fn elements_to_bytes<'a, R: Reader<'a>>(
         let address = bytes.and_then(|bytes| (to.array.data as u64).checked_add_signed(bytes));
         match address.filter(|&address| address != 0) {
             Some(address) => to.array.data = address as *mut c_void,
-            None => return Err(overflow(Place::of(OFFSET), offset)),
+            None => return Err(overflow(Entry::of(OFFSET), offset)),
         }
     }
     Ok(())

@@ -2,7 +2,7 @@
 //! the conjugates or the negatives of those in memory.
 //!
 //! PyTorch's own dictionary and `__dlpack__` refuse such a tensor, its exchange table does not.
-//! What is written to it then changes the results of automatic differentiation without a trace.
+//! A write to it then changes the results of automatic differentiation without a trace.
 //!
 //! PyTorch computes conjugates and negatives lazily, of views of any type and with any strides. No
 //! protocol can express it, and most of PyTorch's exports do not check it.

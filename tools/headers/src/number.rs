@@ -5,7 +5,7 @@
 use std::fs;
 use std::path::Path;
 
-/// What stands before each number.
+/// The text before each number.
 const PLACES: [&str; 2] = ["#define CAI_PRIVATE_HPP 0x", "#if CAI_PRIVATE_HPP != 0x"];
 const DIGITS: usize = 8;
 

@@ -10,7 +10,7 @@ use crate::real_driver;
 use crate::results::Code;
 use crate::shown::shown;
 use crate::sim::{Registered, Sim, has_ended, lock, thread_id};
-use crate::work::{FAILED, Function, Launch, Work};
+use crate::work::{FAILED, KernelBody, Launch, Work};
 use std::borrow::Cow;
 use std::ffi::{CStr, c_char, c_void};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -144,7 +144,7 @@ extern "C" fn launch(
         };
         let launch = Launch {
             handle: 0,
-            function: Function::Direct(run),
+            function: KernelBody::Direct(run),
             grid: Grid::default(),
             arguments,
             offsets: Vec::new(),

@@ -4,7 +4,7 @@ use crate::api::macros::api;
 use crate::ffi::{get, put, put_if, put_text};
 use crate::resources;
 use crate::results::{Code, Result};
-use crate::sim::{DEVICE, Locked, PINNED, Place, Sim, end_context, new_context};
+use crate::sim::{DEVICE, Locked, PINNED, PoolLocation, Sim, end_context, new_context};
 use std::ffi::c_char;
 
 pub type Device = i32;
@@ -201,7 +201,7 @@ api! {
     }
     fn cuDeviceSetMemPool(device: Device, pool: u64) |sim| {
         let at = check(sim, device)?;
-        let place = Place { kind: PINNED, location: DEVICE, id: device };
+        let place = PoolLocation { kind: PINNED, location: DEVICE, id: device };
         if !sim.pools.get(pool).is_some_and(|pool| pool.place == place && !pool.imported) {
             return Err(Code::INVALID_VALUE);
         }

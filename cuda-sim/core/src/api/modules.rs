@@ -10,8 +10,8 @@ use crate::cudasim::Grid;
 use crate::ffi::{get, put, slice};
 use crate::results::{Code, Result};
 use crate::shown::shown;
-use crate::sim::{Function as Named, Locked};
-use crate::work::{Function, Launch, Work};
+use crate::sim::{Function, Locked};
+use crate::work::{KernelBody, Launch, Work};
 use std::ffi::{CStr, CString, c_char, c_void};
 use std::sync::Arc;
 
@@ -38,7 +38,7 @@ fn function(sim: &mut Locked, to: *mut u64, module: u64, name: *const c_char) ->
         .iter()
         .find(|(_, found)| found.module == module && found.name == name)
         .map(|(f, _)| f);
-    let handle = known.unwrap_or_else(|| sim.functions.insert(Named { name, module }));
+    let handle = known.unwrap_or_else(|| sim.functions.insert(Function { name, module }));
     put(to, handle)
 }
 
@@ -150,7 +150,7 @@ fn prepare(
     }
     let launch = Launch {
         handle,
-        function: kernel.run.map_or(Function::Nothing, Function::Named),
+        function: kernel.run.map_or(KernelBody::Nothing, KernelBody::Named),
         grid,
         arguments: arguments.bytes,
         offsets: arguments.offsets,

@@ -7,7 +7,7 @@ use crate::ipc;
 use crate::memory::Kind;
 use crate::results::{Code, Result};
 use crate::sim::{
-    DEVICE, Freed, Locked, MANAGED, PINNED, Place, Pool, Sim, Task, give_back_graph_memory,
+    DEVICE, Freed, Locked, MANAGED, PINNED, Pool, PoolLocation, Sim, Task, give_back_graph_memory,
 };
 use crate::work::{CoreRef, Work};
 use std::ffi::c_void;
@@ -69,7 +69,7 @@ fn block_for(sim: &mut Sim, core: CoreRef, pool: u64, size: u64) -> Result<u64> 
 }
 
 /// `CUmemLocation` and `CUmemAllocationType` as a place that can have a pool.
-fn place_of(sim: &Sim, location: Location, kind: i32) -> Result<Place> {
+fn place_of(sim: &Sim, location: Location, kind: i32) -> Result<PoolLocation> {
     let id = match (kind, location.kind) {
         (PINNED | MANAGED, DEVICE) => super::devices::check(sim, location.id)? as i32,
         // There is one node.
@@ -77,11 +77,11 @@ fn place_of(sim: &Sim, location: Location, kind: i32) -> Result<Place> {
         (PINNED | MANAGED, HOST | HOST_NUMA) | (MANAGED, NONE) => 0,
         _ => return Err(Code::INVALID_VALUE),
     };
-    Ok(Place { kind, location: location.kind, id })
+    Ok(PoolLocation { kind, location: location.kind, id })
 }
 
 /// Returns the default pool of a place and the current one.
-fn pools_of(sim: &mut Sim, place: Place) -> [u64; 2] {
+fn pools_of(sim: &mut Sim, place: PoolLocation) -> [u64; 2] {
     if place.kind == PINNED && place.location == DEVICE {
         let device = &sim.devices[place.id as usize];
         return [device.default_pool, device.current_pool];
@@ -117,8 +117,8 @@ fn allocate(
     let found = sim.pools.get(pool).ok_or(Code::INVALID_VALUE)?;
     let (device, arena) = (found.device(), found.arena);
     let kind = match found.place {
-        Place { kind: MANAGED, .. } => Kind::Managed,
-        Place { location: DEVICE, .. } => Kind::Pool,
+        PoolLocation { kind: MANAGED, .. } => Kind::Managed,
+        PoolLocation { location: DEVICE, .. } => Kind::Pool,
         _ => Kind::Pinned,
     };
     if found.imported {
@@ -377,7 +377,7 @@ api! {
             return Err(Code::INVALID_VALUE);
         }
         super::devices::check(sim, content[1])?;
-        let place = Place { kind: PINNED, location: DEVICE, id: content[1] };
+        let place = PoolLocation { kind: PINNED, location: DEVICE, id: content[1] };
         let pool = sim.new_pool(place, 0, 0, false);
         pool_of(sim, pool)?.imported = true;
         put(to, pool)

@@ -3,11 +3,11 @@
 
 use super::Checker;
 use crate::access::Access;
-use crate::actor::{Actor, Life, Who};
+use crate::actor::{Actor, Identity, Who};
 use crate::clock::Clock;
 use crate::open_waits::Wanted;
 use crate::shadow::{Mark, Shadow};
-use crate::site::{Content, Moment, Place, Site};
+use crate::site::{AllocationInfo, Content, Moment, Site};
 
 impl Checker {
     /// Checks an access against a history that it does not become part of. The beginning of that is
@@ -15,13 +15,13 @@ impl Checker {
     pub fn compare(
         &mut self,
         shadow: &Shadow<Site>,
-        place: &Place,
+        info: &AllocationInfo,
         access: &Access,
         moment: &Moment,
     ) {
         let mut found = Vec::new();
         access.for_each_range(|from, to| {
-            let range = (from.max(place.base), to.min(place.base + place.size));
+            let range = (from.max(info.base), to.min(info.base + info.size));
             shadow.pending(range, access.mode, &moment.clock, &mut |mark, mode, from, to| {
                 if found.len() < 16 && !mark.site.begins_memory() {
                     found.push((mark.clone(), mode, from, to));
@@ -29,7 +29,7 @@ impl Checker {
             });
         });
         for (mark, mode, from, to) in found {
-            self.race(&mark, mode, moment, access.mode, place, from, to);
+            self.race(&mark, mode, moment, access.mode, info, from, to);
         }
     }
 
@@ -45,14 +45,14 @@ impl Checker {
             return (None, None);
         }
         let own = moment.mark.site.thread;
-        let waited = |life: &Life, clock: &Clock| match life.who {
+        let waited = |identity: &Identity, clock: &Clock| match identity.who {
             Who::Host { thread } if thread != own && clock.knows(first.epoch) => Some(thread),
             _ => None,
         };
         let live = self.actors.iter().filter_map(|slot| slot.state.as_ref());
-        let live = live.map(|state| (&state.life, &state.clock));
-        let ended = self.ended_hosts.iter().map(|(life, clock)| (life, clock));
-        let thread = live.chain(ended).find_map(|(life, clock)| waited(life, clock));
+        let live = live.map(|state| (&state.identity, &state.clock));
+        let ended = self.ended_hosts.iter().map(|(identity, clock)| (identity, clock));
+        let thread = live.chain(ended).find_map(|(identity, clock)| waited(identity, clock));
         let number = self.open.written_after(first.epoch, &moment.clock);
         (thread.filter(|_| self.threads_seen), number)
     }

@@ -75,10 +75,10 @@ impl Sim {
     pub fn end_allocation(&mut self, base: u64, moment: Option<&Moment>) -> Option<Allocation> {
         if let Some(moment) = moment {
             let allocation = self.memory.allocations.get_mut(&base)?;
-            let (place, access) = (allocation.place(), Access::range(base, allocation.size, WRITE));
+            let (info, access) = (allocation.info(), Access::range(base, allocation.size, WRITE));
             if let Some(checker) = &mut self.checker {
-                checker.access(&mut allocation.shadow, &place, &access, moment);
-                self.shared.check(checker, &place, &access, moment);
+                checker.access(&mut allocation.shadow, &info, &access, moment);
+                self.shared.check(checker, &info, &access, moment);
             }
         }
         self.end_history(base);

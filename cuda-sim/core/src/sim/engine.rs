@@ -24,13 +24,13 @@ const LONGEST_QUEUE: usize = 1024;
 /// wait requires yet: programs may leave it to any number of streams that they destroyed.
 const MOST_BUSY: usize = 256;
 
-/// What has to run before a stream can continue.
+/// Work that has to run before a stream can continue.
 enum Needed {
     /// The first operation of this stream.
     First(CoreRef),
     /// Any: it waits for a value in memory, which other streams or the host write.
     Any,
-    /// What another thread runs.
+    /// Work that another thread runs.
     Elsewhere,
 }
 

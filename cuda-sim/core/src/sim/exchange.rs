@@ -10,7 +10,7 @@ use crate::rules::{Orphan, Rules, UNORDERED};
 use crate::shadow::Mark;
 use crate::sim::objects::CoreKind;
 use crate::sim::state::{Sim, thread_id};
-use crate::site::{Place, Site};
+use crate::site::{AllocationInfo, Site};
 use crate::work::CoreRef;
 use std::borrow::Cow;
 
@@ -23,7 +23,7 @@ const DESTROY: u32 = 6;
 const NONE: u64 = u64::MAX;
 const UNKNOWN: u64 = u64::MAX - 1;
 
-/// What to do about a stream that ends before its array.
+/// Advice about a stream that ends before its array.
 const STREAM_FIRST: &str =
     "destroy the stream after the array: the owner has to keep it, as with cai_array_attach.";
 
@@ -51,7 +51,7 @@ struct Named {
 struct Pending {
     mark: Mark<Site>,
     mode: u32,
-    place: Place,
+    info: AllocationInfo,
     range: (u64, u64),
 }
 
@@ -232,13 +232,13 @@ impl Sim {
         let (from, to) = bytes.hull();
         for base in self.memory.inside(from, to) {
             let Some(allocation) = self.memory.allocations.get(&base) else { continue };
-            let place = allocation.place();
+            let info = allocation.info();
             let checker = self.checker.as_ref()?;
             let counts = |site: &Site, mode, from, to| counts(&checker.rules, site, mode, from, to);
             if let Some((mark, mode, from, to)) =
-                checker.pending(&allocation.shadow, &place, bytes, clock, &counts)
+                checker.pending(&allocation.shadow, &info, bytes, clock, &counts)
             {
-                return Some(Pending { mark, mode, place, range: (from, to) });
+                return Some(Pending { mark, mode, info, range: (from, to) });
             }
         }
         None
@@ -251,7 +251,7 @@ impl Sim {
         here: &Site,
         advice: &str,
     ) {
-        if let (Some(Pending { mark, mode, place, range }), Some(checker)) =
+        if let (Some(Pending { mark, mode, info, range }), Some(checker)) =
             (found, &mut self.checker)
         {
             checker.broken(
@@ -259,7 +259,7 @@ impl Sim {
                 Some((&mark.site, mode)),
                 here,
                 0,
-                Some((place, range)),
+                Some((info, range)),
                 advice.to_owned(),
             );
         }

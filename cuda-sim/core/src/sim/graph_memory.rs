@@ -7,7 +7,7 @@ use crate::memory::{self, Allocation, Kind};
 use crate::results::{Code, Result};
 use crate::shadow::Shadow;
 use crate::sim::graphs::GraphMemory;
-use crate::sim::objects::{DEVICE, PINNED, Place};
+use crate::sim::objects::{DEVICE, PINNED, PoolLocation};
 use crate::sim::state::{Locked, Sim};
 
 const USED: usize = 0;
@@ -20,7 +20,7 @@ impl Sim {
     pub fn new_graph_memory(&mut self, device: i32, size: u64) -> Result<u64> {
         let pool = self.graph_memory_use.get(&device).map_or(0, |found| found.pool);
         let pool = if pool == 0 {
-            let place = Place { kind: PINNED, location: DEVICE, id: device };
+            let place = PoolLocation { kind: PINNED, location: DEVICE, id: device };
             let pool = self.new_pool(place, 0, 0, true);
             self.graph_memory_use.entry(device).or_default().pool = pool;
             pool

@@ -50,7 +50,7 @@ pub struct MemOps {
     pub context: u64,
     /// The operations as the program passed them.
     pub all: Vec<MemOp>,
-    /// What each of them does.
+    /// The work of each of them.
     pub tasks: Vec<Task>,
 }
 
@@ -139,7 +139,7 @@ pub struct UserObject {
     pub destroy: usize,
     pub data: usize,
     pub refs: u64,
-    /// What happens before its end.
+    /// Everything that happens before its end.
     pub known: Knowledge,
 }
 

@@ -35,8 +35,8 @@ pub use graphs::{
     UserObject,
 };
 pub use objects::{
-    Context, Core, CoreKind, DEVICE, Event, Freed, Function, Green, MANAGED, PINNED, Place, Pool,
-    Recorded, Registered,
+    Context, Core, CoreKind, DEVICE, Event, Freed, Function, Green, MANAGED, PINNED, Pool,
+    PoolLocation, Recorded, Registered,
 };
 pub use state::{
     EXITED, Locked, PROCESS, Sim, config, has_ended, is_locked_here, lock, start, thread_id,

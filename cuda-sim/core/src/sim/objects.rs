@@ -187,10 +187,10 @@ pub struct Freed {
     pub taken: bool,
 }
 
-/// Where the memory of a pool is: the numbers of `CUmemAllocationType` and `CUmemLocationType`, and
+/// Location of a pool's memory: the numbers of `CUmemAllocationType` and `CUmemLocationType`, and
 /// the device or the node.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct Place {
+pub struct PoolLocation {
     pub kind: i32,
     pub location: i32,
     pub id: i32,
@@ -201,7 +201,7 @@ pub const MANAGED: i32 = 2;
 pub const DEVICE: i32 = 1;
 
 pub struct Pool {
-    pub place: Place,
+    pub place: PoolLocation,
     /// The arena that has its memory, and the one that gets it back.
     pub arena: usize,
     pub home: usize,
@@ -226,7 +226,7 @@ impl Pool {
     }
 }
 
-/// What the program has said of a managed allocation. Places are `CUmemLocation`: type and number.
+/// Advice of the program about a managed allocation. Places are `CUmemLocation`: type and number.
 #[derive(Default)]
 pub struct Advice {
     pub read_mostly: bool,

@@ -1,4 +1,4 @@
-//! What happens before what: the rules of the default streams, and what the checker learns.
+//! Order of operations: the rules of the default streams, and what the checker learns.
 
 use crate::access::Access;
 use crate::actor::Actor;
@@ -8,7 +8,7 @@ use crate::console::print;
 use crate::shown::shown;
 use crate::sim::objects::CoreKind;
 use crate::sim::state::{Sim, end_of_thread, has_ended, thread_id};
-use crate::site::{Content, Moment, Place};
+use crate::site::{AllocationInfo, Content, Moment};
 use crate::work::{CoreRef, Work};
 use std::borrow::Cow;
 
@@ -269,7 +269,7 @@ impl Sim {
                 if let (Some(checker), Some(other)) =
                     (&mut self.checker, self.memory.allocations.get(&base))
                 {
-                    checker.compare(&other.shadow, &other.place(), access, moment);
+                    checker.compare(&other.shadow, &other.info(), access, moment);
                 }
             }
         }
@@ -279,24 +279,25 @@ impl Sim {
         let Some(checker) = &mut self.checker else { return };
         let Some(allocation) = self.memory.find_mut(access.address) else {
             if let Some((base, size, site)) = self.memory.was_freed(access.address) {
-                let place = Place { base, size, device: -1, kind: "memory that was freed," };
-                checker.use_after_free(site.clone(), &place, access, moment);
+                let info =
+                    AllocationInfo { base, size, device: -1, kind: "memory that was freed," };
+                checker.use_after_free(site.clone(), &info, access, moment);
             }
             return;
         };
-        let place = allocation.place();
-        checker.access(&mut allocation.shadow, &place, access, moment);
-        self.shared.check(checker, &place, access, moment);
+        let info = allocation.info();
+        checker.access(&mut allocation.shadow, &info, access, moment);
+        self.shared.check(checker, &info, access, moment);
         // Adjacent mappings are one range for the program.
         let (from, to) = access.hull();
-        if from < place.base || to > place.base + place.size {
-            for other in self.memory.inside(from, to).into_iter().filter(|base| *base != place.base)
+        if from < info.base || to > info.base + info.size {
+            for other in self.memory.inside(from, to).into_iter().filter(|base| *base != info.base)
             {
                 let Some(allocation) = self.memory.allocations.get_mut(&other) else {
                     continue;
                 };
-                let place = allocation.place();
-                checker.access(&mut allocation.shadow, &place, access, moment);
+                let info = allocation.info();
+                checker.access(&mut allocation.shadow, &info, access, moment);
             }
         }
     }

@@ -7,16 +7,16 @@
 
 use crate::memory::{Segment, round_up};
 use crate::results::{Code, Result};
-use crate::sim::objects::{DEVICE, MANAGED, Place, Pool};
+use crate::sim::objects::{DEVICE, MANAGED, Pool, PoolLocation};
 use crate::sim::state::Sim;
 
-/// What drivers reserve at once, and what they reserve when less is left.
+/// Bytes that drivers reserve at once, and those that they reserve when less is left.
 const PARTS: [u64; 2] = [32 << 20, 2 << 20];
 
 impl Sim {
     pub fn new_pool(
         &mut self,
-        place: Place,
+        place: PoolLocation,
         handle_types: i32,
         max_size: u64,
         default: bool,
@@ -26,8 +26,8 @@ impl Sim {
             self.memory.arenas.len() - 1
         });
         let home = match place {
-            Place { kind: MANAGED, .. } => self.managed_arena(),
-            Place { location: DEVICE, id, .. } => id as usize,
+            PoolLocation { kind: MANAGED, .. } => self.managed_arena(),
+            PoolLocation { location: DEVICE, id, .. } => id as usize,
             _ => self.pinned_arena(),
         };
         self.memory.arenas[arena].for_host = self.memory.arenas[home].for_host;

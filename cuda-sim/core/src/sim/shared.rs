@@ -1,15 +1,15 @@
 //! Memory that processes share: accesses of others, and what their hosts know.
 //!
-//! How the hosts of two processes communicate is not observed. So each is taken to know at every
-//! call what the hosts of the others knew at that moment: work that a process waited for before is
-//! ordered, work that is pending there is not, unless an event orders it. Work of a process that
-//! has ended is over.
+//! Communication between the hosts of two processes is not observed. So each is taken to know at
+//! every call what the hosts of the others knew at that moment: work that a process waited for
+//! before is ordered, work that is pending there is not, unless an event orders it. Work of a
+//! process that has ended is over.
 
 use crate::access::Access;
 use crate::checker::Checker;
 use crate::memory::Kind;
 use crate::processes::{Count, Entry, History, SharedClock, User};
-use crate::site::{Moment, Place, Site};
+use crate::site::{AllocationInfo, Moment, Site};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ pub struct Shared {
     /// By the base of the allocation.
     pub(super) histories: HashMap<u64, SharedMemory>,
     pub(super) peers: Vec<Peer>,
-    /// What the hosts of this process know.
+    /// Knowledge of the hosts of this process.
     pub(super) hosts: Option<SharedClock>,
     pub(super) published: HashMap<(u64, u64), u64>,
 }
@@ -39,14 +39,20 @@ pub(super) struct SharedMemory {
 
 impl Shared {
     /// Checks an access against those of other processes.
-    pub fn check(&self, checker: &mut Checker, place: &Place, access: &Access, moment: &Moment) {
-        let Some(memory) = self.histories.get(&place.base) else { return };
+    pub fn check(
+        &self,
+        checker: &mut Checker,
+        info: &AllocationInfo,
+        access: &Access,
+        moment: &Moment,
+    ) {
+        let Some(memory) = self.histories.get(&info.base) else { return };
         // A process that frees what it imported does not touch the bytes.
-        if place.kind == Kind::Imported.name() && moment.mark.site.label.contains("Free") {
+        if info.kind == Kind::Imported.name() && moment.mark.site.label.contains("Free") {
             return;
         }
         let mut relative = *access;
-        relative.address = access.address.wrapping_sub(place.base);
+        relative.address = access.address.wrapping_sub(info.base);
         let (own, epoch) = (checker.foreign.own, moment.mark.epoch);
         let at = Count { process: own, place: epoch.actor as u64, count: epoch.n };
         let new = entry(at, relative, &moment.mark.site);
@@ -62,9 +68,9 @@ impl Shared {
         for old in found.iter().filter(|old| !self.has_ended(old)) {
             let (from, to) = old.access.hull();
             let (start, end) = relative.hull();
-            let from = (from.max(start).min(place.size) + place.base, to.min(end) + place.base);
-            let bytes = (from.0, from.1.min(place.base + place.size));
-            checker.race_with_process(old, moment, access.mode, place, bytes);
+            let from = (from.max(start).min(info.size) + info.base, to.min(end) + info.base);
+            let bytes = (from.0, from.1.min(info.base + info.size));
+            checker.race_with_process(old, moment, access.mode, info, bytes);
         }
     }
 

@@ -11,8 +11,8 @@ use crate::open_waits::Word;
 use crate::resources::Sms;
 use crate::sim::graphs::{Capture, Exec, Graph, GraphMemory, GraphMemoryUse, Node, UserObject};
 use crate::sim::objects::{
-    Advice, Context, Core, DEVICE, Device, Event, Freed, Function, PINNED, Place, Pool, Registered,
-    Thread,
+    Advice, Context, Core, DEVICE, Device, Event, Freed, Function, PINNED, Pool, PoolLocation,
+    Registered, Thread,
 };
 use crate::sim::shared::Shared;
 use crate::stack::StackId;
@@ -107,10 +107,10 @@ pub struct Sim {
     /// Memory of allocation nodes, by address, and what each device has of it.
     pub graph_memory: BTreeMap<u64, GraphMemory>,
     pub graph_memory_use: BTreeMap<i32, GraphMemoryUse>,
-    /// What the program has said of managed allocations, by address.
+    /// Advice of the program about managed allocations, by address.
     pub advice: BTreeMap<u64, Advice>,
     /// The pools of places that are no device: the default one and the current one.
-    pub other_pools: BTreeMap<Place, [u64; 2]>,
+    pub other_pools: BTreeMap<PoolLocation, [u64; 2]>,
     /// Arenas of destroyed pools with allocations, and the arenas that get their memory back.
     pub(super) left_arenas: Vec<(usize, usize)>,
     pub(super) free_arenas: Vec<usize>,
@@ -141,7 +141,7 @@ pub struct Sim {
     pub(super) host_function_thread: bool,
     pub calls: HashMap<&'static str, u64>,
     pub every_call: u64,
-    /// Where the host finds the numbers that are tracked beside a real driver.
+    /// Numbers that are tracked beside a real driver, by the addresses where the host finds them.
     pub(super) numbers: HashMap<Word, u64>,
     pub(super) guards: u32,
     pub(super) waiting: u32,
@@ -326,7 +326,7 @@ impl Sim {
             sim.memory.arenas[arena].for_host = true;
         }
         for device in 0..sim.config.devices as i32 {
-            let place = Place { kind: PINNED, location: DEVICE, id: device };
+            let place = PoolLocation { kind: PINNED, location: DEVICE, id: device };
             let pool = sim.new_pool(place, 0, 0, true);
             sim.devices.push(Device {
                 primary: 0,
