@@ -26,7 +26,6 @@ struct race_program {
 
 #define RACY(name) {#name, name, 1}
 #define CORRECT(name) {#name, name, 0}
-#define REMARK(name) {#name, name, 0} // its report has remarks, which do not count
 #define END_OF_PROGRAMS {NULL, NULL, 0}
 
 #define CHECK(call)                                                                             \
