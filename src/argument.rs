@@ -403,12 +403,7 @@ pub struct ArrayOutput<'a>(NonNull<cai_array>, usize, PhantomData<&'a mut cai_ar
 impl ArrayOutput<'_> {
     pub fn differs_from(&self, input: In<cai_array>, name: &str) -> Result<()> {
         if ptr::eq(self.0.as_ptr(), input.as_ptr()) {
-            return fail!(
-                CAI_ERR_ARGUMENT,
-                "out",
-                found = "{name}",
-                expected = "another structure"
-            );
+            return fail!(CAI_ERR_ARGUMENT, "out"; found "{name}"; expected "another structure");
         }
         Ok(())
     }

@@ -243,24 +243,19 @@ impl Failure {
     #[cold]
     #[inline(never)]
     pub fn internal() -> Self {
-        failure!(
-            abi::CAI_ERR_INTERNAL,
-            "",
-            found = "",
-            expected = "internal error: please report it"
-        )
+        failure!(abi::CAI_ERR_INTERNAL, ""; found ""; expected "internal error: please report it")
     }
 
     #[cold]
     #[inline(never)]
     pub fn null(parameter: &str) -> Self {
-        failure!(abi::CAI_ERR_NULL_ARGUMENT, "{parameter}", found = "NULL", expected = "a pointer")
+        failure!(abi::CAI_ERR_NULL_ARGUMENT, "{parameter}"; found "NULL"; expected "a pointer")
     }
 
     #[cold]
     #[inline(never)]
     pub fn no_memory(bytes: usize) -> Self {
-        failure!(abi::CAI_ERR_NO_MEMORY, "", found = "no memory", expected = "{bytes} bytes")
+        failure!(abi::CAI_ERR_NO_MEMORY, ""; found "no memory"; expected "{bytes} bytes")
     }
 
     /// Prefixes the path: `within(format_args!("mask."))` for a field of the mask. A message that
@@ -333,8 +328,9 @@ pub fn terminated<const N: usize>(text: &str) -> [c_char; N] {
     out
 }
 
-/// Builds an `Err(Failure)`: `fail!(STATUS, FIELD, found = TEXT, expected = TEXT)`. A text is a
-/// format literal, or a format literal with its arguments in parentheses: `("{} items", count)`.
+/// Builds an `Err(Failure)`: `fail!(STATUS, FIELD; found TEXT; expected TEXT)`. A text is a format
+/// literal and its arguments: `"{} items", count`. rustfmt, which would write each on a line of its
+/// own, leaves alone what is no list of expressions.
 macro_rules! fail {
     ($status:ident, $($texts:tt)*) => {
         Err($crate::error::failure!($crate::abi::$status, $($texts)*))
@@ -344,31 +340,24 @@ pub(crate) use fail;
 
 /// Builds a [`Failure`], as [`fail!`] does. The status is an expression.
 macro_rules! failure {
-    ($status:expr, $field:tt, found = $found:tt, expected = $expected:tt $(,)?) => {
+    (
+        $status:expr, $field:literal $(, $of_field:expr)*;
+        found $found:literal $(, $of_found:expr)*;
+        expected $expected:literal $(, $of_expected:expr)*
+    ) => {
         $crate::error::Failure::new(
             $status,
             // The compiler makes one format of all.
             format_args!(
                 "{}\0{}\0{}",
-                $crate::error::text!($field),
-                $crate::error::text!($expected),
-                $crate::error::text!($found),
+                format_args!($field $(, $of_field)*),
+                format_args!($expected $(, $of_expected)*),
+                format_args!($found $(, $of_found)*),
             ),
         )
     };
 }
 pub(crate) use failure;
-
-/// Builds format arguments from a literal, or from a literal with arguments in parentheses.
-macro_rules! text {
-    (($($text:tt)*)) => {
-        format_args!($($text)*)
-    };
-    ($text:literal) => {
-        format_args!($text)
-    };
-}
-pub(crate) use text;
 
 #[cfg(test)]
 mod tests {

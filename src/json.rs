@@ -47,21 +47,14 @@ impl<'a> Text<'a> {
 fn check(array: &Valid) -> Result<()> {
     let r#type = array.device.r#type;
     if !device::may_be_cuda(r#type) && r#type != abi::CAI_DEVICE_CPU {
-        return fail!(
-            CAI_ERR_CONVERT_DEVICE,
-            "device.type",
-            found = ("{}", Name(r#type)),
-            expected = "a CUDA device or the host"
-        );
+        return fail!(CAI_ERR_CONVERT_DEVICE, "device.type";
+            found "{}", Name(r#type); expected "a CUDA device or the host");
     }
     let dtype = array.dtype();
     if dtype::has_fields(array) || dtype.code != abi::CAI_DTYPE_NONE {
-        return fail!(
-            CAI_ERR_CONVERT_TYPE,
-            ("{}", if dtype.code == abi::CAI_DTYPE_NONE { "descr" } else { "dtype_code" }),
-            found = ("{}", dtype::code_name(dtype.code).unwrap_or("fields")),
-            expected = "a type that the typestr alone describes"
-        );
+        return fail!(CAI_ERR_CONVERT_TYPE, "{}", if dtype.code == abi::CAI_DTYPE_NONE { "descr" } else { "dtype_code" };
+            found "{}", dtype::code_name(dtype.code).unwrap_or("fields");
+            expected "a type that the typestr alone describes");
     }
     array.byte_order()
 }

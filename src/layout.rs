@@ -40,12 +40,8 @@ pub struct Bytes {
 pub fn check_shape(shape: &[i64]) -> Result<()> {
     match shape.iter().enumerate().find(|(_, extent)| **extent < 0) {
         None => Ok(()),
-        Some((index, extent)) => fail!(
-            CAI_ERR_SHAPE_NEGATIVE,
-            "shape[{index}]",
-            found = "{extent}",
-            expected = "at least 0"
-        ),
+        Some((index, extent)) => fail!(CAI_ERR_SHAPE_NEGATIVE, "shape[{index}]";
+            found "{extent}"; expected "at least 0"),
     }
 }
 
@@ -59,12 +55,9 @@ pub fn count(shape: &[i64]) -> Result<i64> {
         match product.checked_mul(extent) {
             Some(next) => product = next,
             None => {
-                return fail!(
-                    CAI_ERR_SIZE_OVERFLOW,
-                    "shape[{index}]",
-                    found = "{extent} after {product} elements",
-                    expected = "at most 2^63 - 1 elements in total"
-                );
+                return fail!(CAI_ERR_SIZE_OVERFLOW, "shape[{index}]";
+                    found "{extent} after {product} elements";
+                    expected "at most 2^63 - 1 elements in total");
             }
         }
     }
@@ -160,12 +153,9 @@ impl Layout<'_> {
         // At most 2^63 elements of 2^63 bits: far below `i128`'s limit. Packed bits round up once.
         let bits = i128::from(count).saturating_mul(i128::from(self.bits));
         let Ok(all) = i64::try_from(bits.saturating_add(7) / 8) else {
-            return fail!(
-                CAI_ERR_SIZE_OVERFLOW,
-                "shape",
-                found = ("{count} elements of {} bits", self.bits),
-                expected = "at most 2^63 - 1 bytes in total"
-            );
+            return fail!(CAI_ERR_SIZE_OVERFLOW, "shape";
+                found "{count} elements of {} bits", self.bits;
+                expected "at most 2^63 - 1 bytes in total");
         };
         let dimensions = self.shape.iter().zip(self.strides.unwrap_or_default());
         // The elements can be counted, so this is about the strides.
@@ -174,12 +164,11 @@ impl Layout<'_> {
             measure(self.shape.get(..=index).unwrap_or_default(), first, self.itemsize()).is_none()
         };
         match dimensions.enumerate().find(is_too_far) {
-            Some((index, (extent, stride))) if count > 0 => fail!(
-                CAI_ERR_SPAN_OVERFLOW,
-                "strides[{index}]",
-                found = "{stride} over an extent of {extent}",
-                expected = "a span within 2^63 bytes of data"
-            ),
+            Some((index, (extent, stride))) if count > 0 => {
+                fail!(CAI_ERR_SPAN_OVERFLOW, "strides[{index}]";
+                found "{stride} over an extent of {extent}";
+                expected "a span within 2^63 bytes of data")
+            }
             _ => Ok(Bytes { all, span: Span { lower: 0, upper: all } }),
         }
     }
@@ -228,12 +217,8 @@ impl Layout<'_> {
         match self.strides {
             Some(strides) => out.copy_from_slice(strides),
             None if self.is_packed_bits() => {
-                return fail!(
-                    CAI_ERR_BIT_STRIDES,
-                    "typestr",
-                    found = ("elements of {} bits", self.bits),
-                    expected = "elements of whole bytes"
-                );
+                return fail!(CAI_ERR_BIT_STRIDES, "typestr";
+                    found "elements of {} bits", self.bits; expected "elements of whole bytes");
             }
             None => c_strides(self.shape, self.itemsize(), out)?,
         }
@@ -259,12 +244,8 @@ fn dense_strides<'a>(
     let mut step = Some(itemsize);
     for (index, (&extent, stride)) in dimensions {
         let Some(value) = step else {
-            return fail!(
-                CAI_ERR_SIZE_OVERFLOW,
-                "shape[{index}]",
-                found = "a stride above 2^63 - 1",
-                expected = "strides of at most 2^63 - 1 bytes"
-            );
+            return fail!(CAI_ERR_SIZE_OVERFLOW, "shape[{index}]";
+                found "a stride above 2^63 - 1"; expected "strides of at most 2^63 - 1 bytes");
         };
         *stride = value;
         step = value.checked_mul(extent.max(1));

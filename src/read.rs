@@ -162,25 +162,15 @@ impl<'a, T: Growing + StatesSize> Given<'a, T> {
     /// Copies options. What an older caller does not know is zero; what a newer one knows must be.
     pub fn options(self) -> Result<T> {
         let bytes = self.bytes().map_err(|size| {
-            failure!(
-                abi::CAI_ERR_STRUCT_SIZE,
-                "options->struct_size",
-                found = "{size}",
-                expected = ("sizeof({}), {} in this version", T::NAME, size_of::<T>())
-            )
+            failure!(abi::CAI_ERR_STRUCT_SIZE, "options->struct_size";
+                found "{size}"; expected "sizeof({}), {} in this version", T::NAME, size_of::<T>())
         })?;
         let tail = bytes.iter().skip(size_of::<T>());
         if let Some(position) = tail.into_iter().position(|&byte| byte != 0) {
-            return fail!(
-                CAI_ERR_NEWER_CALLER,
-                "options",
-                found = ("a value at byte {}", size_of::<T>() + position),
-                expected = (
-                    "zeros behind the {} bytes of {} that this library knows",
-                    size_of::<T>(),
-                    T::NAME
-                )
-            );
+            return fail!(CAI_ERR_NEWER_CALLER, "options";
+                found "a value at byte {}", size_of::<T>() + position;
+                expected "zeros behind the {} bytes of {} that this library knows",
+                    size_of::<T>(), T::NAME);
         }
         Ok(copy(bytes))
     }
@@ -282,15 +272,10 @@ pub fn legal_array_size(size: usize) -> Result<usize> {
 #[cold]
 #[inline(never)]
 fn no_size(size: usize) -> Failure {
-    failure!(
-        abi::CAI_ERR_STRUCT_SIZE,
-        "struct_size",
-        found = "{size}",
-        expected = (
-            "sizeof(cai_array), {} in this version: initialize it with CAI_ARRAY_INIT",
-            size_of::<cai_array>()
-        )
-    )
+    failure!(abi::CAI_ERR_STRUCT_SIZE, "struct_size";
+        found "{size}";
+        expected "sizeof(cai_array), {} in this version: initialize it with CAI_ARRAY_INIT",
+            size_of::<cai_array>())
 }
 
 /// Returns an array of which only the members that every version has were copied: an assigned copy of
@@ -315,12 +300,9 @@ fn known_flags(array: &cai_array) -> Result<()> {
 #[cold]
 #[inline(never)]
 fn unknown_flags(flags: u32) -> Failure {
-    failure!(
-        abi::CAI_ERR_FLAGS,
-        "flags",
-        found = ("{}", Named(flags, flags::ARRAY)),
-        expected = "CAI_ARRAY_READONLY or 0, the flags that this version knows"
-    )
+    failure!(abi::CAI_ERR_FLAGS, "flags";
+        found "{}", Named(flags, flags::ARRAY);
+        expected "CAI_ARRAY_READONLY or 0, the flags that this version knows")
 }
 
 /// Writes an array into a caller's structure of `size` bytes, which keeps that size: as much as the
@@ -389,14 +371,9 @@ fn is_shape(ndim: i32, shape: *const i64) -> bool {
 #[inline(never)]
 fn no_shape(ndim: i32) -> Failure {
     if (0..=abi::CAI_MAX_NDIM).contains(&ndim) {
-        failure!(abi::CAI_ERR_SHAPE_NULL, "shape", found = "NULL", expected = "{ndim} extents")
+        failure!(abi::CAI_ERR_SHAPE_NULL, "shape"; found "NULL"; expected "{ndim} extents")
     } else {
-        failure!(
-            abi::CAI_ERR_NDIM,
-            "ndim",
-            found = "{ndim}",
-            expected = ("0 to {}", abi::CAI_MAX_NDIM)
-        )
+        failure!(abi::CAI_ERR_NDIM, "ndim"; found "{ndim}"; expected "0 to {}", abi::CAI_MAX_NDIM)
     }
 }
 
@@ -575,38 +552,24 @@ impl<'a> Given<'a, cai_descr> {
     /// Returns the list of fields, of which only the sizes are checked.
     pub fn fields(self) -> Result<Descr<'a>> {
         let bytes = self.bytes().map_err(|size| {
-            failure!(
-                abi::CAI_ERR_DESCR_STRUCT,
-                ".struct_size",
-                found = "{size}",
-                expected = ("sizeof(cai_descr), {} in this version", size_of::<cai_descr>())
-            )
+            failure!(abi::CAI_ERR_DESCR_STRUCT, ".struct_size";
+                found "{size}";
+                expected "sizeof(cai_descr), {} in this version", size_of::<cai_descr>())
         })?;
         let raw: cai_descr = copy(bytes);
         let step = raw.field_size as usize;
         if !is_legal(step, sizes::FIELD) {
-            return fail!(
-                CAI_ERR_DESCR_STRUCT,
-                ".field_size",
-                found = "{step}",
-                expected = ("sizeof(cai_field), {} in this version", size_of::<cai_field>())
-            );
+            return fail!(CAI_ERR_DESCR_STRUCT, ".field_size";
+                found "{step}";
+                expected "sizeof(cai_field), {} in this version", size_of::<cai_field>());
         }
         if raw.count > 0 && raw.fields.is_null() {
-            return fail!(
-                CAI_ERR_DESCR_STRUCT,
-                ".fields",
-                found = "NULL",
-                expected = ("{} fields", raw.count)
-            );
+            return fail!(CAI_ERR_DESCR_STRUCT, ".fields";
+                found "NULL"; expected "{} fields", raw.count);
         }
         if raw.count > abi::CAI_MAX_FIELDS {
-            return fail!(
-                CAI_ERR_DESCR_COUNT,
-                ".count",
-                found = ("{}", raw.count),
-                expected = ("at most {} fields in all", abi::CAI_MAX_FIELDS)
-            );
+            return fail!(CAI_ERR_DESCR_COUNT, ".count";
+                found "{}", raw.count; expected "at most {} fields in all", abi::CAI_MAX_FIELDS);
         }
         // SAFETY: `count` rows of `step` bytes are readable (the contract of `Given::new`). Both
         // numbers were limited above, so that their product does not overflow.
@@ -655,12 +618,8 @@ impl<'a> Field<'a> {
     /// Returns the name, which is required and must be UTF-8.
     pub fn name(&self) -> Result<&'a str> {
         if self.raw.name.is_null() {
-            return fail!(
-                CAI_ERR_DESCR_NAME,
-                ".name",
-                found = "NULL",
-                expected = "a string, empty for padding"
-            );
+            return fail!(CAI_ERR_DESCR_NAME, ".name";
+                found "NULL"; expected "a string, empty for padding");
         }
         text(self.raw.name, ".name")
     }
@@ -677,32 +636,19 @@ impl<'a> Field<'a> {
     pub fn shape(&self) -> Result<&'a [i64]> {
         let ndim = self.raw.ndim;
         if !(0..=abi::CAI_MAX_NDIM).contains(&ndim) {
-            return fail!(
-                CAI_ERR_DESCR_SHAPE,
-                ".ndim",
-                found = "{ndim}",
-                expected = ("0 to {}", abi::CAI_MAX_NDIM)
-            );
+            return fail!(CAI_ERR_DESCR_SHAPE, ".ndim";
+                found "{ndim}"; expected "0 to {}", abi::CAI_MAX_NDIM);
         }
         if ndim > 0 && self.raw.shape.is_null() {
-            return fail!(
-                CAI_ERR_DESCR_SHAPE,
-                ".shape",
-                found = "NULL",
-                expected = "{ndim} extents"
-            );
+            return fail!(CAI_ERR_DESCR_SHAPE, ".shape"; found "NULL"; expected "{ndim} extents");
         }
         // SAFETY: if `ndim > 0`, the pointer was found not to be NULL above. The contract of
         // `Given::new` covers what the rows point to.
         let shape = unsafe { values(self.raw.shape, ndim as usize) };
         for (index, &extent) in shape.iter().enumerate() {
             if extent < 0 {
-                return fail!(
-                    CAI_ERR_DESCR_SHAPE,
-                    (".shape[{}]", index),
-                    found = "{extent}",
-                    expected = "at least 0"
-                );
+                return fail!(CAI_ERR_DESCR_SHAPE, ".shape[{}]", index;
+                    found "{extent}"; expected "at least 0");
             }
         }
         Ok(shape)
@@ -715,18 +661,10 @@ impl<'a> Field<'a> {
         match (has_typestr, unsafe { Given::optional(self.raw.nested) }) {
             (true, None) => Ok(None),
             (false, Some(nested)) => nested.fields().map(Some),
-            (true, Some(_)) => fail!(
-                CAI_ERR_DESCR_FIELD,
-                ".nested",
-                found = "both a typestr and nested fields",
-                expected = "exactly one of them"
-            ),
-            (false, None) => fail!(
-                CAI_ERR_DESCR_FIELD,
-                ".typestr",
-                found = "neither a typestr nor nested fields",
-                expected = "exactly one of them"
-            ),
+            (true, Some(_)) => fail!(CAI_ERR_DESCR_FIELD, ".nested";
+                found "both a typestr and nested fields"; expected "exactly one of them"),
+            (false, None) => fail!(CAI_ERR_DESCR_FIELD, ".typestr";
+                found "neither a typestr nor nested fields"; expected "exactly one of them"),
         }
     }
 }
@@ -737,11 +675,7 @@ fn text<'a>(pointer: *const c_char, field: &str) -> Result<&'a str> {
     // SAFETY: not NULL (checked above), and NUL-terminated by the contract of `Given::new`.
     let text = unsafe { CStr::from_ptr(pointer) };
     text.to_str().map_err(|_| {
-        failure!(
-            abi::CAI_ERR_DESCR_NAME,
-            "{field}",
-            found = ("\"{}\"", text.to_bytes().escape_ascii()),
-            expected = "UTF-8"
-        )
+        failure!(abi::CAI_ERR_DESCR_NAME, "{field}";
+            found "\"{}\"", text.to_bytes().escape_ascii(); expected "UTF-8")
     })
 }

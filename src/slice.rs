@@ -23,31 +23,20 @@ impl Cut {
     pub fn new(shape: &[i64], dimension: i32, start: i64, stop: i64, step: i64) -> Result<Cut> {
         let index = usize::try_from(dimension).unwrap_or(usize::MAX);
         let Some(&extent) = shape.get(index) else {
-            return fail!(
-                CAI_ERR_ARGUMENT,
-                "dimension",
-                found = "{dimension}",
-                expected = ("at least 0 and below ndim, {}", shape.len())
-            );
+            return fail!(CAI_ERR_ARGUMENT, "dimension";
+                found "{dimension}"; expected "at least 0 and below ndim, {}", shape.len());
         };
         if !(0..=extent).contains(&start) {
-            return fail!(
-                CAI_ERR_ARGUMENT,
-                "start",
-                found = "{start}",
-                expected = "0 to {extent}, the extent of the dimension"
-            );
+            return fail!(CAI_ERR_ARGUMENT, "start";
+                found "{start}"; expected "0 to {extent}, the extent of the dimension");
         }
         if !(start..=extent).contains(&stop) {
-            return fail!(
-                CAI_ERR_ARGUMENT,
-                "stop",
-                found = "{stop}",
-                expected = "{start} to {extent}: from start to the extent of the dimension"
-            );
+            return fail!(CAI_ERR_ARGUMENT, "stop";
+                found "{stop}";
+                expected "{start} to {extent}: from start to the extent of the dimension");
         }
         if step < 1 {
-            return fail!(CAI_ERR_ARGUMENT, "step", found = "{step}", expected = "at least 1");
+            return fail!(CAI_ERR_ARGUMENT, "step"; found "{step}"; expected "at least 1");
         }
         Ok(Cut { dimension: index, start, stop, step })
     }
@@ -129,23 +118,16 @@ fn part(
         && (cut.step == 1 || count == 1);
     let offset = if layout.is_packed_bits() {
         if !is_dense {
-            return fail!(
-                CAI_ERR_BIT_STRIDES,
-                "typestr",
-                found = ("elements of {} bits, and a part with gaps", layout.bits),
-                expected = "elements of whole bytes, or all of a range of the outermost dimension"
-            );
+            return fail!(CAI_ERR_BIT_STRIDES, "typestr";
+                found "elements of {} bits, and a part with gaps", layout.bits;
+                expected "elements of whole bytes, or all of a range of the outermost dimension");
         }
         // The array has no more bits than its size, which was found to fit.
         let row = layout.shape[cut.dimension + 1..].iter().product::<i64>() * layout.bits;
         let start = cut.start * row;
         if start % 8 != 0 {
-            return fail!(
-                CAI_ERR_CONVERT_BIT_OFFSET,
-                "start",
-                found = ("{}, which is bit {start}", cut.start),
-                expected = "the first bit of a byte"
-            );
+            return fail!(CAI_ERR_CONVERT_BIT_OFFSET, "start";
+                found "{}, which is bit {start}", cut.start; expected "the first bit of a byte");
         }
         start / 8
     } else {

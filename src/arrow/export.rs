@@ -61,13 +61,10 @@ struct Description<'a> {
 #[cold]
 fn no_type<T>(array: &cai_array) -> Result<T> {
     let text = read::typestr(&array.typestr).unwrap_or_default();
-    fail!(
-        CAI_ERR_CONVERT_TYPE,
-        "typestr",
-        found = ("\"{}\"", text.escape_ascii()),
-        expected = "a type of Arrow: b1, t1, i and u of 1 to 8 bytes, f2 f4 f8, M8 and m8 of s ms \
-         us ns, S, V without fields and dtype_code"
-    )
+    fail!(CAI_ERR_CONVERT_TYPE, "typestr";
+        found "\"{}\"", text.escape_ascii();
+        expected "a type of Arrow: b1, t1, i and u of 1 to 8 bytes, f2 f4 f8, M8 and m8 of s ms us \
+            ns, S, V without fields and dtype_code")
 }
 
 /// Checks that Arrow can express an array.
@@ -77,30 +74,19 @@ fn describe(array: Valid) -> Result<Description> {
     let Some(element) = element else { return no_type(&array) };
     array.byte_order()?;
     let Some(lists) = layout.shape.get(1..) else {
-        return fail!(
-            CAI_ERR_CONVERT_NDIM,
-            "ndim",
-            found = "0",
-            expected = "at least 1, for Arrow's arrays have a length"
-        );
+        return fail!(CAI_ERR_CONVERT_NDIM, "ndim";
+            found "0"; expected "at least 1, for Arrow's arrays have a length");
     };
     for (index, &extent) in lists.iter().enumerate() {
         if i32::try_from(extent).is_err() {
-            return fail!(
-                CAI_ERR_CONVERT_TYPE,
-                ("shape[{}]", index + 1),
-                found = "{extent}",
-                expected = "at most 2^31 - 1, the largest size of Arrow's lists"
-            );
+            return fail!(CAI_ERR_CONVERT_TYPE, "shape[{}]", index + 1;
+                found "{extent}"; expected "at most 2^31 - 1, the largest size of Arrow's lists");
         }
     }
     if !layout.is_c_contiguous() {
-        return fail!(
-            CAI_ERR_CONVERT_CONTIGUOUS,
-            "strides",
-            found = "gaps or another order",
-            expected = "a C-contiguous array, for Arrow has no strides"
-        );
+        return fail!(CAI_ERR_CONVERT_CONTIGUOUS, "strides";
+            found "gaps or another order";
+            expected "a C-contiguous array, for Arrow has no strides");
     }
     let mut bitmaps = [ptr::null(); DIMENSIONS];
     if !array.mask.is_null() && !array.data.is_null() {
@@ -122,20 +108,13 @@ fn level_of<'a>(
     let (dtype, layout, shape) = (mask.dtype(), mask.layout(), array.layout().shape);
     if dtype.bits != 1 {
         let text = read::typestr(&mask.typestr).unwrap_or_default();
-        return fail!(
-            CAI_ERR_CONVERT_MASK,
-            "typestr",
-            found = ("\"{}\"", text.escape_ascii()),
-            expected = "|t1, a bitmap"
-        );
+        return fail!(CAI_ERR_CONVERT_MASK, "typestr";
+            found "\"{}\"", text.escape_ascii(); expected "|t1, a bitmap");
     }
     if mask.device != array.device && mask.device.r#type != abi::CAI_DEVICE_UNKNOWN {
-        return fail!(
-            CAI_ERR_CONVERT_MASK,
-            "device",
-            found = "another device than the array's",
-            expected = "the same, for Arrow's buffers are all on one device"
-        );
+        return fail!(CAI_ERR_CONVERT_MASK, "device";
+            found "another device than the array's";
+            expected "the same, for Arrow's buffers are all on one device");
     }
     // A bitmap has a bit for each element of a level, and none for those of the levels inside.
     let lead = shape.len() - layout.shape.len();
@@ -150,12 +129,9 @@ fn level_of<'a>(
     let free = bitmaps.get_mut(level..=level + same).unwrap_or_default();
     match free.iter_mut().rfind(|bitmap| bitmap.is_null()) {
         Some(bitmap) if fits => Ok(bitmap),
-        _ => fail!(
-            CAI_ERR_CONVERT_MASK,
-            "shape",
-            found = "an extent of 1 where the array's is larger, or a second mask for a dimension",
-            expected = "the array's extents, with 1 for trailing ones only"
-        ),
+        _ => fail!(CAI_ERR_CONVERT_MASK, "shape";
+            found "an extent of 1 where the array's is larger, or a second mask for a dimension";
+            expected "the array's extents, with 1 for trailing ones only"),
     }
 }
 
@@ -338,12 +314,9 @@ fn device_of(array: &cai_array) -> Result<(i32, i64)> {
         {
             Ok((r#type, i64::from(id)))
         }
-        _ => fail!(
-            CAI_ERR_CONVERT_DEVICE,
-            "device",
-            found = ("{}:{id}", crate::device::Name(r#type)),
-            expected = "host memory, or a CUDA or ROCm device whose number is known"
-        ),
+        _ => fail!(CAI_ERR_CONVERT_DEVICE, "device";
+            found "{}:{id}", crate::device::Name(r#type);
+            expected "host memory, or a CUDA or ROCm device whose number is known"),
     }
 }
 
@@ -371,12 +344,8 @@ impl ArrowPair {
 /// Fails for flags, of which this version knows none.
 pub fn check_flags(flags: u32) -> Result<()> {
     if flags != 0 {
-        return fail!(
-            CAI_ERR_NEWER_CALLER,
-            "flags",
-            found = "{flags:#x}",
-            expected = "0, for this version knows no flags"
-        );
+        return fail!(CAI_ERR_NEWER_CALLER, "flags";
+            found "{flags:#x}"; expected "0, for this version knows no flags");
     }
     Ok(())
 }

@@ -46,12 +46,8 @@ fn inside(failure: Failure, depth: usize) -> Failure {
 fn format_of(schema: Live<Schema>) -> Result<(Format, Option<Tensor>)> {
     let text = schema.format()?;
     if !schema.dictionary.is_null() {
-        return fail!(
-            CAI_ERR_CONVERT_TYPE,
-            "dictionary",
-            found = "a dictionary-encoded type",
-            expected = "values: decode the array first"
-        );
+        return fail!(CAI_ERR_CONVERT_TYPE, "dictionary";
+            found "a dictionary-encoded type"; expected "values: decode the array first");
     }
     let [name, metadata] = schema.extension()?;
     match format::parse(text, name == b"arrow.bool8") {
@@ -64,13 +60,10 @@ fn format_of(schema: Live<Schema>) -> Result<(Format, Option<Tensor>)> {
             )),
         },
         Some(format) => Ok((format, None)),
-        None => fail!(
-            CAI_ERR_CONVERT_TYPE,
-            "format",
-            found = ("\"{}\"", text.escape_ascii()),
-            expected = "a number of fixed size, boolean, date, time, timestamp, duration, \
-             fixed_size_binary, or fixed_size_list of these"
-        ),
+        None => fail!(CAI_ERR_CONVERT_TYPE, "format";
+            found "\"{}\"", text.escape_ascii();
+            expected "a number of fixed size, boolean, date, time, timestamp, duration, \
+                fixed_size_binary, or fixed_size_list of these"),
     }
 }
 
@@ -155,12 +148,8 @@ fn tree(mut array: Live<Array>, mut schema: Live<Schema>) -> Result<Tree> {
             None => tree.add_dimension(extent, tree.ndim),
         };
         if added.is_none() {
-            return fail!(
-                CAI_ERR_NDIM,
-                "schema",
-                found = "lists nested deeper than that",
-                expected = "at most {DIMENSIONS} dimensions"
-            );
+            return fail!(CAI_ERR_NDIM, "schema";
+                found "lists nested deeper than that"; expected "at most {DIMENSIONS} dimensions");
         }
         tree.depth = depth;
         // `check` has found no overflow in this sum's largest value.
@@ -259,12 +248,9 @@ impl Tree {
             return Err(malformed("buffers[0]", &"NULL", "a bitmap, for null_count is above 0"));
         }
         let Some(place) = self.nulls.get_mut(self.null_levels) else {
-            return fail!(
-                CAI_ERR_MASK_DEPTH,
-                "null_count",
-                found = "nulls in more than {MASKS} levels of lists",
-                expected = "at most {CAI_MAX_MASKS}"
-            );
+            return fail!(CAI_ERR_MASK_DEPTH, "null_count";
+                found "nulls in more than {MASKS} levels of lists";
+                expected "at most {CAI_MAX_MASKS}");
         };
         *place = (level, Bits { bitmap, start, count });
         self.null_levels += 1;
@@ -287,41 +273,25 @@ fn place(device: Live<DeviceArray>) -> Result<(cai_device, u64, *mut c_void)> {
                 | abi::CAI_DEVICE_ROCM
         );
     if !is_known {
-        return fail!(
-            CAI_ERR_CONVERT_DEVICE,
-            "device_type",
-            found = ("{}", Name(r#type)),
-            expected = "host memory, CUDA or ROCm"
-        );
+        return fail!(CAI_ERR_CONVERT_DEVICE, "device_type";
+            found "{}", Name(r#type); expected "host memory, CUDA or ROCm");
     }
     let id = if has_no_id { Some(0) } else { i32::try_from(device.device_id).ok() };
     let Some(id) = id.filter(|id| *id >= 0) else {
-        return fail!(
-            CAI_ERR_DEVICE_ID,
-            "device_id",
-            found = ("{}", device.device_id),
-            expected = "0 to 2^31 - 1"
-        );
+        return fail!(CAI_ERR_DEVICE_ID, "device_id";
+            found "{}", device.device_id; expected "0 to 2^31 - 1");
     };
     let at = cai_device { r#type, id };
     let Some(event) = device.event() else {
         return Ok((at, abi::CAI_STREAM_NONE, ptr::null_mut()));
     };
     if r#type == abi::CAI_DEVICE_CPU {
-        return fail!(
-            CAI_ERR_EVENT,
-            "sync_event",
-            found = ("{:p}", device.sync_event),
-            expected = "NULL, for host memory has no events"
-        );
+        return fail!(CAI_ERR_EVENT, "sync_event";
+            found "{:p}", device.sync_event; expected "NULL, for host memory has no events");
     }
     if event.is_null() {
-        return fail!(
-            CAI_ERR_EVENT,
-            "sync_event",
-            found = "the address of a NULL handle",
-            expected = "the address of an event, or NULL"
-        );
+        return fail!(CAI_ERR_EVENT, "sync_event";
+            found "the address of a NULL handle"; expected "the address of an event, or NULL");
     }
     Ok((at, abi::CAI_STREAM_UNKNOWN, event))
 }
@@ -365,12 +335,9 @@ pub unsafe fn from_arrow(given: *mut DeviceArray, schema: *const Schema) -> Resu
         // Packed bits have no strides, neither as values nor as the bitmap of a tensor's elements.
         let all_bits = tree.nulls.iter().take(tree.null_levels);
         if is_bits || all_bits.into_iter().any(|(level, _)| level + 1 == tree.ndim) {
-            return fail!(
-                CAI_ERR_CONVERT_STRIDES,
-                "schema.metadata",
-                found = "a permutation of dimensions that bits are stored for",
-                expected = "dimensions in the stored order, for bits are packed in C order"
-            );
+            return fail!(CAI_ERR_CONVERT_STRIDES, "schema.metadata";
+                found "a permutation of dimensions that bits are stored for";
+                expected "dimensions in the stored order, for bits are packed in C order");
         }
         Some(tree.strides(bits / 8).ok_or_else(Failure::internal)?)
     } else {
@@ -382,22 +349,15 @@ pub unsafe fn from_arrow(given: *mut DeviceArray, schema: *const Schema) -> Resu
     if is_empty {
         tree.null_levels = 0;
     } else if tree.data.is_null() {
-        return fail!(
-            CAI_ERR_DATA_NULL,
-            ("array.{}buffers[1]", Children(tree.depth)),
-            found = "NULL",
-            expected = ("an address, for the array has {elements} elements")
-        );
+        return fail!(CAI_ERR_DATA_NULL, "array.{}buffers[1]", Children(tree.depth);
+            found "NULL"; expected "an address, for the array has {elements} elements");
     } else if !is_bits {
         let before = tree.start.checked_mul(bits / 8);
         let address = before.and_then(|before| (tree.data as u64).checked_add_signed(before));
         let Some(address) = address else {
-            return fail!(
-                CAI_ERR_ADDRESS_RANGE,
-                "array.offset",
-                found = ("{} elements from {:p}", tree.start, tree.data),
-                expected = "an address below 2^64"
-            );
+            return fail!(CAI_ERR_ADDRESS_RANGE, "array.offset";
+                found "{} elements from {:p}", tree.start, tree.data;
+                expected "an address below 2^64");
         };
         array.data = address as *mut c_void;
         values.count = 0;
@@ -412,12 +372,9 @@ pub unsafe fn from_arrow(given: *mut DeviceArray, schema: *const Schema) -> Resu
             continue;
         }
         if at.r#type != abi::CAI_DEVICE_CPU {
-            return fail!(
-                CAI_ERR_CONVERT_BIT_OFFSET,
-                ("array.{}offset", Children(level.min(tree.depth))),
-                found = ("a first bit {} in {} memory", bits.start, Name(at.r#type)),
-                expected = "a multiple of 8, for only bits in host memory are copied"
-            );
+            return fail!(CAI_ERR_CONVERT_BIT_OFFSET, "array.{}offset", Children(level.min(tree.depth));
+                found "a first bit {} in {} memory", bits.start, Name(at.r#type);
+                expected "a multiple of 8, for only bits in host memory are copied");
         }
         copied = copied.checked_add(bits.bytes()).ok_or_else(|| Failure::no_memory(usize::MAX))?;
     }

@@ -22,12 +22,8 @@ pub unsafe fn extension<'a>(metadata: *const c_char) -> Result<[&'a [u8]; 2]> {
         *at = at.wrapping_add(4);
         match usize::try_from(value) {
             Ok(value) => Ok(value),
-            Err(_) => fail!(
-                CAI_ERR_ARROW,
-                "metadata",
-                found = "a size of {value}",
-                expected = "at least 0"
-            ),
+            Err(_) => fail!(CAI_ERR_ARROW, "metadata";
+                found "a size of {value}"; expected "at least 0"),
         }
     };
     for _ in 0..number(&mut at)? {

@@ -23,5 +23,5 @@ pub use import::from_arrow;
 /// The failure for a structure that does not conform to Arrow.
 #[cold]
 fn malformed(field: &str, found: &dyn fmt::Display, expected: &str) -> Failure {
-    failure!(crate::abi::CAI_ERR_ARROW, "{field}", found = "{found}", expected = "{expected}")
+    failure!(crate::abi::CAI_ERR_ARROW, "{field}"; found "{found}"; expected "{expected}")
 }

@@ -80,40 +80,26 @@ impl HostCopy {
 /// Refuses what neither direction copies: an array with a mask, and what is not a stream.
 fn check(array: &cai_array, stream: cai_stream) -> Result<()> {
     if !array.mask.is_null() {
-        return fail!(
-            CAI_ERR_CONVERT_MASK,
-            "mask",
-            found = "a mask",
-            expected = "an array without a mask: copy the mask as an array of its own"
-        );
+        return fail!(CAI_ERR_CONVERT_MASK, "mask";
+            found "a mask";
+            expected "an array without a mask: copy the mask as an array of its own");
     }
     if stream == 0 {
-        return fail!(
-            CAI_ERR_STREAM_ZERO,
-            "stream",
-            found = "0",
-            expected = "CAI_STREAM_NONE, or the stream to copy on: 1, 2 or a CUstream"
-        );
+        return fail!(CAI_ERR_STREAM_ZERO, "stream";
+            found "0"; expected "CAI_STREAM_NONE, or the stream to copy on: 1, 2 or a CUstream");
     }
     if stream == abi::CAI_STREAM_UNKNOWN {
-        return fail!(
-            CAI_ERR_ARGUMENT,
-            "stream",
-            found = "CAI_STREAM_UNKNOWN",
-            expected = "CAI_STREAM_NONE, or the stream to copy on: 1, 2 or a CUstream"
-        );
+        return fail!(CAI_ERR_ARGUMENT, "stream";
+            found "CAI_STREAM_UNKNOWN";
+            expected "CAI_STREAM_NONE, or the stream to copy on: 1, 2 or a CUstream");
     }
     Ok(())
 }
 
 fn large_enough(size: usize, plan: &Plan) -> Result<()> {
     if size < plan.bytes {
-        return fail!(
-            CAI_ERR_BUFFER_SIZE,
-            "size",
-            found = "{size}",
-            expected = ("at least {}", plan.bytes)
-        );
+        return fail!(CAI_ERR_BUFFER_SIZE, "size";
+            found "{size}"; expected "at least {}", plan.bytes);
     }
     Ok(())
 }
@@ -182,20 +168,13 @@ pub unsafe fn from_host(
     check(array, stream)?;
     let plan = &Plan::new(&array.layout())?;
     if array.flags & abi::CAI_ARRAY_READONLY != 0 {
-        return fail!(
-            CAI_ERR_READONLY,
-            "flags",
-            found = "CAI_ARRAY_READONLY",
-            expected = "a writable array"
-        );
+        return fail!(CAI_ERR_READONLY, "flags";
+            found "CAI_ARRAY_READONLY"; expected "a writable array");
     }
     if plan.repeats {
-        return fail!(
-            CAI_ERR_ARGUMENT,
-            "strides",
-            found = "elements that share bytes",
-            expected = "bytes of its own for each element that is written"
-        );
+        return fail!(CAI_ERR_ARGUMENT, "strides";
+            found "elements that share bytes";
+            expected "bytes of its own for each element that is written");
     }
     large_enough(size, plan)?;
     let device_type = type_of(array)?;

@@ -11,12 +11,8 @@ const DIMENSIONS: usize = abi::CAI_MAX_NDIM as usize;
 
 /// The failure for an array that no memory can hold.
 pub fn too_large<T>() -> Result<T> {
-    fail!(
-        CAI_ERR_SIZE_OVERFLOW,
-        "shape",
-        found = "more bytes than there is memory",
-        expected = "a size that can be copied"
-    )
+    fail!(CAI_ERR_SIZE_OVERFLOW, "shape";
+        found "more bytes than there is memory"; expected "a size that can be copied")
 }
 
 /// One dimension with more than one index, of which the original has more than one element.

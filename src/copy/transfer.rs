@@ -108,12 +108,9 @@ impl<'a> Transfer<'a> {
                 enqueue(plan, lowest, &copies, to, stage.start)?;
                 copies.finish()
             }),
-            other => fail!(
-                CAI_ERR_CONVERT_DEVICE,
-                "device.type",
-                found = ("a copy between the host and device {}", Name(other)),
-                expected = "a CUDA device, whose memory this library can copy"
-            ),
+            other => fail!(CAI_ERR_CONVERT_DEVICE, "device.type";
+                found "a copy between the host and device {}", Name(other);
+                expected "a CUDA device, whose memory this library can copy"),
         }?;
         self.gather(&stage);
         Ok(None)
@@ -132,12 +129,9 @@ impl<'a> Transfer<'a> {
             device.r#type == abi::CAI_DEVICE_CUDA_HOST
         };
         if state != Capture::None && !returns {
-            return fail!(
-                CAI_ERR_CAPTURE_HOST,
-                "stream",
-                found = "a stream that is being captured",
-                expected = "page-locked memory and rows in C order, which need no host"
-            );
+            return fail!(CAI_ERR_CAPTURE_HOST, "stream";
+                found "a stream that is being captured";
+                expected "page-locked memory and rows in C order, which need no host");
         }
         // A capture forbids to wait for the context of an unknown stream.
         let exchange = match state {

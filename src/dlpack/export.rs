@@ -29,15 +29,10 @@ pub fn device_of(array: &cai_array) -> Result<(i32, i32)> {
         abi::CAI_DEVICE_UNKNOWN => {
             let (found, _) = driver::locate(array.data)?;
             if found.r#type == abi::CAI_DEVICE_CPU {
-                return fail!(
-                    CAI_ERR_CONVERT_DEVICE,
-                    "device.type",
-                    found = (
-                        "device unknown, and {:p}, which the CUDA driver does not know either",
-                        array.data
-                    ),
-                    expected = "a device type"
-                );
+                return fail!(CAI_ERR_CONVERT_DEVICE, "device.type";
+                    found "device unknown, and {:p}, which the CUDA driver does not know either",
+                        array.data;
+                    expected "a device type");
             }
             found
         }
@@ -45,12 +40,9 @@ pub fn device_of(array: &cai_array) -> Result<(i32, i32)> {
     };
     let is_of_no_device = is_host(device.r#type);
     if device.id < 0 && !is_of_no_device {
-        return fail!(
-            CAI_ERR_CONVERT_DEVICE,
-            "device.id",
-            found = ("{}, which means that it is not known", device.id),
-            expected = "the number of the device, which DLPack requires"
-        );
+        return fail!(CAI_ERR_CONVERT_DEVICE, "device.id";
+            found "{}, which means that it is not known", device.id;
+            expected "the number of the device, which DLPack requires");
     }
     Ok((device.r#type, if is_of_no_device { 0 } else { device.id }))
 }
@@ -58,12 +50,9 @@ pub fn device_of(array: &cai_array) -> Result<(i32, i32)> {
 /// Fails for flags that this version does not know.
 pub fn check_flags(flags: u32) -> Result<()> {
     if flags & !abi::CAI_DLPACK_HIDE_READONLY != 0 {
-        return fail!(
-            CAI_ERR_NEWER_CALLER,
-            "flags",
-            found = ("{:#x}", flags & !abi::CAI_DLPACK_HIDE_READONLY),
-            expected = "CAI_DLPACK_HIDE_READONLY or 0"
-        );
+        return fail!(CAI_ERR_NEWER_CALLER, "flags";
+            found "{:#x}", flags & !abi::CAI_DLPACK_HIDE_READONLY;
+            expected "CAI_DLPACK_HIDE_READONLY or 0");
     }
     Ok(())
 }
@@ -79,23 +68,16 @@ struct Export<'a> {
 /// Converts an array. As many of `steps` are written as it has dimensions.
 fn convert<'a>(array: &Valid<'a>, flags: u32, steps: &mut [i64; DIMENSIONS]) -> Result<Export<'a>> {
     if !array.mask.is_null() {
-        return fail!(
-            CAI_ERR_CONVERT_MASK,
-            "mask",
-            found = "a mask",
-            expected = "NULL, because DLPack has no masks"
-        );
+        return fail!(CAI_ERR_CONVERT_MASK, "mask";
+            found "a mask"; expected "NULL, because DLPack has no masks");
     }
     let (dtype, layout) = (array.dtype(), array.layout());
     let Some(theirs) = to_dlpack(&dtype) else {
         let text = read::typestr(&array.typestr).unwrap_or_default();
-        return fail!(
-            CAI_ERR_CONVERT_TYPE,
-            "typestr",
-            found = ("\"{}\"", text.escape_ascii()),
-            expected = "a type of DLPack: b1, i and u of 1 to 16 bytes, f2 f4 f8, c4 c8 c16, t1, \
-             or a dtype_code"
-        );
+        return fail!(CAI_ERR_CONVERT_TYPE, "typestr";
+            found "\"{}\"", text.escape_ascii();
+            expected "a type of DLPack: b1, i and u of 1 to 16 bytes, f2 f4 f8, c4 c8 c16, t1, or \
+                a dtype_code");
     };
     array.byte_order()?;
     let is_empty = array.data.is_null();
@@ -142,12 +124,8 @@ fn element_steps(layout: Layout, is_empty: bool, steps: &mut [i64; DIMENSIONS]) 
             (Some(0), Some(elements)) => elements,
             _ if is_empty || extent <= 1 => 1,
             _ => {
-                return fail!(
-                    CAI_ERR_CONVERT_STRIDES,
-                    "strides[{index}]",
-                    found = "{stride} bytes",
-                    expected = "a multiple of the itemsize {itemsize}"
-                );
+                return fail!(CAI_ERR_CONVERT_STRIDES, "strides[{index}]";
+                    found "{stride} bytes"; expected "a multiple of the itemsize {itemsize}");
             }
         };
     }
@@ -232,21 +210,15 @@ pub fn to_unversioned(array: &Valid, flags: u32) -> Result<ManagedTensor> {
     let mut steps = [0; DIMENSIONS];
     let export = convert(array, flags, &mut steps)?;
     if export.flags & READ_ONLY != 0 {
-        return fail!(
-            CAI_ERR_CONVERT_READONLY,
-            "flags",
-            found = "CAI_ARRAY_READONLY",
-            expected = "a writable array, a versioned tensor, or CAI_DLPACK_HIDE_READONLY"
-        );
+        return fail!(CAI_ERR_CONVERT_READONLY, "flags";
+            found "CAI_ARRAY_READONLY";
+            expected "a writable array, a versioned tensor, or CAI_DLPACK_HIDE_READONLY");
     }
     if export.tensor.dtype.is_below_a_byte() {
         let text = read::typestr(&array.typestr).unwrap_or_default();
-        return fail!(
-            CAI_ERR_CONVERT_TYPE,
-            "typestr",
-            found = ("\"{}\", elements of less than a byte", text.escape_ascii()),
-            expected = "elements of whole bytes, or a versioned tensor"
-        );
+        return fail!(CAI_ERR_CONVERT_TYPE, "typestr";
+            found "\"{}\", elements of less than a byte", text.escape_ascii();
+            expected "elements of whole bytes, or a versioned tensor");
     }
     let tensor = place::<Unversioned>(export, &steps, array)?;
     // SAFETY: a new tensor, which has no other owner.

@@ -57,12 +57,8 @@ fn is_vector(dtype: DataType) -> bool {
 pub fn describe(view: View, stream: u64, steps: &mut Steps, to: &mut cai_array) -> Result<()> {
     // For every device, also for host memory, where the stream is not used: 0 is never a stream.
     if stream == 0 {
-        return fail!(
-            CAI_ERR_STREAM_ZERO,
-            "stream",
-            found = "0",
-            expected = "CAI_STREAM_NONE if no work is pending, else 1, 2 or a CUstream"
-        );
+        return fail!(CAI_ERR_STREAM_ZERO, "stream";
+            found "0"; expected "CAI_STREAM_NONE if no work is pending, else 1, 2 or a CUstream");
     }
     if describe_plain(view, stream, steps, to) {
         return Ok(());
@@ -138,29 +134,18 @@ fn describe_unchecked(
     let (tensor, flags) = (&*view, view.flags());
     let tensor_flags = flags.unwrap_or_default();
     if tensor_flags & !KNOWN_FLAGS != 0 {
-        return fail!(
-            CAI_ERR_FLAGS,
-            "flags",
-            found = "{tensor_flags:#x}",
-            expected = ("bits of DLPack {}.{} only", VERSION.major, VERSION.minor)
-        );
+        return fail!(CAI_ERR_FLAGS, "flags";
+            found "{tensor_flags:#x}";
+            expected "bits of DLPack {}.{} only", VERSION.major, VERSION.minor);
     }
     if tensor.device_type == abi::CAI_DEVICE_UNKNOWN {
-        return fail!(
-            CAI_ERR_DEVICE_TYPE,
-            "device.device_type",
-            found = "0",
-            expected = "a device type of DLPack"
-        );
+        return fail!(CAI_ERR_DEVICE_TYPE, "device.device_type";
+            found "0"; expected "a device type of DLPack");
     }
     // DLPack has no number for a device that is not known, as arrays have.
     if tensor.device_id < 0 {
-        return fail!(
-            CAI_ERR_DEVICE_ID,
-            "device.device_id",
-            found = ("{}", tensor.device_id),
-            expected = "at least 0"
-        );
+        return fail!(CAI_ERR_DEVICE_ID, "device.device_id";
+            found "{}", tensor.device_id; expected "at least 0");
     }
     let dtype = tensor.dtype;
     let converted = from_dlpack(dtype, tensor_flags & PADDED != 0);
@@ -184,12 +169,9 @@ fn describe_unchecked(
         Some(strides) if dtype == BIT && dtype_code == abi::CAI_DTYPE_NONE => {
             // Strides of elements are compared as if elements were bytes.
             if !(Layout { shape, strides: Some(strides), bits: 8 }).is_c_contiguous() {
-                return fail!(
-                    CAI_ERR_BIT_STRIDES,
-                    "strides",
-                    found = "packed bits with gaps or in another order",
-                    expected = "packed bits in C order"
-                );
+                return fail!(CAI_ERR_BIT_STRIDES, "strides";
+                    found "packed bits with gaps or in another order";
+                    expected "packed bits in C order");
             }
             ptr::null()
         }
@@ -211,12 +193,9 @@ fn describe_unchecked(
         match (tensor.data as u64).checked_add(tensor.byte_offset) {
             Some(address) => (address as *mut c_void, 0),
             None => {
-                return fail!(
-                    CAI_ERR_ADDRESS_RANGE,
-                    "byte_offset",
-                    found = ("{} from {:p}", tensor.byte_offset, tensor.data),
-                    expected = "an address below 2^64"
-                );
+                return fail!(CAI_ERR_ADDRESS_RANGE, "byte_offset";
+                    found "{} from {:p}", tensor.byte_offset, tensor.data;
+                    expected "an address below 2^64");
             }
         }
     };
@@ -276,13 +255,10 @@ fn no_type<T>(dtype: DataType, flags: Option<u64>) -> Result<T> {
     if dtype.is_below_a_byte() {
         let padding =
             if flags.is_some_and(|flags| flags & PADDED != 0) { "padded" } else { "packed" };
-        return fail!(
-            CAI_ERR_CONVERT_TYPE,
-            "dtype",
-            found = "code {code}, bits {bits}, lanes {lanes}, {padding}",
-            expected =
-                "elements of whole bytes, or, in a versioned tensor, padded ones or packed bits"
-        );
+        return fail!(CAI_ERR_CONVERT_TYPE, "dtype";
+            found "code {code}, bits {bits}, lanes {lanes}, {padding}";
+            expected "elements of whole bytes, or, in a versioned tensor, padded ones or packed \
+                bits");
     }
     let hint = match is_vector(dtype) {
         true => {
@@ -291,13 +267,10 @@ fn no_type<T>(dtype: DataType, flags: Option<u64>) -> Result<T> {
         }
         false => "",
     };
-    fail!(
-        CAI_ERR_CONVERT_TYPE,
-        "dtype",
-        found = "code {code}, bits {bits}, lanes {lanes}",
-        expected = "a number of 1 to 8 bytes, an integer or complex number of 16, or a bool, in one \
-                    lane{hint}"
-    )
+    fail!(CAI_ERR_CONVERT_TYPE, "dtype";
+        found "code {code}, bits {bits}, lanes {lanes}";
+        expected "a number of 1 to 8 bytes, an integer or complex number of 16, or a bool, in one \
+            lane{hint}")
 }
 
 /// Converts strides in elements to strides in bytes. A stride that is never used may be any number:
@@ -314,12 +287,9 @@ fn byte_steps(
             Some(bytes) => bytes,
             None if is_empty || extent <= 1 => itemsize,
             None => {
-                return fail!(
-                    CAI_ERR_SPAN_OVERFLOW,
-                    "strides[{index}]",
-                    found = "{stride} elements of {itemsize} bytes",
-                    expected = "a stride within 2^63 bytes"
-                );
+                return fail!(CAI_ERR_SPAN_OVERFLOW, "strides[{index}]";
+                    found "{stride} elements of {itemsize} bytes";
+                    expected "a stride within 2^63 bytes");
             }
         });
     }

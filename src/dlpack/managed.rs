@@ -108,12 +108,9 @@ impl Drop for ManagedTensor {
 
 #[cold]
 fn other_version<T>(version: Version) -> Result<T> {
-    fail!(
-        CAI_ERR_DLPACK_VERSION,
-        "version",
-        found = ("{}.{}", version.major, version.minor),
-        expected = ("{}, with any minor number", VERSION.major)
-    )
+    fail!(CAI_ERR_DLPACK_VERSION, "version";
+        found "{}.{}", version.major, version.minor;
+        expected "{}, with any minor number", VERSION.major)
 }
 
 /// The parts of a tensor whose lanes are a last dimension.
@@ -173,12 +170,8 @@ impl<'a> View<'a> {
         let (shape, strides) = self.shape_and_strides()?;
         let (ndim, lanes) = (shape.len(), i64::from(self.dtype.lanes));
         if ndim == DIMENSIONS {
-            return fail!(
-                CAI_ERR_NDIM,
-                "ndim",
-                found = "{ndim}, and one for the lanes",
-                expected = ("at most {}", abi::CAI_MAX_NDIM)
-            );
+            return fail!(CAI_ERR_NDIM, "ndim";
+                found "{ndim}, and one for the lanes"; expected "at most {}", abi::CAI_MAX_NDIM);
         }
         let Expanded { shape: to_shape, strides: to_strides, tensor } = to;
         for (to, extent) in to_shape.iter_mut().zip(shape.iter().chain([&lanes])) {
@@ -190,12 +183,9 @@ impl<'a> View<'a> {
                 Some(stride) => stride,
                 None if is_empty || shape[index] <= 1 => lanes,
                 None => {
-                    return fail!(
-                        CAI_ERR_SPAN_OVERFLOW,
-                        "strides[{index}]",
-                        found = "{stride} elements of {lanes} lanes",
-                        expected = "a stride within 2^63 bytes"
-                    );
+                    return fail!(CAI_ERR_SPAN_OVERFLOW, "strides[{index}]";
+                        found "{stride} elements of {lanes} lanes";
+                        expected "a stride within 2^63 bytes");
                 }
             };
         }

@@ -89,13 +89,10 @@ impl CallingThread {
     pub fn some_current(&self) -> Result<CUcontext> {
         let context = self.current()?;
         if context.is_null() {
-            return fail!(
-                CAI_ERR_NO_CONTEXT,
-                "stream",
-                found = "no current context in this thread",
-                expected = "a context for the default stream: call cuCtxSetCurrent or \
-                     cudaSetDevice in this thread first"
-            );
+            return fail!(CAI_ERR_NO_CONTEXT, "stream";
+                found "no current context in this thread";
+                expected "a context for the default stream: call cuCtxSetCurrent or cudaSetDevice \
+                    in this thread first");
         }
         Ok(context)
     }

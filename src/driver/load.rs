@@ -178,12 +178,9 @@ pub fn is_forked() -> bool {
 #[cold]
 #[inline(never)]
 fn forked() -> Failure {
-    failure!(
-        abi::CAI_ERR_FORKED,
-        "driver",
-        found = "a child of a process that had started CUDA",
-        expected = "a process that starts CUDA itself: CUDA does not survive fork()"
-    )
+    failure!(abi::CAI_ERR_FORKED, "driver";
+        found "a child of a process that had started CUDA";
+        expected "a process that starts CUDA itself: CUDA does not survive fork()")
 }
 
 /// The search for the driver, by one thread at a time.
@@ -220,12 +217,9 @@ impl Search {
                 Ok(_) => break,
                 Err(searcher) if searcher != process => return Err(forked()),
                 Err(_) if SEARCHING_THREAD.load(Ordering::Relaxed) == thread => {
-                    return fail!(
-                        CAI_ERR_NO_DRIVER,
-                        "driver",
-                        found = "a call from code that runs while the driver is loaded or started",
-                        expected = "a call after that"
-                    );
+                    return fail!(CAI_ERR_NO_DRIVER, "driver";
+                        found "a call from code that runs while the driver is loaded or started";
+                        expected "a call after that");
                 }
                 Err(_) => std::thread::sleep(Duration::from_micros(200)),
             }
@@ -268,17 +262,10 @@ fn find(api: Api) -> Result<&'static Driver> {
         Ok(library) => library,
         Err(error) if error.is_no_memory => return Err(Failure::no_memory(0)),
         Err(error) => {
-            return fail!(
-                CAI_ERR_NO_DRIVER,
-                "driver",
-                found = ("none: {}", error.message),
-                expected = (
-                    "a {} ({}, or the file that {} names)",
-                    api.library(),
-                    Shown(api.files()[0]),
-                    Shown(api.variable())
-                )
-            );
+            return fail!(CAI_ERR_NO_DRIVER, "driver";
+                found "none: {}", error.message;
+                expected "a {} ({}, or the file that {} names)",
+                    api.library(), Shown(api.files()[0]), Shown(api.variable()));
         }
     };
     // Taken before the driver is started, which cannot be undone.
@@ -296,23 +283,17 @@ fn find(api: Api) -> Result<&'static Driver> {
         return Ok(driver);
     }
     if started.is_missing() {
-        return fail!(
-            CAI_ERR_NO_DRIVER,
-            "driver",
-            found = ("{} without {}", Shown(api.file().as_c_str()), started.name()),
-            expected = ("a {}", api.library())
-        );
+        return fail!(CAI_ERR_NO_DRIVER, "driver";
+            found "{} without {}", Shown(api.file().as_c_str()), started.name();
+            expected "a {}", api.library());
     }
     // Before a fork, other code had started it.
     if started.code == result::NOT_INITIALIZED {
         return Err(forked());
     }
-    Err(failure!(
-        abi::CAI_ERR_NO_DRIVER,
-        "driver",
-        found = ("{}, which does not start: {started}", Shown(api.file().as_c_str())),
-        expected = ("a {} with a device", api.library())
-    )
+    Err(failure!(abi::CAI_ERR_NO_DRIVER, "driver";
+        found "{}, which does not start: {started}", Shown(api.file().as_c_str());
+        expected "a {} with a device", api.library())
     .driver(started.code))
 }
 

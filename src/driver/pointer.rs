@@ -303,19 +303,13 @@ pub fn device_pointer(thread: &CallingThread, address: *const c_void) -> Result<
         INVALID_VALUE => {
             let known = attributes(thread, address)?.device.r#type != abi::CAI_DEVICE_CPU;
             if known {
-                fail!(
-                    CAI_ERR_NOT_ACCESSIBLE,
-                    "pointer",
-                    found = "{address:p}, {call}",
-                    expected = "memory that the current context can access"
-                )
+                fail!(CAI_ERR_NOT_ACCESSIBLE, "pointer";
+                    found "{address:p}, {call}";
+                    expected "memory that the current context can access")
             } else {
-                fail!(
-                    CAI_ERR_NOT_DEVICE_POINTER,
-                    "pointer",
-                    found = "{address:p}, which the CUDA driver does not know",
-                    expected = "memory of the device, or page-locked, registered or managed memory"
-                )
+                fail!(CAI_ERR_NOT_DEVICE_POINTER, "pointer";
+                    found "{address:p}, which the CUDA driver does not know";
+                    expected "memory of the device, or page-locked, registered or managed memory")
             }
             .map_err(|failure| failure.driver(call.code))
         }

@@ -57,12 +57,8 @@ impl Call {
     #[cold]
     pub fn failure(self) -> Failure {
         if self.is_missing() {
-            return failure!(
-                abi::CAI_ERR_DRIVER_FUNCTION,
-                "driver",
-                found = ("no {}", self.name()),
-                expected = ("a newer {}", self.api.library())
-            );
+            return failure!(abi::CAI_ERR_DRIVER_FUNCTION, "driver";
+                found "no {}", self.name(); expected "a newer {}", self.api.library());
         }
         let expected = match self.code {
             INVALID_CONTEXT => {
@@ -73,8 +69,7 @@ impl Call {
             }
             _ => "success",
         };
-        failure!(self.status(), "driver", found = "{self}", expected = "{expected}")
-            .driver(self.code)
+        failure!(self.status(), "driver"; found "{self}"; expected "{expected}").driver(self.code)
     }
 
     /// Returns true if the code means that a stream does not exist. HIP, which has no contexts that

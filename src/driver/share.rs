@@ -100,13 +100,10 @@ fn shareable(call: Call, info: &cai_pointer_info) -> Result<()> {
     if call.code != INVALID_VALUE && call.code != NOT_SUPPORTED {
         return call.ok();
     }
-    fail!(
-        CAI_ERR_IPC_MEMORY,
-        "data",
-        found = ("memory at {:p}, {call}", info.base),
-        expected = "memory that this process got from cuMemAlloc, or from a pool or cuMemCreate \
-             with CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR"
-    )
+    fail!(CAI_ERR_IPC_MEMORY, "data";
+        found "memory at {:p}, {call}", info.base;
+        expected "memory that this process got from cuMemAlloc, or from a pool or cuMemCreate with \
+            CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR")
     .map_err(|failure| failure.driver(call.code))
 }
 
@@ -173,12 +170,9 @@ pub fn device_of(driver: &Driver, uuid: &[u8; 16]) -> Result<i32> {
             return Ok(device);
         }
     }
-    fail!(
-        CAI_ERR_IPC_DEVICE,
-        "device",
-        found = ("a device with the UUID {:032x}", u128::from_be_bytes(*uuid)),
-        expected = "one of the {count} devices of this process: see CUDA_VISIBLE_DEVICES"
-    )
+    fail!(CAI_ERR_IPC_DEVICE, "device";
+        found "a device with the UUID {:032x}", u128::from_be_bytes(*uuid);
+        expected "one of the {count} devices of this process: see CUDA_VISIBLE_DEVICES")
 }
 
 /// A context of a device, with a reference to it if it is the primary one.
@@ -357,13 +351,11 @@ impl Drop for SharedMemory {
 fn opened(call: Call) -> Result<()> {
     let Err(failure) = call.ok() else { return Ok(()) };
     match failure.status() {
-        abi::CAI_ERR_DRIVER | abi::CAI_ERR_NO_CONTEXT | abi::CAI_ERR_STREAM_HANDLE => fail!(
-            CAI_ERR_IPC_MEMORY,
-            "bytes",
-            found = "{call}",
-            expected = "an export of another process, which is alive and holds it"
-        )
-        .map_err(|failure| failure.driver(call.code)),
+        abi::CAI_ERR_DRIVER | abi::CAI_ERR_NO_CONTEXT | abi::CAI_ERR_STREAM_HANDLE => {
+            fail!(CAI_ERR_IPC_MEMORY, "bytes";
+            found "{call}"; expected "an export of another process, which is alive and holds it")
+            .map_err(|failure| failure.driver(call.code))
+        }
         _ => Err(failure),
     }
 }

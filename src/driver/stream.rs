@@ -129,12 +129,8 @@ impl Stream {
         if own == other {
             return Ok(());
         }
-        fail!(
-            CAI_ERR_CAPTURE_MERGE,
-            "stream",
-            found = "two captures ({own} and {other})",
-            expected = "both streams in one capture"
-        )
+        fail!(CAI_ERR_CAPTURE_MERGE, "stream";
+            found "two captures ({own} and {other})"; expected "both streams in one capture")
     }
 
     /// Returns the driver's id of it, or 0 if the driver has none. Not allowed during its capture.
@@ -204,21 +200,15 @@ impl Stream {
     #[cold]
     fn other<T>(&self, found: u64) -> Result<T> {
         if self.value == CAI_STREAM_PER_THREAD {
-            return fail!(
-                CAI_ERR_STREAM_THREAD,
-                "stream",
-                found = ("the per-thread default stream of another thread (stream_id {})", self.id),
-                expected = "that of this thread ({found}); export an event or a stream that every \
-                 thread can name"
-            );
+            return fail!(CAI_ERR_STREAM_THREAD, "stream";
+                found "the per-thread default stream of another thread (stream_id {})", self.id;
+                expected "that of this thread ({found}); export an event or a stream that every \
+                    thread can name");
         }
-        fail!(
-            CAI_ERR_STREAM_STALE,
-            "stream",
-            found = ("{:#x}, which is now the stream {found}", self.value),
-            expected =
-                ("stream {}, as in stream_id: the stream was destroyed before the array", self.id)
-        )
+        fail!(CAI_ERR_STREAM_STALE, "stream";
+            found "{:#x}, which is now the stream {found}", self.value;
+            expected "stream {}, as in stream_id: the stream was destroyed before the array",
+                self.id)
     }
 
     pub fn record(&self, thread: &CallingThread, event: CUevent) -> Result<()> {

@@ -21,23 +21,17 @@ pub fn bits(descr: Descr) -> Result<i64> {
 
 fn checked_bits(descr: Descr, depth: i32, fields_left: &mut u64) -> Result<i64> {
     if depth > abi::CAI_MAX_DESCR_DEPTH {
-        return fail!(
-            CAI_ERR_DESCR_DEPTH,
-            "",
-            found = "fields nested {depth} deep",
-            expected = ("at most {} deep", abi::CAI_MAX_DESCR_DEPTH)
-        );
+        return fail!(CAI_ERR_DESCR_DEPTH, "";
+            found "fields nested {depth} deep";
+            expected "at most {} deep", abi::CAI_MAX_DESCR_DEPTH);
     }
     // One budget for the whole tree: rows that several parents share count each time.
     *fields_left = match fields_left.checked_sub(descr.count) {
         Some(left) => left,
         None => {
-            return fail!(
-                CAI_ERR_DESCR_COUNT,
-                ".count",
-                found = ("{} more fields", descr.count),
-                expected = ("at most {} fields in all", abi::CAI_MAX_FIELDS)
-            );
+            return fail!(CAI_ERR_DESCR_COUNT, ".count";
+                found "{} more fields", descr.count;
+                expected "at most {} fields in all", abi::CAI_MAX_FIELDS);
         }
     };
     names_are_unique(descr)?;
@@ -60,21 +54,12 @@ pub fn field_bits(field: Field) -> Result<i64> {
 
 fn checked_field_bits(field: Field, depth: i32, fields_left: &mut u64) -> Result<i64> {
     if field.reserved != 0 {
-        return fail!(
-            CAI_ERR_DESCR_STRUCT,
-            ".reserved",
-            found = ("{}", field.reserved),
-            expected = "0"
-        );
+        return fail!(CAI_ERR_DESCR_STRUCT, ".reserved"; found "{}", field.reserved; expected "0");
     }
     let item = match field.nested()? {
         Some(_) if field.dtype_code != abi::CAI_DTYPE_NONE => {
-            return fail!(
-                CAI_ERR_DTYPE_CODE,
-                ".dtype_code",
-                found = ("{}", field.dtype_code),
-                expected = "0 for nested fields"
-            );
+            return fail!(CAI_ERR_DTYPE_CODE, ".dtype_code";
+                found "{}", field.dtype_code; expected "0 for nested fields");
         }
         Some(nested) => checked_bits(nested, depth.saturating_add(1), fields_left)
             .map_err(|f| f.within(format_args!(".nested")))?,
@@ -118,12 +103,8 @@ fn times(bits: i64, shape: &[i64]) -> Result<i64> {
 
 #[cold]
 fn too_large<T>(field: &str) -> Result<T> {
-    fail!(
-        CAI_ERR_SIZE_OVERFLOW,
-        "{field}",
-        found = "a size above 2^63 - 1 bits",
-        expected = "at most 2^63 - 1 bits"
-    )
+    fail!(CAI_ERR_SIZE_OVERFLOW, "{field}";
+        found "a size above 2^63 - 1 bits"; expected "at most 2^63 - 1 bits")
 }
 
 /// Fails if a name or title is used twice, as in NumPy. Padding rows share the empty name.
@@ -181,12 +162,8 @@ fn many_names_are_unique(descr: Descr) -> Result<()> {
 
 #[cold]
 fn duplicate(index: usize, name: &str) -> Failure {
-    failure!(
-        abi::CAI_ERR_DESCR_NAME,
-        "[{index}].name",
-        found = "\"{name}\", which another field has",
-        expected = "a unique name"
-    )
+    failure!(abi::CAI_ERR_DESCR_NAME, "[{index}].name";
+        found "\"{name}\", which another field has"; expected "a unique name")
 }
 
 fn earlier_has(descr: Descr, index: usize, name: &str) -> Result<bool> {
@@ -270,17 +247,9 @@ pub fn find(descr: Descr, name: &str) -> Result<(u64, i64)> {
     };
     match found {
         Some((index, offset)) if offset % 8 == 0 => Ok((index, offset / 8)),
-        Some((index, offset)) => fail!(
-            CAI_ERR_DESCR_BIT_OFFSET,
-            "descr[{index}]",
-            found = "bit {offset}",
-            expected = "a multiple of 8 bits"
-        ),
-        None => fail!(
-            CAI_ERR_DESCR_NO_FIELD,
-            "name",
-            found = "\"{name}\"",
-            expected = ("the name of one of {} fields", descr.count)
-        ),
+        Some((index, offset)) => fail!(CAI_ERR_DESCR_BIT_OFFSET, "descr[{index}]";
+            found "bit {offset}"; expected "a multiple of 8 bits"),
+        None => fail!(CAI_ERR_DESCR_NO_FIELD, "name";
+            found "\"{name}\""; expected "the name of one of {} fields", descr.count),
     }
 }

@@ -138,12 +138,9 @@ impl Fields {
     /// Adds an empty list, which is in `depth - 1` others.
     pub fn list(&mut self, depth: i32) -> Result<List> {
         if depth > abi::CAI_MAX_DESCR_DEPTH {
-            return fail!(
-                CAI_ERR_DESCR_DEPTH,
-                "",
-                found = "fields nested {depth} deep",
-                expected = ("at most {} deep", abi::CAI_MAX_DESCR_DEPTH)
-            );
+            return fail!(CAI_ERR_DESCR_DEPTH, "";
+                found "fields nested {depth} deep";
+                expected "at most {} deep", abi::CAI_MAX_DESCR_DEPTH);
         }
         self.lists.extend(&[NO_ROWS])?;
         Ok(List(self.lists.count - 1))
@@ -153,12 +150,9 @@ impl Fields {
     pub fn push(&mut self, list: List, row: NewRow) -> Result<()> {
         let place = self.rows.count;
         if place as u64 >= abi::CAI_MAX_FIELDS {
-            return fail!(
-                CAI_ERR_DESCR_COUNT,
-                "",
-                found = ("{} fields", place + 1),
-                expected = ("at most {} fields in all", abi::CAI_MAX_FIELDS)
-            );
+            return fail!(CAI_ERR_DESCR_COUNT, "";
+                found "{} fields", place + 1;
+                expected "at most {} fields in all", abi::CAI_MAX_FIELDS);
         }
         self.rows.extend(&[row.0])?;
         let ends = &mut self.lists.as_mut_slice()[list.0];
@@ -173,12 +167,8 @@ impl Fields {
 
     fn text(&mut self, text: &[u8]) -> Result<usize> {
         if text.contains(&0) {
-            return fail!(
-                CAI_ERR_DESCR_NAME,
-                ".name",
-                found = ("a NUL in \"{}\"", text.escape_ascii()),
-                expected = "a name without NUL"
-            );
+            return fail!(CAI_ERR_DESCR_NAME, ".name";
+                found "a NUL in \"{}\"", text.escape_ascii(); expected "a name without NUL");
         }
         if text.is_empty() {
             return Ok(EMPTY);
@@ -202,12 +192,9 @@ impl Fields {
     /// Sets the typestr of a row. Its grammar is not checked.
     pub fn typestr(&self, row: &mut NewRow, text: &[u8]) -> Result<()> {
         if text.is_empty() || text.len() >= CAI_TYPESTR_SIZE || text.contains(&0) {
-            return fail!(
-                CAI_ERR_TYPESTR_LENGTH,
-                ".typestr",
-                found = ("\"{}\"", text.escape_ascii()),
-                expected = ("1 to {} characters", CAI_TYPESTR_SIZE - 1)
-            );
+            return fail!(CAI_ERR_TYPESTR_LENGTH, ".typestr";
+                found "\"{}\"", text.escape_ascii();
+                expected "1 to {} characters", CAI_TYPESTR_SIZE - 1);
         }
         for (to, from) in row.0.typestr.iter_mut().zip(text) {
             *to = *from as c_char;
@@ -222,12 +209,8 @@ impl Fields {
     /// Appends an extent to the sub-array of a row. The extents of one row follow each other.
     pub fn extent(&mut self, row: &mut NewRow, extent: i64) -> Result<()> {
         if row.0.ndim == abi::CAI_MAX_NDIM as usize {
-            return fail!(
-                CAI_ERR_DESCR_SHAPE,
-                ".shape",
-                found = "more extents",
-                expected = ("at most {}", abi::CAI_MAX_NDIM)
-            );
+            return fail!(CAI_ERR_DESCR_SHAPE, ".shape";
+                found "more extents"; expected "at most {}", abi::CAI_MAX_NDIM);
         }
         if row.0.ndim == 0 {
             row.0.shape = self.extents.count;

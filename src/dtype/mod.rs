@@ -45,12 +45,8 @@ fn parse_exact(text: &[u8]) -> Result<cai_dtype> {
     let (order, kind, rest) = match text {
         [order, kind, rest @ ..] => (*order, *kind, rest),
         [] => {
-            return fail!(
-                CAI_ERR_TYPESTR_LENGTH,
-                "typestr",
-                found = "an empty text",
-                expected = "a type such as <f4"
-            );
+            return fail!(CAI_ERR_TYPESTR_LENGTH, "typestr";
+                found "an empty text"; expected "a type such as <f4");
         }
         [order] => {
             return if matches!(order, b'<' | b'>' | b'|') {
@@ -207,98 +203,67 @@ fn time_unit(text: &[u8], inner: &[u8]) -> Result<(i32, i32)> {
 
 #[cold]
 fn bad_length<T>(text: &[u8]) -> Result<T> {
-    fail!(
-        CAI_ERR_TYPESTR_LENGTH,
-        "typestr",
-        found = ("\"{}\"", text.escape_ascii()),
-        expected = ("at most {} characters", CAI_TYPESTR_SIZE - 1)
-    )
+    fail!(CAI_ERR_TYPESTR_LENGTH, "typestr";
+        found "\"{}\"", text.escape_ascii(); expected "at most {} characters", CAI_TYPESTR_SIZE - 1)
 }
 
 #[cold]
 fn bad_order<T>(text: &[u8]) -> Result<T> {
-    fail!(
-        CAI_ERR_TYPESTR_ORDER,
-        "typestr",
-        found = ("\"{}\"", text.escape_ascii()),
-        expected = "a byte order first, < (little-endian), > (big-endian) or | (not relevant)"
-    )
+    fail!(CAI_ERR_TYPESTR_ORDER, "typestr";
+        found "\"{}\"", text.escape_ascii();
+        expected "a byte order first, < (little-endian), > (big-endian) or | (not relevant)")
 }
 
 #[cold]
 fn bad_kind<T>(text: &[u8], kind: Option<u8>) -> Result<T> {
     match kind {
-        Some(kind) => fail!(
-            CAI_ERR_TYPESTR_KIND,
-            "typestr",
-            found = ("kind '{}' in \"{}\"", [kind].escape_ascii(), text.escape_ascii()),
-            expected = ("one of {}", table::KINDS)
-        ),
-        None => fail!(
-            CAI_ERR_TYPESTR_KIND,
-            "typestr",
-            found = ("no kind in \"{}\"", text.escape_ascii()),
-            expected = ("one of {}", table::KINDS)
-        ),
+        Some(kind) => fail!(CAI_ERR_TYPESTR_KIND, "typestr";
+            found "kind '{}' in \"{}\"", [kind].escape_ascii(), text.escape_ascii();
+            expected "one of {}", table::KINDS),
+        None => fail!(CAI_ERR_TYPESTR_KIND, "typestr";
+            found "no kind in \"{}\"", text.escape_ascii(); expected "one of {}", table::KINDS),
     }
 }
 
 #[cold]
 fn bad_size<T>(text: &[u8], kind: u8) -> Result<T> {
     let Some(known) = table::kind(kind) else { return bad_kind(text, Some(kind)) };
-    fail!(
-        CAI_ERR_TYPESTR_SIZE,
-        "typestr",
-        found = ("\"{}\"", text.escape_ascii()),
-        expected = ("for kind '{}': {}", kind as char, known.expected)
-    )
+    fail!(CAI_ERR_TYPESTR_SIZE, "typestr";
+        found "\"{}\"", text.escape_ascii();
+        expected "for kind '{}': {}", kind as char, known.expected)
 }
 
 /// The type is complete before `rest`.
 #[cold]
 fn bad_end<T>(text: &[u8], rest: &[u8]) -> Result<T> {
     let complete = text.strip_suffix(rest).unwrap_or(text);
-    fail!(
-        CAI_ERR_TYPESTR_SIZE,
-        "typestr",
-        found = ("\"{}\"", text.escape_ascii()),
-        expected = ("nothing after \"{}\"", complete.escape_ascii())
-    )
+    fail!(CAI_ERR_TYPESTR_SIZE, "typestr";
+        found "\"{}\"", text.escape_ascii();
+        expected "nothing after \"{}\"", complete.escape_ascii())
 }
 
 #[cold]
 fn bad_unit<T>(text: &[u8]) -> Result<T> {
-    fail!(
-        CAI_ERR_TYPESTR_UNIT,
-        "typestr",
-        found = ("\"{}\"", text.escape_ascii()),
-        expected = "a unit, for kinds m and M only: [unit] or [count unit], unit one of Y M W D h \
-         m s ms us ns ps fs as"
-    )
+    fail!(CAI_ERR_TYPESTR_UNIT, "typestr";
+        found "\"{}\"", text.escape_ascii();
+        expected "a unit, for kinds m and M only: [unit] or [count unit], unit one of Y M W D h m \
+            s ms us ns ps fs as")
 }
 
 /// Formats a typestr, NUL-padded. The result of [`parse`] formats to the same letters, except that
 /// a multiple of one and the size of an object are not written.
 pub fn format(dtype: &cai_dtype) -> Result<[u8; CAI_TYPESTR_SIZE]> {
     if dtype.reserved != [0; 2] {
-        return fail!(
-            CAI_ERR_NEWER_CALLER,
-            "dtype.reserved",
-            found = ("{:?}", dtype.reserved),
-            expected = "zeros"
-        );
+        return fail!(CAI_ERR_NEWER_CALLER, "dtype.reserved";
+            found "{:?}", dtype.reserved; expected "zeros");
     }
     let kind = dtype.kind as u8;
     let size = match kind {
         b't' => dtype.bits,
         b'U' if dtype.itemsize % 4 == 0 => dtype.itemsize / 4,
         b'U' => {
-            return fail!(
-                CAI_ERR_TYPESTR_SIZE,
-                "dtype.itemsize",
-                found = ("{}", dtype.itemsize),
-                expected = "a multiple of 4 for kind 'U'"
-            );
+            return fail!(CAI_ERR_TYPESTR_SIZE, "dtype.itemsize";
+                found "{}", dtype.itemsize; expected "a multiple of 4 for kind 'U'");
         }
         _ => dtype.itemsize,
     };
@@ -312,12 +277,8 @@ pub fn format(dtype: &cai_dtype) -> Result<[u8; CAI_TYPESTR_SIZE]> {
             let Some(name) =
                 usize::try_from(unit).ok().and_then(|unit| UNITS.get(unit.checked_sub(1)?))
             else {
-                return fail!(
-                    CAI_ERR_TYPESTR_UNIT,
-                    "dtype.unit",
-                    found = "{unit}",
-                    expected = ("0 to {}", UNITS.len())
-                );
+                return fail!(CAI_ERR_TYPESTR_UNIT, "dtype.unit";
+                    found "{unit}"; expected "0 to {}", UNITS.len());
             };
             let name = name.escape_ascii();
             if count == 1 {
@@ -332,20 +293,14 @@ pub fn format(dtype: &cai_dtype) -> Result<[u8; CAI_TYPESTR_SIZE]> {
     // Whatever the caller put into the fields, the returned typestr must parse as the same type.
     let again = parse(bytes)?;
     if again.itemsize != dtype.itemsize || again.bits != dtype.bits {
-        return fail!(
-            CAI_ERR_TYPESTR_SIZE,
-            "dtype.bits",
-            found = ("{} bits and {} bytes", dtype.bits, dtype.itemsize),
-            expected = ("{} bits and {} bytes for \"{}\"", again.bits, again.itemsize, text)
-        );
+        return fail!(CAI_ERR_TYPESTR_SIZE, "dtype.bits";
+            found "{} bits and {} bytes", dtype.bits, dtype.itemsize;
+            expected "{} bits and {} bytes for \"{}\"", again.bits, again.itemsize, text);
     }
     if (again.unit, again.unit_count) != (dtype.unit, dtype.unit_count) {
-        return fail!(
-            CAI_ERR_TYPESTR_UNIT,
-            "dtype.unit_count",
-            found = ("unit {} times {}", dtype.unit, dtype.unit_count),
-            expected = ("unit {} times {} for \"{}\"", again.unit, again.unit_count, text)
-        );
+        return fail!(CAI_ERR_TYPESTR_UNIT, "dtype.unit_count";
+            found "unit {} times {}", dtype.unit, dtype.unit_count;
+            expected "unit {} times {} for \"{}\"", again.unit, again.unit_count, text);
     }
     let mut out = [0; CAI_TYPESTR_SIZE];
     out.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
@@ -384,12 +339,9 @@ pub fn byte_order(dtype: &cai_dtype, typestr: &[c_char; CAI_TYPESTR_SIZE]) -> Re
     if is_native(dtype) {
         return Ok(());
     }
-    fail!(
-        CAI_ERR_CONVERT_BYTE_ORDER,
-        "typestr",
-        found = ("\"{}\"", read::typestr(typestr).unwrap_or_default().escape_ascii()),
-        expected = ("the byte order of this machine, '{}'", NATIVE as char)
-    )
+    fail!(CAI_ERR_CONVERT_BYTE_ORDER, "typestr";
+        found "\"{}\"", read::typestr(typestr).unwrap_or_default().escape_ascii();
+        expected "the byte order of this machine, '{}'", NATIVE as char)
 }
 
 /// Returns true if two types describe the same bytes. Byte orders count only where they differ.
@@ -427,12 +379,8 @@ pub fn with_code(mut dtype: cai_dtype, code: u16) -> Result<cai_dtype> {
         return Ok(dtype);
     }
     let Some(of) = table::of_code(code) else {
-        return fail!(
-            CAI_ERR_DTYPE_CODE,
-            "dtype_code",
-            found = "{code}",
-            expected = "0 or one of the CAI_DTYPE_ codes"
-        );
+        return fail!(CAI_ERR_DTYPE_CODE, "dtype_code";
+            found "{code}"; expected "0 or one of the CAI_DTYPE_ codes");
     };
     let size = i64::from(of.size);
     // Raw bytes, the unsigned integer of that size, or the one-byte float that only codes explain.
@@ -443,15 +391,10 @@ pub fn with_code(mut dtype: cai_dtype, code: u16) -> Result<cai_dtype> {
     };
     if !carries || dtype.itemsize != size {
         let written = format(&dtype)?;
-        return fail!(
-            CAI_ERR_DTYPE_CODE,
-            "dtype_code",
-            found = (
-                "{code} with typestr \"{}\"",
-                written.split(|b| *b == 0).next().unwrap_or_default().escape_ascii()
-            ),
-            expected = "a typestr of {size} opaque byte(s): V{size} or u{size}"
-        );
+        return fail!(CAI_ERR_DTYPE_CODE, "dtype_code";
+            found "{code} with typestr \"{}\"",
+                written.split(|b| *b == 0).next().unwrap_or_default().escape_ascii();
+            expected "a typestr of {size} opaque byte(s): V{size} or u{size}");
     }
     dtype.code = code;
     Ok(dtype)
@@ -476,12 +419,9 @@ pub fn has_fields(array: &cai_array) -> bool {
 
 pub fn from_field(typestr: &[c_char; CAI_TYPESTR_SIZE], code: u16) -> Result<cai_dtype> {
     let Some(text) = read::typestr(typestr) else {
-        return fail!(
-            CAI_ERR_TYPESTR_LENGTH,
-            "typestr",
-            found = ("no NUL in {} bytes", CAI_TYPESTR_SIZE),
-            expected = ("at most {} characters and a NUL", CAI_TYPESTR_SIZE - 1)
-        );
+        return fail!(CAI_ERR_TYPESTR_LENGTH, "typestr";
+            found "no NUL in {} bytes", CAI_TYPESTR_SIZE;
+            expected "at most {} characters and a NUL", CAI_TYPESTR_SIZE - 1);
     };
     let dtype = parse(text)?;
     if code == abi::CAI_DTYPE_NONE { Ok(dtype) } else { with_code(dtype, code) }

@@ -80,12 +80,8 @@ impl Reader<'_> {
             Some(c) => crate::error::Text::<16>::new(format_args!("'{c}'")),
             None => crate::error::Text::new(format_args!("the end")),
         };
-        failure!(
-            abi::CAI_ERR_DESCR_SYNTAX,
-            "text",
-            found = ("{found} at byte {}", self.at),
-            expected = "{what}"
-        )
+        failure!(abi::CAI_ERR_DESCR_SYNTAX, "text";
+            found "{found} at byte {}", self.at; expected "{what}")
     }
 
     /// Opens a tuple or a list and returns the character that closes it.

@@ -38,12 +38,9 @@ pub unsafe extern "C-unwind" fn cai_dtype_parse(
         let text = text.given("typestr")?;
         let out = out.given("out")?;
         let Some(text) = text else {
-            return fail!(
-                CAI_ERR_TYPESTR_LENGTH,
-                "typestr",
-                found = ("no NUL in {} characters", abi::CAI_TYPESTR_SIZE),
-                expected = ("at most {} characters and a NUL", abi::CAI_TYPESTR_SIZE - 1)
-            );
+            return fail!(CAI_ERR_TYPESTR_LENGTH, "typestr";
+                found "no NUL in {} characters", abi::CAI_TYPESTR_SIZE;
+                expected "at most {} characters and a NUL", abi::CAI_TYPESTR_SIZE - 1);
         };
         out.write(dtype::parse(text)?);
         Ok(())
@@ -167,12 +164,8 @@ pub unsafe extern "C-unwind" fn cai_descr_itemsize(
             .and_then(descr::bits)
             .map_err(|failure| failure.within(format_args!("descr")))?;
         if bits % 8 != 0 {
-            return fail!(
-                CAI_ERR_DESCR_BIT_OFFSET,
-                "descr",
-                found = "{bits} bits in all",
-                expected = "whole bytes"
-            );
+            return fail!(CAI_ERR_DESCR_BIT_OFFSET, "descr";
+                found "{bits} bits in all"; expected "whole bytes");
         }
         out.write(bits / 8);
         Ok(())
@@ -234,12 +227,8 @@ pub unsafe extern "C-unwind" fn cai_descr_find(
         let out_offset = out_offset.given("out_offset")?;
         let fields = checked(descr.fields(), "descr")?;
         let Ok(name) = name.to_str() else {
-            return fail!(
-                CAI_ERR_DESCR_NAME,
-                "name",
-                found = ("\"{}\"", name.to_bytes().escape_ascii()),
-                expected = "UTF-8"
-            );
+            return fail!(CAI_ERR_DESCR_NAME, "name";
+                found "\"{}\"", name.to_bytes().escape_ascii(); expected "UTF-8");
         };
         let (index, offset) = descr::find(fields, name)?;
         out_field.write(fields.row(index));
@@ -299,12 +288,8 @@ pub unsafe extern "C-unwind" fn cai_field_nbytes(
         let bits = descr::field_bits(field.field())
             .map_err(|failure| failure.within(format_args!("field")))?;
         if bits % 8 != 0 {
-            return fail!(
-                CAI_ERR_DESCR_BIT_OFFSET,
-                "field",
-                found = "{bits} bits",
-                expected = "whole bytes"
-            );
+            return fail!(CAI_ERR_DESCR_BIT_OFFSET, "field";
+                found "{bits} bits"; expected "whole bytes");
         }
         out.write(bits / 8);
         Ok(())
@@ -338,12 +323,8 @@ pub unsafe extern "C-unwind" fn cai_descr_parse(
         let out_descr = out_descr.given("out_descr")?;
         let out_owner = out_owner.given("out_owner")?;
         let Ok(text) = text.to_str() else {
-            return fail!(
-                CAI_ERR_DESCR_SYNTAX,
-                "text",
-                found = "bytes that are not UTF-8",
-                expected = "UTF-8"
-            );
+            return fail!(CAI_ERR_DESCR_SYNTAX, "text";
+                found "bytes that are not UTF-8"; expected "UTF-8");
         };
         let list = description::new_descr(&text::parse(text)?)?;
         list.fields()

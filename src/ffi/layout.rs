@@ -74,12 +74,8 @@ pub unsafe extern "C-unwind" fn cai_array_strides(
         let local = array.given("array")?.unchecked(&mut scratch)?;
         let layout = Described::new(local)?.layout;
         if capacity < local.ndim {
-            return fail!(
-                CAI_ERR_BUFFER_SIZE,
-                "capacity",
-                found = "{capacity}",
-                expected = ("at least ndim, {}", local.ndim)
-            );
+            return fail!(CAI_ERR_BUFFER_SIZE, "capacity";
+                found "{capacity}"; expected "at least ndim, {}", local.ndim);
         }
         write_strides(out, layout.shape.len(), |steps| layout.write_strides(steps))
     })
@@ -116,21 +112,12 @@ pub unsafe extern "C-unwind" fn cai_layout_strides(
             b'C' => layout::c_strides,
             b'F' => layout::f_strides,
             other => {
-                return fail!(
-                    CAI_ERR_NEWER_CALLER,
-                    "order",
-                    found = ("'{}'", [other].escape_ascii()),
-                    expected = "'C' or 'F'"
-                );
+                return fail!(CAI_ERR_NEWER_CALLER, "order";
+                    found "'{}'", [other].escape_ascii(); expected "'C' or 'F'");
             }
         };
         if itemsize < 1 {
-            return fail!(
-                CAI_ERR_ARGUMENT,
-                "itemsize",
-                found = "{itemsize}",
-                expected = "at least 1"
-            );
+            return fail!(CAI_ERR_ARGUMENT, "itemsize"; found "{itemsize}"; expected "at least 1");
         }
         let shape = shape.given()?;
         layout::check_shape(shape)?;

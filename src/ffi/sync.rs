@@ -228,12 +228,8 @@ pub unsafe extern "C-unwind" fn cai_array_produce(
         array.input().given("array")?;
         let streams = streams.given("streams")?;
         if count > MOST_STREAMS {
-            return fail!(
-                CAI_ERR_ARGUMENT,
-                "count",
-                found = "{count}",
-                expected = "at most {MOST_STREAMS}"
-            );
+            return fail!(CAI_ERR_ARGUMENT, "count";
+                found "{count}"; expected "at most {MOST_STREAMS}");
         }
         let mut structure = array.given("array")?;
         let mut local = structure.input().array()?;

@@ -31,12 +31,8 @@ impl<'a> Output<'a> {
         buffer.given(size, "buffer")?;
         if buffer.is_given() {
             if size <= length {
-                return fail!(
-                    CAI_ERR_BUFFER_SIZE,
-                    "size",
-                    found = "{size}",
-                    expected = ("at least {}", length + 1)
-                );
+                return fail!(CAI_ERR_BUFFER_SIZE, "size";
+                    found "{size}"; expected "at least {}", length + 1);
             }
             let mut characters = Characters { buffer: Some(buffer), count: 0 };
             write(&mut characters)?;

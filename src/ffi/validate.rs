@@ -38,12 +38,9 @@ pub unsafe extern "C-unwind" fn cai_array_validate(
                 | abi::CAI_CHECK_STREAM
                 | abi::CAI_CHECK_NATIVE;
             if checks & !KNOWN != 0 {
-                return fail!(
-                    CAI_ERR_NEWER_CALLER,
-                    "checks",
-                    found = ("{}", Named(checks & !KNOWN, flags::CHECKS)),
-                    expected = ("only {}", Named(KNOWN, flags::CHECKS))
-                );
+                return fail!(CAI_ERR_NEWER_CALLER, "checks";
+                    found "{}", Named(checks & !KNOWN, flags::CHECKS);
+                    expected "only {}", Named(KNOWN, flags::CHECKS));
             }
             array.validate(checks)
         };

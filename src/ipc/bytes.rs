@@ -274,21 +274,14 @@ impl Message {
         }
         let version = reader.u32()?;
         if version != VERSION {
-            return fail!(
-                CAI_ERR_IPC_VERSION,
-                "bytes",
-                found = "version {version} of the form",
-                expected = "{VERSION}: use libraries of one age on both sides"
-            );
+            return fail!(CAI_ERR_IPC_VERSION, "bytes";
+                found "version {version} of the form";
+                expected "{VERSION}: use libraries of one age on both sides");
         }
         let length = reader.u32()? as usize;
         if length != bytes.len() {
-            return fail!(
-                CAI_ERR_IPC_BYTES,
-                "size",
-                found = ("{}", bytes.len()),
-                expected = "{length}, which the bytes state"
-            );
+            return fail!(CAI_ERR_IPC_BYTES, "size";
+                found "{}", bytes.len(); expected "{length}, which the bytes state");
         }
         let has_event = reader.up_to(1, "unknown bits")? == 1;
         let allocation_count = reader.up_to(ARRAYS, "too many allocations")?;
@@ -318,12 +311,8 @@ impl Message {
 #[cold]
 #[inline(never)]
 fn malformed<T>(field: &str, found: &str) -> Result<T> {
-    Err(failure!(
-        crate::abi::CAI_ERR_IPC_BYTES,
-        "{field}",
-        found = "{found}",
-        expected = "the bytes that cai_unstable_ipc_export wrote, unchanged"
-    ))
+    Err(failure!(crate::abi::CAI_ERR_IPC_BYTES, "{field}";
+        found "{found}"; expected "the bytes that cai_unstable_ipc_export wrote, unchanged"))
 }
 
 #[cfg(test)]

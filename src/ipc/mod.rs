@@ -88,12 +88,8 @@ impl<'a> Source<'a> {
 
     fn add(&mut self, array: &Valid) -> Result<()> {
         if !may_be_cuda(array.device.r#type) {
-            return fail!(
-                CAI_ERR_CONVERT_DEVICE,
-                "device.type",
-                found = ("{}", Name(array.device.r#type)),
-                expected = "a CUDA device"
-            );
+            return fail!(CAI_ERR_CONVERT_DEVICE, "device.type";
+                found "{}", Name(array.device.r#type); expected "a CUDA device");
         }
         let mut part = part_of(array, array.layout());
         if !array.data.is_null() {
@@ -121,13 +117,10 @@ impl<'a> Source<'a> {
             MemoryKind::of(known).needs_descriptor() && !is_same_pool
         };
         if kind.needs_descriptor() && self.places.all().iter().any(is_other) {
-            return fail!(
-                CAI_ERR_CONVERT_MASK,
-                "data",
-                found = ("{:p}, in memory that needs a second file descriptor", info.base),
-                expected = "the same allocation or pool as the array: export the mask as an \
-                     array of its own"
-            );
+            return fail!(CAI_ERR_CONVERT_MASK, "data";
+                found "{:p}, in memory that needs a second file descriptor", info.base;
+                expected "the same allocation or pool as the array: export the mask as an array of \
+                    its own");
         }
         self.message.allocations.push(Allocation {
             kind,
@@ -192,12 +185,9 @@ fn text_length(fields: Descr) -> Result<usize> {
     let mut length = 0;
     text::format(fields, &mut Text(&mut |text| length += text.len()))?;
     if length > CAI_UNSTABLE_IPC_FIELDS {
-        return fail!(
-            CAI_ERR_CONVERT_TYPE,
-            "",
-            found = "fields whose text has {length} bytes",
-            expected = "at most {CAI_UNSTABLE_IPC_FIELDS}"
-        );
+        return fail!(CAI_ERR_CONVERT_TYPE, "";
+            found "fields whose text has {length} bytes";
+            expected "at most {CAI_UNSTABLE_IPC_FIELDS}");
     }
     Ok(length)
 }
@@ -206,12 +196,8 @@ fn text_length(fields: Descr) -> Result<usize> {
 fn without_codes(fields: Descr) -> Result<()> {
     for (index, field) in fields.fields().enumerate() {
         if field.dtype_code != abi::CAI_DTYPE_NONE {
-            return fail!(
-                CAI_ERR_CONVERT_TYPE,
-                "[{index}].dtype_code",
-                found = ("{}", field.dtype_code),
-                expected = "fields that the typestr alone describes"
-            );
+            return fail!(CAI_ERR_CONVERT_TYPE, "[{index}].dtype_code";
+                found "{}", field.dtype_code; expected "fields that the typestr alone describes");
         }
         if let Some(nested) = field.nested()? {
             without_codes(nested)
@@ -245,23 +231,17 @@ fn allocation(array: &cai_array, span: Span) -> Result<cai_pointer_info> {
     let thread = &CallingThread::new(driver::driver()?);
     let info = thread.relaxed(|| driver::attributes(thread, array.data))?;
     if info.device.r#type != abi::CAI_DEVICE_CUDA || info.size == 0 || !info.mapped {
-        return fail!(
-            CAI_ERR_IPC_MEMORY,
-            "data",
-            found = ("{:p}, {}", array.data, Name(info.device.r#type)),
-            expected = "an allocation of device memory"
-        );
+        return fail!(CAI_ERR_IPC_MEMORY, "data";
+            found "{:p}, {}", array.data, Name(info.device.r#type);
+            expected "an allocation of device memory");
     }
     let low = (array.data as u64).wrapping_add_signed(span.lower);
     let high = (array.data as u64).wrapping_add_signed(span.upper);
     let (start, end) = (info.base as u64, (info.base as u64).saturating_add(info.size));
     if low < start || high > end {
-        return fail!(
-            CAI_ERR_OUT_OF_ALLOCATION,
-            "data",
-            found = "bytes from {low:#x} up to {high:#x}",
-            expected = "bytes of one allocation, from {start:#x} up to {end:#x}"
-        );
+        return fail!(CAI_ERR_OUT_OF_ALLOCATION, "data";
+            found "bytes from {low:#x} up to {high:#x}";
+            expected "bytes of one allocation, from {start:#x} up to {end:#x}");
     }
     Ok(info)
 }
@@ -299,13 +279,10 @@ pub fn import(bytes: &[u8], descriptor: i32) -> Result<Array> {
     let mut opened: Box<Opened> = memory::boxed([const { None }; ARRAYS])?;
     if !allocations.is_empty() {
         if descriptor < 0 && message.needs_descriptor() {
-            return fail!(
-                CAI_ERR_ARGUMENT,
-                "fd",
-                found = "{descriptor}",
-                expected =
-                    "the file descriptor that cai_unstable_ipc_export returned with the bytes"
-            );
+            return fail!(CAI_ERR_ARGUMENT, "fd";
+                found "{descriptor}";
+                expected "the file descriptor that cai_unstable_ipc_export returned with the \
+                    bytes");
         }
         let thread = &CallingThread::new(driver::driver()?);
         thread.relaxed(|| {
@@ -394,12 +371,9 @@ fn ends(start: u64, span: Span) -> Option<(u64, u64)> {
 #[cold]
 #[inline(never)]
 fn outside<T>(offset: u64, span: Span, size: u64) -> Result<T> {
-    fail!(
-        CAI_ERR_OUT_OF_ALLOCATION,
-        "bytes",
-        found = ("bytes from {} to {} of byte {offset}", span.lower, span.upper),
-        expected = "bytes of an allocation of {size} bytes"
-    )
+    fail!(CAI_ERR_OUT_OF_ALLOCATION, "bytes";
+        found "bytes from {} to {} of byte {offset}", span.lower, span.upper;
+        expected "bytes of an allocation of {size} bytes")
 }
 
 /// Lets an array lie in memory that was opened, if that is large enough.
@@ -413,12 +387,9 @@ fn place(
     let info = driver::attributes(thread, memory.base() as *const c_void)?;
     let device = cai_device { r#type: abi::CAI_DEVICE_CUDA, id: memory.device() };
     if info.device != device {
-        return fail!(
-            CAI_ERR_IPC_DEVICE,
-            "bytes",
-            found = ("device {}, by its UUID", device.id),
-            expected = ("device {}, where the memory is", info.device.id)
-        );
+        return fail!(CAI_ERR_IPC_DEVICE, "bytes";
+            found "device {}, by its UUID", device.id;
+            expected "device {}, where the memory is", info.device.id);
     }
     let start = memory.base().saturating_add(offset);
     let is_inside = match ends(start, span) {
@@ -437,10 +408,6 @@ fn place(
 #[cold]
 #[inline(never)]
 fn mismatch<T>(found: &str) -> Result<T> {
-    fail!(
-        CAI_ERR_IPC_BYTES,
-        "bytes",
-        found = "{found}",
-        expected = "the bytes that cai_unstable_ipc_export wrote, unchanged"
-    )
+    fail!(CAI_ERR_IPC_BYTES, "bytes";
+        found "{found}"; expected "the bytes that cai_unstable_ipc_export wrote, unchanged")
 }

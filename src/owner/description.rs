@@ -87,12 +87,9 @@ impl Arena {
         let start = self.used.next_multiple_of(align_of::<T>());
         let end = size_of::<T>().checked_mul(count).and_then(|bytes| start.checked_add(bytes));
         let Some(end) = end.filter(|end| *end <= self.size) else {
-            return fail!(
-                CAI_ERR_INTERNAL,
-                "description",
-                found = ("a description of more than {} bytes", self.size),
-                expected = "a description that does not change while it is copied"
-            );
+            return fail!(CAI_ERR_INTERNAL, "description";
+                found "a description of more than {} bytes", self.size;
+                expected "a description that does not change while it is copied");
         };
         self.used = end;
         let is_measure = self.base.is_null();
@@ -241,12 +238,8 @@ impl<'a> Owners<'a> {
         match self.list.get_mut(self.count) {
             Some(place) => *place = owner,
             None => {
-                return fail!(
-                    CAI_ERR_MASK_DEPTH,
-                    "mask",
-                    found = "a longer chain of masks",
-                    expected = "at most {CAI_MAX_MASKS}"
-                );
+                return fail!(CAI_ERR_MASK_DEPTH, "mask";
+                    found "a longer chain of masks"; expected "at most {CAI_MAX_MASKS}");
             }
         }
         self.count += 1;

@@ -41,12 +41,8 @@ pub fn not_borrowed(owner: *mut cai_owner) -> Result<NonNull<cai_owner>> {
 #[cold]
 #[inline(never)]
 fn no_owner<T>() -> Result<T> {
-    fail!(
-        CAI_ERR_BORROWED,
-        "owner",
-        found = "NULL, a borrowed array",
-        expected = "an owner that keeps the data alive"
-    )
+    fail!(CAI_ERR_BORROWED, "owner";
+        found "NULL, a borrowed array"; expected "an owner that keeps the data alive")
 }
 
 static OPS: cai_owner_ops = cai_owner_ops {

@@ -53,37 +53,21 @@ impl<'a> Borrowed<'a> {
     fn operations(self) -> Result<(Operation, Operation)> {
         // SAFETY: a table is constant, and has the size that it states (the contract of `new`).
         let Some(table) = (unsafe { Given::optional(self.table()) }) else {
-            return fail!(
-                CAI_ERR_OWNER_OPS,
-                "owner.ops",
-                found = "NULL",
-                expected = "a table of operations"
-            );
+            return fail!(CAI_ERR_OWNER_OPS, "owner.ops";
+                found "NULL"; expected "a table of operations");
         };
         if table.size() < sizes::OPERATIONS {
-            return fail!(
-                CAI_ERR_OWNER_OPS,
-                "owner.ops.struct_size",
-                found = ("{}", table.size()),
-                expected = ("at least {}", sizes::OPERATIONS)
-            );
+            return fail!(CAI_ERR_OWNER_OPS, "owner.ops.struct_size";
+                found "{}", table.size(); expected "at least {}", sizes::OPERATIONS);
         }
         let table = table.as_ptr();
         // SAFETY: a table of the size checked above has both members, and only they are read.
         match unsafe { ((*table).retain, (*table).release) } {
             (Some(retain), Some(release)) => Ok((retain, release)),
-            (None, _) => fail!(
-                CAI_ERR_OWNER_OPS,
-                "owner.ops.retain",
-                found = "NULL",
-                expected = "a function"
-            ),
-            (_, None) => fail!(
-                CAI_ERR_OWNER_OPS,
-                "owner.ops.release",
-                found = "NULL",
-                expected = "a function"
-            ),
+            (None, _) => fail!(CAI_ERR_OWNER_OPS, "owner.ops.retain";
+                found "NULL"; expected "a function"),
+            (_, None) => fail!(CAI_ERR_OWNER_OPS, "owner.ops.release";
+                found "NULL"; expected "a function"),
         }
     }
 

@@ -141,19 +141,15 @@ fn is_initialized(library: &Library) -> Option<extern "C-unwind" fn() -> c_int> 
 #[cold]
 fn wrong_version(found: &str, first: &str) -> Failure {
     let status = abi::CAI_ERR_PYTHON_VERSION;
-    failure!(status, "python", found = "{found}", expected = "{first} or later")
+    failure!(status, "python"; found "{found}"; expected "{first} or later")
 }
 
 #[cold]
 #[inline(never)]
 fn find() -> Result<&'static Capi> {
     let nowhere = || {
-        fail!(
-            CAI_ERR_NO_PYTHON,
-            "python",
-            found = "none in this process",
-            expected = "a running CPython, 3.9 or later"
-        )
+        fail!(CAI_ERR_NO_PYTHON, "python";
+            found "none in this process"; expected "a running CPython, 3.9 or later")
     };
     let Some(library) = library() else { return nowhere() };
     let Some(is_initialized) = is_initialized(&library) else { return nowhere() };
@@ -268,12 +264,9 @@ fn copy_word(_: *mut c_ulong) -> Option<c_ulong> {
 #[cold]
 #[inline(never)]
 pub fn not_attached() -> Failure {
-    failure!(
-        abi::CAI_ERR_PYTHON_LOCK,
-        "python",
-        found = "a thread without the GIL",
-        expected = "the GIL to be held (ctypes.PyDLL holds it, ctypes.CDLL releases it)"
-    )
+    failure!(abi::CAI_ERR_PYTHON_LOCK, "python";
+        found "a thread without the GIL";
+        expected "the GIL to be held (ctypes.PyDLL holds it, ctypes.CDLL releases it)")
 }
 
 impl Capi {

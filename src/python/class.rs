@@ -232,12 +232,8 @@ impl<T: Contents> Class<T> {
         let capi = py.capi();
         let head = capi.facts.head;
         if head < 2 * size_of::<usize>() || head > 64 || head % align_of::<T>() != 0 {
-            return fail!(
-                CAI_ERR_PYTHON_VERSION,
-                "python",
-                found = "objects with a head of {head} bytes",
-                expected = "16 to 64"
-            );
+            return fail!(CAI_ERR_PYTHON_VERSION, "python";
+                found "objects with a head of {head} bytes"; expected "16 to 64");
         }
         const NO_MEMBER: MemberDef =
             MemberDef { name: ptr::null(), r#type: 0, offset: 0, flags: 0, doc: ptr::null() };

@@ -62,12 +62,8 @@ pub unsafe fn publish(py: Py, r#type: Obj, table: *const cai_unstable_exchange_a
     // SAFETY: the table is constant (this function's contract).
     let capsule = unsafe { table_capsule(py, table) }?;
     if !r#type.is_a(py, Builtin::Type) {
-        return fail!(
-            CAI_ERR_TYPE,
-            "type",
-            found = ("an object of type {}", r#type.type_name(py)),
-            expected = "a type"
-        );
+        return fail!(CAI_ERR_TYPE, "type";
+            found "an object of type {}", r#type.type_name(py); expected "a type");
     }
     r#type.set_attr(py, py.names.exchange, capsule.obj())
 }

@@ -62,12 +62,9 @@ fn ask(py: Py, object: Obj) -> Result<OfferedTables> {
             return Ok(offer);
         }
     }
-    fail!(
-        CAI_ERR_TYPE,
-        "object",
-        found = "an object whose type changes while it is read",
-        expected = "a type that stays the same during a call"
-    )
+    fail!(CAI_ERR_TYPE, "object";
+        found "an object whose type changes while it is read";
+        expected "a type that stays the same during a call")
 }
 
 /// Returns what a type offers, and whether only a change of the type can change that.
@@ -253,29 +250,17 @@ pub unsafe fn check_table(table: *const cai_unstable_exchange_api) -> Result<Fro
         ((&raw const (*table).struct_size).read(), (&raw const (*table).data_abi).read())
     };
     if (size as usize) < sizes::EXCHANGE_API {
-        return fail!(
-            CAI_ERR_EXCHANGE_TABLE,
-            "__cai_exchange_api__.struct_size",
-            found = "{size}",
-            expected = ("at least {}", sizes::EXCHANGE_API)
-        );
+        return fail!(CAI_ERR_EXCHANGE_TABLE, "__cai_exchange_api__.struct_size";
+            found "{size}"; expected "at least {}", sizes::EXCHANGE_API);
     }
     if data_abi != abi::CAI_DATA_ABI {
-        return fail!(
-            CAI_ERR_EXCHANGE_TABLE,
-            "__cai_exchange_api__.data_abi",
-            found = "{data_abi}",
-            expected = ("{}", abi::CAI_DATA_ABI)
-        );
+        return fail!(CAI_ERR_EXCHANGE_TABLE, "__cai_exchange_api__.data_abi";
+            found "{data_abi}"; expected "{}", abi::CAI_DATA_ABI);
     }
     // SAFETY: a table of that size has this member; no reference to the whole is made.
     match unsafe { (&raw const (*table).from_object).read() } {
         Some(from_object) => Ok(from_object),
-        None => fail!(
-            CAI_ERR_EXCHANGE_TABLE,
-            "__cai_exchange_api__.from_object",
-            found = "NULL",
-            expected = "a function"
-        ),
+        None => fail!(CAI_ERR_EXCHANGE_TABLE, "__cai_exchange_api__.from_object";
+            found "NULL"; expected "a function"),
     }
 }

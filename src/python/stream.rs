@@ -41,13 +41,10 @@ pub fn of_object(py: Py, given: Obj, accepted: Accepted) -> Result<u64> {
     // CUstream and cudaStream_t of cuda-bindings, and NumPy's integers, have `__index__`.
     match handle(py, given)? {
         Handle::Stream(0) if accepted.zero => Ok(abi::CAI_STREAM_LEGACY),
-        Handle::Stream(0) => fail!(
-            CAI_ERR_STREAM_ZERO,
-            "stream",
-            found = "0, which may be any default stream, or none",
-            expected = "1 (legacy default stream), 2 (per-thread default stream), a cudaStream_t, \
-             or the stream object itself instead of its number"
-        ),
+        Handle::Stream(0) => fail!(CAI_ERR_STREAM_ZERO, "stream";
+            found "0, which may be any default stream, or none";
+            expected "1 (legacy default stream), 2 (per-thread default stream), a cudaStream_t, or \
+                the stream object itself instead of its number"),
         Handle::Stream(stream) => Ok(stream),
         Handle::Wrong => refused(py, given, accepted),
     }
@@ -111,30 +108,19 @@ fn protocol(py: Py, method: Owned) -> Result<Handle> {
     let pair = pair.obj();
     let is_pair = pair.is_sequence(py) && pair.len(py)? == 2;
     if !is_pair {
-        return fail!(
-            CAI_ERR_TYPE,
-            "{FIELD}",
-            found = ("{}", pair.shown(py)),
-            expected = "a tuple of the protocol's version and a handle"
-        );
+        return fail!(CAI_ERR_TYPE, "{FIELD}";
+            found "{}", pair.shown(py); expected "a tuple of the protocol's version and a handle");
     }
     let version = pair.item(py, 0)?;
     if !matches!(version.obj().number(py, false)?, Number::Value(0)) {
-        return fail!(
-            CAI_ERR_VERSION,
-            "{FIELD}[0]",
-            found = ("{}", version.obj().shown(py)),
-            expected = "0, the version of the protocol that is known here"
-        );
+        return fail!(CAI_ERR_VERSION, "{FIELD}[0]";
+            found "{}", version.obj().shown(py);
+            expected "0, the version of the protocol that is known here");
     }
     let stored = pair.item(py, 1)?;
     match stored_handle(py, stored.obj())? {
-        Handle::Wrong => fail!(
-            CAI_ERR_VALUE,
-            "{FIELD}[1]",
-            found = ("{}", stored.obj().shown(py)),
-            expected = "a cudaStream_t as an integer"
-        ),
+        Handle::Wrong => fail!(CAI_ERR_VALUE, "{FIELD}[1]";
+            found "{}", stored.obj().shown(py); expected "a cudaStream_t as an integer"),
         found => Ok(found),
     }
 }
@@ -149,13 +135,10 @@ fn refused(py: Py, object: Obj, accepted: Accepted) -> Result<u64> {
         true => abi::CAI_ERR_VALUE,
         false => abi::CAI_ERR_TYPE,
     };
-    Err(failure!(
-        status,
-        "stream",
-        found = "{found}",
-        expected = "{none}1 (legacy default stream), 2 (per-thread default stream), a \
-                    cudaStream_t or an object with __cuda_stream__"
-    ))
+    Err(failure!(status, "stream";
+        found "{found}";
+        expected "{none}1 (legacy default stream), 2 (per-thread default stream), a cudaStream_t \
+            or an object with __cuda_stream__"))
 }
 
 /// Returns the number of the CUDA device that a stream object states; -1 if it states none.

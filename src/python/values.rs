@@ -80,12 +80,8 @@ impl<'a> Obj<'a> {
         let item = |index: usize| -> Result<i64> {
             let item = self.item(py, index)?;
             let Some(number) = item.obj().optional_index(py)? else {
-                return fail!(
-                    CAI_ERR_TYPE,
-                    "{name}[{index}]",
-                    found = ("an object of type {}", item.obj().type_name(py)),
-                    expected = "an integer"
-                );
+                return fail!(CAI_ERR_TYPE, "{name}[{index}]";
+                    found "an object of type {}", item.obj().type_name(py); expected "an integer");
             };
             Ok(match number.obj().int(py)? {
                 Int::Value(value) => value,
@@ -94,12 +90,9 @@ impl<'a> Obj<'a> {
             })
         };
         if !self.is_sequence(py) || self.len(py)? != 2 {
-            return fail!(
-                CAI_ERR_TYPE,
-                "{name}",
-                found = ("an object of type {}", self.type_name(py)),
-                expected = "a tuple of two integers"
-            );
+            return fail!(CAI_ERR_TYPE, "{name}";
+                found "an object of type {}", self.type_name(py);
+                expected "a tuple of two integers");
         }
         Ok((item(0)?, item(1)?))
     }

@@ -167,15 +167,10 @@ fn in_both_contexts(
         }
         (Capture::Active, Capture::Active) => first.check_same_capture(thread, &second)?,
         (Capture::Active, _) | (_, Capture::Active) => {
-            return fail!(
-                CAI_ERR_CAPTURE_PRODUCER,
-                "stream",
-                found = (
-                    "{}, which is being captured in one of two contexts that may be meant",
-                    array.stream
-                ),
-                expected = "the context of the stream in the array, which states none"
-            );
+            return fail!(CAI_ERR_CAPTURE_PRODUCER, "stream";
+                found "{}, which is being captured in one of two contexts that may be meant",
+                    array.stream;
+                expected "the context of the stream in the array, which states none");
         }
         // A capture that was invalidated is refused when the stream is used.
         _ => {}

@@ -96,12 +96,9 @@ pub fn exchange_with(
 /// Fails if the flags request a write to a read-only array.
 fn writable(array: &cai_array, flags: u32) -> Result<()> {
     if array.flags & abi::CAI_ARRAY_READONLY != 0 && flags & abi::CAI_ACCESS_WRITE != 0 {
-        return fail!(
-            CAI_ERR_READONLY,
-            "flags",
-            found = "CAI_ARRAY_READONLY",
-            expected = "a writable array, because flags contain CAI_ACCESS_WRITE"
-        );
+        return fail!(CAI_ERR_READONLY, "flags";
+            found "CAI_ARRAY_READONLY";
+            expected "a writable array, because flags contain CAI_ACCESS_WRITE");
     }
     Ok(())
 }
@@ -130,12 +127,8 @@ fn masks(
         return Ok(());
     }
     if depth == abi::CAI_MAX_MASKS as usize {
-        return fail!(
-            CAI_ERR_MASK_DEPTH,
-            "mask",
-            found = "a longer chain of masks",
-            expected = ("at most {}", abi::CAI_MAX_MASKS)
-        )
+        return fail!(CAI_ERR_MASK_DEPTH, "mask";
+            found "a longer chain of masks"; expected "at most {}", abi::CAI_MAX_MASKS)
         .map_err(|failure| failure.in_mask(depth));
     }
     let inside = |failure: Failure| failure.in_mask(depth + 1);
@@ -174,12 +167,8 @@ pub fn is_left_unordered(array: &cai_array, flags: u32) -> bool {
 #[inline(always)]
 fn pending(array: &cai_array, flags: u32) -> Result<Pending> {
     if array.stream == 0 {
-        return fail!(
-            CAI_ERR_STREAM_ZERO,
-            "stream",
-            found = "0",
-            expected = "CAI_STREAM_NONE if no work is pending, else 1, 2 or a CUstream"
-        );
+        return fail!(CAI_ERR_STREAM_ZERO, "stream";
+            found "0"; expected "CAI_STREAM_NONE if no work is pending, else 1, 2 or a CUstream");
     }
     // An array without elements has no data to race for.
     if array.stream == abi::CAI_STREAM_NONE || array.data.is_null() {
@@ -187,12 +176,9 @@ fn pending(array: &cai_array, flags: u32) -> Result<Pending> {
     }
     let unknown = array.stream == abi::CAI_STREAM_UNKNOWN;
     if array.version < 3 && !unknown {
-        return fail!(
-            CAI_ERR_STREAM_VERSION,
-            "stream",
-            found = ("{:#x} in version {}", array.stream, array.version),
-            expected = "CAI_STREAM_UNKNOWN below version 3"
-        );
+        return fail!(CAI_ERR_STREAM_VERSION, "stream";
+            found "{:#x} in version {}", array.stream, array.version;
+            expected "CAI_STREAM_UNKNOWN below version 3");
     }
     let policy = policy::in_force(flags)?;
     if policy & abi::CAI_SYNC_IGNORE != 0 {
@@ -362,12 +348,9 @@ fn with_unknown(
     let conservative = orders_context(array, policy::in_force(flags)?, flags)
         && !(begins && event_suffices(array, flags));
     if conservative && consumer.capture(thread)? != Capture::None {
-        return fail!(
-            CAI_ERR_CAPTURE_CONSUMER,
-            "stream",
-            found = "a capture of the consumer's stream, and a producer whose stream is not known",
-            expected = "no capture: call this around the launch of the graph"
-        );
+        return fail!(CAI_ERR_CAPTURE_CONSUMER, "stream";
+            found "a capture of the consumer's stream, and a producer whose stream is not known";
+            expected "no capture: call this around the launch of the graph");
     }
     if begins && !array.event.is_null() {
         let event = array.event.cast();
@@ -489,12 +472,9 @@ fn wait_on_host(thread: &CallingThread, producer: &Stream, event: CUevent) -> Re
     match producer.capture(thread)? {
         Capture::None => {}
         Capture::Active => {
-            return fail!(
-                CAI_ERR_CAPTURE_HOST,
-                "stream",
-                found = "a stream that is being captured",
-                expected = "a stream outside of a capture: the host cannot wait for captured work"
-            );
+            return fail!(CAI_ERR_CAPTURE_HOST, "stream";
+                found "a stream that is being captured";
+                expected "a stream outside of a capture: the host cannot wait for captured work");
         }
         Capture::Invalidated => return Err(invalidated()),
     }

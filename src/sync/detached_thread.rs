@@ -27,12 +27,8 @@ pub fn spawn(program: &'static Program) -> Result<()> {
 }
 
 fn no_thread(error: std::io::Error) -> Result<()> {
-    fail!(
-        CAI_ERR_THREAD,
-        "thread",
-        found = "{error}",
-        expected = "the background release thread to start"
-    )
+    fail!(CAI_ERR_THREAD, "thread";
+        found "{error}"; expected "the background release thread to start")
 }
 
 #[cfg(unix)]

@@ -18,12 +18,9 @@ pub fn identify(array: &mut cai_array) -> Result<()> {
     }
     names_a_stream(array.stream, format_args!("stream"))?;
     if array.version < 3 {
-        return fail!(
-            CAI_ERR_STREAM_VERSION,
-            "stream",
-            found = ("{:#x} in version {}", array.stream, array.version),
-            expected = "CAI_STREAM_UNKNOWN below version 3"
-        );
+        return fail!(CAI_ERR_STREAM_VERSION, "stream";
+            found "{:#x} in version {}", array.stream, array.version;
+            expected "CAI_STREAM_UNKNOWN below version 3");
     }
     if array.stream_id != 0 || array.data.is_null() {
         return Ok(());

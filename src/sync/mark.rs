@@ -105,12 +105,9 @@ fn mark_one(array: &cai_array) -> Result<Mark> {
         match stream.capture(thread)? {
             Capture::None => {}
             Capture::Active => {
-                return fail!(
-                    CAI_ERR_CAPTURE_PRODUCER,
-                    "stream",
-                    found = "a stream that is being captured",
-                    expected = "a stream outside of a capture, whose events mean nothing elsewhere"
-                );
+                return fail!(CAI_ERR_CAPTURE_PRODUCER, "stream";
+                    found "a stream that is being captured";
+                    expected "a stream outside of a capture, whose events mean nothing elsewhere");
             }
             Capture::Invalidated => return Err(invalidated()),
         }

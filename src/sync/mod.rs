@@ -52,62 +52,42 @@ fn bad_flags(given: u32, field: &str, taken: u32) -> Failure {
         0 => Text::new(format_args!("neither CAI_ACCESS_READ nor CAI_ACCESS_WRITE")),
         other => Text::new(format_args!("{}", Named(other, flags::SYNC))),
     };
-    failure!(
-        if unknown { abi::CAI_ERR_NEWER_CALLER } else { abi::CAI_ERR_ARGUMENT },
-        "{field}",
-        found = "{found}",
-        expected = (
-            "{}only {}",
-            if needs_access { access } else { "" },
-            Named(taken & !ACCESS, flags::SYNC)
-        )
-    )
+    failure!(if unknown { abi::CAI_ERR_NEWER_CALLER } else { abi::CAI_ERR_ARGUMENT }, "{field}";
+        found "{found}";
+        expected "{}only {}",
+            if needs_access { access } else { "" }, Named(taken & !ACCESS, flags::SYNC))
 }
 
 /// The failure for a stream whose capture was invalidated.
 #[cold]
 fn invalidated() -> Failure {
-    failure!(
-        abi::CAI_ERR_CAPTURE_INVALIDATED,
-        "stream",
-        found = "a stream whose capture was invalidated by an earlier call",
-        expected = "a stream without a capture: call cuStreamEndCapture first"
-    )
+    failure!(abi::CAI_ERR_CAPTURE_INVALIDATED, "stream";
+        found "a stream whose capture was invalidated by an earlier call";
+        expected "a stream without a capture: call cuStreamEndCapture first")
 }
 
 /// The failure for a stream of a device other than CUDA's and ROCm's.
 #[cold]
 fn no_streams(array: &cai_array, expected: &str) -> Failure {
-    failure!(
-        abi::CAI_ERR_STREAM_DEVICE,
-        "device.type",
-        found = ("{}, with a stream", Name(array.device.r#type)),
-        expected = "a CUDA or ROCm device: {expected}"
-    )
+    failure!(abi::CAI_ERR_STREAM_DEVICE, "device.type";
+        found "{}, with a stream", Name(array.device.r#type);
+        expected "a CUDA or ROCm device: {expected}")
 }
 
 /// Fails for values that name no stream of the driver: 0, NONE and UNKNOWN.
 #[inline]
 fn names_a_stream(value: u64, field: std::fmt::Arguments) -> Result<()> {
     match value {
-        0 => fail!(
-            CAI_ERR_STREAM_ZERO,
-            "{field}",
-            found = "0",
-            expected = "1 (legacy default), 2 (per-thread default) or a CUstream"
-        ),
+        0 => fail!(CAI_ERR_STREAM_ZERO, "{field}";
+            found "0"; expected "1 (legacy default), 2 (per-thread default) or a CUstream"),
         abi::CAI_STREAM_NONE | abi::CAI_STREAM_UNKNOWN => {
             let name = if value == abi::CAI_STREAM_NONE {
                 "CAI_STREAM_NONE"
             } else {
                 "CAI_STREAM_UNKNOWN"
             };
-            fail!(
-                CAI_ERR_ARGUMENT,
-                "{field}",
-                found = "{name}",
-                expected = "a stream that work is enqueued on"
-            )
+            fail!(CAI_ERR_ARGUMENT, "{field}";
+                found "{name}"; expected "a stream that work is enqueued on")
         }
         _ => Ok(()),
     }

@@ -178,9 +178,7 @@ fn order_mode(
 
 #[cold]
 fn refused((from, to): (Capture, Capture), direction: Direction) -> Failure {
-    let failure = |status: cai_status, found: &str, expected: &str| {
-        failure!(status, "stream", found = "{found}", expected = "{expected}")
-    };
+    let failure = |status: cai_status, found: &str, expected: &str| failure!(status, "stream"; found "{found}"; expected "{expected}");
     if from == Capture::Invalidated || to == Capture::Invalidated {
         return invalidated();
     }

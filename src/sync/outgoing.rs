@@ -146,14 +146,10 @@ fn means_the_same(array: &cai_array) -> Result<()> {
     let current = thread.current()?.cast::<c_void>();
     for (taken, whose) in [(memory, "the memory's"), (current, "the current")] {
         if !taken.is_null() && !own.is_null() && taken != own {
-            return fail!(
-                CAI_ERR_STREAM_CONTEXT,
-                "stream",
-                found =
-                    ("{}, of context {own:p}, where {whose} context is {taken:p}", array.stream),
-                expected = "a CUstream, which is the same in every context; __dlpack__ takes this \
-                 array as it is"
-            );
+            return fail!(CAI_ERR_STREAM_CONTEXT, "stream";
+                found "{}, of context {own:p}, where {whose} context is {taken:p}", array.stream;
+                expected "a CUstream, which is the same in every context; __dlpack__ takes this \
+                    array as it is");
         }
     }
     Ok(())

@@ -60,13 +60,10 @@ fn read() -> Result<u32> {
             b"conservative" => abi::CAI_SYNC_CONSERVATIVE,
             // A misspelt word must neither disable synchronization nor be ignored.
             _ => {
-                return fail!(
-                    CAI_ERR_ENVIRONMENT,
-                    "CAI_SYNC",
-                    found = ("\"{}\"", Shown(word)),
-                    expected = "words out of 0, 1, ignore, export-none, conservative, with commas \
-                     between them"
-                );
+                return fail!(CAI_ERR_ENVIRONMENT, "CAI_SYNC";
+                    found "\"{}\"", Shown(word);
+                    expected "words out of 0, 1, ignore, export-none, conservative, with commas \
+                        between them");
             }
         };
     }

@@ -24,12 +24,8 @@ pub fn produce(
         return Err(bad_flags(flags, "flags", PRODUCER));
     }
     if array.version < 3 {
-        return fail!(
-            CAI_ERR_VERSION,
-            "version",
-            found = ("{}", array.version),
-            expected = "3: earlier versions have no stream"
-        );
+        return fail!(CAI_ERR_VERSION, "version";
+            found "{}", array.version; expected "3: earlier versions have no stream");
     }
     for (index, &stream) in streams.iter().enumerate() {
         names_a_stream(stream, format_args!("streams[{index}]"))?;

@@ -22,39 +22,27 @@ fn memory_on(thread: &CallingThread, array: &cai_array, span: Span) -> Result<()
     let high = (array.data as u64).wrapping_add_signed(span.upper);
     let info = driver::attributes(thread, array.data)?;
     if info.device.r#type == abi::CAI_DEVICE_CPU {
-        return fail!(
-            CAI_ERR_NOT_DEVICE_POINTER,
-            "data",
-            found = ("{:p}, which the CUDA driver does not know", array.data),
-            expected = "memory of the device, or page-locked, registered or managed memory"
-        );
+        return fail!(CAI_ERR_NOT_DEVICE_POINTER, "data";
+            found "{:p}, which the CUDA driver does not know", array.data;
+            expected "memory of the device, or page-locked, registered or managed memory");
     }
     let same_kind = stated.r#type == info.device.r#type
         || (stated.r#type == abi::CAI_DEVICE_CUDA && info.managed)
         || stated.r#type == abi::CAI_DEVICE_UNKNOWN;
     if !same_kind {
-        return fail!(
-            CAI_ERR_DEVICE_MISMATCH,
-            "device.type",
-            found = ("{}", Name(stated.r#type)),
-            expected = ("{}, the kind of memory at {:p}", Name(info.device.r#type), array.data)
-        );
+        return fail!(CAI_ERR_DEVICE_MISMATCH, "device.type";
+            found "{}", Name(stated.r#type);
+            expected "{}, the kind of memory at {:p}", Name(info.device.r#type), array.data);
     }
     if stated.r#type == abi::CAI_DEVICE_CUDA && !info.managed && stated.id != info.device.id {
-        return fail!(
-            CAI_ERR_DEVICE_MISMATCH,
-            "device.id",
-            found = ("{}", stated.id),
-            expected = ("{}, where the memory at {:p} is", info.device.id, array.data)
-        );
+        return fail!(CAI_ERR_DEVICE_MISMATCH, "device.id";
+            found "{}", stated.id;
+            expected "{}, where the memory at {:p} is", info.device.id, array.data);
     }
     if !info.mapped {
-        return fail!(
-            CAI_ERR_NOT_ACCESSIBLE,
-            "data",
-            found = ("{:p}, an address that was reserved", array.data),
-            expected = "one with memory behind it"
-        );
+        return fail!(CAI_ERR_NOT_ACCESSIBLE, "data";
+            found "{:p}, an address that was reserved", array.data;
+            expected "one with memory behind it");
     }
     if !thread.current()?.is_null() {
         driver::device_pointer(thread, array.data)
@@ -62,15 +50,10 @@ fn memory_on(thread: &CallingThread, array: &cai_array, span: Span) -> Result<()
     }
     if info.size > 0 && !driver::is_inside(thread, &info, low, high)? {
         let base = info.base as u64;
-        return fail!(
-            CAI_ERR_OUT_OF_ALLOCATION,
-            "data",
-            found = "bytes from {low:#x} up to {high:#x}",
-            expected = (
-                "bytes of the allocation from {base:#x} up to {:#x}",
-                base.saturating_add(info.size)
-            )
-        );
+        return fail!(CAI_ERR_OUT_OF_ALLOCATION, "data";
+            found "bytes from {low:#x} up to {high:#x}";
+            expected "bytes of the allocation from {base:#x} up to {:#x}",
+                base.saturating_add(info.size));
     }
     Ok(())
 }
@@ -107,12 +90,9 @@ pub fn stream(array: &cai_array) -> Result<()> {
     stream.check_id(thread)?;
     let context = stream.context(thread)?;
     if !array.context.is_null() && array.context != context.cast() {
-        return fail!(
-            CAI_ERR_STREAM_CONTEXT,
-            "stream",
-            found = "a stream of context {context:p}",
-            expected = ("a stream of context {:p}, as in the array", array.context)
-        );
+        return fail!(CAI_ERR_STREAM_CONTEXT, "stream";
+            found "a stream of context {context:p}";
+            expected "a stream of context {:p}, as in the array", array.context);
     }
     Ok(())
 }

@@ -37,30 +37,18 @@ pub fn check<'a>(
         let outside = |failure: Failure| failure.in_mask(depth);
         let inside = |failure: Failure| failure.in_mask(depth + 1);
         if parent.version < 1 {
-            return fail!(
-                CAI_ERR_MASK_VERSION,
-                "mask",
-                found = ("a mask in version {}", parent.version),
-                expected = "version 1 or later"
-            )
+            return fail!(CAI_ERR_MASK_VERSION, "mask";
+                found "a mask in version {}", parent.version; expected "version 1 or later")
             .map_err(outside);
         }
         if parent.mask == first || chain[..depth].contains(&parent.mask) {
-            return fail!(
-                CAI_ERR_MASK_CYCLE,
-                "mask",
-                found = "an array that it is a mask of",
-                expected = "another array"
-            )
+            return fail!(CAI_ERR_MASK_CYCLE, "mask";
+                found "an array that it is a mask of"; expected "another array")
             .map_err(outside);
         }
         let Some(place) = places.next() else {
-            return fail!(
-                CAI_ERR_MASK_DEPTH,
-                "mask",
-                found = ("{} masks on one another", depth + 1),
-                expected = "at most {CAI_MAX_MASKS}"
-            )
+            return fail!(CAI_ERR_MASK_DEPTH, "mask";
+                found "{} masks on one another", depth + 1; expected "at most {CAI_MAX_MASKS}")
             .map_err(outside);
         };
         chain[depth] = parent.mask;
@@ -93,12 +81,9 @@ fn check_type(mask: &cai_array) -> Result<()> {
         b'f' | b'c' => ": the bits of -0.0 are not those of false; pass mask != 0",
         _ => "",
     };
-    fail!(
-        CAI_ERR_MASK_TYPE,
-        "typestr",
-        found = ("\"{}\"", text.escape_ascii()),
-        expected = "a boolean (b), integer (i, u) or bit field (t){hint}"
-    )
+    fail!(CAI_ERR_MASK_TYPE, "typestr";
+        found "\"{}\"", text.escape_ascii();
+        expected "a boolean (b), integer (i, u) or bit field (t){hint}")
 }
 
 /// Checks that the device of an array can read the array's mask.
@@ -114,34 +99,23 @@ pub fn mask_device(mask: cai_device, array: cai_device) -> Result<()> {
             of => Text::new(format_args!("{}:{}", Name(of), device.id)),
         }
     };
-    fail!(
-        CAI_ERR_MASK_DEVICE,
-        "device",
-        found = ("{}", shown(mask)),
-        expected = ("memory that {} can read, where the array is", shown(array))
-    )
+    fail!(CAI_ERR_MASK_DEVICE, "device";
+        found "{}", shown(mask);
+        expected "memory that {} can read, where the array is", shown(array))
 }
 
 /// Checks that a mask's shape broadcasts to the array's as in NumPy: compared from the last
 /// dimension, each extent is equal or 1, and the mask has no more dimensions.
 fn check_shape(mask: &[i64], array: &[i64]) -> Result<()> {
     if mask.len() > array.len() {
-        return fail!(
-            CAI_ERR_MASK_SHAPE,
-            "ndim",
-            found = ("{}", mask.len()),
-            expected = ("at most the array's {}", array.len())
-        );
+        return fail!(CAI_ERR_MASK_SHAPE, "ndim";
+            found "{}", mask.len(); expected "at most the array's {}", array.len());
     }
     let lead = array.len() - mask.len();
     for (index, (&extent, &wanted)) in mask.iter().zip(&array[lead..]).enumerate() {
         if extent != wanted && extent != 1 {
-            return fail!(
-                CAI_ERR_MASK_SHAPE,
-                "shape[{index}]",
-                found = "{extent}",
-                expected = "{wanted} as in the array, or 1"
-            );
+            return fail!(CAI_ERR_MASK_SHAPE, "shape[{index}]";
+                found "{extent}"; expected "{wanted} as in the array, or 1");
         }
     }
     Ok(())

@@ -66,21 +66,14 @@ impl<'a> Described<'a> {
         let (shape, strides) = array.dimensions()?;
         layout::check_shape(shape)?;
         if dtype.bits == 0 {
-            return fail!(
-                CAI_ERR_ITEMSIZE,
-                "typestr",
-                found = "elements of 0 bytes",
-                expected = "at least 1 byte"
-            );
+            return fail!(CAI_ERR_ITEMSIZE, "typestr";
+                found "elements of 0 bytes"; expected "at least 1 byte");
         }
         let layout = Layout { shape, strides, bits: dtype.bits };
         if layout.is_packed_bits() && strides.is_some() {
-            return fail!(
-                CAI_ERR_BIT_STRIDES,
-                "strides",
-                found = ("strides for elements of {} bits", dtype.bits),
-                expected = "NULL: bit fields are packed in C order"
-            );
+            return fail!(CAI_ERR_BIT_STRIDES, "strides";
+                found "strides for elements of {} bits", dtype.bits;
+                expected "NULL: bit fields are packed in C order");
         }
         Ok(Described { dtype, layout })
     }
@@ -180,40 +173,26 @@ fn start(array: &cai_array) -> (u64, &'static str) {
 fn place(array: &cai_array, shape: &[i64], bytes: Bytes) -> Result<()> {
     let device = array.device;
     if !(0..=LAST).contains(&device.r#type) {
-        return fail!(
-            CAI_ERR_DEVICE_TYPE,
-            "device.type",
-            found = ("{}", device.r#type),
-            expected = "0 (not known) or a device type of DLPack, 1 to {LAST}"
-        );
+        return fail!(CAI_ERR_DEVICE_TYPE, "device.type";
+            found "{}", device.r#type;
+            expected "0 (not known) or a device type of DLPack, 1 to {LAST}");
     }
     if device.id < 0 && !may_have_id(device) {
         let or_unknown = match may_have_id(cai_device { id: -1, ..device }) {
             true => ", or -1 if it is not known",
             false => "",
         };
-        return fail!(
-            CAI_ERR_DEVICE_ID,
-            "device.id",
-            found = ("{}", device.id),
-            expected = "at least 0{or_unknown}"
-        );
+        return fail!(CAI_ERR_DEVICE_ID, "device.id";
+            found "{}", device.id; expected "at least 0{or_unknown}");
     }
     if bytes.all > 0 && array.data.is_null() {
-        return fail!(
-            CAI_ERR_DATA_NULL,
-            "data",
-            found = "NULL",
-            expected = ("an address, for the array has {} elements", layout::count(shape)?)
-        );
+        return fail!(CAI_ERR_DATA_NULL, "data";
+            found "NULL";
+            expected "an address, for the array has {} elements", layout::count(shape)?);
     }
     if bytes.all == 0 && !array.data.is_null() {
-        return fail!(
-            CAI_ERR_DATA_NOT_NULL,
-            "data",
-            found = ("{:p}", array.data),
-            expected = "NULL, for the array has no elements"
-        );
+        return fail!(CAI_ERR_DATA_NOT_NULL, "data";
+            found "{:p}", array.data; expected "NULL, for the array has no elements");
     }
     let is_handle = is_opaque(device.r#type) && !array.data.is_null();
     if array.byte_offset != 0 && !is_handle {
@@ -222,12 +201,8 @@ fn place(array: &cai_array, shape: &[i64], bytes: Bytes) -> Result<()> {
         } else {
             Text::new(format_args!("an address on device {}", Name(device.r#type)))
         };
-        return fail!(
-            CAI_ERR_BYTE_OFFSET,
-            "byte_offset",
-            found = ("{}", array.byte_offset),
-            expected = "0, for data is {reason}"
-        );
+        return fail!(CAI_ERR_BYTE_OFFSET, "byte_offset";
+            found "{}", array.byte_offset; expected "0, for data is {reason}");
     }
     let (start, field) = start(array);
     if bytes.span.fits(start) {
@@ -235,65 +210,42 @@ fn place(array: &cai_array, shape: &[i64], bytes: Bytes) -> Result<()> {
     }
     let (down, up) = (bytes.span.lower.unsigned_abs(), bytes.span.upper);
     if start < down {
-        return fail!(
-            CAI_ERR_ADDRESS_RANGE,
-            "{field}",
-            found = "{start:#x}, from which the strides reach {down} bytes down",
-            expected = "at least {down:#x}"
-        );
+        return fail!(CAI_ERR_ADDRESS_RANGE, "{field}";
+            found "{start:#x}, from which the strides reach {down} bytes down";
+            expected "at least {down:#x}");
     }
-    fail!(
-        CAI_ERR_ADDRESS_RANGE,
-        "{field}",
-        found = "{start:#x}, from which the array reaches {up} bytes up",
-        expected = "an end below 2^64"
-    )
+    fail!(CAI_ERR_ADDRESS_RANGE, "{field}";
+        found "{start:#x}, from which the array reaches {up} bytes up";
+        expected "an end below 2^64")
 }
 
 /// Checks the stream and the fields that belong to it.
 fn stream(array: &cai_array) -> Result<()> {
     let nothing = matches!(array.stream, abi::CAI_STREAM_NONE | abi::CAI_STREAM_UNKNOWN);
     if array.stream == 0 {
-        return fail!(
-            CAI_ERR_STREAM_ZERO,
-            "stream",
-            found = "0",
-            expected = "CAI_STREAM_NONE if no work is pending, else 1 (legacy default), 2 \
-             (per-thread default) or a CUstream"
-        );
+        return fail!(CAI_ERR_STREAM_ZERO, "stream";
+            found "0";
+            expected "CAI_STREAM_NONE if no work is pending, else 1 (legacy default), 2 \
+                (per-thread default) or a CUstream");
     }
     if array.version < 3 && !nothing {
-        return fail!(
-            CAI_ERR_STREAM_VERSION,
-            "stream",
-            found = ("{:#x} in version {}", array.stream, array.version),
-            expected = "CAI_STREAM_UNKNOWN below version 3"
-        );
+        return fail!(CAI_ERR_STREAM_VERSION, "stream";
+            found "{:#x} in version {}", array.stream, array.version;
+            expected "CAI_STREAM_UNKNOWN below version 3");
     }
     if array.stream_id != 0 && nothing {
-        return fail!(
-            CAI_ERR_STREAM_ID,
-            "stream_id",
-            found = ("{}", array.stream_id),
-            expected = "0, for stream names none"
-        );
+        return fail!(CAI_ERR_STREAM_ID, "stream_id";
+            found "{}", array.stream_id; expected "0, for stream names none");
     }
     if !array.event.is_null() && array.stream == abi::CAI_STREAM_NONE {
-        return fail!(
-            CAI_ERR_EVENT,
-            "event",
-            found = ("{:p}", array.event),
-            expected = "NULL, for stream is CAI_STREAM_NONE"
-        );
+        return fail!(CAI_ERR_EVENT, "event";
+            found "{:p}", array.event; expected "NULL, for stream is CAI_STREAM_NONE");
     }
     if array.device.r#type == abi::CAI_DEVICE_CPU && !(nothing && array.event.is_null()) {
-        return fail!(
-            CAI_ERR_STREAM_DEVICE,
-            "device.type",
-            found = ("{}, with a stream or an event", Name(array.device.r#type)),
-            expected = "a device, or CAI_STREAM_NONE: no driver orders host memory (page-locked \
-             memory is CAI_DEVICE_CUDA_HOST)"
-        );
+        return fail!(CAI_ERR_STREAM_DEVICE, "device.type";
+            found "{}, with a stream or an event", Name(array.device.r#type);
+            expected "a device, or CAI_STREAM_NONE: no driver orders host memory (page-locked \
+                memory is CAI_DEVICE_CUDA_HOST)");
     }
     Ok(())
 }
@@ -311,20 +263,14 @@ fn fields(array: Unchecked, expected: i64) -> Result<()> {
     }
     let text = read::typestr(&array.typestr).unwrap_or_default().escape_ascii();
     if bits % 8 == 0 && expected % 8 == 0 {
-        fail!(
-            CAI_ERR_DESCR_SIZE,
-            "descr",
-            found = ("fields of {} bytes in all", bits / 8),
-            expected =
-                ("{} bytes as in typestr \"{text}\"; padding needs rows of its own", expected / 8)
-        )
+        fail!(CAI_ERR_DESCR_SIZE, "descr";
+            found "fields of {} bytes in all", bits / 8;
+            expected "{} bytes as in typestr \"{text}\"; padding needs rows of its own",
+                expected / 8)
     } else {
-        fail!(
-            CAI_ERR_DESCR_SIZE,
-            "descr",
-            found = "fields of {bits} bits in all",
-            expected = ("{} bits as in typestr \"{text}\"", expected)
-        )
+        fail!(CAI_ERR_DESCR_SIZE, "descr";
+            found "fields of {bits} bits in all";
+            expected "{} bits as in typestr \"{text}\"", expected)
     }
 }
 
@@ -344,23 +290,15 @@ fn alignment(array: &cai_array, Described { dtype, layout }: Described) -> Resul
     let alignment = dtype::alignment(&dtype);
     let (start, field) = start(array);
     if start % alignment as u64 != 0 {
-        return fail!(
-            CAI_ERR_ALIGNMENT,
-            "{field}",
-            found = "{start:#x}",
-            expected = "a multiple of {alignment}"
-        );
+        return fail!(CAI_ERR_ALIGNMENT, "{field}";
+            found "{start:#x}"; expected "a multiple of {alignment}");
     }
     for (index, (&extent, &stride)) in
         layout.shape.iter().zip(layout.strides.unwrap_or_default()).enumerate()
     {
         if extent > 1 && stride % alignment != 0 {
-            return fail!(
-                CAI_ERR_ALIGNMENT,
-                "strides[{index}]",
-                found = "{stride}",
-                expected = "a multiple of {alignment}"
-            );
+            return fail!(CAI_ERR_ALIGNMENT, "strides[{index}]";
+                found "{stride}"; expected "a multiple of {alignment}");
         }
     }
     Ok(())

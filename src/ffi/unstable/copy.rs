@@ -12,12 +12,9 @@ const FLAGS: u32 = abi::CAI_SYNC_IGNORE | abi::CAI_SYNC_CONSERVATIVE | abi::CAI_
 
 fn known(flags: u32) -> Result<()> {
     if flags & !FLAGS != 0 {
-        return fail!(
-            CAI_ERR_NEWER_CALLER,
-            "flags",
-            found = "{flags:#x}",
-            expected = "0, or CAI_SYNC_IGNORE, CAI_SYNC_CONSERVATIVE, CAI_SYNC_THIS_CALL"
-        );
+        return fail!(CAI_ERR_NEWER_CALLER, "flags";
+            found "{flags:#x}";
+            expected "0, or CAI_SYNC_IGNORE, CAI_SYNC_CONSERVATIVE, CAI_SYNC_THIS_CALL");
     }
     Ok(())
 }

@@ -13,12 +13,9 @@ fn lanes(flags: u32) -> Result<Lanes> {
     match flags {
         0 => Ok(Lanes::Refused),
         abi::CAI_UNSTABLE_DLPACK_LANES => Ok(Lanes::Dimension),
-        _ => fail!(
-            CAI_ERR_NEWER_CALLER,
-            "flags",
-            found = "{flags:#x}",
-            expected = "0 or CAI_UNSTABLE_DLPACK_LANES, the flag that this version knows"
-        ),
+        _ => fail!(CAI_ERR_NEWER_CALLER, "flags";
+            found "{flags:#x}";
+            expected "0 or CAI_UNSTABLE_DLPACK_LANES, the flag that this version knows"),
     }
 }
 

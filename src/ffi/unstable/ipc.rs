@@ -87,12 +87,8 @@ pub unsafe extern "C-unwind" fn cai_unstable_ipc_export(
         let length = source.length;
         if buffer.is_given() {
             if size < length {
-                return fail!(
-                    CAI_ERR_BUFFER_SIZE,
-                    "size",
-                    found = "{size}",
-                    expected = "at least {length}"
-                );
+                return fail!(CAI_ERR_BUFFER_SIZE, "size";
+                    found "{size}"; expected "at least {length}");
             }
             if source.needs_descriptor() {
                 out_fd.given("out_fd")?;
@@ -163,12 +159,8 @@ pub unsafe extern "C-unwind" fn cai_unstable_ipc_import(
         let out = out.array("out")?;
         no_flags(flags)?;
         if size > CAI_UNSTABLE_IPC_SIZE {
-            return fail!(
-                CAI_ERR_IPC_BYTES,
-                "size",
-                found = "{size}",
-                expected = "at most {CAI_UNSTABLE_IPC_SIZE}"
-            );
+            return fail!(CAI_ERR_IPC_BYTES, "size";
+                found "{size}"; expected "at most {CAI_UNSTABLE_IPC_SIZE}");
         }
         // Copied, so that a process that shares the bytes cannot change what was checked.
         let mut copy = [0u8; CAI_UNSTABLE_IPC_SIZE];
@@ -184,5 +176,5 @@ fn no_flags(flags: u32) -> crate::error::Result<()> {
     if flags == 0 {
         return Ok(());
     }
-    fail!(CAI_ERR_NEWER_CALLER, "flags", found = "{flags:#x}", expected = "0")
+    fail!(CAI_ERR_NEWER_CALLER, "flags"; found "{flags:#x}"; expected "0")
 }

@@ -51,12 +51,9 @@ pub unsafe extern "C-unwind" fn cai_unstable_stream_from_python(
         let object = object.ok_or_else(|| Failure::null("object"))?;
         let out = out.given("out")?;
         if flags & !FLAGS != 0 {
-            return fail!(
-                CAI_ERR_NEWER_CALLER,
-                "flags",
-                found = ("{:#x}", flags & !FLAGS),
-                expected = "CAI_IMPORT_ALLOW_STREAM_ZERO or CAI_IMPORT_NO_EXCEPTION"
-            );
+            return fail!(CAI_ERR_NEWER_CALLER, "flags";
+                found "{:#x}", flags & !FLAGS;
+                expected "CAI_IMPORT_ALLOW_STREAM_ZERO or CAI_IMPORT_NO_EXCEPTION");
         }
         let accepted = Accepted { none, zero: flags & abi::CAI_IMPORT_ALLOW_STREAM_ZERO != 0 };
         Py::with(|py| {

@@ -11,20 +11,13 @@ use crate::python::py::{Dictionary, Owned, Py};
 pub fn array_interface<'py>(py: Py<'py>, this: Instance<'_, Exported>) -> Result<Owned<'py>> {
     let array = this.array()?;
     if array.device.r#type != abi::CAI_DEVICE_CPU {
-        return fail!(
-            CAI_ERR_CONVERT_DEVICE,
-            "__array_interface__",
-            found = ("an array on device {}", device::Name(array.device.r#type)),
-            expected = "an array in host memory"
-        );
+        return fail!(CAI_ERR_CONVERT_DEVICE, "__array_interface__";
+            found "an array on device {}", device::Name(array.device.r#type);
+            expected "an array in host memory");
     }
     if array.typestr[1] as u8 == b't' {
-        return fail!(
-            CAI_ERR_CONVERT_TYPE,
-            "__array_interface__",
-            found = "packed bits",
-            expected = "a type that NumPy has"
-        );
+        return fail!(CAI_ERR_CONVERT_TYPE, "__array_interface__";
+            found "packed bits"; expected "a type that NumPy has");
     }
     let dictionary = Dictionary::new(py)?;
     Filling::Empty { version: 3 }.fill(py, &dictionary, &array, this.flags())?;

@@ -117,20 +117,14 @@ pub fn array<'py>(
     let array = this.array()?;
     if array.device.r#type != abi::CAI_DEVICE_CPU {
         let device = device_text(&array).unwrap_or(Text::new(format_args!("unknown")));
-        return fail!(
-            CAI_ERR_TYPE,
-            "__array__",
-            found = "an array on device {device}",
-            expected = "host memory: copy it with numpy.from_dlpack(x, device=\"cpu\")"
-        );
+        return fail!(CAI_ERR_TYPE, "__array__";
+            found "an array on device {device}";
+            expected "host memory: copy it with numpy.from_dlpack(x, device=\"cpu\")");
     }
     if this.object().optional_attr(py, py.names.array_interface)?.is_none() {
-        return fail!(
-            CAI_ERR_TYPE,
-            "__array__",
-            found = "an array that __array_interface__ cannot express",
-            expected = "a type that NumPy has"
-        );
+        return fail!(CAI_ERR_TYPE, "__array__";
+            found "an array that __array_interface__ cannot express";
+            expected "a type that NumPy has");
     }
     let asarray = attribute_of(py, c"numpy", b"asarray")?;
     let all = iter::once(this.object()).chain(arguments.items(py));

@@ -15,36 +15,22 @@ use crate::python::py::{Owned, Py};
 /// Fails for an array that the interface cannot express.
 fn check(array: &Reading, flags: u32, name: &'static str) -> Result<()> {
     if array.device.r#type != abi::CAI_DEVICE_OPENCL {
-        return fail!(
-            CAI_ERR_CONVERT_DEVICE,
-            "{name}",
-            found = ("an array on device {}", device::Name(array.device.r#type)),
-            expected = "an OpenCL buffer"
-        );
+        return fail!(CAI_ERR_CONVERT_DEVICE, "{name}";
+            found "an array on device {}", device::Name(array.device.r#type);
+            expected "an OpenCL buffer");
     }
     if !array.mask.is_null() {
-        return fail!(
-            CAI_ERR_CONVERT_MASK,
-            "{name}",
-            found = "an array with a mask",
-            expected = "an array without a mask"
-        );
+        return fail!(CAI_ERR_CONVERT_MASK, "{name}";
+            found "an array with a mask"; expected "an array without a mask");
     }
     if array.flags & abi::CAI_ARRAY_READONLY != 0 && flags & abi::CAI_EXPORT_HIDE_READONLY == 0 {
-        return fail!(
-            CAI_ERR_CONVERT_READONLY,
-            "{name}",
-            found = "a read-only array",
-            expected = "a writable array: the buffer interface has no read-only flag"
-        );
+        return fail!(CAI_ERR_CONVERT_READONLY, "{name}";
+            found "a read-only array";
+            expected "a writable array: the buffer interface has no read-only flag");
     }
     if array.dtype_code != 0 || array.typestr[1] as u8 == b't' {
-        return fail!(
-            CAI_ERR_CONVERT_TYPE,
-            "{name}",
-            found = "a type that NumPy does not have",
-            expected = "one that numpy.dtype can express"
-        );
+        return fail!(CAI_ERR_CONVERT_TYPE, "{name}";
+            found "a type that NumPy does not have"; expected "one that numpy.dtype can express");
     }
     Ok(())
 }

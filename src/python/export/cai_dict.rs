@@ -15,12 +15,8 @@ pub fn cuda_array_interface<'py>(py: Py<'py>, this: Instance<'_, Exported>) -> R
     if device::may_be_cuda(r#type) {
         return cuda(py, &array, this.flags());
     }
-    fail!(
-        CAI_ERR_CONVERT_DEVICE,
-        "__cuda_array_interface__",
-        found = ("an array on device {}", device::Name(r#type)),
-        expected = "a CUDA device"
-    )
+    fail!(CAI_ERR_CONVERT_DEVICE, "__cuda_array_interface__";
+        found "an array on device {}", device::Name(r#type); expected "a CUDA device")
 }
 
 fn cuda<'py>(py: Py<'py>, array: &Reading, flags: u32) -> Result<Owned<'py>> {

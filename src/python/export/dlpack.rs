@@ -115,12 +115,8 @@ impl<'py> Request<'py> {
                 request.stream = stream.map(|stream| stream.share(py));
             }
             more => {
-                return fail!(
-                    CAI_ERR_TYPE,
-                    "__dlpack__",
-                    found = "{more} arguments",
-                    expected = "keywords"
-                );
+                return fail!(CAI_ERR_TYPE, "__dlpack__";
+                    found "{more} arguments"; expected "keywords");
             }
         }
         // The conversion to a boolean, and a string without UTF-8, may run code, which may change a
@@ -142,12 +138,9 @@ impl<'py> Request<'py> {
             b"dl_device" => self.device = value,
             b"copy" => self.copy = value.map(|value| value.obj().is_true(py)).transpose()?,
             other => {
-                return fail!(
-                    CAI_ERR_TYPE,
-                    "__dlpack__",
-                    found = ("a keyword {}", other.escape_ascii()),
-                    expected = "stream, max_version, dl_device or copy"
-                );
+                return fail!(CAI_ERR_TYPE, "__dlpack__";
+                    found "a keyword {}", other.escape_ascii();
+                    expected "stream, max_version, dl_device or copy");
             }
         }
         Ok(())
@@ -171,26 +164,16 @@ impl<'py> Request<'py> {
         };
         match (self.copy, wanted) {
             (Some(true), HOST) => Ok(true),
-            (Some(true), _) if wanted == here => fail!(
-                CAI_ERR_UNSUPPORTED,
-                "copy",
-                found = "True",
-                expected = "None, False, or a copy in host memory: dl_device=(1, 0)"
-            ),
-            (Some(false), HOST) if wanted != here => fail!(
-                CAI_ERR_UNSUPPORTED,
-                "copy",
-                found = "False, for an array on device {device:?}",
-                expected = "None or True, because host memory needs a copy"
-            ),
+            (Some(true), _) if wanted == here => fail!(CAI_ERR_UNSUPPORTED, "copy";
+                found "True"; expected "None, False, or a copy in host memory: dl_device=(1, 0)"),
+            (Some(false), HOST) if wanted != here => fail!(CAI_ERR_UNSUPPORTED, "copy";
+                found "False, for an array on device {device:?}";
+                expected "None or True, because host memory needs a copy"),
             _ if wanted == here => Ok(false),
             (_, HOST) => Ok(true),
-            _ => fail!(
-                CAI_ERR_CONVERT_DEVICE,
-                "dl_device",
-                found = "{wanted:?}",
-                expected = "{device:?}, where the data is, or (1, 0), a copy in host memory"
-            ),
+            _ => fail!(CAI_ERR_CONVERT_DEVICE, "dl_device";
+                found "{wanted:?}";
+                expected "{device:?}, where the data is, or (1, 0), a copy in host memory"),
         }
     }
 }
@@ -238,17 +221,13 @@ fn stream_of(py: Py, stream: Obj, is_rocm: bool) -> Result<Option<u64>> {
         // The number of HIP's default stream in DLPack.
         Int::Value(0) if is_rocm => Ok(Some(abi::CAI_STREAM_LEGACY)),
         Int::Value(0) => {
-            fail!(CAI_ERR_STREAM_ZERO, "stream", found = "0", expected = "{EXPECTED}")
+            fail!(CAI_ERR_STREAM_ZERO, "stream"; found "0"; expected "{EXPECTED}")
         }
         Int::Value(value) => {
-            fail!(CAI_ERR_VALUE, "stream", found = "{value}", expected = "{EXPECTED}")
+            fail!(CAI_ERR_VALUE, "stream"; found "{value}"; expected "{EXPECTED}")
         }
-        Int::Above | Int::Below => fail!(
-            CAI_ERR_VALUE,
-            "stream",
-            found = "an integer of more than 63 bits",
-            expected = "{EXPECTED}"
-        ),
+        Int::Above | Int::Below => fail!(CAI_ERR_VALUE, "stream";
+            found "an integer of more than 63 bits"; expected "{EXPECTED}"),
     }
 }
 

@@ -71,12 +71,8 @@ unsafe extern "C-unwind" fn from_object(
 }
 
 fn not_ours<T>(py: Py, object: Obj) -> Result<T> {
-    fail!(
-        CAI_ERR_TYPE,
-        "object",
-        found = ("an object of type {}", object.type_name(py)),
-        expected = "a libcai.Array"
-    )
+    fail!(CAI_ERR_TYPE, "object";
+        found "an object of type {}", object.type_name(py); expected "a libcai.Array")
 }
 
 /// Writes the array of an object, with a reference of its own, into `out` of any version.
@@ -84,12 +80,9 @@ fn not_ours<T>(py: Py, object: Obj) -> Result<T> {
 fn share(exported: &Exported, out: Out<cai_array>) -> Result<()> {
     let out = out.array("out")?;
     let Some(reading) = exported.read() else {
-        return fail!(
-            CAI_ERR_VALUE,
-            "object",
-            found = "an object without an array",
-            expected = "one that cai_array_to_python made and that was not released"
-        );
+        return fail!(CAI_ERR_VALUE, "object";
+            found "an object without an array";
+            expected "one that cai_array_to_python made and that was not released");
     };
     if !outgoing::is_final(&reading) {
         return share_replaced(&reading, out);

@@ -27,12 +27,9 @@ pub fn flags(options: In<cai_export_options>) -> Result<u32> {
     const KNOWN: u32 =
         abi::CAI_EXPORT_VERSION_2 | abi::CAI_EXPORT_STRIDES | abi::CAI_EXPORT_HIDE_READONLY;
     if flags & !KNOWN != 0 {
-        return fail!(
-            CAI_ERR_NEWER_CALLER,
-            "options->flags",
-            found = ("{}", Named(flags & !KNOWN, flags::EXPORT)),
-            expected = ("only {}", Named(KNOWN, flags::EXPORT))
-        );
+        return fail!(CAI_ERR_NEWER_CALLER, "options->flags";
+            found "{}", Named(flags & !KNOWN, flags::EXPORT);
+            expected "only {}", Named(KNOWN, flags::EXPORT));
     }
     Ok(flags)
 }

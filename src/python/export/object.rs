@@ -71,12 +71,9 @@ impl Exported {
     pub fn array(&self) -> Result<Reading<'_>> {
         match self.read() {
             Some(array) => Ok(array),
-            None => fail!(
-                CAI_ERR_VALUE,
-                "self",
-                found = "an object without an array",
-                expected = "an object made by cai_array_to_python that was not released"
-            ),
+            None => fail!(CAI_ERR_VALUE, "self";
+                found "an object without an array";
+                expected "an object made by cai_array_to_python that was not released"),
         }
     }
 
@@ -148,12 +145,8 @@ impl<'a> Reading<'a> {
     pub fn len(&self) -> Result<usize> {
         match self.shape_and_strides()?.0 {
             [extent, ..] => Ok(*extent as usize),
-            [] => fail!(
-                CAI_ERR_TYPE,
-                "shape",
-                found = "no dimensions",
-                expected = "at least one for len()"
-            ),
+            [] => fail!(CAI_ERR_TYPE, "shape";
+                found "no dimensions"; expected "at least one for len()"),
         }
     }
 }

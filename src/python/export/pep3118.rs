@@ -23,29 +23,18 @@ pub fn lend<'py>(py: Py<'py>, this: Instance<'_, Exported>, flags: c_int) -> Res
     let wants = |bits: c_int| flags & bits != 0;
     let array = this.array()?;
     if array.device.r#type != abi::CAI_DEVICE_CPU {
-        return fail!(
-            CAI_ERR_CONVERT_DEVICE,
-            "{NAME}",
-            found = ("an array on device {}", device::Name(array.device.r#type)),
-            expected = "an array in host memory"
-        );
+        return fail!(CAI_ERR_CONVERT_DEVICE, "{NAME}";
+            found "an array on device {}", device::Name(array.device.r#type);
+            expected "an array in host memory");
     }
     if !array.mask.is_null() {
-        return fail!(
-            CAI_ERR_CONVERT_MASK,
-            "{NAME}",
-            found = "an array with a mask",
-            expected = "an array without a mask"
-        );
+        return fail!(CAI_ERR_CONVERT_MASK, "{NAME}";
+            found "an array with a mask"; expected "an array without a mask");
     }
     let readonly = is_readonly(&array, this.flags());
     if readonly && wants(BUFFER_WRITABLE) {
-        return fail!(
-            CAI_ERR_CONVERT_READONLY,
-            "{NAME}.readonly",
-            found = "a read-only array",
-            expected = "a writable array, which the consumer asked for"
-        );
+        return fail!(CAI_ERR_CONVERT_READONLY, "{NAME}.readonly";
+            found "a read-only array"; expected "a writable array, which the consumer asked for");
     }
     let valid = array.valid();
     let layout = valid.layout();
@@ -55,20 +44,14 @@ pub fn lend<'py>(py: Py<'py>, this: Instance<'_, Exported>, flags: c_int) -> Res
     };
     // A byte of packed bits has several elements.
     if (format.is_none() && wants(BUFFER_FORMAT)) || layout.is_packed_bits() {
-        return fail!(
-            CAI_ERR_CONVERT_TYPE,
-            "{NAME}.format",
-            found = "a type that no format names",
-            expected = "numbers of up to 8 bytes, complex numbers, booleans or texts"
-        );
+        return fail!(CAI_ERR_CONVERT_TYPE, "{NAME}.format";
+            found "a type that no format names";
+            expected "numbers of up to 8 bytes, complex numbers, booleans or texts");
     }
     if wants(BUFFER_FORMAT) && !wants(BUFFER_ND) {
-        return fail!(
-            CAI_ERR_CONVERT_TYPE,
-            "{NAME}.format",
-            found = "PyBUF_FORMAT without PyBUF_ND",
-            expected = "bytes without a format, or a shape with it"
-        );
+        return fail!(CAI_ERR_CONVERT_TYPE, "{NAME}.format";
+            found "PyBUF_FORMAT without PyBUF_ND";
+            expected "bytes without a format, or a shape with it");
     }
     let (in_c, in_f) = (layout.is_c_contiguous(), layout.is_f_contiguous());
     let needs_c = wants(BUFFER_C_CONTIGUOUS) || !wants(BUFFER_STRIDES);
@@ -76,12 +59,9 @@ pub fn lend<'py>(py: Py<'py>, this: Instance<'_, Exported>, flags: c_int) -> Res
         || (wants(BUFFER_F_CONTIGUOUS) && !in_f)
         || (wants(BUFFER_ANY_CONTIGUOUS) && !in_c && !in_f)
     {
-        return fail!(
-            CAI_ERR_CONVERT_STRIDES,
-            "{NAME}.strides",
-            found = "elements with gaps or in another order",
-            expected = "contiguous elements, which the consumer asked for"
-        );
+        return fail!(CAI_ERR_CONVERT_STRIDES, "{NAME}.strides";
+            found "elements with gaps or in another order";
+            expected "contiguous elements, which the consumer asked for");
     }
     let mut strides = [0; abi::CAI_MAX_NDIM as usize];
     let strides = &mut strides[..layout.shape.len()];

@@ -20,49 +20,30 @@ pub fn sycl_usm_array_interface<'py>(
 ) -> Result<Owned<'py>> {
     let array = this.array()?;
     if array.device.r#type != abi::CAI_DEVICE_ONEAPI {
-        return fail!(
-            CAI_ERR_CONVERT_DEVICE,
-            "{NAME}",
-            found = ("an array on device {}", device::Name(array.device.r#type)),
-            expected = "a oneAPI device"
-        );
+        return fail!(CAI_ERR_CONVERT_DEVICE, "{NAME}";
+            found "an array on device {}", device::Name(array.device.r#type);
+            expected "a oneAPI device");
     }
     if !array.mask.is_null() {
-        return fail!(
-            CAI_ERR_CONVERT_MASK,
-            "{NAME}",
-            found = "an array with a mask",
-            expected = "an array without a mask"
-        );
+        return fail!(CAI_ERR_CONVERT_MASK, "{NAME}";
+            found "an array with a mask"; expected "an array without a mask");
     }
     let Some(syclobj) = syclobj(py, &array)? else {
-        return fail!(
-            CAI_ERR_CONVERT_DEVICE,
-            "{NAME}['syclobj']",
-            found = "neither a queue in stream nor a context",
-            expected = "a queue or a context"
-        );
+        return fail!(CAI_ERR_CONVERT_DEVICE, "{NAME}['syclobj']";
+            found "neither a queue in stream nor a context"; expected "a queue or a context");
     };
     let valid = array.valid();
     let (dtype, layout) = (valid.dtype(), valid.layout());
     if !matches!(dtype.kind as u8, b'b' | b'i' | b'u' | b'f' | b'c') {
-        return fail!(
-            CAI_ERR_CONVERT_TYPE,
-            "{NAME}['typestr']",
-            found = ("kind '{}'", dtype.kind as u8 as char),
-            expected = "one of b i u f c"
-        );
+        return fail!(CAI_ERR_CONVERT_TYPE, "{NAME}['typestr']";
+            found "kind '{}'", dtype.kind as u8 as char; expected "one of b i u f c");
     }
     // `data` is the array's lowest address, and `offset` leads to the element with index zero.
     let itemsize = dtype.itemsize.max(1);
     let below = valid.span().lower;
     if below % itemsize != 0 {
-        return fail!(
-            CAI_ERR_CONVERT_STRIDES,
-            "{NAME}['offset']",
-            found = "{below} bytes",
-            expected = "a multiple of {itemsize}"
-        );
+        return fail!(CAI_ERR_CONVERT_STRIDES, "{NAME}['offset']";
+            found "{below} bytes"; expected "a multiple of {itemsize}");
     }
     let lowest = array.data.addr().wrapping_add_signed(below as isize);
     let c_order = layout.is_c_contiguous() && this.flags() & abi::CAI_EXPORT_STRIDES == 0;
@@ -89,12 +70,8 @@ fn element_steps<'py>(py: Py<'py>, layout: &Layout, itemsize: i64) -> Result<Own
     for (index, step) in steps.iter_mut().enumerate() {
         let used = layout.shape[index] > 1;
         if used && *step % itemsize != 0 {
-            return fail!(
-                CAI_ERR_CONVERT_STRIDES,
-                "strides[{index}]",
-                found = "{step}",
-                expected = "a multiple of {itemsize}"
-            );
+            return fail!(CAI_ERR_CONVERT_STRIDES, "strides[{index}]";
+                found "{step}"; expected "a multiple of {itemsize}");
         }
         *step /= itemsize;
     }

@@ -37,12 +37,8 @@ pub fn import(py: Py, object: Obj, to: &mut Description) -> Result<Option<Answer
         return Ok(None);
     };
     let Some(interface) = capsule.obj().capsule(py, None) else {
-        return fail!(
-            CAI_ERR_TYPE,
-            "{NAME}",
-            found = ("an object of type {}", capsule.obj().type_name(py)),
-            expected = "a capsule"
-        );
+        return fail!(CAI_ERR_TYPE, "{NAME}";
+            found "an object of type {}", capsule.obj().type_name(py); expected "a capsule");
     };
     // SAFETY: the capsule without a name contains this structure by NumPy's manual, and `two`
     // confirms it.
@@ -50,19 +46,16 @@ pub fn import(py: Py, object: Obj, to: &mut Description) -> Result<Option<Answer
         let interface = interface.cast::<ArrayInterface>();
         let two = (&raw const (*interface.as_ptr()).two).read();
         if two != 2 {
-            return fail!(CAI_ERR_VALUE, "{NAME}.two", found = "{two}", expected = "2");
+            return fail!(CAI_ERR_VALUE, "{NAME}.two"; found "{two}"; expected "2");
         }
         interface.read()
     };
     let kind = interface.typekind as u8;
     if !matches!(kind, b'b' | b'i' | b'u' | b'f' | b'c') {
-        return Ok(Some(Answer::Refused(failure!(
-            abi::CAI_ERR_CONVERT_TYPE,
-            "{NAME}.typekind",
-            found = ("'{}'", [kind].escape_ascii()),
-            expected = "b, i, u, f or c: the structure does not describe other types completely, \
-                        __array_interface__ does (CAI_PROTOCOL_ARRAY_INTERFACE)"
-        ))));
+        return Ok(Some(Answer::Refused(failure!(abi::CAI_ERR_CONVERT_TYPE, "{NAME}.typekind";
+            found "'{}'", [kind].escape_ascii();
+            expected "b, i, u, f or c: the structure does not describe other types completely, \
+                __array_interface__ does (CAI_PROTOCOL_ARRAY_INTERFACE)"))));
     }
     host_memory::check_ndim(NAME, "nd", interface.nd, !interface.shape.is_null())?;
     to.reset();

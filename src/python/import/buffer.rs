@@ -35,12 +35,8 @@ fn handle_in(py: Py, object: Obj, name: Name, text: &'static str) -> Result<Opti
     let Some(value) = integer(py, value.obj())? else { return Ok(None) };
     match u64::try_from(value) {
         Ok(value) => Ok(Some(value)),
-        Err(_) => fail!(
-            CAI_ERR_VALUE,
-            "{NAME}['{text}']",
-            found = ("{}", in_64_bits(value)),
-            expected = "an address or a handle of 64 bits"
-        ),
+        Err(_) => fail!(CAI_ERR_VALUE, "{NAME}['{text}']";
+            found "{}", in_64_bits(value); expected "an address or a handle of 64 bits"),
     }
 }
 
@@ -74,31 +70,21 @@ fn offset(py: Py, object: Obj, options: &ImportOptions) -> Result<u64> {
     let value = match &value {
         Some(value) if options.strict() || !value.obj().is_none(py) => value,
         None if options.strict() => {
-            return fail!(
-                CAI_ERR_KEY,
-                "{NAME}['offset']",
-                found = "no such attribute",
-                expected = "this attribute, which is required"
-            );
+            return fail!(CAI_ERR_KEY, "{NAME}['offset']";
+                found "no such attribute"; expected "this attribute, which is required");
         }
         _ => return Ok(0),
     };
     let Some(bytes) = integer(py, value.obj())? else {
-        return fail!(
-            CAI_ERR_TYPE,
-            "{NAME}['offset']",
-            found = ("an object of type {}", value.obj().type_name(py)),
-            expected = "an integer, in bytes"
-        );
+        return fail!(CAI_ERR_TYPE, "{NAME}['offset']";
+            found "an object of type {}", value.obj().type_name(py);
+            expected "an integer, in bytes");
     };
     match u64::try_from(bytes) {
         Ok(bytes) => Ok(bytes),
-        Err(_) => fail!(
-            CAI_ERR_VALUE,
-            "{NAME}['offset']",
-            found = ("{}", in_64_bits(bytes)),
-            expected = "at least 0, because the array begins in the buffer"
-        ),
+        Err(_) => fail!(CAI_ERR_VALUE, "{NAME}['offset']";
+            found "{}", in_64_bits(bytes);
+            expected "at least 0, because the array begins in the buffer"),
     }
 }
 
@@ -120,12 +106,8 @@ fn element_type<'py>(py: Py<'py>, dtype: Owned<'py>) -> Result<(Owned<'py>, Opti
         return Ok((typestr, Some(descr)));
     }
     match dtype.obj().optional_attr(py, py.names.fields)? {
-        Some(fields) if !fields.obj().is_none(py) => fail!(
-            CAI_ERR_CONVERT_TYPE,
-            "{NAME}['dtype']",
-            found = "fields, but no descr",
-            expected = "a descr, as the types of NumPy have"
-        ),
+        Some(fields) if !fields.obj().is_none(py) => fail!(CAI_ERR_CONVERT_TYPE, "{NAME}['dtype']";
+            found "fields, but no descr"; expected "a descr, as the types of NumPy have"),
         _ => Ok((typestr, None)),
     }
 }
@@ -140,12 +122,9 @@ fn no_type(py: Py, dtype: &Owned, is_class: bool) -> Failure {
         Ok(_) => Text::new(format_args!("an object of type {}", dtype.obj().type_name(py))),
         Err(failure) => return failure,
     };
-    failure!(
-        abi::CAI_ERR_TYPE,
-        "{NAME}['dtype']",
-        found = "{found}",
-        expected = "an instance, such as numpy.dtype('float32'), or a typestr, such as '<f4'"
-    )
+    failure!(abi::CAI_ERR_TYPE, "{NAME}['dtype']";
+        found "{found}";
+        expected "an instance, such as numpy.dtype('float32'), or a typestr, such as '<f4'")
 }
 
 pub fn import(py: Py, object: Obj, options: &ImportOptions, to: &mut Description) -> Result<bool> {
@@ -179,23 +158,16 @@ pub fn import(py: Py, object: Obj, options: &ImportOptions, to: &mut Description
     const STATED: u32 =
         abi::CAI_IMPORT_OPENCL_BUFFER_CL_MEM | abi::CAI_IMPORT_OPENCL_BUFFER_CUDA_ADDRESS;
     if !is_opencl && !options.has(STATED) {
-        return fail!(
-            CAI_ERR_CONVERT_DEVICE,
-            "{NAME}['buffer']",
-            found = "_ptr, which may be a cl_mem or a CUDA address",
-            expected = "CAI_IMPORT_OPENCL_BUFFER_CL_MEM or CAI_IMPORT_OPENCL_BUFFER_CUDA_ADDRESS in the options, because \
-             the object does not state which"
-        );
+        return fail!(CAI_ERR_CONVERT_DEVICE, "{NAME}['buffer']";
+            found "_ptr, which may be a cl_mem or a CUDA address";
+            expected "CAI_IMPORT_OPENCL_BUFFER_CL_MEM or CAI_IMPORT_OPENCL_BUFFER_CUDA_ADDRESS in \
+                the options, because the object does not state which");
     }
     let is_opencl = is_opencl || options.has(abi::CAI_IMPORT_OPENCL_BUFFER_CL_MEM);
     let offset = offset(py, object, options)?;
     if !is_opencl && offset != 0 {
-        return fail!(
-            CAI_ERR_VALUE,
-            "{NAME}['offset']",
-            found = "{offset}",
-            expected = "0, because a CUDA address needs no offset"
-        );
+        return fail!(CAI_ERR_VALUE, "{NAME}['offset']";
+            found "{offset}"; expected "0, because a CUDA address needs no offset");
     }
     let (typestr, descr) = element_type(py, dtype)?;
 

@@ -103,7 +103,7 @@ impl<'a> Reader<'a> for Explaining<'_> {
         found: &dyn Display,
         expected: &dyn Display,
     ) -> Failure {
-        failure!(status, ("{}", self.path(place)), found = "{found}", expected = "{expected}")
+        failure!(status, "{}", self.path(place); found "{found}"; expected "{expected}")
     }
 
     fn integer(&self, object: Obj, place: Entry) -> Result<i64> {

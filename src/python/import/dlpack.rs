@@ -103,12 +103,8 @@ fn failed<T>(py: Py, table: &str, function: &str) -> Result<T> {
     if py.has_exception() {
         return raised();
     }
-    fail!(
-        CAI_ERR_VALUE,
-        "{table}.{function}",
-        found = "a failure without an exception",
-        expected = "a tensor"
-    )
+    fail!(CAI_ERR_VALUE, "{table}.{function}";
+        found "a failure without an exception"; expected "a tensor")
 }
 
 /// Result of the methods of DLPack.
@@ -171,19 +167,13 @@ pub fn from_dlpack(
     let Some(managed) = versioned.or(unversioned) else {
         let used = [c"used_dltensor_versioned", c"used_dltensor"];
         if used.into_iter().any(|name| pointer(name).is_some()) {
-            return fail!(
-                CAI_ERR_TYPE,
-                "{NAME}",
-                found = "a capsule that was already consumed",
-                expected = "a new capsule from each call"
-            );
+            return fail!(CAI_ERR_TYPE, "{NAME}";
+                found "a capsule that was already consumed";
+                expected "a new capsule from each call");
         }
-        return fail!(
-            CAI_ERR_TYPE,
-            "{NAME}",
-            found = ("an object of type {}", capsule.obj().type_name(py)),
-            expected = "a capsule named dltensor_versioned or dltensor"
-        );
+        return fail!(CAI_ERR_TYPE, "{NAME}";
+            found "an object of type {}", capsule.obj().type_name(py);
+            expected "a capsule named dltensor_versioned or dltensor");
     };
     let used = if versioned.is_some() { c"used_dltensor_versioned" } else { c"used_dltensor" };
     capsule.obj().rename_capsule(py, used)?;
@@ -240,22 +230,15 @@ fn capsule<'py>(py: Py<'py>, method: Obj, stream: Option<i64>) -> Result<Owned<'
 fn device_of(py: Py, device: Obj) -> Result<i32> {
     const NAME: &str = "__dlpack_device__";
     if !device.is_a(py, Builtin::Tuple) {
-        return fail!(
-            CAI_ERR_TYPE,
-            "{NAME}",
-            found = ("an object of type {}", device.type_name(py)),
-            expected = "a tuple of two integers"
-        );
+        return fail!(CAI_ERR_TYPE, "{NAME}";
+            found "an object of type {}", device.type_name(py); expected "a tuple of two integers");
     }
     let (r#type, id) = device.two_ints(py, NAME)?;
     match (i32::try_from(r#type), i32::try_from(id)) {
         (Ok(found @ 1..=device::LAST), Ok(0..)) => Ok(found),
-        _ => fail!(
-            CAI_ERR_VALUE,
-            "{NAME}",
-            found = ("({}, {id})", r#type),
-            expected = ("a device type of DLPack, 1 to {}, and an id of at least 0", device::LAST)
-        ),
+        _ => fail!(CAI_ERR_VALUE, "{NAME}";
+            found "({}, {id})", r#type;
+            expected "a device type of DLPack, 1 to {}, and an id of at least 0", device::LAST),
     }
 }
 

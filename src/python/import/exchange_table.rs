@@ -53,12 +53,8 @@ pub fn from_table(
     unsafe { validate::array(&raw const to.array, abi::CAI_CHECK_LAYOUT) }
         .map_err(|failure| failure.within(format_args!("{NAME}.")))?;
     if to.array.owner.is_null() {
-        return fail!(
-            CAI_ERR_BORROWED,
-            "{NAME}.owner",
-            found = "NULL",
-            expected = "an owner that keeps the data alive"
-        );
+        return fail!(CAI_ERR_BORROWED, "{NAME}.owner";
+            found "NULL"; expected "an owner that keeps the data alive");
     }
     if !to.array.mask.is_null() && !options.has(abi::CAI_IMPORT_ALLOW_MASK) {
         return Err(refuse_mask(format_args!("{NAME}.mask")));
@@ -76,21 +72,15 @@ unsafe fn foreign(py: Py, status: abi::cai_status, error: *const cai_error) -> F
         return python_exception();
     }
     if matches!(status, abi::CAI_ERR_PYTHON_EXCEPTION | abi::CAI_OK) {
-        return failure!(
-            abi::CAI_ERR_EXCHANGE_TABLE,
-            "__cai_exchange_api__.from_object",
-            found = "CAI_ERR_PYTHON_EXCEPTION without an exception",
-            expected = "an exception"
-        );
+        return failure!(abi::CAI_ERR_EXCHANGE_TABLE, "__cai_exchange_api__.from_object";
+            found "CAI_ERR_PYTHON_EXCEPTION without an exception"; expected "an exception");
     }
     // SAFETY: `from_table` terminated it before the function was called.
     if unsafe { (&raw const (*error).message).cast::<c_char>().read() } == 0 {
-        return failure!(
-            status,
-            "__cai_exchange_api__.from_object",
-            found = "",
-            expected = "__cai_exchange_api__.from_object: found a failure without a message, expected an array"
-        );
+        return failure!(status, "__cai_exchange_api__.from_object";
+            found "";
+            expected "__cai_exchange_api__.from_object: found a failure without a message, \
+                expected an array");
     }
     // SAFETY: filled in, with terminated texts (this function's contract).
     let (field, message) = unsafe {
@@ -99,10 +89,6 @@ unsafe fn foreign(py: Py, status: abi::cai_status, error: *const cai_error) -> F
             CStr::from_ptr((&raw const (*error).message).cast()),
         )
     };
-    failure!(
-        status,
-        ("{}", Shown(field.to_bytes())),
-        found = "",
-        expected = ("{}", Shown(message.to_bytes()))
-    )
+    failure!(status, "{}", Shown(field.to_bytes());
+        found ""; expected "{}", Shown(message.to_bytes()))
 }

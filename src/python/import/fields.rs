@@ -32,7 +32,7 @@ struct Reader<'a> {
 
 #[cold]
 fn wrong_type(py: Py, field: &str, found: Obj, expected: &str) -> Failure {
-    failure!(abi::CAI_ERR_TYPE, "{field}", found = ("{}", found.shown(py)), expected = "{expected}")
+    failure!(abi::CAI_ERR_TYPE, "{field}"; found "{}", found.shown(py); expected "{expected}")
 }
 
 impl Reader<'_> {
@@ -66,7 +66,7 @@ impl Reader<'_> {
             None => row.len(py)?,
         };
         if !(2..=3).contains(&count) {
-            return fail!(CAI_ERR_DESCR_SYNTAX, "", found = "{count} items", expected = "{ROW}");
+            return fail!(CAI_ERR_DESCR_SYNTAX, ""; found "{count} items"; expected "{ROW}");
         }
         // A tuple does not change, so it keeps its items alive.
         let mut held = [const { None }; 3];
@@ -185,22 +185,13 @@ impl Reader<'_> {
 
 #[cold]
 fn too_large(found: &dyn fmt::Display) -> Result<()> {
-    fail!(
-        CAI_ERR_DESCR_SHAPE,
-        ".shape",
-        found = "{found}",
-        expected = "an extent from 0 to 2^63 - 1"
-    )
+    fail!(CAI_ERR_DESCR_SHAPE, ".shape"; found "{found}"; expected "an extent from 0 to 2^63 - 1")
 }
 
 fn text<'a>(py: Py, object: Obj<'a>, field: &str) -> Result<&'a [u8]> {
     match object.text(py) {
         Some(text) => Ok(text),
-        None => fail!(
-            CAI_ERR_DESCR_NAME,
-            "{field}",
-            found = "a string that is not valid UTF-8",
-            expected = "valid UTF-8"
-        ),
+        None => fail!(CAI_ERR_DESCR_NAME, "{field}";
+            found "a string that is not valid UTF-8"; expected "valid UTF-8"),
     }
 }

@@ -71,12 +71,9 @@ fn read(py: Py, object: Obj) -> Result<()> {
 
 #[cold]
 fn refuse() -> Result<()> {
-    fail!(
-        CAI_ERR_CONVERT_GRAD,
-        "requires_grad",
-        found = "a tensor that requires grad",
-        expected = "one that does not: pass tensor.detach(), or set CAI_IMPORT_ALLOW_GRAD"
-    )
+    fail!(CAI_ERR_CONVERT_GRAD, "requires_grad";
+        found "a tensor that requires grad";
+        expected "one that does not: pass tensor.detach(), or set CAI_IMPORT_ALLOW_GRAD")
 }
 
 /// Fails for a tensor whose values are the conjugates or the negatives of those in memory. The
@@ -101,10 +98,7 @@ pub fn check_values(py: Py, object: Obj, array: &cai_array) -> Result<()> {
 
 #[cold]
 fn refuse_values(method: &str, bit: &str) -> Result<()> {
-    fail!(
-        CAI_ERR_CONVERT_TYPE,
-        "{method}",
-        found = "a tensor with the {bit} bit: its values are not those in memory",
-        expected = "a tensor without it: call resolve_conj() or resolve_neg() first"
-    )
+    fail!(CAI_ERR_CONVERT_TYPE, "{method}";
+        found "a tensor with the {bit} bit: its values are not those in memory";
+        expected "a tensor without it: call resolve_conj() or resolve_neg() first")
 }

@@ -11,20 +11,12 @@ use crate::validate;
 /// Checks the number of dimensions, which the structure calls `name`, and that there are extents.
 pub fn check_ndim(protocol: &str, name: &str, ndim: i32, has_shape: bool) -> Result<()> {
     if !(0..=abi::CAI_MAX_NDIM).contains(&ndim) {
-        return fail!(
-            CAI_ERR_NDIM,
-            "{protocol}.{name}",
-            found = "{ndim}",
-            expected = ("0 to {}", abi::CAI_MAX_NDIM)
-        );
+        return fail!(CAI_ERR_NDIM, "{protocol}.{name}";
+            found "{ndim}"; expected "0 to {}", abi::CAI_MAX_NDIM);
     }
     if ndim > 0 && !has_shape {
-        return fail!(
-            CAI_ERR_SHAPE_NULL,
-            "{protocol}.shape",
-            found = "NULL",
-            expected = "{ndim} extents"
-        );
+        return fail!(CAI_ERR_SHAPE_NULL, "{protocol}.shape";
+            found "NULL"; expected "{ndim} extents");
     }
     Ok(())
 }

@@ -32,12 +32,8 @@ pub fn look_up<'py>(
             }
             _ => "",
         };
-        return fail!(
-            CAI_ERR_TYPE,
-            ("{}", protocol.name()),
-            found = "{found}",
-            expected = "a dictionary{hint}"
-        );
+        return fail!(CAI_ERR_TYPE, "{}", protocol.name();
+            found "{found}"; expected "a dictionary{hint}");
     }
     // A type that makes up what is missing may store it, so it is asked first which keys there are.
     let makes_up = is_dict && Type::of(py, mapping).has(py, py.names.missing)?;

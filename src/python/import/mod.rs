@@ -81,22 +81,15 @@ pub fn import_dictionary(
         [abi::CAI_PROTOCOL_SYCL_USM, 0, ..] => Protocol::Sycl,
         [abi::CAI_PROTOCOL_ARRAY_INTERFACE, 0, ..] => Protocol::Host,
         [first, second, ..] => {
-            return fail!(
-                CAI_ERR_ARGUMENT,
-                "options->protocols",
-                found = "{first}, {second}",
-                expected = "at most one, which has a dictionary: \
-                 CAI_PROTOCOL_CUDA_ARRAY_INTERFACE, _SYCL_USM or _ARRAY_INTERFACE"
-            );
+            return fail!(CAI_ERR_ARGUMENT, "options->protocols";
+                found "{first}, {second}";
+                expected "at most one, which has a dictionary: CAI_PROTOCOL_CUDA_ARRAY_INTERFACE, \
+                    _SYCL_USM or _ARRAY_INTERFACE");
         }
     };
     if protocol == Protocol::Host && !options.host() {
-        return fail!(
-            CAI_ERR_HOST_MEMORY,
-            "dictionary",
-            found = "an array in host memory",
-            expected = "CAI_IMPORT_ALLOW_HOST among the flags"
-        );
+        return fail!(CAI_ERR_HOST_MEMORY, "dictionary";
+            found "an array in host memory"; expected "CAI_IMPORT_ALLOW_HOST among the flags");
     }
     // The caller's reference may go while code of the producer runs.
     let held = dictionary.share(py);
@@ -128,12 +121,9 @@ fn instead_of_dictionary(py: Py, object: Obj) -> Option<Failure> {
     // The attribute only makes a message better. An exception is not the caller's.
     let attribute = object.optional_attr(py, py.names.cuda_array_interface);
     attribute.unwrap_or_else(|_| (py.clear(), None).1)?;
-    Some(failure!(
-        abi::CAI_ERR_TYPE,
-        "dictionary",
-        found = ("an object of type {}", object.type_name(py)),
-        expected = "its dictionary; cai_array_from_python takes the object"
-    ))
+    Some(failure!(abi::CAI_ERR_TYPE, "dictionary";
+        found "an object of type {}", object.type_name(py);
+        expected "its dictionary; cai_array_from_python takes the object"))
 }
 
 /// Imports through the dictionary of CUDA's protocol if the object has one: then `to` has an owner.
@@ -198,12 +188,8 @@ fn from_parts<'py>(
             return Err(refuse_mask(format_args!("{}['mask']", protocol.name())));
         }
         if depth >= abi::CAI_MAX_MASKS {
-            return fail!(
-                CAI_ERR_MASK_DEPTH,
-                ("{}['mask']", protocol.name()),
-                found = "a longer chain of masks",
-                expected = ("at most {}", abi::CAI_MAX_MASKS)
-            );
+            return fail!(CAI_ERR_MASK_DEPTH, "{}['mask']", protocol.name();
+                found "a longer chain of masks"; expected "at most {}", abi::CAI_MAX_MASKS);
         }
         let found = mask.insert(Description::new());
         let of_mask = options.of_mask(protocol.number());
@@ -225,12 +211,9 @@ fn in_mask(
     let wanted = if options.strict() { ["an object with ", field] } else { ["an ", "array"] };
     if failure.status() == abi::CAI_ERR_NO_PROTOCOL {
         // The message about an object alone names no field.
-        return failure!(
-            abi::CAI_ERR_NO_PROTOCOL,
-            "{field}['mask']",
-            found = ("an object of type {}", mask.type_name(py)),
-            expected = ("{}{}, or None", wanted[0], wanted[1])
-        );
+        return failure!(abi::CAI_ERR_NO_PROTOCOL, "{field}['mask']";
+            found "an object of type {}", mask.type_name(py);
+            expected "{}{}, or None", wanted[0], wanted[1]);
     }
     failure.within(format_args!("{field}['mask']."))
 }
@@ -521,13 +504,10 @@ fn try_protocols<'py>(
 fn not_found(py: Py, object: Obj, options: &ImportOptions, host_only: bool) -> Result<()> {
     let name = object.type_name(py);
     if host_only || offers_host_memory(py, object, options) {
-        return fail!(
-            CAI_ERR_HOST_MEMORY,
-            "object",
-            found = "an array in host memory, of type {name}",
-            expected = "an array in device memory: copy it first, e.g. cupy.asarray(x), or allow \
-             host memory (CAI_IMPORT_ALLOW_HOST)"
-        );
+        return fail!(CAI_ERR_HOST_MEMORY, "object";
+            found "an array in host memory, of type {name}";
+            expected "an array in device memory: copy it first, e.g. cupy.asarray(x), or allow \
+                host memory (CAI_IMPORT_ALLOW_HOST)");
     }
     let mut list: Text<200> = Text::new(format_args!(""));
     for (index, via) in options.protocols().iter().enumerate() {
@@ -547,12 +527,8 @@ fn not_found(py: Py, object: Obj, options: &ImportOptions, host_only: bool) -> R
     }
     let advice = if options.host() { "" } else { "; convert it, e.g. cupy.asarray(x)" };
     // The whole message: the type comes first.
-    fail!(
-        CAI_ERR_NO_PROTOCOL,
-        "object",
-        found = "",
-        expected = "{name} is not a GPU array{advice}. It has none of {list}"
-    )
+    fail!(CAI_ERR_NO_PROTOCOL, "object";
+        found ""; expected "{name} is not a GPU array{advice}. It has none of {list}")
 }
 
 /// Returns true if protocols for host memory were not tried although the object offers one.

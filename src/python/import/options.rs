@@ -54,12 +54,9 @@ impl ImportOptions {
         const FLAGS: u32 =
             (2 * abi::CAI_IMPORT_ALLOW_PACKED_MASK - 1) | abi::CAI_UNSTABLE_IMPORT_LANES;
         if options.flags & !FLAGS != 0 {
-            return fail!(
-                CAI_ERR_NEWER_CALLER,
-                "options->flags",
-                found = ("{:#x}, which has no name in this version", options.flags & !FLAGS),
-                expected = "flags that this version of cai/python.h names CAI_IMPORT_"
-            );
+            return fail!(CAI_ERR_NEWER_CALLER, "options->flags";
+                found "{:#x}, which has no name in this version", options.flags & !FLAGS;
+                expected "flags that this version of cai/python.h names CAI_IMPORT_");
         }
         macro_rules! contradictions {
             ($($one:ident $other:ident),*) => {
@@ -73,38 +70,24 @@ impl ImportOptions {
         ];
         for (both, found) in contradictions {
             if options.flags & both == both {
-                return fail!(
-                    CAI_ERR_ARGUMENT,
-                    "options->flags",
-                    found = "{found}",
-                    expected = "at most one of them"
-                );
+                return fail!(CAI_ERR_ARGUMENT, "options->flags";
+                    found "{found}"; expected "at most one of them");
             }
         }
         const LAST: u8 = DEFAULT_ORDER.len() as u8;
         if let Some(index) = options.protocols.iter().position(|&via| via > LAST) {
-            return fail!(
-                CAI_ERR_NEWER_CALLER,
-                "options->protocols[{index}]",
-                found = ("{}", options.protocols[index]),
-                expected = "0 or a CAI_PROTOCOL_ number, 1 to {LAST}"
-            );
+            return fail!(CAI_ERR_NEWER_CALLER, "options->protocols[{index}]";
+                found "{}", options.protocols[index];
+                expected "0 or a CAI_PROTOCOL_ number, 1 to {LAST}");
         }
         if options.reserved != [0; 3] {
-            return fail!(
-                CAI_ERR_NEWER_CALLER,
-                "options->reserved",
-                found = "a non-zero value",
-                expected = "0"
-            );
+            return fail!(CAI_ERR_NEWER_CALLER, "options->reserved";
+                found "a non-zero value"; expected "0");
         }
         if options.dlpack_stream == 0 {
-            return fail!(
-                CAI_ERR_STREAM_ZERO,
-                "options->dlpack_stream",
-                found = "0",
-                expected = "CAI_STREAM_UNKNOWN, as CAI_IMPORT_OPTIONS_INIT leaves it, or a stream"
-            );
+            return fail!(CAI_ERR_STREAM_ZERO, "options->dlpack_stream";
+                found "0";
+                expected "CAI_STREAM_UNKNOWN, as CAI_IMPORT_OPTIONS_INIT leaves it, or a stream");
         }
         if options.typestr[0] != 0 {
             dtype::from_field(&options.typestr, options.dtype_code)

@@ -21,29 +21,22 @@ pub fn import(py: Py, object: Obj, to: &mut Description) -> Result<Option<Answer
     };
     let view = buffer.view();
     if !view.suboffsets.is_null() {
-        return Ok(Some(Answer::Refused(failure!(
-            abi::CAI_ERR_CONVERT_STRIDES,
-            "{NAME}.suboffsets",
-            found = "rows behind pointers",
-            expected = "NULL: elements at strides from the first one"
-        ))));
+        return Ok(Some(Answer::Refused(
+            failure!(abi::CAI_ERR_CONVERT_STRIDES, "{NAME}.suboffsets";
+            found "rows behind pointers";
+            expected "NULL: elements at strides from the first one"),
+        )));
     }
     let Some(element) = Element::parse(buffer.format(), view.itemsize) else {
-        return Ok(Some(Answer::Refused(failure!(
-            abi::CAI_ERR_CONVERT_TYPE,
-            "{NAME}.format",
-            found = ("'{}'", buffer.format().escape_ascii()),
-            expected = "one of ? b B h H i I l L q Q n N e f d g Zf Zd Zg c s w, the last two with \
-                        a count, and @ ^ = < > or ! before it"
-        ))));
+        return Ok(Some(Answer::Refused(failure!(abi::CAI_ERR_CONVERT_TYPE, "{NAME}.format";
+            found "'{}'", buffer.format().escape_ascii();
+            expected "one of ? b B h H i I l L q Q n N e f d g Zf Zd Zg c s w, the last two with a \
+                count, and @ ^ = < > or ! before it"))));
     };
     if element.size != view.itemsize as i64 {
-        return fail!(
-            CAI_ERR_VALUE,
-            "{NAME}.itemsize",
-            found = ("{}", view.itemsize),
-            expected = ("the size of the format '{}'", buffer.format().escape_ascii())
-        );
+        return fail!(CAI_ERR_VALUE, "{NAME}.itemsize";
+            found "{}", view.itemsize;
+            expected "the size of the format '{}'", buffer.format().escape_ascii());
     }
     host_memory::check_ndim(NAME, "ndim", view.ndim, !view.shape.is_null())?;
     to.reset();

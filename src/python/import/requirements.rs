@@ -33,12 +33,9 @@ pub fn check_requirements(to: &mut Description, options: &ImportOptions) -> Resu
     if options.has(abi::CAI_IMPORT_QUERY_DEVICE) && array.device.r#type == abi::CAI_DEVICE_UNKNOWN {
         ask_device(array)?;
         if array.device.r#type == abi::CAI_DEVICE_CPU && !options.host() {
-            return fail!(
-                CAI_ERR_HOST_MEMORY,
-                "data",
-                found = ("{:p}, memory that the CUDA driver does not know", array.data),
-                expected = "device memory"
-            );
+            return fail!(CAI_ERR_HOST_MEMORY, "data";
+                found "{:p}, memory that the CUDA driver does not know", array.data;
+                expected "device memory");
         }
     }
     if options.has(abi::CAI_IMPORT_QUERY_DEVICE) && !array.mask.is_null() {
@@ -55,20 +52,12 @@ pub fn check_requirements(to: &mut Description, options: &ImportOptions) -> Resu
         for_each_mask(array, |mask, _| require_stream(mask))?;
     }
     if options.has(abi::CAI_IMPORT_REQUIRE_WRITABLE) && array.flags & abi::CAI_ARRAY_READONLY != 0 {
-        return fail!(
-            CAI_ERR_READONLY,
-            "data",
-            found = "a read-only array",
-            expected = "a writable array"
-        );
+        return fail!(CAI_ERR_READONLY, "data";
+            found "a read-only array"; expected "a writable array");
     }
     if options.has(abi::CAI_IMPORT_REQUIRE_NDIM) && array.ndim != raw.ndim {
-        return fail!(
-            CAI_ERR_CONVERT_NDIM,
-            "shape",
-            found = ("{} dimensions", array.ndim),
-            expected = ("{}", raw.ndim)
-        );
+        return fail!(CAI_ERR_CONVERT_NDIM, "shape";
+            found "{} dimensions", array.ndim; expected "{}", raw.ndim);
     }
     // SAFETY: the array was imported, and so validated.
     let array = unsafe { Valid::assume(array) };
@@ -80,23 +69,16 @@ pub fn check_requirements(to: &mut Description, options: &ImportOptions) -> Resu
         None => Ok(array.dtype().kind as u8 == b'O'),
     };
     if options.has(abi::CAI_IMPORT_REFUSE_OBJECTS) && has_objects()? {
-        return fail!(
-            CAI_ERR_CONVERT_TYPE,
-            "typestr",
-            found = ("{}, which contains Python objects", text_of(&array)),
-            expected = "numbers or text, because CAI_IMPORT_REFUSE_OBJECTS is set"
-        );
+        return fail!(CAI_ERR_CONVERT_TYPE, "typestr";
+            found "{}, which contains Python objects", text_of(&array);
+            expected "numbers or text, because CAI_IMPORT_REFUSE_OBJECTS is set");
     }
     if raw.typestr[0] != 0 {
         let wanted = dtype::from_field(&raw.typestr, raw.dtype_code)?;
         if !dtype::equal(&array.dtype(), &wanted) {
             let demanded = cai_array { typestr: raw.typestr, dtype_code: raw.dtype_code, ..*array };
-            return fail!(
-                CAI_ERR_CONVERT_TYPE,
-                "typestr",
-                found = ("{}", text_of(&array)),
-                expected = ("{}", text_of(&demanded))
-            );
+            return fail!(CAI_ERR_CONVERT_TYPE, "typestr";
+                found "{}", text_of(&array); expected "{}", text_of(&demanded));
         }
     }
     let (c, f) = (
@@ -114,12 +96,8 @@ pub fn check_requirements(to: &mut Description, options: &ImportOptions) -> Resu
             (false, _) => "Fortran-contiguous",
             _ => "C- or Fortran-contiguous",
         };
-        return fail!(
-            CAI_ERR_CONVERT_CONTIGUOUS,
-            "strides",
-            found = "{strides}",
-            expected = "a {wanted} array"
-        );
+        return fail!(CAI_ERR_CONVERT_CONTIGUOUS, "strides";
+            found "{strides}"; expected "a {wanted} array");
     }
     Ok(())
 }
@@ -129,24 +107,17 @@ fn require_stream(array: &cai_array) -> Result<()> {
     if array.stream != abi::CAI_STREAM_UNKNOWN || !array.event.is_null() {
         return Ok(());
     }
-    fail!(
-        CAI_ERR_CONVERT_STREAM,
-        "stream",
-        found = "CAI_STREAM_UNKNOWN and no event",
-        expected = "a stream, because CAI_IMPORT_REQUIRE_STREAM is set: ask the producer for \
-                    __cuda_array_interface__ of version 3, whose stream may be None"
-    )
+    fail!(CAI_ERR_CONVERT_STREAM, "stream";
+        found "CAI_STREAM_UNKNOWN and no event";
+        expected "a stream, because CAI_IMPORT_REQUIRE_STREAM is set: ask the producer for \
+            __cuda_array_interface__ of version 3, whose stream may be None")
 }
 
 /// The failure for a mask that the caller did not allow, and would ignore.
 #[cold]
 pub fn refuse_mask(field: fmt::Arguments) -> Failure {
-    failure!(
-        abi::CAI_ERR_CONVERT_MASK,
-        "{field}",
-        found = "a mask",
-        expected = "none, because CAI_IMPORT_ALLOW_MASK is not set"
-    )
+    failure!(abi::CAI_ERR_CONVERT_MASK, "{field}";
+        found "a mask"; expected "none, because CAI_IMPORT_ALLOW_MASK is not set")
 }
 
 fn text_of(array: &cai_array) -> Text<40> {

@@ -30,12 +30,9 @@ pub fn bind<'py>(
     let (kept, device) = if syclobj.is_a(py, Builtin::Str) {
         let (context, device) = find(py, syclobj)?;
         let Some(capsule) = capsule_of(py, context.obj(), array)? else {
-            return fail!(
-                CAI_ERR_VALUE,
-                "{FIELD}",
-                found = ("{}, whose context has no capsule SyclContextRef", shown(py, syclobj)),
-                expected = "a filter string that dpctl finds a context for"
-            );
+            return fail!(CAI_ERR_VALUE, "{FIELD}";
+                found "{}, whose context has no capsule SyclContextRef", shown(py, syclobj);
+                expected "a filter string that dpctl finds a context for");
         };
         (py.pair(context, capsule)?, Some(device))
     } else if point(py, syclobj, array) {
@@ -59,13 +56,10 @@ pub fn bind<'py>(
 
 #[cold]
 fn no_syclobj(py: Py, syclobj: Obj) -> Failure {
-    failure!(
-        abi::CAI_ERR_TYPE,
-        "{FIELD}",
-        found = ("an object of type {}", syclobj.type_name(py)),
-        expected = "a filter string, a context, a queue, a capsule SyclContextRef or \
-                    SyclQueueRef, or an object with _get_capsule"
-    )
+    failure!(abi::CAI_ERR_TYPE, "{FIELD}";
+        found "an object of type {}", syclobj.type_name(py);
+        expected "a filter string, a context, a queue, a capsule SyclContextRef or SyclQueueRef, \
+            or an object with _get_capsule")
 }
 
 /// Writes what a capsule refers to into the array. Returns false for any other object.
@@ -99,12 +93,9 @@ fn find<'py>(py: Py<'py>, filter: Obj) -> Result<(Owned<'py>, Owned<'py>)> {
     let module = match py.import(c"dpctl") {
         Err(_) if py.raised(Exception::Import) => {
             py.clear();
-            return fail!(
-                CAI_ERR_VALUE,
-                "{FIELD}",
-                found = ("the filter string {}, and no module dpctl", shown(py, filter)),
-                expected = "{EXPECTED}"
-            );
+            return fail!(CAI_ERR_VALUE, "{FIELD}";
+                found "the filter string {}, and no module dpctl", shown(py, filter);
+                expected "{EXPECTED}");
         }
         module => module?,
     };
@@ -121,12 +112,9 @@ fn find<'py>(py: Py<'py>, filter: Obj) -> Result<(Owned<'py>, Owned<'py>)> {
     let context = attribute(&platform, py.names.default_context)?;
     match context.zip(device) {
         Some(found) => Ok(found),
-        None => fail!(
-            CAI_ERR_VALUE,
-            "{FIELD}",
-            found = ("the filter string {}, which dpctl finds no context for", shown(py, filter)),
-            expected = "{EXPECTED}"
-        ),
+        None => fail!(CAI_ERR_VALUE, "{FIELD}";
+            found "the filter string {}, which dpctl finds no context for", shown(py, filter);
+            expected "{EXPECTED}"),
     }
 }
 

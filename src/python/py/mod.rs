@@ -371,10 +371,6 @@ pub fn raised<T>() -> Result<T> {
 #[cold]
 #[inline(never)]
 pub fn python_exception() -> Failure {
-    failure!(
-        abi::CAI_ERR_PYTHON_EXCEPTION,
-        "python",
-        found = "an exception, which is set",
-        expected = "no exception"
-    )
+    failure!(abi::CAI_ERR_PYTHON_EXCEPTION, "python";
+        found "an exception, which is set"; expected "no exception")
 }

@@ -296,12 +296,9 @@ impl Capi {
                 Some(found) => *address = found,
                 None if OPTIONAL.contains(&index) => {}
                 None => {
-                    return fail!(
-                        CAI_ERR_PYTHON_VERSION,
-                        "python",
-                        found = ("a CPython without {}", name.to_bytes().escape_ascii()),
-                        expected = "3.9 or later"
-                    );
+                    return fail!(CAI_ERR_PYTHON_VERSION, "python";
+                        found "a CPython without {}", name.to_bytes().escape_ascii();
+                        expected "3.9 or later");
                 }
             }
         }

@@ -66,12 +66,9 @@ fn strides<'py>(py: Py<'py>, this: Instance<'_, View>) -> Result<Owned<'py>> {
     py.tuple(strides.len(), |index| {
         let stride = strides[index];
         if stride % itemsize != 0 {
-            return fail!(
-                CAI_ERR_CONVERT_STRIDES,
-                "strides[{index}]",
-                found = "{stride} bytes",
-                expected = "a multiple of the size of an element, {itemsize}"
-            );
+            return fail!(CAI_ERR_CONVERT_STRIDES, "strides[{index}]";
+                found "{stride} bytes";
+                expected "a multiple of the size of an element, {itemsize}");
         }
         py.int(stride / itemsize)
     })

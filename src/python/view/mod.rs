@@ -49,12 +49,9 @@ impl<'a> Request<'a> {
             [object] => (object, None),
             [object, stream] => (object, Some(stream)),
             _ => {
-                return fail!(
-                    CAI_ERR_TYPE,
-                    "view",
-                    found = ("{} positional arguments", arguments.positional.len()),
-                    expected = "an object, and a stream"
-                );
+                return fail!(CAI_ERR_TYPE, "view";
+                    found "{} positional arguments", arguments.positional.len();
+                    expected "an object, and a stream");
             }
         };
         let mut request = Request { object, stream, readonly: false };
@@ -74,12 +71,9 @@ impl<'a> Request<'a> {
         } else if is(py.names.readonly) {
             self.readonly = value.is_true(py)?;
         } else {
-            return fail!(
-                CAI_ERR_TYPE,
-                "view",
-                found = ("a keyword {}", name.text(py).unwrap_or_default().escape_ascii()),
-                expected = "stream, if it is not passed by position, or readonly"
-            );
+            return fail!(CAI_ERR_TYPE, "view";
+                found "a keyword {}", name.text(py).unwrap_or_default().escape_ascii();
+                expected "stream, if it is not passed by position, or readonly");
         }
         Ok(())
     }
@@ -114,12 +108,9 @@ fn check_device(stated: i32) -> Result<()> {
     if current == stated {
         return Ok(());
     }
-    fail!(
-        CAI_ERR_VALUE,
-        "stream",
-        found = "a default stream of device {stated}, while the current context is of {current}",
-        expected = "a stream of device {current}; or make device {stated} the current one first"
-    )
+    fail!(CAI_ERR_VALUE, "stream";
+        found "a default stream of device {stated}, while the current context is of {current}";
+        expected "a stream of device {current}; or make device {stated} the current one first")
 }
 
 fn view<'py>(py: Py<'py>, arguments: Arguments<'_>) -> Result<Owned<'py>> {
@@ -135,20 +126,14 @@ fn view<'py>(py: Py<'py>, arguments: Arguments<'_>) -> Result<Owned<'py>> {
     let mut to = Description::new();
     import(py, request.object, &options, &mut to)?;
     if stream == abi::CAI_STREAM_UNKNOWN && device::may_be_cuda(to.array.device.r#type) {
-        return fail!(
-            CAI_ERR_VALUE,
-            "stream",
-            found = "None, for an array in device memory",
-            expected = "the stream on which the array will be used, or -1 to order nothing"
-        );
+        return fail!(CAI_ERR_VALUE, "stream";
+            found "None, for an array in device memory";
+            expected "the stream on which the array will be used, or -1 to order nothing");
     }
     if device::is_opaque(to.array.device.r#type) {
-        return fail!(
-            CAI_ERR_CONVERT_DEVICE,
-            "device.type",
-            found = ("memory behind a handle, {}", device::Name(to.array.device.r#type)),
-            expected = "memory at an address"
-        );
+        return fail!(CAI_ERR_CONVERT_DEVICE, "device.type";
+            found "memory behind a handle, {}", device::Name(to.array.device.r#type);
+            expected "memory at an address");
     }
     let stream = match stream {
         abi::CAI_STREAM_UNKNOWN => abi::CAI_STREAM_NONE,

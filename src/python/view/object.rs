@@ -236,5 +236,5 @@ fn enter<'py>(py: Py<'py>, this: Instance<'_, View>) -> Result<Owned<'py>> {
 
 #[cold]
 pub fn released<T>() -> Result<T> {
-    fail!(CAI_ERR_VALUE, "view", found = "one that was released", expected = "a view in use")
+    fail!(CAI_ERR_VALUE, "view"; found "one that was released"; expected "a view in use")
 }
