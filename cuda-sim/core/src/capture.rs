@@ -5,8 +5,8 @@ use crate::access::Access;
 use crate::graph::destroy_graph;
 use crate::queue::{record_now, wait_now, wait_only, with_knowledge};
 use crate::results::{Code, Result};
-use crate::sim::{Capture, CoreKind, Graph, Lane, Locked, Recorded, Sim, Task, thread_id};
-use crate::work::{CoreRef, Work};
+use crate::sim::{Capture, Graph, Lane, Locked, Recorded, Sim, StreamKind, Task, thread_id};
+use crate::work::{StreamRef, Work};
 use std::collections::HashSet;
 
 pub const GLOBAL: i32 = 0;
@@ -50,57 +50,59 @@ impl Sim {
     }
 
     /// Refuses a wait for, or a query of, work that is only being captured.
-    pub fn forbid_on_capturing(&mut self, core: CoreRef) -> Result {
-        let lane = self.core_mut(core).lane.as_ref().map(|lane| lane.capture);
+    pub fn forbid_on_capturing(&mut self, stream: StreamRef) -> Result {
+        let lane = self.stream_mut(stream).lane.as_ref().map(|lane| lane.capture);
         if let Some(capture) = lane.filter(|_| !crate::real_driver::is_present()) {
             self.invalidate(capture);
             return Err(Code::STREAM_CAPTURE_UNSUPPORTED);
         }
-        self.forbid_legacy(core)
+        self.forbid_legacy(stream)
     }
 
     /// Refuses an operation on all streams of a context while one of them captures.
     pub fn forbid_capturing_context(&mut self, context: u64) -> Result {
-        let cores = self.live_cores_of(context);
-        let broken: Vec<u64> =
-            cores.iter().filter_map(|core| Some(self.get(*core)?.lane.as_ref()?.capture)).collect();
+        let streams = self.live_streams_of(context);
+        let broken: Vec<u64> = streams
+            .iter()
+            .filter_map(|stream| Some(self.get(*stream)?.lane.as_ref()?.capture))
+            .collect();
         broken.iter().for_each(|id| self.invalidate(*id));
         if broken.is_empty() { Ok(()) } else { Err(Code::STREAM_CAPTURE_UNSUPPORTED) }
     }
 
     /// Refuses work on a legacy stream that would depend on a capture of a blocking stream of its
     /// context.
-    pub fn forbid_legacy(&mut self, core: CoreRef) -> Result {
-        let broken = self.captures_under(core);
+    pub fn forbid_legacy(&mut self, stream: StreamRef) -> Result {
+        let broken = self.captures_under(stream);
         broken.iter().for_each(|id| self.invalidate(*id));
         if broken.is_empty() { Ok(()) } else { Err(Code::STREAM_CAPTURE_IMPLICIT) }
     }
 
     /// Returns the captures in blocking streams of the context of a legacy stream; none for other
     /// streams.
-    pub fn captures_under(&mut self, core: CoreRef) -> Vec<u64> {
+    pub fn captures_under(&mut self, stream: StreamRef) -> Vec<u64> {
         if self.captures.is_empty() || crate::real_driver::is_present() {
             return Vec::new();
         }
         let (kind, context) = {
-            let found = self.core_mut(core);
+            let found = self.stream_mut(stream);
             (found.kind, found.context)
         };
-        if kind != CoreKind::Legacy {
+        if kind != StreamKind::Legacy {
             return Vec::new();
         }
         let under = |capture: &&Capture| {
             capture.streams.iter().filter_map(|other| self.get(*other)).any(|other| {
                 other.context == context
                     && other.lane.is_some()
-                    && other.kind != CoreKind::NonBlocking
+                    && other.kind != StreamKind::NonBlocking
             })
         };
         self.captures.values().filter(under).map(|capture| capture.id).collect()
     }
 
-    pub fn lane_of(&mut self, core: CoreRef) -> Result<Option<Lane>> {
-        let Some(lane) = self.core_mut(core).lane.clone() else { return Ok(None) };
+    pub fn lane_of(&mut self, stream: StreamRef) -> Result<Option<Lane>> {
+        let Some(lane) = self.stream_mut(stream).lane.clone() else { return Ok(None) };
         match self.captures.get(&lane.capture) {
             Some(capture) if capture.invalidated => Err(Code::STREAM_CAPTURE_INVALIDATED),
             Some(_) => Ok(Some(lane)),
@@ -108,10 +110,10 @@ impl Sim {
         }
     }
 
-    pub fn capture_task(&mut self, core: CoreRef, lane: Lane, task: Task) -> Result {
+    pub fn capture_task(&mut self, stream: StreamRef, lane: Lane, task: Task) -> Result {
         let graph = self.captures.get(&lane.capture).map_or(0, |capture| capture.graph);
         let node = self.add_node(graph, task, lane.tail)?;
-        self.core_mut(core).lane = Some(Lane { capture: lane.capture, tail: vec![node] });
+        self.stream_mut(stream).lane = Some(Lane { capture: lane.capture, tail: vec![node] });
         Ok(())
     }
 }
@@ -120,40 +122,40 @@ impl Sim {
 /// operation, or `None` for a node.
 pub fn submit(
     sim: &mut Locked,
-    core: CoreRef,
+    stream: StreamRef,
     work: Work,
     accesses: Vec<Access>,
     label: &'static str,
 ) -> Result<Option<u64>> {
-    if let Some(lane) = sim.lane_of(core)? {
-        sim.capture_task(core, lane, Task::Work { work, accesses, label })?;
+    if let Some(lane) = sim.lane_of(stream)? {
+        sim.capture_task(stream, lane, Task::Work { work, accesses, label })?;
         return Ok(None);
     }
-    sim.forbid_legacy(core)?;
-    sim.prepare(core);
-    sim.check(core, &accesses, label, work.content(&accesses));
-    let actor = sim.core_mut(core).actor;
-    let work = with_knowledge(sim, actor, sim.or_fault(core, work, &accesses));
-    Ok(Some(Sim::enqueue(sim, core, work)))
+    sim.forbid_legacy(stream)?;
+    sim.prepare(stream);
+    sim.check(stream, &accesses, label, work.content(&accesses));
+    let actor = sim.stream_mut(stream).actor;
+    let work = with_knowledge(sim, actor, sim.or_fault(stream, work, &accesses));
+    Ok(Some(Sim::enqueue(sim, stream, work)))
 }
 
 // --- events ---
 
 /// Performs cuEventRecord. `external`: while capturing, adds a node that records at every launch.
-pub fn record(sim: &mut Locked, event: u64, core: CoreRef, external: bool) -> Result {
+pub fn record(sim: &mut Locked, event: u64, stream: StreamRef, external: bool) -> Result {
     let (of, shared) = {
         let found = sim.events.get(event).ok_or(Code::INVALID_HANDLE)?;
         (found.context, found.shared.clone())
     };
     // Event and stream must belong to the same context. [cuEventRecord] A green context counts as
     // its primary context.
-    let context = sim.core_mut(core).context;
+    let context = sim.stream_mut(stream).context;
     if of != sim.base(context) && !crate::real_driver::is_present() {
         return Err(Code::INVALID_HANDLE);
     }
-    if let Some(lane) = sim.lane_of(core)? {
+    if let Some(lane) = sim.lane_of(stream)? {
         if external {
-            return sim.capture_task(core, lane, Task::RecordEvent(event));
+            return sim.capture_task(stream, lane, Task::RecordEvent(event));
         }
         let recorded = Recorded::Captured { capture: lane.capture, nodes: lane.tail };
         if let Some(found) = sim.events.get_mut(event) {
@@ -164,22 +166,22 @@ pub fn record(sim: &mut Locked, event: u64, core: CoreRef, external: bool) -> Re
     if external {
         return Err(Code::INVALID_VALUE);
     }
-    sim.forbid_legacy(core)?;
-    sim.prepare(core);
-    record_now(sim, event, core, shared, None);
+    sim.forbid_legacy(stream)?;
+    sim.prepare(stream);
+    record_now(sim, event, stream, shared, None);
     Ok(())
 }
 
 /// Performs cuStreamWaitEvent.
-pub fn wait(sim: &mut Locked, core: CoreRef, event: u64, external: bool) -> Result {
+pub fn wait(sim: &mut Locked, stream: StreamRef, event: u64, external: bool) -> Result {
     let (recorded, shared, foreign) = {
         let found = sim.events.get(event).ok_or(Code::INVALID_HANDLE)?;
         (found.recorded.clone(), found.shared.clone(), found.is_foreign())
     };
-    let lane = sim.lane_of(core)?;
+    let lane = sim.lane_of(stream)?;
     if external {
         let Some(lane) = lane else { return Err(Code::INVALID_VALUE) };
-        return sim.capture_task(core, lane, Task::WaitEvent(event));
+        return sim.capture_task(stream, lane, Task::WaitEvent(event));
     }
     match recorded {
         Recorded::Captured { capture, nodes } => {
@@ -200,16 +202,16 @@ pub fn wait(sim: &mut Locked, core: CoreRef, event: u64, external: bool) -> Resu
                     tail.extend(
                         nodes.into_iter().filter(|node| !tail.contains(node)).collect::<Vec<_>>(),
                     );
-                    sim.core_mut(core).lane = Some(Lane { capture, tail });
+                    sim.stream_mut(stream).lane = Some(Lane { capture, tail });
                 }
                 None => {
-                    if sim.core_mut(core).kind == CoreKind::Legacy {
+                    if sim.stream_mut(stream).kind == StreamKind::Legacy {
                         sim.invalidate(capture);
                         return Err(Code::STREAM_CAPTURE_IMPLICIT);
                     }
-                    sim.core_mut(core).lane = Some(Lane { capture, tail: nodes });
+                    sim.stream_mut(stream).lane = Some(Lane { capture, tail: nodes });
                     if let Some(capture) = sim.captures.get_mut(&capture) {
-                        capture.streams.push(core);
+                        capture.streams.push(stream);
                     }
                 }
             }
@@ -217,8 +219,8 @@ pub fn wait(sim: &mut Locked, core: CoreRef, event: u64, external: bool) -> Resu
         }
         Recorded::Never if !foreign => {
             if lane.is_none() {
-                sim.forbid_legacy(core)?;
-                sim.prepare(core);
+                sim.forbid_legacy(stream)?;
+                sim.prepare(stream);
             }
             Ok(())
         }
@@ -227,16 +229,16 @@ pub fn wait(sim: &mut Locked, core: CoreRef, event: u64, external: bool) -> Resu
                 sim.invalidate(lane.capture);
                 return Err(Code::STREAM_CAPTURE_ISOLATION);
             }
-            sim.forbid_legacy(core)?;
-            sim.prepare(core);
-            let actor = sim.core_mut(core).actor;
+            sim.forbid_legacy(stream)?;
+            sim.prepare(stream);
+            let actor = sim.stream_mut(stream).actor;
             let clock = sim.counted(event, "cuStreamWaitEvent", actor);
             let foreign = shared.filter(|_| foreign);
-            let work = wait_now(sim, core, &recorded, clock.as_ref(), foreign);
+            let work = wait_now(sim, stream, &recorded, clock.as_ref(), foreign);
             // In the legacy stream, blocking streams come after a wait even if it is over.
-            let legacy = sim.core_mut(core).kind == CoreKind::Legacy;
+            let legacy = sim.stream_mut(stream).kind == StreamKind::Legacy;
             if let Some(work) = work.or(legacy.then_some(Work::Nothing)) {
-                Sim::enqueue(sim, core, work);
+                Sim::enqueue(sim, stream, work);
             }
             Ok(())
         }
@@ -267,11 +269,11 @@ pub fn wait_in_context(sim: &mut Locked, context: u64, event: u64) -> Result {
     if let Some(clock) = &clock {
         sim.future_streams_learn(context, clock);
     }
-    for core in sim.live_cores_of(context) {
+    for stream in sim.live_streams_of(context) {
         // Enqueueing may have waited, and the stream may have been destroyed meanwhile.
-        if sim.get(core).is_some() {
-            if let Some(work) = wait_now(sim, core, &recorded, clock.as_ref(), foreign.clone()) {
-                Sim::enqueue(sim, core, work);
+        if sim.get(stream).is_some() {
+            if let Some(work) = wait_now(sim, stream, &recorded, clock.as_ref(), foreign.clone()) {
+                Sim::enqueue(sim, stream, work);
             }
         }
     }
@@ -280,14 +282,19 @@ pub fn wait_in_context(sim: &mut Locked, context: u64, event: u64) -> Result {
 
 // --- capture ---
 
-pub fn begin(sim: &mut Locked, core: CoreRef, mode: i32, into: Option<(u64, Vec<u64>)>) -> Result {
+pub fn begin(
+    sim: &mut Locked,
+    stream: StreamRef,
+    mode: i32,
+    into: Option<(u64, Vec<u64>)>,
+) -> Result {
     if !(0..=2).contains(&mode) {
         return Err(Code::INVALID_VALUE);
     }
-    if sim.core_mut(core).kind == CoreKind::Legacy {
+    if sim.stream_mut(stream).kind == StreamKind::Legacy {
         return Err(Code::STREAM_CAPTURE_UNSUPPORTED);
     }
-    if sim.core_mut(core).lane.is_some() {
+    if sim.stream_mut(stream).lane.is_some() {
         return Err(Code::ILLEGAL_STATE);
     }
     let id = sim.id();
@@ -304,18 +311,18 @@ pub fn begin(sim: &mut Locked, core: CoreRef, mode: i32, into: Option<(u64, Vec<
             graph,
             mode,
             thread,
-            origin: core,
-            streams: vec![core],
+            origin: stream,
+            streams: vec![stream],
             invalidated: false,
             to_graph,
         },
     );
-    sim.core_mut(core).lane = Some(Lane { capture: id, tail });
+    sim.stream_mut(stream).lane = Some(Lane { capture: id, tail });
     Ok(())
 }
 
 /// Ends the capture of a stream that is destroyed before it ended the capture.
-pub fn abandon(sim: &mut Locked, origin: CoreRef) {
+pub fn abandon(sim: &mut Locked, origin: StreamRef) {
     let Some(id) =
         sim.captures.values().find(|capture| capture.origin == origin).map(|capture| capture.id)
     else {
@@ -345,11 +352,11 @@ fn with_dependencies(sim: &Sim, mut next: Vec<u64>) -> HashSet<u64> {
 
 /// Ends the part of a stream in a capture, when the stream is destroyed. The capture goes on if all
 /// of the stream's work has joined other streams: cuda.core destroys a stream of its own then.
-pub fn leave(sim: &mut Locked, core: CoreRef) {
-    let Some(lane) = sim.get_mut(core).and_then(|core| core.lane.take()) else { return };
+pub fn leave(sim: &mut Locked, stream: StreamRef) {
+    let Some(lane) = sim.get_mut(stream).and_then(|stream| stream.lane.take()) else { return };
     let Some(capture) = sim.captures.get(&lane.capture) else { return };
-    let (is_origin, mut others) = (capture.origin == core, capture.streams.clone());
-    others.retain(|other| *other != core);
+    let (is_origin, mut others) = (capture.origin == stream, capture.streams.clone());
+    others.retain(|other| *other != stream);
     let tails =
         others.iter().filter_map(|other| sim.get(*other)?.lane.as_ref()).flat_map(|l| &l.tail);
     let joined = with_dependencies(sim, tails.copied().collect());
@@ -362,10 +369,10 @@ pub fn leave(sim: &mut Locked, core: CoreRef) {
 
 /// Ends a capture. Returns the graph, or the reason why there is none. The capture is over either
 /// way, unless the stream is not its origin.
-pub fn end(sim: &mut Locked, core: CoreRef) -> Result<u64> {
-    let lane = sim.core_mut(core).lane.clone().ok_or(Code::ILLEGAL_STATE)?;
+pub fn end(sim: &mut Locked, stream: StreamRef) -> Result<u64> {
+    let lane = sim.stream_mut(stream).lane.clone().ok_or(Code::ILLEGAL_STATE)?;
     let Some(capture) = sim.captures.get(&lane.capture) else { return Err(Code::ILLEGAL_STATE) };
-    if capture.origin != core {
+    if capture.origin != stream {
         let id = capture.id;
         sim.invalidate(id);
         return Err(Code::STREAM_CAPTURE_UNMATCHED);

@@ -16,7 +16,7 @@ use crate::sim::{
     Exec, Graph, Locked, Node, Sim, Step, Task, known_at_release, release_graph_memory,
     release_objects, retain_objects, thread_id,
 };
-use crate::work::{Choice, Conditional, CoreRef, Work};
+use crate::work::{Choice, Conditional, StreamRef, Work};
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -348,10 +348,10 @@ pub fn destroy_exec(sim: &mut Locked, exec: u64) -> Result {
         exec.actors.iter().for_each(|actor| checker.retire(*actor));
     }
     // Work that still runs keeps the objects that it uses.
-    match exec.last.filter(|(core, position)| !sim.is_done(*core, *position)) {
-        Some((core, _)) if !exec.objects.is_empty() => {
+    match exec.last.filter(|(stream, position)| !sim.is_done(*stream, *position)) {
+        Some((stream, _)) if !exec.objects.is_empty() => {
             let known = known_at_release(sim, exec.clock);
-            Sim::enqueue(sim, core, Work::Forget(exec.objects.into(), known.into()));
+            Sim::enqueue(sim, stream, Work::Forget(exec.objects.into(), known.into()));
         }
         _ => release_objects(sim, &exec.objects, exec.clock),
     }
@@ -360,18 +360,18 @@ pub fn destroy_exec(sim: &mut Locked, exec: u64) -> Result {
 
 const AUTO_FREE_ON_LAUNCH: u64 = 1;
 
-pub fn launch(sim: &mut Locked, handle: u64, core: CoreRef) -> Result {
+pub fn launch(sim: &mut Locked, handle: u64, stream: StreamRef) -> Result {
     let exec = sim.execs.get(handle).ok_or(Code::INVALID_VALUE)?;
     let (memory, frees) = (exec.memory.clone(), exec.flags & AUTO_FREE_ON_LAUNCH != 0);
-    if let Some(lane) = sim.lane_of(core)? {
+    if let Some(lane) = sim.lane_of(stream)? {
         if crate::real_driver::is_present() {
             // Real drivers add a node, of which nothing else is known.
-            return sim.capture_task(core, lane, Task::Empty);
+            return sim.capture_task(stream, lane, Task::Empty);
         }
         sim.invalidate(lane.capture);
         return Err(Code::STREAM_CAPTURE_UNSUPPORTED);
     }
-    sim.forbid_legacy(core)?;
+    sim.forbid_legacy(stream)?;
     // What the last launch allocated must have been freed. [cuGraphAddMemAllocNode]
     for base in memory {
         if sim.graph_memory.get(&base).is_some_and(|found| found.exists) {
@@ -387,14 +387,15 @@ pub fn launch(sim: &mut Locked, handle: u64, core: CoreRef) -> Result {
             sim.track_number(work);
         }
     }
-    sim.prepare(core);
-    let stream = sim.core_mut(core).id;
-    let actor = sim.core_mut(core).actor;
+    sim.prepare(stream);
+    let stream_id = sim.stream_mut(stream).id;
+    let actor = sim.stream_mut(stream).actor;
     let Sim { execs, checker, .. } = &mut **sim;
     let Some(exec) = execs.get_mut(handle) else { return Err(Code::INVALID_VALUE) };
     if let Some(checker) = checker {
         while exec.actors.len() < exec.chains {
-            exec.actors.push(checker.actor(None, Who::Branch { stream, graph: exec.id }));
+            exec.actors
+                .push(checker.actor(None, Who::Branch { stream: stream_id, graph: exec.id }));
         }
         if let (Some(actor), Some(clock)) = (actor, &exec.clock) {
             checker.learn(actor, clock);
@@ -403,12 +404,12 @@ pub fn launch(sim: &mut Locked, handle: u64, core: CoreRef) -> Result {
     let (actors, last) = (exec.actors.clone(), exec.last);
     let conditions: Vec<Arc<Condition>> = steps.iter().flat_map(conditions_of).collect();
     if let Some((other, position)) = last {
-        if other != core && !sim.is_done(other, position) {
-            Sim::enqueue(sim, core, Work::Wait(other, position));
+        if other != stream && !sim.is_done(other, position) {
+            Sim::enqueue(sim, stream, Work::Wait(other, position));
         }
     }
     if !conditions.is_empty() {
-        Sim::enqueue(sim, core, Work::Assign(conditions.into()));
+        Sim::enqueue(sim, stream, Work::Assign(conditions.into()));
     }
     let start = actor.and_then(|actor| Some(sim.checker.as_mut()?.snapshot(actor)));
     let mut clocks: Vec<Option<Clock>> = Vec::with_capacity(steps.len());
@@ -421,7 +422,7 @@ pub fn launch(sim: &mut Locked, handle: u64, core: CoreRef) -> Result {
             }
         }
         if step.enabled {
-            run_step(sim, core, branch, &step.task);
+            run_step(sim, stream, branch, &step.task);
         }
         clocks.push(branch.and_then(|branch| Some(sim.checker.as_mut()?.snapshot(branch))));
     }
@@ -431,9 +432,9 @@ pub fn launch(sim: &mut Locked, handle: u64, core: CoreRef) -> Result {
         known = Some(checker.snapshot(actor));
     }
     // A launch has an end of its own, also if the graph is empty.
-    let end = Sim::enqueue(sim, core, Work::Nothing);
+    let end = Sim::enqueue(sim, stream, Work::Nothing);
     if let Some(exec) = sim.execs.get_mut(handle) {
-        exec.last = Some((core, end));
+        exec.last = Some((stream, end));
         exec.clock = known;
     }
     Ok(())
@@ -446,13 +447,13 @@ fn conditions_of(step: &Step) -> Vec<Arc<Condition>> {
     }
 }
 
-fn run_step(sim: &mut Locked, core: CoreRef, branch: Option<Actor>, task: &Task) {
+fn run_step(sim: &mut Locked, stream: StreamRef, branch: Option<Actor>, task: &Task) {
     match task {
         Task::Work { work, accesses, label } => {
             if let Some(branch) = branch {
                 let label = sim.label(label);
                 let thread = u64::from(thread_id());
-                let stream = sim.core_mut(core).actor.unwrap_or(branch);
+                let stream = sim.stream_mut(stream).actor.unwrap_or(branch);
                 let content = work.content(accesses);
                 let checker = sim.checker.as_mut();
                 if let Some(moment) =
@@ -467,14 +468,14 @@ fn run_step(sim: &mut Locked, core: CoreRef, branch: Option<Actor>, task: &Task)
                     });
                 }
             }
-            let work = sim.or_fault(core, work.clone(), accesses);
+            let work = sim.or_fault(stream, work.clone(), accesses);
             let work = with_knowledge(sim, branch, work);
-            Sim::enqueue(sim, core, work);
+            Sim::enqueue(sim, stream, work);
         }
         Task::RecordEvent(event) => {
             let clock = branch.and_then(|branch| Some(sim.checker.as_mut()?.snapshot(branch)));
             let shared = sim.events.get(*event).and_then(|event| event.shared.clone());
-            record_now(sim, *event, core, shared, clock);
+            record_now(sim, *event, stream, shared, clock);
         }
         Task::WaitEvent(event) => {
             let Some(found) = sim.events.get(*event) else { return };
@@ -489,7 +490,7 @@ fn run_step(sim: &mut Locked, core: CoreRef, branch: Option<Actor>, task: &Task)
             }
             // The stream learns it from the branches at the end of the launch.
             if let Some(work) = wait_only(sim, &recorded, shared) {
-                Sim::enqueue(sim, core, work);
+                Sim::enqueue(sim, stream, work);
             }
         }
         Task::Allocate(base) => sim.graph_memory_begins(*base),

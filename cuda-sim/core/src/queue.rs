@@ -5,7 +5,7 @@ use crate::clock::Clock;
 use crate::ipc::SharedEvent;
 use crate::real_driver;
 use crate::sim::{Locked, Recorded, Sim};
-use crate::work::{CoreRef, Reached, Work};
+use crate::work::{Reached, StreamRef, Work};
 use std::sync::Arc;
 
 /// Adds the knowledge of the stream to a host function.
@@ -25,26 +25,26 @@ pub fn with_knowledge(sim: &mut Locked, actor: Option<Actor>, work: Work) -> Wor
 pub fn record_now(
     sim: &mut Locked,
     event: u64,
-    core: CoreRef,
+    stream: StreamRef,
     shared: Option<Arc<SharedEvent>>,
     clock: Option<Clock>,
 ) {
     let reached = Arc::new(Reached::default());
     let is_shared = shared.is_some();
-    let position = sim.core_mut(core).enqueued + 1;
-    let actor = sim.core_mut(core).actor;
+    let position = sim.stream_mut(stream).enqueued + 1;
+    let actor = sim.stream_mut(stream).actor;
     let clock = clock.or_else(|| Some(sim.checker.as_mut()?.snapshot(actor?)));
     let number = shared.as_ref().map(|shared| shared.record(&sim.counts_of(clock.as_ref())));
     let by = sim.place_of_record(actor);
     let live = reached.clone();
     sim.set_recorded(
         event,
-        Recorded::Live { core, position, reached: live, clock, shared: number, by },
+        Recorded::Live { stream, position, reached: live, clock, shared: number, by },
     );
-    Sim::enqueue(sim, core, Work::Record(reached, shared.zip(number)));
+    Sim::enqueue(sim, stream, Work::Record(reached, shared.zip(number)));
     // Another process may wait for this event although no call of this process does.
     if is_shared {
-        Sim::wait_in_background(sim, core, position);
+        Sim::wait_in_background(sim, stream, position);
     }
 }
 
@@ -52,12 +52,12 @@ pub fn record_now(
 /// here on what was known at the record, `clock`.
 pub fn wait_now(
     sim: &mut Locked,
-    core: CoreRef,
+    stream: StreamRef,
     recorded: &Recorded,
     clock: Option<&Clock>,
     foreign: Option<Arc<SharedEvent>>,
 ) -> Option<Work> {
-    let actor = sim.core_mut(core).actor;
+    let actor = sim.stream_mut(stream).actor;
     if let (Some(actor), Some(checker)) = (actor, &mut sim.checker) {
         match &foreign {
             Some(event) => checker.learn_counts(actor, &event.known()),
@@ -76,6 +76,6 @@ pub fn wait_only(
         let number = event.newest();
         return (!event.reached(number)).then_some(Work::WaitShared(event, number));
     }
-    let Recorded::Live { core, position, .. } = recorded else { return None };
-    (!sim.is_done(*core, *position)).then_some(Work::Wait(*core, *position))
+    let Recorded::Live { stream, position, .. } = recorded else { return None };
+    (!sim.is_done(*stream, *position)).then_some(Work::Wait(*stream, *position))
 }

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 /// A stream's identity: its slot in the table, and a number that no other stream of this process
 /// had.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, PartialOrd, Ord)]
-pub struct CoreRef {
+pub struct StreamRef {
     pub slot: usize,
     pub id: u64,
 }
@@ -113,7 +113,7 @@ pub struct Conditional {
 pub enum Work {
     Nothing,
     /// Waits until another stream has done a number of operations.
-    Wait(CoreRef, u64),
+    Wait(StreamRef, u64),
     /// Waits until another process has recorded its event a number of times.
     WaitShared(Arc<crate::ipc::SharedEvent>, u64),
     Record(Arc<Reached>, Option<(Arc<crate::ipc::SharedEvent>, u64)>),

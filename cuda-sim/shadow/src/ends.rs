@@ -108,12 +108,12 @@ passed_on! {
                 sim.streams.rename(aside, Some(stream));
                 return Ok(());
             }
-            let core = sim.streams.remove(aside).ok_or(Code::INVALID_HANDLE)?;
+            let stream = sim.streams.remove(aside).ok_or(Code::INVALID_HANDLE)?;
             let capture =
-                Sim::get(sim, core).and_then(|core| core.lane.as_ref()).map(|lane| lane.capture);
+                Sim::get(sim, stream).and_then(|stream| stream.lane.as_ref()).map(|lane| lane.capture);
             capture.into_iter().for_each(|capture| sim.invalidate(capture));
-            sim.stream_of_export_ends(core);
-            sim.destroy_core(core);
+            sim.stream_of_export_ends(stream);
+            sim.destroy_stream(stream);
             Ok(())
         });
         result

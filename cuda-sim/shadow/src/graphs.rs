@@ -32,15 +32,15 @@ fn end_capture(
     result: i32,
     graph: *const u64,
 ) -> Result {
-    let core = sim.stream(stream, default)?;
-    let Some(capture) = sim.core_mut(core).lane.as_ref().map(|lane| lane.capture) else {
+    let stream = sim.stream(stream, default)?;
+    let Some(capture) = sim.stream_mut(stream).lane.as_ref().map(|lane| lane.capture) else {
         return Ok(());
     };
     let to_graph = sim.captures.get(&capture).is_some_and(|capture| capture.to_graph);
     if result != 0 {
         sim.invalidate(capture);
     }
-    match capture::end(sim, core) {
+    match capture::end(sim, stream) {
         Ok(own) if !to_graph => adopt(sim, own, get(graph)?),
         // The driver refused it as well.
         Err(_) if result != 0 => {}
@@ -50,11 +50,11 @@ fn end_capture(
 }
 
 fn launched(sim: &mut Locked, exec: u64, stream: u64, default: u64) -> Result {
-    let core = sim.stream(stream, default)?;
+    let stream = sim.stream(stream, default)?;
     if sim.execs.get(exec).is_some() {
-        return launch(sim, exec, core);
+        return launch(sim, exec, stream);
     }
-    capture::submit(sim, core, Work::Nothing, Vec::new(), "cuGraphLaunch")?;
+    capture::submit(sim, stream, Work::Nothing, Vec::new(), "cuGraphLaunch")?;
     Ok(())
 }
 
@@ -96,8 +96,8 @@ passed_on! {
         // Capturing into a graph is followed as a capture that ends with this handle.
         let real = || real(stream, mode, graph, callback, data);
         follow("cuStreamBeginRecaptureToGraph", default, real, std::ptr::null(), |sim, default| {
-            let core = sim.stream(stream, default)?;
-            capture::begin(sim, core, mode, None)
+            let stream = sim.stream(stream, default)?;
+            capture::begin(sim, stream, mode, None)
         })
     }
     fn cuStreamBeginCaptureToCig / cuStreamBeginCaptureToCig_ptsz(stream: u64, params: *const u64) |real, default| {
@@ -107,8 +107,8 @@ passed_on! {
             || real(stream, params),
             std::ptr::null(),
             |sim, default| {
-                let core = sim.stream(stream, default)?;
-                capture::begin(sim, core, capture::RELAXED, None)
+                let stream = sim.stream(stream, default)?;
+                capture::begin(sim, stream, capture::RELAXED, None)
             },
         )
     }
@@ -120,8 +120,8 @@ passed_on! {
             || real(stream),
             std::ptr::null(),
             |sim, default| {
-                let core = sim.stream(stream, default)?;
-                let graph = capture::end(sim, core)?;
+                let stream = sim.stream(stream, default)?;
+                let graph = capture::end(sim, stream)?;
                 destroy_graph(sim, graph);
                 Ok(())
             },
@@ -137,14 +137,14 @@ passed_on! {
     ) |real, default| {
         let real = || real(stream, graph, dependencies, edges, count, mode);
         follow("cuStreamBeginCaptureToGraph", default, real, std::ptr::null(), |sim, default| {
-            let core = sim.stream(stream, default)?;
+            let stream = sim.stream(stream, default)?;
             let tail: Vec<u64> = cudasim_core::ffi::slice(dependencies, count)?.to_vec();
             if tail.iter().any(|node| sim.nodes.get(*node).is_none_or(|node| node.graph != graph)) {
                 // In a graph of its own, which is never launched.
                 sim.graphs.remove(graph);
-                return capture::begin(sim, core, mode, None);
+                return capture::begin(sim, stream, mode, None);
             }
-            capture::begin(sim, core, mode, Some((graph, tail)))
+            capture::begin(sim, stream, mode, Some((graph, tail)))
         })
     }
     fn cuGraphAddChildGraphNode(to: *mut u64, graph: u64, dependencies: *const u64, count: usize, child: u64) |real| {
@@ -171,9 +171,9 @@ passed_on! {
             if !sim.execs.get(exec).is_some_and(|exec| exec.calls_the_host()) {
                 return Ok(());
             }
-            let core = sim.stream(stream, default)?;
-            wrapper = sim.core_mut(core).lane.is_none();
-            if wrapper { launch(sim, exec, core) } else { Ok(()) }
+            let stream = sim.stream(stream, default)?;
+            wrapper = sim.stream_mut(stream).lane.is_none();
+            if wrapper { launch(sim, exec, stream) } else { Ok(()) }
         });
         let result = outside(|| real(exec, stream));
         if result == 0 && !wrapper {

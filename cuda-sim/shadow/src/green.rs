@@ -7,7 +7,7 @@ use cudasim_core::context::adopt;
 use cudasim_core::follow::{follow, outside};
 use cudasim_core::handles::{CURRENT, GIVEN};
 use cudasim_core::resources::Sms;
-use cudasim_core::sim::{CoreKind, Green, new_context};
+use cudasim_core::sim::{Green, StreamKind, new_context};
 
 /// Returns the context of a green one. It need not be current.
 fn context_of(green: u64) -> u64 {
@@ -57,9 +57,9 @@ passed_on! {
                 let device = CURRENT.get().1.max(0);
                 adopt(sim, context, device);
                 // CU_STREAM_NON_BLOCKING is required. [cuGreenCtxStreamCreate]
-                let core = sim.new_core(CoreKind::NonBlocking, context, device, flags, priority);
-                let handle = sim.streams.insert(core);
-                sim.core_mut(core).handle = handle;
+                let stream = sim.new_stream(StreamKind::NonBlocking, context, device, flags, priority);
+                let handle = sim.streams.insert(stream);
+                sim.stream_mut(stream).handle = handle;
                 Ok(())
             },
         )

@@ -85,11 +85,11 @@ fn enqueue(
 ) -> i32 {
     // Before the real call: the function may run before it returns.
     notify(symbol, default, 0, |sim, default| {
-        let core = sim.stream(stream, default)?;
-        wrapper.again = sim.core_mut(core).lane.is_some();
+        let stream = sim.stream(stream, default)?;
+        wrapper.again = sim.stream_mut(stream).lane.is_some();
         if !wrapper.again {
-            sim.prepare(core);
-            let actor = sim.core_mut(core).actor;
+            sim.prepare(stream);
+            let actor = sim.stream_mut(stream).actor;
             let clock = sim.knowledge(actor);
             wrapper.clocks().push_back(clock);
         }
@@ -105,10 +105,10 @@ fn enqueue(
         return result;
     }
     notify(symbol, default, 0, |sim, default| {
-        let core = sim.stream(stream, default)?;
+        let stream = sim.stream(stream, default)?;
         let call = HostCall { function: 0, data: wrapper as usize, callback_stream: None };
         let work = if again { Work::Host(call, None) } else { Work::Nothing };
-        submit(sim, core, work, Vec::new(), symbol)?;
+        submit(sim, stream, work, Vec::new(), symbol)?;
         Ok(())
     });
     result

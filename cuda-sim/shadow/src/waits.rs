@@ -35,12 +35,12 @@ fn of_stream(sim: &mut Locked, stream: u64, default: u64) -> Result<Vec<Clock>> 
         // Nothing was enqueued on this stream yet, if it is one.
         return Ok(Vec::new());
     }
-    let core = sim.stream(stream, default)?;
-    if sim.core_mut(core).lane.is_some() {
+    let stream = sim.stream(stream, default)?;
+    if sim.stream_mut(stream).lane.is_some() {
         return Ok(Vec::new());
     }
-    sim.default_stream_rules_for_wait(core);
-    let actor = sim.core_mut(core).actor;
+    sim.default_stream_rules_for_wait(stream);
+    let actor = sim.stream_mut(stream).actor;
     Ok(sim.knowledge(actor).into_iter().collect())
 }
 
@@ -50,7 +50,7 @@ fn of_event(sim: &mut Locked, event: u64, call: &'static str) -> Result<Vec<Cloc
 
 fn of_context(sim: &mut Locked, context: u64) -> Result<Vec<Clock>> {
     let mut actors: Vec<_> =
-        sim.cores_of(context).into_iter().map(|core| sim.core_mut(core).actor).collect();
+        sim.streams_of(context).into_iter().map(|stream| sim.stream_mut(stream).actor).collect();
     actors.push(sim.contexts.get(context).and_then(|context| context.gone[1]));
     Ok(actors.into_iter().filter_map(|actor| sim.knowledge(actor)).collect())
 }

@@ -133,7 +133,7 @@ extern "C" fn launch(
         }
     }
     enter("cuLaunchKernel", 1, |sim, default| {
-        let core = sim.stream(stream, default)?;
+        let stream = sim.stream(stream, default)?;
         let run = run.ok_or(Code::INVALID_VALUE)?;
         let bytes = slice(data, size)?;
         let accesses = slice(accesses, count)?.to_vec();
@@ -150,7 +150,7 @@ extern "C" fn launch(
             offsets: Vec::new(),
         };
         let label = text(name).map_or("a kernel", |name| sim.interned(&name));
-        submit(sim, core, Work::Kernel(Arc::new(launch)), accesses, label)?;
+        submit(sim, stream, Work::Kernel(Arc::new(launch)), accesses, label)?;
         Ok(())
     })
 }
@@ -158,9 +158,9 @@ extern "C" fn launch(
 /// Records the accesses of an operation, beside the launch of a kernel whose accesses are unknown.
 extern "C" fn accesses(stream: u64, name: *const c_char, accesses: *const Access, count: usize) {
     enter("cudasim_accesses", 1, |sim, default| {
-        let core = sim.stream(stream, default)?;
+        let stream = sim.stream(stream, default)?;
         let label = text(name).map_or("a kernel", |name| sim.interned(&name));
-        submit(sim, core, Work::Nothing, slice(accesses, count)?.to_vec(), label)?;
+        submit(sim, stream, Work::Nothing, slice(accesses, count)?.to_vec(), label)?;
         Ok(())
     });
 }
@@ -254,9 +254,9 @@ fn moment_on(
     if stream == u64::MAX {
         return Ok(sim.check_host(&[], name));
     }
-    let core = sim.stream(stream, 1)?;
-    sim.prepare(core);
-    let actor = sim.core_mut(core).actor;
+    let stream = sim.stream(stream, 1)?;
+    sim.prepare(stream);
+    let actor = sim.stream_mut(stream).actor;
     Ok(actor
         .and_then(|actor| Some(sim.checker.as_mut()?.step(actor, name, u64::from(thread_id())))))
 }
@@ -290,8 +290,8 @@ extern "C" fn subfree(address: u64, nbytes: usize, stream: u64) {
 
 extern "C" fn name_stream(stream: u64, name: *const c_char) {
     enter("cudasim_name_stream", 1, |sim, default| {
-        let core = sim.stream(stream, default)?;
-        let actor = sim.core_mut(core).actor;
+        let stream = sim.stream(stream, default)?;
+        let actor = sim.stream_mut(stream).actor;
         if let (Some(actor), Some(name), Some(checker)) = (actor, text(name), &mut sim.checker) {
             checker.name(actor, &name);
         }

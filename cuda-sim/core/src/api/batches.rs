@@ -8,7 +8,7 @@ use super::streams::{wait_value, write_value};
 use crate::api::macros::api;
 use crate::ffi::{put_if, slice};
 use crate::results::{Code, Result};
-use crate::sim::{CoreKind, Locked, MemOp};
+use crate::sim::{Locked, MemOp, StreamKind};
 use crate::work::{Extent, Origin};
 
 const MOST_OPERATIONS: u32 = 256;
@@ -40,13 +40,13 @@ fn mem_ops(
     flags: u32,
     barriers: bool,
 ) -> Result {
-    let core = sim.stream(stream, default)?;
+    let stream = sim.stream(stream, default)?;
     for op in operations(count, of, flags, barriers)? {
         let wide = op.operation >= 4;
         let value = if wide { op.value } else { op.value & 0xffff_ffff };
         match op.operation {
-            1 | 4 => wait_value(sim, core, op.address, value, wide, op.flags)?,
-            2 | 5 => write_value(sim, core, op.address, value, wide)?,
+            1 | 4 => wait_value(sim, stream, op.address, value, wide, op.flags)?,
+            2 | 5 => write_value(sim, stream, op.address, value, wide)?,
             // Writes are visible in order.
             _ => {}
         }
@@ -75,14 +75,14 @@ struct Batch {
 }
 
 fn copies(sim: &mut Locked, stream: u64, default: u64, batch: &Batch) -> Result {
-    let core = sim.stream(stream, default)?;
+    let stream = sim.stream(stream, default)?;
     let count = batch.count;
     let (to, from) = (slice(batch.to, count)?, slice(batch.from, count)?);
     let sizes = slice(batch.sizes, count)?;
     let attributes = slice(batch.attributes, batch.number)?;
     let first = slice(batch.first, batch.number)?;
     // Not in the legacy stream. [cuMemcpyBatchAsync]
-    if sim.core_mut(core).kind == CoreKind::Legacy
+    if sim.stream_mut(stream).kind == StreamKind::Legacy
         || first.first() != Some(&0)
         || !first.is_sorted()
         || first.iter().any(|first| *first >= count)
@@ -93,7 +93,7 @@ fn copies(sim: &mut Locked, stream: u64, default: u64, batch: &Batch) -> Result 
     for (i, ((to, from), size)) in to.iter().zip(from).zip(sizes).enumerate() {
         let (to, from) = (End::any(*to), End::any(*from));
         let order = attributes[first.partition_point(|first| *first <= i) - 1].order;
-        copy_box(sim, core, to, from, flat(*size), order, "cuMemcpyBatchAsync")?;
+        copy_box(sim, stream, to, from, flat(*size), order, "cuMemcpyBatchAsync")?;
     }
     Ok(())
 }
@@ -150,9 +150,9 @@ fn boxes(
     count: usize,
     flags: u64,
 ) -> Result {
-    let core = sim.stream(stream, default)?;
+    let stream = sim.stream(stream, default)?;
     // Not in the legacy stream. [cuMemcpy3DBatchAsync]
-    if flags != 0 || count == 0 || sim.core_mut(core).kind == CoreKind::Legacy {
+    if flags != 0 || count == 0 || sim.stream_mut(stream).kind == StreamKind::Legacy {
         return Err(Code::INVALID_VALUE);
     }
     let mut checked = Vec::new();
@@ -165,7 +165,7 @@ fn boxes(
         checked.push((one.to.end(&extent)?, one.from.end(&extent)?, extent, one.order));
     }
     for (to, from, extent, order) in checked {
-        copy_box(sim, core, to, from, extent, order, "cuMemcpy3DBatchAsync")?;
+        copy_box(sim, stream, to, from, extent, order, "cuMemcpy3DBatchAsync")?;
     }
     Ok(())
 }

@@ -3,7 +3,7 @@
 use crate::api::macros::api;
 use crate::ffi::{get, put, put_if};
 use crate::results::{Code, Result};
-use crate::sim::{CoreKind, Locked, Sim, end_context, new_context};
+use crate::sim::{Locked, Sim, StreamKind, end_context, new_context};
 
 fn create(sim: &mut Locked, to: *mut u64, flags: u32, device: i32, version: u32) -> Result {
     super::devices::check(sim, device)?;
@@ -59,7 +59,7 @@ pub fn synchronize(sim: &mut Locked, handle: u64) -> Result {
     sim.context(handle)?;
     sim.forbid_capturing_context(handle)?;
     // The pending work of destroyed streams belongs to the context's work.
-    let all = sim.cores_of(handle);
+    let all = sim.streams_of(handle);
     Sim::wait_all(sim, &all);
     sim.host_knows_context(handle);
     sim.pools_synchronized();
@@ -239,7 +239,7 @@ api! {
 /// Records an event after everything that the context was given, on a stream of its own that waits
 /// for all others.
 pub fn record_all(sim: &mut Locked, context: u64, event: u64) -> Result {
-    let cores = sim.cores_of(context);
+    let streams = sim.streams_of(context);
     sim.forbid_capturing_context(context)?;
     // Event and context must be of the same primary context, or the same one.
     // [cuGreenCtxRecordEvent]
@@ -249,12 +249,12 @@ pub fn record_all(sim: &mut Locked, context: u64, event: u64) -> Result {
         return Err(Code::INVALID_HANDLE);
     }
     let device = sim.context(context)?.device;
-    let joined = sim.new_core(CoreKind::NonBlocking, context, device, 1, 0);
-    for core in cores {
-        sim.wait_for_core(joined, core);
+    let joined = sim.new_stream(StreamKind::NonBlocking, context, device, 1, 0);
+    for stream in streams {
+        sim.wait_for_stream(joined, stream);
     }
     sim.comes_after_destroyed(joined, context);
     crate::capture::record(sim, event, joined, false)?;
-    sim.destroy_core(joined);
+    sim.destroy_stream(joined);
     Ok(())
 }

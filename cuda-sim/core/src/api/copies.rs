@@ -18,7 +18,7 @@ use crate::capture::submit;
 use crate::ffi::get;
 use crate::results::{Code, Result};
 use crate::sim::{Locked, Sim};
-use crate::work::{Copy, CoreRef, Extent, Origin, Work};
+use crate::work::{Copy, Extent, Origin, StreamRef, Work};
 use std::sync::Arc;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -112,10 +112,10 @@ fn stage(origin: &Origin, extent: &Extent) -> Arc<[u8]> {
     unsafe { std::slice::from_raw_parts(origin.address as *const u8, length) }.into()
 }
 
-pub fn host_waits(sim: &mut Locked, core: CoreRef, position: u64) -> Result {
-    Sim::wait_done(sim, core, position);
-    sim.host_knows(&[core]);
-    let context = sim.core_mut(core).context;
+pub fn host_waits(sim: &mut Locked, stream: StreamRef, position: u64) -> Result {
+    Sim::wait_done(sim, stream, position);
+    sim.host_knows(&[stream]);
+    let context = sim.stream_mut(stream).context;
     sim.context_error(context)
 }
 
@@ -129,16 +129,16 @@ struct Request {
     label: &'static str,
 }
 
-fn copy(sim: &mut Locked, core: CoreRef, request: Request) -> Result {
+fn copy(sim: &mut Locked, stream: StreamRef, request: Request) -> Result {
     let Request { to, from, extent, synchronous, order, label } = request;
     if extent.width == 0 || extent.rows == 0 || extent.layers == 0 {
         return Ok(());
     }
     let (to_side, to_bytes) = locate(sim, &to, &extent)?;
     let (from_side, from_bytes) = locate(sim, &from, &extent)?;
-    let capturing = sim.core_mut(core).lane.is_some();
+    let capturing = sim.stream_mut(stream).lane.is_some();
     if synchronous {
-        sim.forbid_on_capturing(core)?;
+        sim.forbid_on_capturing(stream)?;
         sim.forbid_while_capturing()?;
     }
     let to_host = to_side != Side::Device;
@@ -152,7 +152,7 @@ fn copy(sim: &mut Locked, core: CoreRef, request: Request) -> Result {
         _ => synchronous,
     };
     if synchronous && from_side == Side::Pageable && !to_host {
-        Sim::synchronize(sim, core)?;
+        Sim::synchronize(sim, stream)?;
     }
     let now = order == DURING_THE_CALL && !capturing;
     let staged = (from_side == Side::Pageable && !to_host && !capturing)
@@ -169,14 +169,14 @@ fn copy(sim: &mut Locked, core: CoreRef, request: Request) -> Result {
     let mut accesses = vec![read, access(&to.origin, &extent, WRITE)];
     if order != IN_STREAM && !capturing {
         accesses.remove(0);
-        read_early(sim, core, order, read, label);
+        read_early(sim, stream, order, read, label);
     }
-    let position = submit(sim, core, Work::Copy(work), accesses, label)?;
+    let position = submit(sim, stream, Work::Copy(work), accesses, label)?;
     match position {
-        Some(position) if waits => host_waits(sim, core, position),
+        Some(position) if waits => host_waits(sim, stream, position),
         _ => {
             if synchronous {
-                sim.synchronous_call(core);
+                sim.synchronous_call(stream);
             }
             Ok(())
         }
@@ -205,10 +205,10 @@ fn copy_now(
     bytes: usize,
     label: &'static str,
 ) -> Result {
-    let core = sim.stream(0, default)?;
+    let stream = sim.stream(0, default)?;
     copy(
         sim,
-        core,
+        stream,
         Request { to, from, extent: flat(bytes), synchronous: true, order: IN_STREAM, label },
     )
 }
@@ -222,24 +222,24 @@ pub fn copy_async(
     bytes: usize,
     label: &'static str,
 ) -> Result {
-    let core = sim.stream(stream, default)?;
+    let stream = sim.stream(stream, default)?;
     copy(
         sim,
-        core,
+        stream,
         Request { to, from, extent: flat(bytes), synchronous: false, order: IN_STREAM, label },
     )
 }
 
 pub fn copy_box(
     sim: &mut Locked,
-    core: CoreRef,
+    stream: StreamRef,
     to: End,
     from: End,
     extent: Extent,
     order: i32,
     label: &'static str,
 ) -> Result {
-    copy(sim, core, Request { to, from, extent, synchronous: false, order, label })
+    copy(sim, stream, Request { to, from, extent, synchronous: false, order, label })
 }
 
 /// One side of `CUDA_MEMCPY2D`.
@@ -356,7 +356,7 @@ impl Copy2D {
 
 fn copy_3d(
     sim: &mut Locked,
-    core: CoreRef,
+    stream: StreamRef,
     copy_of: &Copy3D,
     synchronous: bool,
     label: &'static str,
@@ -367,7 +367,7 @@ fn copy_3d(
         layers: copy_of.depth as u64,
     };
     let (to, from) = (copy_of.to.end(&extent)?, copy_of.from.end(&extent)?);
-    copy(sim, core, Request { to, from, extent, synchronous, order: IN_STREAM, label })
+    copy(sim, stream, Request { to, from, extent, synchronous, order: IN_STREAM, label })
 }
 
 /// Returns the work and the accesses of a copy node.
@@ -463,33 +463,33 @@ api! {
         copy_async(sim, stream, default, End::device(to), End::device(from), bytes, "cuMemcpyDtoDAsync")
     }
     fn cuMemcpy2D_v2 / cuMemcpy2D_v2_ptds(copy_of: *const Copy2D) |sim, default| {
-        let core = sim.stream(0, default)?;
-        copy_3d(sim, core, &get(copy_of)?.as_3d(), true, "cuMemcpy2D")
+        let stream = sim.stream(0, default)?;
+        copy_3d(sim, stream, &get(copy_of)?.as_3d(), true, "cuMemcpy2D")
     }
     fn cuMemcpy2DUnaligned_v2 / cuMemcpy2DUnaligned_v2_ptds(copy_of: *const Copy2D) |sim, default| {
-        let core = sim.stream(0, default)?;
-        copy_3d(sim, core, &get(copy_of)?.as_3d(), true, "cuMemcpy2DUnaligned")
+        let stream = sim.stream(0, default)?;
+        copy_3d(sim, stream, &get(copy_of)?.as_3d(), true, "cuMemcpy2DUnaligned")
     }
     fn cuMemcpy2DAsync_v2 / cuMemcpy2DAsync_v2_ptsz(copy_of: *const Copy2D, stream: u64) |sim, default| {
-        let core = sim.stream(stream, default)?;
-        copy_3d(sim, core, &get(copy_of)?.as_3d(), false, "cuMemcpy2DAsync")
+        let stream = sim.stream(stream, default)?;
+        copy_3d(sim, stream, &get(copy_of)?.as_3d(), false, "cuMemcpy2DAsync")
     }
     fn cuMemcpy3D_v2 / cuMemcpy3D_v2_ptds(copy_of: *const Copy3D) |sim, default| {
-        let core = sim.stream(0, default)?;
-        copy_3d(sim, core, &get(copy_of)?, true, "cuMemcpy3D")
+        let stream = sim.stream(0, default)?;
+        copy_3d(sim, stream, &get(copy_of)?, true, "cuMemcpy3D")
     }
     fn cuMemcpy3DAsync_v2 / cuMemcpy3DAsync_v2_ptsz(copy_of: *const Copy3D, stream: u64) |sim, default| {
-        let core = sim.stream(stream, default)?;
-        copy_3d(sim, core, &get(copy_of)?, false, "cuMemcpy3DAsync")
+        let stream = sim.stream(stream, default)?;
+        copy_3d(sim, stream, &get(copy_of)?, false, "cuMemcpy3DAsync")
     }
     fn cuMemcpy3DPeer / cuMemcpy3DPeer_ptds(copy_of: *const Copy3D) |sim, default| {
-        let (core, copy_of) = (sim.stream(0, default)?, get(copy_of)?);
+        let (stream, copy_of) = (sim.stream(0, default)?, get(copy_of)?);
         serialized(sim, default, [copy_of.to.context, copy_of.from.context], |sim| {
-            copy_3d(sim, core, &copy_of, true, "cuMemcpy3DPeer")
+            copy_3d(sim, stream, &copy_of, true, "cuMemcpy3DPeer")
         })
     }
     fn cuMemcpy3DPeerAsync / cuMemcpy3DPeerAsync_ptsz(copy_of: *const Copy3D, stream: u64) |sim, default| {
-        let core = sim.stream(stream, default)?;
-        copy_3d(sim, core, &get(copy_of)?, false, "cuMemcpy3DPeerAsync")
+        let stream = sim.stream(stream, default)?;
+        copy_3d(sim, stream, &get(copy_of)?, false, "cuMemcpy3DPeerAsync")
     }
 }

@@ -4,14 +4,20 @@ use crate::access::Access;
 use crate::results::Result;
 use crate::sim::{Locked, Sim, thread_id};
 use crate::site::Content;
-use crate::work::{CoreRef, Work};
+use crate::work::{StreamRef, Work};
 
 pub const IN_STREAM: i32 = 1;
 pub const DURING_THE_CALL: i32 = 2;
 
 /// Checks a read of a source that is not in stream order: during the call, or at any time until the
 /// copy is done. [CUmemcpySrcAccessOrder]
-pub fn read_early(sim: &mut Locked, core: CoreRef, order: i32, read: Access, label: &'static str) {
+pub fn read_early(
+    sim: &mut Locked,
+    stream: StreamRef,
+    order: i32,
+    read: Access,
+    label: &'static str,
+) {
     let name = sim.label(label);
     if order == DURING_THE_CALL {
         sim.check_host(&[read], name);
@@ -19,7 +25,7 @@ pub fn read_early(sim: &mut Locked, core: CoreRef, order: i32, read: Access, lab
     }
     sim.learn_from_processes();
     let (host, thread) = (sim.host_actor(), u64::from(thread_id()));
-    let Some(stream) = sim.core_mut(core).actor else { return };
+    let Some(stream) = sim.stream_mut(stream).actor else { return };
     let Some(checker) = &mut sim.checker else { return };
     let reader = checker.like(host, stream);
     let moment = checker.step_of(reader, stream, name, thread, Content::Any);
@@ -38,38 +44,38 @@ pub fn serialized(
     of: [u64; 2],
     run: impl FnOnce(&mut Locked) -> Result,
 ) -> Result {
-    let core = sim.stream(0, default)?;
+    let stream = sim.stream(0, default)?;
     let mut contexts = vec![sim.execution_context()?];
     for context in of {
         if !contexts.contains(&context) && sim.contexts.get(context).is_some() {
             contexts.push(context);
         }
     }
-    sim.forbid_on_capturing(core)?;
+    sim.forbid_on_capturing(stream)?;
     sim.forbid_while_capturing()?;
     for context in &contexts {
-        for other in sim.cores_of(*context) {
-            if other != core {
-                sim.wait_for_core(core, other);
+        for other in sim.streams_of(*context) {
+            if other != stream {
+                sim.wait_for_stream(stream, other);
             }
         }
-        sim.comes_after_destroyed(core, *context);
+        sim.comes_after_destroyed(stream, *context);
     }
     run(sim)?;
-    let (position, actor) = (sim.core_mut(core).enqueued, sim.core_mut(core).actor);
+    let (position, actor) = (sim.stream_mut(stream).enqueued, sim.stream_mut(stream).actor);
     let known = sim.knowledge(actor);
     for context in contexts {
-        sim.future_streams_wait(context, Work::Wait(core, position));
+        sim.future_streams_wait(context, Work::Wait(stream, position));
         known.iter().for_each(|clock| sim.future_streams_learn(context, clock));
-        for other in sim.live_cores_of(context) {
+        for other in sim.live_streams_of(context) {
             // Enqueueing may have waited, and the stream may have been destroyed meanwhile.
-            let Some(found) = sim.get(other).filter(|_| other != core) else { continue };
+            let Some(found) = sim.get(other).filter(|_| other != stream) else { continue };
             let theirs = found.actor;
             if let (Some(theirs), Some(clock), Some(checker)) = (theirs, &known, &mut sim.checker) {
                 checker.learn(theirs, clock);
             }
-            if !sim.is_done(core, position) {
-                Sim::enqueue(sim, other, Work::Wait(core, position));
+            if !sim.is_done(stream, position) {
+                Sim::enqueue(sim, other, Work::Wait(stream, position));
             }
         }
     }

@@ -44,12 +44,12 @@ fn reached(sim: &mut Locked, event: u64, wait: bool) -> Result<bool> {
         }
         return Ok(reached);
     }
-    let Recorded::Live { core, position, .. } = recorded else { return Ok(true) };
+    let Recorded::Live { stream, position, .. } = recorded else { return Ok(true) };
     let call = if wait { "cuEventSynchronize" } else { "cuEventQuery" };
     let clock = sim.counted(event, call, None);
     if wait {
-        Sim::wait_done(sim, core, position);
-    } else if !Sim::poll(sim, core, position) {
+        Sim::wait_done(sim, stream, position);
+    } else if !Sim::poll(sim, stream, position) {
         return Ok(false);
     }
     sim.this_thread_learns(clock.as_ref());
@@ -58,17 +58,17 @@ fn reached(sim: &mut Locked, event: u64, wait: bool) -> Result<bool> {
 }
 
 fn record(sim: &mut Locked, event: u64, stream: u64, default: u64, flags: u32) -> Result {
-    let core = sim.stream(stream, default)?;
+    let stream = sim.stream(stream, default)?;
     if crate::real_driver::is_present() && sim.events.get(event).is_none() {
         // The real driver created it in a call that is not followed.
-        let (context, device) = (sim.core_mut(core).context, sim.core_mut(core).device);
+        let (context, device) = (sim.stream_mut(stream).context, sim.stream_mut(stream).device);
         crate::handles::GIVEN.set(event);
         sim.events.insert(Event::new(context, device, 0, None));
     }
     if flags > 1 {
         return Err(Code::INVALID_VALUE);
     }
-    capture::record(sim, event, core, flags == 1)
+    capture::record(sim, event, stream, flags == 1)
 }
 
 fn elapsed(sim: &mut Locked, milliseconds: *mut f32, start: u64, end: u64) -> Result {

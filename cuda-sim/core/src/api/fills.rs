@@ -7,7 +7,7 @@ use crate::capture::submit;
 use crate::memory::Kind;
 use crate::results::{Code, Result};
 use crate::sim::{Locked, Sim};
-use crate::work::{CoreRef, Extent, Fill, Origin, Work};
+use crate::work::{Extent, Fill, Origin, StreamRef, Work};
 
 fn fill_of(
     sim: &Sim,
@@ -66,7 +66,7 @@ struct Elements {
 /// memory does not. [API synchronization behavior]
 fn fill(
     sim: &mut Locked,
-    core: CoreRef,
+    stream: StreamRef,
     elements: Elements,
     synchronous: bool,
     label: &'static str,
@@ -80,17 +80,17 @@ fn fill(
     let (side, work, access) = fill_of(sim, address, pitch as u64, value, size, extent)?;
     let managed = sim.memory.find(address).is_some_and(|found| found.kind == Kind::Managed);
     if synchronous {
-        sim.forbid_on_capturing(core)?;
+        sim.forbid_on_capturing(stream)?;
         sim.forbid_while_capturing()?;
     }
-    let position = submit(sim, core, work, vec![access], label)?;
+    let position = submit(sim, stream, work, vec![access], label)?;
     match position {
         Some(position) if synchronous && (side != Side::Device || managed) => {
-            host_waits(sim, core, position)
+            host_waits(sim, stream, position)
         }
         _ => {
             if synchronous {
-                sim.synchronous_call(core);
+                sim.synchronous_call(stream);
             }
             Ok(())
         }
@@ -116,10 +116,11 @@ fn several<T: Into<u32>>(
     (address, pitch, value, count, rows): (u64, usize, T, usize, usize),
     label: &'static str,
 ) -> Result {
-    let core = sim.stream(stream.unwrap_or(0), default)?;
+    let is_synchronous = stream.is_none();
+    let stream = sim.stream(stream.unwrap_or(0), default)?;
     let (size, value) = (size_of::<T>() as u64, value.into());
     let elements = Elements { address, pitch, value, size, count, rows };
-    fill(sim, core, elements, stream.is_none(), label)
+    fill(sim, stream, elements, is_synchronous, label)
 }
 
 api! {

@@ -335,8 +335,8 @@ api! {
         sim.execs.get(exec).map(|_| ()).ok_or(Code::INVALID_VALUE)
     }
     fn cuGraphLaunch / cuGraphLaunch_ptsz(exec: u64, stream: u64) |sim, default| {
-        let core = sim.stream(stream, default)?;
-        graph::launch(sim, exec, core)?;
+        let stream = sim.stream(stream, default)?;
+        graph::launch(sim, exec, stream)?;
         crate::sim::give_back_graph_memory(sim);
         Ok(())
     }

@@ -93,8 +93,8 @@ fn prefetch(
 ) -> Result {
     let base = managed(sim, address, size)?;
     check(sim, place)?;
-    let core = sim.stream(stream, default)?;
-    crate::capture::submit(sim, core, Work::Nothing, Vec::new(), "cuMemPrefetchAsync")?;
+    let stream = sim.stream(stream, default)?;
+    crate::capture::submit(sim, stream, Work::Nothing, Vec::new(), "cuMemPrefetchAsync")?;
     sim.advice.entry(base).or_default().prefetched = Some((place.kind, place.id));
     Ok(())
 }
@@ -171,10 +171,10 @@ fn discard(
     default: u64,
     label: &'static str,
 ) -> Result {
-    let core = sim.stream(stream, default)?;
+    let stream = sim.stream(stream, default)?;
     let write = |(address, size): &(u64, usize)| Access::range(*address, *size as u64, WRITE);
     let accesses = ranges.iter().map(write).collect();
-    crate::capture::submit(sim, core, Work::Nothing, accesses, label)?;
+    crate::capture::submit(sim, stream, Work::Nothing, accesses, label)?;
     Ok(())
 }
 

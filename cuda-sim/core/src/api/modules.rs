@@ -181,10 +181,10 @@ fn launch(
     arguments: *mut *mut c_void,
     extra: *mut *mut c_void,
 ) -> Result {
-    let core = sim.stream(stream, default)?;
+    let stream = sim.stream(stream, default)?;
     let (work, accesses) = prepare_known(sim, function, grid, arguments, extra)?;
     let label = sim.kernel_label(function);
-    submit(sim, core, work, accesses, label)?;
+    submit(sim, stream, work, accesses, label)?;
     Ok(())
 }
 

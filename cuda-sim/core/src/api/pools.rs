@@ -9,7 +9,7 @@ use crate::results::{Code, Result};
 use crate::sim::{
     DEVICE, Freed, Locked, MANAGED, PINNED, Pool, PoolLocation, Sim, Task, give_back_graph_memory,
 };
-use crate::work::{CoreRef, Work};
+use crate::work::{StreamRef, Work};
 use std::ffi::c_void;
 
 /// `CUmemPoolProps`, the part that is read.
@@ -49,7 +49,7 @@ pub struct AccessDesc {
 
 /// Returns a block for an allocation on a stream. Memory that the same stream freed is reused at
 /// once, in stream order; memory that another stream freed, only when its free was reached.
-fn block_for(sim: &mut Sim, core: CoreRef, pool: u64, size: u64) -> Result<u64> {
+fn block_for(sim: &mut Sim, stream: StreamRef, pool: u64, size: u64) -> Result<u64> {
     let of = sim.pools.get(pool).ok_or(Code::INVALID_VALUE)?;
     if crate::real_driver::is_present() {
         return take(sim, of.device(), size);
@@ -60,7 +60,7 @@ fn block_for(sim: &mut Sim, core: CoreRef, pool: u64, size: u64) -> Result<u64> 
             && freed.arena == arena
             && freed.size.next_multiple_of(512) == size.next_multiple_of(512)
     };
-    let mut of_stream = sim.freed.range_mut((core.id, 0)..=(core.id, u64::MAX)).rev();
+    let mut of_stream = sim.freed.range_mut((stream.id, 0)..=(stream.id, u64::MAX)).rev();
     if let Some((_, freed)) = of_stream.find(|(_, freed)| same(freed)) {
         freed.taken = true;
         return Ok(freed.address);
@@ -103,13 +103,13 @@ fn allocate(
     default: u64,
     label: &'static str,
 ) -> Result {
-    let core = sim.stream(stream, default)?;
+    let stream = sim.stream(stream, default)?;
     if to.is_null() {
         return Err(Code::INVALID_VALUE);
     }
     // Unlike cuMemAlloc, drivers allocate nothing, too: cuda.core relies on it.
     let size = size.max(1);
-    let device = sim.core_mut(core).device;
+    let device = sim.stream_mut(stream).device;
     // Pools of a real driver are not followed: one represents all.
     let pool = pool
         .filter(|_| !crate::real_driver::is_present())
@@ -125,25 +125,25 @@ fn allocate(
         // The pool of another process cannot allocate. [cuMemPoolImportFromShareableHandle]
         return Err(Code::INVALID_VALUE);
     }
-    if sim.core_mut(core).lane.is_some() {
+    if sim.stream_mut(stream).lane.is_some() {
         if crate::real_driver::is_present() {
             // The pool is not followed, but its memory is no longer freed memory.
             let base = crate::handles::GIVEN.take();
             sim.memory.begins_again(base, base.saturating_add(size));
             return Err(Code::NOT_SUPPORTED);
         }
-        let Some(lane) = sim.lane_of(core)? else { return Err(Code::ILLEGAL_STATE) };
+        let Some(lane) = sim.lane_of(stream)? else { return Err(Code::ILLEGAL_STATE) };
         give_back_graph_memory(sim);
         let base = sim.new_graph_memory(device, size)?;
-        sim.capture_task(core, lane, Task::Allocate(base))?;
+        sim.capture_task(stream, lane, Task::Allocate(base))?;
         return put(to, base);
     }
-    sim.forbid_legacy(core)?;
-    sim.prepare(core);
-    let base = block_for(sim, core, pool, size)?;
+    sim.forbid_legacy(stream)?;
+    sim.prepare(stream);
+    let base = block_for(sim, stream, pool, size)?;
     // The allocation begins in the stream: accesses that are not ordered after it are races.
     let label = sim.label(label);
-    let actor = sim.core_mut(core).actor;
+    let actor = sim.stream_mut(stream).actor;
     let thread = u64::from(crate::sim::thread_id());
     let mark = actor.and_then(|actor| Some(sim.checker.as_mut()?.step(actor, label, thread).mark));
     let block = Some((arena, size));
@@ -153,27 +153,27 @@ fn allocate(
         pool.used += size;
         pool.used_high = pool.used_high.max(pool.used);
     }
-    Sim::enqueue(sim, core, Work::Nothing);
+    Sim::enqueue(sim, stream, Work::Nothing);
     put(to, base)
 }
 
 pub fn free(sim: &mut Locked, address: u64, stream: u64, default: u64) -> Result {
-    let core = sim.stream(stream, default)?;
+    let stream = sim.stream(stream, default)?;
     if address == 0 {
         return Ok(());
     }
-    if sim.core_mut(core).lane.is_some() {
+    if sim.stream_mut(stream).lane.is_some() {
         if !sim.is_graph_memory(address) {
             return Err(Code::NOT_SUPPORTED);
         }
-        let Some(lane) = sim.lane_of(core)? else { return Err(Code::ILLEGAL_STATE) };
-        return sim.capture_task(core, lane, Task::Free(address));
+        let Some(lane) = sim.lane_of(stream)? else { return Err(Code::ILLEGAL_STATE) };
+        return sim.capture_task(stream, lane, Task::Free(address));
     }
     if sim.is_graph_memory(address) {
-        sim.forbid_legacy(core)?;
+        sim.forbid_legacy(stream)?;
         sim.graph_memory_ends(address)?;
-        sim.prepare(core);
-        Sim::enqueue(sim, core, Work::Nothing);
+        sim.prepare(stream);
+        Sim::enqueue(sim, stream, Work::Nothing);
         give_back_graph_memory(sim);
         return Ok(());
     }
@@ -182,10 +182,10 @@ pub fn free(sim: &mut Locked, address: u64, stream: u64, default: u64) -> Result
     if !matches!(found.kind, Kind::Device | Kind::Imported) && !of_pool {
         return Err(Code::INVALID_VALUE);
     }
-    sim.forbid_legacy(core)?;
-    sim.prepare(core);
+    sim.forbid_legacy(stream)?;
+    sim.prepare(stream);
     let label = sim.label("cuMemFreeAsync");
-    let actor = sim.core_mut(core).actor;
+    let actor = sim.stream_mut(stream).actor;
     let thread = u64::from(crate::sim::thread_id());
     let moment = actor.and_then(|actor| Some(sim.checker.as_mut()?.step(actor, label, thread)));
     let allocation = sim.end_allocation(address, moment.as_ref()).ok_or(Code::INVALID_VALUE)?;
@@ -195,9 +195,11 @@ pub fn free(sim: &mut Locked, address: u64, stream: u64, default: u64) -> Result
     }
     let Some((arena, size)) = allocation.block else { return Ok(()) };
     let id = sim.id();
-    sim.freed
-        .insert((core.id, id), Freed { address, size, arena, pool: allocation.pool, taken: false });
-    Sim::enqueue(sim, core, Work::Release(id));
+    sim.freed.insert(
+        (stream.id, id),
+        Freed { address, size, arena, pool: allocation.pool, taken: false },
+    );
+    Sim::enqueue(sim, stream, Work::Release(id));
     Ok(())
 }
 

@@ -6,8 +6,8 @@ use crate::capture;
 use crate::ffi::{get, put, put_if, slice};
 use crate::open_waits::Wanted;
 use crate::results::{Code, Result};
-use crate::sim::{CoreKind, Lane, Locked, Sim};
-use crate::work::{CoreRef, HostCall, Work};
+use crate::sim::{Lane, Locked, Sim, StreamKind};
+use crate::work::{HostCall, StreamRef, Work};
 
 pub const NON_BLOCKING: u32 = 1;
 
@@ -26,29 +26,30 @@ pub fn create_in(
     if to.is_null() || flags & !NON_BLOCKING != 0 {
         return Err(Code::INVALID_VALUE);
     }
-    let kind = if flags & NON_BLOCKING != 0 { CoreKind::NonBlocking } else { CoreKind::Blocking };
+    let kind =
+        if flags & NON_BLOCKING != 0 { StreamKind::NonBlocking } else { StreamKind::Blocking };
     let device = sim.context(context)?.device;
     let priority = priority.clamp(super::contexts::GREATEST_PRIORITY, 0);
-    let core = sim.new_core(kind, context, device, flags, priority);
-    let handle = sim.streams.insert(core);
-    sim.core_mut(core).handle = handle;
+    let stream = sim.new_stream(kind, context, device, flags, priority);
+    let handle = sim.streams.insert(stream);
+    sim.stream_mut(stream).handle = handle;
     put(to, handle)
 }
 
 /// Refuses a query of a stream while it captures. Only cuStreamIsCapturing and
 /// cuStreamGetCaptureInfo are allowed.
-fn forbid_query(sim: &mut Locked, stream: u64, default: u64) -> Result<CoreRef> {
-    let core = sim.stream(stream, default)?;
-    if sim.core_mut(core).lane.is_some() {
+fn forbid_query(sim: &mut Locked, stream: u64, default: u64) -> Result<StreamRef> {
+    let stream = sim.stream(stream, default)?;
+    if sim.stream_mut(stream).lane.is_some() {
         sim.forbid_while_capturing()?;
     }
-    Ok(core)
+    Ok(stream)
 }
 
 /// Returns the context of a stream: the current one for a default stream.
 pub fn context_of(sim: &mut Locked, stream: u64, default: u64) -> Result<u64> {
-    let core = forbid_query(sim, stream, default)?;
-    if stream <= 2 { sim.execution_context() } else { Ok(sim.core_mut(core).context) }
+    let found = forbid_query(sim, stream, default)?;
+    if stream <= 2 { sim.execution_context() } else { Ok(sim.stream_mut(found).context) }
 }
 
 struct CaptureInfo {
@@ -59,13 +60,15 @@ struct CaptureInfo {
 }
 
 fn capture_info(sim: &mut Locked, stream: u64, default: u64) -> Result<CaptureInfo> {
-    let core = sim.stream(stream, default)?;
+    let stream = sim.stream(stream, default)?;
     // The query does not invalidate the capture. [cuStreamIsCapturing]
-    if !sim.captures_under(core).is_empty() {
+    if !sim.captures_under(stream).is_empty() {
         return Err(Code::STREAM_CAPTURE_IMPLICIT);
     }
     let nothing = CaptureInfo { status: 0, id: 0, graph: 0, tail: Vec::new() };
-    let Some(Lane { capture, tail }) = sim.core_mut(core).lane.clone() else { return Ok(nothing) };
+    let Some(Lane { capture, tail }) = sim.stream_mut(stream).lane.clone() else {
+        return Ok(nothing);
+    };
     Ok(match sim.captures.get(&capture) {
         None => nothing,
         Some(found) if found.invalidated => {
@@ -101,8 +104,8 @@ fn put_capture_info(
     Ok(())
 }
 
-fn update_dependencies(sim: &mut Locked, core: CoreRef, nodes: &[u64], flags: u32) -> Result {
-    let Some(Lane { capture, mut tail }) = sim.core_mut(core).lane.clone() else {
+fn update_dependencies(sim: &mut Locked, stream: StreamRef, nodes: &[u64], flags: u32) -> Result {
+    let Some(Lane { capture, mut tail }) = sim.stream_mut(stream).lane.clone() else {
         return Err(Code::ILLEGAL_STATE);
     };
     let graph = match sim.captures.get(&capture) {
@@ -119,7 +122,7 @@ fn update_dependencies(sim: &mut Locked, core: CoreRef, nodes: &[u64], flags: u3
         1 => tail = nodes.to_vec(),
         _ => return Err(Code::INVALID_VALUE),
     }
-    sim.core_mut(core).lane = Some(Lane { capture, tail });
+    sim.stream_mut(stream).lane = Some(Lane { capture, tail });
     Ok(())
 }
 
@@ -139,7 +142,7 @@ pub fn value_address(sim: &Locked, address: u64, wide: bool) -> Result<u64> {
 
 pub fn write_value(
     sim: &mut Locked,
-    core: CoreRef,
+    stream: StreamRef,
     address: u64,
     value: u64,
     wide: bool,
@@ -149,14 +152,14 @@ pub fn write_value(
     let label = if wide { "cuStreamWriteValue64" } else { "cuStreamWriteValue32" };
     let work = Work::Store { address: host, value, wide };
     sim.track_number(&work);
-    capture::submit(sim, core, work, vec![access], label)?;
+    capture::submit(sim, stream, work, vec![access], label)?;
     Ok(())
 }
 
 /// Waits for a value in stream order. See `open_waits` for what that orders.
 pub fn wait_value(
     sim: &mut Locked,
-    core: CoreRef,
+    stream: StreamRef,
     address: u64,
     value: u64,
     wide: bool,
@@ -166,8 +169,8 @@ pub fn wait_value(
     let label = if wide { "cuStreamWaitValue64" } else { "cuStreamWaitValue32" };
     let work = Work::WaitValue { address: host, value, wide, flags };
     sim.track_number(&work);
-    let position = capture::submit(sim, core, work, Vec::new(), label)?;
-    let (actor, word) = (sim.core_mut(core).actor, sim.word_at(host, wide));
+    let position = capture::submit(sim, stream, work, Vec::new(), label)?;
+    let (actor, word) = (sim.stream_mut(stream).actor, sim.word_at(host, wide));
     if let (Some(_), Some(actor), Some(checker)) = (position, actor, &mut sim.checker) {
         checker.wait_for(actor, Wanted { word, value, flags });
     }
@@ -175,18 +178,18 @@ pub fn wait_value(
 }
 
 fn host_call(sim: &mut Locked, stream: u64, default: u64, function: usize, data: usize) -> Result {
-    let core = sim.stream(stream, default)?;
+    let stream = sim.stream(stream, default)?;
     if function == 0 {
         return Err(Code::INVALID_VALUE);
     }
     let call = HostCall { function, data, callback_stream: None };
-    capture::submit(sim, core, Work::Host(call, None), Vec::new(), "cuLaunchHostFunc")?;
+    capture::submit(sim, stream, Work::Host(call, None), Vec::new(), "cuLaunchHostFunc")?;
     Ok(())
 }
 
 /// Returns an attribute as 64 bytes, the size of the union `CUstreamAttrValue`.
-fn attribute(sim: &mut Locked, core: CoreRef, which: i32) -> Result<[u64; 8]> {
-    let found = sim.core_mut(core);
+fn attribute(sim: &mut Locked, stream: StreamRef, which: i32) -> Result<[u64; 8]> {
+    let found = sim.stream_mut(stream);
     let mut value = found.attributes.get(&which).copied().unwrap_or_default();
     match which {
         1 | 3 | 9 | 10 => {}
@@ -200,31 +203,31 @@ api! {
     fn cuStreamCreate(to: *mut u64, flags: u32) |sim| { create(sim, to, flags, 0) }
     fn cuStreamCreateWithPriority(to: *mut u64, flags: u32, priority: i32) |sim| { create(sim, to, flags, priority) }
     fn cuStreamDestroy_v2(stream: u64) |sim| {
-        let core = *sim.streams.get(stream).ok_or(Code::INVALID_HANDLE)?;
-        capture::leave(sim, core);
-        if sim.get(core).is_some_and(|core| core.detached) {
-            capture::abandon(sim, core);
+        let ended = *sim.streams.get(stream).ok_or(Code::INVALID_HANDLE)?;
+        capture::leave(sim, ended);
+        if sim.get(ended).is_some_and(|ended| ended.detached) {
+            capture::abandon(sim, ended);
         }
         sim.streams.remove(stream);
-        sim.stream_of_export_ends(core);
-        sim.destroy_core(core);
+        sim.stream_of_export_ends(ended);
+        sim.destroy_stream(ended);
         Ok(())
     }
     fn cuStreamGetPriority / cuStreamGetPriority_ptsz(stream: u64, priority: *mut i32) |sim, default| {
-        let core = sim.stream(stream, default)?;
-        put(priority, sim.core_mut(core).priority)
+        let stream = sim.stream(stream, default)?;
+        put(priority, sim.stream_mut(stream).priority)
     }
     fn cuStreamGetFlags / cuStreamGetFlags_ptsz(stream: u64, flags: *mut u32) |sim, default| {
-        let core = sim.stream(stream, default)?;
-        put(flags, sim.core_mut(core).flags)
+        let stream = sim.stream(stream, default)?;
+        put(flags, sim.stream_mut(stream).flags)
     }
     fn cuStreamGetId / cuStreamGetId_ptsz(stream: u64, id: *mut u64) |sim, default| {
-        let core = forbid_query(sim, stream, default)?;
-        put(id, core.id)
+        let stream = forbid_query(sim, stream, default)?;
+        put(id, stream.id)
     }
     fn cuStreamGetDevice / cuStreamGetDevice_ptsz(stream: u64, device: *mut i32) |sim, default| {
-        let core = forbid_query(sim, stream, default)?;
-        put(device, sim.core_mut(core).device)
+        let stream = forbid_query(sim, stream, default)?;
+        put(device, sim.stream_mut(stream).device)
     }
     fn cuStreamGetCtx / cuStreamGetCtx_ptsz(stream: u64, context: *mut u64) |sim, default| {
         put(context, context_of(sim, stream, default)?)
@@ -235,29 +238,29 @@ api! {
         put(context, sim.base(of))
     }
     fn cuStreamWaitEvent / cuStreamWaitEvent_ptsz(stream: u64, event: u64, flags: u32) |sim, default| {
-        let core = sim.stream(stream, default)?;
+        let stream = sim.stream(stream, default)?;
         if flags > 1 {
             return Err(Code::INVALID_VALUE);
         }
-        capture::wait(sim, core, event, flags == 1)
+        capture::wait(sim, stream, event, flags == 1)
     }
     fn cuStreamQuery / cuStreamQuery_ptsz(stream: u64) |sim, default| {
-        let core = sim.stream(stream, default)?;
-        sim.forbid_on_capturing(core)?;
+        let stream = sim.stream(stream, default)?;
+        sim.forbid_on_capturing(stream)?;
         sim.forbid_while_capturing()?;
-        sim.default_stream_rules_for_wait(core);
-        let position = sim.core_mut(core).enqueued;
-        if !Sim::poll(sim, core, position) {
+        sim.default_stream_rules_for_wait(stream);
+        let position = sim.stream_mut(stream).enqueued;
+        if !Sim::poll(sim, stream, position) {
             return Err(Code::NOT_READY);
         }
-        sim.host_knows(&[core]);
+        sim.host_knows(&[stream]);
         Ok(())
     }
     fn cuStreamSynchronize / cuStreamSynchronize_ptsz(stream: u64) |sim, default| {
-        let core = sim.stream(stream, default)?;
-        sim.forbid_on_capturing(core)?;
+        let stream = sim.stream(stream, default)?;
+        sim.forbid_on_capturing(stream)?;
         sim.forbid_while_capturing()?;
-        Sim::synchronize(sim, core)?;
+        Sim::synchronize(sim, stream)?;
         sim.pools_synchronized();
         Ok(())
     }
@@ -267,13 +270,13 @@ api! {
         data: usize,
         flags: u32,
     ) |sim, default| {
-        let core = sim.stream(stream, default)?;
+        let call = HostCall { function, data, callback_stream: Some(stream) };
+        let stream = sim.stream(stream, default)?;
         if function == 0 || flags != 0 {
             return Err(Code::INVALID_VALUE);
         }
-        sim.forbid_on_capturing(core)?;
-        let call = HostCall { function, data, callback_stream: Some(stream) };
-        capture::submit(sim, core, Work::Host(call, None), Vec::new(), "cuStreamAddCallback")?;
+        sim.forbid_on_capturing(stream)?;
+        capture::submit(sim, stream, Work::Host(call, None), Vec::new(), "cuStreamAddCallback")?;
         Ok(())
     }
     fn cuLaunchHostFunc / cuLaunchHostFunc_ptsz(stream: u64, function: usize, data: usize) |sim, default| {
@@ -296,12 +299,12 @@ api! {
         length: usize,
         flags: u32,
     ) |sim, default| {
-        let core = sim.stream(stream, default)?;
+        let stream = sim.stream(stream, default)?;
         let _ = length;
         if sim.memory.find(address).is_none() || !matches!(flags, 1 | 2 | 4) {
             return Err(Code::INVALID_VALUE);
         }
-        capture::submit(sim, core, Work::Nothing, Vec::new(), "cuStreamAttachMemAsync")?;
+        capture::submit(sim, stream, Work::Nothing, Vec::new(), "cuStreamAttachMemAsync")?;
         Ok(())
     }
     fn cuStreamWriteValue32_v2 / cuStreamWriteValue32_v2_ptsz(
@@ -310,9 +313,9 @@ api! {
         value: u32,
         flags: u32,
     ) |sim, default| {
-        let core = sim.stream(stream, default)?;
+        let stream = sim.stream(stream, default)?;
         let _ = flags;
-        write_value(sim, core, address, u64::from(value), false)
+        write_value(sim, stream, address, u64::from(value), false)
     }
     fn cuStreamWriteValue64_v2 / cuStreamWriteValue64_v2_ptsz(
         stream: u64,
@@ -320,9 +323,9 @@ api! {
         value: u64,
         flags: u32,
     ) |sim, default| {
-        let core = sim.stream(stream, default)?;
+        let stream = sim.stream(stream, default)?;
         let _ = flags;
-        write_value(sim, core, address, value, true)
+        write_value(sim, stream, address, value, true)
     }
     fn cuStreamWaitValue32_v2 / cuStreamWaitValue32_v2_ptsz(
         stream: u64,
@@ -330,8 +333,8 @@ api! {
         value: u32,
         flags: u32,
     ) |sim, default| {
-        let core = sim.stream(stream, default)?;
-        wait_value(sim, core, address, u64::from(value), false, flags)
+        let stream = sim.stream(stream, default)?;
+        wait_value(sim, stream, address, u64::from(value), false, flags)
     }
     fn cuStreamWaitValue64_v2 / cuStreamWaitValue64_v2_ptsz(
         stream: u64,
@@ -339,18 +342,18 @@ api! {
         value: u64,
         flags: u32,
     ) |sim, default| {
-        let core = sim.stream(stream, default)?;
-        wait_value(sim, core, address, value, true, flags)
+        let stream = sim.stream(stream, default)?;
+        wait_value(sim, stream, address, value, true, flags)
     }
     fn cuStreamCopyAttributes / cuStreamCopyAttributes_ptsz(to: u64, from: u64) |sim, default| {
         let (to, from) = (sim.stream(to, default)?, sim.stream(from, default)?);
-        let attributes = sim.core_mut(from).attributes.clone();
-        sim.core_mut(to).attributes = attributes;
+        let attributes = sim.stream_mut(from).attributes.clone();
+        sim.stream_mut(to).attributes = attributes;
         Ok(())
     }
     fn cuStreamGetAttribute / cuStreamGetAttribute_ptsz(stream: u64, which: i32, value: *mut [u64; 8]) |sim, default| {
-        let core = sim.stream(stream, default)?;
-        let found = attribute(sim, core, which)?;
+        let stream = sim.stream(stream, default)?;
+        let found = attribute(sim, stream, which)?;
         put(value, found)
     }
     fn cuStreamSetAttribute / cuStreamSetAttribute_ptsz(
@@ -358,22 +361,22 @@ api! {
         which: i32,
         value: *const [u64; 8],
     ) |sim, default| {
-        let core = sim.stream(stream, default)?;
-        attribute(sim, core, which)?;
+        let stream = sim.stream(stream, default)?;
+        attribute(sim, stream, which)?;
         let value = get(value)?;
-        sim.core_mut(core).attributes.insert(which, value);
+        sim.stream_mut(stream).attributes.insert(which, value);
         Ok(())
     }
 
     // --- capture ---
 
     fn cuStreamBeginCapture_v2 / cuStreamBeginCapture_v2_ptsz(stream: u64, mode: i32) |sim, default| {
-        let core = sim.stream(stream, default)?;
-        capture::begin(sim, core, mode, None)
+        let stream = sim.stream(stream, default)?;
+        capture::begin(sim, stream, mode, None)
     }
     fn cuStreamBeginCapture / cuStreamBeginCapture_ptsz(stream: u64) |sim, default| {
-        let core = sim.stream(stream, default)?;
-        capture::begin(sim, core, capture::GLOBAL, None)
+        let stream = sim.stream(stream, default)?;
+        capture::begin(sim, stream, capture::GLOBAL, None)
     }
     fn cuStreamBeginCaptureToGraph / cuStreamBeginCaptureToGraph_ptsz(
         stream: u64,
@@ -383,19 +386,19 @@ api! {
         count: usize,
         mode: i32,
     ) |sim, default| {
-        let core = sim.stream(stream, default)?;
+        let stream = sim.stream(stream, default)?;
         let _ = edges;
         let tail = slice(dependencies, count)?.to_vec();
         sim.graphs.get(graph).ok_or(Code::INVALID_VALUE)?;
         if tail.iter().any(|node| sim.nodes.get(*node).is_none_or(|node| node.graph != graph)) {
             return Err(Code::INVALID_VALUE);
         }
-        capture::begin(sim, core, mode, Some((graph, tail)))
+        capture::begin(sim, stream, mode, Some((graph, tail)))
     }
     fn cuStreamEndCapture / cuStreamEndCapture_ptsz(stream: u64, graph: *mut u64) |sim, default| {
-        let core = sim.stream(stream, default)?;
+        let stream = sim.stream(stream, default)?;
         put_if(graph, 0);
-        let captured = capture::end(sim, core)?;
+        let captured = capture::end(sim, stream)?;
         put_if(graph, captured);
         Ok(())
     }
@@ -444,8 +447,8 @@ api! {
         count: usize,
         flags: u32,
     ) |sim, default| {
-        let core = sim.stream(stream, default)?;
-        update_dependencies(sim, core, slice(nodes, count)?, flags)
+        let stream = sim.stream(stream, default)?;
+        update_dependencies(sim, stream, slice(nodes, count)?, flags)
     }
     fn cuStreamUpdateCaptureDependencies_v2 / cuStreamUpdateCaptureDependencies_v2_ptsz(
         stream: u64,
@@ -454,9 +457,9 @@ api! {
         count: usize,
         flags: u32,
     ) |sim, default| {
-        let core = sim.stream(stream, default)?;
+        let stream = sim.stream(stream, default)?;
         let _ = edges;
-        update_dependencies(sim, core, slice(nodes, count)?, flags)
+        update_dependencies(sim, stream, slice(nodes, count)?, flags)
     }
     fn cuThreadExchangeStreamCaptureMode(mode: *mut i32) |sim| {
         let new = get(mode)?;

@@ -4,14 +4,14 @@ use crate::access::{Access, WRITE};
 use crate::memory::{self, Allocation, Kind};
 use crate::sim::state::Sim;
 use crate::site::Moment;
-use crate::work::{CoreRef, Launch, Work};
+use crate::work::{Launch, StreamRef, Work};
 use std::sync::Arc;
 
 impl Sim {
     /// Performs a stream-ordered free: returns the bytes to the arena, unless they were already
     /// reused.
-    pub(super) fn pool_released(&mut self, core: CoreRef, id: u64) {
-        let Some(freed) = self.freed.remove(&(core.id, id)) else { return };
+    pub(super) fn pool_released(&mut self, stream: StreamRef, id: u64) {
+        let Some(freed) = self.freed.remove(&(stream.id, id)) else { return };
         if !freed.taken {
             self.unguarded(|sim| {
                 memory::poison(freed.address, freed.size);
@@ -50,7 +50,7 @@ impl Sim {
 
     /// Returns the work, or a kernel that faults if it is one that would access memory out of the
     /// reach of its context.
-    pub fn or_fault(&self, core: CoreRef, work: Work, accesses: &[Access]) -> Work {
+    pub fn or_fault(&self, stream: StreamRef, work: Work, accesses: &[Access]) -> Work {
         // With one device, all memory is its own or the host's.
         if crate::real_driver::is_present()
             || self.devices.len() < 2
@@ -58,7 +58,7 @@ impl Sim {
         {
             return work;
         }
-        let Some(context) = self.get(core).map(|core| core.context) else { return work };
+        let Some(context) = self.get(stream).map(|stream| stream.context) else { return work };
         let faults = accesses.iter().any(|access| {
             let access = self.memory.on_device(access);
             let (from, to) = access.hull();

@@ -72,14 +72,14 @@ fn begin_host_function() -> Option<(HostCall, i32)> {
         if EXITED.load(Ordering::Acquire) {
             return None;
         }
-        if let Some((core, call, status, clock)) = sim.host_functions.pop_front() {
+        if let Some((stream, call, status, clock)) = sim.host_functions.pop_front() {
             // The function happens after earlier work of its stream, and so do threads that it
             // signals.
             if sim.config.threads_seen {
                 sim.this_thread_learns(clock.as_ref());
                 sim.publish_host();
             }
-            sim.thread().host_function = Some((core, clock));
+            sim.thread().host_function = Some((stream, clock));
             return Some((call, status));
         }
         sim.wait(&ADDED, None);
@@ -87,11 +87,11 @@ fn begin_host_function() -> Option<(HostCall, i32)> {
 }
 
 fn end_host_function(sim: &mut Locked) {
-    let Some((core, clock)) = sim.thread().host_function.take() else { return };
+    let Some((stream, clock)) = sim.thread().host_function.take() else { return };
     if !sim.config.threads_seen {
         sim.this_thread_learns(clock.as_ref());
     }
-    Sim::complete(sim, core);
+    Sim::complete(sim, stream);
     if sim.config.schedule == Schedule::Eager {
         Sim::run_unblocked(sim);
     }

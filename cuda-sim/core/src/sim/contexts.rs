@@ -2,9 +2,9 @@
 
 use crate::handles;
 use crate::results::{Code, Result};
-use crate::sim::objects::{Context, CoreKind, Green};
+use crate::sim::objects::{Context, Green, StreamKind};
 use crate::sim::state::{Locked, Sim};
-use crate::work::CoreRef;
+use crate::work::StreamRef;
 
 impl Sim {
     /// Returns the context that memory, events and modules belong to: the primary one if a green
@@ -42,7 +42,7 @@ pub fn new_context(
     green: Option<Green>,
 ) -> u64 {
     let id = sim.id();
-    let nowhere = CoreRef { slot: usize::MAX, id: 0 };
+    let nowhere = StreamRef { slot: usize::MAX, id: 0 };
     let handle = sim.contexts.insert(Context {
         device,
         id,
@@ -51,7 +51,7 @@ pub fn new_context(
         primary,
         legacy: nowhere,
         dirty: Vec::new(),
-        cores: Vec::new(),
+        streams: Vec::new(),
         error: None,
         peers: Vec::new(),
         limits: [1024, 1 << 20, 8 << 20, 2, 2048, 32, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
@@ -61,7 +61,7 @@ pub fn new_context(
         waits: Vec::new(),
         waited: None,
     });
-    let legacy = sim.new_core(CoreKind::Legacy, handle, device, 0, 0);
+    let legacy = sim.new_stream(StreamKind::Legacy, handle, device, 0, 0);
     if let Some(context) = sim.contexts.get_mut(handle) {
         context.legacy = legacy;
     }
@@ -73,31 +73,31 @@ pub fn end_context(sim: &mut Locked, handle: u64) {
     for green in sim.greens_over(handle) {
         end_context(sim, green);
     }
-    let all = sim.contexts.get(handle).map_or_else(Vec::new, |context| context.cores.clone());
+    let all = sim.contexts.get(handle).map_or_else(Vec::new, |context| context.streams.clone());
     Sim::wait_all(sim, &all);
     // The program destroys streams that a destroyed green context left.
-    let (left, cores): (Vec<CoreRef>, Vec<CoreRef>) =
-        all.into_iter().partition(|core| sim.get(*core).is_some_and(|core| core.detached));
-    for core in left {
-        sim.core_mut(core).context = 0;
+    let (left, streams): (Vec<StreamRef>, Vec<StreamRef>) =
+        all.into_iter().partition(|stream| sim.get(*stream).is_some_and(|stream| stream.detached));
+    for stream in left {
+        sim.stream_mut(stream).context = 0;
     }
     let captures: Vec<u64> = sim
         .captures
         .values()
-        .filter(|capture| cores.contains(&capture.origin))
+        .filter(|capture| streams.contains(&capture.origin))
         .map(|capture| capture.id)
         .collect();
     for capture in captures {
         sim.captures.remove(&capture);
     }
-    let streams: Vec<u64> = sim
+    let handles: Vec<u64> = sim
         .streams
         .iter()
-        .filter(|(_, core)| cores.contains(core))
-        .map(|(stream, _)| stream)
+        .filter(|(_, stream)| streams.contains(stream))
+        .map(|(handle, _)| handle)
         .collect();
-    for stream in streams {
-        sim.streams.remove(stream);
+    for handle in handles {
+        sim.streams.remove(handle);
     }
     let events: Vec<u64> = sim
         .events
@@ -109,8 +109,8 @@ pub fn end_context(sim: &mut Locked, handle: u64) {
         sim.events.remove(event);
     }
     sim.end_allocations_of(handle);
-    for core in cores {
-        sim.destroy_core(core);
+    for stream in streams {
+        sim.destroy_stream(stream);
     }
     for thread in sim.threads.values_mut() {
         thread.streams.retain(|(context, _)| *context != handle);

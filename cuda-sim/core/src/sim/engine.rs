@@ -11,7 +11,7 @@ use crate::sim::objects::Op;
 use crate::sim::state::{CHANGED, EXITED, Locked, Sim, lock};
 use crate::sim::user_objects::release_after;
 use crate::threads::start;
-use crate::work::{CoreRef, Work, is_ready};
+use crate::work::{StreamRef, Work, is_ready};
 use std::ffi::CString;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar};
@@ -27,7 +27,7 @@ const MOST_BUSY: usize = 256;
 /// Work that has to run before a stream can continue.
 enum Needed {
     /// The first operation of this stream.
-    First(CoreRef),
+    First(StreamRef),
     /// Any: it waits for a value in memory, which other streams or the host write.
     Any,
     /// Work that another thread runs.
@@ -35,21 +35,21 @@ enum Needed {
 }
 
 impl Sim {
-    /// Makes `core` wait for everything that `other` was given so far.
-    pub fn wait_for_core(&mut self, core: CoreRef, other: CoreRef) {
+    /// Makes `stream` wait for everything that `other` was given so far.
+    pub fn wait_for_stream(&mut self, stream: StreamRef, other: StreamRef) {
         let Some(found) = self.get(other) else { return };
         let (position, done, theirs) =
             (found.enqueued, found.completed >= found.enqueued, found.actor);
-        let actor = self.core_mut(core).actor;
+        let actor = self.stream_mut(stream).actor;
         self.order_actors(theirs, actor);
         if !done {
-            self.push(core, Work::Wait(other, position));
+            self.push(stream, Work::Wait(other, position));
         }
     }
 
     /// Appends an operation to the queue of a stream, and wakes the thread that runs it: also for
     /// operations that no call of the program enqueues, as the rules of default streams do.
-    pub(super) fn push(&mut self, core: CoreRef, work: Work) -> u64 {
+    pub(super) fn push(&mut self, stream: StreamRef, work: Work) -> u64 {
         // Beside a real driver, the driver performs the work. Here it only keeps its place.
         let work = if crate::real_driver::is_present() && work.is_done_elsewhere() {
             Work::Nothing
@@ -57,30 +57,30 @@ impl Sim {
             work
         };
         self.enqueues += 1;
-        let found = self.core_mut(core);
+        let found = self.stream_mut(stream);
         found.queue.push_back(Op { work });
         found.enqueued += 1;
         let position = found.enqueued;
         if !found.listed {
             found.listed = true;
-            self.busy.push(core);
+            self.busy.push(stream);
         }
         if self.config.schedule == Schedule::Threads {
-            self.wake_worker(core);
+            self.wake_worker(stream);
         }
         position
     }
 
     /// Appends an operation to a stream that is not capturing. The caller has called `prepare` and
     /// `check`.
-    pub fn enqueue(sim: &mut Locked, core: CoreRef, work: Work) -> u64 {
-        let position = sim.push(core, work);
-        Self::after_enqueue(sim, core);
+    pub fn enqueue(sim: &mut Locked, stream: StreamRef, work: Work) -> u64 {
+        let position = sim.push(stream, work);
+        Self::after_enqueue(sim, stream);
         position
     }
 
     /// Runs what the schedule runs after an operation was enqueued.
-    pub fn after_enqueue(sim: &mut Locked, core: CoreRef) {
+    pub fn after_enqueue(sim: &mut Locked, stream: StreamRef) {
         if !sim.patience
             && !crate::real_driver::is_present()
             && sim.config.schedule != Schedule::Threads
@@ -89,7 +89,7 @@ impl Sim {
             start(c"cuda-sim", go_on_unasked);
         }
         match sim.config.schedule {
-            Schedule::Eager => Self::run_ready(sim, core),
+            Schedule::Eager => Self::run_ready(sim, stream),
             // Under `threads`, `push` has woken the stream's thread.
             Schedule::Lazy | Schedule::Threads => {}
             Schedule::Random(_) => {
@@ -105,10 +105,10 @@ impl Sim {
             Self::catch_up(sim);
         }
         let long =
-            |sim: &Locked| sim.get(core).is_some_and(|core| core.queue.len() > LONGEST_QUEUE);
+            |sim: &Locked| sim.get(stream).is_some_and(|stream| stream.queue.len() > LONGEST_QUEUE);
         if long(sim) {
-            let position = sim.core_mut(core).completed + 1;
-            Self::wait_done(sim, core, position);
+            let position = sim.stream_mut(stream).completed + 1;
+            Self::wait_done(sim, stream, position);
         }
     }
 
@@ -123,10 +123,11 @@ impl Sim {
                 }
                 continue;
             }
-            let Some(next) = sim.busy.iter().copied().find(|core| sim.is_runnable(*core)) else {
+            let Some(next) = sim.busy.iter().copied().find(|stream| sim.is_runnable(*stream))
+            else {
                 break;
             };
-            let position = sim.core_mut(next).completed + 1;
+            let position = sim.stream_mut(next).completed + 1;
             Self::wait_done(sim, next, position);
         }
     }
@@ -140,8 +141,8 @@ impl Sim {
         (z ^ (z >> 31)) % n
     }
 
-    fn is_runnable(&self, core: CoreRef) -> bool {
-        let Some(found) = self.get(core) else { return false };
+    fn is_runnable(&self, stream: StreamRef) -> bool {
+        let Some(found) = self.get(stream) else { return false };
         if found.running {
             return false;
         }
@@ -163,8 +164,8 @@ impl Sim {
     }
 
     /// Runs the first operation of a stream. It must be runnable.
-    fn run_head(sim: &mut Locked, core: CoreRef) {
-        let found = sim.core_mut(core);
+    fn run_head(sim: &mut Locked, stream: StreamRef) {
+        let found = sim.stream_mut(stream);
         let Some(op) = found.queue.pop_front() else { return };
         found.running = true;
         let context = found.context;
@@ -174,10 +175,10 @@ impl Sim {
             Work::Host(call, clock) => {
                 // After an error, host functions are dropped and callbacks receive the error.
                 if failed.is_some() && call.callback_stream.is_none() {
-                    Self::complete(sim, core);
+                    Self::complete(sim, stream);
                     return;
                 }
-                sim.add_host_function((core, call, failed.map_or(0, |code| code.0), clock));
+                sim.add_host_function((stream, call, failed.map_or(0, |code| code.0), clock));
             }
             Work::Record(reached, shared) => {
                 reached.nanoseconds.store(sim.now(), Ordering::Relaxed);
@@ -185,15 +186,15 @@ impl Sim {
                 if let Some((event, number)) = shared {
                     event.reach(number);
                 }
-                Self::complete(sim, core);
+                Self::complete(sim, stream);
             }
             Work::Release(id) => {
-                sim.pool_released(core, id);
-                Self::complete(sim, core);
+                sim.pool_released(stream, id);
+                Self::complete(sim, stream);
             }
             Work::Forget(objects, known) => {
                 release_after(sim, &objects, &known);
-                Self::complete(sim, core);
+                Self::complete(sim, stream);
             }
             work if work.touches_memory() && failed.is_none() => {
                 sim.open_guard();
@@ -205,9 +206,9 @@ impl Sim {
                         context.error.get_or_insert(code);
                     }
                 }
-                Self::complete(sim, core);
+                Self::complete(sim, stream);
             }
-            _ => Self::complete(sim, core),
+            _ => Self::complete(sim, stream),
         }
     }
 
@@ -246,47 +247,47 @@ impl Sim {
         result
     }
 
-    pub(super) fn complete(sim: &mut Locked, core: CoreRef) {
-        let found = sim.core_mut(core);
+    pub(super) fn complete(sim: &mut Locked, stream: StreamRef) {
+        let found = sim.stream_mut(stream);
         found.running = false;
         found.completed += 1;
         found.queries = 0;
         let waiters = std::mem::take(&mut found.waiters);
         if found.queue.is_empty() {
             found.listed = false;
-            sim.busy.retain(|other| *other != core);
+            sim.busy.retain(|other| *other != stream);
         }
         if sim.config.schedule == Schedule::Threads {
             waiters.into_iter().for_each(|waiter| sim.wake_worker(waiter));
             // Another thread may have run the operation: a host function, or cudasim_step.
-            if sim.get(core).is_some_and(|found| !found.queue.is_empty()) {
-                sim.wake_worker(core);
+            if sim.get(stream).is_some_and(|found| !found.queue.is_empty()) {
+                sim.wake_worker(stream);
             }
         }
-        sim.drop_if_drained(core);
+        sim.drop_if_drained(stream);
         if sim.waiting > 0 {
             CHANGED.notify_all();
         }
     }
 
     /// Runs a stream until it blocks, and then streams that it unblocked.
-    fn run_ready(sim: &mut Locked, core: CoreRef) {
-        while sim.is_runnable(core) {
-            Self::run_head(sim, core);
+    fn run_ready(sim: &mut Locked, stream: StreamRef) {
+        while sim.is_runnable(stream) {
+            Self::run_head(sim, stream);
         }
         Self::run_unblocked(sim);
     }
 
     pub(super) fn run_unblocked(sim: &mut Locked) {
-        while let Some(next) = sim.busy.iter().copied().find(|core| sim.is_runnable(*core)) {
+        while let Some(next) = sim.busy.iter().copied().find(|stream| sim.is_runnable(*stream)) {
             Self::run_head(sim, next);
         }
     }
 
     /// Runs one operation of any stream. Returns false if none is runnable.
     pub fn run_any(sim: &mut Locked) -> bool {
-        let runnable: Vec<CoreRef> =
-            sim.busy.iter().copied().filter(|core| sim.is_runnable(*core)).collect();
+        let runnable: Vec<StreamRef> =
+            sim.busy.iter().copied().filter(|stream| sim.is_runnable(*stream)).collect();
         if runnable.is_empty() {
             return false;
         }
@@ -295,15 +296,15 @@ impl Sim {
         true
     }
 
-    /// Returns what has to run before `core` can continue.
-    fn needed(&self, mut core: CoreRef) -> Needed {
-        for _ in 0..=self.cores.len() {
-            let Some(found) = self.get(core).filter(|found| !found.running) else { break };
+    /// Returns what has to run before `stream` can continue.
+    fn needed(&self, mut stream: StreamRef) -> Needed {
+        for _ in 0..=self.stream_slots.len() {
+            let Some(found) = self.get(stream).filter(|found| !found.running) else { break };
             match found.queue.front().map(|op| &op.work) {
                 Some(Work::Wait(other, position)) if !self.is_done(*other, *position) => {
-                    core = *other;
+                    stream = *other;
                 }
-                Some(work) if self.is_unblocked(work) => return Needed::First(core),
+                Some(work) if self.is_unblocked(work) => return Needed::First(stream),
                 Some(Work::WaitValue { .. } | Work::WaitShared(..)) => return Needed::Any,
                 _ => break,
             }
@@ -313,10 +314,10 @@ impl Sim {
 
     /// Runs an operation that a stream needs, as far as this thread can. Returns whether there was
     /// one.
-    fn run_needed(sim: &mut Locked, core: CoreRef) -> bool {
+    fn run_needed(sim: &mut Locked, stream: StreamRef) -> bool {
         // Under `threads`, only streams for which no thread could be started are run here.
-        let has_thread = |core| sim.get(core).is_some_and(|found| found.wake.is_some());
-        match sim.needed(core) {
+        let has_thread = |stream| sim.get(stream).is_some_and(|found| found.wake.is_some());
+        match sim.needed(stream) {
             Needed::First(next) if !has_thread(next) => Self::run_head(sim, next),
             Needed::Any if sim.config.schedule != Schedule::Threads => return Self::run_any(sim),
             Needed::First(_) | Needed::Any | Needed::Elsewhere => return false,
@@ -326,11 +327,13 @@ impl Sim {
 
     /// Waits until a stream has done a number of operations: runs the required operations, or waits
     /// for other threads to run them.
-    pub fn wait_done(sim: &mut Locked, core: CoreRef, position: u64) {
-        while !sim.is_done(core, position) && !EXITED.load(Ordering::Acquire) {
+    pub fn wait_done(sim: &mut Locked, stream: StreamRef, position: u64) {
+        while !sim.is_done(stream, position) && !EXITED.load(Ordering::Acquire) {
             let ran = match sim.config.schedule {
                 Schedule::Random(_) => Self::run_any(sim),
-                Schedule::Eager | Schedule::Lazy | Schedule::Threads => Self::run_needed(sim, core),
+                Schedule::Eager | Schedule::Lazy | Schedule::Threads => {
+                    Self::run_needed(sim, stream)
+                }
             };
             if !ran {
                 sim.waiting += 1;
@@ -344,40 +347,42 @@ impl Sim {
 
     /// Runs an operation that another process may wait for, under schedules that run nothing by
     /// themselves.
-    pub fn wait_in_background(sim: &mut Locked, core: CoreRef, position: u64) {
+    pub fn wait_in_background(sim: &mut Locked, stream: StreamRef, position: u64) {
         if matches!(sim.config.schedule, Schedule::Lazy | Schedule::Random(_)) {
-            while !sim.is_done(core, position) && Self::run_needed(sim, core) {}
+            while !sim.is_done(stream, position) && Self::run_needed(sim, stream) {}
         }
     }
 
     /// Queries an operation. Under schedules that run nothing by themselves, every query after the
     /// first runs an operation, so that a program that polls makes progress.
-    pub fn poll(sim: &mut Locked, core: CoreRef, position: u64) -> bool {
-        if sim.is_done(core, position) {
+    pub fn poll(sim: &mut Locked, stream: StreamRef, position: u64) -> bool {
+        if sim.is_done(stream, position) {
             return true;
         }
-        let queries = &mut sim.core_mut(core).queries;
+        let queries = &mut sim.stream_mut(stream).queries;
         *queries += 1;
         if *queries > 1 && sim.config.schedule != Schedule::Eager {
-            Self::run_needed(sim, core);
+            Self::run_needed(sim, stream);
         }
-        sim.is_done(core, position)
+        sim.is_done(stream, position)
     }
 
     /// Waits for everything that several streams were given so far, newest stream first.
-    pub fn wait_all(sim: &mut Locked, cores: &[CoreRef]) {
-        let mut targets: Vec<(CoreRef, u64)> =
-            cores.iter().filter_map(|core| Some((*core, sim.get(*core)?.enqueued))).collect();
-        targets.sort_by_key(|(core, _)| std::cmp::Reverse(core.id));
-        for (core, position) in targets {
-            Self::wait_done(sim, core, position);
+    pub fn wait_all(sim: &mut Locked, streams: &[StreamRef]) {
+        let mut targets: Vec<(StreamRef, u64)> = streams
+            .iter()
+            .filter_map(|stream| Some((*stream, sim.get(*stream)?.enqueued)))
+            .collect();
+        targets.sort_by_key(|(stream, _)| std::cmp::Reverse(stream.id));
+        for (stream, position) in targets {
+            Self::wait_done(sim, stream, position);
         }
     }
 
     /// Waits for everything, of every context.
     pub fn wait_everything(sim: &mut Locked) {
-        let cores = sim.busy.clone();
-        Self::wait_all(sim, &cores);
+        let streams = sim.busy.clone();
+        Self::wait_all(sim, &streams);
     }
 
     /// Waits for everything, of every context, for a limited time. Returns whether all is done.
@@ -390,7 +395,7 @@ impl Sim {
             let ran = match sim.config.schedule {
                 Schedule::Threads => {
                     let busy = sim.busy.clone();
-                    busy.into_iter().any(|core| Self::run_needed(sim, core))
+                    busy.into_iter().any(|stream| Self::run_needed(sim, stream))
                 }
                 _ => Self::run_any(sim),
             };
@@ -409,34 +414,34 @@ impl Sim {
     }
 
     /// Waits for a stream. The calling thread then knows its work.
-    pub fn synchronize(sim: &mut Locked, core: CoreRef) -> Result {
-        sim.default_stream_rules_for_wait(core);
+    pub fn synchronize(sim: &mut Locked, stream: StreamRef) -> Result {
+        sim.default_stream_rules_for_wait(stream);
         let (position, context) = {
-            let found = sim.core_mut(core);
+            let found = sim.stream_mut(stream);
             (found.enqueued, found.context)
         };
-        Self::wait_done(sim, core, position);
-        sim.host_knows(&[core]);
+        Self::wait_done(sim, stream, position);
+        sim.host_knows(&[stream]);
         sim.context_error(context)
     }
 
-    pub(super) fn wake_worker(&mut self, core: CoreRef) {
-        if self.get(core).is_none() {
+    pub(super) fn wake_worker(&mut self, stream: StreamRef) {
+        if self.get(stream).is_none() {
             return;
         }
-        match &self.core_mut(core).wake {
+        match &self.stream_mut(stream).wake {
             Some(wake) => {
                 wake.notify_one();
             }
             None => {
                 let wake = Arc::new(Condvar::new());
-                self.core_mut(core).wake = Some(wake.clone());
-                let worker = format!("cuda-sim {}", core.id);
+                self.stream_mut(stream).wake = Some(wake.clone());
+                let worker = format!("cuda-sim {}", stream.id);
                 let worker = CString::new(format!("{worker:.15}")).unwrap_or_default();
-                if !start(&worker, move || work_on(core, &wake)) {
+                if !start(&worker, move || work_on(stream, &wake)) {
                     // Without a thread of its own, the stream is run by the threads that wait for
                     // it.
-                    self.core_mut(core).wake = None;
+                    self.stream_mut(stream).wake = None;
                 }
             }
         }
@@ -444,23 +449,23 @@ impl Sim {
 }
 
 /// Runs one stream on a thread of its own, until it is destroyed and done.
-fn work_on(core: CoreRef, wake: &Condvar) {
+fn work_on(stream: StreamRef, wake: &Condvar) {
     let Some(mut sim) = lock() else { return };
     loop {
-        if EXITED.load(Ordering::Acquire) || sim.get(core).is_none() {
+        if EXITED.load(Ordering::Acquire) || sim.get(stream).is_none() {
             return;
         }
-        if sim.is_runnable(core) {
-            Sim::run_head(&mut sim, core);
+        if sim.is_runnable(stream) {
+            Sim::run_head(&mut sim, stream);
             continue;
         }
-        let found = sim.core_mut(core);
+        let found = sim.stream_mut(stream);
         let unannounced = match found.queue.front() {
             Some(Op { work: Work::Wait(other, _) }) if !found.running => {
                 let other = *other;
                 if let Some(other) = sim.get_mut(other) {
-                    if !other.waiters.contains(&core) {
-                        other.waiters.push(core);
+                    if !other.waiters.contains(&stream) {
+                        other.waiters.push(stream);
                     }
                 }
                 false

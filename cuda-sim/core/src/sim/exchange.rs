@@ -8,10 +8,10 @@ use crate::handles;
 use crate::results::Code;
 use crate::rules::{Orphan, Rules, UNORDERED};
 use crate::shadow::Mark;
-use crate::sim::objects::CoreKind;
+use crate::sim::objects::StreamKind;
 use crate::sim::state::{Sim, thread_id};
 use crate::site::{AllocationInfo, Site};
-use crate::work::CoreRef;
+use crate::work::StreamRef;
 use std::borrow::Cow;
 
 const EXPORT: u32 = 1;
@@ -68,20 +68,22 @@ impl Sim {
             handles::CURRENT.set((context, before.1));
             self.thread().contexts.push(context);
         }
-        let core = self.stream(value, 1);
+        let stream = self.stream(value, 1);
         if pushed {
             self.thread().contexts.pop();
             handles::CURRENT.set(before);
         }
-        let found = self.get(core.ok()?)?;
+        let found = self.get(stream.ok()?)?;
         let context = self.contexts.get(found.context)?;
-        let of = |core: &CoreRef| self.get(*core).and_then(|core| core.actor);
+        let of = |stream: &StreamRef| self.get(*stream).and_then(|stream| stream.actor);
         let implied = match found.kind {
-            CoreKind::NonBlocking => Vec::new(),
-            CoreKind::Legacy => {
+            StreamKind::NonBlocking => Vec::new(),
+            StreamKind::Legacy => {
                 context.dirty.iter().filter_map(of).chain(context.gone[0]).collect()
             }
-            CoreKind::Blocking | CoreKind::PerThread => of(&context.legacy).into_iter().collect(),
+            StreamKind::Blocking | StreamKind::PerThread => {
+                of(&context.legacy).into_iter().collect()
+            }
         };
         Some(Named { actor: found.actor?, implied, captures: found.lane.is_some() })
     }
@@ -266,9 +268,9 @@ impl Sim {
     }
 
     /// Checks R6: the program destroys a stream with which a live array was exported.
-    pub fn stream_of_export_ends(&mut self, core: CoreRef) {
+    pub fn stream_of_export_ends(&mut self, stream: StreamRef) {
         let (Some(actor), Some(checker)) =
-            (self.get(core).and_then(|core| core.actor), &self.checker)
+            (self.get(stream).and_then(|stream| stream.actor), &self.checker)
         else {
             return;
         };

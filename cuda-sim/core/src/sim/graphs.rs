@@ -4,7 +4,7 @@ use crate::access::Access;
 use crate::actor::Actor;
 use crate::clock::{Clock, Knowledge};
 use crate::conditions::Condition;
-use crate::work::{Choice, CoreRef, Work};
+use crate::work::{Choice, StreamRef, Work};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -165,7 +165,7 @@ pub struct Exec {
     pub actors: Vec<Actor>,
     pub objects: Vec<(u64, u32)>,
     /// The end of its last launch: the next one waits for it, in whatever stream.
-    pub last: Option<(CoreRef, u64)>,
+    pub last: Option<(StreamRef, u64)>,
     pub clock: Option<Clock>,
 }
 
@@ -188,8 +188,8 @@ pub struct Capture {
     pub graph: u64,
     pub mode: i32,
     pub thread: u32,
-    pub origin: CoreRef,
-    pub streams: Vec<CoreRef>,
+    pub origin: StreamRef,
+    pub streams: Vec<StreamRef>,
     pub invalidated: bool,
     /// The graph existed before the capture, so it survives a failure.
     pub to_graph: bool,

@@ -8,9 +8,9 @@ use crate::actor::Actor;
 use crate::actor::Who;
 use crate::clock::Clock;
 use crate::results::Result;
-use crate::sim::objects::{Core, CoreKind};
+use crate::sim::objects::{Stream, StreamKind};
 use crate::sim::state::Sim;
-use crate::work::{CoreRef, Work};
+use crate::work::{StreamRef, Work};
 
 impl Sim {
     /// Returns the context that memory and errors belong to: the primary one of a green context,
@@ -49,22 +49,24 @@ impl Sim {
 
     /// Returns all streams of a context and of green ones over it, including destroyed streams with
     /// pending work.
-    pub fn cores_of(&self, context: u64) -> Vec<CoreRef> {
+    pub fn streams_of(&self, context: u64) -> Vec<StreamRef> {
         let family = self.family(context);
-        let all = self.cores.iter().enumerate();
-        let of_context = |(slot, core): (usize, &Option<Core>)| {
-            core.as_ref()
-                .filter(|core| family.contains(&core.context))
-                .map(|core| CoreRef { slot, id: core.id })
+        let all = self.stream_slots.iter().enumerate();
+        let of_context = |(slot, stream): (usize, &Option<Stream>)| {
+            stream
+                .as_ref()
+                .filter(|stream| family.contains(&stream.context))
+                .map(|stream| StreamRef { slot, id: stream.id })
         };
         all.filter_map(of_context).collect()
     }
 
     /// Returns the same streams without those that take no more work.
-    pub fn live_cores_of(&self, context: u64) -> Vec<CoreRef> {
-        let is_live =
-            |core: &CoreRef| self.get(*core).is_some_and(|core| !core.destroyed && !core.detached);
-        self.cores_of(context).into_iter().filter(is_live).collect()
+    pub fn live_streams_of(&self, context: u64) -> Vec<StreamRef> {
+        let is_live = |stream: &StreamRef| {
+            self.get(*stream).is_some_and(|stream| !stream.destroyed && !stream.detached)
+        };
+        self.streams_of(context).into_iter().filter(is_live).collect()
     }
 
     /// Returns the actors that stand for the destroyed streams of a context and of green ones over
@@ -74,8 +76,8 @@ impl Sim {
     }
 
     /// Orders the work of a context's destroyed streams before the next work of a stream.
-    pub fn comes_after_destroyed(&mut self, core: CoreRef, context: u64) {
-        let actor = self.core_mut(core).actor;
+    pub fn comes_after_destroyed(&mut self, stream: StreamRef, context: u64) {
+        let actor = self.stream_mut(stream).actor;
         for gone in self.gone_of(context) {
             self.order_actors(Some(gone), actor);
         }
@@ -103,16 +105,16 @@ impl Sim {
 
     /// Makes a new stream wait for everything that its context, and the primary one of that, was
     /// made to wait for.
-    pub(super) fn wait_like_context(&mut self, core: CoreRef, context: u64) {
+    pub(super) fn wait_like_context(&mut self, stream: StreamRef, context: u64) {
         let base = Some(self.base(context)).filter(|base| *base != context);
         for of in std::iter::once(context).chain(base) {
             let Some(found) = self.contexts.get(of) else { continue };
             let (waits, waited) = (found.waits.clone(), found.waited);
-            let actor = self.core_mut(core).actor;
+            let actor = self.stream_mut(stream).actor;
             self.order_actors(waited, actor);
             for work in waits {
                 if !self.is_unblocked(&work) {
-                    self.push(core, work);
+                    self.push(stream, work);
                 }
             }
         }
@@ -124,12 +126,12 @@ impl Sim {
     /// their work belongs to the primary context from here on.
     pub fn detach(&mut self, context: u64) {
         let base = self.base(context);
-        for core in self.cores_of(context) {
-            let found = self.core_mut(core);
+        for stream in self.streams_of(context) {
+            let found = self.stream_mut(stream);
             found.context = base;
             found.detached = true;
             // The default stream of the primary context does not wait for it.
-            found.kind = CoreKind::NonBlocking;
+            found.kind = StreamKind::NonBlocking;
             let (implicit, destroyed) = (found.handle == 0, found.destroyed);
             if let Some(lane) = found.lane.take() {
                 self.invalidate(lane.capture);
@@ -138,9 +140,9 @@ impl Sim {
                 continue;
             }
             if implicit {
-                self.destroy_core(core);
+                self.destroy_stream(stream);
             } else if let Some(base) = self.contexts.get_mut(base) {
-                base.cores.push(core);
+                base.streams.push(stream);
             }
         }
         let Some(ended) = self.contexts.remove(context) else { return };

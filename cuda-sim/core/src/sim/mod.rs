@@ -35,8 +35,8 @@ pub use graphs::{
     UserObject,
 };
 pub use objects::{
-    Context, Core, CoreKind, DEVICE, Event, Freed, Function, Green, MANAGED, PINNED, Pool,
-    PoolLocation, Recorded, Registered,
+    Context, DEVICE, Event, Freed, Function, Green, MANAGED, PINNED, Pool, PoolLocation, Recorded,
+    Registered, Stream, StreamKind,
 };
 pub use state::{
     EXITED, Locked, PROCESS, Sim, config, has_ended, is_locked_here, lock, start, thread_id,

@@ -11,7 +11,7 @@ use crate::results::Code;
 use crate::shadow::Mark;
 use crate::sim::graphs::Lane;
 use crate::site::Site;
-use crate::work::{CoreRef, Reached, Work};
+use crate::work::{Reached, StreamRef, Work};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ffi::c_void;
 use std::sync::{Arc, Condvar};
@@ -30,11 +30,11 @@ pub struct Context {
     pub flags: u32,
     pub api_version: u32,
     pub primary: bool,
-    pub legacy: CoreRef,
+    pub legacy: StreamRef,
     /// Blocking streams with work that the legacy stream has not waited for.
-    pub dirty: Vec<CoreRef>,
+    pub dirty: Vec<StreamRef>,
     /// All streams of the context.
-    pub cores: Vec<CoreRef>,
+    pub streams: Vec<StreamRef>,
     pub error: Option<Code>,
     pub peers: Vec<u64>,
     pub limits: [u64; 16],
@@ -49,7 +49,7 @@ pub struct Context {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum CoreKind {
+pub enum StreamKind {
     Legacy,
     PerThread,
     Blocking,
@@ -60,9 +60,9 @@ pub struct Op {
     pub work: Work,
 }
 
-pub struct Core {
+pub struct Stream {
     pub id: u64,
-    pub kind: CoreKind,
+    pub kind: StreamKind,
     pub context: u64,
     pub device: i32,
     /// The handle of the program; 0 for the two implicit streams.
@@ -83,7 +83,7 @@ pub struct Core {
     pub actor: Option<Actor>,
     pub lane: Option<Lane>,
     /// Streams whose first operation waits for this one.
-    pub(super) waiters: Vec<CoreRef>,
+    pub(super) waiters: Vec<StreamRef>,
     pub(super) wake: Option<Arc<Condvar>>,
     /// The number of queries that found work pending since an operation ran.
     pub(super) queries: u32,
@@ -95,7 +95,7 @@ pub enum Recorded {
     Never,
     /// The state of a stream at a moment.
     Live {
-        core: CoreRef,
+        stream: StreamRef,
         position: u64,
         reached: Arc<Reached>,
         clock: Option<Clock>,
@@ -150,9 +150,9 @@ pub struct Thread {
     pub actor: Option<Actor>,
     pub label: Option<Arc<str>>,
     /// The per-thread default streams, by context.
-    pub streams: Vec<(u64, CoreRef)>,
+    pub streams: Vec<(u64, StreamRef)>,
     /// The stream whose host function this thread runs, and what the stream knew.
-    pub host_function: Option<(CoreRef, Option<Clock>)>,
+    pub host_function: Option<(StreamRef, Option<Clock>)>,
     /// The lists of nodes and of edges that its last query of a capture returned.
     pub queried: [Vec<u64>; 2],
     /// Numbers in memory, from before its last call of a real driver that may change them.

@@ -6,10 +6,10 @@ use crate::actor::Who;
 use crate::clock::Clock;
 use crate::console::print;
 use crate::shown::shown;
-use crate::sim::objects::CoreKind;
+use crate::sim::objects::StreamKind;
 use crate::sim::state::{Sim, end_of_thread, has_ended, thread_id};
 use crate::site::{AllocationInfo, Content, Moment};
-use crate::work::{CoreRef, Work};
+use crate::work::{StreamRef, Work};
 use std::borrow::Cow;
 
 impl Sim {
@@ -40,11 +40,11 @@ impl Sim {
     }
 
     /// Orders everything that these streams did so far before the next work of the calling thread.
-    pub fn host_knows(&mut self, cores: &[CoreRef]) {
+    pub fn host_knows(&mut self, streams: &[StreamRef]) {
         if self.checker.is_some() {
             let host = self.host_actor();
-            for core in cores {
-                let actor = self.get(*core).and_then(|core| core.actor);
+            for stream in streams {
+                let actor = self.get(*stream).and_then(|stream| stream.actor);
                 self.order_actors(actor, Some(host));
             }
         }
@@ -64,13 +64,13 @@ impl Sim {
 
     /// Keeps the work of a destroyed stream in the order: the legacy stream, and waits for the
     /// context, still wait for it.
-    pub(super) fn remember_destroyed(&mut self, core: CoreRef, context: u64) {
-        let (kind, actor) = (self.core_mut(core).kind, self.core_mut(core).actor);
+    pub(super) fn remember_destroyed(&mut self, stream: StreamRef, context: u64) {
+        let (kind, actor) = (self.stream_mut(stream).kind, self.stream_mut(stream).actor);
         let (Some(checker), Some(context)) = (&mut self.checker, self.contexts.get_mut(context))
         else {
             return;
         };
-        let blocking = matches!(kind, CoreKind::Blocking | CoreKind::PerThread);
+        let blocking = matches!(kind, StreamKind::Blocking | StreamKind::PerThread);
         for (gone, counts) in context.gone.iter_mut().zip([blocking, true]) {
             if counts {
                 let gone = *gone.get_or_insert_with(|| checker.actor(None, Who::Destroyed));
@@ -81,7 +81,7 @@ impl Sim {
 
     /// Orders everything that a context was given before the next work of the calling thread.
     pub fn host_knows_context(&mut self, context: u64) {
-        let all = self.cores_of(context);
+        let all = self.streams_of(context);
         self.host_knows(&all);
         if self.checker.is_some() {
             let host = self.host_actor();
@@ -99,14 +99,14 @@ impl Sim {
 
     /// Applies the rules of the default streams to an operation that is about to be enqueued: the
     /// legacy stream waits for all blocking streams of its context, and they wait for it.
-    pub fn default_stream_rules(&mut self, core: CoreRef) {
+    pub fn default_stream_rules(&mut self, stream: StreamRef) {
         let (kind, handle, actor) = {
-            let found = self.core_mut(core);
+            let found = self.stream_mut(stream);
             (found.kind, found.context, found.actor)
         };
         match kind {
-            CoreKind::NonBlocking => {}
-            CoreKind::Legacy => {
+            StreamKind::NonBlocking => {}
+            StreamKind::Legacy => {
                 let Some(context) = self.contexts.get_mut(handle) else { return };
                 let gone = context.gone[0];
                 let dirty = std::mem::take(&mut context.dirty);
@@ -114,25 +114,25 @@ impl Sim {
                 for other in dirty {
                     let Some(found) = self.get_mut(other) else { continue };
                     found.dirty = false;
-                    self.wait_for_core(core, other);
+                    self.wait_for_stream(stream, other);
                 }
             }
-            CoreKind::Blocking | CoreKind::PerThread => {
+            StreamKind::Blocking | StreamKind::PerThread => {
                 let Some(context) = self.contexts.get(handle) else { return };
                 let legacy = context.legacy;
                 let Some(found) = self.get(legacy) else { return };
                 let (position, completed, theirs) = (found.enqueued, found.completed, found.actor);
-                if self.core_mut(core).legacy_seen < position {
-                    self.core_mut(core).legacy_seen = position;
+                if self.stream_mut(stream).legacy_seen < position {
+                    self.stream_mut(stream).legacy_seen = position;
                     self.order_actors(theirs, actor);
                     if completed < position {
-                        self.push(core, Work::Wait(legacy, position));
+                        self.push(stream, Work::Wait(legacy, position));
                     }
                 }
-                if !self.core_mut(core).dirty {
-                    self.core_mut(core).dirty = true;
+                if !self.stream_mut(stream).dirty {
+                    self.stream_mut(stream).dirty = true;
                     if let Some(context) = self.contexts.get_mut(handle) {
-                        context.dirty.push(core);
+                        context.dirty.push(stream);
                     }
                 }
             }
@@ -141,12 +141,12 @@ impl Sim {
 
     /// Prepares an operation on a stream: applies the rules of the default streams, and orders the
     /// past of the calling thread before it.
-    pub fn prepare(&mut self, core: CoreRef) {
-        self.default_stream_rules(core);
+    pub fn prepare(&mut self, stream: StreamRef) {
+        self.default_stream_rules(stream);
         if self.checker.is_some() {
             self.learn_from_processes();
             let host = self.host_actor();
-            let actor = self.core_mut(core).actor;
+            let actor = self.stream_mut(stream).actor;
             self.order_actors(Some(host), actor);
         }
     }
@@ -179,7 +179,7 @@ impl Sim {
     /// Checks the accesses of an operation on a stream.
     pub fn check(
         &mut self,
-        core: CoreRef,
+        stream: StreamRef,
         accesses: &[Access],
         label: &'static str,
         content: Content,
@@ -188,7 +188,7 @@ impl Sim {
             return;
         }
         let label = self.label(label);
-        let Some(actor) = self.core_mut(core).actor else { return };
+        let Some(actor) = self.stream_mut(stream).actor else { return };
         let Some(checker) = &mut self.checker else { return };
         let thread = u64::from(thread_id());
         let moment = checker.step_of(actor, actor, label, thread, content);
@@ -214,10 +214,10 @@ impl Sim {
     }
 
     /// Records that a synchronous call returned before its work on a stream was done.
-    pub fn synchronous_call(&mut self, core: CoreRef) {
+    pub fn synchronous_call(&mut self, stream: StreamRef) {
         let host = self.host_actor();
         if let (Some(actor), Some(checker)) =
-            (self.get(core).and_then(|core| core.actor), &mut self.checker)
+            (self.get(stream).and_then(|stream| stream.actor), &mut self.checker)
         {
             checker.order_before_free(actor, host);
         }
@@ -304,9 +304,9 @@ impl Sim {
 
     /// Applies the rules of the default streams to a wait for a stream: a wait for the legacy
     /// stream waits for everything that it would wait for.
-    pub fn default_stream_rules_for_wait(&mut self, core: CoreRef) {
-        if self.core_mut(core).kind == CoreKind::Legacy {
-            self.default_stream_rules(core);
+    pub fn default_stream_rules_for_wait(&mut self, stream: StreamRef) {
+        if self.stream_mut(stream).kind == StreamKind::Legacy {
+            self.default_stream_rules(stream);
         }
     }
 

@@ -11,14 +11,14 @@ use crate::open_waits::Word;
 use crate::resources::Sms;
 use crate::sim::graphs::{Capture, Exec, Graph, GraphMemory, GraphMemoryUse, Node, UserObject};
 use crate::sim::objects::{
-    Advice, Context, Core, DEVICE, Device, Event, Freed, Function, PINNED, Pool, PoolLocation,
-    Registered, Thread,
+    Advice, Context, DEVICE, Device, Event, Freed, Function, PINNED, Pool, PoolLocation,
+    Registered, Stream, Thread,
 };
 use crate::sim::shared::Shared;
 use crate::stack::StackId;
 use crate::threads::at_end;
 use crate::vmm::{Mappings, Physical};
-use crate::work::{CoreRef, HostCall};
+use crate::work::{HostCall, StreamRef};
 use std::cell::Cell;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
@@ -83,7 +83,7 @@ pub static EXITED: AtomicBool = AtomicBool::new(false);
 
 /// A host function: the stream that waits for it, the call, the state for a callback, and the
 /// knowledge of the stream.
-pub(super) type HostJob = (CoreRef, HostCall, i32, Option<Clock>);
+pub(super) type HostJob = (StreamRef, HostCall, i32, Option<Clock>);
 
 pub struct Sim {
     pub config: Config,
@@ -94,7 +94,7 @@ pub struct Sim {
     pub greens: Table<u64>,
     /// Resource descriptors: the device and the multiprocessors of each.
     pub descriptors: Table<(i32, Sms)>,
-    pub streams: Table<CoreRef>,
+    pub streams: Table<StreamRef>,
     pub events: Table<Event>,
     pub modules: Table<()>,
     pub libraries: Table<()>,
@@ -120,9 +120,9 @@ pub struct Sim {
     pub mappings: Mappings,
     pub captures: HashMap<u64, Capture>,
     pub next_id: u64,
-    pub(super) cores: Vec<Option<Core>>,
-    pub(super) free_cores: Vec<usize>,
-    pub(super) busy: Vec<CoreRef>,
+    pub(super) stream_slots: Vec<Option<Stream>>,
+    pub(super) free_stream_slots: Vec<usize>,
+    pub(super) busy: Vec<StreamRef>,
     pub memory: Memory,
     /// By the number of the stream and a number of its own.
     pub freed: BTreeMap<(u64, u64), Freed>,
@@ -295,8 +295,8 @@ impl Sim {
             captures: HashMap::new(),
             // The numbers 0, 1 and 2 are stream tokens.
             next_id: 3,
-            cores: Vec::new(),
-            free_cores: Vec::new(),
+            stream_slots: Vec::new(),
+            free_stream_slots: Vec::new(),
             busy: Vec::new(),
             memory: Memory::default(),
             freed: BTreeMap::new(),
@@ -363,11 +363,11 @@ impl Sim {
     /// Forgets a thread. The calling thread is this one.
     pub fn thread_ends(&mut self, id: u32) {
         let Some(thread) = self.threads.remove(&id) else { return };
-        for (context, core) in thread.streams {
+        for (context, stream) in thread.streams {
             if let Some(context) = self.contexts.get_mut(context) {
-                context.cores.retain(|other| *other != core);
+                context.streams.retain(|other| *other != stream);
             }
-            self.destroy_core(core);
+            self.destroy_stream(stream);
         }
         if let (Some(actor), Some(checker)) = (thread.actor, &mut self.checker) {
             checker.hb_before(actor, end_of_thread());

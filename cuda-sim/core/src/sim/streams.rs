@@ -3,22 +3,22 @@
 use crate::actor::{LEGACY, Who};
 use crate::handles;
 use crate::results::{Code, Result};
-use crate::sim::objects::{Core, CoreKind};
+use crate::sim::objects::{Stream, StreamKind};
 use crate::sim::state::Sim;
-use crate::work::CoreRef;
+use crate::work::StreamRef;
 use std::collections::{BTreeMap, VecDeque};
 
 impl Sim {
-    pub fn new_core(
+    pub fn new_stream(
         &mut self,
-        kind: CoreKind,
+        kind: StreamKind,
         context: u64,
         device: i32,
         flags: u32,
         priority: i32,
-    ) -> CoreRef {
+    ) -> StreamRef {
         let id = self.id();
-        let core = Core {
+        let stream = Stream {
             id,
             kind,
             context,
@@ -42,58 +42,58 @@ impl Sim {
             queries: 0,
             attributes: BTreeMap::new(),
         };
-        let slot = match self.free_cores.pop() {
+        let slot = match self.free_stream_slots.pop() {
             Some(slot) => slot,
             None => {
-                self.cores.push(None);
-                self.cores.len() - 1
+                self.stream_slots.push(None);
+                self.stream_slots.len() - 1
             }
         };
-        self.cores[slot] = Some(core);
-        let core = CoreRef { slot, id };
+        self.stream_slots[slot] = Some(stream);
+        let stream = StreamRef { slot, id };
         if self.checker.is_some() {
             let host = self.host_actor();
             let name = match kind {
-                CoreKind::Legacy => LEGACY,
-                CoreKind::PerThread => "per-thread default stream",
-                CoreKind::Blocking => "stream",
-                CoreKind::NonBlocking => "non-blocking stream",
+                StreamKind::Legacy => LEGACY,
+                StreamKind::PerThread => "per-thread default stream",
+                StreamKind::Blocking => "stream",
+                StreamKind::NonBlocking => "non-blocking stream",
             };
             if let Some(checker) = &mut self.checker {
                 let actor = checker.actor(Some(host), Who::Stream { id, device, kind: name });
-                self.core_mut(core).actor = Some(actor);
+                self.stream_mut(stream).actor = Some(actor);
             }
         }
         if let Some(context) = self.contexts.get_mut(context) {
-            context.cores.push(core);
+            context.streams.push(stream);
         }
-        self.wait_like_context(core, context);
-        core
+        self.wait_like_context(stream, context);
+        stream
     }
 
-    pub fn get(&self, core: CoreRef) -> Option<&Core> {
-        self.cores.get(core.slot)?.as_ref().filter(|found| found.id == core.id)
+    pub fn get(&self, stream: StreamRef) -> Option<&Stream> {
+        self.stream_slots.get(stream.slot)?.as_ref().filter(|found| found.id == stream.id)
     }
 
-    pub fn get_mut(&mut self, core: CoreRef) -> Option<&mut Core> {
-        self.cores.get_mut(core.slot)?.as_mut().filter(|found| found.id == core.id)
+    pub fn get_mut(&mut self, stream: StreamRef) -> Option<&mut Stream> {
+        self.stream_slots.get_mut(stream.slot)?.as_mut().filter(|found| found.id == stream.id)
     }
 
     /// Returns a stream that was just found.
-    pub fn core_mut(&mut self, core: CoreRef) -> &mut Core {
-        match self.cores[core.slot].as_mut() {
-            Some(core) => core,
+    pub fn stream_mut(&mut self, stream: StreamRef) -> &mut Stream {
+        match self.stream_slots[stream.slot].as_mut() {
+            Some(stream) => stream,
             None => unreachable!("a stream that was found is there"),
         }
     }
 
-    pub fn is_done(&self, core: CoreRef, position: u64) -> bool {
-        self.get(core).is_none_or(|core| core.completed >= position)
+    pub fn is_done(&self, stream: StreamRef, position: u64) -> bool {
+        self.get(stream).is_none_or(|stream| stream.completed >= position)
     }
 
     /// Destroys a stream. Its pending work continues.
-    pub fn destroy_core(&mut self, core: CoreRef) {
-        let context = match self.get_mut(core) {
+    pub fn destroy_stream(&mut self, stream: StreamRef) {
+        let context = match self.get_mut(stream) {
             Some(found) => {
                 found.destroyed = true;
                 found.context
@@ -101,24 +101,25 @@ impl Sim {
             None => return,
         };
         if let Some(context) = self.contexts.get_mut(context) {
-            context.cores.retain(|other| *other != core);
+            context.streams.retain(|other| *other != stream);
         }
-        self.remember_destroyed(core, context);
-        if let (Some(actor), Some(checker)) = (self.core_mut(core).actor.take(), &mut self.checker)
+        self.remember_destroyed(stream, context);
+        if let (Some(actor), Some(checker)) =
+            (self.stream_mut(stream).actor.take(), &mut self.checker)
         {
             checker.retire(actor);
         }
-        self.drop_if_drained(core);
+        self.drop_if_drained(stream);
     }
 
-    pub(super) fn drop_if_drained(&mut self, core: CoreRef) {
-        let Some(found) = self.get(core) else { return };
+    pub(super) fn drop_if_drained(&mut self, stream: StreamRef) {
+        let Some(found) = self.get(stream) else { return };
         if found.destroyed && found.queue.is_empty() && !found.running {
             if let Some(wake) = &found.wake {
                 wake.notify_all();
             }
-            self.cores[core.slot] = None;
-            self.free_cores.push(core.slot);
+            self.stream_slots[stream.slot] = None;
+            self.free_stream_slots.push(stream.slot);
         }
     }
 
@@ -127,32 +128,32 @@ impl Sim {
     fn adopt_stream(&mut self, handle: u64) -> Result {
         let context = self.current_context()?;
         let device = self.context(context)?.device;
-        let core = self.new_core(CoreKind::Blocking, context, device, 0, 0);
+        let stream = self.new_stream(StreamKind::Blocking, context, device, 0, 0);
         // The handle of the object that is being created must not be lost.
         let given = handles::GIVEN.replace(handle);
-        self.streams.insert(core);
+        self.streams.insert(stream);
         handles::GIVEN.set(given);
-        self.core_mut(core).handle = handle;
+        self.stream_mut(stream).handle = handle;
         Ok(())
     }
 
     /// Returns the stream that a handle names for the calling thread.
-    pub fn stream(&mut self, handle: u64, default: u64) -> Result<CoreRef> {
+    pub fn stream(&mut self, handle: u64, default: u64) -> Result<StreamRef> {
         let token = if handle == 0 { default } else { handle };
         if token > 2 {
             if crate::real_driver::is_present() && self.streams.get(token).is_none() {
                 self.adopt_stream(token)?;
             }
-            let core = *self.streams.get(token).ok_or(Code::INVALID_HANDLE)?;
+            let stream = *self.streams.get(token).ok_or(Code::INVALID_HANDLE)?;
             let (context, detached) =
-                self.get(core).map_or((0, false), |core| (core.context, core.detached));
+                self.get(stream).map_or((0, false), |stream| (stream.context, stream.detached));
             if detached {
                 return Err(Code::STREAM_DETACHED);
             }
             if self.contexts.get(context).is_none() {
                 return Err(Code::CONTEXT_IS_DESTROYED);
             }
-            return self.context_error(context).map(|()| core);
+            return self.context_error(context).map(|()| stream);
         }
         let mut context = self.execution_context()?;
         if let Some(green) = &self.context(context)?.green {
@@ -167,12 +168,12 @@ impl Sim {
         if token == 1 {
             return Ok(self.context(context)?.legacy);
         }
-        if let Some((_, core)) = self.thread().streams.iter().find(|(of, _)| *of == context) {
-            return Ok(*core);
+        if let Some((_, stream)) = self.thread().streams.iter().find(|(of, _)| *of == context) {
+            return Ok(*stream);
         }
         let device = self.context(context)?.device;
-        let core = self.new_core(CoreKind::PerThread, context, device, 0, 0);
-        self.thread().streams.push((context, core));
-        Ok(core)
+        let stream = self.new_stream(StreamKind::PerThread, context, device, 0, 0);
+        self.thread().streams.push((context, stream));
+        Ok(stream)
     }
 }
