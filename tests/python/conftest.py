@@ -4,6 +4,7 @@ import ctypes
 import gc
 import os
 import pathlib
+import sys
 
 import pytest
 
@@ -11,6 +12,8 @@ from commands import ROOT, Built, libdir, run, sanitized_library
 from parameter_ids import stable_id
 
 assert (ROOT / "python/libcai/_abi.py").exists(), "run `make bindings` first"
+# `libcai` is the package of this tree.
+sys.path.insert(0, str(ROOT / "python"))
 
 
 def pytest_make_parametrize_id(val):

@@ -4,12 +4,10 @@ import ctypes
 import json
 import os
 import pathlib
-import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "python"))
 
-import libcai  # noqa: E402
+import libcai
 
 P = 0x7F0000000000
 

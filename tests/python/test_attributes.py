@@ -9,8 +9,7 @@ import cai_python as P
 import pytest
 from cai_python import ROOT, give, make
 
-sys.path.insert(0, str(ROOT / "python"))
-from libcai import _view  # noqa: E402
+from libcai import _view
 
 view = _view.function(str(P.LIBRARY))
 

@@ -11,12 +11,10 @@ import abi_symbols
 import cai_python as P
 import numpy
 import pytest
+from cai_ctypes import abi as _abi
 from commands import PYTHON, ROOT, compile, cython_module, run
 
 INCLUDE = ROOT / "include"
-
-sys.path.insert(0, str(ROOT / "python/libcai"))
-import _abi  # noqa: E402
 
 
 def exported():

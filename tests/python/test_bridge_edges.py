@@ -4,7 +4,6 @@ import collections
 import ctypes as c
 import functools
 import gc
-import pathlib
 import subprocess
 import sys
 import threading
@@ -13,12 +12,11 @@ import weakref
 
 import pytest
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "python"))
-import cai_python as P  # noqa: E402
-from cai_python import Exporter, give, make, soon, take  # noqa: E402
-import dlpack_ctypes as D  # noqa: E402
-from dlpack_ctypes import address_of, new_capsule  # noqa: E402
-from test_stream_export import python  # noqa: E402
+import cai_python as P
+from cai_python import Exporter, give, make, soon, take
+import dlpack_ctypes as D
+from dlpack_ctypes import address_of, new_capsule
+from test_stream_export import python
 
 np = pytest.importorskip("numpy")
 

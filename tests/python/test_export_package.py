@@ -6,11 +6,9 @@ import weakref
 
 import cai_python as P
 import pytest
-from cai_python import ROOT
 from producers import ADDRESS
 
-sys.path.insert(0, str(ROOT / "python"))
-from libcai import _export  # noqa: E402
+from libcai import _export
 
 
 def export(obj):

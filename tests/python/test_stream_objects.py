@@ -5,10 +5,7 @@ import sys
 
 import cai_python as P
 import pytest
-from cai_python import ROOT
-
-sys.path.insert(0, str(ROOT / "python/libcai"))
-import _abi  # noqa: E402
+from cai_ctypes import abi as _abi
 
 library = _abi.declare(c.PyDLL(str(P.LIBRARY)))
 ZERO, QUIET = _abi.CAI_IMPORT_ALLOW_STREAM_ZERO, _abi.CAI_IMPORT_NO_EXCEPTION

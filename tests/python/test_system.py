@@ -7,12 +7,8 @@ import subprocess
 import sys
 
 import pytest
-from commands import ROOT, compile
-
-sys.path.insert(0, str(ROOT / "python"))
-
-from commands import CUDA_SIM  # noqa: E402
-from libcai import _system  # noqa: E402
+from commands import CUDA_SIM, ROOT, compile
+from libcai import _system
 
 PAGE = (ROOT / "docs/src/python_package.md").read_text()
 

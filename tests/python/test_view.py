@@ -13,8 +13,7 @@ from cai_python import ROOT, give, make
 from types import SimpleNamespace as Has
 from producers import ADDRESS
 
-sys.path.insert(0, str(ROOT / "python"))
-from libcai import _view  # noqa: E402
+from libcai import _view
 
 view = _view.function(str(P.LIBRARY))
 View = view.__self__
