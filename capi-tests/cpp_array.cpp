@@ -1,8 +1,6 @@
 // cai.hpp: owners, arrays and views. Every reference is released exactly once, exceptions or not.
 // run: plain asan valgrind ages clang
-#include <cai/cai.hpp>
-
-#include "cai_test.h"
+#include "cpp_test.hpp"
 
 #include <memory>
 #include <thread>
@@ -10,35 +8,10 @@
 
 namespace {
 
-struct counted {
-    int *destroyed;
-    explicit counted(int *count) : destroyed(count) {}
-    counted(counted &&other) noexcept : destroyed(std::exchange(other.destroyed, nullptr)) {}
-    ~counted() {
-        if (destroyed != nullptr) {
-            ++*destroyed;
-        }
-    }
-};
-
 cai_array describe(const char *typestr = "<f4") {
     cai_array array = valid_array();
     set_typestr(&array, typestr);
     return array;
-}
-
-template <class F> void throws(cai_status code, const char *field, const char *part, F &&body) {
-    try {
-        body();
-    } catch (const cai::error &error) {
-        ASSERT_STATUS(code, error.code());
-        ASSERT_TEXT(cai_status_name(code), error.name());
-        ASSERT_TEXT(field, error.field());
-        ASSERT_CONTAINS(error.what(), part);
-        return;
-    }
-    fprintf(stderr, "nothing was thrown for %s\n", field);
-    exit(1);
 }
 
 void owners() {

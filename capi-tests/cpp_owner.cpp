@@ -1,9 +1,7 @@
 // cai.hpp: owners of C++ objects and errors. Each object is destroyed once, on every path.
 // run: plain asan valgrind ages gcc
 // The clang of these tests links an unwinder of its own, and exceptions here pass Rust's frames.
-#include <cai/cai.hpp>
-
-#include "cai_test.h"
+#include "cpp_test.hpp"
 
 #include <csetjmp>
 #include <memory>
@@ -13,17 +11,6 @@
 #include <vector>
 
 namespace {
-
-struct counted {
-    int *destroyed;
-    explicit counted(int *count) : destroyed(count) {}
-    counted(counted &&other) noexcept : destroyed(std::exchange(other.destroyed, nullptr)) {}
-    ~counted() {
-        if (destroyed != nullptr) {
-            ++*destroyed;
-        }
-    }
-};
 
 // Neither of these two may be reached through a cast from its first member.
 struct abstract {

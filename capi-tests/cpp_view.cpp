@@ -1,10 +1,9 @@
 // cai.hpp: views. Which arrays they refuse with which status, which elements they find, and that
 // they hold no reference.
 // run: plain asan valgrind ages
-#include <cai/cai.hpp>
-#include <cai/unstable/kernel.hpp>
+#include "cpp_test.hpp"
 
-#include "cai_test.h"
+#include <cai/unstable/kernel.hpp>
 
 #include <memory>
 #include <vector>
@@ -46,19 +45,6 @@ cai_array describe(const char *typestr = "<f4") {
     set_typestr(&array, typestr);
     array.data = memory;
     return array;
-}
-
-template <class F> void throws(cai_status code, const char *field, const char *part, F &&body) {
-    try {
-        body();
-    } catch (const cai::error &error) {
-        ASSERT_STATUS(code, error.code());
-        ASSERT_TEXT(field, error.field());
-        ASSERT_CONTAINS(error.what(), part);
-        return;
-    }
-    fprintf(stderr, "nothing was thrown for %s, %s\n", field, part);
-    exit(1);
 }
 
 template <class T, std::size_t N = 2>

@@ -3,21 +3,7 @@
  * run: sim asan valgrind refuse; gpu
  * run: omit both_in_one_capture joining_a_capture waiting_from_inside_a_capture around_a_launch
  * run: omit producers_in_a_capture */
-#include "sync_test.h"
-#include <cai/unstable/capture.h>
-
-static CUgraphExec end_capture(CUstream stream) {
-    CUgraph graph;
-    CUgraphExec executable;
-    CU(cuStreamEndCapture(stream, &graph));
-    CU(cuGraphInstantiate(&executable, graph, 0));
-    CU(cuGraphDestroy(graph));
-    return executable;
-}
-
-static void begin_capture(CUstream stream) {
-    CU(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
-}
+#include "capture_test.h"
 
 static void capture_alone_is_fine(CUstream stream, CUdeviceptr buffer) {
     CUgraphExec executable;
@@ -212,11 +198,7 @@ CASE(waiting_from_inside_a_capture) {
     cai_stream streams[1];
     streams[0] = as_value(producer);
     fill(buffer, 1, producer);
-    begin_capture(consumer);
-    OK(cai_array_consume_begin(&array, as_value(consumer),
-                               CAI_ACCESS_READ | CAI_UNSTABLE_CAPTURE_EXTERNAL, error));
-    copy(out, buffer, consumer);
-    executable = end_capture(consumer);
+    executable = capture_external_read(out, &array, consumer);
     CU(cuGraphLaunch(executable, consumer));
     ASSERT(holds(out, 1, consumer));
     CU(cuGraphExecDestroy(executable));
@@ -226,11 +208,7 @@ CASE(waiting_from_inside_a_capture) {
     fill(buffer, 2, producer);
     array.event = new_event();
     OK(cai_array_produce(&array, streams, 1, streams[0], 0, error));
-    begin_capture(consumer);
-    OK(cai_array_consume_begin(&array, as_value(consumer),
-                               CAI_ACCESS_READ | CAI_UNSTABLE_CAPTURE_EXTERNAL, error));
-    copy(out, buffer, consumer);
-    executable = end_capture(consumer);
+    executable = capture_external_read(out, &array, consumer);
     CU(cuGraphLaunch(executable, consumer));
     ASSERT(holds(out, 2, consumer));
 }

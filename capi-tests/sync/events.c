@@ -6,8 +6,7 @@
  * run: sim asan valgrind refuse; gpu
  * run: omit readers_and_writers_of_an_unknown_stream graph_of_a_reader_of_a_read_only_array
  */
-#include "sync_test.h"
-#include <cai/unstable/capture.h>
+#include "capture_test.h"
 #include <cai/unstable/json.h>
 
 /* Work on a stream that under a lazy schedule runs only when something waits for it. */
@@ -48,19 +47,6 @@ static cai_array produced(CUdeviceptr buffer, CUstream producer, uint32_t flags)
     fill(buffer, 1, producer);
     OK(cai_array_produce(&array, streams, 1, streams[0], 0, error));
     return array;
-}
-
-static void begin_capture(CUstream stream) {
-    CU(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
-}
-
-static CUgraphExec end_capture(CUstream stream) {
-    CUgraph graph;
-    CUgraphExec executable;
-    CU(cuStreamEndCapture(stream, &graph));
-    CU(cuGraphInstantiate(&executable, graph, 0));
-    CU(cuGraphDestroy(graph));
-    return executable;
 }
 
 /* --- an array that may be written
@@ -240,11 +226,7 @@ CASE(graph_of_a_reader_after_a_writer_on_the_stream_alone) {
     const cai_array array = produced(buffer, producer, 0);
     CUgraphExec executable;
     write_as_specified(&array, 2, writer);
-    begin_capture(reader);
-    OK(cai_array_consume_begin(&array, as_value(reader),
-                               CAI_ACCESS_READ | CAI_UNSTABLE_CAPTURE_EXTERNAL, error));
-    copy(out, buffer, reader);
-    executable = end_capture(reader);
+    executable = capture_external_read(out, &array, reader);
     CU(cuGraphLaunch(executable, reader));
     ASSERT(holds(out, 2, reader));
 }
@@ -254,11 +236,7 @@ CASE(graph_of_a_reader_of_a_read_only_array) {
     CUdeviceptr buffer = new_buffer(), out = new_buffer();
     const cai_array array = produced(buffer, producer, CAI_ARRAY_READONLY);
     CUgraphExec executable;
-    begin_capture(reader);
-    OK(cai_array_consume_begin(&array, as_value(reader),
-                               CAI_ACCESS_READ | CAI_UNSTABLE_CAPTURE_EXTERNAL, error));
-    copy(out, buffer, reader);
-    executable = end_capture(reader);
+    executable = capture_external_read(out, &array, reader);
     CU(cuGraphLaunch(executable, reader));
     ASSERT(holds(out, 1, reader));
     /* Each launch waits for the newest record. */
