@@ -42,6 +42,7 @@ pub struct Alias {
 pub struct Function {
     pub name: String,
     /// The file in `src` that has it, as `ffi/array`.
+    #[cfg_attr(not(feature = "headers"), allow(dead_code))]
     pub module: String,
     pub result: String,
     pub parameters: Vec<Variable>,
