@@ -128,6 +128,12 @@ impl Mappings {
         (address.checked_add(size)? <= base + length).then_some((base, length))
     }
 
+    /// Returns the mapping of an address.
+    pub fn at(&self, address: u64) -> Option<&Mapping> {
+        let (base, mapping) = self.mapped.range(..=address).next_back()?;
+        (address < base + mapping.size).then_some(mapping)
+    }
+
     pub fn map(&mut self, address: u64, size: u64, physical: &Physical, handle: u64) -> Result {
         if self.reservation(address, size).is_none()
             || size != physical.size

@@ -56,23 +56,15 @@ $name, unsafe extern "C-unwind" fn($first $(, $type)*) -> c_int);
     // Readers come after writers, and writers after both; readers are not ordered among themselves.
     // They notify at an address of their own.
     (@read $name:ident($object:ident: $first:ty $(, $arg:ident: $type:ty)*)) => {{
-        let real = real!($name, unsafe extern "C-unwind" fn($first $(, $type)*) -> c_int);
-        // SAFETY: the caller's arguments satisfy the contract of the C library's function of this
-        // name.
-        let result = unsafe { real($object $(, $arg)*) };
+        let result = locks!(@acquire $name($object: $first $(, $arg: $type)*));
         if result == 0 {
-            after($object);
             reading($object as usize, true);
         }
         result
     }};
     (@write $name:ident($object:ident: $first:ty $(, $arg:ident: $type:ty)*)) => {{
-        let real = real!($name, unsafe extern "C-unwind" fn($first $(, $type)*) -> c_int);
-        // SAFETY: the caller's arguments satisfy the contract of the C library's function of this
-        // name.
-        let result = unsafe { real($object $(, $arg)*) };
+        let result = locks!(@acquire $name($object: $first $(, $arg: $type)*));
         if result == 0 {
-            after($object);
             after(readers($object));
         }
         result

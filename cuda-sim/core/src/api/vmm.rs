@@ -155,24 +155,12 @@ api! {
     }
     fn cuMemGetAccess(flags: *mut u64, location: *const Location, address: u64) |sim| {
         let location = get(location)?;
-        let (_, mapping) = sim
-            .mappings
-            .mapped
-            .range(..=address)
-            .next_back()
-            .filter(|(base, mapping)| address < *base + mapping.size)
-            .ok_or(Code::INVALID_VALUE)?;
+        let mapping = sim.mappings.at(address).ok_or(Code::INVALID_VALUE)?;
         let found = mapping.access.get(&location.id).copied().unwrap_or(0);
         put(flags, found as u64)
     }
     fn cuMemRetainAllocationHandle(to: *mut u64, address: u64) |sim| {
-        let (_, mapping) = sim
-            .mappings
-            .mapped
-            .range(..=address)
-            .next_back()
-            .filter(|(base, mapping)| address < *base + mapping.size)
-            .ok_or(Code::INVALID_VALUE)?;
+        let mapping = sim.mappings.at(address).ok_or(Code::INVALID_VALUE)?;
         let handle = mapping.physical;
         if let Some(physical) = sim.physical.get_mut(handle) {
             physical.released = false;
