@@ -21,10 +21,6 @@ import cai_ctypes
 cai = cai_ctypes.declare(c.CDLL({library!r}))
 error = cai_ctypes.Error()
 READ, WRITE, NONE = 1, 2, 2**64 - 1
-cai.cai_array_consume_begin.argtypes = cai.cai_array_consume_end.argtypes = [c.c_void_p, c.c_uint64, c.c_uint32, c.c_void_p]
-cai.cai_array_produce.argtypes = [c.c_void_p, c.c_void_p, c.c_size_t, c.c_uint64, c.c_uint32, c.c_void_p]
-cai.cai_array_synchronize.argtypes = [c.c_void_p, c.c_uint32, c.c_void_p]
-cai.cai_owner_release_after.argtypes = [c.c_void_p, c.c_uint64, c.c_void_p]
 shape = (c.c_int64 * 1)(4)
 data = c.create_string_buffer(16)
 
@@ -267,7 +263,6 @@ def test_after_a_fork(driver):
             assert code == 303 and "fork" in why, (code, why)
             assert begin(NONE, two)[0] == 0 and begin(two, two)[0] == 0
             assert cai.cai_owner_release_after(owner, two, c.byref(error)) == 303 and gone == []
-            cai.cai_owner_release.argtypes = [c.c_void_p]
             cai.cai_owner_release(owner)
             assert gone == [1]
             os._exit(7)
@@ -400,7 +395,6 @@ def test_release_after_says_what_it_needs(built, missing):
         assert cai.cai_owner_create(None, count, c.byref(owner), None) == 0
         assert cai.cai_owner_release_after(owner, d.stream(), c.byref(error)) == 302
         assert b"{missing}" in error.message, error.message
-        cai.cai_owner_release.argtypes = [c.c_void_p]
         assert gone == []
         cai.cai_owner_release(owner)
         assert gone == [1]

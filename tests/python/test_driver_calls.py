@@ -17,9 +17,6 @@ READ, NONE, OTHER = 1, P.STREAM_NONE, 0x7777
 driver = c.CDLL(os.environ["CAI_CUDA_DRIVER"])
 driver.null_driver_calls.restype = c.c_long
 driver.cuCtxSetCurrent(c.c_void_p(0x1000))
-for name in ("cai_array_consume_begin", "cai_array_consume_end"):
-    getattr(cai, name).argtypes = [c.c_void_p, c.c_uint64, c.c_uint32, c.c_void_p]
-cai.cai_array_produce.argtypes = [c.c_void_p, c.c_void_p, c.c_size_t, c.c_uint64, c.c_uint32, c.c_void_p]
 shape = (c.c_int64 * 1)(4)
 
 def array(stream, **members):

@@ -20,10 +20,6 @@ cuda = c.CDLL("libcuda.so.1")
 shim = c.CDLL(os.environ["CAI_CUDA_DRIVER"])
 shim.shim_count.argtypes, shim.shim_count.restype = [c.c_char_p], c.c_long
 error = T.Error()
-for name in ("cai_array_consume_begin", "cai_array_consume_end"):
-    getattr(cai, name).argtypes = [c.c_void_p, c.c_uint64, c.c_uint32, c.c_void_p]
-cai.cai_array_produce.argtypes = [c.c_void_p, c.c_void_p, c.c_size_t, c.c_uint64, c.c_uint32, c.c_void_p]
-cai.cai_sync_policy_set.argtypes = [c.c_uint32, c.c_void_p]
 assert cuda.cuInit(0) == 0
 contexts = []
 for number in range(2):
