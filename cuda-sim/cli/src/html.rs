@@ -200,7 +200,7 @@ pub fn text(results: &[Findings]) -> String {
         body.extend(kernels.iter().map(|name| format!("<li>{}</li>\n", escaped(name))));
         body += "</ul>\n</section>\n";
     }
-    let unordered: Vec<String> = parts.iter().filter_map(Part::unordered_text).collect();
+    let unordered: Vec<String> = results.iter().filter_map(Findings::unordered_text).collect();
     if !unordered.is_empty() {
         body += "<section>\n<h2>Exchanges without order</h2>\n<ul>\n";
         body.extend(unordered.iter().map(|text| format!("<li>{}</li>\n", escaped(text))));

@@ -252,7 +252,7 @@ fn merged(text: &str) -> Vec<Findings> {
             findings.kernels.push(kernel.to_owned());
         }
         if let Some(unordered) = line.get("unordered") {
-            part.unordered = Some(unordered.clone());
+            findings.unordered = Some(unordered.clone());
         }
         if line["end"] == true {
             findings.ended_early = false;
