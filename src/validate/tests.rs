@@ -43,7 +43,7 @@ const BREAKS: &[(cai_status, Break)] = &[
         let (struct_size, field_size) = (size_of::<cai_descr>() as u32, 56);
         a.descr = leak(cai_descr { struct_size, field_size, count: 0, fields: ptr::null() });
     }),
-    (abi::CAI_ERR_CONVERT_BYTE_ORDER, |a| a.typestr = typestr(">f4")),
+    (abi::CAI_ERR_CONVERT_BYTE_ORDER, |a| a.typestr[0] = b'>' as c_char),
     (abi::CAI_ERR_ALIGNMENT, |a| a.data = ((1u64 << 46) + 1) as *mut _),
     (abi::CAI_ERR_MASK_VERSION, |a| {
         (a.stream, a.stream_id) = (abi::CAI_STREAM_UNKNOWN, 0);
