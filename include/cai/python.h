@@ -278,8 +278,9 @@ cai_status cai_array_from_python_dict(struct _object *dictionary,
 
 /// Creates a Python object from an array, for CuPy, Numba, PyTorch, JAX, cuDF and others. It offers
 /// `__cuda_array_interface__` (for other devices `__sycl_usm_array_interface__`, for host memory
-/// `__array_interface__`), `__dlpack__`, `__dlpack_device__`, and both exchange tables on its type.
-/// It holds a reference to the array's owner as long as it lives.
+/// `__array_interface__` and the buffer protocol of PEP 3118), `__dlpack__`, `__dlpack_device__`,
+/// and both exchange tables on its type. It holds a reference to the array's owner as long as it
+/// lives.
 ///
 /// Each access to a dictionary makes a new one: of version 3, with `strides` None exactly if the
 /// array is C-contiguous, and `stream` if one is known. An array with `CAI_STREAM_UNKNOWN` is
@@ -288,8 +289,8 @@ cai_status cai_array_from_python_dict(struct _object *dictionary,
 /// assume another context for a default stream, or if `stream_id` shows that the stream was
 /// destroyed, the dictionary is not offered, and `__dlpack__` fails in the latter case. With
 /// `CAI_SYNC_EXPORT_NONE` no stream is exported. A protocol that cannot represent the array is not
-/// offered: `hasattr` returns False, and the AttributeError gives the reason; `__dlpack__` raises
-/// BufferError. A read-only array is exported as read-only.
+/// offered: `hasattr` returns False, and the AttributeError gives the reason; `__dlpack__` and
+/// `memoryview` raise BufferError. A read-only array is exported as read-only.
 ///
 /// `array`: must have an owner and pass `cai_array_validate` with `CAI_CHECK_LAYOUT`.
 /// `options`: NULL for none. With `CAI_EXPORT_VERSION_2`, the caller must ensure that no work is
