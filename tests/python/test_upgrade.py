@@ -64,6 +64,10 @@ cai_status use(cai_array *array, struct _object *object, cai_error *error) {
 # Cells of the page's table: names of 0.9, and the header that has the new ones.
 ROWS = re.findall(r"^\| (`(?:cai|CAI)_[^|]*) \|[^|]*\| `(cai/unstable/\w+\.h)` \|$", PAGE, re.M)
 
+# Rows of the second table of which the script renames the whole cell, and names in rows that it leaves.
+CONSTANTS = re.findall(r"^\| `(CAI_\w+)` \| `(CAI_\w+)` \|$", PAGE, re.M)
+BY_HAND = re.findall(r"^\| `(\w+)[^|]*\|[^|]*\*By hand\*", PAGE, re.M)
+
 
 def renamed(text, folder):
     path = folder / "renamed.c"
@@ -94,6 +98,19 @@ def test_what_stays_is_not_renamed(tmp_path):
     assert renamed(strides, tmp_path) == strides
     again = renamed(SAMPLE, tmp_path)
     assert renamed(again, tmp_path) == again
+
+
+def test_constants_are_renamed(tmp_path):
+    header = (INCLUDE / "cai/python.h").read_text()
+    assert len(CONSTANTS) == 3
+    for old, new in CONSTANTS:
+        assert renamed(old, tmp_path) == new and f"#define {new} " in header, old
+
+
+def test_what_is_to_do_by_hand_is_left(tmp_path):
+    assert {"cai_import_options", "CAI_IMPORT_ALLOW_STREAM_ZERO", "cai_array_is_native"} <= set(BY_HAND)
+    for name in BY_HAND:
+        assert renamed(name, tmp_path) == name
 
 
 @pytest.mark.parametrize("names, header", ROWS, ids=[header for _, header in ROWS])
