@@ -87,7 +87,7 @@ static int with_library(way *w) {
     return 0;
 }
 
-/* `with`: CAI_IMPORT_ bits, and up to four CAI_PROTOCOL_ numbers from bit 32 on, the first lowest. */
+/* `with`: CAI_IMPORT_ bits, and up to four CAI_PROTOCOL_ numbers from bit 32 on, lowest first. */
 static int prepare_options(way *w) {
     const cai_import_options init = CAI_IMPORT_OPTIONS_INIT;
     const uint64_t packed = PyLong_AsUnsignedLongLong(w->with);
@@ -107,11 +107,11 @@ static int with_library_and_options(way *w) {
     return 0;
 }
 
-/* --- a mover: address, bytes, contiguity
- * ------------------------------------------------------------------------------------------------- */
+/* --- a mover: address, bytes, contiguity ------------------------------------------------------ */
 
-/* Code for memory of the host alone, with what UCXX's Array does of it: the property of CUDA's protocol first, which such
- * an object lacks; then its view, of which rows, bytes and contiguity are kept. Makes no object, and keeps no view. */
+/* Code for memory of the host alone, with what UCXX's Array does of it: the property of CUDA's
+ * protocol first, which such an object lacks; then its view, of which rows, bytes and contiguity
+ * are kept. Makes no object, and keeps no view. */
 static int buffer_by_hand(way *w) {
     static int (*look_up)(PyObject *, PyObject *, PyObject **);
     PyObject *found = NULL;

@@ -145,8 +145,7 @@ void structs() {
     ASSERT(reinterpret_cast<const record *>(memory)[11].index == 9);
     parse("[('weight', '<f8'), ('index', '>i4'), ('', '|V4')]");
     a.descr = fields;
-    refuses<record>(a, CAI_ERR_CONVERT_BYTE_ORDER, "descr[1].typestr",
-                    "expected the byte order");
+    refuses<record>(a, CAI_ERR_CONVERT_BYTE_ORDER, "descr[1].typestr", "expected the byte order");
     cai_owner_release(owner);
     // Opaque bytes may lie anywhere; a record may not.
     a = describe("|V16");

@@ -1,5 +1,6 @@
-/* Parts of an array: addresses, shapes and strides; masks; bit fields; handles; what is refused; and
+/* Parts of an array: addresses, shapes and strides; masks; bit fields; handles; what is refused;
  * the life of the owner.
+ *
  * run: plain asan valgrind */
 #include "cai_test.h"
 #include <cai/unstable/slice.h>
@@ -22,8 +23,7 @@ static void start(const char *row) {
 static cai_array cut(int32_t dimension, int64_t first, int64_t stop, int64_t step) {
     cai_array part = CAI_ARRAY_INIT;
     cai_error error;
-    cai_status status =
-        cai_unstable_array_slice(&a, dimension, first, stop, step, &part, &error);
+    cai_status status = cai_unstable_array_slice(&a, dimension, first, stop, step, &part, &error);
     if (status != CAI_OK) FAIL("%s", error.message);
     ASSERT_STATUS(CAI_OK, cai_array_validate(&part, CAI_CHECK_LAYOUT, &error));
     ASSERT(part.struct_size == sizeof part && part.ndim == a.ndim && part.flags == a.flags);
@@ -175,8 +175,7 @@ static void refused(cai_status status, const char *field, const char *part, int3
                     int64_t first, int64_t stop, int64_t step) {
     cai_array out = CAI_ARRAY_INIT;
     cai_error error;
-    ASSERT_STATUS(status,
-                  cai_unstable_array_slice(&a, dimension, first, stop, step, &out, &error));
+    ASSERT_STATUS(status, cai_unstable_array_slice(&a, dimension, first, stop, step, &out, &error));
     ASSERT_TEXT(field, error.field);
     ASSERT_CONTAINS(error.message, part);
     ASSERT(out.owner == NULL && out.data == NULL);

@@ -29,9 +29,7 @@ static cai_array *add(CUstream producer, cai_stream stated) {
     return array;
 }
 
-static CUdeviceptr buffer_of(const cai_array *array) {
-    return (CUdeviceptr)(uintptr_t)array->data;
-}
+static CUdeviceptr buffer_of(const cai_array *array) { return (CUdeviceptr)(uintptr_t)array->data; }
 
 static void fill_all(int value) {
     for (size_t i = 0; i < used; ++i) {
@@ -167,9 +165,9 @@ static void as_many_calls(cai_array *array, cai_stream consumer) {
         one = the_shim.count(NULL);
         ASSERT(COUNTED(one > 0));
         the_shim.reset();
-        OK(with_end ? cai_unstable_arrays_consume_end(pages, PAGES, consumer, CAI_ACCESS_READ, error)
-                    : cai_unstable_arrays_consume_begin(pages, PAGES, consumer, CAI_ACCESS_READ,
-                                                        error));
+        OK(with_end
+               ? cai_unstable_arrays_consume_end(pages, PAGES, consumer, CAI_ACCESS_READ, error)
+               : cai_unstable_arrays_consume_begin(pages, PAGES, consumer, CAI_ACCESS_READ, error));
         ASSERT(COUNTED(the_shim.count(NULL) == one));
     }
     the_shim.reset();
@@ -245,9 +243,9 @@ CASE(the_first_failure) {
     REFUSED(CAI_ERR_ARGUMENT, "flags", cai_unstable_arrays_consume_begin(pointers, 3, c, 0, error));
     REFUSED(CAI_ERR_STREAM_ZERO, "consumer_stream",
             cai_unstable_arrays_consume_end(pointers, 3, 0, CAI_ACCESS_READ, error));
-    REFUSED(CAI_ERR_ARGUMENT, "flags",
-            cai_unstable_arrays_synchronize(pointers, 0, CAI_ACCESS_READ | CAI_CAPTURE_JOIN,
-                                            error));
+    REFUSED(
+        CAI_ERR_ARGUMENT, "flags",
+        cai_unstable_arrays_synchronize(pointers, 0, CAI_ACCESS_READ | CAI_CAPTURE_JOIN, error));
     pointers[1] = NULL;
     REFUSED(CAI_ERR_NULL_ARGUMENT, "arrays[1]",
             cai_unstable_arrays_consume_begin(pointers, 3, c, CAI_ACCESS_READ, error));

@@ -297,8 +297,7 @@ FUNCTION(cai_unstable_array_slice) {
     for (each = arrays; each < arrays + 3; ++each) {
         ASSERT_STATUS(CAI_OK, cai_array_create(each, NULL, NULL, &given, error));
         released(cai_unstable_array_slice(&given, each->ndim - 1, 1, 3, 2, &out, error), &out);
-        ASSERT_STATUS(CAI_ERR_ARGUMENT,
-                      cai_unstable_array_slice(&given, -1, 0, 1, 1, &out, error));
+        ASSERT_STATUS(CAI_ERR_ARGUMENT, cai_unstable_array_slice(&given, -1, 0, 1, 1, &out, error));
         cai_array_release(&given);
     }
 }
