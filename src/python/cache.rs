@@ -66,7 +66,7 @@ pub struct Missing(u32);
 
 impl Missing {
     pub const NONE: Missing = Missing(0);
-    /// Bit 0 is no protocol's: the type has a `__array_struct__` that is implemented in C.
+    /// Bit 0 is no protocol's: the type's own `__array_struct__` says what its other attributes do.
     const HAS_STRUCT: u32 = 1;
 
     #[inline(always)]
@@ -84,7 +84,7 @@ impl Missing {
         Missing(self.0 | Self::HAS_STRUCT)
     }
 
-    /// Returns true for the types of NumPy and those derived from them.
+    /// Returns true for the types of NumPy: not for classes whose objects may have more attributes.
     #[inline(always)]
     pub const fn has_struct(self) -> bool {
         self.0 & Self::HAS_STRUCT != 0

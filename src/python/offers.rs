@@ -114,14 +114,6 @@ fn missing<'py>(py: Py<'py>, object: Obj, r#type: &Type<'py>) -> Result<Missing>
     if !is_known {
         return Ok(missing);
     }
-    let in_c = |found: &Option<Owned>, r#type| {
-        found.as_ref().is_some_and(|found| found.obj().is_exactly(py, r#type))
-    };
-    // A class that derives from NumPy's may have a method of its own, which decides then.
-    let method = r#type.lookup(py, names.dlpack)?.0;
-    if in_c(&of_struct, Builtin::GetSet) && (method.is_none() || in_c(&method, Builtin::Method)) {
-        missing = missing.with_struct();
-    }
     let is_generic = object.type_slot(py.capi(), TP_GETATTRO) == py.capi().generic_get_attr();
     // A metaclass may state another offset than that of the object's dictionary.
     if !is_generic || !r#type.obj().is_exactly(py, Builtin::Type) {
@@ -145,6 +137,19 @@ fn missing<'py>(py: Py<'py>, object: Obj, r#type: &Type<'py>) -> Result<Missing>
         if r#type.lookup(py, first)?.0.is_none() && r#type.lookup(py, second)?.0.is_none() {
             missing = missing.with(protocol);
         }
+    }
+    // A class that derives from NumPy's may have methods of its own, which decide then.
+    let in_c = |found: Option<Owned>, r#type| found.is_some_and(|f| f.obj().is_exactly(py, r#type));
+    let own_method = |name| -> Result<bool> {
+        let found = r#type.lookup(py, name)?.0;
+        Ok(found.is_some() && !in_c(found, Builtin::Method))
+    };
+    let comes_first = missing.has(abi::CAI_PROTOCOL_SYCL_USM)
+        && missing.has(abi::CAI_PROTOCOL_OPENCL_BUFFER)
+        && !own_method(names.dlpack)?
+        && !own_method(names.dlpack_device)?;
+    if comes_first && in_c(of_struct, Builtin::GetSet) {
+        missing = missing.with_struct();
     }
     Ok(missing)
 }

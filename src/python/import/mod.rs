@@ -254,7 +254,7 @@ pub fn find(
                 return Ok(());
             }
         }
-        if missing.has_struct() && options.host() && from_struct(py, object, missing, to)? {
+        if missing.has_struct() && options.host() && from_struct(py, object, to)? {
             return grad::check_anew(py, object, options, &to.array);
         }
         first.tried = abi::CAI_PROTOCOL_CUDA_ARRAY_INTERFACE;
@@ -277,15 +277,7 @@ pub fn find(
 /// Imports an array of NumPy through its structure, which says as much as its `__dlpack__` in a
 /// fourth of the time. Returns false for all others, which the protocols take in their order.
 #[inline(never)]
-fn from_struct(py: Py, object: Obj, missing: Missing, to: &mut Description) -> Result<bool> {
-    if !missing.has(abi::CAI_PROTOCOL_SYCL_USM) {
-        // Objects of derived types have attributes of their own.
-        for name in [py.names.sycl_usm_array_interface, py.names.base_data, py.names.buffer] {
-            if object.optional_attr(py, name)?.is_some() {
-                return Ok(false);
-            }
-        }
-    }
+fn from_struct(py: Py, object: Obj, to: &mut Description) -> Result<bool> {
     match array_struct::import(py, object, to) {
         Ok(Some(Answer::Array)) => return Ok(true),
         Ok(_) => {}
