@@ -518,6 +518,10 @@ MASKS = [
     ],
     Row(dict(mask=Mask(typestr="|u1", shape=(12,)), shape=(100,)), "MASK_SHAPE .shape[0]", options=PACKED),
     Row(
+        dict(mask=Mask(typestr="|u1", shape=(64,)), shape=(0,), data=(0, False)), dict(mask=dict(typestr="|t1", shape=(0,), data=0)),
+        strict="MASK_SHAPE .shape[0]", options=PACKED,
+    ),
+    Row(
         dict(mask=Mask(typestr="|u1", shape=(12,), stream=0), shape=(96,)), "STREAM_ZERO .*['stream']",
         lenient=dict(mask=dict(typestr="|t1", stream=LEGACY)), options=PACKED, only="cuda",
     ),

@@ -186,5 +186,9 @@ fn as_bits(
         mask.typestr[..4].copy_from_slice(&[b'|', b't', b'1', 0].map(|byte| byte as c_char));
         mask.shape = array.shape.as_ptr().cast();
         mask.strides = ptr::null();
+        if extent == 0 {
+            // The padding alone is no element.
+            mask.data = ptr::null_mut();
+        }
     }
 }
