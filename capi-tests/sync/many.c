@@ -4,7 +4,7 @@
  * run: omit streams_of_many default_streams_of_many unknown_streams_of_many
  * run: omit waits_of_the_host
  */
-#include "sync_test.h"
+#include "capture_test.h"
 #include <cai/unstable/many.h>
 
 enum { MOST = 32 };
@@ -233,7 +233,8 @@ CASE(waits_of_the_host) {
 /* --- refused */
 
 CASE(the_first_failure) {
-    CUstream producer = new_stream(), consumer = new_stream();
+    CUstream producer = new_stream(), consumer = new_stream(), captured = new_stream();
+    CUevent joined = new_event();
     const cai_stream c = as_value(consumer);
     CUdeviceptr out = new_buffer();
     for (int i = 0; i < 3; ++i)
@@ -259,9 +260,21 @@ CASE(the_first_failure) {
     pointers[1] = &arrays[0];
     REFUSED(CAI_ERR_STREAM_ZERO, "arrays[2].mask.stream",
             cai_unstable_arrays_synchronize(pointers, 3, CAI_ACCESS_READ, error));
+    /* The consumer has joined a capture since it waited for the first one. */
+    arrays[2].mask = NULL;
+    arrays[1].stream = as_value(captured);
+    pointers[1] = &arrays[1];
+    pointers[2] = &arrays[0];
+    begin_capture(captured);
+    REFUSED(CAI_ERR_CAPTURE_CONSUMER, "arrays[2].stream",
+            cai_unstable_arrays_consume_begin(pointers, 3, c, CAI_ACCESS_READ | CAI_CAPTURE_JOIN,
+                                              error));
+    CU(cuEventRecord(joined, consumer));
+    CU(cuStreamWaitEvent(captured, joined, 0));
+    CU(cuGraphExecDestroy(end_capture(captured)));
+    arrays[1].stream = 0;
     /* The consumer has written to two arrays. The end fails for the first, and is done for the
      * other one. */
-    arrays[2].mask = NULL;
     pointers[0] = &arrays[1];
     pointers[1] = &arrays[2];
     fill(buffer_of(&arrays[2]), 1, producer);

@@ -30,9 +30,18 @@ pub struct Batch {
     /// Work of the last few kinds that is done, and whether it is HIP's.
     done: [Cell<Option<(bool, Work)>>; REMEMBERED],
     next: Cell<usize>,
+    has_joined: Cell<bool>,
 }
 
 impl Batch {
+    /// Forgets what the consumer waited for before it joined a capture, which it does once: none of that
+    /// orders the work that it captures.
+    pub fn forget_after_join(&self) {
+        if !self.has_joined.replace(true) {
+            self.done.iter().for_each(|done| done.set(None));
+        }
+    }
+
     fn has(&self, work: (bool, Work)) -> bool {
         self.done.iter().any(|done| done.get() == Some(work))
     }

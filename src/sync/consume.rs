@@ -279,9 +279,26 @@ fn order_phase(
     let by_event = phase == Phase::Begin && event_suffices(array, flags);
     let event = if by_event { array.event.cast() } else { ptr::null_mut() };
     once(batch, thread, Work::Stream(*producer, event), || match phase {
-        Phase::Begin => begin(thread, event, producer, consumer, flags),
+        Phase::Begin => {
+            begin(thread, event, producer, consumer, flags)?;
+            match batch {
+                Some(batch) if flags & abi::CAI_CAPTURE_JOIN != 0 => {
+                    after_join(batch, thread, producer)
+                }
+                _ => Ok(()),
+            }
+        }
         Phase::End => end(thread, producer, consumer, flags),
     })
+}
+
+/// Tells the batch if the consumer may have joined the producer's capture.
+#[cold]
+fn after_join(batch: &Batch, thread: &CallingThread, producer: &Stream) -> Result<()> {
+    if producer.capture(thread)? == Capture::Active {
+        batch.forget_after_join();
+    }
+    Ok(())
 }
 
 /// `event`: that of the array if waiting for it is enough, or NULL.
