@@ -1,6 +1,6 @@
 //! Places in objects that are read without a call, found with objects that are made for it.
 
-use std::ffi::{CStr, c_ulong};
+use std::ffi::CStr;
 use std::num::NonZeroUsize;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
@@ -9,8 +9,9 @@ use super::table::{Functions, New};
 use super::{Attached, Builtin, Capi, Obj, ObjectLayout, Tuple, TypeObj};
 use crate::python::capi::Object;
 
-/// `Py_TPFLAGS_VALID_VERSION_TAG`: of importance in 3.9 only, later versions set the number to 0.
-const VALID_VERSION_TAG: c_ulong = 1 << 19;
+/// From 3.11 on, no number of a type's version returns. Before, `PyType_ClearCache` begins anew with
+/// them, so that a type can get the number that it had before a change: its numbers are not used.
+const UNIQUE_VERSIONS: u32 = 0x030b;
 
 /// Encoding of integers of up to two digits. A word states the number of digits and the sign;
 /// the digits, of 30 bits each, follow it.
@@ -154,7 +155,6 @@ impl Capi {
     pub(super) fn type_version(&self, r#type: TypeObj) -> u32 {
         match self.facts.type_version {
             0 => 0,
-            _ if self.facts.keeps_versions && !has_version(self, r#type) => 0,
             offset => {
                 let number = Obj::from(r#type).as_ptr().wrapping_byte_add(offset).cast::<u32>();
                 // SAFETY: `Probe::versions` found the number there, and the type is alive
@@ -165,12 +165,6 @@ impl Capi {
     }
 }
 
-/// Asks CPython whether the number of a type's version counts.
-#[inline(never)]
-fn has_version(capi: &Capi, r#type: TypeObj) -> bool {
-    (capi.type_flags)(r#type) & VALID_VERSION_TAG != 0
-}
-
 /// Finds out where objects store what is read without a call. An exception that is set already is
 /// the caller's.
 pub fn find_places(attached: Attached) -> ObjectLayout {
@@ -179,8 +173,8 @@ pub fn find_places(attached: Attached) -> ObjectLayout {
         let probe = Probe(attached);
         facts.head = probe.number(Builtin::Object, c"__basicsize__");
         facts.places = probe.places(facts.head, probe.number(Builtin::Tuple, c"__basicsize__"));
-        if let Some(version) = probe.versions() {
-            (facts.type_version, facts.keeps_versions) = version;
+        if facts.version >= UNIQUE_VERSIONS {
+            facts.type_version = probe.versions().unwrap_or(0);
         }
         (attached.capi().error_clear)();
     });
@@ -301,10 +295,9 @@ impl<'a> Probe<'a> {
         })
     }
 
-    /// Finds out where types store their version, with one whose base changes, and whether they
-    /// keep the number of their last version. `tp_version_tag` is the word after the next to
-    /// `tp_weaklist`, whose place `type` publishes.
-    fn versions(self) -> Option<(usize, bool)> {
+    /// Finds out where types store their version, with one whose base changes. `tp_version_tag` is the
+    /// word after the next to `tp_weaklist`, whose place `type` publishes.
+    fn versions(self) -> Option<usize> {
         let size = |name| self.number(Builtin::Type, name);
         let (weak, whole) = (size(c"__weakrefoffset__"), size(c"__basicsize__"));
         let offset = weak + 2 * size_of::<usize>();
@@ -319,7 +312,6 @@ impl<'a> Probe<'a> {
             // integer.
             unsafe { of.0.byte_add(offset).cast::<u32>().read() }
         };
-        let has_version = || has_version(self.capi(), TypeObj::of(derived.obj()));
         // Gives the base an attribute, and reads it from the type that derives from it.
         let set = |value| (self.capi().set_attr)(base.obj(), name.obj(), value) == 0;
         let look_up = |value: Obj| {
@@ -330,28 +322,15 @@ impl<'a> Probe<'a> {
         if !set(none) || !look_up(none) {
             return None;
         }
-        let (first, of_base, had_version) = (number(&derived), number(&base), has_version());
+        let (first, of_base) = (number(&derived), number(&base));
         if first == 0 || of_base == 0 || first == of_base || !look_up(none) {
             return None;
         }
-        if number(&derived) != first || !set(r#true) {
-            return None;
-        }
-        let keeps = match number(&derived) {
-            0 => false,
-            kept => {
-                if kept != first || !had_version || has_version() {
-                    return None;
-                }
-                true
-            }
-        };
-        if !look_up(r#true) {
+        if number(&derived) != first || !set(r#true) || number(&derived) != 0 || !look_up(r#true) {
             return None;
         }
         let second = number(&derived);
-        let is_new = second != 0 && second != first && (!keeps || has_version());
-        is_new.then_some((offset, keeps))
+        (second != 0 && second != first).then_some(offset)
     }
 
     /// Returns a new type with this base, or with `object`.

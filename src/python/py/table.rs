@@ -151,7 +151,6 @@ table! {
         capsule_is = "PyCapsule_IsValid" (Obj<'_>, Option<Text<'_>>) -> c_int;
         capsule_pointer = "PyCapsule_GetPointer" (Obj<'_>, Option<Text<'_>>) -> Option<NonNull<c_void>>;
         capsule_rename = "PyCapsule_SetName" (Obj<'_>, Text<'static>) -> c_int;
-        type_flags = "PyType_GetFlags" (TypeObj<'_>) -> c_ulong;
         import = "PyImport_ImportModule" (Text<'_>) -> New;
         save_thread = "PyEval_SaveThread" () -> Option<Saved>;
         restore_thread = "PyEval_RestoreThread" (Saved);
@@ -276,8 +275,6 @@ pub struct ObjectLayout {
     pub places: Option<Places>,
     /// Bytes from the start of a type to its version (`tp_version_tag`); 0 if not known.
     pub type_version: usize,
-    /// A type keeps the number of its last version until it gets the next one: 3.9.
-    pub keeps_versions: bool,
     /// A free-threaded build: several threads run Python at once.
     pub free_threaded: bool,
     /// The version, as in 0x030d: 3.13.
