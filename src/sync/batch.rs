@@ -34,8 +34,8 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// Forgets what the consumer waited for before it joined a capture, which it does once: none of that
-    /// orders the work that it captures.
+    /// Forgets what the consumer waited for before it joined a capture, which it does once: none of
+    /// that orders the work that it captures.
     pub fn forget_after_join(&self) {
         if !self.has_joined.replace(true) {
             self.done.iter().for_each(|done| done.set(None));

@@ -9,8 +9,8 @@ use super::table::{Functions, New};
 use super::{Attached, Builtin, Capi, Obj, ObjectLayout, Tuple, TypeObj};
 use crate::python::capi::Object;
 
-/// From 3.11 on, no number of a type's version returns. Before, `PyType_ClearCache` begins anew with
-/// them, so that a type can get the number that it had before a change: its numbers are not used.
+/// From 3.11 on, no number of a type's version returns. Before, `PyType_ClearCache` begins anew, so
+/// that a type can get the number that it had before a change: they are not used.
 const UNIQUE_VERSIONS: u32 = 0x030b;
 
 /// Encoding of integers of up to two digits. A word states the number of digits and the sign;
@@ -295,8 +295,8 @@ impl<'a> Probe<'a> {
         })
     }
 
-    /// Finds out where types store their version, with one whose base changes. `tp_version_tag` is the
-    /// word after the next to `tp_weaklist`, whose place `type` publishes.
+    /// Finds out where types store their version, with one whose base changes. `tp_version_tag` is
+    /// the word after the next to `tp_weaklist`, whose place `type` publishes.
     fn versions(self) -> Option<usize> {
         let size = |name| self.number(Builtin::Type, name);
         let (weak, whole) = (size(c"__weakrefoffset__"), size(c"__basicsize__"));
