@@ -62,6 +62,7 @@ static void arrays(void) {
     cai_array source = described(), array, copy = CAI_ARRAY_INIT;
     GUARDED(cai_layout, layout);
     GUARDED(cai_error, why);
+    int64_t written[3] = {0, 0, 5};
     int destroyed = 0, attached = 0;
     bool overlap = false;
     ASSERT_STATUS(CAI_OK, cai_array_init(&array, sizeof array));
@@ -77,6 +78,10 @@ static void arrays(void) {
     ASSERT(layout.out.count == 12 && layout.out.nbytes == 48 && layout.out.itemsize == 4);
     ASSERT(layout.out.lower == 0 && layout.out.upper == 92 && layout.out.flags == 0);
     ASSERT_INTACT(layout);
+    ASSERT_STATUS(CAI_OK, cai_array_strides(&copy, written, 2, NULL));
+    ASSERT(written[0] == 32 && written[1] == 8 && written[2] == 5);
+    ASSERT_STATUS(CAI_OK, cai_layout_strides('F', copy.shape, 2, 4, written, NULL));
+    ASSERT(written[0] == 4 && written[1] == 12 && written[2] == 5);
     ASSERT_STATUS(CAI_OK, cai_array_may_overlap(&array, &copy, &overlap, NULL));
     ASSERT(overlap);
     cai_array_release(&copy);

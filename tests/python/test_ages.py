@@ -5,6 +5,7 @@ import re
 import sys
 
 import pytest
+from abi_symbols import NAMES, UNSTABLE
 from commands import BUILT, ROOT, SANITIZE, compile, kept_programs, library_folder, run, sanitized_library
 
 
@@ -45,6 +46,11 @@ def test_python_objects_of_two_ages(libraries):
 def kept(tmp_path_factory):
     found = kept_programs(tmp_path_factory.mktemp("kept"))
     return found or pytest.skip("no programs are kept for this machine")
+
+
+def test_what_is_kept_calls_every_core_function():
+    called = re.findall(r"\b(cai_\w+)\(", (ROOT / "tests/kept/core.c").read_text())
+    assert not NAMES - UNSTABLE - set(called)
 
 
 def test_kept_programs(kept, libraries):
