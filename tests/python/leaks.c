@@ -9,6 +9,7 @@
 
 #include "cai/cai.h"
 #include <cai/unstable/exchange.h>
+#include <cai/unstable/slice.h>
 
 typedef struct _object PyObject;
 
@@ -48,7 +49,41 @@ long leaks_import(PyObject *object, long times, unsigned flags, int via) {
             if (cai_array_share(&array, &other, NULL) != CAI_OK) return -1;
             cai_array_release(&other);
         }
+        if (index % 3 == 1) {
+            cai_array part = CAI_ARRAY_INIT;
+            if (cai_unstable_array_slice(&array, array.ndim, 0, 0, 1, &part, NULL) !=
+                    CAI_ERR_ARGUMENT ||
+                cai_unstable_array_slice(&array, 0, 1, array.shape[0], 2, &part, NULL) != CAI_OK)
+                return -1;
+            cai_array_release(&part);
+        }
         cai_array_release(&array);
+    }
+    return last;
+}
+
+/* `Py_buffer`, or more. */
+typedef struct {
+    void *buf;
+    PyObject *obj;
+    void *others[16];
+} view;
+extern int PyObject_GetBuffer(PyObject *, view *, int);
+extern void PyBuffer_Release(view *);
+
+/* Two consumers at once, so many times. Answers whether the memory is lent, or -1. */
+long leaks_lend(PyObject *object, long times, int flags) {
+    long last = -1;
+    for (long index = 0; index < times; index++) {
+        view first, second;
+        long lent = PyObject_GetBuffer(object, &first, flags) == 0;
+        if (lent != (PyErr_Occurred() == NULL) || (index && lent != last)) return -1;
+        last = lent;
+        PyErr_Clear();
+        if (!lent) continue;
+        if (PyObject_GetBuffer(object, &second, flags) != 0) return -1;
+        PyBuffer_Release(&first);
+        PyBuffer_Release(&second);
     }
     return last;
 }

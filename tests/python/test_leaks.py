@@ -9,15 +9,18 @@ import sys
 import sysconfig
 
 import cai_python as P
+import dlpack_ctypes as D
 import pytest
 from commands import compile
 from lending import Lender
+
+from libcai import _view
 
 HERE = pathlib.Path(__file__).resolve().parent
 TIMES = int(os.environ.get("CAI_LEAK_TIMES", "50000"))
 # The first call loads a module, whose objects must not be counted.
 FREE_THREADED = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
-QUIET, HOST, MASK, STRICT = 1024, 256, 128, 1
+QUIET, HOST, MASK, STRICT, LANES, NDIM = 1024, 256, 128, 1, 1 << 30, 64
 
 
 @pytest.fixture(scope="module")
@@ -29,6 +32,7 @@ def leaks(tmp_path_factory, library_path):
     library.leaks_import.restype = library.leaks_export.restype = library.leaks_share.restype = c.c_long
     library.leaks_import.argtypes = [c.py_object, c.c_long, c.c_uint, c.c_int]
     library.leaks_export.argtypes = library.leaks_share.argtypes = [c.py_object, c.c_long]
+    library.leaks_lend.restype, library.leaks_lend.argtypes = c.c_long, [c.py_object, c.c_long, c.c_int]
     library.leaks_publish.restype, library.leaks_publish.argtypes = c.c_long, [c.py_object, c.c_int]
     return library
 
@@ -78,6 +82,28 @@ def published(leaks, table, **attributes):
     kind = type(f"Published{table}", (), attributes)
     assert leaks.leaks_publish(kind, table) == 0
     return kind()
+
+
+class Lanes:
+    """Its table gives one tensor of three times two floats again and again."""
+
+    def __init__(self):
+        self.given, self.shape, self.memory = 0, (c.c_int64 * 1)(3), (c.c_float * 6)()
+        self.tensor, self.table = D.Versioned(major=1, minor=1), D.DlpackTable(major=1, minor=3)
+        self.tensor.tensor = D.Tensor(data=c.addressof(self.memory), device_type=1, ndim=1, code=2, bits=32, lanes=2,
+                                      shape=self.shape)  # fmt: skip
+        self.functions = [D.DELETER(self.delete), D.DLPACK_FROM_OBJECT(self.give)]
+        self.tensor.deleter, self.table.from_object = map(D.address_of, self.functions)
+        capsule = D.new_capsule(c.addressof(self.table), b"dlpack_exchange_api", None)
+        self.kind = type("Kind", (), {"__dlpack_c_exchange_api__": capsule})
+
+    def give(self, _, out):
+        self.given += 1
+        out[0] = c.pointer(self.tensor)
+        return 0
+
+    def delete(self, _):
+        self.given -= 1
 
 
 def nested(depth):
@@ -222,6 +248,66 @@ def test_imports(leaks):
             assert found > 0 if status is None else found == status, (name, found)
 
         even(run, parts(obj), name)
+
+
+def test_lanes(leaks):
+    lanes = Lanes()
+    obj = lanes.kind()
+    E = P.ERRORS
+    for flags, status in ((HOST | LANES, 0), (HOST, E["CONVERT_TYPE"]), (HOST | LANES | NDIM, E["CONVERT_NDIM"])):
+
+        def run(times):
+            assert leaks.leaks_import(obj, max(100, times // 4), flags, 0) == status
+            assert lanes.given == 0
+
+        even(run, parts(obj), flags)
+
+
+def lenders():
+    """Name, object, what the consumer asks for, whether it is lent."""
+    host = dict(device=(P.CPU, 0), data=c.addressof(MEMORY))
+    view = _view.function(str(P.LIBRARY))
+    exported, read_only = P.give(P.make(**host)), P.give(P.make(readonly=True, **host))
+    gaps = P.give(P.make(shape=(2, 2), strides=(16, 4), **host))
+    released = view(exported)
+    released.release()
+    return [
+        ("exported", exported, FULL, True),
+        ("bytes", exported, 0, True),
+        ("many dimensions", P.give(P.make(shape=(1,) * 40, **host)), FULL, True),
+        ("no elements", P.give(P.make(shape=(0,), data=0, device=(P.CPU, 0))), FULL, True),
+        ("a view", view(exported), FULL, True),
+        ("a view of bytes", view(b"abc"), FULL, True),
+        ("read-only", read_only, FULL | 1, False),
+        ("gaps", gaps, 8, False),
+        ("no format", P.give(P.make(typestr="|V4", **host)), FULL, False),
+        ("another device", P.give(P.make()), FULL, False),
+        ("a read-only view", view(b"abc"), FULL | 1, False),
+        ("a released view", released, FULL, False),
+    ]
+
+
+# PyBUF_FULL_RO
+FULL, MEMORY = 0x11C, (c.c_char * 64)()
+
+
+def test_lent_memory(leaks):
+    for name, obj, flags, is_lent in lenders():
+
+        def run(times):
+            assert leaks.leaks_lend(obj, times // 2, flags) == is_lent, name
+
+        even(run, parts(obj), name)
+    lent = memoryview(P.give(P.make(device=(P.CPU, 0), data=c.addressof(MEMORY))))
+    part = lent[1:]
+    lent.release()
+
+    def hold(times):
+        for _ in range(times // 10):
+            # Dropped, not released.
+            assert memoryview(part)[:1].nbytes == 12
+
+    even(hold, parts(part.obj), "memoryview")
 
 
 def test_exports(leaks):
