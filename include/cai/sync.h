@@ -138,13 +138,17 @@ cai_status cai_array_consume_end(const cai_array *array,
 /// for the context in either case, and with `CAI_SYNC_IGNORE` for nothing. Contexts and default
 /// streams are those of `cai_array_consume_begin`.
 ///
-/// `flags`: as in `cai_array_consume_begin`, without `CAI_CAPTURE_` bits.
+/// `flags`: as in `cai_array_consume_begin`, `CAI_ACCESS_READ`, `CAI_ACCESS_WRITE` or both included,
+/// without `CAI_CAPTURE_` bits.
 ///
 /// Returns a status of `cai_array_consume_begin`, or `CAI_ERR_CAPTURE_HOST` if the stream is
 /// capturing.
 /// Thread safety: any thread; allocates nothing. Source: CAI version 3, "Interface Requirements";
 /// `cuStreamSynchronize`, `cuEventSynchronize`.
-CAI_API cai_status cai_array_synchronize(const cai_array *array, uint32_t flags, cai_error *error);
+CAI_API
+cai_status cai_array_synchronize(const cai_array *array,
+                                 uint32_t flags,
+                                 cai_error *error);
 
 /// Makes `export_stream` wait for all pending work on the data, and writes the stream into an array
 /// that is about to be exported. A consumer that waits for `export_stream` then waits for all of

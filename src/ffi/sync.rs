@@ -160,7 +160,8 @@ pub unsafe extern "C-unwind" fn cai_array_consume_end(
 /// for the context in either case, and with `CAI_SYNC_IGNORE` for nothing. Contexts and default
 /// streams are those of `cai_array_consume_begin`.
 ///
-/// `flags`: as in `cai_array_consume_begin`, without `CAI_CAPTURE_` bits.
+/// `flags`: as in `cai_array_consume_begin`, `CAI_ACCESS_READ`, `CAI_ACCESS_WRITE` or both included,
+/// without `CAI_CAPTURE_` bits.
 ///
 /// Returns a status of `cai_array_consume_begin`, or `CAI_ERR_CAPTURE_HOST` if the stream is
 /// capturing.
