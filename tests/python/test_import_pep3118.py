@@ -109,7 +109,7 @@ def test_what_other_protocols_have_to_take():
     with take(pairs, host=True, protocols=[P.PEP3118, P.ARRAY_INTERFACE]) as taken:
         assert taken.descr is not None
     refused((Pair * 2)(), BufferError, "Py_buffer.format", "CONVERT_TYPE", host=True)
-    refused(object(), TypeError, "object is not a GPU array. It has none of Py_buffer", "NO_PROTOCOL", **ONLY)
+    refused(object(), TypeError, "object is not an array. It has none of Py_buffer", "NO_PROTOCOL", **ONLY)
 
 
 def test_without_host_memory():

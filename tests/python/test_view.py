@@ -188,7 +188,7 @@ def test_readonly():
         ((Array(), None), {}, ValueError, "stream: found None"),
         ((Array(), 0), {}, ValueError, "stream: found 0, which may be any default stream, or none, expected 1 "),
         ((Array(), "1"), {}, TypeError, "stream: found '1', expected"),
-        ((7, -1), {}, TypeError, "int is not a GPU array"),
+        ((7, -1), {}, TypeError, "int is not an array. It has none of"),
         ((Array(shape=(-1,)), -1), {}, ValueError, r"__cuda_array_interface__\['shape'\]\[0\]: found -1"),
     ],
 )

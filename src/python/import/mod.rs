@@ -509,7 +509,7 @@ fn not_found(py: Py, object: Obj, options: &ImportOptions, host_only: bool) -> R
             abi::CAI_PROTOCOL_CUDA_ARRAY_INTERFACE => "__cuda_array_interface__",
             abi::CAI_PROTOCOL_DLPACK => "__dlpack__",
             abi::CAI_PROTOCOL_SYCL_USM => "__sycl_usm_array_interface__",
-            abi::CAI_PROTOCOL_OPENCL_BUFFER => "buffer",
+            abi::CAI_PROTOCOL_OPENCL_BUFFER => "buffer of OpenCL",
             abi::CAI_PROTOCOL_ARRAY_STRUCT => "__array_struct__",
             abi::CAI_PROTOCOL_PEP3118 => "Py_buffer",
             _ => "__array_interface__",
@@ -517,10 +517,13 @@ fn not_found(py: Py, object: Obj, options: &ImportOptions, host_only: bool) -> R
         // A full text ends in a mark.
         let _ = write!(list, "{}{name}", if index == 0 { "" } else { ", " });
     }
-    let advice = if options.host() { "" } else { "; convert it, e.g. cupy.asarray(x)" };
+    let (kind, advice) = match options.host() {
+        true => ("an array", ""),
+        false => ("a GPU array", "; convert it, e.g. cupy.asarray(x)"),
+    };
     // The whole message: the type comes first.
     fail!(CAI_ERR_NO_PROTOCOL, "object";
-        found ""; expected "{name} is not a GPU array{advice}. It has none of {list}")
+        found ""; expected "{name} is not {kind}{advice}. It has none of {list}")
 }
 
 /// Returns true if protocols for host memory were not tried although the object offers one.
