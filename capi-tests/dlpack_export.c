@@ -311,7 +311,7 @@ static void round_trip(void) {
         cai_array next = CAI_ARRAY_INIT;
         ASSERT_STATUS(CAI_OK, cai_array_to_dlpack(&last, 0, &tensor, NULL));
         cai_array_release(&last);
-        ASSERT_STATUS(CAI_OK, cai_array_from_dlpack(tensor, CAI_STREAM_NONE, &next, NULL));
+        ASSERT_STATUS(CAI_OK, cai_array_from_dlpack(tensor, CAI_STREAM_NONE, 0, &next, NULL));
         last = next;
         ASSERT(last.data == array.data && last.flags == array.flags && last.ndim == 2);
         ASSERT(last.strides[0] == -64 && last.strides[1] == 8 && last.shape[0] == 3 &&
@@ -329,7 +329,7 @@ static void round_trip(void) {
 static void delete_and_use(versioned *self) {
     cai_array array = CAI_ARRAY_INIT;
     versioned *inner = self->manager_ctx;
-    ASSERT_STATUS(CAI_OK, cai_array_from_dlpack(inner, CAI_STREAM_NONE, &array, NULL));
+    ASSERT_STATUS(CAI_OK, cai_array_from_dlpack(inner, CAI_STREAM_NONE, 0, &array, NULL));
     cai_array_release(&array);
     delete_versioned(self);
 }

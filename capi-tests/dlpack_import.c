@@ -57,7 +57,7 @@ static void in_unversioned(void) {
     cai_error error;
     deleted = 0;
     ASSERT_STATUS(CAI_OK,
-                  cai_array_from_dlpack_unversioned(given, CAI_STREAM_UNKNOWN, &array, NULL));
+                  cai_array_from_dlpack_unversioned(given, CAI_STREAM_UNKNOWN, 0, &array, NULL));
     ASSERT(array.strides[0] == 4 && array.strides[1] == 12 && array.stream == CAI_STREAM_UNKNOWN);
     ASSERT(array.flags == 0 && array.data == test_data && array.shape[1] == 4);
     release_last(&array);
@@ -70,19 +70,19 @@ static void in_unversioned(void) {
     memset(&array, 0, sizeof(array));
     array.struct_size = sizeof(array);
     ASSERT_STATUS(CAI_ERR_CONVERT_TYPE,
-                  cai_array_from_dlpack_unversioned(given, CAI_STREAM_NONE, &array, &error));
+                  cai_array_from_dlpack_unversioned(given, CAI_STREAM_NONE, 0, &array, &error));
     ASSERT_TEXT("dtype", error.field);
     given->dl_tensor.dtype.bits = 16;
     given->dl_tensor.shape[1] = -4;
     ASSERT_STATUS(CAI_ERR_SHAPE_NEGATIVE,
-                  cai_array_from_dlpack_unversioned(given, CAI_STREAM_NONE, &array, &error));
+                  cai_array_from_dlpack_unversioned(given, CAI_STREAM_NONE, 0, &array, &error));
     ASSERT_TEXT("shape[1]", error.field);
     ASSERT(array.data == NULL && array.owner == NULL && deleted == 0);
     /* NULL is a deleter too. */
     given->dl_tensor.shape[1] = 4;
     given->deleter = NULL;
     ASSERT_STATUS(CAI_OK,
-                  cai_array_from_dlpack_unversioned(given, CAI_STREAM_NONE, &array, &error));
+                  cai_array_from_dlpack_unversioned(given, CAI_STREAM_NONE, 0, &array, &error));
     cai_array_release(&array);
     ASSERT(deleted == 0);
     delete_unversioned(given);
@@ -107,7 +107,7 @@ static void in_other_versions(void) {
     version[0] = 2;
     version[1] = 7;
     ASSERT_STATUS(CAI_ERR_DLPACK_VERSION,
-                  cai_array_from_dlpack((versioned *)(void *)version, 0, &out, &error));
+                  cai_array_from_dlpack((versioned *)(void *)version, 0, 0, &out, &error));
     ASSERT_TEXT("version", error.field);
     ASSERT_CONTAINS(error.message, "2.7");
     untouched(&out);
@@ -178,12 +178,14 @@ static void in_refused(void) {
     given->dl_tensor.byte_offset = 256;
     deleted = 0;
     out.struct_size = 120;
-    ASSERT_STATUS(CAI_ERR_STRUCT_SIZE, cai_array_from_dlpack(given, CAI_STREAM_NONE, &out, NULL));
+    ASSERT_STATUS(CAI_ERR_STRUCT_SIZE,
+                  cai_array_from_dlpack(given, CAI_STREAM_NONE, 0, &out, NULL));
     out.struct_size = 0;
-    ASSERT_STATUS(CAI_ERR_STRUCT_SIZE, cai_array_from_dlpack(given, CAI_STREAM_NONE, &out, NULL));
+    ASSERT_STATUS(CAI_ERR_STRUCT_SIZE,
+                  cai_array_from_dlpack(given, CAI_STREAM_NONE, 0, &out, NULL));
     ASSERT(deleted == 0 && out.owner == NULL);
     out.struct_size = sizeof out;
-    ASSERT_STATUS(CAI_OK, cai_array_from_dlpack(given, CAI_STREAM_NONE, &out, NULL));
+    ASSERT_STATUS(CAI_OK, cai_array_from_dlpack(given, CAI_STREAM_NONE, 0, &out, NULL));
     ASSERT(out.byte_offset == 256 && out.device.type == CAI_DEVICE_OPENCL);
     release_last(&out);
 }
@@ -245,7 +247,7 @@ static void in_host_memory(void) {
         cai_array array = CAI_ARRAY_INIT;
         given->dl_tensor.device_type = CAI_DEVICE_CPU;
         deleted = 0;
-        ASSERT_STATUS(CAI_OK, cai_array_from_dlpack(given, streams[i], &array, NULL));
+        ASSERT_STATUS(CAI_OK, cai_array_from_dlpack(given, streams[i], 0, &array, NULL));
         ASSERT(array.stream == CAI_STREAM_NONE);
         release_last(&array);
     }
@@ -370,7 +372,7 @@ static void types_of_theirs(void) {
                         known |= memcmp(&types[i].theirs, &dtype, sizeof(dtype)) == 0 && flag;
                     }
                     deleted = 0;
-                    status = cai_array_from_dlpack(given, CAI_STREAM_NONE, &out, &error);
+                    status = cai_array_from_dlpack(given, CAI_STREAM_NONE, 0, &out, &error);
                     if (status == CAI_OK) {
                         taken_types++;
                         release_last(&out);

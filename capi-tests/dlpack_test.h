@@ -120,12 +120,12 @@ static inline void refuse(cai_status status, const char *field, versioned *given
     cai_error error;
     versioned before = *given;
     deleted = 0;
-    ASSERT_STATUS(status, cai_array_from_dlpack(given, stream, &out, &error));
+    ASSERT_STATUS(status, cai_array_from_dlpack(given, stream, 0, &out, &error));
     ASSERT_TEXT(field, error.field);
     ASSERT(error.code == status && deleted == 0);
     untouched(&out);
     ASSERT(memcmp(&before, given, sizeof(before)) == 0);
-    ASSERT_STATUS(status, cai_array_from_dlpack(given, stream, &out, NULL));
+    ASSERT_STATUS(status, cai_array_from_dlpack(given, stream, 0, &out, NULL));
     given->deleter(given);
     ASSERT(deleted == 1);
 }
@@ -134,7 +134,7 @@ static inline cai_array taken(versioned *given) {
     cai_array out = CAI_ARRAY_INIT;
     cai_error error;
     deleted = 0;
-    if (cai_array_from_dlpack(given, CAI_STREAM_LEGACY, &out, &error) != CAI_OK) {
+    if (cai_array_from_dlpack(given, CAI_STREAM_LEGACY, 0, &out, &error) != CAI_OK) {
         FAIL("%s", error.message);
     }
     ASSERT(deleted == 0 && out.owner != NULL && out.struct_size == sizeof(out) && out.version == 3);

@@ -125,7 +125,7 @@ static void in_a_dlpack_tensor(void) {
     tensor.tensor.bits = 32;
     tensor.tensor.lanes = 1;
     tensor.tensor.shape = shape;
-    ASSERT_STATUS(CAI_OK, cai_array_from_dlpack(&tensor, CAI_STREAM_NONE, &array, NULL));
+    ASSERT_STATUS(CAI_OK, cai_array_from_dlpack(&tensor, CAI_STREAM_NONE, 0, &array, NULL));
     cai_array_release(&array);
 }
 

@@ -4,7 +4,6 @@
 #include "cai_test.h"
 #include <cai/unstable/arrow.h>
 #include <cai/unstable/copy.h>
-#include <cai/unstable/dlpack.h>
 #include <cai/unstable/ipc.h>
 #include <cai/unstable/json.h>
 #include <cai/unstable/many.h>
@@ -151,19 +150,12 @@ int main(void) {
         struct _object *object = NULL;
         struct _object *some = (struct _object *)(void *)text;
         cai_stream stream = 0;
-        REFUSES("tensor", cai_unstable_array_from_dlpack(NULL, CAI_STREAM_NONE, 0, &out, e));
-        REFUSES("out", cai_unstable_array_from_dlpack((struct DLManagedTensorVersioned *)text,
-                                                      CAI_STREAM_NONE, 0, NULL, e));
-        REFUSES("tensor",
-                cai_unstable_array_from_dlpack_unversioned(NULL, CAI_STREAM_NONE, 0, &out, e));
-        REFUSES("out", cai_unstable_array_from_dlpack_unversioned((struct DLManagedTensor *)text,
-                                                                  CAI_STREAM_NONE, 0, NULL, e));
-        REFUSES("tensor", cai_array_from_dlpack(NULL, CAI_STREAM_NONE, &out, e));
+        REFUSES("tensor", cai_array_from_dlpack(NULL, CAI_STREAM_NONE, 0, &out, e));
         REFUSES("out", cai_array_from_dlpack((struct DLManagedTensorVersioned *)text,
-                                             CAI_STREAM_NONE, NULL, e));
-        REFUSES("tensor", cai_array_from_dlpack_unversioned(NULL, CAI_STREAM_NONE, &out, e));
+                                             CAI_STREAM_NONE, 0, NULL, e));
+        REFUSES("tensor", cai_array_from_dlpack_unversioned(NULL, CAI_STREAM_NONE, 0, &out, e));
         REFUSES("out", cai_array_from_dlpack_unversioned((struct DLManagedTensor *)text,
-                                                         CAI_STREAM_NONE, NULL, e));
+                                                         CAI_STREAM_NONE, 0, NULL, e));
         REFUSES("array", cai_array_to_dlpack(NULL, 0, &tensor, e));
         REFUSES("out", cai_array_to_dlpack(&array, 0, NULL, e));
         REFUSES("array", cai_array_to_dlpack_unversioned(NULL, 0, &older, e));

@@ -123,7 +123,7 @@ static cai_owner *through_dlpack(cai_owner *next) {
     cai_array array = boxed(next), out = CAI_ARRAY_INIT;
     ASSERT_STATUS(CAI_OK, cai_array_to_dlpack(&array, 0, &tensor, NULL));
     cai_array_release(&array);
-    ASSERT_STATUS(CAI_OK, cai_array_from_dlpack(tensor, CAI_STREAM_NONE, &out, NULL));
+    ASSERT_STATUS(CAI_OK, cai_array_from_dlpack(tensor, CAI_STREAM_NONE, 0, &out, NULL));
     return out.owner;
 }
 
@@ -132,7 +132,8 @@ static cai_owner *through_unversioned_dlpack(cai_owner *next) {
     cai_array array = boxed(next), out = CAI_ARRAY_INIT;
     ASSERT_STATUS(CAI_OK, cai_array_to_dlpack_unversioned(&array, 0, &tensor, NULL));
     cai_array_release(&array);
-    ASSERT_STATUS(CAI_OK, cai_array_from_dlpack_unversioned(tensor, CAI_STREAM_NONE, &out, NULL));
+    ASSERT_STATUS(CAI_OK,
+                  cai_array_from_dlpack_unversioned(tensor, CAI_STREAM_NONE, 0, &out, NULL));
     return out.owner;
 }
 

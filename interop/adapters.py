@@ -294,7 +294,7 @@ class Torch(Library):
         stream = options.get("stream", P.STREAM_LEGACY)
         capsule = array.__dlpack__(max_version=(1, 0), **({"stream": stream} if array.is_cuda else {}))
         out, error = T.new_array(), T.Error()
-        assert P.held.cai_array_from_dlpack(get_pointer(capsule, FRESH), stream, out, error) == 0, error.message
+        assert P.held.cai_array_from_dlpack(get_pointer(capsule, FRESH), stream, 0, out, error) == 0, error.message
         set_name(capsule, USED)
         return P.Taken(out)
 

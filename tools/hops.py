@@ -257,7 +257,7 @@ def tensor(name):
     def there_and_back(array):
         out, back = c.c_void_p(), T.new_array()
         ask(f"array_to_{name}", c.byref(array.array), c.c_uint32(0), c.byref(out))
-        ask(f"array_from_{name}", out, c.c_uint64(P.STREAM_UNKNOWN), c.byref(back))
+        ask(f"array_from_{name}", out, c.c_uint64(P.STREAM_UNKNOWN), c.c_uint32(0), c.byref(back))
         return P.Taken(back)
 
     return there_and_back

@@ -9,3 +9,5 @@ s#\bCAI_IMPORT_BUFFER_CUDA\b#CAI_IMPORT_OPENCL_BUFFER_CUDA_ADDRESS#g
 # Pointer first, then its size. Only what is a number for certain is moved, so that a second run changes nothing.
 s#\bcai_array_strides\(([^,()]+), *([0-9]+|CAI_MAX_NDIM|[A-Za-z0-9_.>-]*ndim), *([^,()]+),#cai_array_strides(\1, \3, \2,#g
 s#\bcai_layout_strides\(([^,()]+), *([0-9]+|CAI_MAX_NDIM|[A-Za-z0-9_.>-]*ndim), *([^,()]+),#cai_layout_strides(\1, \3, \2,#g
+# Flags, in calls on one line without other calls in them.
+s#\bcai_(array_from_dlpack|array_from_dlpack_unversioned)\(([^,()]+), *([^,()]+), *([^,()]+), *([^,()]+)\)#cai_\1(\2, \3, 0, \4, \5)#g

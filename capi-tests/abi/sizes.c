@@ -236,13 +236,13 @@ static void copy_everywhere(const cai_array *array, size_t out_size, counted *ow
 
     ASSERT_STATUS(CAI_OK, cai_array_to_dlpack(array, 0, &versioned, &why));
     out = empty(out_size);
-    ASSERT_STATUS(CAI_OK, cai_array_from_dlpack(versioned, CAI_STREAM_NONE, out, &why));
+    ASSERT_STATUS(CAI_OK, cai_array_from_dlpack(versioned, CAI_STREAM_NONE, 0, out, &why));
     check_written(out, out_size, array);
     check_released(out, out_size);
 
     ASSERT_STATUS(CAI_OK, cai_array_to_dlpack_unversioned(array, 0, &tensor, &why));
     out = empty(out_size);
-    ASSERT_STATUS(CAI_OK, cai_array_from_dlpack_unversioned(tensor, CAI_STREAM_NONE, out, &why));
+    ASSERT_STATUS(CAI_OK, cai_array_from_dlpack_unversioned(tensor, CAI_STREAM_NONE, 0, out, &why));
     check_written(out, out_size, array);
     check_released(out, out_size);
 
@@ -359,10 +359,10 @@ static void garbage(void) {
         ASSERT_STATUS(CAI_ERR_STRUCT_SIZE, cai_array_to_dlpack(array, 0, &tensor, NULL));
         ASSERT_STATUS(CAI_OK, cai_array_to_dlpack(&source, 0, &tensor, NULL));
         ASSERT_STATUS(CAI_ERR_STRUCT_SIZE,
-                      cai_array_from_dlpack(tensor, CAI_STREAM_NONE, array, NULL));
+                      cai_array_from_dlpack(tensor, CAI_STREAM_NONE, 0, array, NULL));
         {
             cai_array back = CAI_ARRAY_INIT;
-            ASSERT_STATUS(CAI_OK, cai_array_from_dlpack(tensor, CAI_STREAM_NONE, &back, NULL));
+            ASSERT_STATUS(CAI_OK, cai_array_from_dlpack(tensor, CAI_STREAM_NONE, 0, &back, NULL));
             cai_array_release(&back);
         }
         ASSERT(array->struct_size == sizes[i] && array->flags == 0x77 && owner->references == 1);

@@ -110,7 +110,7 @@ static cai_status dlpack(cai_error *error) {
     if (status != CAI_OK) {
         return status;
     }
-    status = cai_array_from_dlpack(tensor, CAI_STREAM_NONE, &out, error);
+    status = cai_array_from_dlpack(tensor, CAI_STREAM_NONE, 0, &out, error);
     ASSERT((status == CAI_OK) == (out.owner != NULL));
     if (status != CAI_OK) {
         tensor->deleter(tensor);

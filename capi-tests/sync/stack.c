@@ -315,17 +315,17 @@ FUNCTION(cai_unstable_array_copy_from_host) {
 }
 
 /* An export and the import of what it made. */
-#define THERE_AND_BACK(to, from, tensor)                                              \
-    do {                                                                              \
-        struct tensor *made = NULL;                                                   \
-        cai_array given = CAI_ARRAY_INIT, out = CAI_ARRAY_INIT;                       \
-        for (each = arrays; each < arrays + 3; ++each) {                              \
-            ASSERT_STATUS(CAI_OK, cai_array_create(each, NULL, NULL, &given, error)); \
-            if (to(&given, 0, &made, error) == CAI_OK)                                \
-                ASSERT_STATUS(CAI_OK, released(from(made, mine, &out, error), &out)); \
-            else ASSERT(each > arrays);                                               \
-            cai_array_release(&given);                                                \
-        }                                                                             \
+#define THERE_AND_BACK(to, from, tensor)                                                 \
+    do {                                                                                 \
+        struct tensor *made = NULL;                                                      \
+        cai_array given = CAI_ARRAY_INIT, out = CAI_ARRAY_INIT;                          \
+        for (each = arrays; each < arrays + 3; ++each) {                                 \
+            ASSERT_STATUS(CAI_OK, cai_array_create(each, NULL, NULL, &given, error));    \
+            if (to(&given, 0, &made, error) == CAI_OK)                                   \
+                ASSERT_STATUS(CAI_OK, released(from(made, mine, 0, &out, error), &out)); \
+            else ASSERT(each > arrays);                                                  \
+            cai_array_release(&given);                                                   \
+        }                                                                                \
     } while (0)
 
 FUNCTION(cai_array_to_dlpack) {

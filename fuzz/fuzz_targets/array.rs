@@ -315,11 +315,11 @@ unsafe fn copies(array: *mut cai_array, status: cai_status, size: Size, input: &
         let out = init(claimed);
         let mut tensor = null_mut();
         if cai_array_to_dlpack(array, 0, &mut tensor, null_mut()) == CAI_OK {
-            if cai_array_from_dlpack(tensor, CAI_STREAM_NONE, out.array(), null_mut()) == CAI_OK {
+            if cai_array_from_dlpack(tensor, CAI_STREAM_NONE, 0, out.array(), null_mut()) == CAI_OK {
                 written(&out);
             } else {
                 let whole = init(least as u32);
-                assert_eq!(cai_array_from_dlpack(tensor, CAI_STREAM_NONE, whole.array(), null_mut()), CAI_OK);
+                assert_eq!(cai_array_from_dlpack(tensor, CAI_STREAM_NONE, 0, whole.array(), null_mut()), CAI_OK);
                 cai_array_release(whole.array());
             }
         }

@@ -7,7 +7,7 @@ use std::ptr::null_mut;
 
 use arbitrary::Arbitrary;
 use cai::abi::*;
-use cai::ffi::{array::*, dlpack::*, unstable::dlpack::*, validate::*};
+use cai::ffi::{array::*, dlpack::*, validate::*};
 use cai_fuzz::tensor::{Given, call_deleter, deleted, inside};
 use cai_fuzz::{Placed, Size, is_legal};
 use libfuzzer_sys::fuzz_target;
@@ -23,25 +23,13 @@ struct Input {
     expands: bool,
 }
 
-unsafe fn import(tensor: *mut c_void, is_versioned: bool, stream: u64, out: &Placed) -> cai_status {
+unsafe fn import(tensor: *mut c_void, is_versioned: bool, stream: u64, flags: u32, out: &Placed) -> cai_status {
     // SAFETY: all pointers are valid, as the caller knows.
     unsafe {
         if is_versioned {
-            cai_array_from_dlpack(tensor.cast(), stream, out.array(), null_mut())
+            cai_array_from_dlpack(tensor.cast(), stream, flags, out.array(), null_mut())
         } else {
-            cai_array_from_dlpack_unversioned(tensor.cast(), stream, out.array(), null_mut())
-        }
-    }
-}
-
-unsafe fn import_lanes(tensor: *mut c_void, is_versioned: bool, stream: u64, out: &Placed) -> cai_status {
-    let flags = CAI_UNSTABLE_DLPACK_LANES;
-    // SAFETY: all pointers are valid, as the caller knows.
-    unsafe {
-        if is_versioned {
-            cai_unstable_array_from_dlpack(tensor.cast(), stream, flags, out.array(), null_mut())
-        } else {
-            cai_unstable_array_from_dlpack_unversioned(tensor.cast(), stream, flags, out.array(), null_mut())
+            cai_array_from_dlpack_unversioned(tensor.cast(), stream, flags, out.array(), null_mut())
         }
     }
 }
@@ -72,8 +60,8 @@ fuzz_target!(|input: Input| {
         let tensor = given.make();
         let out = Placed::init(claimed);
         let status = match input.expands {
-            true => import_lanes(tensor, given.is_versioned, stream, &out),
-            false => import(tensor, given.is_versioned, stream, &out),
+            true => import(tensor, given.is_versioned, stream, CAI_UNSTABLE_DLPACK_LANES, &out),
+            false => import(tensor, given.is_versioned, stream, 0, &out),
         };
         if status != CAI_OK {
             assert_eq!(deleted(), before, "a tensor that was refused stays its producer's");
@@ -120,7 +108,7 @@ fuzz_target!(|input: Input| {
             }
             let size = input.again.of(least);
             let again = Placed::init(size);
-            let imported = import(copy, is_versioned, stream, &again);
+            let imported = import(copy, is_versioned, stream, 0, &again);
             assert_eq!(imported == CAI_OK, is_legal(size, least));
             if imported == CAI_OK {
                 again.assert_written(size);

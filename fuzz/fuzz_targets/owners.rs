@@ -391,9 +391,9 @@ impl World {
                     let index = usize::from(tensor) % self.tensors.len();
                     let (tensor, is_versioned, owner) = self.tensors[index];
                     let status = if is_versioned {
-                        cai_array_from_dlpack(tensor.cast(), CAI_STREAM_NONE, out, null_mut())
+                        cai_array_from_dlpack(tensor.cast(), CAI_STREAM_NONE, 0, out, null_mut())
                     } else {
-                        cai_array_from_dlpack_unversioned(tensor.cast(), CAI_STREAM_NONE, out, null_mut())
+                        cai_array_from_dlpack_unversioned(tensor.cast(), CAI_STREAM_NONE, 0, out, null_mut())
                     };
                     assert_eq!(status == CAI_OK, is_whole);
                     if status == CAI_OK {

@@ -51,6 +51,7 @@ extern "C" {
 /// the stream that was passed to `__dlpack__`, the result of `current_work_stream` of an exchange
 /// table (whose 0 is `CAI_STREAM_LEGACY` here), `CAI_STREAM_NONE` or `CAI_STREAM_UNKNOWN`. 0 is
 /// refused. An array in host memory (`CAI_DEVICE_CPU`) always gets `CAI_STREAM_NONE`.
+/// `flags`: 0, or `CAI_UNSTABLE_DLPACK_LANES` of `cai/unstable/dlpack.h`.
 /// `out`: must be initialized (`CAI_ARRAY_INIT`) and hold no reference, which would be lost.
 /// Strides are in bytes. `byte_offset` of the tensor is added to `data`, unless `data` is a handle.
 /// `data` is NULL if there are no elements. It is read-only if the tensor is. Written on success
@@ -60,8 +61,8 @@ extern "C" {
 /// `CAI_ERR_CONVERT_TYPE`: handles, floats of more than 64 bits, packed elements of less than a
 /// byte other than bits, and vectors (`lanes` above 1) other than two 4-bit floats in a byte.
 ///
-/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_STRUCT_SIZE`, `CAI_ERR_STREAM_ZERO`,
-/// `CAI_ERR_DLPACK_VERSION` for another major version, `CAI_ERR_FLAGS` for a flag that DLPack 1.3
+/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_NEWER_CALLER`, `CAI_ERR_STRUCT_SIZE`,
+/// `CAI_ERR_STREAM_ZERO`, `CAI_ERR_DLPACK_VERSION` for another major version, `CAI_ERR_FLAGS` for a flag that DLPack 1.3
 /// does not have, `CAI_ERR_CONVERT_TYPE`, `CAI_ERR_NO_MEMORY`, or a status of `cai_array_validate`
 /// with `CAI_CHECK_LAYOUT`, where `error->field` is a member of the tensor (`device.device_type`,
 /// `strides[1]`).
@@ -69,6 +70,7 @@ extern "C" {
 CAI_API
 cai_status cai_array_from_dlpack(struct DLManagedTensorVersioned *tensor,
                                  cai_stream stream,
+                                 uint32_t flags,
                                  cai_array *out,
                                  cai_error *error);
 
@@ -86,6 +88,7 @@ cai_status cai_array_from_dlpack(struct DLManagedTensorVersioned *tensor,
 CAI_API
 cai_status cai_array_from_dlpack_unversioned(struct DLManagedTensor *tensor,
                                              cai_stream stream,
+                                             uint32_t flags,
                                              cai_array *out,
                                              cai_error *error);
 

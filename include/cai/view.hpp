@@ -11,7 +11,7 @@
 
 #include "cai.hpp"
 
-#if CAI_PRIVATE_HPP != 0xd95f43c2
+#if CAI_PRIVATE_HPP != 0x019fe5fe
 #error "cai/cai.hpp of another version was included before cai/view.hpp: include one of them only"
 #endif
 

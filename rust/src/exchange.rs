@@ -178,7 +178,7 @@ impl Array {
         // SAFETY: this function's contract; a successful import writes an array with a reference.
         unsafe {
             Array::receive(|out, error| {
-                sys::cai_array_from_dlpack(tensor, stream.as_raw(), out, error)
+                sys::cai_array_from_dlpack(tensor, stream.as_raw(), 0, out, error)
             })
         }
     }

@@ -35,7 +35,6 @@ pub use cai::ffi::python::*;
 pub use cai::ffi::sync::*;
 pub use cai::ffi::unstable::arrow::*;
 pub use cai::ffi::unstable::copy::*;
-pub use cai::ffi::unstable::dlpack::*;
 pub use cai::ffi::unstable::exchange::*;
 pub use cai::ffi::unstable::ipc::*;
 pub use cai::ffi::unstable::json::*;

@@ -8,7 +8,7 @@ use crate::abi::{
 };
 use crate::argument::{In, Out};
 use crate::dlpack::{self, Lanes, ManagedTensor};
-use crate::error::{Failure, Result};
+use crate::error::{Failure, Result, fail};
 
 /// Leaves a tensor to the caller, who keeps it if an import fails.
 fn kept((failure, tensor): (Failure, ManagedTensor)) -> Failure {
@@ -20,13 +20,22 @@ fn kept((failure, tensor): (Failure, ManagedTensor)) -> Failure {
 ///
 /// # Safety
 /// `tensor` is NULL, or `managed` may be called with it.
-pub(super) unsafe fn import<T>(
+unsafe fn import<T>(
     tensor: *mut T,
     managed: unsafe fn(*mut T) -> ManagedTensor,
     stream: cai_stream,
-    lanes: Lanes,
+    flags: u32,
     out: Out<cai_array>,
 ) -> Result<()> {
+    let lanes = match flags {
+        0 => Lanes::Refused,
+        abi::CAI_UNSTABLE_DLPACK_LANES => Lanes::Dimension,
+        _ => {
+            return fail!(CAI_ERR_NEWER_CALLER, "flags";
+                found "{flags:#x}";
+                expected "0 or CAI_UNSTABLE_DLPACK_LANES, the flag that this version knows");
+        }
+    };
     let tensor = NonNull::new(tensor).ok_or_else(|| Failure::null("tensor"))?;
     let out = out.array("out")?;
     // SAFETY: not NULL, so the call is allowed (this function's contract).
@@ -44,6 +53,7 @@ pub(super) unsafe fn import<T>(
 /// the stream that was passed to `__dlpack__`, the result of `current_work_stream` of an exchange
 /// table (whose 0 is `CAI_STREAM_LEGACY` here), `CAI_STREAM_NONE` or `CAI_STREAM_UNKNOWN`. 0 is
 /// refused. An array in host memory (`CAI_DEVICE_CPU`) always gets `CAI_STREAM_NONE`.
+/// `flags`: 0, or `CAI_UNSTABLE_DLPACK_LANES` of `cai/unstable/dlpack.h`.
 /// `out`: must be initialized (`CAI_ARRAY_INIT`) and hold no reference, which would be lost.
 /// Strides are in bytes. `byte_offset` of the tensor is added to `data`, unless `data` is a handle.
 /// `data` is NULL if there are no elements. It is read-only if the tensor is. Written on success
@@ -53,8 +63,8 @@ pub(super) unsafe fn import<T>(
 /// `CAI_ERR_CONVERT_TYPE`: handles, floats of more than 64 bits, packed elements of less than a
 /// byte other than bits, and vectors (`lanes` above 1) other than two 4-bit floats in a byte.
 ///
-/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_STRUCT_SIZE`, `CAI_ERR_STREAM_ZERO`,
-/// `CAI_ERR_DLPACK_VERSION` for another major version, `CAI_ERR_FLAGS` for a flag that DLPack 1.3
+/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_NEWER_CALLER`, `CAI_ERR_STRUCT_SIZE`,
+/// `CAI_ERR_STREAM_ZERO`, `CAI_ERR_DLPACK_VERSION` for another major version, `CAI_ERR_FLAGS` for a flag that DLPack 1.3
 /// does not have, `CAI_ERR_CONVERT_TYPE`, `CAI_ERR_NO_MEMORY`, or a status of `cai_array_validate`
 /// with `CAI_CHECK_LAYOUT`, where `error->field` is a member of the tensor (`device.device_type`,
 /// `strides[1]`).
@@ -63,6 +73,7 @@ pub(super) unsafe fn import<T>(
 pub unsafe extern "C-unwind" fn cai_array_from_dlpack(
     tensor: *mut DLManagedTensorVersioned,
     stream: cai_stream,
+    flags: u32,
     out: *mut cai_array,
     error: *mut cai_error,
 ) -> cai_status {
@@ -70,7 +81,7 @@ pub unsafe extern "C-unwind" fn cai_array_from_dlpack(
     let (out, error) = unsafe { (Out::new(out), Out::new(error)) };
     guard(error, || {
         // SAFETY: NULL, or alive and the caller's, as the header requires.
-        unsafe { import(tensor, ManagedTensor::versioned, stream, Lanes::Refused, out) }
+        unsafe { import(tensor, ManagedTensor::versioned, stream, flags, out) }
     })
 }
 
@@ -89,6 +100,7 @@ pub unsafe extern "C-unwind" fn cai_array_from_dlpack(
 pub unsafe extern "C-unwind" fn cai_array_from_dlpack_unversioned(
     tensor: *mut DLManagedTensor,
     stream: cai_stream,
+    flags: u32,
     out: *mut cai_array,
     error: *mut cai_error,
 ) -> cai_status {
@@ -96,7 +108,7 @@ pub unsafe extern "C-unwind" fn cai_array_from_dlpack_unversioned(
     let (out, error) = unsafe { (Out::new(out), Out::new(error)) };
     guard(error, || {
         // SAFETY: NULL, or alive and the caller's, as the header requires.
-        unsafe { import(tensor, ManagedTensor::unversioned, stream, Lanes::Refused, out) }
+        unsafe { import(tensor, ManagedTensor::unversioned, stream, flags, out) }
     })
 }
 

@@ -212,11 +212,12 @@ static void dlpack(void) {
     int destroyed = 0;
     ASSERT_STATUS(CAI_OK, cai_array_create(&source, &destroyed, count_destroy, &array, NULL));
     ASSERT_STATUS(CAI_OK, cai_array_to_dlpack(&array, 0, &tensor, NULL));
-    ASSERT_STATUS(CAI_OK, cai_array_from_dlpack(tensor, CAI_STREAM_NONE, &back, NULL));
+    ASSERT_STATUS(CAI_OK, cai_array_from_dlpack(tensor, CAI_STREAM_NONE, 0, &back, NULL));
     check(&back);
     cai_array_release(&back);
     ASSERT_STATUS(CAI_OK, cai_array_to_dlpack_unversioned(&array, 0, &older, NULL));
-    ASSERT_STATUS(CAI_OK, cai_array_from_dlpack_unversioned(older, CAI_STREAM_NONE, &back, NULL));
+    ASSERT_STATUS(CAI_OK,
+                  cai_array_from_dlpack_unversioned(older, CAI_STREAM_NONE, 0, &back, NULL));
     check(&back);
     cai_array_release(&back);
     ASSERT(destroyed == 0);

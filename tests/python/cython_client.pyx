@@ -115,7 +115,7 @@ def through_dlpack(produced):
     cai_array_release(&array)
     found = [tensor.dl_tensor.shape[d] for d in range(tensor.dl_tensor.ndim)]
     array = cai_inline_array_init()
-    status = cai_array_from_dlpack_unversioned(<cai_DLManagedTensor *>tensor, CAI_STREAM_NONE, &array, &error)
+    status = cai_array_from_dlpack_unversioned(<cai_DLManagedTensor *>tensor, CAI_STREAM_NONE, 0, &array, &error)
     assert status == CAI_OK, error.message
     cai_array_release(&array)
     return found, schema.format

@@ -29,7 +29,7 @@ def taken(cai, source, versioned=True):
     array = T.new_array()
     take = cai.cai_array_from_dlpack if versioned else cai.cai_array_from_dlpack_unversioned
     error = T.Error()
-    status = take(pythonapi.PyCapsule_GetPointer(capsule, fresh), T.STREAM_UNKNOWN, array, error)
+    status = take(pythonapi.PyCapsule_GetPointer(capsule, fresh), T.STREAM_UNKNOWN, 0, array, error)
     assert status == 0, error.message
     pythonapi.PyCapsule_SetName(capsule, used)
     return array

@@ -27,7 +27,7 @@
 #include <optional>
 #include <type_traits>
 
-#if CAI_PRIVATE_HPP != 0xd95f43c2
+#if CAI_PRIVATE_HPP != 0x019fe5fe
 #error "cai/cai.hpp of another version was included before cai/arguments.hpp"
 #endif
 

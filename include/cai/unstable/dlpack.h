@@ -12,7 +12,7 @@
  *     static cai_status take(struct DLManagedTensorVersioned *tensor, cai_stream stream,
  *                            cai_array *out, cai_error *error) {
  *         uint32_t flags = CAI_UNSTABLE_DLPACK_LANES;
- *         return cai_unstable_array_from_dlpack(tensor, stream, flags, out, error);
+ *         return cai_array_from_dlpack(tensor, stream, flags, out, error);
  *     }
  *
  *     int main(void) {
@@ -31,50 +31,20 @@
 #error "an older copy of cai/abi.h was included before cai/unstable/dlpack.h: include the newest one first"
 #endif
 
-struct DLManagedTensor;
-struct DLManagedTensorVersioned;
-
 #if defined(__cplusplus)
 extern "C" {
 #endif
 
-/// Imports elements of several lanes, such as `float4`: the lanes are a last dimension of the array.
+/// Imports elements of several lanes, such as `float4`: with this flag of `cai_array_from_dlpack`
+/// and `cai_array_from_dlpack_unversioned`, elements of `lanes` numbers of whole bytes are numbers of
+/// an array with one more dimension: the last one, of `lanes` contiguous numbers. A tensor of shape
+/// (3, 5) with elements of 2 floats is an array of shape (3, 5, 2) of floats. Its other strides are
+/// those of the tensor, in bytes. Tensors of one lane come in as without the flag. For lanes in a
+/// tensor of 64 dimensions, the status is `CAI_ERR_NDIM`.
 #define CAI_UNSTABLE_DLPACK_LANES 8
 
 /// The same for `cai_import_options.flags`: tensors of `__dlpack__` and of DLPack's exchange table.
 #define CAI_UNSTABLE_IMPORT_LANES 1073741824
-
-/// Creates an array from a DLPack tensor, as `cai_array_from_dlpack` does, also one whose elements
-/// have several lanes.
-///
-/// `tensor`, `stream`, `out`: as for `cai_array_from_dlpack`.
-/// `flags`: 0, or `CAI_UNSTABLE_DLPACK_LANES`. With it, elements of `lanes` numbers of whole bytes
-/// are numbers of an array with one more dimension: the last one, of `lanes` contiguous numbers. A
-/// tensor of shape (3, 5) with elements of 2 floats is an array of shape (3, 5, 2) of floats. Its
-/// other strides are those of the tensor, in bytes. Tensors of one lane come in as without the flag.
-///
-/// Returns a status of `cai_array_from_dlpack`, or `CAI_ERR_NEWER_CALLER` for an unknown flag. With
-/// `CAI_UNSTABLE_DLPACK_LANES`, `CAI_ERR_NDIM` for lanes in a tensor of 64 dimensions.
-/// Thread safety: any thread; allocates one block. Source: DLPack 1.3, `dlpack.h`.
-CAI_API
-cai_status cai_unstable_array_from_dlpack(struct DLManagedTensorVersioned *tensor,
-                                          cai_stream stream,
-                                          uint32_t flags,
-                                          cai_array *out,
-                                          cai_error *error);
-
-/// Creates an array from a tensor of DLPack's older structure, as
-/// `cai_array_from_dlpack_unversioned` does, also one whose elements have several lanes.
-///
-/// Parameters and thread safety: as for `cai_unstable_array_from_dlpack`.
-///
-/// Returns a status of `cai_unstable_array_from_dlpack`, or of `cai_array_from_dlpack_unversioned`.
-CAI_API
-cai_status cai_unstable_array_from_dlpack_unversioned(struct DLManagedTensor *tensor,
-                                                      cai_stream stream,
-                                                      uint32_t flags,
-                                                      cai_array *out,
-                                                      cai_error *error);
 
 #if defined(__cplusplus)
 }

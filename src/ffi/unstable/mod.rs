@@ -1,7 +1,6 @@
 //! The exported functions of the headers in `cai/unstable`, which a minor release may change.
 
 pub mod copy;
-pub mod dlpack;
 pub mod arrow;
 pub mod ipc;
 pub mod json;

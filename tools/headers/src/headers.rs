@@ -24,7 +24,7 @@ const HEADERS: [(&str, &[&str]); 19] = [
     ("unstable/arrow", &["ffi/unstable/arrow"]),
     ("unstable/capture", &["abi/unstable/capture"]),
     ("unstable/copy", &["ffi/unstable/copy"]),
-    ("unstable/dlpack", &["abi/unstable/dlpack", "ffi/unstable/dlpack"]),
+    ("unstable/dlpack", &["abi/unstable/dlpack"]),
     ("unstable/exchange", &["abi/unstable/exchange", "ffi/unstable/exchange"]),
     ("unstable/ipc", &["abi/unstable/ipc", "ffi/unstable/ipc"]),
     ("unstable/json", &["ffi/unstable/json"]),
