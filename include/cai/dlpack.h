@@ -8,7 +8,7 @@
  *         struct DLManagedTensorVersioned *tensor;
  *         cai_status status = cai_array_to_dlpack(array, 0, &tensor, error);
  *         if (status != CAI_OK) return status;
- *         return cai_array_from_dlpack(tensor, array->stream, out, error); // takes the tensor over
+ *         return cai_array_from_dlpack(tensor, array->stream, 0, out, error); // takes it over
  *     }
  *
  *     int main(void) {
