@@ -92,7 +92,7 @@ const char *strided_open(const cai_array *array, strided *out) {
         return reason;
     }
     if (cai_array_dtype(array, &out->type, NULL) != CAI_OK ||
-        cai_array_strides(array, MOST_DIMENSIONS, out->strides, NULL) != CAI_OK) {
+        cai_array_strides(array, out->strides, MOST_DIMENSIONS, NULL) != CAI_OK) {
         return "elements that are no whole bytes";
     }
     out->data = array->data;

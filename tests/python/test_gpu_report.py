@@ -43,6 +43,7 @@ PROGRAMS = {
     "produce": CASES,
     "capture": CASES,
     "events": CASES,
+    "many": CASES,
     "arrow": CASES,
     "stress": "echo 32 pairs",
     "streams": "echo 1.0 ns",
@@ -54,7 +55,8 @@ PROGRAMS = {
     "cuda-sim": 'for last; do :; done\n[ "$last" = racy ] || exit 0\necho "cuda-sim: 1 race found" >&2\nexit 66',
 }
 PARTS = [
-    "conformance", "streams: arrow", "streams: capture", "streams: events", "streams: exchange", "streams: produce", "streams: stress",
+    "conformance", "streams: arrow", "streams: capture", "streams: events", "streams: exchange", "streams: many",
+    "streams: produce", "streams: stress",
     "begin and end, against the same calls by hand", "events against blocking (pingpong)",
     "Python: cupy", "Python: numba.cuda", "Python: torch", "Python: jax", "Python: cuda.core", "Python: mpi4py",
     ".cu examples", "compute-sanitizer: memcheck", "compute-sanitizer: racecheck", "compute-sanitizer: initcheck",
