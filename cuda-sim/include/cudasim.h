@@ -109,8 +109,8 @@ typedef struct cudasim_kernel {
 #define CUDASIM_CAI_READONLY 1u
 /* The owner has functions of its own, so that its end is not reported. */
 #define CUDASIM_CAI_FOREIGN_OWNER 2u
-/* A begin that ordered nothing: the array's stream is unknown, it has no event, and the consumer did
- * not choose how to go on. Reports count such exchanges. Older simulators ignore this flag. */
+/* A begin that ordered nothing: the array's stream is unknown, it has no event, and the consumer
+ * did not choose how to go on. Reports count such exchanges. Older simulators ignore this flag. */
 #define CUDASIM_CAI_UNORDERED 4u
 
 /*
