@@ -1,5 +1,8 @@
-/* Loads an extension after other libraries have used up the room for static TLS: late EXTENSION
- * FILLER... run: by tests/python/test_package.py */
+/* Loads an extension after other libraries have used up the room for static TLS:
+ * late EXTENSION FILLER...
+ *
+ * run: by tests/python/test_package.py
+ */
 #include <cai/abi.h>
 
 #include <dlfcn.h>
