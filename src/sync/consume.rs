@@ -156,12 +156,13 @@ enum Pending {
 /// Returns true if a begin orders nothing although work may be pending, because neither the stream
 /// nor an event is known, and nobody decided so.
 pub fn is_left_unordered(array: &cai_array, flags: u32) -> bool {
-    const DECIDED: u32 = abi::CAI_SYNC_CONSERVATIVE | abi::CAI_SYNC_IGNORE;
+    let Ok(policy) = policy::in_force(flags) else { return false };
     array.stream == abi::CAI_STREAM_UNKNOWN
         && array.event.is_null()
         && !array.data.is_null()
         && has_streams(array)
-        && policy::in_force(flags).is_ok_and(|policy| policy & DECIDED == 0)
+        && policy & abi::CAI_SYNC_IGNORE == 0
+        && !orders_context(array, policy, flags)
 }
 
 #[inline(always)]
