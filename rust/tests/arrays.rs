@@ -317,7 +317,7 @@ fn other_arrays_are_refused_by_views() {
     let data = data.as_mut_ptr();
     let swapped = built(&|builder| builder.typestr(">f4", 0), data);
     let order = sys::CAI_ERR_CONVERT_BYTE_ORDER;
-    let message = "typestr: found >f4, expected the byte order of this machine";
+    let message = "typestr: found \">f4\", expected the byte order of this machine, '<'";
     refused(swapped.view::<f32, Ix<1>>(), order, message);
     let coded =
         built(&|builder| builder.typestr("<V2", sys::CAI_DTYPE_BFLOAT16).strides(&[2]), data);
