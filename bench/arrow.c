@@ -1,9 +1,6 @@
 /*
  * Arrow's device structures of an array, and an array of Arrow's structures, beside the C library
  * of nanoarrow: the same structures, made and released.
- *
- * Every variant runs in every round, in turn, on one core; the figure is the median of the rounds.
- * Allocations are counted by standing in for malloc and realloc.
  */
 #define _GNU_SOURCE
 #include "timing.h"
@@ -13,27 +10,11 @@
 #include <cai/unstable/arrow.h>
 #include <cai/cai.h>
 
-#include <sched.h>
-#include <stdio.h>
-#include <stdlib.h>
-
-enum { ROUNDS = 21, TIMES = 100000, ROWS = 8, COLUMNS = 9 };
-
-static unsigned long allocations;
-void *__libc_malloc(size_t size);
-void *__libc_realloc(void *old, size_t size);
-void *malloc(size_t size) {
-    allocations++;
-    return __libc_malloc(size);
-}
-void *realloc(void *old, size_t size) {
-    allocations += old == NULL;
-    return __libc_realloc(old, size);
-}
+enum { ROWS = 8, COLUMNS = 9 };
 
 static float values[ROWS * COLUMNS];
 static cai_array arrays[2];
-static long failed;
+static int wrong;
 
 static void release_both(struct ArrowDeviceArray *array, struct ArrowSchema *schema) {
     if (array->array.release != NULL) array->array.release(&array->array);
@@ -42,14 +23,13 @@ static void release_both(struct ArrowDeviceArray *array, struct ArrowSchema *sch
 
 /* --- out: as many references to the owner are added and released */
 
-static void out_libcai(int ndim) {
+/* `with`: the array. */
+static int out_libcai(const void *with) {
     struct ArrowDeviceArray array;
     struct ArrowSchema schema;
-    if (cai_unstable_array_to_arrow(&arrays[ndim - 1], 0, &array, &schema, NULL) != CAI_OK) {
-        failed++;
-        return;
-    }
+    if (cai_unstable_array_to_arrow(with, 0, &array, &schema, NULL) != CAI_OK) return 1;
     release_both(&array, &schema);
+    return 0;
 }
 
 static void free_buffer(struct ArrowBufferAllocator *self, uint8_t *data, int64_t size) {
@@ -64,8 +44,9 @@ static int nanoarrow_schema(int ndim, struct ArrowSchema *schema) {
     return ArrowSchemaSetType(schema->children[0], NANOARROW_TYPE_FLOAT);
 }
 
-static int nanoarrow_out(int ndim, struct ArrowDeviceArray *array, struct ArrowSchema *schema) {
-    const cai_array *from = &arrays[ndim - 1];
+static int nanoarrow_out(const cai_array *from, struct ArrowDeviceArray *array,
+                         struct ArrowSchema *schema) {
+    const int ndim = from->ndim;
     struct ArrowArray plain, *inner;
     struct ArrowBuffer *buffer;
     if (nanoarrow_schema(ndim, schema) != 0) return 1;
@@ -83,14 +64,12 @@ static int nanoarrow_out(int ndim, struct ArrowDeviceArray *array, struct ArrowS
     return ArrowDeviceArrayInit(ArrowDeviceCpu(), array, &plain, NULL);
 }
 
-static void out_nanoarrow(int ndim) {
+static int out_nanoarrow(const void *with) {
     struct ArrowDeviceArray array;
     struct ArrowSchema schema;
-    if (nanoarrow_out(ndim, &array, &schema) != 0) {
-        failed++;
-        return;
-    }
+    if (nanoarrow_out(with, &array, &schema) != 0) return 1;
     release_both(&array, &schema);
+    return 0;
 }
 
 /* --- in: structures of a producer that allocates nothing */
@@ -115,70 +94,61 @@ static void produce(int ndim, struct ArrowDeviceArray *array, struct ArrowSchema
     array->device_type = ARROW_DEVICE_CPU;
     array->device_id = -1;
     array->array = ndim == 1 ? plain : list;
+    if (wrong) array->array.n_buffers = 7;
     *schema = ndim == 1 ? number : lists;
 }
 
-static void in_libcai(int ndim) {
+static int in_libcai(const void *with) {
     struct ArrowDeviceArray array;
     struct ArrowSchema schema;
     cai_array out = CAI_ARRAY_INIT;
+    const int ndim = ((const cai_array *)with)->ndim;
+    int failed;
     produce(ndim, &array, &schema);
-    failed += cai_unstable_array_from_arrow(&array, &schema, &out, NULL) != CAI_OK;
-    failed += out.data != values || out.ndim != ndim;
+    failed = cai_unstable_array_from_arrow(&array, &schema, &out, NULL) != CAI_OK ||
+             out.data != values || out.ndim != ndim;
     schema.release(&schema);
     cai_array_release(&out);
+    return failed;
 }
 
-static void in_nanoarrow(int ndim) {
+static int in_nanoarrow(const void *with) {
     struct ArrowDeviceArray array;
     struct ArrowSchema schema;
     struct ArrowDeviceArrayView view;
     const struct ArrowArrayView *inner = &view.array_view;
+    const int ndim = ((const cai_array *)with)->ndim;
+    int failed;
     produce(ndim, &array, &schema);
     ArrowDeviceArrayViewInit(&view);
-    failed += ArrowArrayViewInitFromSchema(&view.array_view, &schema, NULL) != 0;
-    failed += ArrowDeviceArrayViewSetArray(&view, &array, NULL) != 0;
-    if (ndim == 2) inner = view.array_view.children[0];
-    failed += inner->buffer_views[1].data.data != values;
+    failed = ArrowArrayViewInitFromSchema(&view.array_view, &schema, NULL) != 0 ||
+             ArrowDeviceArrayViewSetArray(&view, &array, NULL) != 0;
+    if (!failed && ndim == 2) inner = view.array_view.children[0];
+    failed = failed || inner->buffer_views[1].data.data != values;
     ArrowDeviceArrayViewReset(&view);
     release_both(&array, &schema);
+    return failed;
 }
 
-/* Only what the two above have in common. */
-static void in_nothing(int ndim) {
-    struct ArrowDeviceArray array;
-    struct ArrowSchema schema;
-    produce(ndim, &array, &schema);
-    __asm__ volatile("" : : "r"(&array), "r"(&schema) : "memory");
-    release_both(&array, &schema);
-}
-
-static const struct {
-    const char *name;
-    void (*run)(int ndim);
-    int ndim;
-} variants[] = {
-    {"libcai: out, 1 dimension", out_libcai, 1},
-    {"nanoarrow: out, 1 dimension", out_nanoarrow, 1},
-    {"libcai: out, 2 dimensions", out_libcai, 2},
-    {"nanoarrow: out, 2 dimensions", out_nanoarrow, 2},
-    {"libcai: in, 1 dimension", in_libcai, 1},
-    {"nanoarrow: in, 1 dimension", in_nanoarrow, 1},
-    {"libcai: in, 2 dimensions", in_libcai, 2},
-    {"nanoarrow: in, 2 dimensions", in_nanoarrow, 2},
-    {"  part: structures filled and released", in_nothing, 2},
+static const bench_row rows[] = {
+    {"out, 1 dimension | nanoarrow", out_nanoarrow, 0, &arrays[0]},
+    {"out, 1 dimension | libcai", out_libcai, 1, &arrays[0]},
+    {"out, 2 dimensions | nanoarrow", out_nanoarrow, 0, &arrays[1]},
+    {"out, 2 dimensions | libcai", out_libcai, 1, &arrays[1]},
+    {"in, 1 dimension | nanoarrow", in_nanoarrow, 1, &arrays[0]},
+    {"in, 1 dimension | libcai", in_libcai, 1, &arrays[0]},
+    {"in, 2 dimensions | nanoarrow", in_nanoarrow, 1, &arrays[1]},
+    {"in, 2 dimensions | libcai", in_libcai, 1, &arrays[1]},
 };
-enum { VARIANTS = sizeof variants / sizeof variants[0] };
+
+static void spoil(const bench_row *row, int now_wrong) {
+    wrong = now_wrong;
+    ((cai_array *)row->with)->byte_offset = now_wrong ? 1 : 0;
+}
 
 int main(void) {
     static const int64_t one[1] = {ROWS * COLUMNS}, two[2] = {ROWS, COLUMNS};
-    static double times[VARIANTS][ROUNDS];
-    unsigned long allocated[VARIANTS];
     const cai_array init = CAI_ARRAY_INIT;
-    cpu_set_t cpu;
-    CPU_ZERO(&cpu);
-    CPU_SET(sched_getcpu(), &cpu);
-    (void)sched_setaffinity(0, sizeof cpu, &cpu);
     for (int ndim = 1; ndim <= 2; ndim++) {
         cai_array *array = &arrays[ndim - 1];
         *array = init;
@@ -190,28 +160,7 @@ int main(void) {
         memcpy(array->typestr, "<f4", 4);
         if (cai_owner_create(NULL, NULL, &array->owner, NULL) != CAI_OK) return 1;
     }
-    for (int round = 0; round < ROUNDS; round++) {
-        for (int v = 0; v < VARIANTS; v++) {
-            const unsigned long before = allocations;
-            const double start = now();
-            for (long i = 0; i < TIMES; i++)
-                variants[v].run(variants[v].ndim);
-            times[v][round] = (now() - start) / TIMES;
-            allocated[v] = (allocations - before) / TIMES;
-        }
-    }
-    if (failed != 0) {
-        printf("%ld exchanges failed\n", failed);
-        return 1;
-    }
-    printf("%-52s %9s %9s %12s\n", "Arrow's device structures, made and released", "median ns",
-           "least ns", "allocations");
-    for (int v = 0; v < VARIANTS; v++) {
-        sort_times(times[v], ROUNDS);
-        printf("%-52s %9.1f %9.1f %12lu\n", variants[v].name, times[v][ROUNDS / 2], times[v][0],
-               allocated[v]);
-    }
-    for (int ndim = 1; ndim <= 2; ndim++)
-        cai_owner_release(arrays[ndim - 1].owner);
+    puts("with\tnanoarrow 0.9.0");
+    BENCH("Arrow's device structures, made and released", rows, spoil, NULL);
     return 0;
 }

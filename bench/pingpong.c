@@ -1,19 +1,18 @@
 /*
  * Two libraries that work on one buffer by turns, each on a stream of its own: the first fills it,
- * the second copies it out. How many rounds a second, with the host waiting at every hand-over
+ * the second copies it out. What a hundred rounds take, with the host waiting at every hand-over
  * (what a consumer does that knows only cuStreamSynchronize), with events by hand, and with the
  * library. For a GPU.
  *
- *     pingpong [bytes [rounds]]
+ *     pingpong BYTES
  */
 #define _GNU_SOURCE
+#define BENCH_CLOCK CLOCK_MONOTONIC
 #include "timing.h"
 
 #include <cai/cai.h>
 #include <cuda.h>
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define OK(call)                                                                    \
@@ -62,27 +61,31 @@ static void with_library(int i) {
     OK(cai_array_consume_end(&array, cai_inline_stream(second), CAI_ACCESS_READ, NULL));
 }
 
-static const struct {
-    const char *name;
-    void (*round)(int i);
-} ways[] = {
-    {"no order at all (wrong)", unordered},
-    {"blocking: cuStreamSynchronize", blocking},
-    {"events by hand", by_hand},
-    {"libcai", with_library},
+/* `with`: one round. */
+typedef void (*const way)(int i);
+static way ways[] = {blocking, by_hand, with_library, unordered};
+
+static int hundred(const void *with) {
+    for (int i = 0; i < 100; ++i)
+        (*(way *)with)(i);
+    OK(cuCtxSynchronize());
+    return 0;
+}
+
+static const bench_row rows[] = {
+    {"blocking: cuStreamSynchronize", hundred, 0, &ways[0]},
+    {"events by hand", hundred, 0, &ways[1]},
+    {"libcai", hundred, 0, &ways[2]},
+    {"no order at all (wrong)", hundred, 0, &ways[3]},
 };
-enum { WAYS = sizeof(ways) / sizeof(ways[0]), TURNS = 11 };
 
 int main(int count, char **words) {
-    static double seconds[WAYS][TURNS];
     static int64_t shape[1];
-    int rounds = 2000;
     CUdevice device;
     CUcontext context;
-    char name[128] = "";
+    char name[128] = "", group[256];
     const cai_array init = CAI_ARRAY_INIT;
     if (count > 1) bytes = (size_t)atol(words[1]);
-    if (count > 2) rounds = atoi(words[2]);
     OK(cuInit(0));
     OK(cuDeviceGet(&device, 0));
     OK(cuDeviceGetName(name, sizeof name, device));
@@ -101,24 +104,7 @@ int main(int count, char **words) {
     memcpy(array.typestr, "|u1", 4);
     array.device.type = CAI_DEVICE_CUDA;
     array.stream = cai_inline_stream(first);
-    for (int turn = -1; turn < TURNS; ++turn) { /* the first warms up */
-        for (int way = 0; way < WAYS; ++way) {
-            const double start = now();
-            for (int i = 0; i < rounds; ++i) {
-                ways[way].round(i);
-            }
-            OK(cuCtxSynchronize());
-            if (turn >= 0) seconds[way][turn] = (now() - start) * 1e-9 / rounds;
-        }
-    }
-    for (int way = 0; way < WAYS; ++way) {
-        sort_times(seconds[way], TURNS);
-    }
-    printf("%zu bytes to and fro, %s\n", bytes, name);
-    for (int way = 0; way < WAYS; ++way) {
-        const double median = seconds[way][TURNS / 2];
-        printf("%-34s %9.0f rounds a second %9.2f us a round %7.2fx\n", ways[way].name, 1 / median,
-               median * 1e6, seconds[1][TURNS / 2] / median);
-    }
+    snprintf(group, sizeof group, "100 times %zu bytes to and fro, %s", bytes, name);
+    BENCH(group, rows, NULL, NULL);
     return 0;
 }

@@ -17,13 +17,7 @@
 #include <sched.h>
 #include <string.h>
 
-/* In python_pybind11.cpp. */
-int read_with_pybind11(PyObject *object);
-
-static PyObject *n_interface, *n_shape, *n_typestr, *n_data, *n_strides, *n_stream, *n_version;
-
-/* The compiler must believe that what was read is used. */
-#define KEEP(pointer) __asm__ volatile("" : : "r"(pointer) : "memory")
+static PyObject *n_interface;
 
 /* One way: what it works on, and what `prepare` made of that. */
 typedef struct way {
@@ -35,49 +29,114 @@ typedef struct way {
     const void *table;
 } way;
 
-/* --- a dictionary, read by hand
- * ------------------------------------------------------------------------------- */
+/* --- a dictionary, read by hand: by an extension that is compiled for this version of CPython */
 
+enum { MOST_NDIM = 64 };
 typedef struct description {
     void *data;
-    int64_t shape[8], strides[8];
-    int ndim, readonly;
-    char typestr[8];
+    int64_t shape[MOST_NDIM], strides[MOST_NDIM];
+    int ndim, readonly, has_strides;
+    char typestr[16];
     uint64_t stream;
 } description;
 
-/* A tuple or a list of up to eight integers. */
-static int read_row(PyObject *row, int64_t *to) {
-    PyObject **items = PySequence_Fast_ITEMS(row);
-    const int count = (int)PySequence_Fast_GET_SIZE(row);
-    int i;
-    for (i = 0; i < count; i++)
-        to[i] = PyLong_AsLongLong(items[i]);
-    return count;
+enum { SHAPE, TYPESTR, DATA, VERSION, STRIDES, STREAM, KEYS };
+static PyObject *n_keys[KEYS];
+
+/* Returns -1 for a wrong one. */
+static Py_ssize_t integer(PyObject *value) {
+    if (PyLong_CheckExact(value)) return PyLong_AsSsize_t(value);
+    return PyNumber_AsSsize_t(value, PyExc_OverflowError);
 }
 
-/* Believes everything: types, counts, ranges. Keeps nothing alive. */
+static int read_row(PyObject *row, int64_t *to, int extents) {
+    Py_ssize_t count, i;
+    PyObject **items;
+    if (!PyTuple_CheckExact(row) && !PyList_CheckExact(row)) return -1;
+    count = PySequence_Fast_GET_SIZE(row);
+    items = PySequence_Fast_ITEMS(row);
+    if (count > MOST_NDIM) return -1;
+    for (i = 0; i < count; i++) {
+        to[i] = integer(items[i]);
+        if (to[i] < 0 && (extents || (to[i] == -1 && PyErr_Occurred()))) return -1;
+    }
+    return (int)count;
+}
+
+static int read_values(PyObject **v, description *u) {
+    Py_ssize_t length, version;
+    const char *text;
+    if (v[TYPESTR] == NULL || !PyUnicode_CheckExact(v[TYPESTR])) return -1;
+    text = PyUnicode_AsUTF8AndSize(v[TYPESTR], &length);
+    if (text == NULL || length < 3 || length > 15 ||
+        (text[0] != '<' && text[0] != '>' && text[0] != '|'))
+        return -1;
+    memcpy(u->typestr, text, (size_t)length + 1);
+    if (v[SHAPE] == NULL || (u->ndim = read_row(v[SHAPE], u->shape, 1)) < 0) return -1;
+    u->has_strides = v[STRIDES] != NULL && v[STRIDES] != Py_None;
+    if (u->has_strides && read_row(v[STRIDES], u->strides, 0) != u->ndim) return -1;
+    if (v[DATA] == NULL || !PyTuple_CheckExact(v[DATA]) || PyTuple_GET_SIZE(v[DATA]) != 2)
+        return -1;
+    u->data = PyLong_AsVoidPtr(PyTuple_GET_ITEM(v[DATA], 0));
+    if (u->data == NULL && PyErr_Occurred()) return -1;
+    u->readonly = PyTuple_GET_ITEM(v[DATA], 1) == Py_True;
+    if (!u->readonly && PyTuple_GET_ITEM(v[DATA], 1) != Py_False) return -1;
+    if (v[VERSION] == NULL || !PyLong_CheckExact(v[VERSION])) return -1;
+    version = PyLong_AsSsize_t(v[VERSION]);
+    if (version < 0 || version > 3) return -1;
+    u->stream = 0;
+    if (v[STREAM] == NULL || v[STREAM] == Py_None) return 0;
+    u->stream = PyLong_AsSize_t(v[STREAM]);
+    return u->stream == 0 || PyErr_Occurred() ? -1 : 0;
+}
+
+#ifndef Py_BEGIN_CRITICAL_SECTION
+#define Py_BEGIN_CRITICAL_SECTION(object) {
+#define Py_END_CRITICAL_SECTION() }
+#endif
+
+static int read_dict(PyObject *d, description *u) {
+    PyObject *v[KEYS] = {NULL}, *key, *value;
+    Py_ssize_t at = 0;
+    int failed;
+    if (!PyDict_CheckExact(d)) return -1;
+    Py_BEGIN_CRITICAL_SECTION(d);
+    while (PyDict_Next(d, &at, &key, &value)) {
+        int k = 0;
+        while (k < KEYS && n_keys[k] != key)
+            k++;
+        if (k < KEYS) v[k] = value;
+    }
+    failed = read_values(v, u);
+    Py_END_CRITICAL_SECTION();
+    return failed;
+}
+
+/* Checks exact types, counts, ranges; holds the object while it uses what it read. */
 static int by_hand(way *w) {
     description u;
-    PyObject *d = PyObject_GetAttr(w->object, n_interface), *value, *item;
+    PyObject *d = PyObject_GetAttr(w->object, n_interface);
+    int failed;
     if (d == NULL) return -1;
-    u.ndim = read_row(PyDict_GetItem(d, n_shape), u.shape);
-    strncpy(u.typestr, PyUnicode_AsUTF8(PyDict_GetItem(d, n_typestr)), 7);
-    value = PyDict_GetItem(d, n_data);
-    u.data = PyLong_AsVoidPtr(PyTuple_GET_ITEM(value, 0));
-    u.readonly = PyTuple_GET_ITEM(value, 1) == Py_True;
-    value = PyDict_GetItem(d, n_strides);
-    if (value != NULL && value != Py_None) read_row(value, u.strides);
-    item = PyDict_GetItem(d, n_stream);
-    u.stream = item != NULL && item != Py_None ? PyLong_AsUnsignedLongLong(item) : 0;
-    KEEP(&u);
+    failed = read_dict(d, &u);
     Py_DECREF(d);
+    if (failed) return -1;
+    Py_INCREF(w->object);
+    KEEP(&u);
+    Py_DECREF(w->object);
     return 0;
 }
 
-/* --- libcai
- * ---------------------------------------------------------------------------------------------------
- */
+static int dict_by_hand(way *w) {
+    description u;
+    if (read_dict(w->object, &u) != 0) return -1;
+    Py_INCREF(w->object);
+    KEEP(&u);
+    Py_DECREF(w->object);
+    return 0;
+}
+
+/* --- libcai */
 
 static int with_library(way *w) {
     cai_array a = CAI_ARRAY_INIT;
@@ -87,14 +146,31 @@ static int with_library(way *w) {
     return 0;
 }
 
-/* `with`: CAI_IMPORT_ bits, and up to four CAI_PROTOCOL_ numbers from bit 32 on, lowest first. */
+static int with_dict(way *w) {
+    cai_array a = CAI_ARRAY_INIT;
+    if (cai_array_from_python_dict(w->object, NULL, NULL, &a, NULL) != CAI_OK) return -1;
+    KEEP(&a);
+    cai_array_release(&a);
+    return 0;
+}
+
+/* `with`: CAI_IMPORT_ bits, and up to four CAI_PROTOCOL_ numbers from bit 32 on, lowest first; or a
+ * tuple of these and what a C++ function requires: the number of dimensions, the type. */
 static int prepare_options(way *w) {
     const cai_import_options init = CAI_IMPORT_OPTIONS_INIT;
-    const uint64_t packed = PyLong_AsUnsignedLongLong(w->with);
-    int i;
+    unsigned long long packed;
+    const char *typestr = "";
     w->options = init;
+    if (PyTuple_Check(w->with)) {
+        if (!PyArg_ParseTuple(w->with, "Kis", &packed, &w->options.ndim, &typestr)) return -1;
+        strncpy(w->options.typestr, typestr, sizeof w->options.typestr - 1);
+        if (strcmp(typestr, "<V2") == 0)
+            w->options.dtype_code = w->options.opaque_16bit = CAI_DTYPE_BFLOAT16;
+    } else {
+        packed = PyLong_AsUnsignedLongLong(w->with);
+    }
     w->options.flags = (uint32_t)packed;
-    for (i = 0; i < 4; i++)
+    for (int i = 0; i < 4; i++)
         w->options.protocols[i] = (uint8_t)(packed >> (32 + 8 * i));
     return PyErr_Occurred() ? -1 : 0;
 }
@@ -153,13 +229,13 @@ static int mover(way *w) {
     return 0;
 }
 
-/* An object that is no array, which the caller's other code takes. */
-static int miss(way *w) {
-    cai_array a = CAI_ARRAY_INIT;
-    return cai_array_from_python(w->object, &w->options, &a, NULL) == CAI_ERR_NO_PROTOCOL ? 0 : -1;
+/* A C function of another module, `int f(PyObject *object)`. `with`: its address. */
+static int prepare_native(way *w) {
+    w->table = PyLong_AsVoidPtr(w->with);
+    return w->table == NULL ? -1 : 0;
 }
 
-static int with_pybind11(way *w) { return read_with_pybind11(w->object); }
+static int native(way *w) { return ((int (*)(PyObject *))w->table)(w->object); }
 
 static int attribute(way *w) {
     PyObject *value = PyObject_GetAttr(w->object, w->with);
@@ -168,8 +244,7 @@ static int attribute(way *w) {
     return 0;
 }
 
-/* --- a Python function
- * ---------------------------------------------------------------------------------------- */
+/* --- a Python function */
 
 /* `with`: positional arguments; keywords, or None; attributes of the answer that are read, or None.
  */
@@ -212,8 +287,7 @@ static int call(way *w) {
     return 0;
 }
 
-/* --- tables on types
- * ------------------------------------------------------------------------------------------ */
+/* --- tables on types */
 
 /* DLPack 1.3. */
 typedef struct dl_tensor {
@@ -348,6 +422,18 @@ static PyObject *tensor_new(PyTypeObject *type, PyObject *arguments, PyObject *k
     return (PyObject *)self;
 }
 
+static int wrong_view(void *object, dl_tensor *out) {
+    tensor_view(object, out);
+    ((tensor_object *)object)->shape[0] = -1;
+    return 0;
+}
+
+static int wrong_from_object(void *object, dl_managed **out) {
+    const int status = tensor_from_object(object, out);
+    if (status == 0) (*out)->tensor.shape[0] = -1;
+    return status;
+}
+
 static PyType_Slot tensor_slots[] = {{Py_tp_new, tensor_new}, {0, NULL}};
 static PyType_Spec tensor_spec = {"python_ways.Tensor", sizeof(tensor_object), 0,
                                   Py_TPFLAGS_DEFAULT, tensor_slots};
@@ -362,9 +448,7 @@ static int add_tensor_type(PyObject *module, const char *name, dl_exchange *tabl
     return PyModule_AddObject(module, name, type);
 }
 
-/* --- out
- * ------------------------------------------------------------------------------------------------------
- */
+/* --- out */
 
 static int prepare_array(way *w) {
     const cai_array init = CAI_ARRAY_INIT;
@@ -411,26 +495,25 @@ static int dictionary_by_hand(way *w) {
     if (d == NULL || shape == NULL || data == NULL) return -1;
     for (i = 0; i < a->ndim; i++)
         PyTuple_SET_ITEM(shape, i, PyLong_FromLongLong(a->shape[i]));
-    PyDict_SetItem(d, n_shape, shape);
+    PyDict_SetItem(d, n_keys[SHAPE], shape);
     Py_DECREF(shape);
     value = PyUnicode_FromString(a->typestr);
-    PyDict_SetItem(d, n_typestr, value);
+    PyDict_SetItem(d, n_keys[TYPESTR], value);
     Py_DECREF(value);
     PyTuple_SET_ITEM(data, 0, PyLong_FromVoidPtr(a->data));
     PyTuple_SET_ITEM(data, 1, PyBool_FromLong((a->flags & CAI_ARRAY_READONLY) != 0));
-    PyDict_SetItem(d, n_data, data);
+    PyDict_SetItem(d, n_keys[DATA], data);
     Py_DECREF(data);
     value = PyLong_FromLong(3);
-    PyDict_SetItem(d, n_version, value);
+    PyDict_SetItem(d, n_keys[VERSION], value);
     Py_DECREF(value);
-    PyDict_SetItem(d, n_strides, Py_None);
-    PyDict_SetItem(d, n_stream, Py_None);
+    PyDict_SetItem(d, n_keys[STRIDES], Py_None);
+    PyDict_SetItem(d, n_keys[STREAM], Py_None);
     Py_DECREF(d);
     return 0;
 }
 
-/* --- threads without the lock
- * --------------------------------------------------------------------------------- */
+/* --- threads without the lock */
 
 enum { BATCH = 256 };
 typedef struct batch {
@@ -448,10 +531,10 @@ static void *release_batch(void *context) {
     return NULL;
 }
 
-/* What a release costs the thread, or the interpreter that lets the object go afterwards. */
-static double release_elsewhere(way *w, long times, int afterwards) {
+/* What a release costs the thread. */
+static double release_elsewhere(way *w, long times) {
     static batch b;
-    double total = 0, start;
+    double total = 0;
     long done;
     int i, failed;
     for (done = 0; done < times; done += BATCH) {
@@ -464,40 +547,13 @@ static double release_elsewhere(way *w, long times, int afterwards) {
         Py_BEGIN_ALLOW_THREADS failed = pthread_create(&thread, NULL, release_batch, &b) != 0 ||
                                         pthread_join(thread, NULL) != 0;
         Py_END_ALLOW_THREADS if (failed) return -1;
-        start = now();
-        if (with_library(w) != 0) return -1;
-        total += afterwards ? now() - start : b.spent;
+        if (with_library(w) != 0) return -1; /* lets the objects go */
+        total += b.spent;
     }
     return total / (double)done;
 }
 
-/* --- the driver
- * -----------------------------------------------------------------------------------------------
- */
-
-static int (*get_attributes)(unsigned count, int *attributes, void **data, uint64_t pointer);
-
-static int prepare_driver(way *w) {
-    void *driver = dlopen("libcuda.so.1", RTLD_NOW);
-    (void)w;
-    if (driver != NULL) *(void **)&get_attributes = dlsym(driver, "cuPointerGetAttributes");
-    if (get_attributes != NULL) return 0;
-    PyErr_SetString(PyExc_RuntimeError, "no driver");
-    return -1;
-}
-
-/* Context, device, and kind of memory of an address. `object`: the address. */
-static int ask_driver(way *w) {
-    int which[3] = {1, 9, 2}, device = 0;
-    unsigned kind = 0;
-    void *context = NULL;
-    void *data[3] = {&context, &device, &kind};
-    return get_attributes(3, which, data, PyLong_AsUnsignedLongLong(w->object)) == 0 ? 0 : -1;
-}
-
-/* --- the module
- * -----------------------------------------------------------------------------------------------
- */
+/* --- the module */
 
 static const struct kind {
     const char *name;
@@ -505,12 +561,13 @@ static const struct kind {
     int (*once)(way *w);
 } kinds[] = {
     {"by_hand", NULL, by_hand},
+    {"dict_by_hand", NULL, dict_by_hand},
     {"libcai", NULL, with_library},
+    {"dict", NULL, with_dict},
     {"libcai_options", prepare_options, with_library_and_options},
     {"buffer_by_hand", NULL, buffer_by_hand},
     {"mover", prepare_options, mover},
-    {"miss", prepare_options, miss},
-    {"pybind11", NULL, with_pybind11},
+    {"native", prepare_native, native},
     {"attribute", NULL, attribute},
     {"call", prepare_call, call},
     {"own_table", prepare_own_table, own_table_by_hand},
@@ -520,9 +577,7 @@ static const struct kind {
     {"out_and_read", prepare_array, out_and_read},
     {"out_and_in", prepare_array, out_and_in},
     {"dictionary_by_hand", prepare_array, dictionary_by_hand},
-    {"ask_driver", prepare_driver, ask_driver},
     {"release_elsewhere", NULL, NULL},
-    {"released_afterwards", NULL, NULL},
 };
 
 /* ns(kind, times, object, with): what one of `times` takes. */
@@ -541,7 +596,7 @@ static PyObject *ns(PyObject *self, PyObject *arguments) {
     if (k == sizeof(kinds) / sizeof(kinds[0])) return PyErr_Format(PyExc_KeyError, "%s", name);
     if (kinds[k].prepare == NULL || kinds[k].prepare(&w) == 0) {
         if (kinds[k].once == NULL) {
-            spent = release_elsewhere(&w, times, strcmp(name, "released_afterwards") == 0);
+            spent = release_elsewhere(&w, times);
         } else {
             int failed = 0;
             int (*once)(way *) = kinds[k].once;
@@ -569,19 +624,16 @@ static PyObject *to_python(PyObject *self, PyObject *arguments) {
     return object;
 }
 
-static PyObject *one_core(PyObject *self, PyObject *nothing) {
-    cpu_set_t one;
+static PyObject *on_one_core(PyObject *self, PyObject *nothing) {
     (void)self, (void)nothing;
-    CPU_ZERO(&one);
-    CPU_SET(sched_getcpu(), &one);
-    (void)sched_setaffinity(0, sizeof(one), &one);
+    one_core();
     Py_RETURN_NONE;
 }
 
 static PyMethodDef functions[] = {
     {"ns", ns, METH_VARARGS, NULL},
     {"to_python", to_python, METH_VARARGS, NULL},
-    {"one_core", one_core, METH_NOARGS, NULL},
+    {"on_one_core", on_one_core, METH_NOARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 static struct PyModuleDef definition = {
@@ -590,18 +642,19 @@ static struct PyModuleDef definition = {
 PyMODINIT_FUNC PyInit_python_ways(void) {
     static dl_exchange table = {1,    3,           NULL,         NULL, tensor_from_object,
                                 NULL, tensor_view, tensor_stream};
+    static const char *const names[KEYS] = {"shape",   "typestr", "data",
+                                            "version", "strides", "stream"};
     PyObject *module = PyModule_Create(&definition);
     if (module == NULL) return NULL;
 #ifdef Py_GIL_DISABLED
     PyUnstable_Module_SetGIL(module, Py_MOD_GIL_NOT_USED);
 #endif
     n_interface = PyUnicode_InternFromString("__cuda_array_interface__");
-    n_shape = PyUnicode_InternFromString("shape");
-    n_typestr = PyUnicode_InternFromString("typestr");
-    n_data = PyUnicode_InternFromString("data");
-    n_strides = PyUnicode_InternFromString("strides");
-    n_stream = PyUnicode_InternFromString("stream");
-    n_version = PyUnicode_InternFromString("version");
+    for (int k = 0; k < KEYS; k++)
+        n_keys[k] = PyUnicode_InternFromString(names[k]);
+    static dl_exchange wrong = {1,    3,          NULL,         NULL, wrong_from_object,
+                                NULL, wrong_view, tensor_stream};
     if (add_tensor_type(module, "Tensor", &table) < 0) return NULL;
+    if (add_tensor_type(module, "WrongTensor", &wrong) < 0) return NULL;
     return module;
 }

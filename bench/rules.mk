@@ -1,72 +1,74 @@
-# Measurements, for ../Makefile: `make bench`.
+# Measurements, for ../Makefile: `make bench`. run.py says how a row is added.
 
-.PHONY: bench bench-arrow bench-mpi bench-python bench-docs
+.PHONY: bench bench-docs bench-programs
 
-BENCH_GCC := gcc -O2 -std=gnu11 -Wall -Wextra
+BENCH := build/bench
+BENCH_GCC := gcc -O2 -std=gnu11 -Wall -Wextra -Iinclude -Ibench
+# A program lies beside the library, of which run.py copies both.
+BENCH_LINK := $(BENCH)/libcai.so.1 -ldl -lpthread -Wl,-rpath,'$$ORIGIN'
+BENCH_SIM = $(SIM) run --races=off --exchanges=hidden --schedule=eager --runtime=13 --
 
-# Ratios between ways to exchange an array, measured side by side in one run.
-bench: $(VENV)/ready lib sim ## measures an exchange beside other ways
-	mkdir -p build/bench
-	$(BENCH_GCC) -Iinclude -Ibench bench/exchange.c bench/by_hand.c -o build/bench/exchange \
-	    -L"$(BUILT)" -lcai -Wl,-rpath,$(CURDIR)/build/bench
-	ln -sf "$(BUILT)"/libcai.so build/bench/libcai.so.1
-	build/bench/exchange
-	$(BENCH_GCC) -shared -fPIC bench/null_driver.c -o build/bench/null_driver.so
-	$(BENCH_GCC) -Iinclude bench/streams.c -o build/bench/streams \
-	    -L"$(BUILT)" -lcai -ldl -Wl,-rpath,$(CURDIR)/build/bench
-	CAI_CUDA_DRIVER="$(CURDIR)/build/bench/null_driver.so" build/bench/streams "with a driver that does nothing"
-	CUDASIM_SCHEDULE=eager CUDASIM_RACES=off CAI_CUDA_DRIVER="$$($(SIM) libdir)/libcuda.so.1" \
-	    build/bench/streams "with the simulated driver"
-	+$(if $(HAS_SIM),$(MAKE_SIM) bench)
-	if [ -d "$(NANOARROW)" ]; then $(MAKE) -s bench-arrow; \
-	    else echo "nanoarrow is not there (make interop fetches it): Arrow is left out"; fi
-	if [ -f "$(INTEROP_HOST)/ready" ]; then $(MAKE) -s bench-mpi; \
-	    else echo "MPI is not there (make interop fetches it): messages are left out"; fi
-	$(CARGO) bench -q -p libcai --bench view
-	if [ -f "$(PYTHON_INCLUDE)/Python.h" ]; then $(MAKE) -s bench-python; \
-	    else echo "Python's headers are not there: exchange with Python objects is left out"; fi
+# Each is NAME=COMMAND, run in a copy of the folder; NAME is that of a block of the book. What a machine lacks prints so.
+BENCH_PROGRAMS = exchange=./exchange \
+    streams="CAI_CUDA_DRIVER=./null_driver.so ./streams 'a driver that does nothing'" \
+    simulated="$(BENCH_SIM) ./streams 'the simulated driver'" \
+    python="$(BENCH_PYTHON) -B $(CURDIR)/bench/python_bench.py" \
+    arrow=$(call bench_if,$(NANOARROW),./arrow,nanoarrow) \
+    mpich=$(call bench_if,$(INTEROP_HOST)/ready,./mpich,MPICH) \
+    openmpi=$(call bench_if,$(INTEROP_HOST)/ready,"OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 ./openmpi",Open MPI) \
+    view=./view
+bench_if = $(if $(wildcard $(1)),$(2),"printf 'without\t$(3)\n'")
 
-# Arrow's structures beside nanoarrow's C library, whose sources are in its Python package's.
-bench-arrow: lib
-	mkdir -p build/bench/nanoarrow
-	printf '#define NANOARROW_VERSION "0"\n#define NANOARROW_VERSION_INT 0\n#define NANOARROW_CXX_NAMESPACE_BEGIN\n#define NANOARROW_CXX_NAMESPACE_END\n' \
-	    >build/bench/nanoarrow/nanoarrow_config.h
-	ln -sf "$(BUILT)"/libcai.so build/bench/libcai.so.1
-	$(BENCH_GCC) -Iinclude -isystem build/bench -isystem "$(NANOARROW)" \
-	    -isystem "$(NANOARROW)/nanoarrow" bench/arrow.c \
-	    $(addprefix "$(NANOARROW)"/nanoarrow/,common/array.c common/schema.c common/utils.c common/array_stream.c device/device.c) \
-	    -o build/bench/arrow -L"$(BUILT)" -lcai -Wl,-rpath,$(CURDIR)/build/bench
-	build/bench/arrow
-
-# Messages beside datatypes made by hand, with MPICH and then Open MPI.
-bench-mpi: lib
-	mkdir -p build/bench
-	ln -sf "$(BUILT)"/libcai.so build/bench/libcai.so.1
-	for mpi in $(INTEROP_HOST) $(INTEROP_HOST)/openmpi; do \
-	    $$mpi/bin/mpicc -O2 -std=gnu11 -Wall -Wextra -Iinclude -Icontrib/include -isystem $$mpi/include bench/halo.c -o build/bench/halo \
-	        "$(BUILT)"/libcai.so -Wl,-rpath,$(CURDIR)/build/bench -Wl,-rpath,$(CURDIR)/$$mpi/lib && \
-	    OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 build/bench/halo || exit 1; \
-	done
-
-# Exchange with Python objects, beside the peers of `make interop` where they are installed; that environment has the
-# same Python. bench-docs needs them, and writes table and chart into the book.
+# The environment of `make interop` has the peers, and the same Python.
 ifneq ($(wildcard $(INTEROP)/ready),)
-BENCH_PYTHON = LD_LIBRARY_PATH="$(CURDIR)/$(INTEROP)/stubs" $(SIM) run --races=off --exchanges=hidden --schedule=eager \
-    --runtime=13 -- $(INTEROP)/bin/python
+BENCH_PYTHON = LD_LIBRARY_PATH=$(CURDIR)/$(INTEROP)/stubs $(BENCH_SIM) $(CURDIR)/$(INTEROP)/bin/python
 else
 BENCH_PYTHON = $(PY)
 endif
-bench-python: build/bench/python_ways.so
-	$(BENCH_PYTHON) -B bench/python_bench.py build/bench $(BOOK)
 
-bench-docs: BOOK = docs/src
-bench-docs: bench-python
+# Ratios between ways to do the same, measured side by side.
+bench: bench-programs ## measures libcai beside other ways (4 minutes)
+	$(PY) bench/run.py $(BENCH) $(BENCH_BOOK) $(BENCH_PROGRAMS)
 
-build/bench/python_ways.so: bench/python.c bench/python_pybind11.cpp $(wildcard include/cai/*.h) $(VENV)/ready lib sim
-	mkdir -p build/bench
-	ln -sf "$(BUILT)"/libcai.so build/bench/libcai.so.1
-	$(BENCH_GCC) -fPIC -Iinclude -isystem "$(PYTHON_INCLUDE)" -c bench/python.c -o build/bench/python.o
-	g++ -O2 -std=c++17 -Wall -Wextra -fPIC -fvisibility=hidden -isystem "$(PYTHON_INCLUDE)" \
-	    -isystem "$(SITE)/pybind11/include" -c bench/python_pybind11.cpp -o build/bench/python_pybind11.o
-	g++ -shared build/bench/python.o build/bench/python_pybind11.o -o $@ build/bench/libcai.so.1 -ldl \
-	    -Wl,-rpath,'$$ORIGIN'
+bench-docs: BENCH_BOOK = --write docs/src/performance.md --write README.md
+bench-docs: bench ## the same, and writes it into the book
+
+bench-programs: $(VENV)/ready lib sim $(addprefix $(BENCH)/,exchange streams null_driver.so view python_ways.so pybind11_ways.so) \
+    $(if $(wildcard $(NANOARROW)),$(BENCH)/arrow) $(if $(wildcard $(INTEROP_HOST)/ready),$(BENCH)/mpich $(BENCH)/openmpi)
+
+$(BENCH)/libcai.so.1: lib
+	@mkdir -p $(BENCH)
+	@cmp -s "$(BUILT)"/libcai.so $@ || cp "$(BUILT)"/libcai.so $@
+
+$(BENCH)/%: bench/%.c bench/timing.h $(BENCH)/libcai.so.1
+	$(BENCH_GCC) $(filter %.c,$^) -o $@ $(BENCH_LINK)
+$(BENCH)/exchange: bench/by_hand.c bench/exchange.h
+
+$(BENCH)/null_driver.so: bench/null_driver.c
+	$(BENCH_GCC) -shared -fPIC $< -o $@
+
+$(BENCH)/python_ways.so: bench/python.c bench/timing.h $(BENCH)/libcai.so.1
+	$(BENCH_GCC) -shared -fPIC -isystem "$(PYTHON_INCLUDE)" $< -o $@ $(BENCH_LINK)
+
+$(BENCH)/%_ways.so: bench/%_ways.cpp $(BENCH)/libcai.so.1
+	g++ -O2 -std=c++17 -Wall -Wextra -shared -fPIC -fvisibility=hidden -isystem "$(PYTHON_INCLUDE)" \
+	    -isystem "$(SITE)/pybind11/include" $< -o $@ $(BENCH_LINK)
+
+$(BENCH)/view: rust/benches/view.rs lib
+	@$(CARGO) build -q --release -p libcai --bench view
+	@cp "$$(ls -t "$(BUILT)"/deps/view-* | grep -v '\.d$$' | head -1)" $@
+
+# Arrow's structures beside nanoarrow's C library, whose sources are in its Python package's.
+$(BENCH)/arrow: bench/arrow.c bench/timing.h $(BENCH)/libcai.so.1
+	mkdir -p $(BENCH)/nanoarrow
+	printf '#define NANOARROW_VERSION "0"\n#define NANOARROW_VERSION_INT 0\n#define NANOARROW_CXX_NAMESPACE_BEGIN\n#define NANOARROW_CXX_NAMESPACE_END\n' \
+	    >$(BENCH)/nanoarrow/nanoarrow_config.h
+	$(BENCH_GCC) -isystem $(BENCH) -isystem "$(NANOARROW)" -isystem "$(NANOARROW)/nanoarrow" $< \
+	    $(addprefix "$(NANOARROW)"/nanoarrow/,common/array.c common/schema.c common/utils.c common/array_stream.c device/device.c) \
+	    -o $@ $(BENCH_LINK)
+
+# Messages beside datatypes made by hand.
+$(BENCH)/mpich $(BENCH)/openmpi: bench/halo.c bench/timing.h $(BENCH)/libcai.so.1
+	$(eval MPI := $(INTEROP_HOST)$(if $(findstring openmpi,$@),/openmpi))
+	$(MPI)/bin/mpicc -O2 -std=gnu11 -Wall -Wextra -Iinclude -Icontrib/include -isystem $(MPI)/include $< -o $@ \
+	    $(BENCH_LINK) -Wl,-rpath,$(CURDIR)/$(MPI)/lib

@@ -244,14 +244,15 @@ def program(name, *arguments):
     return run
 
 
-def ping_pong(bench):
-    """Two libraries that take turns on one buffer, with three buffer sizes."""
-    sizes = (["65536", "2000"], ["1048576", "2000"], ["67108864", "200"])
-    if bench.driver["simulated"]:  # only to see that it runs
-        sizes = (["65536", "20"],)
-    for arguments in sizes:
-        bench.check([bench.folder / "pingpong", *arguments])
-    return f"{len(sizes)} buffer size{'s' if len(sizes) > 1 else ''}"
+def measured(*commands):
+    """Programs of the bench; a dry run is to show that they run."""
+
+    def run(bench):
+        once = {"BENCH_PROCESSES": "1", "BENCH_ROUNDS": "1" if bench.driver["simulated"] else "21"}
+        bench.check([sys.executable, ROOT / "bench/run.py", bench.folder, *commands], **once)
+        return f"{len(commands)} program{'s' if len(commands) > 1 else ''}"
+
+    return run
 
 
 def python_library(name):
@@ -332,8 +333,8 @@ def all_parts():
         Part("conformance", 300, conformance),
         *(Part(f"streams: {name}", 240, stream_program(name)) for name in programs_with_cases()),
         Part("streams: stress", 180, program("stress", "32", "20000")),
-        Part("begin and end, against the same calls by hand", 120, program("streams", "with this driver")),
-        Part("events against blocking (pingpong)", 180, ping_pong),
+        Part("begin and end, against the same calls by hand", 120, measured("streams=./streams")),
+        Part("events against blocking (pingpong)", 180, measured(*(f"{n}=./pingpong {n}" for n in (65536, 1 << 20, 1 << 26)))),
         *(Part(f"Python: {name}", 180, python_library(name)) for name in PYTHON_LIBRARIES),
         Part(".cu examples", 240, cu_examples),
         *(Part(f"compute-sanitizer: {tool}", 180, sanitizer(tool)) for tool in SANITIZER_TOOLS),

@@ -1,5 +1,5 @@
-//! Views beside raw slices: the same sums, in one run. Every way runs in every round, in turn; the
-//! figure is the median of the rounds. Part of `make bench`.
+//! Views beside raw slices: the same sums. Part of `make bench`: prints `group<TAB>row<TAB>ns` for
+//! each round, which bench/run.py reads. Every way runs in every round, in turn.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -8,29 +8,30 @@ use libcai::{Array, Builder, ContiguousView, Device, Ix, Stream, View};
 
 const ROWS: usize = 512;
 const COLUMNS: usize = 512;
-const ROUNDS: usize = 41;
 
 type Way<'a> = (&'static str, Box<dyn Fn() -> u32 + 'a>);
 
-/// Runs all ways of a group and prints them; each does `count` things.
+fn setting(name: &str, otherwise: f64) -> f64 {
+    std::env::var(name).map_or(otherwise, |text| text.parse().expect("a number"))
+}
+
+/// Runs all ways of a group and prints what each thing takes, of which a way does `count`.
 fn compare(group: &str, count: usize, ways: &[Way<'_>]) {
+    let (rounds, round_ns) = (setting("BENCH_ROUNDS", 9.0) as usize, setting("BENCH_NS", 2e6));
     let expected = ways[0].1();
-    let mut times = vec![Vec::new(); ways.len()];
-    for _ in 0..ROUNDS {
-        for ((name, way), times) in ways.iter().zip(&mut times) {
-            let begin = Instant::now();
-            let sum = black_box(way());
-            times.push(begin.elapsed().as_secs_f64() * 1e9 / count as f64);
-            assert_eq!(sum, expected, "{name}");
+    let ns = |(name, way): &Way<'_>, times: usize| {
+        let begin = Instant::now();
+        for _ in 0..times {
+            assert_eq!(black_box(way()), expected, "{name}");
         }
-    }
-    println!("{group:<54} median ns     ratio");
-    let mut first = None;
-    for ((name, _), times) in ways.iter().zip(&mut times) {
-        times.sort_by(f64::total_cmp);
-        let median = times[times.len() / 2];
-        let ratio = median / *first.get_or_insert(median);
-        println!("  {name:<52} {median:>9.3} {ratio:>8.2}x");
+        begin.elapsed().as_secs_f64() * 1e9 / times as f64
+    };
+    let times: Vec<_> = ways.iter().map(|way| (round_ns / ns(way, 2)) as usize + 1).collect();
+    let measured: Vec<_> = (0..rounds)
+        .flat_map(|_| ways.iter().zip(&times).map(|(way, times)| ns(way, *times)))
+        .collect();
+    for (way, ns) in ways.iter().cycle().zip(measured) {
+        println!("{group}\t{}\t{:.4}", way.0, ns / count as f64);
     }
 }
 
@@ -132,7 +133,9 @@ fn strided(slice: &[u32], view: View<'_, u32, Ix<2>>) {
 }
 
 fn made(array: &Array) {
-    const COUNT: usize = 100_000;
+    array.view::<f32, Ix<2>>().expect_err("wrong type");
+    array.view::<u32, Ix<3>>().expect_err("wrong number of dimensions");
+    const COUNT: usize = 10_000;
     let count = |once: &dyn Fn() -> u32| (0..COUNT).fold(0u32, |sum, _| sum.wrapping_add(once()));
     let ways: Vec<Way<'_>> = vec![
         (

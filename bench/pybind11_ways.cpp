@@ -34,7 +34,7 @@ array read(py::handle object) {
 }
 } // namespace
 
-extern "C" int read_with_pybind11(PyObject *object) {
+extern "C" __attribute__((visibility("default"))) int read_with_pybind11(PyObject *object) {
     try {
         array a = read(object);
         __asm__ volatile("" : : "r"(&a) : "memory");
