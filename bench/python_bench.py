@@ -10,12 +10,14 @@ import gc
 import mmap
 import os
 import sys
+import sysconfig
 import tempfile
+from importlib import metadata
 
 sys.path.insert(0, os.getcwd())
 import python_ways as ways  # noqa: E402
 
-ROUNDS, ROUND_NS = int(os.environ.get("BENCH_ROUNDS", 9)), float(os.environ.get("BENCH_NS", 2e6))
+ROUNDS, ROUND_NS = int(os.environ.get("BENCH_ROUNDS", 11)), float(os.environ.get("BENCH_NS", 2e6))
 WRITABLE, C_CONTIGUOUS, NATIVE, NDIM, MASK, HOST, DEVICE = 4, 8, 32, 64, 128, 256, 512  # CAI_IMPORT_ bits
 DLPACK = 4 << 32  # CAI_PROTOCOL_DLPACK
 LISTED = HOST | 3 << 32 | 9 << 40  # CAI_PROTOCOL_CUDA_ARRAY_INTERFACE, CAI_PROTOCOL_PEP3118
@@ -48,14 +50,13 @@ class Property:
         }
 
 
-def module(name):
+def module(name, package):
     try:
         found = __import__(name, fromlist=["_"])
     except ImportError:
-        print(f"without\t{name}")
+        print(f"without\t{package}")
         return None
-    top = sys.modules[name.partition(".")[0]]
-    print(f"with\t{top.__name__} {getattr(top, '__version__', '')}")
+    print(f"with\t{package} {metadata.version(package)}")
     return found
 
 
@@ -241,9 +242,9 @@ def stored_groups(plain, numpy):
 def groups():
     """(title, rows). The first row, or the first of the same item, is the measure of the others."""
     driver = address()
-    core = module("cuda.core.utils") if driver else None
-    numba = module("numba.cuda") if driver else None
-    numpy, torch = module("numpy"), module("torch")
+    core = module("cuda.core.utils", "cuda-core") if driver else None
+    numba = module("numba.cuda", "numba-cuda") if driver else None
+    numpy, torch = module("numpy", "numpy"), module("torch", "torch")
     cuda_torch = torch is not None and driver is not None and torch.cuda.is_available()
     plain = dict(shape=(3, 4), typestr="<f4", data=(driver or 0x7F0000000000, False), version=3, strides=None, stream=None)
     stored, wrong = Object(plain), spoiled(plain)
@@ -363,6 +364,7 @@ def groups():
 def main(only=None):
     plain = dict(shape=(3, 4), typestr="<f4", data=(0x7F0000000000, False), version=3, strides=None, stream=None)
     print(f"with\tCPython {sys.version.split()[0]}")
+    free = ", free-threaded" * bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
     ways.on_one_core()
     for title, rows in stored_groups(plain, None) if only else groups():
         for row in rows:
@@ -372,7 +374,7 @@ def main(only=None):
         gc.enable()
         for found in times:
             for row, ns in zip(rows, found):
-                print(f"{title}\t{row.name}\t{ns:.4f}")
+                print(f"{title}{free}\t{row.name}\t{ns:.4f}")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 # Measurements, for ../Makefile: `make bench`. run.py says how a row is added.
 
-.PHONY: bench bench-docs bench-programs
+.PHONY: bench bench-docs bench-programs bench-pythons
 
 BENCH := build/bench
 BENCH_GCC := gcc -O2 -std=gnu11 -Wall -Wextra -Iinclude -Ibench
@@ -32,6 +32,10 @@ bench: bench-programs ## measures libcai beside other ways (4 minutes)
 
 bench-docs: BENCH_BOOK = --write docs/src/performance.md --write README.md
 bench-docs: bench ## the same, and writes it into the book
+
+# Imports of dictionaries under every CPython, with readers compiled for each: PYTHONS are some of them.
+bench-pythons: $(VENV)/ready $(BENCH)/libcai.so.1 ## measures imports under every CPython (20 minutes)
+	cd bench && $(PY) pythons.py $(CURDIR)/$(BENCH)-pythons $(CURDIR)/docs/src/performance.md $(PYTHONS)
 
 bench-programs: $(VENV)/ready lib sim $(addprefix $(BENCH)/,exchange streams null_driver.so view python_ways.so pybind11_ways.so) \
     $(if $(wildcard $(NANOARROW)),$(BENCH)/arrow) $(if $(wildcard $(INTEROP_HOST)/ready),$(BENCH)/mpich $(BENCH)/openmpi)

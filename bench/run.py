@@ -26,62 +26,61 @@ import sys
 import tempfile
 import textwrap
 
-PROCESSES = int(os.environ.get("BENCH_PROCESSES", 5))
+PROCESSES = int(os.environ.get("BENCH_PROCESSES", 7))
 END = "<!-- end of figures -->"
 
 
-def goals():
-    """(names of groups, names of rows, goal) for each line."""
+def goals(text):
+    """(names of groups, names of rows, goal, what the book calls it) for each line."""
     group = None
-    for line in pathlib.Path(__file__).with_name("goals.txt").read_text().splitlines():
+    for line in text.splitlines():
         if line.startswith("["):
             group = line[1:-1]
-        elif " <= " in line:
-            yield group, *line.split(" <= ")
-
-
-GOALS = list(goals())
+        elif group and " <= " in line:
+            line, _, title = line.partition(" # ")
+            yield pattern(group), *line.split(" <= "), title
 
 
 def pattern(text):
     return re.compile("(.*)".join(map(re.escape, text.split("*"))))
 
 
+GOALS = list(goals(pathlib.Path(__file__).with_name("goals.txt").read_text()))
+
+
 class Row:
-    """A row's rounds, those of its measure, and its goal: how it is shown, and the most of each round."""
+    """A row's rounds, those of its measure, and its goal."""
 
     def __init__(self, group, name, times, rows):
         self.item, _, self.way = name.rpartition(" | ")
-        self.name, self.times = name, times
-        self.base = next(found for other, found in rows.items() if other.rpartition(" | ")[0] == self.item)
-        self.median = statistics.median(times)
-        self.goal = next((found for line in GOALS if (found := self.limit(group, rows, *line))), None)
+        self.name, self.times, self.median = name, times, statistics.median(times)
+        self.first = next(other for other in rows if other.rpartition(" | ")[0] == self.item)
+        self.ratios = [mine / other for mine, other in zip(times, rows[self.first])]
+        self.ratio, self.peer = statistics.median(self.ratios), statistics.median(rows[self.first])
+        self.goal = self.missed = self.title = ""
+        for groups, names, goal, title in GOALS:
+            found = pattern(names).fullmatch(name)
+            if found and groups.fullmatch(group) and name != self.first:
+                self.title = title
+                return self.compare(goal, found.groups(), rows)
 
-    def limit(self, group, rows, groups, names, goal):
-        found = pattern(names).fullmatch(self.name)
-        if not found or not pattern(groups).fullmatch(group):
-            return None
+    def compare(self, goal, stars, rows):
         limits, ratio = [0] * len(self.times), re.fullmatch(r"([\d.]+) x", goal)
         for term in goal.split(" + "):
             number, unit, peer = re.fullmatch(r"([\d.]+) (ns|x) ?(.*)", term).groups()
-            for star in found.groups():
+            for star in stars:
                 peer = peer.replace("*", star, 1)
-            peers = [1] * len(limits) if unit == "ns" else rows[peer] if peer else self.base
+            peers = [1] * len(limits) if unit == "ns" else rows[peer or self.first]
             limits = [limit + float(number) * ns for limit, ns in zip(limits, peers)]
-        return f"{float(ratio[1]):.2f}x" if ratio else f"{figure(statistics.median(limits))} ns", limits
+        self.goal = f"{float(ratio[1]):.2f}x" if ratio else f"{figure(statistics.median(limits))} ns"
+        self.missed = " missed" * (statistics.median(mine / limit for mine, limit in zip(self.times, limits)) > 1)
 
     def columns(self):
         """Ratio, quartiles, goal."""
-        if self.base is self.times:
+        if self.name == self.first:
             return ""
-        ratios = [mine / other for mine, other in zip(self.times, self.base)]
-        low, middle, high = statistics.quantiles(ratios, n=4) if len(ratios) > 1 else ratios * 3
-        shown = f" {middle:7.2f}x {low:5.2f} to {high:5.2f}"
-        if self.goal:
-            text, limits = self.goal
-            missed = statistics.median(mine / limit for mine, limit in zip(self.times, limits)) > 1
-            shown += f"  {text:>8}" + " missed" * missed
-        return shown
+        low, _, high = statistics.quantiles(self.ratios, n=4) if len(self.ratios) > 1 else self.ratios * 3
+        return f" {self.ratio:7.2f}x {low:5.2f} to {high:5.2f}" + (f"  {self.goal:>8}{self.missed}" if self.goal else "")
 
 
 def figure(ns):
@@ -105,15 +104,19 @@ def table(group, rows):
         yield f"  {name:<{names - 2}} " + " ".join(f"{figure(ns):>{width}}" for ns, width in zip(values, widths)) + columns
 
 
+def show(groups):
+    for group, rows in groups.items():
+        print("\n".join([*table(group, rows), ""]))
+
+
 def measure(folder, commands):
     """For each program its groups, for each group its rows, for each row all rounds; and notes."""
-    found, notes = {name: {} for name in commands}, {"with": {}, "without": {}}
+    processor = re.search(r"model name\s*: (.*)", pathlib.Path("/proc/cpuinfo").read_text())
+    found, notes = {name: {} for name in commands}, {"with": {processor[1]: True} if processor else {}, "without": {}}
     for _ in range(PROCESSES):
         for name, command in commands.items():
             with tempfile.TemporaryDirectory() as copies:
-                for path in pathlib.Path(folder).iterdir():
-                    if path.is_file():
-                        shutil.copy(path, copies)
+                shutil.copytree(folder, copies, dirs_exist_ok=True)
                 done = subprocess.run(command, shell=True, cwd=copies, stdout=subprocess.PIPE, text=True)
             if done.returncode:
                 raise SystemExit(f"{name}: {command}: {done.returncode}\n{done.stdout[-2000:]}")
@@ -129,12 +132,33 @@ def measure(folder, commands):
     }, notes
 
 
-def write(path, programs, notes):
+def summary(programs):
+    """The rows of goals that the book names."""
+    yield "| operation | libcai | compared with | ratio | goal |"
+    yield "|---|---|---|---|---|"
+    rows = [row for groups in programs.values() for found in groups.values() for row in found]
+    for title in [title for *_, title in GOALS if title]:
+        row = next((row for row in rows if row.title == title), None)
+        if row is None:
+            continue
+        peer = row.first.rpartition(" | ")[2].partition(":")[0]
+        yield f"| {title} | {figure(row.median)} ns | {peer}: {figure(row.peer)} ns | {row.ratio:.2f} | {row.goal}{row.missed} |"
+
+
+def blocks(programs):
+    """What the book has between marks of these names."""
+    found = {"goals": list(summary(programs))}
+    for name, groups in programs.items():
+        lines = [line for group, rows in groups.items() for line in ["", *table(group, rows)]]
+        found[name] = ["```text", *lines[1:], "```"]
+    return found
+
+
+def write(path, programs, notes, made):
     """Replaces what is between the marks of a page."""
 
     def block(found):
-        lines = [line for group, rows in programs[found[2]].items() for line in ["", *table(group, rows)]]
-        return f"{found[1]}\n```text\n" + "\n".join(lines[1:]) + f"\n```\n\n{END}"
+        return f"{found[1]}\n" + "\n".join(made[found[2]]) + f"\n\n{END}" if found[2] in made else found[0]
 
     def median(found):
         rows = next(groups[found[2]] for groups in programs.values() if found[2] in groups)
@@ -158,14 +182,13 @@ def main(folder, *words):
             name, _, commands[name] = word.partition("=")
     programs, notes = measure(folder, commands)
     for groups in programs.values():
-        for group, rows in groups.items():
-            print("\n".join([*table(group, rows), ""]))
+        show(groups)
     if notes["without"]:
         print("\n".join(textwrap.wrap("not there, and left out: " + ", ".join(notes["without"]), 110)))
     if pages and notes["without"]:
         raise SystemExit("the book gets figures with all peers only: run `make interop` first")
     for page in pages:
-        write(page, programs, notes)
+        write(page, programs, notes, blocks(programs))
 
 
 if __name__ == "__main__":

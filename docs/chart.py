@@ -16,13 +16,13 @@ ROW = 0.23  # inches
 
 def groups(page):
     """The title of each group in the table, and the name and the median of each way."""
-    block = re.search(r"<!-- figures: made by `make bench-docs` -->\n\n```text\n(.*?)```", page, re.S)[1]
+    block = re.search(r"<!-- figures: python -->\n```text\n(.*?)```", page, re.S)[1]
     for group in block.split("\n\n"):
         title, *rows = group.splitlines()
-        title = re.sub(r" {2,}.*", "", title)
+        title = re.sub(r" +median ns.*", "", title)
         if title in CHARTED:
-            found = [re.match(r"  (\S.*?) {2,}([\d.]+) ", row) for row in rows]
-            yield title, [(row[1], float(row[2])) for row in found if row]
+            found = [re.match(r"  (\S.*?) {2,}([\d.,]+) ", row) for row in rows]
+            yield title, [(row[1], float(row[2].replace(",", ""))) for row in found]
 
 
 def draw(page):

@@ -5,6 +5,7 @@ import importlib.util
 import pathlib
 import re
 import subprocess
+import sys
 
 import pytest
 
