@@ -141,6 +141,7 @@ SHAPES = {
     "with strides: every other column": {"strides": (32, 8)},
     "with strides: reversed": {"strides": (16, -4)},
     "with strides and a stream": {"strides": (32, 4), "stream": 1},
+    "as CuPy: a stream, a descr that adds nothing": {"stream": 1, "descr": [("", "<f4")]},
     "version 2, no stream": {"version": 2, "stream": ...},
     "read-only": {"data": (0x7F0000000000, True)},
     "bool": {"typestr": "|b1"},
@@ -206,7 +207,7 @@ def lenders(numpy):
         yield "numpy.memmap", numpy.memmap(tempfile.TemporaryFile(), "u1", shape=64)
 
 
-def stored_groups(plain, numpy):
+def stored_groups(plain, numpy=None, producers={}):
     """What is compared under every CPython."""
     stored, wrong = Object(plain), spoiled(plain)
     yield "in: a dictionary without its object", [
@@ -231,12 +232,14 @@ def stored_groups(plain, numpy):
         )
     ]
     yield "in: the same with a caster's requirements", rows
-    fresh = Property(plain)
-    yield "in: a property that makes the dictionary, as CuPy's", [
-        Row("by hand: read with Python.h", "by_hand", fresh, None, wrong),
-        Row("libcai: import, release", "libcai", fresh, None, wrong),
-        Row("libcai: import with requirements, release", "libcai_options", fresh, (NATIVE | WRITABLE | NDIM, 2, "<f4"), wrong),
-    ]
+    required, rows = (NATIVE | WRITABLE | NDIM, 2, "<f4"), []
+    for name, thing in {"a dictionary": Object(plain), "a property, as CuPy has it": Property(plain), **producers}.items():
+        rows += [
+            Row(f"{name} | by hand", "by_hand", thing, None, wrong),
+            Row(f"{name} | libcai", "libcai", thing, None, wrong),
+            Row(f"{name} | libcai, required", "libcai_options", thing, required, wrong),
+        ]
+    yield "in: objects of producers", rows
 
 
 def groups():
@@ -244,11 +247,19 @@ def groups():
     driver = address()
     core = module("cuda.core.utils", "cuda-core") if driver else None
     numba = module("numba.cuda", "numba-cuda") if driver else None
+    cupy = module("cupy", "cupy-cuda13x") if driver else None
     numpy, torch = module("numpy", "numpy"), module("torch", "torch")
     cuda_torch = torch is not None and driver is not None and torch.cuda.is_available()
     plain = dict(shape=(3, 4), typestr="<f4", data=(driver or 0x7F0000000000, False), version=3, strides=None, stream=None)
     stored, wrong = Object(plain), spoiled(plain)
-    yield from stored_groups(plain, numpy)
+    producers = {}
+    if cupy:
+        producers["CuPy's array"] = cupy.ndarray((3, 4), "f4")
+    if numba:
+        producers["Numba's array"] = numba.device_array((3, 4), "f4")
+    if cuda_torch:
+        producers["PyTorch's tensor"] = torch.empty((3, 4), device="cuda")
+    yield from stored_groups(plain, numpy, producers)
 
     rows = [
         Row("by hand: read with Python.h", "by_hand", stored, None, wrong),
@@ -366,7 +377,7 @@ def main(only=None):
     print(f"with\tCPython {sys.version.split()[0]}")
     free = ", free-threaded" * bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
     ways.on_one_core()
-    for title, rows in stored_groups(plain, None) if only else groups():
+    for title, rows in stored_groups(plain) if only else groups():
         for row in rows:
             row.prepare()
         gc.disable()
