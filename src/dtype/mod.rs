@@ -417,7 +417,55 @@ pub fn has_fields(array: &cai_array) -> bool {
     !array.descr.is_null() && kind as u8 == b'V' && array.dtype_code == abi::CAI_DTYPE_NONE
 }
 
+/// Returns the size of the most common types: of booleans, of integers, floats and complex numbers
+/// of up to 16 bytes, of times and of opaque bytes. `None` says nothing: [`parse_exact`] decides, and
+/// a test compares the two.
+#[inline(always)]
+pub fn common_itemsize(typestr: &[c_char; CAI_TYPESTR_SIZE]) -> Option<i64> {
+    let (kind, digit) = match *read::typestr_bytes(typestr) {
+        [b'<' | b'>' | b'|', kind, digit, 0, ..] => (kind, digit),
+        [b'<' | b'>', b'c', b'1', b'6', 0, ..] => return Some(16),
+        [b'<' | b'>', b'M' | b'm', b'8', b'[', b'm' | b'u' | b'n', b's', b']', 0, ..] => {
+            return Some(8);
+        }
+        [b'<' | b'>', b'M' | b'm', b'8', b'[', b's' | b'D', b']', 0, ..] => return Some(8),
+        _ => return None,
+    };
+    let sizes: u32 = match kind {
+        b'f' | b'i' | b'u' => 1 << 1 | 1 << 2 | 1 << 4 | 1 << 8,
+        b'b' => 1 << 1,
+        b'c' => 1 << 4 | 1 << 8,
+        b'V' => 1 << 1 | 1 << 2 | 1 << 4 | 1 << 8,
+        _ => return None,
+    };
+    let size = digit.wrapping_sub(b'0');
+    (size < 32 && sizes >> size & 1 == 1).then_some(i64::from(size))
+}
+
+/// Returns the most common types but times, as [`parse_exact`] does. `None` says nothing.
+#[inline]
+fn common(typestr: &[c_char; CAI_TYPESTR_SIZE]) -> Option<cai_dtype> {
+    let itemsize = common_itemsize(typestr)?;
+    let [byte_order, kind, ..] = *typestr;
+    let of_time = matches!(kind as u8, b'm' | b'M');
+    (!of_time).then_some(cai_dtype {
+        kind,
+        byte_order,
+        code: abi::CAI_DTYPE_NONE,
+        unit: abi::CAI_UNIT_GENERIC,
+        unit_count: 1,
+        reserved: [0; 2],
+        itemsize,
+        bits: itemsize.wrapping_mul(8),
+    })
+}
+
 pub fn from_field(typestr: &[c_char; CAI_TYPESTR_SIZE], code: u16) -> Result<cai_dtype> {
+    if code == abi::CAI_DTYPE_NONE {
+        if let Some(dtype) = common(typestr) {
+            return Ok(dtype);
+        }
+    }
     let Some(text) = read::typestr(typestr) else {
         return fail!(CAI_ERR_TYPESTR_LENGTH, "typestr";
             found "no NUL in {} bytes", CAI_TYPESTR_SIZE;
@@ -425,4 +473,36 @@ pub fn from_field(typestr: &[c_char; CAI_TYPESTR_SIZE], code: u16) -> Result<cai
     };
     let dtype = parse(text)?;
     if code == abi::CAI_DTYPE_NONE { Ok(dtype) } else { with_code(dtype, code) }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #![proptest_config(ProptestConfig {
+            cases: 3_000, failure_persistence: None, ..ProptestConfig::default()
+        })]
+
+        /// The grammar has the types that are recognized without it, and finds the same in them.
+        #[test]
+        fn the_grammar_has_the_common_types(
+            text in "[<>|=][fiucbVMmOtSUW](0|1|2|3|4|5|8|9|16|32|64|[:-@])\
+                (\\[([mun]s|[sDmun]|2s)\\])?x?",
+        ) {
+            let mut typestr = [0; CAI_TYPESTR_SIZE];
+            for (to, from) in typestr.iter_mut().zip(text.bytes()) {
+                *to = from as c_char;
+            }
+            let parsed = parse_exact(text.as_bytes()).ok();
+            if let Some(itemsize) = common_itemsize(&typestr) {
+                prop_assert_eq!(parsed.map(|parsed| parsed.itemsize), Some(itemsize));
+            }
+            if let Some(found) = common(&typestr) {
+                prop_assert_eq!(parsed, Some(found));
+            }
+        }
+    }
 }

@@ -7,8 +7,8 @@
 
 use crate::abi;
 use crate::device::is_addressed;
-use crate::layout;
-use crate::read::{self, Unchecked};
+use crate::read::Unchecked;
+use crate::{dtype, layout};
 
 /// Returns the size of the elements in bytes for a sound array of the most common kind, apart from
 /// its fields and its mask: numbers, booleans, times or opaque elements at an address.
@@ -35,7 +35,7 @@ pub fn common_itemsize(array: Unchecked) -> Option<i64> {
 /// members are not looked at.
 #[inline(always)]
 pub fn common_layout(array: Unchecked) -> Option<i64> {
-    let itemsize = itemsize(read::typestr_bytes(&array.typestr))?;
+    let itemsize = dtype::common_itemsize(&array.typestr)?;
     let (shape, strides) = array.common_dimensions()?;
     let Some(bytes) = layout::measure(shape, strides, itemsize) else {
         return (array.data.is_null() && is_empty(shape)).then_some(itemsize);
@@ -56,30 +56,6 @@ fn is_empty(shape: &[i64]) -> bool {
         is_empty |= extent == 0;
     }
     is_empty
-}
-
-/// Returns the size of booleans, of integers, floats and complex numbers of up to 16 bytes, and of
-/// the most common times and opaque types.
-#[inline(always)]
-fn itemsize(typestr: &[u8; abi::CAI_TYPESTR_SIZE]) -> Option<i64> {
-    let (kind, digit) = match *typestr {
-        [b'<' | b'>' | b'|', kind, digit, 0, ..] => (kind, digit),
-        [b'<' | b'>', b'c', b'1', b'6', 0, ..] => return Some(16),
-        [b'<' | b'>', b'M' | b'm', b'8', b'[', b'm' | b'u' | b'n', b's', b']', 0, ..] => {
-            return Some(8);
-        }
-        [b'<' | b'>', b'M' | b'm', b'8', b'[', b's' | b'D', b']', 0, ..] => return Some(8),
-        _ => return None,
-    };
-    let sizes: u32 = match kind {
-        b'f' | b'i' | b'u' => 1 << 1 | 1 << 2 | 1 << 4 | 1 << 8,
-        b'b' => 1 << 1,
-        b'c' => 1 << 4 | 1 << 8,
-        b'V' => 1 << 1 | 1 << 2 | 1 << 4 | 1 << 8,
-        _ => return None,
-    };
-    let size = digit.wrapping_sub(b'0');
-    (size < 32 && sizes >> size & 1 == 1).then_some(i64::from(size))
 }
 
 #[cfg(test)]
