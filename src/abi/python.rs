@@ -79,7 +79,7 @@ pub const CAI_EXPORT_HIDE_READONLY: u32 = 4;
 /// A newer caller may pass a longer structure. If its tail is not zero, the call is refused with
 /// `CAI_ERR_NEWER_CALLER`: no requirement is ignored.
 #[repr(C)]
-#[derive(Clone, Copy, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct cai_import_options {
     /// `sizeof(cai_import_options)` of the caller's header; at least 64.
     pub struct_size: u32,

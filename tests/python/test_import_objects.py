@@ -126,6 +126,33 @@ def test_own_objects(stream, protocols):
     assert array.counted.gone == 1
 
 
+OWN = [dict(writable=True), dict(ndim=2), dict(typestr="<f4"), dict(native=True), dict(c_contiguous=True), dict(require_stream=True)]
+
+
+@pytest.mark.parametrize("options", [*OWN, {name: value for one in OWN for name, value in one.items()}])
+def test_own_objects_that_meet_requirements(options):
+    obj = give(make((2, 3)))
+    with take(obj, **options) as first, take(obj, quiet=True, **options) as second:
+        assert first.shape == second.shape == (2, 3)
+
+
+@pytest.mark.parametrize(
+    "array, options, kind, status",
+    [
+        (dict(readonly=True), dict(writable=True), BufferError, "READONLY"),
+        ({}, dict(ndim=1), BufferError, "CONVERT_NDIM"),
+        ({}, dict(typestr="<f8"), BufferError, "CONVERT_TYPE"),
+        (dict(typestr=">f4"), dict(native=True), BufferError, "CONVERT_BYTE_ORDER"),
+        (dict(strides=(4, 8)), dict(c_contiguous=True), BufferError, "CONVERT_CONTIGUOUS"),
+        (dict(stream=P.STREAM_UNKNOWN), dict(require_stream=True), BufferError, "CONVERT_STREAM"),
+        (dict(typestr="|O8"), dict(no_objects=True), BufferError, "CONVERT_TYPE"),
+        ({}, dict(protocols=[P.SYCL_USM]), TypeError, "NO_PROTOCOL"),
+    ],
+)  # fmt: skip
+def test_own_objects_that_do_not(array, options, kind, status):
+    refused(give(make((2, 3), **array)), kind, "", status, **options)
+
+
 def test_own_objects_in_host_memory():
     obj = give(make((7,), device=(P.CPU, 0)))
     refused(obj, BufferError, "", "HOST_MEMORY")

@@ -5,7 +5,7 @@ import ctypes as c
 import cai_ctypes as T
 import cai_python as P
 import pytest
-from cai_python import ERRORS, even, make, take
+from cai_python import ERRORS, even, give, make, take
 from dlpack_ctypes import CAI_FROM_OBJECT, CaiTable, address_of
 from import_ways import OfTable, Row, capsule
 from importing import KEPT, exporter, interface, publish, refused, share
@@ -19,6 +19,7 @@ STRICT_AND_PACKED = P.IMPORT["strict"] | P.IMPORT["packed_mask"]
 
 
 @pytest.mark.parametrize("quiet", [False, True])
+@pytest.mark.parametrize("obj", [exporter, lambda: give(make())], ids=["dictionary", "own"])
 @pytest.mark.parametrize(
     "member, value, status, path",
     [
@@ -33,14 +34,14 @@ STRICT_AND_PACKED = P.IMPORT["strict"] | P.IMPORT["packed_mask"]
         ("opaque_16bit", P.FLOAT8_E5M2, "DTYPE_CODE", ""), ("opaque_16bit", 1, "DTYPE_CODE", ""),
     ],
 )  # fmt: skip
-def test_wrong_options(member, value, status, path, quiet):
+def test_wrong_options(member, value, status, path, obj, quiet):
     """What is not understood is not followed, in no part: there is an exception."""
     options, array, error = P.import_options(quiet=quiet), T.new_array(), T.Error()
     if isinstance(value, tuple):
         value = type(getattr(options, member))(*value)
     setattr(options, member, value | options.flags if member == "flags" else value)
     with pytest.raises(ValueError):
-        P.held.cai_array_from_python(exporter(), c.byref(options), c.byref(array), c.byref(error))
+        P.held.cai_array_from_python(obj(), c.byref(options), c.byref(array), c.byref(error))
     assert error.code == ERRORS[status] and error.field.decode() == f"options->{member}{path}" and not array.owner
 
 

@@ -100,16 +100,21 @@ fn share_replaced(array: &Reading, out: ArrayOutput) -> Result<()> {
     Ok(())
 }
 
-/// Does the same if any import takes the array as it is: in device memory, without a mask. Returns
-/// false where there is more to do, and has done nothing then.
+/// Does the same if any import takes the array as it is: in device memory, without a mask, and if it
+/// `fits` this one. Returns false where there is more to do, and has done nothing then.
 #[inline(always)]
-pub fn share_as_is(exported: &Exported, out: Out<cai_array>) -> bool {
+pub fn share_as_is(
+    exported: &Exported,
+    out: Out<cai_array>,
+    fits: impl FnOnce(&cai_array) -> bool,
+) -> bool {
     let (Some((array, owner)), Some(out)) = (exported.lasting_array(), out.of_this_size()) else {
         return false;
     };
     if !array.mask.is_null()
         || array.device.r#type == abi::CAI_DEVICE_CPU
         || !outgoing::is_final(array)
+        || !fits(array)
     {
         return false;
     }

@@ -28,15 +28,15 @@ use crate::python::import::dict_keys::{OtherObjects, Protocol};
 use crate::python::import::dlpack::{Method, from_dlpack, from_dlpack_table};
 use crate::python::import::exchange_table::{Answer, from_table};
 use crate::python::import::options::ImportOptions;
-use crate::python::import::requirements::{check_requirements, refuse_mask};
+use crate::python::import::requirements::{are_met, check_requirements, refuse_mask};
 use crate::python::offers;
 use crate::python::owner::Description;
 use crate::python::py::{Exception, Name, Obj, Pending, Py, raised};
 use crate::sync::identity;
 
-/// Imports an object of this copy of the library for a caller without options, if that takes no
-/// more than another reference to the array. Returns false where there is more to do, and has done
-/// nothing then. Calls nothing foreign.
+/// Imports an object of this copy of the library, if that takes no more than another reference to
+/// the array, which meets the requirements as it is. Returns false where there is more to do, and
+/// has done nothing then. Calls nothing foreign.
 #[inline]
 pub fn share_own(
     py: Py,
@@ -45,14 +45,21 @@ pub fn share_own(
     out: Out<abi::cai_array>,
 ) -> bool {
     let Some(own) = py.exports().instance(object) else { return false };
-    options::are_default(options) && share_as_is(&own, out)
+    let Some(options) = options::common(options) else { return false };
+    share_as_is(&own, out, |array| are_met(array, options))
 }
 
 #[inline(always)]
 pub fn import(py: Py, object: Obj, options: &ImportOptions, to: &mut Description) -> Result<()> {
     find(py, object, options, 0, to)?;
     identify(to);
-    if options.are_none() {
+    check(to, options)
+}
+
+/// Checks the requirements of the caller.
+#[inline(always)]
+fn check(to: &mut Description, options: &ImportOptions) -> Result<()> {
+    if are_met(&to.array, &options.raw) {
         return Ok(());
     }
     check_requirements(to, options)
@@ -102,10 +109,7 @@ pub fn import_dictionary(
     from_parts(py, owner, protocol, options, 0, extras, to)?;
     grad::check_values(py, owner, &to.array)?;
     identify(to);
-    if options.are_none() {
-        return Ok(());
-    }
-    check_requirements(to, options)
+    check(to, options)
 }
 
 /// Returns true for a failure about the whole, and not about the value of a key.

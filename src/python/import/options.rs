@@ -20,12 +20,62 @@ const DEFAULT_ORDER: &[u8] = &[
 
 const HOST_PROTOCOLS: usize = 3;
 
-/// Returns true for no options, and for those of `CAI_IMPORT_OPTIONS_INIT`.
+const LAST: u8 = DEFAULT_ORDER.len() as u8;
+
+macro_rules! contradictions {
+    ($($one:ident $other:ident),*) => {
+        [$((abi::$one | abi::$other, stringify!($one and $other))),*]
+    };
+}
+/// Pairs of flags of which only one can be meant.
+const CONTRADICTIONS: [(u32, &str); 3] = contradictions![
+    CAI_IMPORT_STRICT CAI_IMPORT_ALLOW_STREAM_ZERO,
+    CAI_IMPORT_STRICT CAI_IMPORT_ALLOW_PACKED_MASK,
+    CAI_IMPORT_OPENCL_BUFFER_CL_MEM CAI_IMPORT_OPENCL_BUFFER_CUDA_ADDRESS
+];
+
+const FLAGS: u32 = (2 * abi::CAI_IMPORT_ALLOW_PACKED_MASK - 1) | abi::CAI_UNSTABLE_IMPORT_LANES;
+
+/// Returns true if nothing has to be checked after an import of an array without a mask.
 #[inline]
-pub fn are_default(options: In<cai_import_options>) -> bool {
-    options.optional().is_none_or(|options| {
-        options.of_this_size().is_some_and(|options| *options == ImportOptions::NONE.raw)
-    })
+pub fn ask_nothing(options: &cai_import_options) -> bool {
+    const LOOKS: u32 = abi::CAI_IMPORT_REQUIRE_WRITABLE
+        | abi::CAI_IMPORT_REQUIRE_C_CONTIGUOUS
+        | abi::CAI_IMPORT_REQUIRE_F_CONTIGUOUS
+        | abi::CAI_IMPORT_REQUIRE_NATIVE
+        | abi::CAI_IMPORT_REQUIRE_NDIM
+        | abi::CAI_IMPORT_REQUIRE_STREAM
+        | abi::CAI_IMPORT_QUERY_DEVICE
+        | abi::CAI_IMPORT_REFUSE_OBJECTS
+        | abi::CAI_IMPORT_IDENTIFY_STREAM;
+    options.flags & LOOKS == 0
+        && options.typestr[0] == 0
+        && options.dtype_code | options.opaque_8bit | options.opaque_16bit == 0
+}
+
+/// Returns options that are certainly right and try the protocols in the default order, in place.
+#[inline]
+pub fn common(options: In<'_, cai_import_options>) -> Option<&cai_import_options> {
+    match options.optional() {
+        None => Some(&ImportOptions::NONE.raw),
+        Some(options) => options
+            .of_this_size()
+            .filter(|options| options.protocols[0] == 0 && are_common(options)),
+    }
+}
+
+/// Returns true for those of nearly all callers: with a known type, if any, and no codes. False says
+/// nothing: [`ImportOptions::checked`] decides, and a test compares the two.
+#[inline]
+fn are_common(options: &cai_import_options) -> bool {
+    options.flags & !FLAGS == 0
+        && CONTRADICTIONS.iter().all(|&(both, _)| options.flags & both != both)
+        // All of them, without a branch for each.
+        && options.protocols.iter().fold(0, |last, &via| last.max(via)) <= LAST
+        && options.reserved == [0; 3]
+        && options.dlpack_stream != 0
+        && options.dtype_code | options.opaque_8bit | options.opaque_16bit == 0
+        && (options.typestr[0] == 0 || dtype::common_itemsize(&options.typestr).is_some())
 }
 
 pub struct ImportOptions {
@@ -49,32 +99,28 @@ impl ImportOptions {
     };
 
     pub fn new(options: Given<cai_import_options>) -> Result<Self> {
-        let parsed = ImportOptions { raw: options.options()? };
-        let options = &parsed.raw;
-        const FLAGS: u32 =
-            (2 * abi::CAI_IMPORT_ALLOW_PACKED_MASK - 1) | abi::CAI_UNSTABLE_IMPORT_LANES;
+        match options.of_this_size().filter(|options| are_common(options)) {
+            Some(&raw) => Ok(ImportOptions { raw }),
+            None => Self::checked(options.options()?),
+        }
+    }
+
+    /// Checks everything, and explains what is wrong.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn checked(raw: cai_import_options) -> Result<Self> {
+        let options = &raw;
         if options.flags & !FLAGS != 0 {
             return fail!(CAI_ERR_NEWER_CALLER, "options->flags";
                 found "{:#x}, which has no name in this version", options.flags & !FLAGS;
                 expected "flags that this version of cai/python.h names CAI_IMPORT_");
         }
-        macro_rules! contradictions {
-            ($($one:ident $other:ident),*) => {
-                [$((abi::$one | abi::$other, stringify!($one and $other))),*]
-            };
-        }
-        let contradictions = contradictions![
-            CAI_IMPORT_STRICT CAI_IMPORT_ALLOW_STREAM_ZERO,
-            CAI_IMPORT_STRICT CAI_IMPORT_ALLOW_PACKED_MASK,
-            CAI_IMPORT_OPENCL_BUFFER_CL_MEM CAI_IMPORT_OPENCL_BUFFER_CUDA_ADDRESS
-        ];
-        for (both, found) in contradictions {
+        for (both, found) in CONTRADICTIONS {
             if options.flags & both == both {
                 return fail!(CAI_ERR_ARGUMENT, "options->flags";
                     found "{found}"; expected "at most one of them");
             }
         }
-        const LAST: u8 = DEFAULT_ORDER.len() as u8;
         if let Some(index) = options.protocols.iter().position(|&via| via > LAST) {
             return fail!(CAI_ERR_NEWER_CALLER, "options->protocols[{index}]";
                 found "{}", options.protocols[index];
@@ -104,7 +150,7 @@ impl ImportOptions {
                     .map_err(|failure| failure.at(format_args!("options->{member}")))?;
             }
         }
-        Ok(parsed)
+        Ok(ImportOptions { raw })
     }
 
     /// The options for a mask in a dictionary of `protocol`: the same strictness, without
@@ -140,23 +186,6 @@ impl ImportOptions {
         self.has(abi::CAI_IMPORT_ALLOW_HOST)
     }
 
-    /// Returns true if nothing has to be checked after an import of an array without a mask.
-    pub fn are_none(&self) -> bool {
-        const LOOKS: u32 = abi::CAI_IMPORT_REQUIRE_WRITABLE
-            | abi::CAI_IMPORT_REQUIRE_C_CONTIGUOUS
-            | abi::CAI_IMPORT_REQUIRE_F_CONTIGUOUS
-            | abi::CAI_IMPORT_REQUIRE_NATIVE
-            | abi::CAI_IMPORT_REQUIRE_NDIM
-            | abi::CAI_IMPORT_REQUIRE_STREAM
-            | abi::CAI_IMPORT_QUERY_DEVICE
-            | abi::CAI_IMPORT_REFUSE_OBJECTS
-            | abi::CAI_IMPORT_IDENTIFY_STREAM;
-        let options = &self.raw;
-        options.flags & LOOKS == 0
-            && options.typestr[0] == 0
-            && options.dtype_code | options.opaque_8bit | options.opaque_16bit == 0
-    }
-
     pub fn protocols(&self) -> &[u8] {
         let list = &self.raw.protocols;
         if list[0] == 0 {
@@ -168,5 +197,58 @@ impl ImportOptions {
         }
         let end = list.iter().position(|&via| via == 0).unwrap_or(list.len());
         &list[..end]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use proptest::sample::select;
+
+    use super::*;
+
+    proptest! {
+        #![proptest_config(ProptestConfig {
+            cases: 2_000, failure_persistence: None, ..ProptestConfig::default()
+        })]
+
+        /// The explaining check accepts whatever the predicate accepts, for members that are mostly
+        /// right.
+        #[test]
+        fn common_options_are_right(
+            (flags, more) in (0..2 * FLAGS, any::<u8>()),
+            protocols in prop::collection::vec(
+                prop_oneof![9 => Just(0), 9 => 0..=LAST, 1 => any::<u8>()], 16),
+            dlpack_stream in prop_oneof![1 => Just(0), 9 => any::<u64>()],
+            codes in prop::array::uniform3(prop_oneof![9 => Just(0), 1 => 0..0x40u16]),
+            reserved in prop::array::uniform3(prop_oneof![19 => Just(0), 1 => any::<u16>()]),
+            typestr in prop_oneof!["[<>|][fiucbVMmO](1|2|4|8|16|3|0)(\\[(s|ns)\\])?", "[ -~]{0,16}",
+                select(vec!["", "<f4"]).prop_map(String::from)],
+        ) {
+            let mut raw = ImportOptions::NONE.raw;
+            // Half of the flags are those of a caller: few.
+            raw.flags = if more < 128 { flags & u32::from(more) << (flags % 17) } else { flags };
+            raw.protocols.copy_from_slice(&protocols);
+            raw.dlpack_stream = dlpack_stream;
+            [raw.dtype_code, raw.opaque_8bit, raw.opaque_16bit] = codes;
+            raw.reserved = reserved;
+            for (to, from) in raw.typestr.iter_mut().zip(typestr.bytes()) {
+                *to = from as std::ffi::c_char;
+            }
+            if are_common(&raw) {
+                let checked = ImportOptions::checked(raw);
+                prop_assert!(checked.is_ok_and(|checked| checked.raw == raw));
+            }
+        }
+    }
+
+    #[test]
+    fn usual_options_are_common() {
+        let mut raw = ImportOptions::NONE.raw;
+        assert!(are_common(&raw));
+        raw.flags = abi::CAI_IMPORT_REQUIRE_WRITABLE | abi::CAI_IMPORT_REQUIRE_NATIVE;
+        raw.protocols[0] = abi::CAI_PROTOCOL_CUDA_ARRAY_INTERFACE;
+        (raw.typestr[0], raw.typestr[1], raw.typestr[2]) = (b'<' as _, b'f' as _, b'4' as _);
+        assert!(are_common(&raw));
     }
 }

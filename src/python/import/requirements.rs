@@ -2,15 +2,44 @@
 
 use std::fmt;
 
-use crate::abi::{self, cai_array, cai_device};
+use crate::abi::{self, cai_array, cai_device, cai_import_options};
 use crate::device::{has_streams, is_cuda};
 use crate::error::{Failure, Result, Text, fail, failure};
-use crate::python::import::options::ImportOptions;
+use crate::python::import::options::{self, ImportOptions};
 use crate::python::owner::Description;
 use crate::read::Given;
 use crate::sync::identity;
 use crate::validate::{self, Valid};
 use crate::{driver, dtype};
+
+/// Returns true if there are no requirements, or for an array of numbers that meets them as it is.
+/// False says nothing: [`check_requirements`] decides, and a test compares the two.
+#[inline(always)]
+pub fn are_met(array: &cai_array, options: &cai_import_options) -> bool {
+    options::ask_nothing(options) || meets(array, options)
+}
+
+#[inline]
+fn meets(array: &cai_array, options: &cai_import_options) -> bool {
+    const FOREIGN: u8 = if dtype::NATIVE == b'<' { b'>' } else { b'<' };
+    const C: u32 = abi::CAI_IMPORT_REQUIRE_C_CONTIGUOUS;
+    const F: u32 = abi::CAI_IMPORT_REQUIRE_F_CONTIGUOUS;
+    let has = |flag: u32| options.flags & flag != 0;
+    let [order, kind, ..] = array.typestr.map(|byte| byte as u8);
+    // Neither fields, objects, nor bytes that a code explains.
+    matches!(kind, b'b' | b'i' | b'u' | b'f' | b'c')
+        && options.dtype_code | options.opaque_8bit | options.opaque_16bit | array.dtype_code == 0
+        && array.descr.is_null()
+        && array.mask.is_null()
+        && !has(abi::CAI_IMPORT_IDENTIFY_STREAM)
+        && !(has(abi::CAI_IMPORT_QUERY_DEVICE) && array.device.r#type == abi::CAI_DEVICE_UNKNOWN)
+        && !(has(abi::CAI_IMPORT_REQUIRE_STREAM) && array.stream == abi::CAI_STREAM_UNKNOWN)
+        && !(has(abi::CAI_IMPORT_REQUIRE_WRITABLE) && array.flags & abi::CAI_ARRAY_READONLY != 0)
+        && !(has(abi::CAI_IMPORT_REQUIRE_NDIM) && array.ndim != options.ndim)
+        && !(has(abi::CAI_IMPORT_REQUIRE_NATIVE) && order == FOREIGN)
+        && (options.typestr[0] == 0 || array.typestr == options.typestr)
+        && (!has(C | F) || (has(C) && array.strides.is_null()))
+}
 
 /// Checks the caller's requirements, and completes the array as requested.
 #[cold]
@@ -178,4 +207,187 @@ fn ask_mask(mask: &cai_array, of: &mut cai_device) -> Result<()> {
         *of = place;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::ffi::{c_char, c_void};
+    use std::ptr;
+
+    use proptest::prelude::*;
+    use proptest::sample::select;
+    use proptest::test_runner::TestRunner;
+
+    use super::*;
+    use crate::abi::{CAI_TYPESTR_SIZE, cai_descr, cai_field};
+    use crate::read::NOTHING;
+
+    const UNKNOWN: cai_device = cai_device { r#type: abi::CAI_DEVICE_UNKNOWN, id: 0 };
+    const CUDA: cai_device = cai_device { r#type: abi::CAI_DEVICE_CUDA, id: 0 };
+
+    fn text(typestr: &str) -> [c_char; CAI_TYPESTR_SIZE] {
+        let mut text = [0; CAI_TYPESTR_SIZE];
+        for (to, from) in text.iter_mut().zip(typestr.bytes()) {
+            *to = from as c_char;
+        }
+        text
+    }
+
+    const TYPES: &[&str] = &[
+        "<f8", ">f8", "|f8", "<i8", ">i8", "<c16", ">c16", "|u1", "<u1", "|b1", "|f1", "|V1",
+        "<V2", "|O8", "<M8[ns]", ">M8[ns]", "<U2",
+    ];
+
+    /// Mostly nothing, and sometimes one of these.
+    fn rarely<T: Copy + std::fmt::Debug + 'static>(
+        nothing: T,
+        others: &'static [T],
+    ) -> impl Strategy<Value = T> {
+        prop_oneof![6 => Just(nothing), 1 => select(others)]
+    }
+
+    prop_compose! {
+        /// Requirements that many arrays meet.
+        fn requirements()(
+            flags in prop::collection::vec(select(vec![
+                abi::CAI_IMPORT_REQUIRE_WRITABLE, abi::CAI_IMPORT_REQUIRE_C_CONTIGUOUS,
+                abi::CAI_IMPORT_REQUIRE_F_CONTIGUOUS, abi::CAI_IMPORT_REQUIRE_NATIVE,
+                abi::CAI_IMPORT_REQUIRE_NDIM, abi::CAI_IMPORT_REQUIRE_STREAM,
+                abi::CAI_IMPORT_REFUSE_OBJECTS,
+            ]), 0..5),
+            (asks, identifies) in (prop::bool::weighted(0.1), prop::bool::weighted(0.1)),
+            ndim in 0..4,
+            typestr in rarely("", TYPES),
+            dtype_code in rarely(0, &[abi::CAI_DTYPE_BFLOAT16, abi::CAI_DTYPE_FLOAT8_E5M2]),
+            opaque_8bit in rarely(0, &[abi::CAI_DTYPE_FLOAT8_E5M2]),
+            opaque_16bit in rarely(0, &[abi::CAI_DTYPE_BFLOAT16]),
+        ) -> cai_import_options {
+            let asks = if asks { abi::CAI_IMPORT_QUERY_DEVICE } else { 0 };
+            let identifies = if identifies { abi::CAI_IMPORT_IDENTIFY_STREAM } else { 0 };
+            cai_import_options {
+                flags: flags.iter().fold(asks | identifies, |all, flag| all | flag),
+                ndim,
+                typestr: text(typestr),
+                dtype_code,
+                opaque_8bit,
+                opaque_16bit,
+                ..ImportOptions::NONE.raw
+            }
+        }
+    }
+
+    /// Fields of eight bytes: one object.
+    fn with_object<T>(body: impl FnOnce(&cai_descr) -> T) -> T {
+        let row = cai_field {
+            name: c"of".as_ptr(),
+            title: ptr::null(),
+            typestr: text("|O8"),
+            nested: ptr::null(),
+            shape: ptr::null(),
+            ndim: 0,
+            dtype_code: 0,
+            reserved: 0,
+        };
+        let (struct_size, field_size) = (size_of::<cai_descr>() as u32, size_of::<cai_field>());
+        body(&cai_descr {
+            struct_size,
+            field_size: field_size as u32,
+            count: 1,
+            fields: &raw const row,
+        })
+    }
+
+    /// What a check may change, and the driver is asked for.
+    fn state(array: &cai_array) -> [u64; 6] {
+        let device = array.device;
+        let (context, code) = (array.context as u64, array.dtype_code.into());
+        [code, device.r#type as u64, device.id as u64, array.stream, array.stream_id, context]
+    }
+
+    /// The check accepts what the predicate accepts, and leaves it as it is.
+    #[test]
+    fn the_check_accepts_what_meets_requirements() {
+        const CASES: u32 = 10_000;
+        let config =
+            ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(CASES) };
+        let accepted = Cell::new(0);
+        let inputs = (
+            requirements(),
+            (select(TYPES), any::<bool>()),
+            prop::collection::vec(1i64..4, 0..4),
+            (0..6u32, -3i64..3),
+            (prop::bool::weighted(0.2), prop::bool::weighted(0.1), prop::bool::weighted(0.1)),
+            (
+                select(vec![abi::CAI_STREAM_NONE, abi::CAI_STREAM_UNKNOWN, 1, 1 << 45]),
+                any::<bool>(),
+            ),
+        );
+        TestRunner::new(config)
+            .run(
+                &inputs,
+                |(raw, (typestr, wanted), shape, (order, steps), rare, (stream, known))| {
+                    let (readonly, fields, masked) = rare;
+                    let Ok(options) = ImportOptions::checked(cai_import_options {
+                        typestr: if wanted { text(typestr) } else { raw.typestr },
+                        ..raw
+                    }) else {
+                        return Ok(());
+                    };
+                    let item = dtype::parse(typestr.as_bytes()).map_or(0, |dtype| dtype.itemsize);
+                    let mut strides = vec![item * steps; shape.len()];
+                    if order < 4 {
+                        let mut step = item;
+                        for axis in 0..shape.len() {
+                            let axis = if order % 2 == 0 { shape.len() - 1 - axis } else { axis };
+                            (strides[axis], step) = (step, step * shape[axis]);
+                        }
+                    }
+                    with_object(|object| {
+                        let mask = cai_array {
+                            data: (1u64 << 46) as *mut c_void,
+                            shape: shape.as_ptr(),
+                            ndim: shape.len() as i32,
+                            typestr: text("|b1"),
+                            stream: abi::CAI_STREAM_UNKNOWN,
+                            ..NOTHING
+                        };
+                        let dtype_code = match typestr {
+                            "<V2" if raw.ndim == 1 => abi::CAI_DTYPE_BFLOAT16,
+                            "|u1" if raw.ndim == 1 => abi::CAI_DTYPE_FLOAT8_E5M2,
+                            _ => abi::CAI_DTYPE_NONE,
+                        };
+                        let array = cai_array {
+                            flags: if readonly { abi::CAI_ARRAY_READONLY } else { 0 },
+                            strides: if order > 1 { strides.as_ptr() } else { ptr::null() },
+                            dtype_code,
+                            typestr: text(typestr),
+                            descr: if fields && item == 8 { object } else { ptr::null() },
+                            mask: if masked { &raw const mask } else { ptr::null() },
+                            stream,
+                            version: 3,
+                            device: if known { CUDA } else { UNKNOWN },
+                            ..mask
+                        };
+                        // SAFETY: all that it points to is readable, and it has no owner.
+                        if unsafe { validate::array(&array, abi::CAI_CHECK_LAYOUT) }.is_err() {
+                            return Ok(());
+                        }
+                        if are_met(&array, &options.raw) {
+                            accepted.set(accepted.get() + 1);
+                            let mut to = Description::new();
+                            to.array = array;
+                            prop_assert!(options.raw.flags & abi::CAI_IMPORT_IDENTIFY_STREAM == 0);
+                            let asks = options.has(abi::CAI_IMPORT_QUERY_DEVICE);
+                            prop_assert!(!asks || (known && !masked));
+                            prop_assert!(check_requirements(&mut to, &options).is_ok());
+                            prop_assert_eq!(state(&to.array), state(&array));
+                        }
+                        Ok(())
+                    })
+                },
+            )
+            .unwrap();
+        assert!(accepted.get() > CASES / 10, "{} of {CASES} are met", accepted.get());
+    }
 }
