@@ -6,7 +6,7 @@ use super::guard::guard;
 use crate::abi::{self, cai_array, cai_error, cai_layout, cai_status};
 use crate::argument::{Buffer, In, Out, Shape};
 use crate::error::{Result, fail};
-use crate::layout::{self, Span};
+use crate::layout::{self, Bytes, Span};
 use crate::validate::{self, Described};
 
 /// Reports the number of elements of an array, the bytes of one and of all of them, the bytes that
@@ -29,11 +29,11 @@ pub unsafe extern "C-unwind" fn cai_array_layout(
         let array = array.given("array")?;
         let out = out.given("out")?;
         let array = array.valid(abi::CAI_CHECK_LAYOUT)?;
-        let (layout, Span { lower, upper }) = (array.layout(), array.span());
+        let (layout, Bytes { all, span: Span { lower, upper } }) = (array.layout(), array.bytes());
         let flag = |is: bool, flag: u32| if is { flag } else { 0 };
         out.write(cai_layout {
             count: array.count(),
-            nbytes: array.nbytes(),
+            nbytes: all,
             lower,
             upper,
             flags: flag(layout.is_c_contiguous(), abi::CAI_LAYOUT_C_CONTIGUOUS)

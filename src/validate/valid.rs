@@ -9,7 +9,7 @@ use super::{Described, masks};
 use crate::abi::{self, cai_array, cai_dtype};
 use crate::argument::Given;
 use crate::error::Result;
-use crate::layout::{self, Layout, Span};
+use crate::layout::{self, Bytes, Layout, Span};
 use crate::owner::Ref;
 use crate::owner::description::{self, Prepared};
 use crate::read::{Descr, Unchecked};
@@ -77,14 +77,19 @@ impl<'a> Valid<'a> {
         sound(layout::count(self.layout().shape))
     }
 
+    /// Returns the bytes of all elements without gaps, and those that the array can touch.
+    pub fn bytes(&self) -> Bytes {
+        sound(self.layout().bytes())
+    }
+
     /// Returns the bytes of all elements without gaps.
     pub fn nbytes(&self) -> i64 {
-        sound(self.layout().nbytes())
+        self.bytes().all
     }
 
     /// Returns the bytes that the array can touch.
     pub fn span(&self) -> Span {
-        sound(self.layout().span())
+        self.bytes().span
     }
 
     pub fn fields(&self) -> Option<Descr<'a>> {
