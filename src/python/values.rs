@@ -29,6 +29,9 @@ impl<'a> Obj<'a> {
             return Ok(Number::Other);
         }
         let integer = made.as_ref().map_or(self, Owned::obj);
+        if let Some(value) = integer.exact_int(py) {
+            return Ok(Number::Value(value.into()));
+        }
         Ok(match integer.int(py)? {
             Int::Value(value) => Number::Value(value.into()),
             Int::Above => {

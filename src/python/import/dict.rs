@@ -51,10 +51,12 @@ pub fn read_cuda<'py>(
         return Ok(Found::Nothing);
     };
     let mut values = None;
-    match dict_in_place::read(py, dictionary.obj(), options, to, &mut values) {
-        Some(OtherObjects { descr: None, mask: None, .. }) => {}
-        Some(extras) => return Ok(Found::Parts(extras)),
-        None => return explain(py, dictionary.obj(), values, options, to),
+    let extras = match dict_in_place::read(py, dictionary.obj(), options, to, &mut values) {
+        Some(extras) => extras,
+        None => explain(py, dictionary.obj(), &values, options, to)?,
+    };
+    if extras.descr.is_some() || extras.mask.is_some() {
+        return Ok(Found::Parts(extras));
     }
     // SAFETY: the array was described above, with `ndim` values, and has neither fields nor a mask.
     // `describe` refuses what is wrong in its other members.
@@ -70,15 +72,14 @@ pub fn read_cuda<'py>(
 fn explain<'py>(
     py: Py<'py>,
     dictionary: Obj,
-    values: Option<Held<'py>>,
+    values: &Option<Held<'py>>,
     options: &ImportOptions,
     to: &mut Description,
-) -> Result<Found<'py>> {
+) -> Result<OtherObjects<'py>> {
     match values {
-        Some(values) => dict_explained::read_values(py, &values, Protocol::Cuda, options, to),
+        Some(values) => dict_explained::read_values(py, values, Protocol::Cuda, options, to),
         None => dict_explained::read(py, dictionary, Protocol::Cuda, options, to),
     }
-    .map(Found::Parts)
 }
 
 /// Attaches an owner that also holds the fields.
@@ -106,7 +107,7 @@ pub fn finish<'py>(
     protocol: Protocol,
     options: &ImportOptions,
     extras: OtherObjects<'py>,
-    mut mask: Option<Description>,
+    mut mask: Option<&mut Description>,
     to: &mut Description,
 ) -> Result<()> {
     let mut more = None;

@@ -201,7 +201,7 @@ fn from_parts<'py>(
             .map_err(|failure| in_mask(py, object, protocol.name(), options, failure))?;
         identify(found);
     }
-    dict::finish(py, object, protocol, options, extras, mask, to)
+    dict::finish(py, object, protocol, options, extras, mask.as_mut(), to)
 }
 
 #[cold]
