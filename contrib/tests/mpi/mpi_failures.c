@@ -257,7 +257,7 @@ static void refusals(void) {
     cai_owner_release(owner);
     OK(cai_descr_parse("[('a', '<i8'), ('b', '>f8')]", &descr, &owner, error));
     array.descr = descr;
-    REFUSED(CAI_ERR_CONVERT_BYTE_ORDER, "typestr",
+    REFUSED(CAI_ERR_CONVERT_BYTE_ORDER, "descr[1].typestr",
             cai_mpi_send(&array, 0, 0, MPI_COMM_SELF, 0, error));
     cai_owner_release(owner);
     /* ROCm's memory on the host is memory of the host, but for copies. */
