@@ -27,7 +27,7 @@ import cai_python as P  # noqa: E402
 
 PAGE = ROOT / "docs/src/hops.md"
 BEGIN, END = "<!-- table: made by `tools/hops.py` -->\n", "<!-- end of the table -->\n"
-NAMES = {value: name[len("CAI_ERR_") :] for name, value in vars(T.abi).items() if name.startswith("CAI_ERR_")}
+NAMES = P.STATUS
 LOST = object()
 
 

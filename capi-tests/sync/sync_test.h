@@ -13,7 +13,7 @@
 #include <cuda.h>
 #include <cudasim.h>
 
-#include "../cai_test.h"
+#include "../status_asserts.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
@@ -21,23 +21,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define CU(call)                                                                         \
-    do {                                                                                 \
-        CUresult result_ = (call);                                                       \
-        if (result_ != CUDA_SUCCESS) {                                                   \
-            fprintf(stderr, "%s:%d: %s: %d\n", __FILE__, __LINE__, #call, (int)result_); \
-            exit(1);                                                                     \
-        }                                                                                \
-    } while (0)
-
-#define ASSERT_CU(expected, call)                                                      \
-    do {                                                                               \
-        CUresult result_ = (call);                                                     \
-        if (result_ != (CUresult)(expected)) {                                         \
-            fprintf(stderr, "%s:%d: %s: %d, expected %d\n", __FILE__, __LINE__, #call, \
-                    (int)result_, (int)(expected));                                    \
-            exit(1);                                                                   \
-        }                                                                              \
+#define ASSERT_CU(expected, call)                                         \
+    do {                                                                  \
+        CUresult result_ = (call);                                        \
+        if (result_ != (CUresult)(expected)) {                            \
+            FAIL("%s: %d, expected %d", #call, result_, (int)(expected)); \
+        }                                                                 \
     } while (0)
 
 /* The library that orders the streams: CUDA's driver, or HIP in hip.c. */
@@ -113,6 +102,7 @@ static inline cai_status status_of(int code) {
  * A call of the library that must succeed. Where the driver in between let one of its own calls
  * fail, the library must say so, or have done without; and then the same call must succeed.
  */
+#undef OK
 #define OK(call)                                                              \
     do {                                                                      \
         cai_error why_;                                                       \
@@ -131,24 +121,11 @@ static inline cai_status status_of(int code) {
             the_shim.arm(0);                                                  \
         }                                                                     \
         if (first_ != CAI_OK) {                                               \
-            fprintf(stderr, "%s:%d: %s: %s: %s\n", __FILE__, __LINE__, #call, \
-                    cai_status_name(first_), why_.message);                   \
-            exit(1);                                                          \
+            FAIL("%s: %s: %s", #call, cai_status_name(first_), why_.message); \
         }                                                                     \
     } while (0)
 
-/* A call that must be refused, with the field that is to blame. */
-#define REFUSED(status, path, call)    \
-    do {                               \
-        cai_error why_;                \
-        cai_error *error = &why_;      \
-        memset(&why_, 0, sizeof why_); \
-        ASSERT_STATUS(status, call);   \
-        ASSERT(why_.code == (status)); \
-        ASSERT_TEXT(path, why_.field); \
-    } while (0)
-
-/* The same as a row of a table: an array that differs in this from `good`. */
+/* REFUSED as a row of a table: an array that differs in this from `good`. */
 #define REFUSED_ARRAY(change, status, path, call) \
     do {                                          \
         cai_array array = good;                   \

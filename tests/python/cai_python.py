@@ -40,6 +40,7 @@ IMPORT_NDIM = 64
 EXPORT = {"version_2": 1, "strides": 2, "hide_readonly": 4}
 
 ERRORS = {name[len("CAI_ERR_") :]: number for name, number in vars(T.abi).items() if name.startswith("CAI_ERR_")}
+STATUS = {number: name for name, number in ERRORS.items()}
 
 ImportOptions, ExportOptions = T.abi.cai_import_options, T.abi.cai_export_options
 

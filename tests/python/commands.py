@@ -66,12 +66,13 @@ def linked(library=LIBRARY):
     return [folder / "libcai.so.1", f"-Wl,-rpath,{folder}"]
 
 
-def compile(source, target, *flags, library=LIBRARY, cuda=False):
+def compile(source, target, *flags, library=LIBRARY, cuda=False, compiler=None):
     """Compiles a file of C or C++: a program, with `-shared` a shared object, with `-c` an object. It is linked with
     libcai, unless `library` is None. With `cuda`, it sees the headers of NVIDIA and of the simulator, and is linked with
     the simulated driver. Flags come last, so they may replace the standard, and may be further files. Returns the target."""
     source, links = pathlib.Path(source), "-c" not in flags
-    command = ["gcc", "-std=gnu11", source] if source.suffix == ".c" else ["g++", "-std=c++17", "-x", "c++", source, "-x", "none"]
+    compiler = str(compiler or ("gcc" if source.suffix == ".c" else "g++"))
+    command = [compiler, "-std=c++17", "-x", "c++", source, "-x", "none"] if compiler.endswith("++") else [compiler, "-std=gnu11", source]
     command += [*INCLUDES, *flags, "-o", target]
     if "-shared" in flags:
         command.append("-fPIC")
@@ -81,8 +82,15 @@ def compile(source, target, *flags, library=LIBRARY, cuda=False):
         command += linked(library)
     if links and cuda:
         command += ["-L", libdir(), "-lcuda"]
-    run(*command, *(["-lpthread", "-ldl"] if links else []))
+    # What the simulator preloads into this process is not for compilers.
+    run(*command, *(["-lpthread", "-ldl"] if links else []), env={"LD_PRELOAD": ""})
     return target
+
+
+def block(text, containing=""):
+    """The first block of code in a page's text that contains another, and the text after it."""
+    found = next(found for found in re.finditer(r"```\w+\n(.*?)```", text, re.S) if containing in found[0])
+    return found[1], text[found.end() :]
 
 
 def kept_programs(folder):

@@ -1,11 +1,10 @@
 """cai/mdspan.hpp with the mdspan of CCCL; test_page.py and the line `run:` of mdspan.cpp have that of clang's library."""
 
 import pathlib
-import subprocess
 import sysconfig
 
 import pytest
-from commands import INCLUDES, ROOT
+from commands import INCLUDES, ROOT, STRICT, compile, run
 
 HERE = pathlib.Path(__file__).resolve().parent
 CCCL = pathlib.Path(sysconfig.get_path("purelib")) / "nvidia/cu13/include/cccl"
@@ -26,8 +25,7 @@ def test_accessors_of_mdspan(tmp_path, reference, compiles):
         "using span = cuda::std::mdspan<float, cuda::std::dextents<int, 1>, cuda::std::layout_right, accessor>;\n"
         "cai::description f(const span &given) { return cai::describe(given); }\n"
     )
-    command = ["g++", "-std=c++17", *INCLUDES, "-isystem", CCCL, "-c", source, "-o", tmp_path / "a.o"]
-    done = subprocess.run([str(argument) for argument in command], capture_output=True, text=True)
+    done = run("g++", "-std=c++17", *INCLUDES, "-isystem", CCCL, "-fsyntax-only", source, check=False)
     assert (done.returncode == 0) == compiles, done.stderr
     assert compiles or "the accessor of the mdspan computes elements" in done.stderr
 
@@ -35,13 +33,5 @@ def test_accessors_of_mdspan(tmp_path, reference, compiles):
 @pytest.mark.parametrize("standard", ["c++17", "c++20"])
 def test_mdspan(tmp_path, standard):
     """The arrays of the host that become a cuda::std::mdspan, and back: this program runs."""
-    library = ROOT / "target/release/libcai.so"
-    (tmp_path / "libcai.so.1").symlink_to(library)
-    strict = "-Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wshadow -Werror".split()
-    command = [
-        "g++", f"-std={standard}", "-DFAMILY=2", *strict, *INCLUDES, "-I", ROOT / "capi-tests",
-        "-isystem", CCCL, HERE / "mdspan.cpp", library,
-        f"-Wl,-rpath,{tmp_path}", "-o", tmp_path / "program",
-    ]  # fmt: skip
-    subprocess.run([str(argument) for argument in command], check=True)
-    subprocess.run([tmp_path / "program"], check=True)
+    flags = [f"-std={standard}", "-DFAMILY=2", *STRICT, "-Wsign-conversion", "-I", ROOT / "capi-tests", "-isystem", CCCL]
+    run(compile(HERE / "mdspan.cpp", tmp_path / "program", *flags))

@@ -12,7 +12,7 @@ static void *allocate(size_t size);
 
 #include <stdio.h>
 
-#include "../asserts.h"
+#include "status_asserts.h"
 
 /* --- MPI, which fails at a call by its number */
 
@@ -78,13 +78,11 @@ static void gone(void *context) {
 }
 
 static cai_array plain(void) {
-    cai_array array = CAI_ARRAY_INIT;
+    cai_array array = valid_array();
     array.data = memory + 512;
     array.shape = shape;
     array.ndim = 3;
-    array.device.type = CAI_DEVICE_CPU;
-    array.stream = CAI_STREAM_NONE;
-    memcpy(array.typestr, "<f8", sizeof("<f8"));
+    set_typestr(&array, "<f8");
     return array;
 }
 

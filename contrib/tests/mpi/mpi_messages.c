@@ -7,7 +7,7 @@
 #include <cuda.h>
 #include <pthread.h>
 
-#include "../asserts.h"
+#include "status_asserts.h"
 
 enum { SPACE = 8192, MIDDLE = SPACE / 2 };
 
@@ -334,13 +334,11 @@ static void captured(uint32_t flags) {
 /* --- without memory */
 
 static cai_array plain(const char *typestr, void *data, int ndim, const int64_t *shape) {
-    cai_array array = CAI_ARRAY_INIT;
+    cai_array array = valid_array();
     array.data = data;
     array.shape = shape;
     array.ndim = ndim;
-    array.device.type = CAI_DEVICE_CPU;
-    array.stream = CAI_STREAM_NONE;
-    memcpy(array.typestr, typestr, strlen(typestr) + 1);
+    set_typestr(&array, typestr);
     return array;
 }
 

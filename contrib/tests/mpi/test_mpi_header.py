@@ -1,13 +1,11 @@
 """cai/mpi.h with MPICH and Open MPI: messages from and to arrays of any layout, and the halo exchange of examples-c on
 2 and 4 ranks, in host memory and on a simulated device."""
 
-import os
 import pathlib
-import subprocess
 import sys
 
 import pytest
-from commands import CUDA_SIM, INCLUDES, ROOT
+from commands import CUDA_SIM, INCLUDES, ROOT, block, compile, libdir, run
 
 HERE = pathlib.Path(__file__).resolve().parent
 # Where it is, and its compiler. "abi" is MPICH by the binary interface of MPI 5.0, which has no extensions.
@@ -22,20 +20,6 @@ C = "-Wstrict-prototypes -Wmissing-prototypes -Wold-style-definition -Wwrite-str
 CPP = "-Wold-style-cast -Wuseless-cast -Wzero-as-null-pointer-constant".split()
 
 
-def run(*command, **environment):
-    done = subprocess.run(
-        [str(c) for c in command], capture_output=True, text=True, timeout=100, env={**os.environ, **environment}
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
-
-
-@pytest.fixture(scope="session")
-def cuda_headers():
-    (found,) = (ROOT / "build/venv/lib").glob("python3*/site-packages/nvidia/cu13/include")
-    return found
-
-
 @pytest.fixture(scope="session", params=MPI)
 def mpi(request):
     return MPI[request.param]
@@ -48,25 +32,21 @@ def launch(mpi):
     # Open MPI starts no ranks for root without both.
     root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
     options = ["--oversubscribe"] if folder.name == "openmpi" else []
-    return lambda ranks, *command: run(folder / "bin/mpiexec", "-n", ranks, *options, *command, **root, **NO_HOOKS)
+    environment = {**root, **NO_HOOKS}
+    return lambda ranks, *command: run(folder / "bin/mpiexec", "-n", ranks, *options, *command, env=environment).stdout
 
 
 @pytest.fixture(scope="session")
-def build(mpi, cuda_headers, tmp_path_factory):
+def build(mpi, tmp_path_factory):
     prefix, compiler = mpi
     folder = tmp_path_factory.mktemp("mpi")
-    (folder / "libcai.so.1").symlink_to(ROOT / "target/release/libcai.so")
-    driver = run(CUDA_SIM, "libdir").strip()
+    warnings = ["-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Werror"]
 
     def build(source, *flags):
-        program = folder / source.stem
-        run(
-            prefix / "bin" / compiler, *flags, "-g", "-O1", "-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Werror",
-            *INCLUDES, "-isystem", prefix / "include", "-isystem", cuda_headers, source, "-o", program,
-            ROOT / "target/release/libcai.so", f"{driver}/libcuda.so.1",
-            *(f"-Wl,-rpath,{path}" for path in (folder, driver, prefix / "lib")),
+        return compile(
+            source, folder / source.stem, *flags, "-g", "-O1", *warnings, "-isystem", prefix / "include", "-I", ROOT / "capi-tests",
+            *(f"-Wl,-rpath,{path}" for path in (libdir(), prefix / "lib")), cuda=True, compiler=prefix / "bin" / compiler,
         )  # fmt: skip
-        return program
 
     return build
 
@@ -97,23 +77,22 @@ def test_strict_warnings(mpi, standard, tmp_path):
 
 
 def test_the_program_of_the_page(build, launch, tmp_path):
-    page = (ROOT / "contrib/docs/mpi.md").read_text()
+    program, after = block((ROOT / "contrib/docs/mpi.md").read_text(), "```c\n")
     source = tmp_path / "program.c"
-    source.write_text(page[page.index("```c\n") + 5 : page.index("\n```\n") + 1])
-    printed = page[page.index("```text\n") + 8 :].partition("```")[0]
-    assert launch(2, build(source, "-std=c99")) == printed
+    source.write_text(program)
+    assert launch(2, build(source, "-std=c99")) == block(after, "```text")[0]
 
 
 def test_messages(build):
-    program = build(HERE / "mpi_messages.c", "-std=gnu11")
-    assert run(program) == "passed\n"
+    program = build(HERE / "mpi_messages.c")
+    assert run(program).stdout == "passed\n"
     for schedule in ("lazy", "eager", "threads"):
-        assert "passed\n" in run(*SIMULATED, f"--schedule={schedule}", "--", program, "device", **NO_HOOKS)
+        assert "passed\n" in run(*SIMULATED, f"--schedule={schedule}", "--", program, "device", env=NO_HOOKS).stdout
 
 
 def test_failures(build):
     """Wrong arguments; and each call of MPI and each allocation fails once."""
-    assert run(build(HERE / "mpi_failures.c", "-std=gnu11"), CAI_CUDA_DRIVER="/nonexistent") == "passed\n"
+    assert run(build(HERE / "mpi_failures.c"), env={"CAI_CUDA_DRIVER": "/nonexistent"}).stdout == "passed\n"
 
 
 @pytest.mark.parametrize("memory", ["host", "device"])

@@ -9,7 +9,7 @@
 
 #include <cai/nccl.h>
 
-#include "../asserts.h"
+#include "status_asserts.h"
 
 enum { N = 1024, BYTES = N * 4 };
 

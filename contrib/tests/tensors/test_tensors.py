@@ -2,16 +2,14 @@
 
 import gc
 import os
-import pathlib
-import re
-import subprocess
 
 import pytest
 import torch
 import torch_header
 import tvm_header
 from cai_python import make
-from torch_header import ROOT
+from commands import Built
+from torch_header import refused
 
 import cai_python as P
 
@@ -25,14 +23,7 @@ HEADERS = {
 @pytest.fixture(scope="module")
 def rocm(tmp_path_factory):
     """As for a PyTorch of ROCm: its streams are HIP's, for which those of the simulated driver stand."""
-    folder = tmp_path_factory.mktemp("rocm")
-    driver = re.search(r"/\S*/libcuda\.so\S*", pathlib.Path("/proc/self/maps").read_text())[0]
-    sources = [ROOT / "capi-tests/sync" / name for name in ("shim.c", "hip_on_cuda.c")]
-    headers = torch_header.FOLDER.parent / "nvidia/cu13/include"
-    command = ["gcc", "-std=gnu11", "-w", "-shared", "-fPIC", "-DHIP", *sources, "-isystem", headers, "-o",
-               folder / "libhip.so", driver, "-ldl"]  # fmt: skip
-    subprocess.run([str(word) for word in command], check=True)
-    os.environ["CAI_HIP_DRIVER"] = str(folder / "libhip.so")
+    os.environ["CAI_HIP_DRIVER"] = str(Built(tmp_path_factory.mktemp("rocm")).hip)
     yield
     del os.environ["CAI_HIP_DRIVER"]
 
@@ -40,19 +31,6 @@ def rocm(tmp_path_factory):
 @pytest.fixture(scope="module", params=["torch", "torch for 2.11", "tvm_ffi"])
 def header(request):
     return HEADERS[request.param]()
-
-
-@pytest.fixture(params=["cpu", "cuda"])
-def device(request):
-    yield request.param
-    if request.param == "cuda":
-        torch.cuda.synchronize()
-
-
-def refused(function, *arguments):
-    with pytest.raises(BufferError) as raised:
-        function(*arguments)
-    return raised.value.args[:2]
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,6 @@
 import ctypes as c
 import gc
 import os
-import pathlib
-import re
 import subprocess
 import sys
 import threading
@@ -14,7 +12,8 @@ import pytest
 import torch
 import torch_header
 from cai_python import make
-from torch_header import ROOT, STATUS
+from commands import ROOT, block
+from torch_header import STATUS, refused
 
 import cai_ctypes as T
 import cai_python as P
@@ -23,12 +22,6 @@ import cai_python as P
 @pytest.fixture(scope="module", params=["2.11", "2.15"])
 def library(request):
     return torch_header.build(request.param)
-
-
-def refused(function, *arguments):
-    with pytest.raises(BufferError) as raised:
-        function(*arguments)
-    return raised.value.args[:2]
 
 
 @pytest.mark.parametrize("dtype", ["bits8", "uint4", "quint8"])
@@ -175,16 +168,11 @@ def test_a_device_that_is_not_known(library):
         assert library.give(array).device == tensor.device
 
 
-def sample():
-    page = (ROOT / "contrib/docs/frameworks.md").read_text()
-    return next(text for text in re.findall(r"```c\w*\n(.*?)```", page, re.S) if "#include <cai/torch.h>" in text)
-
-
 def test_page(tmp_path):
     """The program on the page about frameworks is an operator of PyTorch."""
-    (tmp_path / "sample.cpp").write_text(sample())
-    driver = re.search(r"/\S*/libcuda\.so\S*", pathlib.Path("/proc/self/maps").read_text())[0]
-    torch_header.compiled(tmp_path / "sample.cpp", tmp_path, driver)
+    sample, _ = block((ROOT / "contrib/docs/frameworks.md").read_text(), "#include <cai/torch.h>")
+    (tmp_path / "sample.cpp").write_text(sample)
+    torch_header.compiled(tmp_path / "sample.cpp", tmp_path)
     torch.ops.load_library(str(tmp_path / "sample.so"))
     with pytest.raises(RuntimeError, match="expected a CUDA tensor"):
         torch.ops.mine.fill(torch.zeros(2, 3), 1)

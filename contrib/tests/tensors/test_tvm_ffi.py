@@ -2,8 +2,6 @@
 
 import ctypes as c
 import gc
-import re
-import subprocess
 import sys
 import threading
 
@@ -14,28 +12,15 @@ import tvm_ffi
 import tvm_header
 from adapters import LAYOUTS, WHOLE, Torch, TorchOnDevice, view
 from cai_python import make
+from commands import ROOT, block, run
+from torch_header import refused
 
 import cai_python as P
-
-ROOT = tvm_header.ROOT
 
 
 @pytest.fixture(scope="module")
 def library():
     return tvm_header.build()
-
-
-def refused(function, *arguments):
-    with pytest.raises(BufferError) as raised:
-        function(*arguments)
-    return raised.value.args
-
-
-@pytest.fixture(params=["cpu", "cuda"])
-def device(request):
-    yield request.param
-    if request.param == "cuda":
-        torch.cuda.synchronize()
 
 
 @pytest.mark.parametrize("layout", [layout for layout in LAYOUTS if layout not in Torch.without])
@@ -145,8 +130,7 @@ def test_arguments_that_are_refused(library):
 
 def test_page(tmp_path):
     """The program on the page about frameworks runs."""
-    page = (ROOT / "contrib/docs/frameworks.md").read_text()
-    sample = next(text for text in re.findall(r"```c\w*\n(.*?)```", page, re.S) if "#include <cai/tvm_ffi.h>" in text)
+    sample, after = block((ROOT / "contrib/docs/frameworks.md").read_text(), "#include <cai/tvm_ffi.h>")
     (tmp_path / "scale.cpp").write_text(sample)
     tvm_header.compiled(tmp_path / "scale.cpp", tmp_path)
     scale = tvm_ffi.load_module(str(tmp_path / "scale.so")).scale
@@ -159,7 +143,5 @@ def test_page(tmp_path):
         scale(tvm_ffi.from_dlpack(numbers[::2]))
     with pytest.raises(ValueError, match="expected one"):
         scale()
-    after = page[page.index(sample) :]
-    program = re.search(r"```python\n(.*?)```", after, re.S)[1]
-    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=True)
-    assert done.stdout == re.search(r"```text\n(.*?)```", after, re.S)[1]
+    program, after = block(after, "```python")
+    assert run(sys.executable, "-c", program, cwd=tmp_path).stdout == block(after, "```text")[0]

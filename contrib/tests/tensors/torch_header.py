@@ -2,27 +2,32 @@
 
 import ctypes as c
 import functools
-import os
 import pathlib
-import subprocess
 import tempfile
 
+import pytest
 import torch
 
 import cai_ctypes as T
 import cai_python as P
-from commands import INCLUDES, ROOT
+from commands import STRICT, compile
 
 HERE = pathlib.Path(__file__).resolve().parent
-STRICT = "-Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror".split()
 FOLDER = pathlib.Path(torch.__file__).parent
-STATUS = {number: name for name, number in P.ERRORS.items()}
+STATUS = P.STATUS
 OPTIONS = {
     # The oldest release that the header takes, as far as its Python functions allow.
     "2.11": ["-DTORCH_TARGET_VERSION=0x020B000000000000", "-DUSE_CUDA", "-DPYTHON_BY_HAND", "-ltorch_cuda"],
     "2.15": [],
     "rocm": ["-DUSE_ROCM"],
 }
+
+
+def refused(function, *arguments):
+    """The status and the field with which a function of a Library refuses its arguments."""
+    with pytest.raises(BufferError) as raised:
+        function(*arguments)
+    return raised.value.args[:2]
 
 
 class Library:
@@ -59,19 +64,10 @@ class Library:
 
 
 def compiled(source, folder, *more):
-    """Under the simulator, which preloads libraries that are not for compilers."""
-    if not (folder / "libcai.so.1").exists():
-        (folder / "libcai.so.1").symlink_to(P.LIBRARY)
-    made = folder / f"{source.stem}.so"
-    command = [
-        "g++", "-std=c++17", "-O1", *STRICT, *INCLUDES, "-isystem", FOLDER / "include", "-isystem",
-        FOLDER.parent / "nvidia/cu13/include", "-fPIC", "-shared", source, P.LIBRARY,
-        f"-Wl,-rpath,{folder}:{FOLDER / 'lib'}", "-L", FOLDER / "lib", "-ltorch_cpu", *more,
-        "-Wl,--allow-shlib-undefined", "-o", made,
-    ]  # fmt: skip
-    plain = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
-    subprocess.run([str(word) for word in command], check=True, env=plain)
-    return made
+    return compile(
+        source, folder / f"{source.stem}.so", "-shared", "-O1", *STRICT, "-isystem", FOLDER / "include", "-L", FOLDER / "lib",
+        f"-Wl,-rpath,{FOLDER / 'lib'}", "-ltorch_cpu", *more, "-Wl,--allow-shlib-undefined", cuda=True,
+    )  # fmt: skip
 
 
 @functools.cache

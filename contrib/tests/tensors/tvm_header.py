@@ -4,7 +4,6 @@ import contextlib
 import ctypes as c
 import functools
 import pathlib
-import subprocess
 import tempfile
 
 import torch
@@ -13,11 +12,9 @@ from tvm_ffi import libinfo
 
 import cai_ctypes as T
 import cai_python as P
-from commands import INCLUDES, ROOT
+from commands import STRICT, compile
 
 HERE = pathlib.Path(__file__).resolve().parent
-STRICT = "-Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror".split()
-STATUS = {number: name for name, number in P.ERRORS.items()}
 
 
 class Seen(c.Structure):
@@ -40,7 +37,7 @@ class Library:
             except ValueError as raised:
                 error = self.last.error
                 assert error.message.decode() in str(raised)
-                raise BufferError(STATUS[error.code], error.field.decode()) from None
+                raise BufferError(P.STATUS[error.code], error.field.decode()) from None
 
         return call
 
@@ -62,13 +59,9 @@ class Library:
 
 
 def compiled(source, folder):
-    (folder / "libcai.so.1").symlink_to(P.LIBRARY)
-    made, tvm = folder / f"{source.stem}.so", pathlib.Path(libinfo.find_libtvm_ffi())
-    include = [libinfo.find_include_path(), "-isystem", libinfo.find_dlpack_include_path()]
-    command = ["g++", "-std=c++17", *STRICT, "-fPIC", "-shared", *INCLUDES, "-isystem", *include,
-               source, P.LIBRARY, tvm, f"-Wl,-rpath,{folder}:{tvm.parent}", "-o", made]  # fmt: skip
-    subprocess.run([str(word) for word in command], check=True)
-    return made
+    tvm = pathlib.Path(libinfo.find_libtvm_ffi())
+    headers = ["-isystem", libinfo.find_include_path(), "-isystem", libinfo.find_dlpack_include_path()]
+    return compile(source, folder / f"{source.stem}.so", "-shared", *STRICT, *headers, tvm, f"-Wl,-rpath,{tvm.parent}")
 
 
 @functools.cache

@@ -2,8 +2,6 @@
 
 import ctypes as c
 import pathlib
-import re
-import subprocess
 import sys
 
 import cai_ctypes as T
@@ -11,10 +9,9 @@ import cai_python as P
 import numpy as np
 import pytest
 from cai_python import make
-from commands import CUDA_SIM, INCLUDES, ROOT, libdir
+from commands import ROOT, STRICT, block, compile, run, simulated
 
 HERE = pathlib.Path(__file__).resolve().parent
-STRICT = "-Wall -Wextra -Wpedantic -Wconversion -Wshadow -Wcast-qual -Werror".split()
 
 jax = pytest.importorskip("jax")
 import jax.numpy as jnp  # noqa: E402
@@ -33,17 +30,14 @@ class Seen(c.Structure):
                 ("borrowed", c.c_int32)]  # fmt: skip
 
 
-def build(source, made, *options):
-    (made.parent / "libcai.so.1").symlink_to(P.LIBRARY)
-    include = [*INCLUDES, "-isystem", jax.ffi.include_dir()]
-    command = ["gcc", "-std=c99", *STRICT, *include, HERE / source, "-o", made, P.LIBRARY]
-    subprocess.run([str(a) for a in (*command, f"-Wl,-rpath,{made.parent}", *options)], check=True)
-    return made
+def library_of(source, folder):
+    flags = ["-std=c99", *STRICT, "-Wcast-qual"] if source.suffix == ".c" else ["-fpermissive", "-w"]
+    return c.CDLL(str(compile(source, folder / f"{source.stem}.so", "-shared", *flags, "-isystem", jax.ffi.include_dir())))
 
 
 @pytest.fixture(scope="module")
 def handlers(tmp_path_factory):
-    library = c.CDLL(str(build("xla_ffi.c", tmp_path_factory.mktemp("xla") / "handlers.so", "-fPIC", "-shared")))
+    library = library_of(HERE / "xla_ffi.c", tmp_path_factory.mktemp("xla"))
     for name in ("copy", "through", "wrong_platform"):
         jax.ffi.register_ffi_target(f"cai_{name}", jax.ffi.pycapsule(getattr(library, name)), platform="cpu")
     return library
@@ -130,7 +124,7 @@ def refused(function, *arguments):
     error = T.Error()
     status = function(*arguments, c.byref(error))
     assert status != 0
-    return {number: name for name, number in P.ERRORS.items()}[status], error.field.decode()
+    return P.STATUS[status], error.field.decode()
 
 
 def test_buffers_that_are_refused(handlers):
@@ -188,24 +182,16 @@ def test_arrays_that_are_refused(handlers):
 @pytest.mark.parametrize("schedule", ["eager", "lazy", "random"])
 def test_order(tmp_path, schedule):
     """On the simulated driver: no race, and one if the order is left out."""
-    driver = f"{libdir()}/libcuda.so.1"
-    program = build("xla_streams.c", tmp_path / "program", driver)
-    (tmp_path / "libcuda.so.1").symlink_to(driver)
-    run = [CUDA_SIM, "run", "--print=exit", f"--schedule={schedule}", "--", program]
-    done = subprocess.run([str(a) for a in run], capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
-    done = subprocess.run([str(a) for a in (*run, "wrong")], capture_output=True, text=True)
+    headers = ["-I", ROOT / "capi-tests", "-isystem", jax.ffi.include_dir()]
+    program = compile(HERE / "xla_streams.c", tmp_path / "program", "-Wall", "-Wextra", "-Werror", *headers, cuda=True)
+    simulated(program, schedule=schedule)
+    done = simulated(program, "wrong", schedule=schedule, check=False)
     assert done.returncode == 66 and "race" in done.stderr + done.stdout, done.stdout + done.stderr
 
 
 def test_handler_of_cpp(tmp_path):
     """XLA's C++ interface hides the buffer of C. GCC takes XLA's header as C++ only with -fpermissive."""
-    made = tmp_path / "handler.so"
-    (tmp_path / "libcai.so.1").symlink_to(P.LIBRARY)
-    command = ["g++", "-std=c++17", "-fpermissive", "-fPIC", "-shared", *INCLUDES, "-isystem", jax.ffi.include_dir(),
-               HERE / "xla_ffi.cpp", P.LIBRARY, f"-Wl,-rpath,{tmp_path}", "-o", made]  # fmt: skip
-    subprocess.run([str(a) for a in command], check=True, stderr=subprocess.DEVNULL)
-    library = c.CDLL(str(made))
+    library = library_of(HERE / "xla_ffi.cpp", tmp_path)
     jax.ffi.register_ffi_target("cai_reverse", jax.ffi.pycapsule(library.reverse_bytes), platform="cpu")
     value = np.arange(6, dtype="i4").reshape(2, 3)
     assert np.asarray(call("reverse", jnp.asarray(value))).tobytes() == value.tobytes()[::-1]
@@ -215,10 +201,9 @@ def test_handler_of_cpp(tmp_path):
 
 def test_page(tmp_path):
     """The program on the page about frameworks runs."""
-    page = (ROOT / "contrib/docs/frameworks.md").read_text()
-    sample = next(text for text in re.findall(r"```c\w*\n(.*?)```", page, re.S) if "#include <cai/xla_ffi.h>" in text)
-    (tmp_path / "sample.c").write_text(sample)
-    library = c.CDLL(str(build(tmp_path / "sample.c", tmp_path / "twice.so", "-fPIC", "-shared")))
+    sample, after = block((ROOT / "contrib/docs/frameworks.md").read_text(), "#include <cai/xla_ffi.h>")
+    (tmp_path / "twice.c").write_text(sample)
+    library = library_of(tmp_path / "twice.c", tmp_path)
     jax.ffi.register_ffi_target("cai_twice", jax.ffi.pycapsule(library.twice), platform="cpu")
     value = jnp.arange(6, dtype="float32")
     assert np.array_equal(call("twice", value), value * 2)
@@ -226,7 +211,5 @@ def test_page(tmp_path):
         call("twice", jnp.arange(6.0)).block_until_ready()
     with pytest.raises(Exception, match="args: expected one argument and one result"):
         jax.ffi.ffi_call("cai_twice", jax.ShapeDtypeStruct((6,), "float32"))(value, value).block_until_ready()
-    after = page[page.index(sample) :]
-    program = re.search(r"```python\n(.*?)```", after, re.S)[1]
-    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=True)
-    assert done.stdout == re.search(r"```text\n(.*?)```", after, re.S)[1]
+    program, after = block(after, "```python")
+    assert run(sys.executable, "-c", program, cwd=tmp_path).stdout == block(after, "```text")[0]
