@@ -4,12 +4,6 @@
 
 #include <cai/unstable/dlpack.h>
 
-static unsigned lanes_flags;
-
-static cai_status from_lanes(versioned *given, cai_array *out, cai_error *error) {
-    return cai_array_from_dlpack((void *)given, CAI_STREAM_LEGACY, lanes_flags, out, error);
-}
-
 static void with_lanes(unsigned code, unsigned bits, unsigned lanes, const char *typestr) {
     static const int64_t strides[2] = {-8, 2};
     versioned *given = some_versioned(2, test_shape, strides);
@@ -20,21 +14,18 @@ static void with_lanes(unsigned code, unsigned bits, unsigned lanes, const char 
     given->dl_tensor.dtype.bits = (uint8_t)bits;
     given->dl_tensor.dtype.lanes = (uint16_t)lanes;
     given->dl_tensor.data = test_data + 1000;
-    deleted = 0;
     /* Only who asks for them gets lanes; the refusal says how. */
-    lanes_flags = 0;
-    ASSERT_STATUS(CAI_ERR_CONVERT_TYPE, from_lanes(given, &array, &error));
+    ASSERT_STATUS(CAI_ERR_CONVERT_TYPE,
+                  cai_array_from_dlpack(given, CAI_STREAM_LEGACY, 0, &array, &error));
     ASSERT_TEXT("dtype", error.field);
-    ASSERT(strstr(error.message, "CAI_UNSTABLE_DLPACK_LANES") != NULL && deleted == 0);
-    lanes_flags = CAI_UNSTABLE_DLPACK_LANES;
-    ASSERT_STATUS(CAI_OK, from_lanes(given, &array, &error));
+    ASSERT_CONTAINS(error.message, "CAI_UNSTABLE_DLPACK_LANES");
+    array = taken(given);
     ASSERT(array.ndim == 3 && array.shape[0] == 3 && array.shape[1] == 4);
     ASSERT(array.shape[2] == (int64_t)lanes && array.strides[2] == itemsize);
     ASSERT(array.strides[0] == -8 * itemsize * (int64_t)lanes);
     ASSERT(array.strides[1] == 2 * itemsize * (int64_t)lanes);
     ASSERT(array.data == test_data + 1000 && array.stream == CAI_STREAM_LEGACY);
     ASSERT_TEXT(typestr, array.typestr);
-    ASSERT_STATUS(CAI_OK, cai_array_validate(&array, CAI_CHECK_LAYOUT, &error));
     release_last(&array);
 }
 
@@ -44,39 +35,22 @@ static versioned *two_lanes(int ndim, const int64_t *shape, const int64_t *strid
     return given;
 }
 
-static cai_array taken_lanes(versioned *given) {
-    cai_array array = CAI_ARRAY_INIT;
-    cai_error error;
-    deleted = 0;
-    lanes_flags = CAI_UNSTABLE_DLPACK_LANES;
-    ASSERT_STATUS(CAI_OK, from_lanes(given, &array, &error));
-    return array;
-}
-
 static void refused_lanes(versioned *given, cai_status status, const char *field) {
-    cai_array array = CAI_ARRAY_INIT;
-    cai_error error;
-    deleted = 0;
-    lanes_flags = CAI_UNSTABLE_DLPACK_LANES;
-    ASSERT_STATUS(status, from_lanes(given, &array, &error));
-    ASSERT_TEXT(field, error.field);
-    ASSERT(array.owner == NULL && deleted == 0);
-    given->deleter(given);
+    refuse(status, field, given, CAI_STREAM_LEGACY);
 }
 
 static void lanes(void) {
-    static const int64_t many[64] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1,
-                                     1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1,
-                                     1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1,
-                                     1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
     static const int64_t empty[2] = {0, 5}, single[2] = {1, 5}, negative[2] = {3, -1};
     static const int64_t wide[2] = {INT64_MAX, 1}, half[2] = {INT64_MAX / 4, 1};
     static const int64_t huge[2] = {(int64_t)1 << 59, 4};
+    int64_t many[64];
     versioned *given;
     unversioned *old;
     cai_array array = CAI_ARRAY_INIT;
     cai_error error;
     unsigned count;
+    for (count = 0; count < 64; count++)
+        many[count] = 1;
     for (count = 2; count <= 5; count++) {
         with_lanes(INT, 8, count, "|i1");
         with_lanes(UINT, 16, count, "<u2");
@@ -86,17 +60,17 @@ static void lanes(void) {
     }
     with_lanes(UINT, 8, 65535, "|u1");
     /* C order stays C order. */
-    array = taken_lanes(two_lanes(2, test_shape, NULL));
+    array = taken(two_lanes(2, test_shape, NULL));
     ASSERT(array.ndim == 3 && array.shape[2] == 2 && array.strides == NULL);
     release_last(&array);
-    array = taken_lanes(two_lanes(0, NULL, NULL));
+    array = taken(two_lanes(0, NULL, NULL));
     ASSERT(array.ndim == 1 && array.shape[0] == 2 && array.strides == NULL);
     release_last(&array);
     /* A stride that is not used may be any number; without elements none is used. */
-    array = taken_lanes(two_lanes(2, single, wide));
+    array = taken(two_lanes(2, single, wide));
     ASSERT(array.strides[0] == 8 && array.strides[1] == 8 && array.strides[2] == 4);
     release_last(&array);
-    array = taken_lanes(two_lanes(2, empty, wide));
+    array = taken(two_lanes(2, empty, wide));
     ASSERT(array.data == NULL && array.shape[0] == 0 && array.shape[2] == 2);
     release_last(&array);
     refused_lanes(two_lanes(2, test_shape, wide), CAI_ERR_SPAN_OVERFLOW, "strides[0]");
@@ -104,7 +78,7 @@ static void lanes(void) {
     refused_lanes(two_lanes(2, huge, NULL), CAI_ERR_SIZE_OVERFLOW, "shape");
     refused_lanes(two_lanes(2, negative, NULL), CAI_ERR_SHAPE_NEGATIVE, "shape[1]");
     /* The lanes need a dimension. */
-    array = taken_lanes(two_lanes(63, many, NULL));
+    array = taken(two_lanes(63, many, NULL));
     ASSERT(array.ndim == 64 && array.shape[63] == 2);
     release_last(&array);
     refused_lanes(two_lanes(64, many, NULL), CAI_ERR_NDIM, "ndim");
@@ -122,7 +96,7 @@ static void lanes(void) {
     refused_lanes(given, CAI_ERR_CONVERT_TYPE, "dtype");
     /* Without lanes the flag changes nothing. */
     given = some_versioned(2, test_shape, NULL);
-    array = taken_lanes(given);
+    array = taken(given);
     ASSERT(array.ndim == 2 && array.shape[1] == 4);
     release_last(&array);
     /* The structure without a version. */
@@ -148,6 +122,7 @@ static void lanes(void) {
 }
 
 int main(void) {
+    import_flags = CAI_UNSTABLE_DLPACK_LANES;
     lanes();
     return 0;
 }

@@ -112,6 +112,9 @@ static inline void untouched(const cai_array *array) {
     ASSERT(memcmp(array, &fresh, sizeof(fresh)) == 0);
 }
 
+/* The flags with which tensors are taken. */
+static unsigned import_flags;
+
 /* A tensor is refused, the array and the tensor stay as they were, and the tensor is deleted by its
  * owner. */
 static inline void refuse(cai_status status, const char *field, versioned *given,
@@ -120,12 +123,12 @@ static inline void refuse(cai_status status, const char *field, versioned *given
     cai_error error;
     versioned before = *given;
     deleted = 0;
-    ASSERT_STATUS(status, cai_array_from_dlpack(given, stream, 0, &out, &error));
+    ASSERT_STATUS(status, cai_array_from_dlpack(given, stream, import_flags, &out, &error));
     ASSERT_TEXT(field, error.field);
     ASSERT(error.code == status && deleted == 0);
     untouched(&out);
     ASSERT(memcmp(&before, given, sizeof(before)) == 0);
-    ASSERT_STATUS(status, cai_array_from_dlpack(given, stream, 0, &out, NULL));
+    ASSERT_STATUS(status, cai_array_from_dlpack(given, stream, import_flags, &out, NULL));
     given->deleter(given);
     ASSERT(deleted == 1);
 }
@@ -134,7 +137,7 @@ static inline cai_array taken(versioned *given) {
     cai_array out = CAI_ARRAY_INIT;
     cai_error error;
     deleted = 0;
-    if (cai_array_from_dlpack(given, CAI_STREAM_LEGACY, 0, &out, &error) != CAI_OK) {
+    if (cai_array_from_dlpack(given, CAI_STREAM_LEGACY, import_flags, &out, &error) != CAI_OK) {
         FAIL("%s", error.message);
     }
     ASSERT(deleted == 0 && out.owner != NULL && out.struct_size == sizeof(out) && out.version == 3);
