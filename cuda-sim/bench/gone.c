@@ -1,7 +1,8 @@
 // What the simulated driver keeps of streams, captures, threads and owners of streams that are
 // gone: by how much the process grew, and the time for each, for a quarter of them and for all. Run
 // once with CUDASIM_RACES=off and once with it on. Arguments: a title, the number of streams (a
-// tenth as many threads), and the seconds of the last part.
+// tenth as many threads), and the seconds of the last part. Without arguments, one line for each
+// kind: its name, and by how many kB ten times as many grow the process.
 #include "../tests/ok.h"
 
 #include <cuda.h>
@@ -42,6 +43,13 @@ static void stream_alone(void) {
     OK(cuMemcpyDtoDAsync(own, buffer + SIZE, SIZE, stream));
     OK(cuMemFreeAsync(own, stream));
     OK(cuStreamDestroy(stream));
+}
+
+static void event_alone(void) {
+    CUevent made;
+    OK(cuEventCreate(&made, CU_EVENT_DISABLE_TIMING));
+    OK(cuEventRecord(made, CU_STREAM_PER_THREAD));
+    OK(cuEventDestroy(made));
 }
 
 static void capture(void) {
@@ -87,10 +95,21 @@ static void *soak(void *count) {
     return NULL;
 }
 
-static double peak(void) {
+static long kilobytes(void) {
     struct rusage usage;
     getrusage(RUSAGE_SELF, &usage);
-    return (double)usage.ru_maxrss / 1024;
+    return usage.ru_maxrss;
+}
+
+static double peak(void) { return (double)kilobytes() / 1024; }
+
+static void grow(const char *name, void (*body)(void), int times) {
+    long before = 0;
+    for (int i = 0; i < 10 * times; ++i) {
+        if (i == times) before = kilobytes();
+        body();
+    }
+    printf("%s %ld\n", name, kilobytes() - before);
 }
 
 static void measure(const char *name, void (*body)(void), long times) {
@@ -118,7 +137,15 @@ int main(int argc, char **argv) {
     OK(cuCtxSetCurrent(context));
     OK(cuMemAlloc(&buffer, 2 * SIZE));
     OK(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
-    printf("%s\n", argc > 1 ? argv[1] : "");
+    if (argc == 1) {
+        grow("chained streams", stream_in_chain, 2000);
+        grow("reading streams", stream_alone, 2000);
+        grow("events", event_alone, 2000);
+        grow("captures", capture, 2000);
+        grow("threads", thread, 500);
+        return 0;
+    }
+    printf("%s\n", argv[1]);
     measure("streams, each after the one before", stream_in_chain, times);
     measure("streams that nothing orders", stream_alone, times);
     measure("captures", capture, times);

@@ -435,7 +435,7 @@ def test_kernels_that_access_a_device_that_is_not_a_peer(driver, tmp_path):
 @pytest.mark.parametrize("schedule", ["lazy", "random:1"])
 def test_what_is_gone_costs_nothing(driver, tmp_path, schedule):
     """Ten times as many streams, events, captures and threads that ended need no more memory."""
-    program = compile_program(driver, tmp_path / "bounded", [SIM / "tests/bounded.c"])
+    program = compile_program(driver, tmp_path / "gone", [SIM / "bench/gone.c"])
     done = sim(f"--schedule={schedule}", "--", program, timeout=300)
     grown = dict(line.rsplit(" ", 1) for line in done.stdout.splitlines())
     assert len(grown) == 5 and all(int(kilobytes) < 4096 for kilobytes in grown.values()), grown
