@@ -20,10 +20,6 @@ static inline CUgraphExec instance(CUgraph graph) {
     return made;
 }
 
-static inline void launch(CUgraph graph, CUstream stream) {
-    CHECK(cuGraphLaunch(instance(graph), stream));
-}
-
 static inline CUgraph empty_graph(void) {
     CUgraph graph;
     CHECK(cuGraphCreate(&graph, 0));

@@ -27,17 +27,24 @@
 #define MAKERS(M) \
     M(nb,     's', "",    HANDLE(make_nonblocking())) /* non-blocking stream */ \
     M(st,     's', "",    HANDLE(make_stream()))      /* blocking stream */ \
+    M(nbp,    's', "",    HANDLE(with_priority(CU_STREAM_NON_BLOCKING))) \
+    M(stp,    's', "",    HANDLE(with_priority(CU_STREAM_DEFAULT))) \
     M(ev,     'e', "",    HANDLE(make_event())) \
     M(mem,    'p', "N",   alloc(a[0]))                /* cuMemAlloc */ \
     M(amem,   'p', "sN",  alloc_in(S(0), a[1]))       /* cuMemAllocAsync */ \
+    M(pmem,   'p', "s",   alloc_from_pool(S(0)))      /* of a pool of its own, N bytes */ \
     M(man,    'h', "N",   alloc_managed(a[0])) \
     M(pin,    'h', "N",   HANDLE(alloc_pinned(a[0]))) \
     M(pag,    'h', "N",   HANDLE(calloc(1, a[0])))    /* pageable: the driver does not know it */ \
+    M(reg,    'h', "",    HANDLE(registered()))       /* 4096 bytes, and where the device has them */ \
+    M(dev,    'p', "h",   device_address(H(0))) \
+    M(unreg,  'h', "",    HANDLE(unregistered()))     /* registered once */ \
     M(flag,   'p', "",    ready_flag())               /* 8 bytes, zero before anything else runs */ \
     M(ctx,    'c', "",    HANDLE(second_context()))   /* of device 0, made current */ \
     M(prim,   'c', "D",   HANDLE(primary((int)a[0]))) /* primary context, not made current */ \
     M(end,    'g', "s",   HANDLE(end(S(0))))          /* the graph of a capture */ \
     M(exec,   'x', "g",   HANDLE(instance(GRAPH(0)))) \
+    M(clone,  'g', "g",   HANDLE(clone_of(GRAPH(0)))) \
     M(graph,  'g', "",    HANDLE(empty_graph()))      /* whose nodes follow, with what they need */ \
     M(nfill,  'k', "gpKK",  HANDLE(fill(GRAPH(0), a[1], NEEDS(2)))) \
     M(ncopy,  'k', "gppKK", HANDLE(copy(GRAPH(0), a[1], a[2], NEEDS(3)))) \
@@ -83,6 +90,8 @@
     V(query,  "s",        until_done(cuStreamQuery(S(0)))) \
     V(equery, "e",        until_done(cuEventQuery(E(0)))) \
     V(use,    "c",        use(C(0))) \
+    V(push,   "c",        CHECK(cuCtxPushCurrent(C(0)))) \
+    V(pop,    "",         CHECK(cuCtxPopCurrent(&(CUcontext){NULL}))) \
     V(cdel,   "c",        CHECK(cuCtxDestroy(C(0)))) \
     /* host functions: one that does nothing, that posts a semaphore, that ends an array's owner */ \
     V(host,   "s",        CHECK(cuLaunchHostFunc(S(0), run_nothing, NULL))) \
@@ -108,12 +117,18 @@
     V(give,   "spN",      cudasim_subfree(H(1), a[2], S(0))) \
     /* fills and copies, to before from; those with s in front are the synchronous ones */ \
     V(fill,   "spN",      CHECK(cuMemsetD8Async(a[1], 1, a[2], S(0)))) \
+    V(fill16, "spn",      CHECK(cuMemsetD16Async(a[1], 1, a[2], S(0)))) \
+    V(fill32, "spn",      CHECK(cuMemsetD32Async(a[1], 1, a[2], S(0)))) \
+    V(fill2d, "spnnn",    CHECK(cuMemsetD2D32Async(a[1], a[2], 1, a[3], a[4], S(0)))) /* as rows */ \
+    V(copy,   "sppN",     CHECK(cuMemcpyAsync(a[1], a[2], a[3], S(0)))) \
+    V(scopy,  "ppN",      CHECK(cuMemcpy(a[0], a[1], a[2]))) \
     V(htod,   "sphN",     CHECK(cuMemcpyHtoDAsync(a[1], H(2), a[3], S(0)))) \
     V(dtoh,   "shpN",     CHECK(cuMemcpyDtoHAsync(H(1), a[2], a[3], S(0)))) \
     V(dtod,   "sppN",     CHECK(cuMemcpyDtoDAsync(a[1], a[2], a[3], S(0)))) \
     V(peer,   "spcpcN",   CHECK(cuMemcpyPeerAsync(a[1], C(2), a[3], C(4), a[5], S(0)))) \
-    V(rows,   "sppnnn",   copy_rows(S(0), a + 1, CU_MEMORYTYPE_DEVICE)) /* pitch, width, height */ \
-    V(hrows,  "shpnnn",   copy_rows(S(0), a + 1, CU_MEMORYTYPE_HOST)) \
+    V(rows,   "sppnnn",   copy_rows(S(0), rows(a + 1, CU_MEMORYTYPE_DEVICE))) /* pitch, width, height */ \
+    V(hrows,  "shpnnn",   copy_rows(S(0), rows(a + 1, CU_MEMORYTYPE_HOST))) \
+    V(shrows, "hpnnn",    copy_rows_now(rows(a, CU_MEMORYTYPE_HOST))) \
     V(sfill,  "pN",       CHECK(cuMemsetD8(a[0], 1, a[1]))) \
     V(shtod,  "phN",      CHECK(cuMemcpyHtoD(a[0], H(1), a[2]))) \
     V(sdtoh,  "hpN",      CHECK(cuMemcpyDtoH(H(0), a[1], a[2]))) \
@@ -121,12 +136,22 @@
     V(speer,  "pcpcN",    CHECK(cuMemcpyPeer(a[0], C(1), a[2], C(3), a[4]))) \
     /* numbers of 32 bits: written by a stream, by a call, set to 0, and waited for */ \
     V(put,    "spn",      CHECK(cuStreamWriteValue32(S(0), a[1], (cuuint32_t)a[2], 0))) \
+    V(put64,  "spn",      CHECK(cuStreamWriteValue64(S(0), a[1], a[2], 0))) \
+    V(eq64,   "spn",      CHECK(cuStreamWaitValue64(S(0), a[1], a[2], CU_STREAM_WAIT_VALUE_EQ))) \
+    V(bput,   "spn",      in_a_batch(S(0), a[1], CU_STREAM_MEM_OP_WRITE_VALUE_32, a[2])) \
+    V(bgeq,   "spn",      in_a_batch(S(0), a[1], CU_STREAM_MEM_OP_WAIT_VALUE_32, a[2])) \
     V(sput,   "pn",       CHECK(cuMemsetD32(a[0], (unsigned)a[1], 1))) \
     V(reset,  "sp",       CHECK(cuMemsetD32Async(a[1], 0, 1, S(0)))) \
     V(geq,    "spn",      await_value(S(0), a[1], a[2], CU_STREAM_WAIT_VALUE_GEQ)) \
     V(eq,     "spn",      await_value(S(0), a[1], a[2], CU_STREAM_WAIT_VALUE_EQ)) \
     V(and,    "spn",      await_value(S(0), a[1], a[2], CU_STREAM_WAIT_VALUE_AND)) \
     V(nor,    "spn",      await_value(S(0), a[1], a[2], CU_STREAM_WAIT_VALUE_NOR)) \
+    /* by the host: written, cleared unseen, read until it is not 0, and which number that was */ \
+    V(hput,   "hn",       host_puts(H(0), (uint32_t)a[1])) \
+    V(clear,  "h",        *(volatile uint32_t *)H(0) = 0) \
+    V(poll,   "h",        poll(H(0))) \
+    V(hgeq,   "hn",       cudasim_host_waited(H(0), 4, a[1], CU_STREAM_WAIT_VALUE_GEQ)) \
+    V(heq,    "hn",       cudasim_host_waited(H(0), 4, a[1], CU_STREAM_WAIT_VALUE_EQ)) \
     /* graphs */ \
     V(begin,  "s",        begin(S(0))) \
     V(launch, "sx",       CHECK(cuGraphLaunch(EXEC(1), S(0)))) \
@@ -197,6 +222,47 @@ static CUdeviceptr alloc_in(CUstream stream, size_t n) {
     return at;
 }
 
+static CUdeviceptr alloc_from_pool(CUstream stream) {
+    const CUmemPoolProps properties = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                       .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 0}};
+    CUmemoryPool pool;
+    CUdeviceptr at;
+    CHECK(cuMemPoolCreate(&pool, &properties));
+    CHECK(cuMemAllocFromPoolAsync(&at, N, pool, stream));
+    return at;
+}
+
+static CUstream with_priority(unsigned flags) {
+    CUstream stream;
+    CHECK(cuStreamCreateWithPriority(&stream, flags, 0));
+    return stream;
+}
+
+static void *registered(void) {
+    void *host = aligned_alloc(4096, 4096);
+    memset(host, 0, 4096);
+    CHECK(cuMemHostRegister(host, 4096, CU_MEMHOSTREGISTER_DEVICEMAP));
+    return host;
+}
+
+static CUdeviceptr device_address(void *host) {
+    CUdeviceptr at;
+    CHECK(cuMemHostGetDevicePointer(&at, host, 0));
+    return at;
+}
+
+static void *unregistered(void) {
+    void *host = registered();
+    CHECK(cuMemHostUnregister(host));
+    return host;
+}
+
+static CUgraph clone_of(CUgraph graph) {
+    CUgraph made;
+    CHECK(cuGraphClone(&made, graph));
+    return made;
+}
+
 static CUdeviceptr ready_flag(void) {
     CUdeviceptr made = alloc(8);
     CHECK(cuMemsetD8(made, 0, 8));
@@ -242,7 +308,7 @@ static void claims_matrix(CUstream stream, CUdeviceptr at, const int64_t shape[4
 }
 
 // To, from, pitch, bytes of a row, rows.
-static void copy_rows(CUstream stream, const uint64_t *a, CUmemorytype to) {
+static CUDA_MEMCPY2D rows(const uint64_t *a, CUmemorytype to) {
     CUDA_MEMCPY2D how = {.srcMemoryType = CU_MEMORYTYPE_DEVICE,
                          .srcDevice = a[1],
                          .srcPitch = a[2],
@@ -255,8 +321,11 @@ static void copy_rows(CUstream stream, const uint64_t *a, CUmemorytype to) {
     } else {
         how.dstDevice = a[0];
     }
-    CHECK(cuMemcpy2DAsync(&how, stream));
+    return how;
 }
+
+static void copy_rows(CUstream stream, CUDA_MEMCPY2D how) { CHECK(cuMemcpy2DAsync(&how, stream)); }
+static void copy_rows_now(CUDA_MEMCPY2D how) { CHECK(cuMemcpy2D(&how)); }
 
 // A query is repeated with its statement.
 static int again;
@@ -267,6 +336,26 @@ static void until_done(CUresult result) {
 
 static void await_value(CUstream stream, CUdeviceptr at, uint64_t value, unsigned how) {
     CHECK(cuStreamWaitValue32(stream, at, (cuuint32_t)value, how));
+}
+
+static void in_a_batch(CUstream stream, CUdeviceptr at, unsigned operation, uint64_t value) {
+    CUstreamBatchMemOpParams op;
+    memset(&op, 0, sizeof op);
+    op.operation = (CUstreamBatchMemOpType)operation;
+    op.waitValue.address = at;
+    op.waitValue.value = (cuuint32_t)value;
+    CHECK(cuStreamBatchMemOp(stream, 1, &op, 0));
+}
+
+static void host_puts(uint32_t *at, uint32_t value) {
+    cudasim_host_write(at, 4);
+    __atomic_store_n(at, value, __ATOMIC_RELEASE);
+}
+
+// The checker does not see the loop.
+static void poll(const uint32_t *at) {
+    while (__atomic_load_n(at, __ATOMIC_ACQUIRE) == 0)
+        cudasim_step(1);
 }
 
 #if CUDA_VERSION >= 12080

@@ -6,13 +6,8 @@
 
 #include <sched.h>
 
-// clang-format off
 #define FOR_EACH_THEME(X) \
-    X(legacy_stream) X(contexts) X(stream_ordered) X(host_memory) \
-    X(copies) X(threads) X(locks) X(graphs) X(ranges) \
-    X(memory_free) X(host_functions) X(launches) X(values) X(rules_calls) \
-    X(thread_events)
-// clang-format on
+    X(threads) X(locks) X(ranges) X(host_functions) X(launches) X(rules_calls) X(thread_events)
 
 #define DECLARE(theme) extern const struct race_program programs_##theme[];
 FOR_EACH_THEME(DECLARE)

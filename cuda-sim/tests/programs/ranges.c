@@ -43,20 +43,6 @@ static void two_copies_with_common_rows(void) {
     CHECK(cuMemcpy2DAsync(&lower, b));
 }
 
-// A 2D fill touches `width` elements of each row.
-static void behind_the_rows_of_a_fill(void) {
-    CUdeviceptr p = two_streams(64 * 8);
-    CHECK(cuMemsetD2D32Async(p, 64, 1, 10, 8, a));
-    writes_strided(b, p + 40, 24, 8, 64);
-}
-
-// Of 4 bytes each.
-static void last_element_of_a_fill(void) {
-    CUdeviceptr p = two_streams(64 * 8);
-    CHECK(cuMemsetD2D32Async(p, 64, 1, 10, 8, a));
-    reads(b, p + 39, 1);
-}
-
 // Many small writes; the reader knows of all.
 static void many_small_writes(void) {
     CUdeviceptr p = two_streams(N);
@@ -79,8 +65,6 @@ static void many_small_writes_but_one(void) {
 const struct race_program programs_ranges[] = {
     CORRECT(two_copies_side_by_side),
     RACY(two_copies_with_common_rows),
-    CORRECT(behind_the_rows_of_a_fill),
-    RACY(last_element_of_a_fill),
     CORRECT(many_small_writes),
     RACY(many_small_writes_but_one),
     END_OF_PROGRAMS,
