@@ -5,6 +5,7 @@
 
 #include "exchange.h"
 #include "graphs.h"
+#include "kernels.h"
 
 #include <semaphore.h>
 
@@ -81,6 +82,15 @@
     V(ws,     "spnnn",    writes_strided(S(0), a[1], a[2], (int64_t)a[3], (int64_t)a[4])) \
     V(rs,     "spnnn",    reads_strided(S(0), a[1], a[2], (int64_t)a[3], (int64_t)a[4])) \
     V(matrix, "spnnnn",   claims_matrix(S(0), a[1], (const int64_t *)a + 2)) \
+    /* by name: add bytes from; write as many bytes as there are threads: blocks, threads of each */ \
+    V(add,    "sppN",     add(S(0), a[1], a[2], a[3])) \
+    V(blocks, "spnn",     fill_blocks(S(0), a[1], (unsigned)a[2], (unsigned)a[3])) \
+    V(blocksx, "spnn",    fill_blocks_as(S(0), a[1], (unsigned)a[2], (unsigned)a[3])) \
+    /* of no known access, of two and of four */ \
+    V(unknown, "s",       touches(S(0), "unknown", NULL, 0)) \
+    V(inplace, "sp",      in_place(S(0), a[1])) \
+    V(rfour,  "sp",       four(S(0), a[1], CUDASIM_READ)) \
+    V(wfour,  "sp",       four(S(0), a[1], CUDASIM_WRITE)) \
     /* the host */ \
     V(hw,     "hN",       host_writes(H(0), a[1])) \
     V(hr,     "hN",       host_reads(H(0), a[1])) \
