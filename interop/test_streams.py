@@ -4,6 +4,7 @@ wait for each other through cai_array_produce, cai_array_consume_begin and cai_a
 import ctypes
 
 import numpy as np
+import pytest
 import torch
 from cai_ctypes import Error, new_array
 from cai_python import free as cai
@@ -56,23 +57,37 @@ def copy(target, source, nbytes, stream):
     assert result == driver.CUresult.CUDA_SUCCESS
 
 
-def test_pytorch_to_the_driver():
-    """PyTorch's dictionary names no stream. Its current one is known here, and exported with the tensor."""
-    torch.cuda.synchronize()
-    producer, consumer = torch.cuda.Stream(), new_stream()
+def exported_by_pytorch(producer):
+    """A tensor that is written at last on the producer's stream, as an array that says so."""
     shape = (ctypes.c_int64 * 1)(1000)
-    out = torch.zeros(1000, dtype=torch.int32, device="cuda")
-    torch.cuda.synchronize()
     with torch.cuda.stream(producer):
         tensor = torch.arange(1000, dtype=torch.int32).pin_memory().to("cuda", non_blocking=True)
-        array = described(tensor.__cuda_array_interface__, shape)
-        exports(array, producer.cuda_stream)
+    array = described(tensor.__cuda_array_interface__, shape)
+    exports(array, producer.cuda_stream)
+    return tensor, array, shape
+
+
+@pytest.mark.parametrize("begins", [True, False])
+def test_pytorch_to_the_driver(simulator, begins):
+    """PyTorch's dictionary names no stream. Its current one is known here, and exported with the tensor. The same without
+    begin is a race, and is called R3."""
+    producer, consumer = torch.cuda.Stream(), new_stream()
+    out = torch.zeros(1000, dtype=torch.int32, device="cuda")
+    torch.cuda.synchronize()
+    tensor, array, _shape = exported_by_pytorch(producer)
+    if begins:
         with Uses(array, int(consumer)):
             copy(out.data_ptr(), tensor.data_ptr(), 4000, consumer)
-        tensor.zero_()  # at once: ordered after the consumer's copy
-    driver.cuStreamSynchronize(consumer)
-    assert out.cpu().tolist() == list(range(1000))
+        with torch.cuda.stream(producer):
+            tensor.zero_()  # at once: ordered after the consumer's copy
+        driver.cuStreamSynchronize(consumer)
+        assert out.cpu().tolist() == list(range(1000))
+    else:
+        copy(out.data_ptr(), tensor.data_ptr(), 4000, consumer)
+        count, text = simulator.take_report()
+        assert count >= 1 and "rule R3" in text, text
     torch.cuda.synchronize()
+    driver.cuStreamSynchronize(consumer)
 
 
 def test_numba_to_pytorch():
@@ -91,21 +106,3 @@ def test_numba_to_pytorch():
     with torch.cuda.stream(consumer):
         assert target.cpu().tolist() == [7.0] * 100
     producer.synchronize()
-
-
-def test_what_happens_without(simulator):
-    """The same without begin is a race, and is called R3."""
-    torch.cuda.synchronize()
-    producer, consumer = torch.cuda.Stream(), new_stream()
-    shape = (ctypes.c_int64 * 1)(1000)
-    out = torch.zeros(1000, dtype=torch.int32, device="cuda")
-    torch.cuda.synchronize()
-    with torch.cuda.stream(producer):
-        tensor = torch.arange(1000, dtype=torch.int32).pin_memory().to("cuda", non_blocking=True)
-    array = described(tensor.__cuda_array_interface__, shape)
-    exports(array, producer.cuda_stream)
-    copy(out.data_ptr(), tensor.data_ptr(), 4000, consumer)
-    count, text = simulator.take_report()
-    assert count >= 1 and "rule R3" in text, text
-    torch.cuda.synchronize()
-    driver.cuStreamSynchronize(consumer)

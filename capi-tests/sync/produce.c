@@ -298,9 +298,26 @@ CASE(release_after_without_work) {
     ASSERT(atomic_load(&it.destroyed) == 1 && the_shim.count(NULL) == 0);
 }
 
-static void wait_until_open(void *gate) {
-    while (!atomic_load((atomic_int *)gate))
+static atomic_int gate;
+
+static void wait_until_open(void *unused) {
+    (void)unused;
+    while (!atomic_load(&gate))
         usleep(100);
+}
+
+/* Work that goes on until the gate is open. */
+static void held_at_gate(CUstream stream) {
+    atomic_store(&gate, 0);
+    CU(cuLaunchHostFunc(stream, wait_until_open, NULL));
+}
+
+/* What was released stays until that work is done. */
+static void stays_until_open(held *it) {
+    usleep(20000);
+    ASSERT(atomic_load(&it->destroyed) == 0);
+    atomic_store(&gate, 1);
+    ASSERT(comes_true(is_one, &it->destroyed));
 }
 
 static void *release_in_order(void *array) {
@@ -314,53 +331,38 @@ static void *release_in_order(void *array) {
 CASE(release_in_order_on_a_thread_without_a_context) {
     CUstream streams[3] = {new_stream(), CU_STREAM_LEGACY, CU_STREAM_PER_THREAD};
     for (int i = 0; i < 3; ++i) {
-        static atomic_int gate;
         pthread_t thread;
         held it;
         cai_array array = held_array(&it, as_value(streams[i]));
         OK(cai_unstable_array_identify(&array, error));
         if (i == 1) array.context = NULL; /* found by the memory */
-        atomic_store(&gate, 0);
-        CU(cuLaunchHostFunc(streams[i], wait_until_open, &gate));
+        held_at_gate(streams[i]);
         ASSERT(pthread_create(&thread, NULL, release_in_order, &array) == 0);
         ASSERT(pthread_join(thread, NULL) == 0);
         ASSERT(array.owner == NULL && array.data == NULL && array.struct_size == sizeof array);
-        usleep(20000);
-        ASSERT(atomic_load(&it.destroyed) == 0);
-        atomic_store(&gate, 1);
-        ASSERT(comes_true(is_one, &it.destroyed));
+        stays_until_open(&it);
     }
 }
 
 CASE(release_in_order_with_another_context) {
-    static atomic_int gate;
     held it;
     cai_array array = held_array(&it, CAI_STREAM_LEGACY);
-    atomic_store(&gate, 0);
-    CU(cuLaunchHostFunc(CU_STREAM_LEGACY, wait_until_open, &gate));
+    held_at_gate(CU_STREAM_LEGACY);
     CU(cuCtxSetCurrent(context[devices - 1]));
     cai_unstable_array_release_in_order(&array);
-    usleep(20000);
-    ASSERT(atomic_load(&it.destroyed) == 0);
-    atomic_store(&gate, 1);
-    ASSERT(comes_true(is_one, &it.destroyed));
+    stays_until_open(&it);
 }
 
 /* Its work goes on. The legacy default stream does not wait for it. */
 CASE(release_in_order_of_a_destroyed_stream) {
     for (int i = 0; i < 2; ++i) {
-        static atomic_int gate;
         const CUstream stream = i == 0 ? new_stream() : blocking_stream();
         held it;
         cai_array array = held_array(&it, as_value(stream));
-        atomic_store(&gate, 0);
-        CU(cuLaunchHostFunc(stream, wait_until_open, &gate));
+        held_at_gate(stream);
         CU(cuStreamDestroy(stream));
         cai_unstable_array_release_in_order(&array);
-        usleep(20000);
-        ASSERT(atomic_load(&it.destroyed) == 0);
-        atomic_store(&gate, 1);
-        ASSERT(comes_true(is_one, &it.destroyed));
+        stays_until_open(&it);
     }
 }
 
@@ -368,22 +370,17 @@ CASE(release_in_order_of_a_destroyed_stream) {
 CASE(tensor_on_a_default_stream_of_the_current_context) {
     const CUstream streams[] = {CU_STREAM_LEGACY, CU_STREAM_PER_THREAD};
     for (int i = 0; i < 2; ++i) {
-        static atomic_int gate;
         held it;
         cai_array array = held_array(&it, CAI_STREAM_NONE), *kept = NULL;
         const cai_device location = array.device;
-        atomic_store(&gate, 0);
         CU(cuCtxSetCurrent(working_context()));
         OK(cai_private_keep(&array, location, &kept, error));
         OK(cai_private_begin(&array, as_value(streams[i]), CAI_ACCESS_READ, kept, error));
-        CU(cuLaunchHostFunc(streams[i], wait_until_open, &gate));
+        held_at_gate(streams[i]);
         CU(cuCtxSetCurrent(context[0]));
         cai_private_release_kept(kept);
         cai_array_release(&array);
-        usleep(20000);
-        ASSERT(atomic_load(&it.destroyed) == 0);
-        atomic_store(&gate, 1);
-        ASSERT(comes_true(is_one, &it.destroyed));
+        stays_until_open(&it);
     }
 }
 

@@ -7,23 +7,13 @@ import threading
 import cai_python as P
 import numpy as np
 import pytest
+import race_checker
 from cai_python import Counted, give, make, take
 
 COUNT = 4096
 
 
-class Driver:
-    def __init__(self):
-        self.cuda = c.CDLL("libcuda.so.1")
-        self.context = c.c_void_p()
-        self.call("cuInit", 0)
-        self.call("cuDevicePrimaryCtxRetain", c.byref(self.context), 0)
-        self.call("cuCtxSetCurrent", self.context)
-
-    def call(self, name, *arguments):
-        code = getattr(self.cuda, name)(*arguments)
-        assert code == 0, f"{name}: {code}"
-
+class Driver(race_checker.Driver):
     def memory(self, values, managed=False):
         """Memory on the device with these values."""
         pointer = c.c_uint64()
@@ -37,11 +27,6 @@ class Driver:
 
     def free(self, pointer):
         self.call("cuMemFree_v2", c.c_uint64(pointer))
-
-    def stream(self):
-        stream = c.c_void_p()
-        self.call("cuStreamCreate", c.byref(stream), 1)
-        return stream.value
 
     def fill(self, pointer, byte, count, stream):
         self.call("cuMemsetD8Async", c.c_uint64(pointer), byte, c.c_size_t(count), c.c_void_p(stream))

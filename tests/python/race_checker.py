@@ -34,6 +34,27 @@ class Simulator:
         function(self.api.host_access)(address, nbytes, 1, None)
 
 
+class Driver(Simulator):
+    """The driver, with a context that is current."""
+
+    def __init__(self):
+        super().__init__()
+        self.cuda, self.context = ctypes.CDLL("libcuda.so.1"), ctypes.c_void_p()
+        self.call("cuInit", 0)
+        self.call("cuDevicePrimaryCtxRetain", ctypes.byref(self.context), 0)
+        self.call("cuCtxSetCurrent", self.context)
+
+    def call(self, name, *arguments):
+        code = getattr(self.cuda, name)(*arguments)
+        assert code == 0, f"{name}: {code}"
+
+    def stream(self):
+        """One that waits for no default stream."""
+        stream = ctypes.c_void_p()
+        self.call("cuStreamCreate", ctypes.byref(stream), 1)
+        return stream.value
+
+
 @pytest.fixture(scope="session")
 def simulator():
     return Simulator()

@@ -11,32 +11,14 @@ import time
 import weakref
 
 import pytest
-from race_checker import Simulator
+import race_checker
 
 
-class Driver(Simulator):
-    def __init__(self):
-        super().__init__()
-        self.cuda = ctypes.CDLL("libcuda.so.1")
-        context = ctypes.c_void_p()
-        self.call("cuInit", 0)
-        self.call("cuDevicePrimaryCtxRetain", ctypes.byref(context), 0)
-        self.call("cuCtxSetCurrent", context)
-
-    def call(self, name, *arguments):
-        code = getattr(self.cuda, name)(*arguments)
-        assert code == 0, (name, code)
-
+class Driver(race_checker.Driver):
     def allocate(self, nbytes):
         address = ctypes.c_uint64()
         self.call("cuMemAlloc_v2", ctypes.byref(address), ctypes.c_size_t(nbytes))
         return address.value
-
-    def stream(self):
-        """One that waits for no default stream."""
-        stream = ctypes.c_void_p()
-        self.call("cuStreamCreate", ctypes.byref(stream), 1)
-        return stream.value
 
     def synchronize(self, stream):
         self.call("cuStreamSynchronize", ctypes.c_void_p(stream))
