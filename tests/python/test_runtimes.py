@@ -5,7 +5,6 @@ LuaJIT goes once around: a new owner with a callback, an array filled and checke
 and the callback seen exactly once. And it meets an error.
 """
 
-import ctypes
 import pathlib
 import subprocess
 import sys
@@ -83,37 +82,6 @@ def test_cffi(library_path):
         structure = ffi.new(f"{name} *")
         assert getattr(lib, f"{name}_init")(structure, ffi.sizeof(name)) == lib.CAI_OK
         assert structure.struct_size == ffi.sizeof(name) and structure.flags == 0
-
-
-class Mirror(ctypes.Structure):
-    """The array of the first release, declared by hand."""
-
-    _fields_ = [("struct_size", ctypes.c_uint32), ("flags", ctypes.c_uint32), ("members", ctypes.c_uint64 * 15)]
-
-
-# What a longer structure of a later library would have: nothing may write here.
-BEHIND = 88
-
-
-def test_a_shorter_mirror(library_path):
-    """No function writes behind a structure that stated its own size, and none goes on with one that is too short."""
-    lib = ctypes.CDLL(library_path)
-    memory = (ctypes.c_ubyte * (ctypes.sizeof(Mirror) + BEHIND))(*[0x5A] * (ctypes.sizeof(Mirror) + BEHIND))
-    behind = bytes(memory[ctypes.sizeof(Mirror) :])
-    out = Mirror.from_buffer(memory)
-    assert lib.cai_array_init(ctypes.byref(out), ctypes.c_size_t(ctypes.sizeof(Mirror) - 8)) == 201  # STRUCT_SIZE
-    assert bytes(memory) == b"\x5a" * len(memory)
-    assert lib.cai_array_init(ctypes.byref(out), ctypes.c_size_t(ctypes.sizeof(Mirror))) == 0
-    owner = ctypes.c_void_p()
-    assert lib.cai_owner_create(None, None, ctypes.byref(owner), None) == 0
-    array = Mirror()
-    assert lib.cai_array_init(ctypes.byref(array), ctypes.c_size_t(ctypes.sizeof(Mirror))) == 0
-    array.members[0] = owner.value
-    assert lib.cai_array_share(ctypes.byref(array), ctypes.byref(out), None) == 0
-    assert out.members[0] == owner.value and out.struct_size == ctypes.sizeof(Mirror)
-    lib.cai_array_release(ctypes.byref(out))
-    lib.cai_array_release(ctypes.byref(array))
-    assert bytes(out)[4:] == bytes(ctypes.sizeof(Mirror) - 4) and bytes(memory[ctypes.sizeof(Mirror) :]) == behind
 
 
 def test_released_at_exit(library_path):
