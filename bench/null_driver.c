@@ -47,12 +47,13 @@ CALL(cuEventRecord, (void *event, void *stream), ((void)event, (void)stream))
 CALL(cuStreamWaitEvent, (void *stream, void *event, unsigned flags),
      ((void)stream, (void)event, (void)flags))
 
-/* All memory belongs to the context 0x1000. CONTEXT is 1, DEVICE_ORDINAL is 9. */
+/* All memory is device memory of the context 0x1000. CONTEXT is 1, MEMORY_TYPE 2, DEVICE_ORDINAL 9. */
 CALL(cuPointerGetAttributes,
      (unsigned count, const int *attributes, void **results, uint64_t address), {
          (void)address;
          for (unsigned i = 0; i < count; ++i) {
              if (attributes[i] == 1) *(void **)results[i] = (void *)0x1000;
+             if (attributes[i] == 2) *(unsigned *)results[i] = 2;
              if (attributes[i] == 9) *(int *)results[i] = 0;
          }
      })

@@ -29,7 +29,8 @@ impl<'a> Text<'a> {
             .try_for_each(|(mask, depth)| check(&mask).map_err(|failure| failure.in_mask(depth)))?;
         let is_cuda = device::may_be_cuda(array.device.r#type);
         // XGBoost takes a text with the member for one of device memory, even if it is null.
-        let stream = if is_cuda { Some(outgoing::for_dictionary(&array)?) } else { None };
+        let stream =
+            if is_cuda { Some(outgoing::for_dictionary(array.unchecked())?) } else { None };
         // Not if the policy of the process is that no stream is stated.
         if is_cuda && (stream != Some(abi::CAI_STREAM_NONE) || array.stream == abi::CAI_STREAM_NONE)
         {

@@ -3,7 +3,8 @@
  * run: omit handles blocking_handles two_devices two_contexts legacy_producer legacy_consumer
  * run: omit legacy_of_two_devices per_thread_producer legacy_in_either per_thread_mask_in_either
  * run: omit conservative_in_either_context event_of_an_unknown_stream
- * run: omit events_of_a_context_that_came_back */
+ * run: omit events_of_a_context_that_came_back another_context_is_current_at_the_end
+ * run: omit another_thread_ends one_owner_of_two_memories registered_in_another_context */
 #include "sync_test.h"
 #include <cai/unstable/release.h>
 
@@ -366,6 +367,13 @@ static void exchange_in_either(CUdeviceptr buffer, const cai_array *seen, CUstre
     ASSERT(holds(first, 1, consumer));
 }
 
+/* The array with an owner of the library, which remembers what it finds out about the memory. */
+static cai_array owned(cai_array array) {
+    static atomic_int destroyed;
+    OK(cai_owner_create(&destroyed, count_destroyed, &array.owner, error));
+    return array;
+}
+
 /* HIP's arrays state a device, which may be that of the memory or open. */
 static void in_either(CUstream producer, int is_mask, int id) {
     static memory_maker *const makers[] = {device_memory, managed_memory, page_locked_memory,
@@ -386,7 +394,10 @@ static void in_either(CUstream producer, int is_mask, int id) {
         around.mask = &array;
         exchange_in_either(buffer, is_mask ? &around : &array, producer, new_stream(), working);
         /* The consumer's own stream may be one of the two. */
+        array = owned(array);
         exchange_in_either(buffer, is_mask ? &around : &array, producer, producer, working);
+        exchange_in_either(buffer, is_mask ? &around : &array, producer, new_stream(), working);
+        cai_array_release(&array);
     }
 }
 
@@ -454,6 +465,128 @@ CASE(legacy_producer_without_a_current_context) {
         copy(out, buffers[i], consumer);
         ASSERT(holds(out, 1, consumer));
     }
+}
+
+/* The owner of an array knows the context of its memory, once the driver was asked. Which context
+ * is current is asked for in each call. */
+CASE(another_context_is_current_at_the_end) {
+    const CUcontext working = working_context();
+    const CUstream legacy = CU_STREAM_LEGACY;
+    CUdeviceptr buffer = device_memory(working), out;
+    cai_array array = owned(array_of(buffer, CAI_STREAM_LEGACY));
+    use(working);
+    out = new_buffer();
+    for (int round = 1; round <= 2; ++round) {
+        use(context[0]);
+        fill(buffer, round, legacy);
+        CU(cuStreamSynchronize(legacy));
+        the_shim.reset();
+        OK(cai_array_consume_begin(&array, CAI_STREAM_LEGACY, CAI_ACCESS_READ, error));
+        ASSERT(COUNTED(the_shim.count("cuPointerGetAttributes") == (round == 1)));
+        ASSERT(COUNTED(the_shim.count("cuCtxGetCurrent") == 1));
+        use(working);
+        copy(out, buffer, legacy);
+        OK(cai_array_consume_end(&array, CAI_STREAM_LEGACY, CAI_ACCESS_READ, error));
+        ASSERT(COUNTED(the_shim.count("cuPointerGetAttributes") == (round == 1)));
+        use(context[0]);
+        fill(buffer, -1, legacy);
+        use(working);
+        ASSERT(holds(out, round, legacy));
+    }
+    cai_array_release(&array);
+}
+
+static CUcontext working_of_a_thread;
+static CUdeviceptr out_of_a_thread;
+
+static void *end_of_a_read(void *array) {
+    CU(cuCtxSetCurrent(working_of_a_thread));
+    copy(out_of_a_thread, (CUdeviceptr)(uintptr_t)((cai_array *)array)->data, CU_STREAM_LEGACY);
+    OK(cai_array_consume_end(array, CAI_STREAM_LEGACY, CAI_ACCESS_READ, error));
+    return NULL;
+}
+
+/* A thread with another current context ends what this one has begun. */
+CASE(another_thread_ends) {
+    const CUcontext working = working_context();
+    const CUstream legacy = CU_STREAM_LEGACY;
+    CUdeviceptr buffer = device_memory(working);
+    cai_array array = owned(array_of(buffer, CAI_STREAM_LEGACY));
+    pthread_t thread;
+    use(working);
+    working_of_a_thread = working;
+    out_of_a_thread = new_buffer();
+    use(context[0]);
+    fill(buffer, 1, legacy);
+    CU(cuStreamSynchronize(legacy));
+    OK(cai_array_consume_begin(&array, CAI_STREAM_LEGACY, CAI_ACCESS_READ, error));
+    ASSERT(pthread_create(&thread, NULL, end_of_a_read, &array) == 0);
+    ASSERT(pthread_join(thread, NULL) == 0);
+    fill(buffer, 2, legacy);
+    use(working);
+    ASSERT(holds(out_of_a_thread, 1, legacy));
+    cai_array_release(&array);
+}
+
+/* What an owner knows is the context of one address. */
+CASE(one_owner_of_two_memories) {
+    const CUcontext working = working_context();
+    const CUstream legacy = CU_STREAM_LEGACY;
+    const CUdeviceptr first = new_buffer(), out = new_buffer();
+    cai_array array = owned(array_of(first, CAI_STREAM_LEGACY)), other = array;
+    CUdeviceptr second;
+    use(working);
+    second = managed_memory(working);
+    other.data = (void *)(uintptr_t)second;
+    for (int round = 1; round <= 2; ++round) {
+        use(context[0]);
+        OK(cai_array_consume_begin(&array, CAI_STREAM_LEGACY, CAI_ACCESS_READ, error));
+        use(working);
+        fill(second, round, legacy);
+        use(context[0]);
+        OK(cai_array_consume_begin(&other, CAI_STREAM_LEGACY, CAI_ACCESS_READ, error));
+        copy(out, second, legacy);
+        OK(cai_array_consume_end(&other, CAI_STREAM_LEGACY, CAI_ACCESS_READ, error));
+        OK(cai_array_consume_end(&array, CAI_STREAM_LEGACY, CAI_ACCESS_READ, error));
+        use(working);
+        fill(second, -1, legacy);
+        use(context[0]);
+        ASSERT(holds(out, round, legacy));
+    }
+    cai_array_release(&array);
+}
+
+/* Memory of the host has the context that registered it last, so owners remember none. */
+CASE(registered_in_another_context) {
+    const CUcontext contexts[] = {context[0], working_context()};
+    const CUstream legacy = CU_STREAM_LEGACY;
+    const CUdeviceptr out = new_buffer();
+    void *host = aligned_alloc(4096, (BYTES + 4095) / 4096 * 4096);
+    cai_array array = owned(array_of((CUdeviceptr)1, CAI_STREAM_LEGACY));
+    ASSERT(host != NULL);
+    array.device.type = CAI_DEVICE_UNKNOWN;
+    for (int round = 1; round <= 2; ++round) {
+        CUdeviceptr buffer;
+        use(contexts[round - 1]);
+        CU(cuMemHostRegister(host, BYTES, CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP));
+        CU(cuMemHostGetDevicePointer(&buffer, host, 0));
+        ASSERT(round == 1 || buffer == (CUdeviceptr)(uintptr_t)array.data);
+        array.data = (void *)(uintptr_t)buffer;
+        fill(buffer, round, legacy);
+        use(context[0]);
+        OK(cai_array_consume_begin(&array, CAI_STREAM_LEGACY, CAI_ACCESS_READ, error));
+        copy(out, buffer, legacy);
+        OK(cai_array_consume_end(&array, CAI_STREAM_LEGACY, CAI_ACCESS_READ, error));
+        use(contexts[round - 1]);
+        fill(buffer, -1, legacy);
+        use(context[0]);
+        ASSERT(holds(out, round, legacy));
+        use(contexts[round - 1]);
+        CU(cuStreamSynchronize(legacy));
+        CU(cuMemHostUnregister(host));
+    }
+    cai_array_release(&array);
+    free(host);
 }
 
 /* The array and its mask are of different contexts, and neither is of the current one. */

@@ -107,6 +107,31 @@ RULE(capture, relaxed_thread, "A thread in relaxed mode may make unsafe calls",
     EXPECT(status(a), CU_STREAM_CAPTURE_STATUS_ACTIVE);
 }
 
+static CUdeviceptr shared_memory;
+
+static void *query_memory(void *data) {
+    CUpointer_attribute which[] = {CU_POINTER_ATTRIBUTE_CONTEXT, CU_POINTER_ATTRIBUTE_MEMORY_TYPE};
+    CUcontext owner = NULL;
+    CUmemorytype type = 0;
+    void *out[] = {&owner, &type};
+    (void)data;
+    OK(cuPointerGetAttributes(2, which, out, shared_memory));
+    EXPECT(owner == ctx, 1);
+    EXPECT(type, CU_MEMORYTYPE_DEVICE);
+    return NULL;
+}
+
+RULE(capture, querying_memory, "A pointer's attributes may be queried during a global capture",
+     "observed") {
+    pthread_t thread;
+    OK(cuMemAlloc(&shared_memory, 16));
+    CUstream a = capturing(CU_STREAM_CAPTURE_MODE_GLOBAL);
+    query_memory(NULL);
+    OK(pthread_create(&thread, NULL, query_memory, NULL));
+    OK(pthread_join(thread, NULL));
+    EXPECT(status(a), CU_STREAM_CAPTURE_STATUS_ACTIVE);
+}
+
 static CUevent shared_event;
 static CUstream shared_stream;
 static CUresult from_thread;

@@ -21,8 +21,8 @@ pub use cudarc::driver::sys::{CUcontext, CUevent, CUgraph};
 pub use events::Event;
 pub use load::*;
 pub use pointer::{
-    NO_INFO, attributes, current_device, device_pointer, device_without_memory, is_inside, locate,
-    location, owner_context,
+    NO_INFO, attributes, current_device, device_pointer, device_without_memory, home, is_inside,
+    locate, location,
 };
 pub(crate) use result::{
     CAPTURED_EVENT, CONTEXT_IS_DESTROYED, DEINITIALIZED, INVALID_CONTEXT, INVALID_HANDLE,

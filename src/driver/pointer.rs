@@ -33,23 +33,37 @@ fn query<T>(attribute: Attribute, result: &mut T) -> Query {
     Query { attribute, result: ptr::from_mut(result).cast() }
 }
 
-/// Returns the context and the device that memory belongs to: NULL if it belongs to no single
-/// context, `None` if the driver does not know it.
-pub fn owner_context(driver: &Driver, address: u64) -> Result<(CUcontext, Option<i32>)> {
-    // HIP does not write the context.
+/// What memory belongs to.
+pub struct Home {
+    /// NULL if it belongs to no single context.
+    pub context: CUcontext,
+    /// `None` if the driver does not know the memory.
+    pub device: Option<i32>,
+    /// The context is the same until the memory is freed: it was not registered with the driver.
+    pub is_fixed: bool,
+}
+
+/// Returns the context and the device that memory belongs to. No capture forbids this query of CUDA:
+/// launchers of kernels make it for each pointer, while they capture too.
+pub fn home(driver: &Driver, address: u64) -> Result<Home> {
     let (mut context, mut device): (CUcontext, i32) = (ptr::null_mut(), NO_DEVICE);
+    if driver.is_hip() {
+        let queries = [query(Attribute::CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, &mut device)];
+        driver.relaxed(|| query_all(driver, address, queries))?;
+        return Ok(Home { context, device: (device >= 0).then_some(device), is_fixed: false });
+    }
+    let mut kind = 0_u32;
     query_all(
         driver,
         address,
         [
             query(Attribute::CU_POINTER_ATTRIBUTE_CONTEXT, &mut context),
             query(Attribute::CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, &mut device),
+            query(Attribute::CU_POINTER_ATTRIBUTE_MEMORY_TYPE, &mut kind),
         ],
     )?;
-    if driver.is_hip() {
-        context = ptr::null_mut();
-    }
-    Ok((context, (device >= 0).then_some(device)))
+    let is_fixed = kind == MemoryType::CU_MEMORYTYPE_DEVICE as u32;
+    Ok(Home { context, device: (device >= 0).then_some(device), is_fixed })
 }
 
 /// Returns the kind of memory for two of the driver's results.

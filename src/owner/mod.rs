@@ -8,6 +8,7 @@
 mod atomics;
 mod block;
 
+mod context;
 mod count;
 pub mod description;
 mod given_up;
@@ -23,6 +24,7 @@ use std::ptr::NonNull;
 use crate::abi::{cai_owner, cai_owner_ops};
 use crate::error::{Result, fail};
 use crate::observer;
+use context::KnownContext;
 pub use count::Count;
 pub use given_up::GivenUp;
 pub use nesting::Header;
@@ -55,7 +57,13 @@ static OPS: cai_owner_ops = cai_owner_ops {
 impl Header {
     pub fn new(destroy: unsafe fn(GivenUp)) -> Self {
         let base = cai_owner { ops: &raw const OPS };
-        Header { base, count: Count::one(), destroy, reserve: Reserve::new() }
+        Header {
+            base,
+            count: Count::one(),
+            destroy,
+            context: KnownContext::new(),
+            reserve: Reserve::new(),
+        }
     }
 }
 

@@ -19,6 +19,7 @@
 
 use std::cell::Cell;
 
+use super::context::KnownContext;
 use super::count::Count;
 use super::given_up::{GivenUp, List, Shared};
 use super::reference::Ref;
@@ -33,6 +34,8 @@ pub struct Header {
     /// Runs when the last reference was released; frees the memory, at once or, if
     /// [`release_before`] kept the owner, when it is called again. It takes the owners that have it.
     pub(super) destroy: unsafe fn(GivenUp),
+    /// The context of the memory that it keeps alive.
+    pub(super) context: KnownContext,
     /// Memory for the release of a reference.
     pub(super) reserve: Reserve,
 }

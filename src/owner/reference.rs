@@ -85,6 +85,26 @@ impl<'a> Borrowed<'a> {
     pub fn is_own(self) -> bool {
         ptr::eq(self.table(), &OPS)
     }
+
+    #[inline(always)]
+    fn header(self) -> Option<&'a Header> {
+        // SAFETY: alive (the contract of `new`). All owners of this library begin with a header.
+        self.is_own().then(|| unsafe { self.0.cast::<Header>().as_ref() })
+    }
+
+    /// Returns the context of the memory at an address, if the owner knows it.
+    #[inline]
+    pub fn known_context(self, address: usize) -> Option<NonNull<c_void>> {
+        self.header()?.context.find(address)
+    }
+
+    /// Lets the owner remember a context that the memory at an address has until it is freed.
+    /// Owners of other libraries do not.
+    pub fn remember_context(self, address: usize, context: NonNull<c_void>) {
+        if let Some(header) = self.header() {
+            header.context.remember(address, context);
+        }
+    }
 }
 
 impl<'a> Unchecked<'_, 'a> {
@@ -154,8 +174,7 @@ impl Ref {
 
     /// Returns the owner's memory for a release. Owners of other libraries have none.
     pub fn reserve(&self) -> Option<&Reserve> {
-        // SAFETY: alive as long as this reference. All owners of this library begin with a header.
-        self.borrow().is_own().then(|| unsafe { &self.0.cast::<Header>().as_ref().reserve })
+        self.borrow().header().map(|header| &header.reserve)
     }
 
     #[inline]

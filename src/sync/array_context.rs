@@ -5,9 +5,13 @@
 //! its work: memory that is managed, page-locked or open to peers is used in other contexts than
 //! its own. Which one is meant cannot be known, so both count.
 
+use std::ffi::c_void;
+use std::ptr::NonNull;
+
 use crate::abi::{self, cai_array};
 use crate::driver::{self, CUcontext, CallingThread, Capture, Driver, Stream};
 use crate::error::{Result, fail};
+use crate::owner::Borrowed;
 
 /// The context of an array, with a reference to it if it is a primary one.
 pub struct ArrayContext {
@@ -25,9 +29,14 @@ impl Drop for ArrayContext {
 }
 
 impl ArrayContext {
-    /// Returns the context that the array states, or else that of the memory. For memory that
-    /// belongs to a device only, it is the device's primary context, or else the current one.
-    pub fn of(thread: &CallingThread, array: &cai_array) -> Result<ArrayContext> {
+    /// Returns the context that the array states, or else that of the memory, which `owner` keeps
+    /// alive and knows if it was asked for before. For memory that belongs to a device only, it is
+    /// the device's primary context, or else the current one.
+    pub fn of(
+        thread: &CallingThread,
+        array: &cai_array,
+        owner: Option<Borrowed>,
+    ) -> Result<ArrayContext> {
         let driver = thread.driver();
         let found = |context| Ok(ArrayContext { driver, context, primary: None });
         if !array.context.is_null() {
@@ -37,7 +46,7 @@ impl ArrayContext {
         if array.device.r#type == abi::CAI_DEVICE_ROCM && array.device.id >= 0 {
             return ArrayContext::primary(driver, array.device.id);
         }
-        if let Some(found) = ArrayContext::of_memory(thread, array)? {
+        if let Some(found) = ArrayContext::of_memory(thread, array, owner)? {
             return Ok(found);
         }
         if array.device.r#type == abi::CAI_DEVICE_CUDA {
@@ -47,24 +56,58 @@ impl ArrayContext {
     }
 
     /// Returns the context that memory belongs to: for memory that belongs to a device only, the
-    /// device's primary one. `None` if the driver does not know the memory.
-    pub fn of_memory(thread: &CallingThread, array: &cai_array) -> Result<Option<ArrayContext>> {
+    /// device's primary one. `None` if the driver does not know the memory. `owner`: see `of`.
+    #[inline]
+    pub fn of_memory(
+        thread: &CallingThread,
+        array: &cai_array,
+        owner: Option<Borrowed>,
+    ) -> Result<Option<ArrayContext>> {
         let driver = thread.driver();
-        driver.relaxed(|| {
-            let (context, device) = driver::owner_context(driver, array.data as u64)?;
-            match device {
-                _ if !context.is_null() => {
-                    Ok(Some(ArrayContext { driver, context, primary: None }))
-                }
-                Some(device) => ArrayContext::primary(driver, device).map(Some),
-                None => Ok(None),
+        match known_context(thread, array, owner) {
+            Some(context) => {
+                let context = context.as_ptr().cast();
+                Ok(Some(ArrayContext { driver, context, primary: None }))
             }
-        })
+            None => ArrayContext::ask(driver, array.data.addr(), owner),
+        }
+    }
+
+    #[inline(never)]
+    fn ask(
+        driver: &'static Driver,
+        address: usize,
+        owner: Option<Borrowed>,
+    ) -> Result<Option<ArrayContext>> {
+        let home = driver::home(driver, address as u64)?;
+        match (NonNull::new(home.context), home.device) {
+            (Some(context), _) => {
+                if let Some(owner) = owner.filter(|_| home.is_fixed) {
+                    owner.remember_context(address, context.cast());
+                }
+                Ok(Some(ArrayContext { driver, context: home.context, primary: None }))
+            }
+            (None, Some(device)) => {
+                driver.relaxed(|| ArrayContext::primary(driver, device)).map(Some)
+            }
+            (None, None) => Ok(None),
+        }
     }
 
     fn primary(driver: &'static Driver, device: i32) -> Result<ArrayContext> {
         Ok(ArrayContext { driver, context: driver.primary(device)?, primary: Some(device) })
     }
+}
+
+/// Returns the context of an array's memory if `owner`, which keeps it alive, knows it.
+#[inline]
+pub fn known_context(
+    thread: &CallingThread,
+    array: &cai_array,
+    owner: Option<Borrowed>,
+) -> Option<NonNull<c_void>> {
+    // HIP's memory belongs to no context.
+    if thread.is_hip() { None } else { owner?.known_context(array.data.addr()) }
 }
 
 /// The contexts that a default stream of an array may be of: one, or two.
@@ -79,8 +122,12 @@ impl ArrayContexts {
     /// [`ArrayContext::of`] finds it, and the current one if it is another one. No other context
     /// may have been made current for this operation.
     #[inline]
-    pub fn of(thread: &CallingThread, array: &cai_array) -> Result<ArrayContexts> {
-        ArrayContext::of(thread, array)?.or_current(thread, array)
+    pub fn of(
+        thread: &CallingThread,
+        array: &cai_array,
+        owner: Option<Borrowed>,
+    ) -> Result<ArrayContexts> {
+        ArrayContext::of(thread, array, owner)?.or_current(thread, array)
     }
 
     pub fn each(&self, mut body: impl FnMut(CUcontext) -> Result<()>) -> Result<()> {
@@ -106,12 +153,13 @@ impl ArrayContext {
 pub fn with_stream<T>(
     thread: &CallingThread,
     array: &cai_array,
+    owner: Option<Borrowed>,
     body: impl FnOnce(Stream) -> Result<T>,
 ) -> Result<T> {
     if !driver::is_default(array.stream) {
         return body(Stream::from_handle(array.stream, array.stream_id));
     }
-    let context = ArrayContext::of(thread, array)?;
+    let context = ArrayContext::of(thread, array, owner)?;
     body(Stream::from_array(thread, array.stream, context.context, array.stream_id))
 }
 
@@ -121,12 +169,13 @@ pub fn with_stream<T>(
 pub fn with_streams(
     thread: &CallingThread,
     array: &cai_array,
+    owner: Option<Borrowed>,
     mut body: impl FnMut(Stream) -> Result<()>,
 ) -> Result<()> {
     if !driver::is_default(array.stream) {
         return body(Stream::from_handle(array.stream, array.stream_id));
     }
-    let contexts = ArrayContexts::of(thread, array)?;
+    let contexts = ArrayContexts::of(thread, array, owner)?;
     let first = Stream::from_array(thread, array.stream, contexts.first.context, array.stream_id);
     match contexts.current {
         None => body(first),

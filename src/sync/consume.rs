@@ -1,14 +1,15 @@
 //! The consumer's side: orders streams before and after its work on the data.
 
 use std::mem::MaybeUninit;
-use std::ptr;
+use std::ptr::{self, NonNull};
 
 use crate::abi::{self, cai_array};
 use crate::device;
 use crate::driver::{self, CUcontext, CUevent, CallingThread, Capture, Driver, Stream};
 use crate::error::{Failure, Result, fail};
+use crate::owner::Borrowed;
 use crate::read::Unchecked;
-use crate::sync::array_context::{ArrayContext, ArrayContexts, with_streams};
+use crate::sync::array_context::{ArrayContext, ArrayContexts, known_context, with_streams};
 use crate::sync::batch::{Batch, Work, once, thread_for};
 use crate::sync::order::{Direction, order, wait_for};
 use crate::sync::{bad_flags, invalidated, names_a_stream, no_streams, policy};
@@ -86,7 +87,7 @@ pub fn exchange_with(
     flags: u32,
 ) -> Result<()> {
     writable(&array, flags)?;
-    order_one(batch, phase, &array, consumer, flags)?;
+    order_one(batch, phase, array, consumer, flags)?;
     if array.mask.is_null() {
         return Ok(());
     }
@@ -121,7 +122,7 @@ fn is_settled(array: &cai_array, consumer: u64) -> bool {
 fn masks(
     array: Unchecked,
     depth: usize,
-    body: &mut dyn FnMut(&cai_array) -> Result<()>,
+    body: &mut dyn FnMut(Unchecked) -> Result<()>,
 ) -> Result<()> {
     if array.mask.is_null() {
         return Ok(());
@@ -134,7 +135,7 @@ fn masks(
     let inside = |failure: Failure| failure.in_mask(depth + 1);
     let mut scratch = MaybeUninit::uninit();
     let Some(mask) = array.mask(&mut scratch).map_err(inside)? else { return Ok(()) };
-    body(&mask).map_err(inside)?;
+    body(mask).map_err(inside)?;
     masks(mask, depth + 1, body)
 }
 
@@ -210,7 +211,7 @@ pub struct Inside {
 impl Inside {
     pub fn of(array: &cai_array) -> Result<Inside> {
         let thread = CallingThread::new(driver::driver_of(array.device.r#type)?);
-        let context = ArrayContext::of(&thread, array)?;
+        let context = ArrayContext::of(&thread, array, None)?;
         Ok(Inside { thread, context })
     }
 
@@ -226,26 +227,46 @@ impl Inside {
 fn order_one(
     batch: Option<&Batch>,
     phase: Phase,
-    array: &cai_array,
+    array: Unchecked,
     consumer: u64,
     flags: u32,
 ) -> Result<()> {
-    if is_settled(array, consumer) {
+    if is_settled(&array, consumer) {
         return Ok(());
     }
-    match pending(array, flags)? {
+    match pending(&array, flags)? {
         Pending::Nothing => Ok(()),
         Pending::Anywhere => with_unknown(batch, phase, array, consumer, flags),
         Pending::Stream => {
             let mut own = None;
-            let thread = thread_for(batch, array, &mut own)?;
+            let thread = thread_for(batch, &array, &mut own)?;
             if array.stream > abi::CAI_STREAM_PER_THREAD && consumer > abi::CAI_STREAM_PER_THREAD {
                 let producer = Stream::from_handle(array.stream, array.stream_id);
                 let consumer = Stream::from_handle(consumer, 0);
-                return order_phase(batch, thread, phase, array, &producer, &consumer, flags);
+                return order_phase(batch, thread, phase, &array, &producer, &consumer, flags);
+            }
+            if array.stream == consumer && is_current_default(thread, array)? {
+                return Ok(());
             }
             with_default(batch, thread, phase, array, consumer, flags)
         }
+    }
+}
+
+/// Fast path: returns true if a default stream of an array is certainly the one of the current
+/// context, which this asks for. A result of false means nothing.
+#[inline]
+fn is_current_default(thread: &CallingThread, array: Unchecked) -> Result<bool> {
+    if array.stream_id != 0 {
+        return Ok(false);
+    }
+    let context = match NonNull::new(array.context) {
+        Some(stated) => Some(stated),
+        None => known_context(thread, &array, array.owner()),
+    };
+    match context {
+        Some(context) => Ok(thread.current()? == context.as_ptr().cast()),
+        None => Ok(false),
     }
 }
 
@@ -256,13 +277,13 @@ fn with_default(
     batch: Option<&Batch>,
     thread: &CallingThread,
     phase: Phase,
-    array: &cai_array,
+    array: Unchecked,
     consumer: u64,
     flags: u32,
 ) -> Result<()> {
     let consumer = Stream::from_current_context(thread, consumer)?;
-    with_streams(thread, array, |producer| {
-        order_phase(batch, thread, phase, array, &producer, &consumer, flags)
+    with_streams(thread, &array, array.owner(), |producer| {
+        order_phase(batch, thread, phase, &array, &producer, &consumer, flags)
     })
 }
 
@@ -279,17 +300,47 @@ fn order_phase(
 ) -> Result<()> {
     let by_event = phase == Phase::Begin && event_suffices(array, flags);
     let event = if by_event { array.event.cast() } else { ptr::null_mut() };
-    once(batch, thread, Work::Stream(*producer, event), || match phase {
-        Phase::Begin => {
-            begin(thread, event, producer, consumer, flags)?;
-            match batch {
-                Some(batch) if flags & abi::CAI_CAPTURE_JOIN != 0 => {
-                    after_join(batch, thread, producer)
-                }
-                _ => Ok(()),
-            }
-        }
+    match batch {
+        None => order_now(thread, phase, event, producer, consumer, flags),
+        Some(batch) => order_once(batch, thread, phase, event, producer, consumer, flags),
+    }
+}
+
+/// `event`: that of the array if waiting for it is enough, or NULL.
+#[inline(always)]
+fn order_now(
+    thread: &CallingThread,
+    phase: Phase,
+    event: CUevent,
+    producer: &Stream,
+    consumer: &Stream,
+    flags: u32,
+) -> Result<()> {
+    match phase {
+        Phase::Begin => begin(thread, event, producer, consumer, flags),
         Phase::End => end(thread, producer, consumer, flags),
+    }
+}
+
+/// As [`order_now`], unless the batch has ordered the same before.
+#[inline(never)]
+fn order_once(
+    batch: &Batch,
+    thread: &CallingThread,
+    phase: Phase,
+    event: CUevent,
+    producer: &Stream,
+    consumer: &Stream,
+    flags: u32,
+) -> Result<()> {
+    once(Some(batch), thread, Work::Stream(*producer, event), || {
+        order_now(thread, phase, event, producer, consumer, flags)?;
+        match phase {
+            Phase::Begin if flags & abi::CAI_CAPTURE_JOIN != 0 => {
+                after_join(batch, thread, producer)
+            }
+            _ => Ok(()),
+        }
     })
 }
 
@@ -355,16 +406,16 @@ pub(super) fn same_thread(thread: &CallingThread, stream: &Stream) -> Result<()>
 fn with_unknown(
     batch: Option<&Batch>,
     phase: Phase,
-    array: &cai_array,
+    array: Unchecked,
     consumer: u64,
     flags: u32,
 ) -> Result<()> {
     let mut own = None;
-    let thread = thread_for(batch, array, &mut own)?;
+    let thread = thread_for(batch, &array, &mut own)?;
     let consumer = Stream::from_current_context(thread, consumer)?;
     let begins = phase == Phase::Begin;
-    let conservative = orders_context(array, policy::in_force(flags)?, flags)
-        && !(begins && event_suffices(array, flags));
+    let conservative = orders_context(&array, policy::in_force(flags)?, flags)
+        && !(begins && event_suffices(&array, flags));
     if conservative && consumer.capture(thread)? != Capture::None {
         return fail!(CAI_ERR_CAPTURE_CONSUMER, "stream";
             found "a capture of the consumer's stream, and a producer whose stream is not known";
@@ -379,7 +430,7 @@ fn with_unknown(
     if !conservative {
         return Ok(());
     }
-    let contexts = ArrayContexts::of(thread, array)?;
+    let contexts = ArrayContexts::of(thread, &array, array.owner())?;
     contexts.each(|context| {
         let work = Work::Context(context);
         once(batch, thread, work, || whole_context(thread, phase, context, &consumer))
@@ -442,12 +493,17 @@ pub fn check_synchronize(flags: u32) -> Result<()> {
 /// As [`synchronize`], after [`check_synchronize`], for an array of a batch with the same flags.
 pub fn synchronize_with(batch: Option<&Batch>, array: Unchecked, flags: u32) -> Result<()> {
     writable(&array, flags)?;
-    synchronize_one(batch, &array, flags)?;
-    masks(array, 0, &mut |mask| synchronize_one(batch, mask, flags))
+    synchronize_one(batch, &array, array.owner(), flags)?;
+    masks(array, 0, &mut |mask| synchronize_one(batch, &mask, mask.owner(), flags))
 }
 
 /// Blocks the host until the work on one array is done, whatever is pending on its masks.
-pub(super) fn synchronize_one(batch: Option<&Batch>, array: &cai_array, flags: u32) -> Result<()> {
+pub(super) fn synchronize_one(
+    batch: Option<&Batch>,
+    array: &cai_array,
+    owner: Option<Borrowed>,
+    flags: u32,
+) -> Result<()> {
     let mut own = None;
     let flags = flags | ALL_WORK;
     let by_event = event_suffices(array, flags);
@@ -464,7 +520,7 @@ pub(super) fn synchronize_one(batch: Option<&Batch>, array: &cai_array, flags: u
                     return Ok(());
                 }
             }
-            ArrayContexts::of(thread, array)?.each(|context| {
+            ArrayContexts::of(thread, array, owner)?.each(|context| {
                 once(batch, thread, Work::Context(context), || {
                     let legacy = Stream::from_array(thread, abi::CAI_STREAM_LEGACY, context, 0);
                     legacy.capture(thread)?;
@@ -476,7 +532,7 @@ pub(super) fn synchronize_one(batch: Option<&Batch>, array: &cai_array, flags: u
         Pending::Stream => {
             let thread = thread_for(batch, array, &mut own)?;
             let event = if by_event { array.event.cast() } else { ptr::null_mut() };
-            with_streams(thread, array, |producer| {
+            with_streams(thread, array, owner, |producer| {
                 once(batch, thread, Work::Stream(producer, event), || {
                     wait_on_host(thread, &producer, event)
                 })

@@ -30,7 +30,7 @@ pub fn identify(array: &mut cai_array) -> Result<()> {
     }
     let thread = &CallingThread::new(driver::driver_of(array.device.r#type)?);
     if driver::is_default(array.stream) {
-        let contexts = ArrayContexts::of(thread, array)?;
+        let contexts = ArrayContexts::of(thread, array, None)?;
         return identify_default(thread, &contexts, array);
     }
     (array.context, array.stream_id) = query(thread, &Stream::from_handle(array.stream, 0))?;
@@ -72,8 +72,8 @@ pub fn identify_per_thread(array: &mut cai_array) {
         let thread = &CallingThread::new(driver::driver()?);
         // Only a context that exists: an import creates none.
         let first = match array.context.is_null() {
-            true => ArrayContext::of_memory(thread, array)?,
-            false => Some(ArrayContext::of(thread, array)?),
+            true => ArrayContext::of_memory(thread, array, None)?,
+            false => Some(ArrayContext::of(thread, array, None)?),
         };
         let Some(first) = first else { return Ok(()) };
         identify_default(thread, &first.or_current(thread, array)?, array)

@@ -7,6 +7,7 @@ use crate::abi::{self, CAI_STREAM_NONE, CAI_STREAM_UNKNOWN, cai_array};
 use crate::device;
 use crate::driver::{self, CUevent, CallingThread, Capture, Driver, Event};
 use crate::error::{Result, fail};
+use crate::owner::Borrowed;
 use crate::sync::array_context::with_streams;
 use crate::sync::{consume, invalidated, no_streams, outgoing};
 use crate::validate::Valid;
@@ -60,7 +61,7 @@ pub fn of(given: &Valid) -> Result<Mark> {
         return Ok(Mark::Nothing);
     }
     wait_for_masks(given)?;
-    mark_one(array)
+    mark_one(array, given.unchecked().owner())
 }
 
 /// Blocks the host until the work on the masks of an array is done, unless it is done when that on
@@ -81,13 +82,13 @@ pub fn has_work_of(mask: &cai_array, array: &cai_array) -> bool {
     state(mask) == state(array)
 }
 
-fn mark_one(array: &cai_array) -> Result<Mark> {
+fn mark_one(array: &cai_array, owner: Option<Borrowed>) -> Result<Mark> {
     if array.stream == CAI_STREAM_NONE || array.data.is_null() {
         return Ok(Mark::Nothing);
     }
     let is_unknown = array.stream == CAI_STREAM_UNKNOWN;
     if is_unknown && array.event.is_null() {
-        consume::synchronize_one(None, array, abi::CAI_ACCESS_READ)?;
+        consume::synchronize_one(None, array, owner, abi::CAI_ACCESS_READ)?;
         return Ok(Mark::Nothing);
     }
     let r#type = array.device.r#type;
@@ -101,7 +102,7 @@ fn mark_one(array: &cai_array) -> Result<Mark> {
     // Only the producer writes to a read-only array, and it recorded the event.
     let is_recorded = !array.event.is_null() && array.flags & abi::CAI_ARRAY_READONLY != 0;
     let mut recorded: Option<Event> = None;
-    with_streams(thread, array, |stream| {
+    with_streams(thread, array, owner, |stream| {
         match stream.capture(thread)? {
             Capture::None => {}
             Capture::Active => {

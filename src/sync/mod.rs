@@ -29,7 +29,7 @@ pub mod release_queue;
 
 use crate::abi::{self, cai_array};
 use crate::device::Name;
-use crate::error::{Failure, Result, Text, fail, failure};
+use crate::error::{Failure, Result, Text, failure};
 use crate::flags::{self, Named};
 
 /// The failure for flags of which a function takes only `taken`. Bits that no function of this
@@ -77,18 +77,19 @@ fn no_streams(array: &cai_array, expected: &str) -> Failure {
 /// Fails for values that name no stream of the driver: 0, NONE and UNKNOWN.
 #[inline]
 fn names_a_stream(value: u64, field: std::fmt::Arguments) -> Result<()> {
-    match value {
-        0 => fail!(CAI_ERR_STREAM_ZERO, "{field}";
-            found "0"; expected "1 (legacy default), 2 (per-thread default) or a CUstream"),
-        abi::CAI_STREAM_NONE | abi::CAI_STREAM_UNKNOWN => {
-            let name = if value == abi::CAI_STREAM_NONE {
-                "CAI_STREAM_NONE"
-            } else {
-                "CAI_STREAM_UNKNOWN"
-            };
-            fail!(CAI_ERR_ARGUMENT, "{field}";
-                found "{name}"; expected "a stream that work is enqueued on")
+    if matches!(value, 1..abi::CAI_STREAM_UNKNOWN) { Ok(()) } else { Err(no_stream(value, field)) }
+}
+
+#[cold]
+fn no_stream(value: u64, field: std::fmt::Arguments) -> Failure {
+    let name = match value {
+        0 => {
+            return failure!(abi::CAI_ERR_STREAM_ZERO, "{field}";
+                found "0"; expected "1 (legacy default), 2 (per-thread default) or a CUstream");
         }
-        _ => Ok(()),
-    }
+        abi::CAI_STREAM_NONE => "CAI_STREAM_NONE",
+        _ => "CAI_STREAM_UNKNOWN",
+    };
+    failure!(abi::CAI_ERR_ARGUMENT, "{field}";
+        found "{name}"; expected "a stream that work is enqueued on")
 }

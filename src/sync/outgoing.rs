@@ -14,6 +14,8 @@ use crate::abi::{self, CAI_STREAM_LEGACY, CAI_STREAM_NONE, CAI_STREAM_PER_THREAD
 use crate::device;
 use crate::driver::{self, CallingThread, Capture, Driver, Stream};
 use crate::error::{Result, fail};
+use crate::owner::Borrowed;
+use crate::read::Unchecked;
 use crate::sync::array_context::{ArrayContext, ArrayContexts};
 use crate::sync::policy;
 
@@ -62,7 +64,7 @@ fn driver_of(array: &cai_array) -> Result<Option<&'static Driver>> {
 fn per_thread(array: &cai_array) -> Result<Option<cai_array>> {
     let Some(driver) = driver_of(array)? else { return Ok(None) };
     let thread = &CallingThread::new(driver);
-    let contexts = ArrayContexts::of(thread, array)?;
+    let contexts = ArrayContexts::of(thread, array, None)?;
     if array.stream_id != 0 {
         let first = contexts.first.context;
         let own = Stream::from_array(thread, CAI_STREAM_PER_THREAD, first, 0);
@@ -92,8 +94,8 @@ fn per_thread(array: &cai_array) -> Result<Option<cai_array>> {
 
 /// Returns the stream for a dictionary, which states neither a context nor a thread.
 #[inline]
-pub fn for_dictionary(array: &cai_array) -> Result<u64> {
-    if is_final(array) && array.stream != CAI_STREAM_LEGACY && array.stream_id == 0 {
+pub fn for_dictionary(array: Unchecked) -> Result<u64> {
+    if is_final(&array) && array.stream != CAI_STREAM_LEGACY && array.stream_id == 0 {
         return Ok(array.stream);
     }
     checked(array)
@@ -101,11 +103,11 @@ pub fn for_dictionary(array: &cai_array) -> Result<u64> {
 
 #[cold]
 #[inline(never)]
-fn checked(array: &cai_array) -> Result<u64> {
-    let replaced = replaced(array)?;
-    let array = replaced.as_ref().unwrap_or(array);
+fn checked(given: Unchecked) -> Result<u64> {
+    let replaced = replaced(&given)?;
+    let array = replaced.as_ref().unwrap_or(&given);
     if array.stream <= CAI_STREAM_PER_THREAD {
-        means_the_same(array)?;
+        means_the_same(array, given.owner())?;
     } else {
         is_alive(array)?;
     }
@@ -137,10 +139,10 @@ fn ask_alive(array: &cai_array) -> Result<()> {
 /// the memory belongs to, or in the current one.
 #[cold]
 #[inline(never)]
-fn means_the_same(array: &cai_array) -> Result<()> {
+fn means_the_same(array: &cai_array, owner: Option<Borrowed>) -> Result<()> {
     let Some(driver) = driver_of(array)? else { return Ok(()) };
     let thread = &CallingThread::new(driver);
-    let memory = ArrayContext::of_memory(thread, array)?;
+    let memory = ArrayContext::of_memory(thread, array, owner)?;
     let memory = memory.map_or(ptr::null_mut(), |memory| memory.context.cast::<c_void>());
     let own = if array.context.is_null() { memory } else { array.context };
     let current = thread.current()?.cast::<c_void>();

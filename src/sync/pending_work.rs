@@ -237,7 +237,7 @@ impl PendingWork {
             context: self.context.cast(),
             ..NOTHING
         };
-        let found = ArrayContext::of(thread, &array)?;
+        let found = ArrayContext::of(thread, &array, None)?;
         let context = found.context;
         if let Some(claim) = ended(thread, context, 0) {
             return Ok(Reply::Claims(claim));

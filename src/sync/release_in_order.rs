@@ -24,13 +24,13 @@ fn release_after_own(
     let prepare = || {
         if array.stream_id != 0 && stream != abi::CAI_STREAM_LEGACY {
             let thread = &CallingThread::new(driver::driver_of(r#type)?);
-            with_stream(thread, array, |stream| same_thread(thread, &stream))?;
+            with_stream(thread, array, None, |stream| same_thread(thread, &stream))?;
         }
         if stream > abi::CAI_STREAM_PER_THREAD {
             return Ok(None);
         }
         let thread = CallingThread::new(driver::driver_of(r#type)?);
-        let context = ArrayContext::of(&thread, array)?;
+        let context = ArrayContext::of(&thread, array, None)?;
         Ok(Some((thread, context)))
     };
     let inside = match prepare() {
@@ -96,7 +96,7 @@ fn release_work_in_order(owner: Deferred, given: &cai_array, begun: CUcontext) {
     // Without an answer, the thread of the queue asks for the context of the memory.
     let of_memory = repeated(|| {
         let thread = CallingThread::new(driver::driver_of(array.device.r#type)?);
-        ArrayContext::of(&thread, &array)
+        ArrayContext::of(&thread, &array, None)
     });
     if let Some(found) = &of_memory {
         array.context = found.context.cast();
@@ -179,7 +179,7 @@ fn identified(array: &cai_array) -> Result<PendingWork> {
 fn capture_of(array: &cai_array) -> Result<Capture> {
     let query = || {
         let thread = &CallingThread::new(driver::driver_of(array.device.r#type)?);
-        with_stream(thread, array, |stream| stream.capture(thread))
+        with_stream(thread, array, None, |stream| stream.capture(thread))
     };
     (1..ATTEMPTS).fold(query(), |found, _| found.or_else(|_| query()))
 }

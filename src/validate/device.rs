@@ -103,12 +103,11 @@ fn in_context_of_memory(
     array: &cai_array,
     check: impl FnOnce(CUcontext) -> Result<()>,
 ) -> Option<Result<()>> {
-    let found = thread.relaxed(|| driver::owner_context(thread, array.data as u64));
-    let (context, device) = found.ok()?;
-    if !context.is_null() {
-        return Some(check(context));
+    let home = driver::home(thread, array.data as u64).ok()?;
+    if !home.context.is_null() {
+        return Some(check(home.context));
     }
-    let device = device?;
+    let device = home.device?;
     let primary = thread.relaxed(|| thread.primary(device)).ok()?;
     let checked = check(primary);
     thread.release_primary(device);

@@ -24,6 +24,10 @@ def array(stream, **members):
     a.data, a.shape = 0x7000_0000, shape
     return a
 
+def owned(stream):
+    # It remembers the context of the memory.
+    return array(stream, owner=P.Counted().owner())
+
 def calls(body):
     # The first calls fill the pool and the table.
     for _ in range(3):
@@ -53,11 +57,21 @@ print("two handles, a read-only array with an event", *pair(array(0x2001, **even
 print("a handle, and a default stream as yours", *pair(array(0x2001), 1))
 print("a default stream of the current context, and a handle as yours", *pair(array(1, context=0x1000), 0x3002))
 print("a default stream of another context, and a handle as yours", *pair(array(1, context=OTHER), 0x3002))
-print("a default stream without context, and a handle as yours", *pair(array(1), 0x3002))
+print("a default stream without context, and a handle as yours", *pair(owned(1), 0x3002))
 driver.cuCtxSetCurrent(c.c_void_p(OTHER))
-print("the same, and memory of another context than the current one", *pair(array(1), 0x3002))
+print("the same, and memory of another context than the current one", *pair(owned(1), 0x3002))
 driver.cuCtxSetCurrent(c.c_void_p(0x1000))
 print("the same default stream", *pair(array(1, context=0x1000), 1))
+assert pair(owned(1), 1) == pair(array(1, context=0x1000), 1)
+print("the same, of a borrowed array without context", *pair(array(1), 1))
+two = [owned(1), owned(1)]
+pointers = (c.POINTER(T.Array) * 2)(*map(c.pointer, two))
+many = (cai.cai_unstable_arrays_consume_begin, cai.cai_unstable_arrays_consume_end)
+print("the same, of two arrays in a list", *[calls(lambda: half(pointers, 2, 1, READ, None)) for half in many])
+first = owned(1)
+driver.null_driver_calls()
+assert cai.cai_array_consume_begin(c.byref(first), 1, READ, None) == 0 and driver.null_driver_calls() == 2
+assert cai.cai_array_consume_end(c.byref(first), 1, READ, None) == 0 and driver.null_driver_calls() == 1
 print("produce: one stream, the exported one", produce(0x2001))
 print("produce: another stream, joined", produce(0x3002))
 print("produce: each further stream", produce(0x3002, 0x4003) - produce(0x3002))

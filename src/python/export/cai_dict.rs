@@ -21,7 +21,8 @@ pub fn cuda_array_interface<'py>(py: Py<'py>, this: Instance<'_, Exported>) -> R
 
 fn cuda<'py>(py: Py<'py>, array: &Reading, flags: u32) -> Result<Owned<'py>> {
     let without_stream = flags & abi::CAI_EXPORT_VERSION_2 != 0;
-    let stream = if without_stream { array.stream } else { outgoing::for_dictionary(array)? };
+    let stream =
+        if without_stream { array.stream } else { outgoing::for_dictionary(array.unchecked())? };
     let (dictionary, filling) = if without_stream || stream == abi::CAI_STREAM_UNKNOWN {
         (Dictionary::new(py)?, Filling::Empty { version: 2 })
     } else {
