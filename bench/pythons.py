@@ -47,7 +47,7 @@ def main(folder, page, *versions):
         shutil.copy(ROOT / "build/bench/libcai.so.1", own)
         module(version, python, own)
         commands[version] = f"cd {version} && {python} -B {ROOT}/bench/python_bench.py stored"
-    programs, notes = run.measure(folder, commands)
+    programs, _ = run.measure(folder, commands)
     lines = ["| CPython | import, to the reader by hand | requirements, to no requirement |", "|---|---|---|"]
     for version, groups in programs.items():
         print(f"--- CPython {version}")
@@ -55,7 +55,7 @@ def main(folder, page, *versions):
         lines.append(f"| {version} | " + " | ".join(ratios(groups)) + " |")
     print("\n".join(lines))
     if page != "-":
-        run.write(pathlib.Path(page), programs, notes, {"pythons": lines})
+        run.write(pathlib.Path(page), {"pythons": "\n".join(lines)})
 
 
 if __name__ == "__main__":

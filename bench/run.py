@@ -125,7 +125,7 @@ def measure(folder, commands):
                 if len(words) == 3:
                     found[name].setdefault(words[0], {}).setdefault(words[1], []).append(float(words[2]))
                 elif words[0] in notes:
-                    notes[words[0]][words[1]] = True
+                    notes[words[0]][" ".join(words[1].split())] = True
     return {
         name: {group: [Row(group, row, times, rows) for row, times in rows.items()] for group, rows in groups.items()}
         for name, groups in found.items()
@@ -145,30 +145,22 @@ def summary(programs):
         yield f"| {title} | {figure(row.median)} ns | {peer}: {figure(row.peer)} ns | {row.ratio:.2f} | {row.goal}{row.missed} |"
 
 
-def blocks(programs):
-    """What the book has between marks of these names."""
-    found = {"goals": list(summary(programs))}
+def texts(programs, notes):
+    """What the book has between marks: by the name of a block, or by group and row."""
+    found = {"goals": "\n".join(summary(programs)), "with": textwrap.fill("Measured with " + ", ".join(notes["with"]) + ".", 120)}
     for name, groups in programs.items():
-        lines = [line for group, rows in groups.items() for line in ["", *table(group, rows)]]
-        found[name] = ["```text", *lines[1:], "```"]
+        tables = ("\n".join(table(group, rows)) for group, rows in groups.items())
+        found[name] = "```text\n" + "\n\n".join(tables) + "\n```"
+        found |= {f"{group} / {row.name}": f"{figure(row.median)} ns" for group, rows in groups.items() for row in rows}
     return found
 
 
-def write(path, programs, notes, made):
-    """Replaces what is between the marks of a page."""
-
+def write(path, made):
     def block(found):
-        return f"{found[1]}\n" + "\n".join(made[found[2]]) + f"\n\n{END}" if found[2] in made else found[0]
+        return f"{found[1]}\n{made[found[2]]}\n\n{END}" if found[2] in made else found[0]
 
-    def median(found):
-        rows = next(groups[found[2]] for groups in programs.values() if found[2] in groups)
-        return f"{found[1]}{figure(next(row.median for row in rows if row.name == found[3]))} ns<!-- -->"
-
-    text = path.read_text()
-    text = re.sub(rf"(<!-- figures: (.*?) -->\n).*?{END}", block, text, flags=re.S)
-    text = re.sub(r"(<!-- ns: (.*?) / (.*?) -->).*?<!-- -->", median, text)
-    text = re.sub(r"(<!-- with -->).*?(<!-- -->)", rf"\1{', '.join(notes['with'])}\2", text, flags=re.S)
-    path.write_text(text)
+    text = re.sub(rf"(<!-- figures: (.*?) -->\n).*?{END}", block, path.read_text(), flags=re.S)
+    path.write_text(re.sub(r"(<!-- ns: (.*?) -->).*?<!-- -->", lambda found: f"{found[1]}{made[found[2]]}<!-- -->", text))
 
 
 def main(folder, *words):
@@ -188,7 +180,7 @@ def main(folder, *words):
     if pages and notes["without"]:
         raise SystemExit("the book gets figures with all peers only: run `make interop` first")
     for page in pages:
-        write(page, programs, notes, blocks(programs))
+        write(page, texts(programs, notes))
 
 
 if __name__ == "__main__":

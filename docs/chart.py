@@ -16,7 +16,7 @@ ROW = 0.23  # inches
 
 def groups(page):
     """The title of each group in the table, and the name and the median of each way."""
-    block = re.search(r"<!-- figures: python -->\n```text\n(.*?)```", page, re.S)[1]
+    block = re.search(r"<!-- figures: python -->\s+```text\n(.*?)```", page, re.S)[1]
     for group in block.split("\n\n"):
         title, *rows = group.splitlines()
         title = re.sub(r" +median ns.*", "", title)

@@ -11,7 +11,7 @@ import run  # noqa: E402
 
 PAGE = """<!-- figures: one -->
 old
-<!-- end of figures --> and <!-- ns: a group / ours -->7 ns<!-- -->, by <!-- with -->A<!-- -->
+<!-- end of figures --> and <!-- ns: a group / ours -->7 ns<!-- -->
 <!-- figures: another -->
 kept
 <!-- end of figures -->
