@@ -29,9 +29,10 @@ def module(version, python, folder):
 
 
 def ratios(groups):
+    """The median, the least and the most of all dictionaries, for each group of them."""
     for rows in groups.values():
-        found = sorted(row.ratio for row in rows if row.item and row.name != row.first and "by hand: not read" not in row.item)
-        if found:
+        found = sorted(row.ratio for row in rows if row.name != row.first and "not read" not in row.name)
+        if len(found) > 20:
             yield f"{statistics.median(found):.2f} ({found[0]:.2f} to {found[-1]:.2f})"
 
 
