@@ -97,7 +97,7 @@ void hand_release(tensor *t) {
 }
 
 static void dl_delete(dl_managed *m) {
-    hand_release(m->manager_ctx);
+    hand_release(m->context);
     free(m);
 }
 
@@ -112,18 +112,18 @@ dl_managed *dl_make(tensor *t) {
         numbers[i] = t->shape[i];
         numbers[NDIM + i] = t->strides[i] / 4;
     }
-    m->version.major = 1;
-    m->version.minor = 3;
-    m->manager_ctx = t;
+    m->major = 1;
+    m->minor = 3;
+    m->context = t;
     m->deleter = dl_delete;
     m->flags = 0;
     m->tensor.data = t->data;
-    m->tensor.device.type = 2;
-    m->tensor.device.id = 0;
+    m->tensor.device_type = 2;
+    m->tensor.device_id = 0;
     m->tensor.ndim = NDIM;
-    m->tensor.dtype.code = 2;
-    m->tensor.dtype.bits = 32;
-    m->tensor.dtype.lanes = 1;
+    m->tensor.code = 2;
+    m->tensor.bits = 32;
+    m->tensor.lanes = 1;
     m->tensor.shape = numbers;
     m->tensor.strides = numbers + NDIM;
     m->tensor.byte_offset = 0;
@@ -134,10 +134,10 @@ dl_managed *dl_make(tensor *t) {
 int dl_consume(const dl_managed *m) {
     int64_t count = 1;
     int i;
-    if (m == NULL || m->version.major != 1 || m->tensor.ndim < 0 || m->tensor.data == NULL) {
+    if (m == NULL || m->major != 1 || m->tensor.ndim < 0 || m->tensor.data == NULL) {
         return -1;
     }
-    if (m->tensor.dtype.code > 17 || m->tensor.dtype.lanes != 1 || m->tensor.device.type != 2) {
+    if (m->tensor.code > 17 || m->tensor.lanes != 1 || m->tensor.device_type != 2) {
         return -1;
     }
     for (i = 0; i < m->tensor.ndim; i++) {

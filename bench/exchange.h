@@ -2,6 +2,8 @@
 #ifndef EXCHANGE_H
 #define EXCHANGE_H
 
+#include "dlpack.h"
+
 #include <cai/cai.h>
 
 #include <stdlib.h>
@@ -21,31 +23,7 @@ int hand_validate(const cai_array *array);
 void hand_retain(tensor *t);
 void hand_release(tensor *t);
 
-/* DLPack 1.x by hand: a managed tensor in one allocation, as producers make it. */
-typedef struct {
-    void *data;
-    struct {
-        int32_t type, id;
-    } device;
-    int32_t ndim;
-    struct {
-        uint8_t code, bits;
-        uint16_t lanes;
-    } dtype;
-    int64_t *shape, *strides;
-    uint64_t byte_offset;
-} dl_tensor;
-
-typedef struct dl_managed {
-    struct {
-        uint32_t major, minor;
-    } version;
-    void *manager_ctx;
-    void (*deleter)(struct dl_managed *);
-    uint64_t flags;
-    dl_tensor tensor;
-} dl_managed;
-
+/* DLPack by hand: a managed tensor in one allocation, as producers make it. */
 dl_managed *dl_make(tensor *t);
 /* What a careful consumer of DLPack looks at: version, device, dtype, shape, strides. */
 int dl_consume(const dl_managed *m);

@@ -4,6 +4,7 @@
 
 BENCH := build/bench
 BENCH_GCC := gcc -O2 -std=gnu11 -Wall -Wextra -Iinclude -Ibench
+BENCH_HEADERS := $(wildcard bench/*.h)
 # A program lies beside the library, of which run.py copies both.
 BENCH_LINK := $(BENCH)/libcai.so.1 -ldl -lpthread -Wl,-rpath,'$$ORIGIN'
 BENCH_SIM = $(SIM) run --races=off --exchanges=hidden --schedule=eager --runtime=13 --
@@ -44,14 +45,14 @@ $(BENCH)/libcai.so.1: lib
 	@mkdir -p $(BENCH)
 	@cmp -s "$(BUILT)"/libcai.so $@ || cp "$(BUILT)"/libcai.so $@
 
-$(BENCH)/%: bench/%.c bench/timing.h $(BENCH)/libcai.so.1
+$(BENCH)/%: bench/%.c $(BENCH_HEADERS) $(BENCH)/libcai.so.1
 	$(BENCH_GCC) $(filter %.c,$^) -o $@ $(BENCH_LINK)
-$(BENCH)/exchange: bench/by_hand.c bench/exchange.h
+$(BENCH)/exchange: bench/by_hand.c
 
 $(BENCH)/null_driver.so: bench/null_driver.c
 	$(BENCH_GCC) -shared -fPIC $< -o $@
 
-$(BENCH)/python_ways.so: bench/python.c bench/timing.h $(BENCH)/libcai.so.1
+$(BENCH)/python_ways.so: bench/python.c $(BENCH_HEADERS) $(BENCH)/libcai.so.1
 	$(BENCH_GCC) -shared -fPIC -isystem "$(PYTHON_INCLUDE)" $< -o $@ $(BENCH_LINK)
 
 $(BENCH)/%_ways.so: bench/%_ways.cpp $(BENCH)/libcai.so.1
@@ -63,7 +64,7 @@ $(BENCH)/view: rust/benches/view.rs lib
 	@cp "$$(ls -t "$(BUILT)"/deps/view-* | grep -v '\.d$$' | head -1)" $@
 
 # Arrow's structures beside nanoarrow's C library, whose sources are in its Python package's.
-$(BENCH)/arrow: bench/arrow.c bench/timing.h $(BENCH)/libcai.so.1
+$(BENCH)/arrow: bench/arrow.c $(BENCH_HEADERS) $(BENCH)/libcai.so.1
 	mkdir -p $(BENCH)/nanoarrow
 	printf '#define NANOARROW_VERSION "0"\n#define NANOARROW_VERSION_INT 0\n#define NANOARROW_CXX_NAMESPACE_BEGIN\n#define NANOARROW_CXX_NAMESPACE_END\n' \
 	    >$(BENCH)/nanoarrow/nanoarrow_config.h
@@ -72,7 +73,7 @@ $(BENCH)/arrow: bench/arrow.c bench/timing.h $(BENCH)/libcai.so.1
 	    -o $@ $(BENCH_LINK)
 
 # Messages beside datatypes made by hand.
-$(BENCH)/mpich $(BENCH)/openmpi: bench/halo.c bench/timing.h $(BENCH)/libcai.so.1
+$(BENCH)/mpich $(BENCH)/openmpi: bench/halo.c $(BENCH_HEADERS) $(BENCH)/libcai.so.1
 	$(eval MPI := $(INTEROP_HOST)$(if $(findstring openmpi,$@),/openmpi))
 	$(MPI)/bin/mpicc -O2 -std=gnu11 -Wall -Wextra -Iinclude -Icontrib/include -isystem $(MPI)/include $< -o $@ \
 	    $(BENCH_LINK) -Wl,-rpath,$(CURDIR)/$(MPI)/lib

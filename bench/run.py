@@ -179,6 +179,11 @@ def main(folder, *words):
         print("\n".join(textwrap.wrap("not there, and left out: " + ", ".join(notes["without"]), 110)))
     if pages and notes["without"]:
         raise SystemExit("the book gets figures with all peers only: run `make interop` first")
+    found = [(group, row.name) for groups in programs.values() for group, rows in groups.items() for row in rows]
+    for groups, names, goal, _ in GOALS if pages else ():
+        fits = [pattern(names).fullmatch(row) for group, row in found if groups.fullmatch(group)]
+        if fits and not any(fits):
+            raise SystemExit(f"{names} <= {goal}: there is no such row")
     for page in pages:
         write(page, texts(programs, notes))
 

@@ -49,7 +49,7 @@ ROWS = ("a group", "by hand", [10, 20, 40]), ("a group", "ours", [20, 30, 40])
         ("* <= 30 ns", "30.0 ns"),
         ("o* <= 2 ns + 1 x by hand", "22.0 ns missed"),
         ("ours <= 40 ns\nours <= 1 ns", "40.0 ns"),
-        ("other <= 1 ns", ""),
+        ("[other]\nours <= 1 ns", ""),
     ],
 )
 def test_ratios_and_goals(measured, goal, shown):
@@ -72,6 +72,11 @@ def test_what_is_missing_keeps_the_page_as_it_was(measured):
         measured(rounds(*ROWS) + "; printf 'without\\tNumPy\\n'")
     out, page = measured(rounds(*ROWS) + "; printf 'without\\tNumPy\\n'", pages=0)
     assert out.endswith("left out: NumPy\n") and page == PAGE
+
+
+def test_a_goal_of_no_row_is_noticed(measured):
+    with pytest.raises(SystemExit, match="other <= 1 ns: there is no such row"):
+        measured(rounds(*ROWS), "[a group]\nother <= 1 ns\n")
 
 
 def test_a_program_that_fails_ends_the_bench(measured):
