@@ -13,6 +13,28 @@ static void capture_alone_is_fine(CUstream stream, CUdeviceptr buffer) {
     ASSERT(holds(buffer, 77, stream));
 }
 
+static void begin_refused(const cai_array *array, CUstream consumer, uint32_t flags,
+                          cai_status status, const char *field) {
+    REFUSED(status, field,
+            cai_array_consume_begin(array, as_value(consumer), CAI_ACCESS_READ | flags, error));
+}
+
+/* Neither half of an exchange is possible. */
+static void both_refused(const cai_array *array, CUstream consumer, uint32_t flags,
+                         cai_status status, const char *field) {
+    begin_refused(array, consumer, flags, status, field);
+    REFUSED(status, field,
+            cai_array_consume_end(array, as_value(consumer), CAI_ACCESS_READ | flags, error));
+}
+
+/* With a stream that is not known, and with the whole context. */
+static void conservative_refused(cai_array array, CUstream consumer, cai_status status,
+                                 const char *field) {
+    array.stream = CAI_STREAM_UNKNOWN;
+    array.version = 2;
+    begin_refused(&array, consumer, CAI_SYNC_CONSERVATIVE, status, field);
+}
+
 CASE(both_in_one_capture) {
     CUstream producer = new_stream(), consumer = new_stream();
     CUdeviceptr buffer = new_buffer(), out = new_buffer();
@@ -68,15 +90,10 @@ CASE(producer_alone) {
     CUstream producer = new_stream(), consumer = new_stream();
     CUdeviceptr buffer = new_buffer();
     cai_array array = array_of(buffer, as_value(producer));
-    cai_stream c = as_value(consumer);
     begin_capture(producer);
-    REFUSED(CAI_ERR_CAPTURE_PRODUCER, "stream",
-            cai_array_consume_begin(&array, c, CAI_ACCESS_READ, error));
-    REFUSED(CAI_ERR_CAPTURE_PRODUCER, "stream",
-            cai_array_consume_end(&array, c, CAI_ACCESS_READ, error));
-    REFUSED(
-        CAI_ERR_CAPTURE_PRODUCER, "stream",
-        cai_array_consume_begin(&array, c, CAI_ACCESS_READ | CAI_UNSTABLE_CAPTURE_EXTERNAL, error));
+    both_refused(&array, consumer, 0, CAI_ERR_CAPTURE_PRODUCER, "stream");
+    begin_refused(&array, consumer, CAI_UNSTABLE_CAPTURE_EXTERNAL, CAI_ERR_CAPTURE_PRODUCER,
+                  "stream");
     REFUSED(CAI_ERR_CAPTURE_HOST, "stream", cai_array_synchronize(&array, CAI_ACCESS_READ, error));
     OK(cai_array_validate(&array, CAI_CHECK_STREAM | CAI_CHECK_DEVICE, error));
     capture_alone_is_fine(producer, buffer);
@@ -86,22 +103,12 @@ CASE(consumer_alone) {
     CUstream producer = new_stream(), consumer = new_stream();
     CUdeviceptr buffer = new_buffer();
     cai_array array = array_of(buffer, as_value(producer));
-    cai_stream c = as_value(consumer);
     begin_capture(consumer);
-    REFUSED(CAI_ERR_CAPTURE_CONSUMER, "stream",
-            cai_array_consume_begin(&array, c, CAI_ACCESS_READ, error));
-    REFUSED(CAI_ERR_CAPTURE_CONSUMER, "stream",
-            cai_array_consume_end(&array, c, CAI_ACCESS_READ, error));
-    REFUSED(CAI_ERR_CAPTURE_CONSUMER, "stream",
-            cai_array_consume_begin(&array, c, CAI_ACCESS_READ | CAI_CAPTURE_JOIN, error));
+    both_refused(&array, consumer, 0, CAI_ERR_CAPTURE_CONSUMER, "stream");
+    begin_refused(&array, consumer, CAI_CAPTURE_JOIN, CAI_ERR_CAPTURE_CONSUMER, "stream");
+    conservative_refused(array, consumer, CAI_ERR_CAPTURE_CONSUMER, "stream");
     array.event = new_event();
-    REFUSED(CAI_ERR_CAPTURE_CONSUMER, "stream",
-            cai_array_consume_begin(&array, c, CAI_ACCESS_READ, error));
-    array.event = NULL;
-    array.stream = CAI_STREAM_UNKNOWN;
-    array.version = 2;
-    REFUSED(CAI_ERR_CAPTURE_CONSUMER, "stream",
-            cai_array_consume_begin(&array, c, CAI_ACCESS_READ | CAI_SYNC_CONSERVATIVE, error));
+    begin_refused(&array, consumer, 0, CAI_ERR_CAPTURE_CONSUMER, "stream");
     /* The host may wait for the producer meanwhile, although another stream is being captured
      * globally. */
     array = array_of(buffer, as_value(producer));
@@ -115,12 +122,9 @@ CASE(two_captures) {
     cai_array array = array_of(buffer, as_value(producer));
     begin_capture(producer);
     begin_capture(consumer);
-    REFUSED(CAI_ERR_CAPTURE_MERGE, "stream",
-            cai_array_consume_begin(
-                &array, as_value(consumer),
-                CAI_ACCESS_READ | CAI_CAPTURE_JOIN | CAI_UNSTABLE_CAPTURE_EXTERNAL, error));
-    REFUSED(CAI_ERR_CAPTURE_MERGE, "stream",
-            cai_array_consume_end(&array, as_value(consumer), CAI_ACCESS_READ, error));
+    both_refused(&array, consumer, 0, CAI_ERR_CAPTURE_MERGE, "stream");
+    begin_refused(&array, consumer, CAI_CAPTURE_JOIN | CAI_UNSTABLE_CAPTURE_EXTERNAL,
+                  CAI_ERR_CAPTURE_MERGE, "stream");
     fill(buffer, 5, consumer);
     CU(cuGraphExecDestroy(end_capture(consumer)));
     capture_alone_is_fine(producer, buffer);
@@ -132,17 +136,10 @@ CASE(legacy_beside_a_capture) {
     CUdeviceptr buffer = new_buffer();
     cai_array array = array_of(buffer, CAI_STREAM_LEGACY);
     begin_capture(producer);
-    REFUSED(CAI_ERR_CAPTURE_LEGACY, "driver",
-            cai_array_consume_begin(&array, as_value(consumer), CAI_ACCESS_READ, error));
-    REFUSED(CAI_ERR_CAPTURE_LEGACY, "driver",
-            cai_array_consume_end(&array, as_value(consumer), CAI_ACCESS_READ, error));
+    both_refused(&array, consumer, 0, CAI_ERR_CAPTURE_LEGACY, "driver");
     REFUSED(CAI_ERR_CAPTURE_LEGACY, "driver",
             cai_array_synchronize(&array, CAI_ACCESS_READ, error));
-    array.stream = CAI_STREAM_UNKNOWN;
-    array.version = 2;
-    REFUSED(CAI_ERR_CAPTURE_LEGACY, "driver",
-            cai_array_consume_begin(&array, as_value(consumer),
-                                    CAI_ACCESS_READ | CAI_SYNC_CONSERVATIVE, error));
+    conservative_refused(array, consumer, CAI_ERR_CAPTURE_LEGACY, "driver");
     capture_alone_is_fine(producer, buffer);
 }
 
@@ -154,10 +151,7 @@ CASE(broken_capture) {
     CUgraph graph;
     begin_capture(producer);
     ASSERT(cuStreamSynchronize(producer) != CUDA_SUCCESS);
-    REFUSED(CAI_ERR_CAPTURE_INVALIDATED, "stream",
-            cai_array_consume_begin(&array, as_value(consumer), CAI_ACCESS_READ, error));
-    REFUSED(CAI_ERR_CAPTURE_INVALIDATED, "stream",
-            cai_array_consume_end(&array, as_value(consumer), CAI_ACCESS_READ, error));
+    both_refused(&array, consumer, 0, CAI_ERR_CAPTURE_INVALIDATED, "stream");
     REFUSED(CAI_ERR_CAPTURE_INVALIDATED, "stream",
             cai_array_synchronize(&array, CAI_ACCESS_READ, error));
     OK(cai_owner_create(&destroyed, count_destroyed, &owner, error));
@@ -247,13 +241,8 @@ CASE(capture_in_one_of_two_contexts) {
         consumer = new_stream(), blocking = blocking_stream(), buffer = new_buffer();
         begin_capture(mine);
         CU(cuCtxSetCurrent(working));
-        for (int i = 0; i < 3; ++i) {
-            const uint32_t reads = CAI_ACCESS_READ | flags[i];
-            REFUSED(CAI_ERR_CAPTURE_PRODUCER, "stream",
-                    cai_array_consume_begin(&array, as_value(consumer), reads, error));
-            REFUSED(CAI_ERR_CAPTURE_PRODUCER, "stream",
-                    cai_array_consume_end(&array, as_value(consumer), reads, error));
-        }
+        for (int i = 0; i < 3; ++i)
+            both_refused(&array, consumer, flags[i], CAI_ERR_CAPTURE_PRODUCER, "stream");
         REFUSED(CAI_ERR_CAPTURE_PRODUCER, "stream",
                 cai_array_synchronize(&array, CAI_ACCESS_READ, error));
         CU(cuCtxSetCurrent(captured == 0 ? context[0] : working));

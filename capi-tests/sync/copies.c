@@ -48,14 +48,21 @@ static int *page_locked(void) {
     return (int *)memory;
 }
 
-CASE(on_a_stream_of_its_own) {
+/* Every second element, which a producer writes at last, is in host memory when the call returns.
+ */
+static cai_array copied_backwards(cai_stream stream, void *host, size_t size) {
     CUdeviceptr buffer = new_buffer();
     CUstream producer = new_stream();
     const cai_array array = backwards(buffer, as_value(producer));
     cai_array copy = CAI_ARRAY_INIT;
     count_up(buffer, producer);
-    OK(cai_unstable_array_copy_to_host(&array, CAI_STREAM_NONE, 0, NULL, 0, &copy, error));
+    OK(cai_unstable_array_copy_to_host(&array, stream, 0, host, size, &copy, error));
     ASSERT(is_backwards(&copy) && copy.stream == CAI_STREAM_NONE);
+    return copy;
+}
+
+CASE(on_a_stream_of_its_own) {
+    cai_array copy = copied_backwards(CAI_STREAM_NONE, NULL, 0);
     ASSERT(copy.device.type == CAI_DEVICE_CPU);
     cai_array_release(&copy);
 }
@@ -93,13 +100,7 @@ CASE(pageable_memory_on_a_stream) {
 }
 
 CASE(a_new_buffer_on_a_stream) {
-    CUdeviceptr buffer = new_buffer();
-    CUstream producer = new_stream(), stream = new_stream();
-    const cai_array array = backwards(buffer, as_value(producer));
-    cai_array copy = CAI_ARRAY_INIT;
-    count_up(buffer, producer);
-    OK(cai_unstable_array_copy_to_host(&array, as_value(stream), 0, NULL, 0, &copy, error));
-    ASSERT(copy.stream == CAI_STREAM_NONE && is_backwards(&copy));
+    cai_array copy = copied_backwards(as_value(new_stream()), NULL, 0);
     cai_array_release(&copy);
 }
 
@@ -159,14 +160,7 @@ CASE(rows_with_gaps_on_a_default_stream) {
 }
 
 CASE(backwards_into_page_locked_memory) {
-    int *host = page_locked();
-    CUdeviceptr buffer = new_buffer();
-    CUstream producer = new_stream(), stream = new_stream();
-    const cai_array array = backwards(buffer, as_value(producer));
-    cai_array copy = CAI_ARRAY_INIT;
-    count_up(buffer, producer);
-    OK(cai_unstable_array_copy_to_host(&array, as_value(stream), 0, host, BYTES, &copy, error));
-    ASSERT(copy.stream == CAI_STREAM_NONE && is_backwards(&copy));
+    cai_array copy = copied_backwards(as_value(new_stream()), page_locked(), BYTES);
     cai_array_release(&copy);
 }
 
