@@ -3,7 +3,6 @@
 import os
 import pathlib
 import re
-import shutil
 import subprocess
 import sys
 import tarfile
