@@ -12,6 +12,7 @@ import numpy as np
 import cai_ctypes as T
 import cai_python as P
 from cai_python import give, take
+from dlpack_ctypes import new_capsule, pointer_in, rename_capsule
 
 WHOLE = np.arange(12, dtype="f4").reshape(3, 4)
 # Views of an array of that shape. NumPy's are the expected ones.
@@ -250,11 +251,6 @@ class Numba(OnDevice):
 
 
 FRESH, USED = b"dltensor_versioned", b"used_dltensor_versioned"
-get_pointer = c.PYFUNCTYPE(c.c_void_p, c.py_object, c.c_char_p)(("PyCapsule_GetPointer", c.pythonapi))
-set_name = c.PYFUNCTYPE(c.c_int, c.py_object, c.c_char_p)(("PyCapsule_SetName", c.pythonapi))
-new_capsule = c.PYFUNCTYPE(c.py_object, c.c_void_p, c.c_char_p, c.c_void_p)(("PyCapsule_New", c.pythonapi))
-
-
 HEADERS = {"torch.h": "2.15", "torch.h for 2.11": "2.11"}
 
 
@@ -294,8 +290,8 @@ class Torch(Library):
         stream = options.get("stream", P.STREAM_LEGACY)
         capsule = array.__dlpack__(max_version=(1, 0), **({"stream": stream} if array.is_cuda else {}))
         out, error = T.new_array(), T.Error()
-        assert P.held.cai_array_from_dlpack(get_pointer(capsule, FRESH), stream, 0, out, error) == 0, error.message
-        set_name(capsule, USED)
+        assert P.held.cai_array_from_dlpack(pointer_in(capsule, FRESH), stream, 0, out, error) == 0, error.message
+        rename_capsule(capsule, USED)
         return P.Taken(out)
 
     def back(self, back, taken):

@@ -12,6 +12,7 @@ import pytest
 import cai_ctypes as T
 import cai_python as P
 from cai_python import give, held, take
+from dlpack_ctypes import new_capsule, pointer_in
 
 
 class ArrowSchema(c.Structure):
@@ -62,12 +63,6 @@ class Pair:
         return c.addressof(self.array), c.addressof(self.schema)
 
 
-def capsule_pointer(capsule, name):
-    get = c.pythonapi.PyCapsule_GetPointer
-    get.restype, get.argtypes = c.c_void_p, [c.py_object, c.c_char_p]
-    return get(capsule, name)
-
-
 def from_arrow(pair):
     """cai_unstable_array_from_arrow."""
     array, error = T.new_array(), T.Error()
@@ -98,10 +93,10 @@ def from_capsules(obj):
     """What a consumer of `__arrow_c_device_array__` does."""
     schema, array = obj.__arrow_c_device_array__()
     with Pair() as pair:
-        source = capsule_pointer(array, b"arrow_device_array")
+        source = pointer_in(array, b"arrow_device_array")
         c.memmove(c.byref(pair.array), source, c.sizeof(pair.array))
         ArrowDeviceArray.from_address(source).array.release = RELEASE_ARRAY()
-        pair.schema, given = ArrowSchema.from_address(capsule_pointer(schema, b"arrow_schema")), pair.schema
+        pair.schema, given = ArrowSchema.from_address(pointer_in(schema, b"arrow_schema")), pair.schema
         taken = from_arrow(pair)
         pair.schema = given
     return taken
@@ -137,11 +132,9 @@ class Capsules:
         error = T.Error()
         status = held.cai_unstable_array_to_arrow(c.byref(self.taken.array), 0, c.byref(array), c.byref(schema), c.byref(error))
         assert status == 0, error.message
-        new = c.pythonapi.PyCapsule_New
-        new.restype, new.argtypes = c.py_object, [c.c_void_p, c.c_char_p, c.c_void_p]
         # A capsule that was not consumed is not released. nanoarrow leaves the schema where it is.
         self.kept = array, schema
-        return new(c.addressof(schema), b"arrow_schema", None), new(c.addressof(array), b"arrow_device_array", None)
+        return new_capsule(c.addressof(schema), b"arrow_schema", None), new_capsule(c.addressof(array), b"arrow_device_array", None)
 
 
 def bits(address, count):

@@ -86,6 +86,9 @@ CAI_TO_OBJECT = c.PYFUNCTYPE(c.c_int32, c.POINTER(T.Array), c.POINTER(c.c_void_p
 
 
 new_capsule = c.PYFUNCTYPE(c.py_object, c.c_void_p, c.c_char_p, c.c_void_p)(("PyCapsule_New", c.pythonapi))
+capsule_name = c.PYFUNCTYPE(c.c_char_p, c.py_object)(("PyCapsule_GetName", c.pythonapi))
+pointer_in = c.PYFUNCTYPE(c.c_void_p, c.py_object, c.c_char_p)(("PyCapsule_GetPointer", c.pythonapi))
+rename_capsule = c.PYFUNCTYPE(c.c_int, c.py_object, c.c_char_p)(("PyCapsule_SetName", c.pythonapi))
 
 
 def address_of(function):

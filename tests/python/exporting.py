@@ -1,9 +1,7 @@
 """What the tests of exports share."""
 
-import ctypes as c
-
 from cai_python import give
-from dlpack_ctypes import Versioned
+from dlpack_ctypes import Versioned, pointer_in
 
 CAI, HOST, SYCL = "__cuda_array_interface__", "__array_interface__", "__sycl_usm_array_interface__"
 
@@ -25,12 +23,5 @@ def exact(value):
             exact(item)
 
 
-PYCAPSULE = c.pythonapi
-PYCAPSULE.PyCapsule_GetPointer.restype = c.c_void_p
-PYCAPSULE.PyCapsule_GetPointer.argtypes = [c.py_object, c.c_char_p]
-PYCAPSULE.PyCapsule_GetName.restype = c.c_char_p
-PYCAPSULE.PyCapsule_GetName.argtypes = [c.py_object]
-
-
 def versioned(capsule):
-    return c.cast(PYCAPSULE.PyCapsule_GetPointer(capsule, b"dltensor_versioned"), c.POINTER(Versioned)).contents
+    return Versioned.from_address(pointer_in(capsule, b"dltensor_versioned"))

@@ -8,6 +8,7 @@ import pathlib
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 import libcai
+from dlpack_ctypes import new_capsule  # noqa: F401
 
 P = 0x7F0000000000
 
@@ -60,8 +61,4 @@ def shared(said):
     return holder
 
 
-api = ctypes.pythonapi
-new_capsule = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)(
-    ("PyCapsule_New", api)
-)
 DESTRUCTOR = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)

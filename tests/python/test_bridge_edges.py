@@ -15,15 +15,10 @@ import pytest
 import cai_python as P
 from cai_python import Exporter, give, make, soon, take
 import dlpack_ctypes as D
-from dlpack_ctypes import address_of, new_capsule
+from dlpack_ctypes import address_of, capsule_name, new_capsule, pointer_in
 from test_stream_export import python
 
 np = pytest.importorskip("numpy")
-
-capsule_name = c.pythonapi.PyCapsule_GetName
-capsule_name.restype, capsule_name.argtypes = c.c_char_p, [c.py_object]
-pointer_in = c.pythonapi.PyCapsule_GetPointer
-pointer_in.restype, pointer_in.argtypes = c.c_void_p, [c.py_object, c.c_char_p]
 
 
 def interface(**others):
@@ -239,8 +234,7 @@ def test_a_table_takes_the_tensor_whatever_becomes_of_it():
         to_object(c.addressof(tensors.new(lanes=3)), c.byref(out))
     assert tensors.deleted == 1
     assert to_object(c.addressof(tensors.new()), c.byref(out)) == 0
-    obj = c.cast(out, c.py_object).value
-    c.pythonapi.Py_DecRef(c.py_object(obj))
+    obj = P.adopt(out)
     assert obj.__array_interface__["shape"] == (2, 3) and tensors.deleted == 1
     del obj
     assert tensors.deleted == 2

@@ -9,17 +9,12 @@ import numpy as np
 import pytest
 
 import cai_ctypes as T
-from dlpack_ctypes import Versioned, new_capsule  # noqa: F401
+from dlpack_ctypes import Versioned, new_capsule, pointer_in, rename_capsule  # noqa: F401
 from test_driver import python
 from test_numpy import random_view
 
 # Each protocol's name for its capsules, before and after its content was taken.
 NAMES = {True: (b"dltensor_versioned", b"used_dltensor_versioned"), False: (b"dltensor", b"used_dltensor")}
-
-pythonapi = c.pythonapi
-pythonapi.PyCapsule_GetPointer.argtypes = [c.py_object, c.c_char_p]
-pythonapi.PyCapsule_GetPointer.restype = c.c_void_p
-pythonapi.PyCapsule_SetName.argtypes = [c.py_object, c.c_char_p]
 
 
 def taken(cai, source, versioned=True):
@@ -29,9 +24,9 @@ def taken(cai, source, versioned=True):
     array = T.new_array()
     take = cai.cai_array_from_dlpack if versioned else cai.cai_array_from_dlpack_unversioned
     error = T.Error()
-    status = take(pythonapi.PyCapsule_GetPointer(capsule, fresh), T.STREAM_UNKNOWN, 0, array, error)
+    status = take(pointer_in(capsule, fresh), T.STREAM_UNKNOWN, 0, array, error)
     assert status == 0, error.message
-    pythonapi.PyCapsule_SetName(capsule, used)
+    rename_capsule(capsule, used)
     return array
 
 

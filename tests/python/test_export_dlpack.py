@@ -13,25 +13,21 @@ import cai_python as P
 import pytest
 from cai_python import give, make, soon, take
 from dlpack_ctypes import CAI_FROM_OBJECT, CAI_TO_OBJECT, DLPACK_FROM_OBJECT, DLPACK_TO_OBJECT, DLPACK_VIEW
-from dlpack_ctypes import CaiTable, DlpackTable, Tensor, Versioned
-from exporting import CAI, PYCAPSULE
+from dlpack_ctypes import CaiTable, DlpackTable, Tensor, Versioned, capsule_name, pointer_in
+from exporting import CAI
 from producers import ADDRESS, STREAM
 
 # --- DLPack
 
 
-def name_of(capsule):
-    return PYCAPSULE.PyCapsule_GetName(capsule)
-
-
 def test_dlpack_versions():
     with make() as array:
         obj = give(array)
-        assert name_of(obj.__dlpack__()) == b"dltensor"
-        assert name_of(obj.__dlpack__(max_version=None)) == b"dltensor"
-        assert name_of(obj.__dlpack__(max_version=(0, 8))) == b"dltensor"
+        assert capsule_name(obj.__dlpack__()) == b"dltensor"
+        assert capsule_name(obj.__dlpack__(max_version=None)) == b"dltensor"
+        assert capsule_name(obj.__dlpack__(max_version=(0, 8))) == b"dltensor"
         for version in ((1, 0), (1, 3), (2, 0), (9, 9)):
-            assert name_of(obj.__dlpack__(max_version=version)) == b"dltensor_versioned"
+            assert capsule_name(obj.__dlpack__(max_version=version)) == b"dltensor_versioned"
         for version in (1, "1.0", (1,), ("a", "b"), (1, 0, 0)):
             with pytest.raises((TypeError, ValueError)):
                 obj.__dlpack__(max_version=version)
@@ -117,8 +113,7 @@ def test_dlpack_round_trip():
 
 
 def dlpack_table(obj):
-    pointer = PYCAPSULE.PyCapsule_GetPointer(type(obj).__dlpack_c_exchange_api__, b"dlpack_exchange_api")
-    return c.cast(pointer, c.POINTER(DlpackTable)).contents
+    return DlpackTable.from_address(pointer_in(type(obj).__dlpack_c_exchange_api__, b"dlpack_exchange_api"))
 
 
 def test_dlpacks_table():
@@ -142,8 +137,7 @@ def test_dlpacks_table():
     if table.to_object:
         out = c.c_void_p()
         assert DLPACK_TO_OBJECT(table.to_object)(tensor, c.byref(out)) == 0
-        again = c.cast(out, c.py_object).value
-        PYCAPSULE.Py_DecRef(c.py_object(again))
+        again = P.adopt(out)
         assert array.counted.gone == 0
         assert again.__cuda_array_interface__["data"] == (ADDRESS, True)
         del again
@@ -163,8 +157,7 @@ def test_dlpacks_table_refuses():
 
 
 def our_table(obj):
-    pointer = PYCAPSULE.PyCapsule_GetPointer(type(obj).__cai_exchange_api__, b"cai_exchange_api_1")
-    return c.cast(pointer, c.POINTER(CaiTable)).contents
+    return CaiTable.from_address(pointer_in(type(obj).__cai_exchange_api__, b"cai_exchange_api_1"))
 
 
 def test_our_table():
@@ -182,8 +175,7 @@ def test_our_table():
     array.release()
     made = c.c_void_p()
     assert CAI_TO_OBJECT(table.to_object)(c.byref(out), c.byref(made), c.byref(error)) == 0
-    again = c.cast(made, c.py_object).value
-    PYCAPSULE.Py_DecRef(c.py_object(again))
+    again = P.adopt(made)
     taken.release()
     assert array.counted.gone == 0
     assert again.__cuda_array_interface__["stream"] == STREAM
@@ -280,7 +272,7 @@ def test_keywords_that_another_thread_changes():
         thread = threading.Thread(target=change)
         thread.start()
         try:
-            assert all(name_of(call(export, (), keywords)).startswith(b"dltensor") for _ in range(100_000))
+            assert all(capsule_name(call(export, (), keywords)).startswith(b"dltensor") for _ in range(100_000))
         finally:
             done.append(True)
             thread.join()

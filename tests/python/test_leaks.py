@@ -122,9 +122,7 @@ def missing(key):
 def kinds(leaks):
     """Name, object, status, flags, protocol, how many times fewer."""
     E = P.ERRORS
-    capsule = c.pythonapi.PyCapsule_New
-    capsule.restype, capsule.argtypes = c.py_object, [c.c_void_p, c.c_char_p, c.c_void_p]
-    wrong = capsule(0x5000, b"wrong", None)
+    wrong = D.new_capsule(0x5000, b"wrong", None)
     host = P.give(P.make(device=(P.CPU, 0)))
     mask = plain(typestr="|b1")
     also = {"__cuda_array_interface__": interface()}

@@ -8,6 +8,7 @@ import sys
 
 import cai_ctypes as T
 import cai_python as P
+from dlpack_ctypes import pointer_in
 
 LATER = 16
 NEWER_CALLER, STRUCT_SIZE = P.ERRORS["NEWER_CALLER"], P.ERRORS["STRUCT_SIZE"]
@@ -65,10 +66,7 @@ def sized(size):
 
 def table_of(obj):
     """The exchange table of an object's type, as far as the first release describes it."""
-    capsule = type(obj).__cai_exchange_api__
-    pointer = c.pythonapi.PyCapsule_GetPointer
-    pointer.restype, pointer.argtypes = c.c_void_p, [c.py_object, c.c_char_p]
-    return Table.from_address(pointer(capsule, b"cai_exchange_api_1"))
+    return Table.from_address(pointer_in(type(obj).__cai_exchange_api__, b"cai_exchange_api_1"))
 
 
 FROM = c.PYFUNCTYPE(c.c_int32, c.py_object, c.c_void_p, c.c_void_p)
