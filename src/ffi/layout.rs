@@ -28,11 +28,13 @@ pub unsafe extern "C-unwind" fn cai_array_layout(
     guard(error, || {
         let array = array.given("array")?;
         let out = out.given("out")?;
-        let array = array.valid(abi::CAI_CHECK_LAYOUT)?;
-        let (layout, Bytes { all, span: Span { lower, upper } }) = (array.layout(), array.bytes());
+        array.validate(abi::CAI_CHECK_LAYOUT)?;
+        let mut scratch = MaybeUninit::uninit();
+        let layout = Described::new(array.unchecked(&mut scratch)?)?.layout;
+        let Bytes { all, span: Span { lower, upper } } = layout.bytes()?;
         let flag = |is: bool, flag: u32| if is { flag } else { 0 };
         out.write(cai_layout {
-            count: array.count(),
+            count: layout::count(layout.shape)?,
             nbytes: all,
             lower,
             upper,
