@@ -5,19 +5,21 @@ use std::mem::MaybeUninit;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-pub const SIZE: usize = 20 * size_of::<usize>();
+const WORDS: usize = 20;
+pub const SIZE: usize = WORDS * size_of::<usize>();
 pub const ALIGN: usize = align_of::<usize>();
 
 /// The memory, which lies in an owner.
 pub struct Reserve {
     is_taken: AtomicBool,
-    memory: UnsafeCell<MaybeUninit<[usize; SIZE / size_of::<usize>()]>>,
+    memory: [UnsafeCell<MaybeUninit<usize>>; WORDS],
 }
 
 impl Reserve {
     #[inline(always)]
     pub fn new() -> Self {
-        let memory = UnsafeCell::new(MaybeUninit::uninit());
+        // One cell for each word: the compiler writes zeros into a single one of this size.
+        let memory = [const { UnsafeCell::new(MaybeUninit::uninit()) }; WORDS];
         Reserve { is_taken: AtomicBool::new(false), memory }
     }
 
@@ -25,7 +27,7 @@ impl Reserve {
     pub fn take(&self) -> *mut u8 {
         // Acquire: what the code before did with the memory comes before what this one does.
         let is_taken = self.is_taken.swap(true, Ordering::Acquire);
-        if is_taken { null_mut() } else { self.memory.get().cast() }
+        if is_taken { null_mut() } else { self.memory.as_ptr().cast_mut().cast() }
     }
 
     /// Gives the memory back. Nothing uses it any more.
