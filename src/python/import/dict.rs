@@ -15,17 +15,8 @@ use crate::python::py::{Builtin, Name, Obj, Owned, Py, Type};
 use crate::read::Unchecked;
 use crate::{dtype, validate};
 
-/// What [`read`] found.
-pub enum Found<'py> {
-    /// The object has no such attribute.
-    Nothing,
-    /// An array that needs nothing more.
-    Array,
-    /// An array without an owner, for [`finish`].
-    Parts(OtherObjects<'py>),
-}
-
-/// Reads the dictionary in an attribute into `to`.
+/// Reads the dictionary in an attribute into `to`: an array without an owner, for [`finish`]. `None`:
+/// the object has no such attribute.
 pub fn read<'py>(
     py: Py<'py>,
     object: Obj,
@@ -33,37 +24,47 @@ pub fn read<'py>(
     name: Name,
     options: &ImportOptions,
     to: &mut Description,
-) -> Result<Found<'py>> {
-    let Some(dictionary) = object.optional_attr(py, name)? else { return Ok(Found::Nothing) };
-    dict_explained::read(py, dictionary.obj(), protocol, options, to).map(Found::Parts)
+) -> Result<Option<OtherObjects<'py>>> {
+    let Some(dictionary) = object.optional_attr(py, name)? else { return Ok(None) };
+    dict_explained::read(py, dictionary.obj(), protocol, options, to).map(Some)
 }
 
-/// Reads the dictionary of CUDA's protocol into `to`.
+/// Reads a dictionary of CUDA's protocol into `to`: the one that is `given` with the object that keeps
+/// its data alive, or that of the object, if it has one. The array has an owner then, or it is one
+/// for [`finish`], with the objects that are returned.
 #[inline(always)]
 pub fn read_cuda<'py>(
     py: Py<'py>,
     object: Obj,
+    given: Option<Obj>,
     options: &ImportOptions,
     to: &mut Description,
-) -> Result<Found<'py>> {
-    let name = py.names.cuda_array_interface;
-    let Some(dictionary) = object.optional_attr_inlined(py, name)? else {
-        return Ok(Found::Nothing);
+) -> Result<Option<OtherObjects<'py>>> {
+    let attribute;
+    let dictionary = match given {
+        Some(dictionary) => dictionary,
+        None => match object.optional_attr_inlined(py, py.names.cuda_array_interface)? {
+            Some(found) => {
+                attribute = found;
+                attribute.obj()
+            }
+            None => return Ok(None),
+        },
     };
     let mut values = None;
-    let extras = match dict_in_place::read(py, dictionary.obj(), options, to, &mut values) {
+    let extras = match dict_in_place::read(py, dictionary, options, to, &mut values) {
         Some(extras) => extras,
-        None => explain(py, dictionary.obj(), &values, options, to)?,
+        None => explain(py, dictionary, &values, options, to)?,
     };
     if extras.descr.is_some() || extras.mask.is_some() {
-        return Ok(Found::Parts(extras));
+        return Ok(Some(extras));
     }
     // SAFETY: the array was described above, with `ndim` values, and has neither fields nor a mask.
     // `describe` refuses what is wrong in its other members.
     unsafe { validate::described_layout(to.array()) }
         .map_err(|failure| in_dictionary(Protocol::Cuda, failure))?;
     attach(py, &mut to.array, object.share(py), None)?;
-    Ok(Found::Array)
+    Ok(None)
 }
 
 /// Reads the dictionary of CUDA's protocol again, or its values.

@@ -23,7 +23,6 @@ use crate::argument::{In, Out};
 use crate::error::{Failure, Result, Text, fail, failure};
 use crate::python::cache::{Missing, OfferedTables};
 use crate::python::export::exchange_table::share_as_is;
-use crate::python::import::dict::Found;
 use crate::python::import::dict_keys::{OtherObjects, Protocol};
 use crate::python::import::dlpack::{Method, from_dlpack, from_dlpack_table};
 use crate::python::import::exchange_table::{Answer, from_table};
@@ -75,7 +74,7 @@ fn identify(to: &mut Description) {
 }
 
 /// Imports a dictionary that comes without its object. `owner` keeps the data alive.
-#[cold]
+#[inline(never)]
 pub fn import_dictionary(
     py: Py,
     dictionary: Obj,
@@ -100,13 +99,15 @@ pub fn import_dictionary(
     }
     // The caller's reference may go while code of the producer runs.
     let held = dictionary.share(py);
-    let extras = match dict_explained::read(py, held.obj(), protocol, options, to) {
-        Err(failure) if is_no_dictionary(&failure) => {
-            return Err(instead_of_dictionary(py, held.obj()).unwrap_or(failure));
-        }
-        extras => extras?,
+    let read = match protocol {
+        Protocol::Cuda => from_cuda(py, owner, Some(held.obj()), options, 0, to),
+        _ => dict_explained::read(py, held.obj(), protocol, options, to)
+            .and_then(|extras| from_parts(py, owner, protocol, options, 0, extras, to)),
     };
-    from_parts(py, owner, protocol, options, 0, extras, to)?;
+    read.map_err(|failure| match is_no_dictionary(&failure) {
+        true => instead_of_dictionary(py, held.obj()).unwrap_or(failure),
+        false => failure,
+    })?;
     grad::check_values(py, owner, &to.array)?;
     identify(to);
     check(to, options)
@@ -130,19 +131,21 @@ fn instead_of_dictionary(py: Py, object: Obj) -> Option<Failure> {
         expected "its dictionary; cai_array_from_python takes the object"))
 }
 
-/// Imports through the dictionary of CUDA's protocol if the object has one: then `to` has an owner.
-/// Most imports are made by this one function, whose arguments and result fit into registers.
+/// Imports through the dictionary of CUDA's protocol if the object has one, or through the one that
+/// is given with it: then `to` has an owner. Most imports are made by this one function, whose
+/// arguments and result fit into registers.
 #[inline(never)]
 fn from_cuda(
     py: Py,
     object: Obj,
+    given: Option<Obj>,
     options: &ImportOptions,
     depth: i32,
     to: &mut Description,
 ) -> Result<()> {
-    match dict::read_cuda(py, object, options, to)? {
-        Found::Nothing | Found::Array => Ok(()),
-        Found::Parts(extras) => from_parts(py, object, Protocol::Cuda, options, depth, extras, to),
+    match dict::read_cuda(py, object, given, options, to)? {
+        None => Ok(()),
+        Some(extras) => from_parts(py, object, Protocol::Cuda, options, depth, extras, to),
     }
 }
 
@@ -156,10 +159,8 @@ fn from_dictionary(
     depth: i32,
     to: &mut Description,
 ) -> Result<bool> {
-    let extras = match dict::read(py, object, protocol, name, options, to)? {
-        Found::Nothing => return Ok(false),
-        Found::Array => return Ok(true),
-        Found::Parts(extras) => extras,
+    let Some(extras) = dict::read(py, object, protocol, name, options, to)? else {
+        return Ok(false);
     };
     from_parts(py, object, protocol, options, depth, extras, to).map(|()| true)
 }
@@ -253,7 +254,7 @@ pub fn find(
     if known.is_some() || offer.is_nothing() {
         let missing = known.unwrap_or(Missing::NONE);
         if !missing.has(abi::CAI_PROTOCOL_CUDA_ARRAY_INTERFACE) {
-            from_cuda(py, object, options, depth, to)?;
+            from_cuda(py, object, None, options, depth, to)?;
             if to.has_owner() {
                 return Ok(());
             }
@@ -430,7 +431,7 @@ fn try_protocols<'py>(
                 to.has_owner()
             }
             abi::CAI_PROTOCOL_CUDA_ARRAY_INTERFACE => {
-                from_cuda(py, object, options, depth, to)?;
+                from_cuda(py, object, None, options, depth, to)?;
                 to.has_owner()
             }
             abi::CAI_PROTOCOL_DLPACK => {
