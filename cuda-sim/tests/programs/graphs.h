@@ -4,10 +4,6 @@
 
 #include "race_test.h"
 
-static inline void begin(CUstream stream) {
-    CHECK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
-}
-
 static inline CUgraph end(CUstream stream) {
     CUgraph graph;
     CHECK(cuStreamEndCapture(stream, &graph));

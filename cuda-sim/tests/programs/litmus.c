@@ -7,6 +7,7 @@
 // which do not count), and statements. Lines that are indented
 // continue the row. A statement is a verb with its arguments, a group of declarations, or
 // `3x(...)`, which repeats statements, or `thread(...)`, which runs them in another host thread.
+// `fails 900 sync s` is a call that the driver refuses with this status.
 // `name=maker:argument:argument` declares; verbs and makers are listed in litmus_verbs.h. A name
 // that is declared again is another object. Numbers may be sums and products, of N = 1024 as well:
 // `p+N`, `2*N`. A number of bytes that is left out is N. The streams L, P and 0 are the legacy
@@ -115,6 +116,16 @@ static uint64_t sum(const char *text, char *kind) {
 
 // --- statements ---
 
+static int expected; // status of the driver's call of a verb
+
+#undef CHECK
+#define CHECK(call)                                                   \
+    do {                                                              \
+        const int result = (int)(call);                               \
+        if (result != expected) fail("%s: result %d", #call, result); \
+        expected = 0;                                                 \
+    } while (0)
+
 #define DEFINE_MAKER(name, kind, takes, value)       \
     static uint64_t make_##name(const uint64_t *a) { \
         (void)a;                                     \
@@ -199,7 +210,10 @@ static void run_statement(void) {
     if (tracing) fprintf(stderr, "%s: %s\n", running, statement);
     memcpy(text, statement, sizeof text);
     if (strchr(text, '=') == NULL) {
-        call(verbs, COUNT(verbs), text, " ", &kind);
+        int verb = 0;
+        sscanf(text, "fails %d %n", &expected, &verb);
+        call(verbs, COUNT(verbs), text + verb, " ", &kind);
+        if (expected != 0) fail("no call to fail");
         return;
     }
     char *rest;

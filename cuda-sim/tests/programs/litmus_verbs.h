@@ -118,6 +118,7 @@
     /* the end of handles and memory */ \
     V(sdel,   "s",        CHECK(cuStreamDestroy(S(0)))) \
     V(edel,   "e",        CHECK(cuEventDestroy(E(0)))) \
+    V(alloc,  "",         CHECK(cuMemAlloc(&(CUdeviceptr){0}, N))) \
     V(free,   "p",        CHECK(cuMemFree(a[0]))) \
     V(freeh,  "h",        CHECK(cuMemFreeHost(H(0)))) \
     V(afree,  "sp",       CHECK(cuMemFreeAsync(a[1], S(0)))) \
@@ -163,7 +164,10 @@
     V(hgeq,   "hn",       cudasim_host_waited(H(0), 4, a[1], CU_STREAM_WAIT_VALUE_GEQ)) \
     V(heq,    "hn",       cudasim_host_waited(H(0), 4, a[1], CU_STREAM_WAIT_VALUE_EQ)) \
     /* graphs */ \
-    V(begin,  "s",        begin(S(0))) \
+    V(begin,  "sD",       CHECK(cuStreamBeginCapture(S(0), (CUstreamCaptureMode)a[1]))) \
+    V(mode,   "n",        CHECK(cuThreadExchangeStreamCaptureMode(&(CUstreamCaptureMode){a[0]}))) \
+    V(asks,   "s",        CHECK(cuStreamIsCapturing(S(0), &(CUstreamCaptureStatus){0}))) \
+    V(endcap, "s",        CHECK(cuStreamEndCapture(S(0), &(CUgraph){NULL}))) \
     V(launch, "sx",       CHECK(cuGraphLaunch(EXEC(1), S(0)))) \
     V(gdrop,  "g",        CHECK(cuGraphDestroy(GRAPH(0)))) \
     V(xdrop,  "x",        CHECK(cuGraphExecDestroy(EXEC(0)))) \
