@@ -9,9 +9,10 @@
 // `3x(...)`, which repeats statements, or `thread(...)`, which runs them in another host thread.
 // `fails 900 sync s` is a call that the driver refuses with this status.
 // `name=maker:argument:argument` declares; verbs and makers are listed in litmus_verbs.h. A name
-// that is declared again is another object. Numbers may be sums and products, of N = 1024 as well:
-// `p+N`, `2*N`. A number of bytes that is left out is N. The streams L, P and 0 are the legacy
-// stream, the per-thread stream and NULL; H is the host in place of a stream for `take` and `give`.
+// that is declared again is another object. Numbers may be sums, products and remainders, of
+// N = 1024 as well: `p+N`, `2*N`. A number of bytes that is left out is N. The streams L, P and 0
+// are the legacy stream, the per-thread stream and NULL; H is the host in place of a stream for
+// `take` and `give`.
 // What is not understood ends the program with status 2.
 //
 // The line `needs 12.8` keeps the rows after it, up to the next such line, for headers from that
@@ -23,7 +24,7 @@
 #include <dirent.h>
 #include <stdarg.h>
 
-enum { MAX_ARGUMENTS = 7, MAX_NAMES = 48, MAX_NAME = 64, MAX_STATEMENT = 512 };
+enum { MAX_ARGUMENTS = 8, MAX_NAMES = 48, MAX_NAME = 64, MAX_STATEMENT = 512 };
 
 // --- names and numbers ---
 
@@ -94,11 +95,11 @@ static uint64_t atom(const char **text, char *kind) {
 
 static uint64_t product(const char **text, char *kind) {
     uint64_t value = atom(text, kind);
-    while (**text == '*' || **text == '/') {
+    while (**text != '\0' && strchr("*/%", **text) != NULL) {
         const char operation = *(*text)++;
         const uint64_t other = atom(text, kind);
-        if (operation == '/' && other == 0) fail("division by 0");
-        value = operation == '*' ? value * other : value / other;
+        if (operation != '*' && other == 0) fail("division by 0");
+        value = operation == '*' ? value * other : operation == '/' ? value / other : value % other;
     }
     return value;
 }

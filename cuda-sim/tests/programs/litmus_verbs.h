@@ -26,6 +26,7 @@
 
 // clang-format off
 #define MAKERS(M) \
+    M(num,    'n', "n",   a[0]) \
     M(nb,     's', "",    HANDLE(make_nonblocking())) /* non-blocking stream */ \
     M(st,     's', "",    HANDLE(make_stream()))      /* blocking stream */ \
     M(nbp,    's', "",    HANDLE(with_priority(CU_STREAM_NON_BLOCKING))) \
@@ -137,7 +138,8 @@
     V(dtoh,   "shpN",     CHECK(cuMemcpyDtoHAsync(H(1), a[2], a[3], S(0)))) \
     V(dtod,   "sppN",     CHECK(cuMemcpyDtoDAsync(a[1], a[2], a[3], S(0)))) \
     V(peer,   "spcpcN",   CHECK(cuMemcpyPeerAsync(a[1], C(2), a[3], C(4), a[5], S(0)))) \
-    V(rows,   "sppnnn",   copy_rows(S(0), rows(a + 1, CU_MEMORYTYPE_DEVICE))) /* pitch, width, height */ \
+    /* pitch, width, height; and from which byte of which row on */ \
+    V(rows,   "sppnnnDD", copy_rows(S(0), rows(a + 1, CU_MEMORYTYPE_DEVICE))) \
     V(hrows,  "shpnnn",   copy_rows(S(0), rows(a + 1, CU_MEMORYTYPE_HOST))) \
     V(shrows, "hpnnn",    copy_rows_now(rows(a, CU_MEMORYTYPE_HOST))) \
     V(sfill,  "pN",       CHECK(cuMemsetD8(a[0], 1, a[1]))) \
@@ -321,7 +323,7 @@ static void claims_matrix(CUstream stream, CUdeviceptr at, const int64_t shape[4
     CHECK(cudasim_launch(stream, "matrix", run_nothing, NULL, 0, &access, 1));
 }
 
-// To, from, pitch, bytes of a row, rows.
+// To, from, pitch, bytes of a row, rows, first byte of a row, first row.
 static CUDA_MEMCPY2D rows(const uint64_t *a, CUmemorytype to) {
     CUDA_MEMCPY2D how = {.srcMemoryType = CU_MEMORYTYPE_DEVICE,
                          .srcDevice = a[1],
@@ -329,7 +331,11 @@ static CUDA_MEMCPY2D rows(const uint64_t *a, CUmemorytype to) {
                          .dstMemoryType = to,
                          .dstPitch = a[2],
                          .WidthInBytes = a[3],
-                         .Height = a[4]};
+                         .Height = a[4],
+                         .srcXInBytes = a[5],
+                         .dstXInBytes = a[5],
+                         .srcY = a[6],
+                         .dstY = a[6]};
     if (to == CU_MEMORYTYPE_HOST) {
         how.dstHost = H(0);
     } else {
