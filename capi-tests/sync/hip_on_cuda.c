@@ -46,12 +46,12 @@ static CUresult leave(CUresult result) {
     return result != CUDA_SUCCESS ? result : popped;
 }
 
-/* Makes a call in the context of the current device. */
-#define IN_DEVICE(call)                                           \
-    do {                                                          \
-        const CUresult entered_ = enter();                        \
-        return entered_ != CUDA_SUCCESS ? entered_ : leave(call); \
-    } while (0)
+/* A function of HIP that is a call in the context of the current device. */
+#define IN_DEVICE(name, parameters, call)                       \
+    static CUresult on_##name parameters {                      \
+        const CUresult entered = enter();                       \
+        return entered != CUDA_SUCCESS ? entered : leave(call); \
+    }
 
 static CUstream as_cuda(void *stream) {
     if (stream == (void *)1) {
@@ -103,7 +103,7 @@ static CUresult on_hipSetDevice(int device) {
     return CUDA_SUCCESS;
 }
 
-static CUresult on_hipDeviceSynchronize(void) { IN_DEVICE(cuCtxSynchronize()); }
+IN_DEVICE(hipDeviceSynchronize, (void), cuCtxSynchronize())
 
 static CUresult device_of(void *stream, int *out) {
     CUcontext context;
@@ -114,23 +114,13 @@ static CUresult device_of(void *stream, int *out) {
     return result;
 }
 
-static CUresult on_hipStreamGetDevice(void *stream, int *out) { IN_DEVICE(device_of(stream, out)); }
-
-static CUresult on_hipStreamGetFlags(void *stream, unsigned *out) {
-    IN_DEVICE(cuStreamGetFlags(as_cuda(stream), out));
-}
-
-static CUresult on_hipStreamWaitEvent(void *stream, CUevent event, unsigned flags) {
-    IN_DEVICE(cuStreamWaitEvent(as_cuda(stream), event, flags));
-}
-
-static CUresult on_hipStreamSynchronize(void *stream) {
-    IN_DEVICE(cuStreamSynchronize(as_cuda(stream)));
-}
-
-static CUresult on_hipStreamIsCapturing(void *stream, CUstreamCaptureStatus *out) {
-    IN_DEVICE(cuStreamIsCapturing(as_cuda(stream), out));
-}
+IN_DEVICE(hipStreamGetDevice, (void *stream, int *out), device_of(stream, out))
+IN_DEVICE(hipStreamGetFlags, (void *stream, unsigned *out), cuStreamGetFlags(as_cuda(stream), out))
+IN_DEVICE(hipStreamWaitEvent, (void *stream, CUevent event, unsigned flags),
+          cuStreamWaitEvent(as_cuda(stream), event, flags))
+IN_DEVICE(hipStreamSynchronize, (void *stream), cuStreamSynchronize(as_cuda(stream)))
+IN_DEVICE(hipStreamIsCapturing, (void *stream, CUstreamCaptureStatus *out),
+          cuStreamIsCapturing(as_cuda(stream), out))
 
 static CUresult capture_info(void *stream, CUstreamCaptureStatus *status, unsigned long long *id,
                              CUgraph *graph, const CUgraphNode **nodes, size_t *count) {
@@ -144,43 +134,29 @@ static CUresult capture_info(void *stream, CUstreamCaptureStatus *status, unsign
     return result;
 }
 
-static CUresult on_hipStreamGetCaptureInfo_v2(void *stream, CUstreamCaptureStatus *status,
-                                              unsigned long long *id, CUgraph *graph,
-                                              const CUgraphNode **nodes, size_t *count) {
-    IN_DEVICE(capture_info(stream, status, id, graph, nodes, count));
-}
+IN_DEVICE(hipStreamGetCaptureInfo_v2,
+          (void *stream, CUstreamCaptureStatus *status, unsigned long long *id, CUgraph *graph,
+           const CUgraphNode **nodes, size_t *count),
+          capture_info(stream, status, id, graph, nodes, count))
 
 static CUresult on_hipThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode) {
     return cuThreadExchangeStreamCaptureMode(mode);
 }
 
-static CUresult on_hipEventCreateWithFlags(CUevent *out, unsigned flags) {
-    IN_DEVICE(cuEventCreate(out, flags));
-}
-
-static CUresult on_hipEventDestroy(CUevent event) { IN_DEVICE(cuEventDestroy(event)); }
-
-static CUresult on_hipEventRecord(CUevent event, void *stream) {
-    IN_DEVICE(cuEventRecord(event, as_cuda(stream)));
-}
-
-static CUresult on_hipEventQuery(CUevent event) { IN_DEVICE(cuEventQuery(event)); }
-
-static CUresult on_hipEventSynchronize(CUevent event) { IN_DEVICE(cuEventSynchronize(event)); }
-
-static CUresult on_hipUserObjectCreate(CUuserObject *out, void *pointer, CUhostFn destroy,
-                                       unsigned references, unsigned flags) {
-    IN_DEVICE(cuUserObjectCreate(out, pointer, destroy, references, flags));
-}
-
-static CUresult on_hipUserObjectRelease(CUuserObject object, unsigned count) {
-    IN_DEVICE(cuUserObjectRelease(object, count));
-}
-
-static CUresult on_hipGraphRetainUserObject(CUgraph graph, CUuserObject object, unsigned count,
-                                            unsigned flags) {
-    IN_DEVICE(cuGraphRetainUserObject(graph, object, count, flags));
-}
+IN_DEVICE(hipEventCreateWithFlags, (CUevent * out, unsigned flags), cuEventCreate(out, flags))
+IN_DEVICE(hipEventDestroy, (CUevent event), cuEventDestroy(event))
+IN_DEVICE(hipEventRecord, (CUevent event, void *stream), cuEventRecord(event, as_cuda(stream)))
+IN_DEVICE(hipEventQuery, (CUevent event), cuEventQuery(event))
+IN_DEVICE(hipEventSynchronize, (CUevent event), cuEventSynchronize(event))
+IN_DEVICE(hipUserObjectCreate,
+          (CUuserObject * out, void *pointer, CUhostFn destroy, unsigned references,
+           unsigned flags),
+          cuUserObjectCreate(out, pointer, destroy, references, flags))
+IN_DEVICE(hipUserObjectRelease, (CUuserObject object, unsigned count),
+          cuUserObjectRelease(object, count))
+IN_DEVICE(hipGraphRetainUserObject,
+          (CUgraph graph, CUuserObject object, unsigned count, unsigned flags),
+          cuGraphRetainUserObject(graph, object, count, flags))
 
 /*
  * The context is not written, only memory that the host can use has an address for it, and a
@@ -201,10 +177,9 @@ static CUresult attributes_of(unsigned count, CUpointer_attribute *attributes, v
     return CUDA_SUCCESS;
 }
 
-static CUresult on_hipDrvPointerGetAttributes(unsigned count, CUpointer_attribute *attributes,
-                                              void **data, CUdeviceptr pointer) {
-    IN_DEVICE(attributes_of(count, attributes, data, pointer));
-}
+IN_DEVICE(hipDrvPointerGetAttributes,
+          (unsigned count, CUpointer_attribute *attributes, void **data, CUdeviceptr pointer),
+          attributes_of(count, attributes, data, pointer))
 
 /* Returns the function with this name; shim.c passes the calls on. */
 void *find_behind(const char *name);
