@@ -6,7 +6,8 @@
 // A row has a name, the expected result (racy, correct, or remark for one whose report has remarks,
 // which do not count), and statements. Lines that are indented
 // continue the row. A statement is a verb with its arguments, a group of declarations, or
-// `3x(...)`, which repeats statements, or `thread(...)`, which runs them in another host thread.
+// `3x(...)`, which repeats statements, `thread(...)`, which runs them in another host thread, or
+// `go(...)`, which does not wait for that thread: `join` does, and the end of the row.
 // `fails 900 sync s` is a call that the driver refuses with this status.
 // `name=maker:argument:argument` declares; verbs and makers are listed in litmus_verbs.h. A name
 // that is declared again is another object. Numbers may be sums, products and remainders, of
@@ -40,7 +41,8 @@ static struct object objects[MAX_NAMES] = {
     {"H", 's', HANDLE(CUDASIM_HOST)},
 };
 static size_t object_count = 4;
-static char running[MAX_NAME * 2], statement[MAX_STATEMENT];
+static char running[MAX_NAME * 2];
+static _Thread_local char statement[MAX_STATEMENT];
 
 __attribute__((noreturn, format(printf, 1, 2))) static void fail(const char *format, ...) {
     va_list arguments;
@@ -117,7 +119,7 @@ static uint64_t sum(const char *text, char *kind) {
 
 // --- statements ---
 
-static int expected; // status of the driver's call of a verb
+static _Thread_local int expected; // status of the driver's call of a verb
 
 #undef CHECK
 #define CHECK(call)                                                   \
@@ -237,6 +239,15 @@ static void *run_inner(void *block) {
     return NULL;
 }
 
+static void start_thread(const char *block, const char *end_of_block) {
+    static const char *ends[MAX_THREADS][2];
+    if (thread_count == MAX_THREADS) fail("more than %d threads", MAX_THREADS);
+    ends[thread_count][0] = block;
+    ends[thread_count][1] = end_of_block;
+    threads[thread_count] = start(run_inner, ends[thread_count]);
+    ++thread_count;
+}
+
 // Runs the statements up to `end_of_block`; those in parentheses as often as the number says, or in
 // a thread.
 static void run_block(const char *at, const char *end_of_block) {
@@ -246,13 +257,15 @@ static void run_block(const char *at, const char *end_of_block) {
         char *after;
         const unsigned long times = strtoul(at, &after, 10);
         size_t n = strcspn(at, ";)");
-        const int threaded = strncmp(at, "thread(", 7) == 0;
+        const int waits = strncmp(at, "thread(", 7) == 0,
+                  threaded = waits || strncmp(at, "go(", 3) == 0;
         if (threaded || (after != at && strncmp(after, "x(", 2) == 0)) {
             const char *inner = strchr(at, '(') + 1, *close = strchr(inner, ')');
             snprintf(statement, sizeof statement, "%.*s", (int)n, at);
             if (times == 0 && !threaded) fail("repeated 0 times");
             if (close == NULL || close >= end_of_block) fail("no \")\"");
-            if (threaded) finish(start(run_inner, (const char *[]){inner, close}));
+            if (threaded) start_thread(inner, close);
+            if (waits) join();
             for (unsigned long i = 0; i < times; ++i)
                 run_block(inner, close);
             at = close + 1;
@@ -271,7 +284,10 @@ static void run_block(const char *at, const char *end_of_block) {
 
 static const char *row;
 
-static void run_row(void) { run_block(row, row + strlen(row)); }
+static void run_row(void) {
+    run_block(row, row + strlen(row));
+    join();
+}
 
 static int visit_row(const char *theme, char *text, litmus_visitor *visit) {
     char name[MAX_NAME], result[16];

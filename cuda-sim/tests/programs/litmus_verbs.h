@@ -109,6 +109,15 @@
     V(post,   "s",        CHECK(cuLaunchHostFunc(S(0), post, NULL))) \
     V(postcb, "s",        CHECK(cuStreamAddCallback(S(0), post_in_callback, NULL, 0))) \
     V(await,  "",         await_post()) \
+    V(hostup, "s",        CHECK(cuLaunchHostFunc(S(0), raises, NULL))) \
+    V(hostsay, "s",       CHECK(cuLaunchHostFunc(S(0), raises, &flag))) \
+    /* threads: posts, raises a flag and sees it, which orders nothing unless one said and one heard it */ \
+    V(join,   "",         join()) \
+    V(posts,  "",         post(NULL)) \
+    V(up,     "",         raise_flag(&flag)) \
+    V(seen,   "",         await_flag(&flag)) \
+    V(say,    "",         cudasim_hb_before(&flag)) \
+    V(heard,  "",         cudasim_hb_after(&flag)) \
     V(hgone,  "sa",       CHECK(cuLaunchHostFunc(S(0), destroys, ARRAY(1)))) \
     /* events: one of its own from stream to stream; record event in stream; stream waits */ \
     V(ord,    "ss",       order(S(0), S(1))) \
@@ -306,6 +315,23 @@ static void await_post(void) {
     }
 }
 
+static atomic_int flag;
+
+static void raises(void *said) {
+    if (said != NULL) cudasim_hb_before(said);
+    raise_flag(&flag);
+}
+
+enum { MAX_THREADS = 4 };
+static pthread_t threads[MAX_THREADS];
+static size_t thread_count;
+
+static void join(void) {
+    for (size_t i = 0; i < thread_count; ++i)
+        finish(threads[i]);
+    thread_count = 0;
+}
+
 #define COLUMN(i) ARRAY(i)->at, ARRAY(i)->n, ARRAY(i)->rows, ARRAY(i)->pitch
 
 static void refused(unsigned kind, const struct array *array, CUstream consumer, uint64_t status,
@@ -348,7 +374,7 @@ static void copy_rows(CUstream stream, CUDA_MEMCPY2D how) { CHECK(cuMemcpy2DAsyn
 static void copy_rows_now(CUDA_MEMCPY2D how) { CHECK(cuMemcpy2D(&how)); }
 
 // A query is repeated with its statement.
-static int again;
+static _Thread_local int again;
 static void until_done(CUresult result) {
     again = result == CUDA_ERROR_NOT_READY;
     if (!again) CHECK(result);

@@ -92,7 +92,7 @@ def test_a_wait_that_may_run_first_is_named(programs):
     """The report of the race has the event, its record and the wait, with the stack of each."""
     for program, call in [("the_wait_may_run_first", "cuStreamWaitEvent"), ("the_host_may_wait_first", "cuEventSynchronize")]:
         done = sim("--", programs, "run", f"thread_events/{program}")
-        event = re.search(r"record: cuEventRecord\(event (0x\w+), non-blocking stream \d+ .*called by host thread \d+\n +records ", done.stdout)
+        event = re.search(r"record: cuEventRecord\(event (0x\w+), non-blocking stream \d+ .*called by host thread \d+\n +do_rec ", done.stdout)
         assert event, done.stdout
         assert re.search(rf"wait: {call}\(event {event[1]}.*called by host thread \d+\n +\w+ ", done.stdout), done.stdout
         # Where calls order host threads, the wait counts.
