@@ -11,7 +11,7 @@ use crate::owner::Borrowed;
 use crate::read::Unchecked;
 use crate::sync::array_context::{ArrayContext, ArrayContexts, known_context, with_streams};
 use crate::sync::batch::{Batch, Work, once, thread_for};
-use crate::sync::order::{Direction, order, wait_for};
+use crate::sync::order::{Direction, order, order_handles, wait_for};
 use crate::sync::{bad_flags, invalidated, names_a_stream, no_streams, policy};
 
 const ACCESS: u32 = abi::CAI_ACCESS_READ | abi::CAI_ACCESS_WRITE;
@@ -241,9 +241,7 @@ fn order_one(
             let mut own = None;
             let thread = thread_for(batch, &array, &mut own)?;
             if array.stream > abi::CAI_STREAM_PER_THREAD && consumer > abi::CAI_STREAM_PER_THREAD {
-                let producer = Stream::from_handle(array.stream, array.stream_id);
-                let consumer = Stream::from_handle(consumer, 0);
-                return order_phase(batch, thread, phase, &array, &producer, &consumer, flags);
+                return with_handles(batch, thread, phase, &array, consumer, flags);
             }
             if array.stream == consumer && is_current_default(thread, array)? {
                 return Ok(());
@@ -251,6 +249,29 @@ fn order_one(
             with_default(batch, thread, phase, array, consumer, flags)
         }
     }
+}
+
+/// Orders two streams of which neither is a default stream. They are not the same: then there was
+/// nothing to do.
+#[inline(always)]
+fn with_handles(
+    batch: Option<&Batch>,
+    thread: &CallingThread,
+    phase: Phase,
+    array: &cai_array,
+    consumer: u64,
+    flags: u32,
+) -> Result<()> {
+    let producer = Stream::from_handle(array.stream, array.stream_id);
+    let consumer = Stream::from_handle(consumer, 0);
+    if batch.is_some() || !array.event.is_null() {
+        return order_phase(batch, thread, phase, array, &producer, &consumer, flags);
+    }
+    let (from, to, direction) = match phase {
+        Phase::Begin => (producer, consumer, Direction::ProducerThenConsumer),
+        Phase::End => (consumer, producer, Direction::ConsumerThenProducer),
+    };
+    order_handles(thread, &from, &to, direction, flags)
 }
 
 /// Fast path: returns true if a default stream of an array is certainly the one of the current
@@ -288,7 +309,7 @@ fn with_default(
 }
 
 /// Orders two streams in one phase of the consumer's work.
-#[inline(always)]
+#[inline(never)]
 fn order_phase(
     batch: Option<&Batch>,
     thread: &CallingThread,

@@ -39,6 +39,18 @@ pub fn order(
     if from.is_default() || to.is_default() {
         return order_default(thread, from, to, direction, flags);
     }
+    order_handles(thread, from, to, direction, flags)
+}
+
+/// As [`order`], for two streams of which neither is a default stream.
+#[inline(always)]
+pub fn order_handles(
+    thread: &CallingThread,
+    from: &Stream,
+    to: &Stream,
+    direction: Direction,
+    flags: u32,
+) -> Result<()> {
     let states = (from.capture_here(thread)?, to.capture_here(thread)?);
     order_in(thread, from, to, states, direction, flags)
 }
