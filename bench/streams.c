@@ -27,7 +27,8 @@
 #define DECLARE(name, arguments) static int(*name) arguments;
 FUNCTIONS(DECLARE)
 
-static cai_array array, none, read_only, by_default;
+/* An import's owner remembers the memory's context, as that of `by_default` does. */
+static cai_array array, none, read_only, by_default, borrowed;
 static void *producer, *consumer, *event;
 #define STREAM(handle) ((cai_stream)(uintptr_t)(handle))
 
@@ -74,9 +75,12 @@ static const bench_row rows[] = {
     {"libcai: two streams, read-only array with an event", begin_and_end, 1, &read_only},
     {"libcai: nothing to order, one stream", on_its_stream, 1, &array},
     {"libcai: both on the default stream 1", on_its_stream, 1, &by_default},
+    {"libcai: both on the default stream 1, without an owner", on_its_stream, 1, &borrowed},
     {"libcai: nothing to order, CAI_STREAM_NONE", begin_and_end, 1, &none},
     {"libcai: produce, one stream joined", produce, 1, &array},
 };
+
+static void nothing(void *context) { (void)context; }
 
 /* A caller of another age. */
 static void spoil(const bench_row *row, int wrong) {
@@ -124,6 +128,8 @@ int main(int count, char **words) {
     none = by_default = array;
     none.stream = CAI_STREAM_NONE;
     by_default.stream = CAI_STREAM_LEGACY;
+    borrowed = by_default;
+    failed |= cai_owner_create(NULL, nothing, &by_default.owner, NULL) != CAI_OK;
     array.stream = STREAM(producer);
     read_only = array;
     read_only.event = event;
