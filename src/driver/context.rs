@@ -20,6 +20,8 @@ pub struct CallingThread {
     driver: &'static Driver,
     /// The current context, once it is known.
     current: Cell<Option<CUcontext>>,
+    /// A context that was pushed could not be popped: no later pop ends at the one before its push.
+    is_stuck: Cell<bool>,
 }
 
 impl Deref for CallingThread {
@@ -43,13 +45,14 @@ impl Drop for Entered<'_> {
         let thread = self.thread;
         thread.current.set(Some(before));
         let mut out = ptr::null_mut();
-        let left = match thread.is_hip() {
+        let left = match thread.is_hip() || thread.is_stuck.get() {
             true => thread.driver.set_current(before),
             false => thread.context_pop(&raw mut out),
         };
         if left.is_ok() || thread.is_current(before) {
             return;
         }
+        thread.is_stuck.set(true);
         // The caller must find its own context again, even at the cost of an entry of the stack.
         // Where that fails as well, the driver is going away.
         let _ = thread.driver.set_current(before);
@@ -58,7 +61,7 @@ impl Drop for Entered<'_> {
 
 impl CallingThread {
     pub fn new(driver: &'static Driver) -> CallingThread {
-        CallingThread { driver, current: Cell::new(None) }
+        CallingThread { driver, current: Cell::new(None), is_stuck: Cell::new(false) }
     }
 
     pub fn driver(&self) -> &'static Driver {

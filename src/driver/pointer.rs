@@ -22,7 +22,8 @@ struct Query {
 }
 
 /// Makes several queries about any address in one call. Results that the driver does not know keep
-/// their defaults. [cuPointerGetAttributes]
+/// their defaults. No capture forbids it with CUDA: launchers of kernels make such a query for each
+/// pointer, while they capture too. [cuPointerGetAttributes]
 fn query_all<const N: usize>(driver: &Driver, address: u64, queries: [Query; N]) -> Result<()> {
     let mut attributes = queries.each_ref().map(|query| query.attribute as i32);
     let mut results = queries.map(|query| query.result);
@@ -43,8 +44,7 @@ pub struct Home {
     pub is_fixed: bool,
 }
 
-/// Returns the context and the device that memory belongs to. No capture forbids this query of CUDA:
-/// launchers of kernels make it for each pointer, while they capture too.
+/// Returns the context and the device that memory belongs to.
 pub fn home(driver: &Driver, address: u64) -> Result<Home> {
     let (mut context, mut device): (CUcontext, i32) = (ptr::null_mut(), NO_DEVICE);
     if driver.is_hip() {
@@ -103,7 +103,7 @@ pub fn location(driver: &Driver, address: *const c_void) -> Result<(cai_device, 
 /// Returns the location of memory, and its context for CUDA. If the process has loaded HIP, it is
 /// asked about memory that CUDA does not know.
 pub fn locate(address: *const c_void) -> Result<(cai_device, CUcontext)> {
-    let found = load::driver().and_then(|driver| driver.relaxed(|| location(driver, address)));
+    let found = load::driver().and_then(|driver| location(driver, address));
     if matches!(&found, Ok((device, _)) if device.r#type != abi::CAI_DEVICE_CPU) {
         return found;
     }

@@ -28,19 +28,19 @@ impl KnownContext {
     /// Returns the context of the memory at an address, if it is known.
     #[inline]
     pub fn find(&self, address: usize) -> Option<NonNull<c_void>> {
-        // Acquire: pairs with the Release in `remember`, before which the address was written.
-        let context = NonNull::new(self.context.load(Ordering::Acquire))?;
+        // Relaxed: each is written once, so two values that are there belong together.
+        let context = NonNull::new(self.context.load(Ordering::Relaxed))?;
         (self.address.load(Ordering::Relaxed) == address).then_some(context)
     }
 
     /// Remembers the context of the memory at an address, unless that of another one is.
     #[cold]
     pub fn remember(&self, address: usize, context: NonNull<c_void>) {
-        // Relaxed: the context publishes the address. Only the thread that changed it goes on.
+        // Relaxed: see `find`. Only the thread that changed it goes on.
         let before =
             self.address.compare_exchange(0, address, Ordering::Relaxed, Ordering::Relaxed);
         if before.is_ok() {
-            self.context.store(context.as_ptr(), Ordering::Release);
+            self.context.store(context.as_ptr(), Ordering::Relaxed);
         }
     }
 }
