@@ -49,7 +49,7 @@
 
 // Number of cai/*.hpp: another one for all code of the C++ headers and of the C headers that they
 // use. `make header` writes it.
-#define CAI_PRIVATE_HPP 0x019fe5fe
+#define CAI_PRIVATE_HPP 0xf73472e7
 
 // The inline namespace: v<number of the .hpp files>_<version of abi.h>.
 #define CAI_PRIVATE_JOIN_NOW(a, b) v##a##_##b
@@ -404,6 +404,10 @@ class strides {
 
 class description;
 
+namespace detail CAI_PRIVATE_HIDDEN {
+struct imported; // of the casters
+}
+
 // Owner of one reference to an array. Moves; share() adds a second reference. A default-constructed
 // or moved-from array holds none.
 //
@@ -559,6 +563,7 @@ class array {
                                                cai_error *why = nullptr) noexcept;
 
   private:
+    friend struct detail::imported;
     cai_array raw_;
 };
 

@@ -24,7 +24,7 @@
 
 #include "abi.hpp"
 
-#if CAI_PRIVATE_HPP != 0x019fe5fe
+#if CAI_PRIVATE_HPP != 0xf73472e7
 #error "cai/abi.hpp of another version was included before cai/cai.hpp: include cai/cai.hpp first"
 #endif
 
@@ -160,16 +160,27 @@ template <class T>
 struct code_of<T, std::void_t<decltype(element<T>::code)>>
     : std::integral_constant<std::uint16_t, element<T>::code> {};
 
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+inline constexpr char native_order = '>';
+#else
+inline constexpr char native_order = '<';
+#endif
+
 // Writes the typestr of a C++ type, in the byte order of this machine.
-template <class T> void write_typestr(char (&out)[CAI_TYPESTR_SIZE]) noexcept {
+template <class T> constexpr void write_typestr(char (&out)[CAI_TYPESTR_SIZE]) noexcept {
     static_assert(sizeof(T) < 1000000, "a typestr holds six digits");
     constexpr char kind = element<T>::kind == 0 ? 'V' : element<T>::kind;
     constexpr bool ordered = sizeof(T) > 1 && (kind != 'V' || code_of<T>::value != CAI_DTYPE_NONE);
-    const std::uint16_t probe = 1;
-    unsigned char first;
-    std::memcpy(&first, &probe, 1);
-    const char order = !ordered ? '|' : first == 1 ? '<' : '>';
-    std::snprintf(out, sizeof out, "%c%c%u", order, kind, static_cast<unsigned>(sizeof(T)));
+    std::size_t length = 0, power = 1;
+    out[length++] = ordered ? native_order : '|';
+    out[length++] = kind;
+    while (sizeof(T) / power >= 10) {
+        power *= 10;
+    }
+    for (; power > 0; power /= 10) {
+        out[length++] = static_cast<char>('0' + sizeof(T) / power % 10);
+    }
+    out[length] = 0;
 }
 
 } // namespace detail CAI_PRIVATE_HIDDEN

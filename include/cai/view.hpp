@@ -11,7 +11,7 @@
 
 #include "cai.hpp"
 
-#if CAI_PRIVATE_HPP != 0x019fe5fe
+#if CAI_PRIVATE_HPP != 0xf73472e7
 #error "cai/cai.hpp of another version was included before cai/view.hpp: include one of them only"
 #endif
 
@@ -49,7 +49,6 @@ constexpr bool has(allow all, allow one) noexcept {
 // Requirements of a view on its array.
 struct requirements {
     bool host;
-    allow allowed;
     bool writable;
     std::int32_t ndim; // -1: any
     bool contiguous;
@@ -59,11 +58,10 @@ struct requirements {
     char typestr[CAI_TYPESTR_SIZE];
 
     template <class T>
-    static requirements of(allow allowed, std::int32_t ndim, bool contiguous, bool host) noexcept {
+    static constexpr requirements of(std::int32_t ndim, bool contiguous, bool host) noexcept {
         using value_type = std::remove_cv_t<T>;
         requirements made = {};
         made.host = host;
-        made.allowed = allowed;
         made.writable = !std::is_const_v<T>;
         made.ndim = ndim;
         made.contiguous = contiguous;
@@ -81,37 +79,80 @@ inline void describe_type(char (&out)[64], const char *typestr, std::uint16_t co
                   typestr, static_cast<unsigned>(code));
 }
 
-inline cai_status require_device(const cai_array &array, const requirements &wanted,
+inline cai_status reject_number(cai_error *why, cai_status code, const char *field,
+                                std::int64_t found, const char *expected) noexcept {
+    char text[32];
+    std::snprintf(text, sizeof text, "%lld", static_cast<long long>(found));
+    return reject(why, code, field, text, expected);
+}
+
+inline cai_status require_device(const cai_array &array, bool host, allow allowed,
                                  cai_error *why) noexcept {
-    char found[64];
-    std::snprintf(found, sizeof found, "%d", static_cast<int>(array.device.type));
-    if (CAI_PRIVATE_IS_IN(CAI_PRIVATE_HANDLES, array.device.type)) {
-        return reject(why, CAI_ERR_CONVERT_DEVICE, "device.type", found,
-                      "memory with an address, not a handle");
+    const std::int32_t type = array.device.type;
+    if (CAI_PRIVATE_IS_IN(CAI_PRIVATE_HANDLES, type)) {
+        return reject_number(why, CAI_ERR_CONVERT_DEVICE, "device.type", type,
+                             "memory with an address, not a handle");
     }
-    if (has(wanted.allowed, allow::any_device)) {
+    if (has(allowed, allow::any_device)) {
         return CAI_OK;
     }
-    const bool on_host = array.device.type == CAI_DEVICE_CPU;
-    if (!wanted.host && on_host) {
+    if (!host && type == CAI_DEVICE_CPU) {
         return reject(why, CAI_ERR_HOST_MEMORY, "device.type", "host memory",
                       "device memory, a cai::host_view, or cai::allow::any_device");
     }
-    const bool reachable = CAI_PRIVATE_IS_IN(CAI_PRIVATE_HOST_READABLE, array.device.type);
-    if (wanted.host && !reachable && array.data != nullptr) {
-        return reject(why, CAI_ERR_CONVERT_DEVICE, "device.type", found,
-                      "host memory, a cai::view, or cai::allow::any_device");
+    if (host && !CAI_PRIVATE_IS_IN(CAI_PRIVATE_HOST_READABLE, type) && array.data != nullptr) {
+        return reject_number(why, CAI_ERR_CONVERT_DEVICE, "device.type", type,
+                             "host memory, a cai::view, or cai::allow::any_device");
+    }
+    return CAI_OK;
+}
+
+inline cai_status reject_type(const cai_array &array, const requirements &wanted,
+                              cai_error *why) noexcept {
+    char found[64], expected[64] = "elements of 1 byte";
+    describe_type(found, array.typestr, array.dtype_code);
+    if (wanted.kind != 0) {
+        describe_type(expected, wanted.typestr, wanted.code);
+    }
+    return reject(why, CAI_ERR_CONVERT_TYPE, "typestr", found, expected);
+}
+
+inline cai_status reject_alignment(const char *field, const char *found, std::size_t alignment,
+                                   cai_error *why) noexcept {
+    char expected[48];
+    std::snprintf(expected, sizeof expected, "a multiple of %zu", alignment);
+    return reject(why, CAI_ERR_ALIGNMENT, field, found, expected);
+}
+
+// The library knows the alignment of numbers; the compiler knows that of every type.
+inline cai_status require_alignment(const cai_array &array, std::size_t alignment,
+                                    cai_error *why) noexcept {
+    char field[32], found[32];
+    if (reinterpret_cast<std::uintptr_t>(array.data) % alignment != 0) {
+        std::snprintf(found, sizeof found, "%p", array.data);
+        return reject_alignment("data", found, alignment, why);
+    }
+    if (array.data == nullptr || array.strides == nullptr) {
+        return CAI_OK;
+    }
+    for (int d = 0; d < array.ndim; ++d) {
+        const std::int64_t stride = array.strides[d];
+        if (array.shape[d] > 1 && stride % static_cast<std::int64_t>(alignment) != 0) {
+            std::snprintf(field, sizeof field, "strides[%d]", d);
+            std::snprintf(found, sizeof found, "%lld", static_cast<long long>(stride));
+            return reject_alignment(field, found, alignment, why);
+        }
     }
     return CAI_OK;
 }
 
 // Returns why an array does not meet the requirements: the status is the one that
 // cai_array_from_python has for the same requirement, and the order of the checks is the same.
-inline cai_status require(const cai_array &array, const requirements &wanted,
+inline cai_status require(const cai_array &array, const requirements &wanted, allow allowed,
                           cai_error *why) noexcept {
     cai_status status = cai_array_validate(&array, CAI_CHECK_LAYOUT, why);
     if (status == CAI_OK) {
-        status = require_device(array, wanted, why);
+        status = require_device(array, wanted.host, allowed, why);
     }
     if (status != CAI_OK) {
         return status;
@@ -120,17 +161,14 @@ inline cai_status require(const cai_array &array, const requirements &wanted,
         return reject(why, CAI_ERR_READONLY, "flags", "a read-only array",
                       "a writable one, or a view of const elements");
     }
-    if (array.mask != nullptr && !has(wanted.allowed, allow::mask)) {
+    if (array.mask != nullptr && !has(allowed, allow::mask)) {
         return reject(why, CAI_ERR_CONVERT_MASK, "mask", "a mask", "none, or cai::allow::mask");
     }
     if (wanted.ndim >= 0 && array.ndim != wanted.ndim) {
-        char found[16], expected[32];
-        std::snprintf(found, sizeof found, "%d", static_cast<int>(array.ndim));
+        char expected[32];
         std::snprintf(expected, sizeof expected, "%d dimensions", static_cast<int>(wanted.ndim));
-        return reject(why, CAI_ERR_CONVERT_NDIM, "ndim", found, expected);
+        return reject_number(why, CAI_ERR_CONVERT_NDIM, "ndim", array.ndim, expected);
     }
-    char found[64], expected[64];
-    describe_type(found, array.typestr, array.dtype_code);
     cai_dtype dtype;
     status = cai_array_dtype(&array, &dtype, why);
     if (status != CAI_OK) {
@@ -145,12 +183,7 @@ inline cai_status require(const cai_array &array, const requirements &wanted,
         wanted.kind == 0 ||
         (dtype.code == wanted.code && (wanted.code != CAI_DTYPE_NONE || dtype.kind == wanted.kind));
     if (!same_kind || dtype.itemsize != static_cast<std::int64_t>(wanted.size)) {
-        if (wanted.kind == 0) {
-            std::snprintf(expected, sizeof expected, "elements of 1 byte");
-        } else {
-            describe_type(expected, wanted.typestr, wanted.code);
-        }
-        return reject(why, CAI_ERR_CONVERT_TYPE, "typestr", found, expected);
+        return reject_type(array, wanted, why);
     }
     if (wanted.contiguous) {
         cai_layout layout;
@@ -163,22 +196,18 @@ inline cai_status require(const cai_array &array, const requirements &wanted,
                           "a C-contiguous array");
         }
     }
-    // The library knows the alignment of numbers; the compiler knows that of every type.
-    const auto alignment = static_cast<std::int64_t>(wanted.alignment);
-    std::snprintf(expected, sizeof expected, "a multiple of %zu", wanted.alignment);
-    if (reinterpret_cast<std::uintptr_t>(array.data) % wanted.alignment != 0) {
-        std::snprintf(found, sizeof found, "%p", array.data);
-        return reject(why, CAI_ERR_ALIGNMENT, "data", found, expected);
+    return require_alignment(array, wanted.alignment, why);
+}
+
+// The same for an array that cai_array_from_python imported with `element_options`, which checked
+// everything but what follows.
+inline cai_status require_of_import(const cai_array &array, const requirements &wanted,
+                                    cai_error *why) noexcept {
+    if (wanted.kind == 0) {
+        return require(array, wanted, allow::nothing, why);
     }
-    for (int d = 0; array.data != nullptr && d < array.ndim; ++d) {
-        if (array.strides != nullptr && array.shape[d] > 1 && array.strides[d] % alignment != 0) {
-            char field[32];
-            std::snprintf(field, sizeof field, "strides[%d]", d);
-            std::snprintf(found, sizeof found, "%lld", static_cast<long long>(array.strides[d]));
-            return reject(why, CAI_ERR_ALIGNMENT, field, found, expected);
-        }
-    }
-    return CAI_OK;
+    const cai_status status = require_device(array, wanted.host, allow::nothing, why);
+    return status == CAI_OK ? require_alignment(array, wanted.alignment, why) : status;
 }
 
 } // namespace detail CAI_PRIVATE_HIDDEN
@@ -233,12 +262,12 @@ template <class T, std::size_t N> class strided {
         check(set(array, allowed, host, &why), why);
     }
     cai_status set(const cai_array &array, allow allowed, bool host, cai_error *why) noexcept {
-        constexpr auto ndim = static_cast<std::int32_t>(N);
-        const auto wanted = detail::requirements::of<T>(allowed, ndim, false, host);
-        cai_status status = detail::require(array, wanted, why);
-        if (status == CAI_OK) {
-            status = cai_array_strides(&array, strides_, ndim, why);
-        }
+        const auto wanted = detail::requirements::of<T>(ndim, false, host);
+        const cai_status status = detail::require(array, wanted, allowed, why);
+        return status == CAI_OK ? fill(array, why) : status;
+    }
+    cai_status fill(const cai_array &array, cai_error *why) noexcept {
+        const cai_status status = cai_array_strides(&array, strides_, ndim, why);
         if (status == CAI_OK) {
             for (std::size_t d = 0; d < N; ++d) {
                 shape_[d] = array.shape[d];
@@ -267,6 +296,9 @@ template <class T, std::size_t N> class strided {
     }
 
   private:
+    friend struct detail::imported;
+    static constexpr auto ndim = static_cast<std::int32_t>(N);
+
     T *data_ = nullptr;
     // One more than needed, so that a view of no dimensions has an array too.
     std::int64_t shape_[N + 1] = {};
@@ -295,12 +327,13 @@ template <class T> class dense {
     }
     cai_status set(const cai_array &array, allow allowed, int ndim, bool host,
                    cai_error *why) noexcept {
-        const auto wanted = detail::requirements::of<T>(allowed, ndim, true, host);
-        cai_status status = detail::require(array, wanted, why);
+        const auto wanted = detail::requirements::of<T>(ndim, true, host);
+        const cai_status status = detail::require(array, wanted, allowed, why);
+        return status == CAI_OK ? fill(array, why) : status;
+    }
+    cai_status fill(const cai_array &array, cai_error *why) noexcept {
         cai_layout layout;
-        if (status == CAI_OK) {
-            status = cai_array_layout(&array, &layout, why);
-        }
+        const cai_status status = cai_array_layout(&array, &layout, why);
         if (status == CAI_OK) {
             data_ = static_cast<T *>(array.data);
             size_ = layout.count;
@@ -314,6 +347,8 @@ template <class T> class dense {
           shape_(other.shape().data()) {}
 
   private:
+    friend struct detail::imported;
+
     T *data_ = nullptr;
     std::int64_t size_ = 0;
     std::size_t ndim_ = 0;

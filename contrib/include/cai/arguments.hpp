@@ -26,8 +26,9 @@
 #include <functional>
 #include <optional>
 #include <type_traits>
+#include <utility>
 
-#if CAI_PRIVATE_HPP != 0x019fe5fe
+#if CAI_PRIVATE_HPP != 0xf73472e7
 #error "cai/cai.hpp of another version was included before cai/arguments.hpp"
 #endif
 
@@ -152,8 +153,9 @@ class call_stream {
     void load(cai_stream value) noexcept {
         value_ = stream(value);
         if (!active_) {
-            outer_ = this_thread.innermost;
-            this_thread.innermost = this;
+            thread_state &state = this_thread;
+            outer_ = state.innermost;
+            state.innermost = this;
             active_ = true;
         }
     }
@@ -163,8 +165,8 @@ class call_stream {
         return value_;
     }
     // Returns the stream of the call whose argument was loaded at `time`; 0 if that call has none.
-    static cai_stream at(std::uint64_t time) noexcept {
-        const call_stream *found = this_thread.innermost;
+    static cai_stream at(const thread_state &state, std::uint64_t time) noexcept {
+        const call_stream *found = state.innermost;
         const bool same =
             found != nullptr && (found->handed_over_ == 0 || time < found->handed_over_);
         return same ? found->value_.get() : 0;
@@ -180,18 +182,18 @@ class call_stream {
 // Hides the call's stream while a foreign object is read: calls of the object have other streams.
 class pause {
   public:
-    pause() noexcept : innermost_(this_thread.innermost), argument_(this_thread.argument) {
-        this_thread.innermost = nullptr;
-        this_thread.argument = nullptr;
-    }
+    explicit pause(thread_state &state) noexcept
+        : state_(state), innermost_(std::exchange(state.innermost, nullptr)),
+          argument_(std::exchange(state.argument, nullptr)) {}
     pause(const pause &) = delete;
     pause &operator=(const pause &) = delete;
     ~pause() {
-        this_thread.innermost = innermost_;
-        this_thread.argument = argument_;
+        state_.innermost = innermost_;
+        state_.argument = argument_;
     }
 
   private:
+    thread_state &state_;
     call_stream *innermost_;
     const argument_place *argument_;
 };
@@ -223,11 +225,12 @@ struct first_pass {
     }
     // Called when an overload was found.
     static void over() noexcept {
-        if (this_thread.next == 0) {
+        thread_state &state = this_thread;
+        if (state.next == 0) {
             return;
         }
-        this_thread.next = 0;
-        for (auto &slot : this_thread.refused) {
+        state.next = 0;
+        for (auto &slot : state.refused) {
             slot = {};
         }
     }
@@ -279,31 +282,51 @@ inline outcome refuse_argument(PyObject *object, bool convert, const void *kind,
 
 // --- arrays and views
 
+// Access to what the casters fill without a copy.
+struct imported {
+    // `out` holds no reference afterwards, as a function of C wants it.
+    static cai_array *empty(array &out) noexcept {
+        if (out) {
+            out = array(); // of an earlier pass
+        }
+        return &out.raw_;
+    }
+    // Makes a view of an array that was imported with the options of its `view_traits`.
+    template <class T, std::size_t N>
+    static cai_status view_of(const cai_array &array, view<T, N> &out, cai_error *why) noexcept {
+        constexpr auto wanted =
+            requirements::of<T>(static_cast<std::int32_t>(N), false, false);
+        const cai_status status = require_of_import(array, wanted, why);
+        return status == CAI_OK ? out.fill(array, why) : status;
+    }
+    template <class T, int N>
+    static cai_status view_of(const cai_array &array, contiguous_view<T, N> &out,
+                              cai_error *why) noexcept {
+        constexpr auto wanted = requirements::of<T>(N, true, false);
+        const cai_status status = require_of_import(array, wanted, why);
+        return status == CAI_OK ? out.fill(array, why) : status;
+    }
+};
+
 // Imports an object to `out`. `convert`: the binding library's flag. `kind`: an address that
 // identifies the caster's type. `type`: the name of that type.
-inline outcome load_array(PyObject *object, bool convert, cai_import_options options,
+inline outcome load_array(PyObject *object, bool convert, const cai_import_options &wanted,
                           const void *kind, const char *type, array &out) noexcept {
+    thread_state &state = this_thread;
+    cai_import_options options = wanted;
     // Exceptions are set here, where it is known whether the caller will see them.
     options.flags |= CAI_IMPORT_NO_EXCEPTION;
-    options.dlpack_stream = call_stream::at(++this_thread.clock);
-    cai_array raw = CAI_ARRAY_INIT;
-    cai_error why;
-    cai_status status;
-    {
-        const pause paused;
-        // A producer that orders its work needs a stream for that.
-        if (options.dlpack_stream == 0 && !find_default_stream(options.dlpack_stream)) {
-            options.dlpack_stream = CAI_STREAM_LEGACY; // begin() refuses the call
-        }
-        status = cai_array_from_python(object, &options, &raw, &why);
+    options.dlpack_stream = call_stream::at(state, ++state.clock);
+    // A producer that orders its work needs a stream for that.
+    if (options.dlpack_stream == 0 && !find_default_stream(options.dlpack_stream)) {
+        options.dlpack_stream = CAI_STREAM_LEGACY; // begin() refuses the call
     }
-    if (status == CAI_OK) {
-        try {
-            out = array::adopt(raw);
+    cai_array *const raw = imported::empty(out);
+    cai_error why;
+    {
+        const pause paused(state);
+        if (cai_array_from_python(object, &options, raw, &why) == CAI_OK) {
             return outcome::taken;
-        } catch (const error &broken) {
-            cai_array_release(&raw);
-            why = broken.get();
         }
     }
     if (PyErr_Occurred() != nullptr) {
@@ -312,11 +335,16 @@ inline outcome load_array(PyObject *object, bool convert, cai_import_options opt
     return refuse_argument(object, convert, kind, type, why);
 }
 
-// Returns the requirements of a view on the object that it is made of.
-template <class T> cai_import_options element_options() noexcept {
-    using value_type = std::remove_cv_t<T>;
+constexpr cai_import_options options_with(std::uint32_t flags) noexcept {
     cai_import_options options = CAI_IMPORT_OPTIONS_INIT;
-    options.flags = CAI_IMPORT_REQUIRE_NATIVE;
+    options.flags = flags;
+    return options;
+}
+
+// Returns the requirements of a view on the object that it is made of.
+template <class T> constexpr cai_import_options element_options() noexcept {
+    using value_type = std::remove_cv_t<T>;
+    cai_import_options options = options_with(CAI_IMPORT_REQUIRE_NATIVE);
     if constexpr (!std::is_const_v<T>) {
         options.flags |= CAI_IMPORT_REQUIRE_WRITABLE;
     }
@@ -338,7 +366,7 @@ template <class View> struct view_traits;
 template <class T, std::size_t N> struct view_traits<view<T, N>> {
     static constexpr int ndim = static_cast<int>(N);
     static constexpr bool contiguous = false;
-    static cai_import_options options() noexcept {
+    static constexpr cai_import_options options() noexcept {
         cai_import_options made = element_options<T>();
         made.flags |= CAI_IMPORT_REQUIRE_NDIM;
         made.ndim = ndim;
@@ -348,7 +376,7 @@ template <class T, std::size_t N> struct view_traits<view<T, N>> {
 template <class T, int N> struct view_traits<contiguous_view<T, N>> {
     static constexpr int ndim = N;
     static constexpr bool contiguous = true;
-    static cai_import_options options() noexcept {
+    static constexpr cai_import_options options() noexcept {
         cai_import_options made = element_options<T>();
         made.flags |= CAI_IMPORT_REQUIRE_C_CONTIGUOUS;
         if constexpr (N != any_rank) {
@@ -373,7 +401,7 @@ template <class View> class view_argument {
         try {
             work_->end();
             // A producer without a stream cannot be made to wait, and would free the data at once.
-            if (array_.stream() >= CAI_STREAM_UNKNOWN && !view_->empty()) {
+            if (array_.stream() >= CAI_STREAM_UNKNOWN && !view_.empty()) {
                 array_.release_after(stream_);
             }
         } catch (const error &) {
@@ -386,15 +414,14 @@ template <class View> class view_argument {
 
     // `type` is the view's name in signatures.
     outcome load(PyObject *object, bool convert, const char *type) noexcept {
-        const outcome loaded =
-            load_array(object, convert, view_traits<View>::options(), &kind, type, array_);
+        static constexpr cai_import_options options = view_traits<View>::options();
+        const outcome loaded = load_array(object, convert, options, &kind, type, array_);
         if (loaded != outcome::taken) {
             return loaded;
         }
-        try {
-            view_.emplace(array_);
-        } catch (const error &refused) {
-            return refuse_argument(object, convert, &kind, type, refused.get());
+        cai_error why;
+        if (imported::view_of(array_.get(), view_, &why) != CAI_OK) {
+            return refuse_argument(object, convert, &kind, type, why);
         }
         loaded_at_ = ++this_thread.clock;
         return outcome::taken;
@@ -404,13 +431,13 @@ template <class View> class view_argument {
     View &begin() {
         if (!work_) {
             first_pass::over();
-            stream_ = call_stream::at(loaded_at_);
+            stream_ = call_stream::at(this_thread, loaded_at_);
             if (stream_ == 0) {
                 stream_ = default_stream();
             }
             work_.emplace(array_, stream_, access);
         }
-        return *view_;
+        return view_;
     }
 
   private:
@@ -420,7 +447,7 @@ template <class View> class view_argument {
     static constexpr char kind = 0;
 
     array array_;
-    std::optional<View> view_;
+    View view_;
     std::optional<consumer> work_; // ends before the array is released
     std::uint64_t loaded_at_ = 0;
     cai_stream stream_ = 0;
@@ -442,7 +469,7 @@ inline outcome load_stream(PyObject *object, bool convert, cai_stream &out) noex
     }
     cai_error why;
     {
-        const pause paused; // the object may run code
+        const pause paused(this_thread); // the object may run code
         const std::uint32_t flags = CAI_IMPORT_ALLOW_STREAM_ZERO | CAI_IMPORT_NO_EXCEPTION;
         if (cai_unstable_stream_from_python(object, none, flags, &out, nullptr, &why) == CAI_OK) {
             return outcome::taken;

@@ -83,7 +83,7 @@ Mdspan make_mdspan(const cai_array &array, allow allowed, bool host, std::index_
                   "an accessor that requires more of the memory than an array states");
     constexpr auto size = static_cast<std::int64_t>(sizeof(element_type));
     constexpr auto rank = static_cast<std::int32_t>(sizeof...(D));
-    call(require, array, requirements::of<element_type>(allowed, rank, false, host));
+    call(require, array, requirements::of<element_type>(rank, false, host), allowed);
     cai_layout layout;
     call(cai_array_layout, &array, &layout);
     [[maybe_unused]] constexpr auto most = std::numeric_limits<index_type>::max();

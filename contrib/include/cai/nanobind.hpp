@@ -94,8 +94,7 @@ template <class Array, std::uint32_t Flags> struct cai_array_caster {
 
     bool from_python(handle source, std::uint32_t flags, cleanup_list *) noexcept {
         static constexpr char kind = 0;
-        cai_import_options options = CAI_IMPORT_OPTIONS_INIT;
-        options.flags = Flags;
+        static constexpr cai_import_options options = cai::detail::options_with(Flags);
         cai::detail::nanobind_translate();
         return raise_.after(cai::detail::load_array(
             source.ptr(), (flags & cast_flags::convert) != 0, options, &kind, "Array", value_));

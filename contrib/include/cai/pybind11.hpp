@@ -99,8 +99,7 @@ template <class Array, std::uint32_t Flags> struct cai_array_caster {
 
     bool load(handle source, bool convert) {
         static constexpr char kind = 0;
-        cai_import_options options = CAI_IMPORT_OPTIONS_INIT;
-        options.flags = Flags;
+        static constexpr cai_import_options options = cai::detail::options_with(Flags);
         cai::detail::pybind11_translate();
         return cai::detail::pybind11_loaded(
             cai::detail::load_array(source.ptr(), convert, options, &kind, "Array", value_));
