@@ -207,6 +207,40 @@ def lenders(numpy):
         yield "numpy.memmap", numpy.memmap(tempfile.TemporaryFile(), "u1", shape=64)
 
 
+def arguments(driver, plain, wrong, numpy, tensor):
+    """Functions in C++ that take arrays as arguments."""
+    bound, nano = __import__("pybind11_casters"), __import__("nanobind_casters")
+    calls = [(thing,) for thing in (*wrong, 3)]
+    if numpy:
+        zeros = numpy.zeros((3, 4), "f4")
+        yield "an argument: NumPy's array", [
+            call("nanobind: nb::ndarray", nano.own, zeros, wrong=[(3,)]),
+            call("nanobind: cai::from_python", nano.anywhere, zeros, wrong=calls),
+            call("pybind11: py::array_t", bound.own, zeros, wrong=[("three",)]),
+            call("pybind11: cai::from_python", bound.anywhere, zeros, wrong=calls),
+        ]
+    tvm = module("tvm_ffi", "apache-tvm-ffi") if tensor is not None else None
+    if tvm:
+        grads = [(tensor.clone().requires_grad_(),)]
+        yield "an argument: PyTorch's CUDA tensor", [
+            call("tvm_ffi: TensorView", tvm.load_module("./tvm_casters.so")["take"], tensor, wrong=[(object(),)]),
+            call("nanobind: cai::array", nano.array, tensor, wrong=calls + grads),
+            call("pybind11: cai::array", bound.array, tensor, wrong=calls + grads),
+            call("nanobind: nb::ndarray", nano.own, tensor, wrong=[(3,)]),
+            call("nanobind: cai::view, ordered", nano.view, tensor, wrong=calls + grads),
+            call("pybind11: cai::view, ordered", bound.view, tensor, wrong=calls + grads),
+        ]
+    if driver:
+        cupy, flat = Property(plain), Property(plain | {"shape": (12,)})
+        others = [*calls, (flat,), (Property(plain | {"typestr": "<i4"}),)]
+        yield "an argument: an object with CuPy's property", [
+            call("pybind11: by hand, five keys", bound.by_hand, cupy, wrong=[(3,)]),
+            call("pybind11: cai::view, ordered", bound.view, cupy, wrong=others),
+            call("nanobind: cai::view, ordered", nano.view, cupy, wrong=others),
+            call("pybind11: cai::array", bound.array, cupy, wrong=calls),
+        ]
+
+
 def stored_groups(plain, numpy=None, producers={}):
     """What is compared under every CPython."""
     stored, wrong = Object(plain), spoiled(plain)
@@ -332,6 +366,7 @@ def groups():
         if core:
             rows += [call("cuda.core: from_any_interface", any_of, tensor, keywords={"stream_ptr": -1})]
         yield "in: a CUDA tensor of PyTorch", rows
+    yield from arguments(driver, plain, wrong, numpy, tensor if cuda_torch else None)
 
     rows = [
         Row("by hand: a dictionary", "dictionary_by_hand", stored, 0),

@@ -39,6 +39,7 @@ bench-pythons: $(VENV)/ready $(BENCH)/libcai.so.1 ## measures imports under ever
 	cd bench && $(PY) pythons.py $(CURDIR)/$(BENCH)-pythons $(CURDIR)/docs/src/performance.md $(PYTHONS)
 
 bench-programs: $(VENV)/ready lib sim $(addprefix $(BENCH)/,exchange streams null_driver.so view python_ways.so pybind11_ways.so) \
+    $(addprefix $(BENCH)/,pybind11_casters.so nanobind_casters.so $(if $(wildcard $(INTEROP)/ready),tvm_casters.so)) \
     $(if $(wildcard $(NANOARROW)),$(BENCH)/arrow) $(if $(wildcard $(INTEROP_HOST)/ready),$(BENCH)/mpich $(BENCH)/openmpi)
 
 $(BENCH)/libcai.so.1: lib
@@ -58,6 +59,24 @@ $(BENCH)/python_ways.so: bench/python.c $(BENCH_HEADERS) $(BENCH)/libcai.so.1
 $(BENCH)/%_ways.so: bench/%_ways.cpp $(BENCH)/libcai.so.1
 	g++ -O2 -std=c++17 -Wall -Wextra -shared -fPIC -fvisibility=hidden -isystem "$(PYTHON_INCLUDE)" \
 	    -isystem "$(SITE)/pybind11/include" $< -o $@ $(BENCH_LINK)
+
+# Bound functions, and nanobind's own part, which is compiled as its CMake functions do.
+BENCH_CXX := g++ -O2 -std=c++17 -fPIC -fvisibility=hidden
+BENCH_CASTERS := $(wildcard contrib/include/cai/*.hpp include/cai/*.hpp)
+$(BENCH)/pybind11_casters.so: bench/casters.cpp $(BENCH_CASTERS) $(BENCH)/libcai.so.1
+	$(BENCH_CXX) -Wall -Wextra -shared -Iinclude -Icontrib/include -isystem "$(PYTHON_INCLUDE)" \
+	    -isystem "$(SITE)/pybind11/include" $< -o $@ $(BENCH_LINK)
+$(BENCH)/nanobind.o: $(VENV)/ready
+	@mkdir -p $(BENCH)
+	$(BENCH_CXX) -fno-strict-aliasing -DNDEBUG -isystem "$(PYTHON_INCLUDE)" -isystem "$(SITE)/nanobind/include" \
+	    -isystem "$(SITE)/nanobind/ext/robin_map/include" -c "$(SITE)/nanobind/src/nb_combined.cpp" -o $@
+$(BENCH)/nanobind_casters.so: bench/casters.cpp $(BENCH)/nanobind.o $(BENCH_CASTERS) $(BENCH)/libcai.so.1
+	$(BENCH_CXX) -Wall -Wextra -shared -DNDEBUG -DUSE_NANOBIND -Iinclude -Icontrib/include -isystem "$(PYTHON_INCLUDE)" \
+	    -isystem "$(SITE)/nanobind/include" $< $(BENCH)/nanobind.o -o $@ $(BENCH_LINK)
+BENCH_TVM = $(wildcard $(CURDIR)/$(INTEROP)/lib/python3*/site-packages/tvm_ffi)
+$(BENCH)/tvm_casters.so: bench/tvm_casters.cpp
+	$(BENCH_CXX) -shared -isystem "$(BENCH_TVM)/include" $< -o $@ -L"$(BENCH_TVM)/lib" -ltvm_ffi \
+	    -Wl,-rpath,"$(BENCH_TVM)/lib"
 
 $(BENCH)/view: rust/benches/view.rs lib
 	@$(CARGO) build -q --release -p libcai --bench view
