@@ -24,7 +24,7 @@
 
 #include "abi.hpp"
 
-#if CAI_PRIVATE_HPP != 0xf73472e7
+#if CAI_PRIVATE_HPP != 0xba7bfef3
 #error "cai/abi.hpp of another version was included before cai/cai.hpp: include cai/cai.hpp first"
 #endif
 
@@ -226,13 +226,14 @@ class description {
     template <class T>
     cai_status set(T *data, const extents &shape, const extents *strides, cai_error *why) noexcept {
         using value_type = std::remove_cv_t<T>;
-        char typestr[CAI_TYPESTR_SIZE];
+        char typestr[CAI_TYPESTR_SIZE] = {};
         detail::write_typestr<value_type>(typestr);
         return set(data, typestr, detail::code_of<value_type>::value, std::is_const_v<T>, shape,
                    strides, why);
     }
-    cai_status set(const void *data, const char *typestr, std::uint16_t code, bool readonly,
-                   const extents &shape, const extents *strides, cai_error *why) noexcept {
+    cai_status set(const void *data, const char (&typestr)[CAI_TYPESTR_SIZE], std::uint16_t code,
+                   bool readonly, const extents &shape, const extents *strides,
+                   cai_error *why) noexcept {
         if (shape.size() > CAI_MAX_NDIM) {
             return reject_count(CAI_ERR_NDIM, "shape", shape.size(), "0 to 64", why);
         }
@@ -253,7 +254,7 @@ class description {
         fields_.data = empty ? nullptr : const_cast<void *>(data);
         fields_.flags = readonly ? CAI_ARRAY_READONLY : 0;
         fields_.dtype_code = code;
-        std::snprintf(fields_.typestr, sizeof fields_.typestr, "%s", typestr);
+        std::memcpy(fields_.typestr, typestr, sizeof typestr);
         return CAI_OK;
     }
 

@@ -11,7 +11,7 @@
 
 #include "cai.hpp"
 
-#if CAI_PRIVATE_HPP != 0xf73472e7
+#if CAI_PRIVATE_HPP != 0xba7bfef3
 #error "cai/cai.hpp of another version was included before cai/view.hpp: include one of them only"
 #endif
 

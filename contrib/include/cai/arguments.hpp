@@ -28,7 +28,7 @@
 #include <type_traits>
 #include <utility>
 
-#if CAI_PRIVATE_HPP != 0xf73472e7
+#if CAI_PRIVATE_HPP != 0xba7bfef3
 #error "cai/cai.hpp of another version was included before cai/arguments.hpp"
 #endif
 
@@ -294,8 +294,7 @@ struct imported {
     // Makes a view of an array that was imported with the options of its `view_traits`.
     template <class T, std::size_t N>
     static cai_status view_of(const cai_array &array, view<T, N> &out, cai_error *why) noexcept {
-        constexpr auto wanted =
-            requirements::of<T>(static_cast<std::int32_t>(N), false, false);
+        constexpr auto wanted = requirements::of<T>(static_cast<std::int32_t>(N), false, false);
         const cai_status status = require_of_import(array, wanted, why);
         return status == CAI_OK ? out.fill(array, why) : status;
     }
