@@ -4,14 +4,15 @@
 //! offsets are sums. Sizes are counted in bits, because of bit fields.
 
 use std::ffi::c_char;
+use std::hash::{BuildHasher, RandomState};
 
 use crate::abi::{self, cai_dtype};
 use crate::dtype;
 use crate::error::{Failure, Result, fail, failure};
 use crate::read::{Descr, Field};
 
-/// Up to this many names are compared pair by pair. More are sorted, on the heap.
-const FEW_NAMES: u64 = 32;
+/// Lists of up to this many fields are checked without an allocation.
+const FEW_FIELDS: usize = 32;
 
 /// Returns the size of one element in bits, after checking every rule about fields.
 pub fn bits(descr: Descr) -> Result<i64> {
@@ -108,71 +109,58 @@ fn too_large<T>(field: &str) -> Result<T> {
 }
 
 /// Fails if a name or title is used twice, as in NumPy. Padding rows share the empty name.
+///
+/// A hash table of rows says so. An entry is small, so that the table of the longest list stays
+/// near the processor: the row, and bits of the hash.
 fn names_are_unique(descr: Descr) -> Result<()> {
-    if descr.count > FEW_NAMES {
-        return many_names_are_unique(descr);
-    }
-    for (index, field) in descr.fields().enumerate() {
+    const IS_USED: u32 = 1 << 16;
+    const HASH: u32 = !0 << 17;
+    const _: () = assert!(abi::CAI_MAX_FIELDS <= 1 << 16);
+    // A third is free if each row has a title.
+    const ENTRIES: usize = 3;
+    let size = (descr.count as usize).saturating_mul(ENTRIES);
+    let (mut few, mut many) = ([0_u32; FEW_FIELDS * ENTRIES], Vec::new());
+    let table = match few.get_mut(..size) {
+        Some(table) => table,
+        None if many.try_reserve_exact(size).is_err() => {
+            return Err(Failure::no_memory(size.saturating_mul(size_of::<u32>())));
+        }
+        None => {
+            many.resize(size, 0);
+            &mut many[..]
+        }
+    };
+    let hasher = RandomState::new();
+    for (index, field) in (0..).zip(descr.fields()) {
         let at = |failure: Failure| failure.within(format_args!("[{index}]"));
-        let name = field.name().map_err(at)?;
-        let title = field.title().map_err(at)?;
+        let (name, title) = (field.name().map_err(at)?, field.title().map_err(at)?);
         for name in [Some(name), title].into_iter().flatten().filter(|name| !name.is_empty()) {
-            let taken = earlier_has(descr, index, name)?
-                || (title == Some(name) && field.name().map_err(at)? == name);
-            if taken {
-                return Err(duplicate(index, name));
+            let hash = hasher.hash_one(name);
+            let start = u128::from(hash).saturating_mul(size as u128) >> 64;
+            let (before, after) = table.split_at_mut(start as usize);
+            for entry in after.iter_mut().chain(before) {
+                if *entry == 0 {
+                    *entry = hash as u32 & HASH | IS_USED | index;
+                    break;
+                }
+                if (*entry ^ hash as u32) & HASH == 0 {
+                    let other = *entry & !HASH & !IS_USED;
+                    let field = descr.field(u64::from(other));
+                    // A title is compared with the name of its own row, not with itself.
+                    if field.name()? == name || other != index && field.title()? == Some(name) {
+                        return Err(duplicate(index, name));
+                    }
+                }
             }
         }
     }
     Ok(())
 }
 
-/// The same for more names than can be compared in pairs. Sorting puts equal ones side by side.
-fn many_names_are_unique(descr: Descr) -> Result<()> {
-    let mut names: Vec<(&str, usize)> = Vec::new();
-    let most = (descr.count as usize).saturating_mul(2);
-    if names.try_reserve(most).is_err() {
-        return Err(Failure::no_memory(most.saturating_mul(size_of::<(&str, usize)>())));
-    }
-    // The first mistake is reported: this one, unless a name before it is used twice.
-    let mut unreadable = Ok(());
-    for (index, field) in descr.fields().enumerate() {
-        match field.name().and_then(|name| Ok((name, field.title()?.unwrap_or_default()))) {
-            Ok((name, title)) => {
-                let position = index.saturating_mul(2);
-                let both = [(name, position), (title, position.saturating_add(1))];
-                names.extend(both.into_iter().filter(|(name, _)| !name.is_empty()));
-            }
-            Err(failure) => {
-                unreadable = Err(failure.within(format_args!("[{index}]")));
-                break;
-            }
-        }
-    }
-    names.sort_unstable();
-    let again = names.windows(2).filter_map(|two| match *two {
-        [(one, _), (other, position)] if one == other => Some((position, other)),
-        _ => None,
-    });
-    match again.min() {
-        Some((position, name)) => Err(duplicate(position / 2, name)),
-        None => unreadable,
-    }
-}
-
 #[cold]
-fn duplicate(index: usize, name: &str) -> Failure {
+fn duplicate(index: u32, name: &str) -> Failure {
     failure!(abi::CAI_ERR_DESCR_NAME, "[{index}].name";
         found "\"{name}\", which another field has"; expected "a unique name")
-}
-
-fn earlier_has(descr: Descr, index: usize, name: &str) -> Result<bool> {
-    for field in descr.fields().take(index) {
-        if field.name()? == name || field.title()? == Some(name) {
-            return Ok(true);
-        }
-    }
-    Ok(false)
 }
 
 /// Fails unless every field is in the machine's byte order. The fields must have been checked.
