@@ -6,10 +6,12 @@
 
 use std::ffi::c_void;
 use std::ptr;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
 
 use crate::abi::{cai_array, cai_error, cai_status};
 use crate::dlpack::exchange_table::ExchangeTable;
+use crate::memory;
 use crate::python::capi::Object;
 
 /// `cai_unstable_exchange_api.from_object`.
@@ -60,6 +62,14 @@ impl OfferedTables {
 /// The function of the attribute `requires_grad`, if it is implemented in C, and its argument.
 pub type GradGetter = Option<(Getter, *mut c_void)>;
 
+/// Answers of a type.
+pub struct Facts {
+    pub tables: OfferedTables,
+    pub getter: GradGetter,
+    /// `NONE` for a type that offers something.
+    pub missing: Missing,
+}
+
 /// Protocols that no object of a type can have: bits of `CAI_PROTOCOL_` numbers.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Missing(u32);
@@ -92,9 +102,10 @@ impl Missing {
 }
 
 const NOTHINGS: usize = 256;
-const OFFERS: usize = 64;
+const PLACES: usize = 64;
+const TABLES: usize = 256;
 
-/// An offer is in one of this many places.
+/// A type is in one of this many places.
 const WAYS: usize = 4;
 
 #[derive(Default)]
@@ -104,7 +115,7 @@ struct Nothing {
     known: AtomicU64,
 }
 
-/// A type that offers something. Threads of free-threaded builds read it while another one writes
+/// A type, with all that is known about it. Threads of free-threaded builds read it while another one writes
 /// it: `sequence` is odd meanwhile, and another one afterwards.
 #[derive(Default)]
 #[repr(align(64))]
@@ -116,7 +127,7 @@ struct Known {
     dlpack: AtomicPtr<ExchangeTable>,
     getter: AtomicPtr<c_void>,
     closure: AtomicPtr<c_void>,
-    /// `GRAD` and `CONJUGATE`.
+    /// `GRAD` and `CONJUGATE`, and from bit `MISSING` on what is missing.
     flags: AtomicU32,
 }
 
@@ -124,7 +135,7 @@ impl Known {
     /// Returns the values that `read` finds, if they are those of this type.
     #[inline(always)]
     fn read<T>(&self, version: Version, read: impl Fn(&Known) -> T) -> Option<T> {
-        // Acquire: pairs with the Release that ends `Types::add`.
+        // Acquire: pairs with the Release that ends `Table::add`.
         let sequence = self.sequence.load(Ordering::Acquire);
         if self.r#type.load(Ordering::Relaxed) != version.r#type
             || self.number.load(Ordering::Relaxed) != version.number
@@ -132,7 +143,7 @@ impl Known {
             return None;
         }
         let found = read(self);
-        // The loads above come before the next one: pairs with the fence in `Types::add`.
+        // The loads above come before the next one: pairs with the fence in `Table::add`.
         fence(Ordering::Acquire);
         let is_whole = sequence % 2 == 0 && self.sequence.load(Ordering::Relaxed) == sequence;
         is_whole.then_some(found)
@@ -141,11 +152,111 @@ impl Known {
 
 const GRAD: u32 = 1;
 const CONJUGATE: u32 = 2;
+const MISSING: u32 = 2;
 
-/// A hash table for types that offer nothing, and one for those that offer something.
+impl Known {
+    #[inline(always)]
+    fn tables(&self) -> OfferedTables {
+        let (exchange, dlpack) =
+            (self.exchange.load(Ordering::Relaxed), self.dlpack.load(Ordering::Relaxed));
+        let flags = self.flags.load(Ordering::Relaxed);
+        // SAFETY: `Table::add` stored a function of this type or NULL, and a reference or NULL.
+        let (exchange, dlpack) = unsafe {
+            (std::mem::transmute::<*mut c_void, Option<FromObject>>(exchange), dlpack.as_ref())
+        };
+        let (may_require_grad, may_be_conjugate) = (flags & GRAD != 0, flags & CONJUGATE != 0);
+        OfferedTables { exchange, dlpack, may_require_grad, may_be_conjugate }
+    }
+
+    #[inline(always)]
+    fn getter(&self) -> GradGetter {
+        let (getter, closure) =
+            (self.getter.load(Ordering::Relaxed), self.closure.load(Ordering::Relaxed));
+        // SAFETY: `Table::add` stored a function of this type or NULL.
+        let getter = unsafe { std::mem::transmute::<*mut c_void, Option<Getter>>(getter) };
+        getter.map(|getter| (getter, closure))
+    }
+
+    fn missing(&self) -> Missing {
+        Missing(self.flags.load(Ordering::Relaxed) >> MISSING)
+    }
+}
+
+/// A hash table of types.
+struct Table([Known; PLACES]);
+
+impl Table {
+    fn new() -> Self {
+        Table(std::array::from_fn(|_| Known::default()))
+    }
+
+    /// Reads the place of a type, if it has one. The first place is nearly always that of the type.
+    #[inline(always)]
+    fn read<T>(&self, version: Version, read: impl Fn(&Known) -> T) -> Option<T> {
+        let first = hash(version.r#type) % PLACES;
+        self.0[first].read(version, &read).or_else(|| self.read_others(version, first, read))
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn read_others<T>(
+        &self,
+        version: Version,
+        first: usize,
+        read: impl Fn(&Known) -> T,
+    ) -> Option<T> {
+        (1..WAYS).find_map(|way| self.0[first ^ way].read(version, &read))
+    }
+
+    /// Adds a type. Returns true if that is in place of another one.
+    fn add(&self, version: Version, facts: &Facts) -> bool {
+        let first = hash(version.r#type) % PLACES;
+        let is_free = |&way: &usize| {
+            let r#type = self.0[first ^ way].r#type.load(Ordering::Relaxed);
+            r#type.is_null() || r#type == version.r#type
+        };
+        let free = (0..WAYS).find(is_free);
+        let known = &self.0[first ^ free.unwrap_or(version.number as usize % WAYS)];
+        let sequence = known.sequence.load(Ordering::Relaxed);
+        let writing = sequence.wrapping_add(1);
+        // Acquire: pairs with the Release of the call that wrote the place before.
+        if sequence % 2 != 0
+            || known
+                .sequence
+                .compare_exchange(sequence, writing, Ordering::Acquire, Ordering::Relaxed)
+                .is_err()
+        {
+            // Another thread writes the place: the type is asked again.
+            return false;
+        }
+        // The store above comes before those below.
+        fence(Ordering::Release);
+        let Facts { tables, getter, missing } = facts;
+        let (getter, closure) = getter
+            .map_or((ptr::null_mut(), ptr::null_mut()), |found| (found.0 as *mut c_void, found.1));
+        let exchange = tables.exchange.map_or(ptr::null_mut(), |function| function as *mut c_void);
+        let dlpack = tables.dlpack.map_or(ptr::null_mut(), |table| ptr::from_ref(table).cast_mut());
+        let grad = if tables.may_require_grad { GRAD } else { 0 };
+        let conjugate = if tables.may_be_conjugate { CONJUGATE } else { 0 };
+        known.number.store(version.number, Ordering::Relaxed);
+        known.r#type.store(version.r#type, Ordering::Relaxed);
+        known.exchange.store(exchange, Ordering::Relaxed);
+        known.dlpack.store(dlpack, Ordering::Relaxed);
+        known.getter.store(getter, Ordering::Relaxed);
+        known.closure.store(closure, Ordering::Relaxed);
+        known.flags.store(grad | conjugate | missing.0 << MISSING, Ordering::Relaxed);
+        known.sequence.store(writing.wrapping_add(1), Ordering::Release);
+        free.is_none()
+    }
+}
+
+/// Hash tables for types that offer nothing and for those that offer something. They are small, and
+/// so near the processor. Types that are too many for them are in further tables as well, which are
+/// made for the types that they have: each is asked twice at most.
 pub struct Types {
     nothing: [Nothing; NOTHINGS],
-    offers: [Known; OFFERS],
+    offers: Table,
+    further: [OnceLock<Box<Table>>; TABLES],
 }
 
 /// Types are aligned to 16 bytes.
@@ -158,7 +269,8 @@ impl Types {
     pub fn new() -> Self {
         Types {
             nothing: std::array::from_fn(|_| Nothing::default()),
-            offers: std::array::from_fn(|_| Known::default()),
+            offers: Table::new(),
+            further: [const { OnceLock::new() }; TABLES],
         }
     }
 
@@ -179,103 +291,61 @@ impl Types {
         is_known.then_some(Missing((known >> 32) as u32))
     }
 
-    /// Reads the place of a type, if it has one. The first place is nearly always that of the type.
-    #[inline(always)]
-    fn read<T>(&self, version: Version, read: impl Fn(&Known) -> T) -> Option<T> {
-        let first = hash(version.r#type) % OFFERS;
-        self.offers[first].read(version, &read).or_else(|| self.read_others(version, first, read))
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn read_others<T>(
-        &self,
-        version: Version,
-        first: usize,
-        read: impl Fn(&Known) -> T,
-    ) -> Option<T> {
-        (1..WAYS).find_map(|way| self.offers[first ^ way].read(version, &read))
-    }
-
-    /// Returns what a type is known to offer, if it offers something; `None` if it has to be asked.
+    /// Returns what a type is known to offer, if it offers something; `None` if it has to be
+    /// recalled or asked.
     #[inline(always)]
     pub fn get(&self, version: Version) -> Option<OfferedTables> {
-        let (exchange, dlpack, flags) = self.read(version, |known| {
-            (
-                known.exchange.load(Ordering::Relaxed),
-                known.dlpack.load(Ordering::Relaxed),
-                known.flags.load(Ordering::Relaxed),
-            )
-        })?;
-        // SAFETY: `add` stored a function of this type or NULL, and a reference or NULL.
-        let (exchange, dlpack) = unsafe {
-            (std::mem::transmute::<*mut c_void, Option<FromObject>>(exchange), dlpack.as_ref())
-        };
-        let (may_require_grad, may_be_conjugate) = (flags & GRAD != 0, flags & CONJUGATE != 0);
-        Some(OfferedTables { exchange, dlpack, may_require_grad, may_be_conjugate })
+        self.offers.read(version, Known::tables)
     }
 
     /// Returns the function of a type's attribute `requires_grad`, if it is known.
     #[inline]
     pub fn grad_getter(&self, version: Version) -> GradGetter {
-        let (getter, closure) = self.read(version, |known| {
-            (known.getter.load(Ordering::Relaxed), known.closure.load(Ordering::Relaxed))
+        self.offers.read(version, Known::getter)?
+    }
+
+    /// Returns what one of many types offers; `None` if it has to be asked.
+    pub fn recall(&self, version: Version) -> Option<OfferedTables> {
+        let facts = self.further(version).get()?.read(version, |known| Facts {
+            tables: known.tables(),
+            getter: known.getter(),
+            missing: known.missing(),
         })?;
-        // SAFETY: `add` stored a function of this type or NULL.
-        let getter = unsafe { std::mem::transmute::<*mut c_void, Option<Getter>>(getter) };
-        getter.map(|getter| (getter, closure))
+        self.place(version, &facts);
+        Some(facts.tables)
     }
 
-    /// Remembers a type that offers nothing, and what else is missing.
-    pub fn add_nothing(&self, version: Version, missing: Missing) {
-        if version.number != 0 {
-            let nothing = &self.nothing[hash(version.r#type) % NOTHINGS];
-            nothing.r#type.store(version.r#type, Ordering::Relaxed);
-            let known = u64::from(missing.0) << 32 | u64::from(version.number);
-            nothing.known.store(known, Ordering::Relaxed);
+    /// Remembers a type. One without a version is asked each time.
+    pub fn add(&self, version: Version, facts: &Facts) {
+        if version.number == 0 || !self.place(version, facts) {
+            return;
+        }
+        let further = self.further(version);
+        if further.get().is_none() {
+            // Without memory, the type is asked again. Another thread may be faster.
+            let Some(table) = memory::try_boxed(Table::new()) else { return };
+            drop(further.set(table));
+        }
+        if let Some(table) = further.get() {
+            table.add(version, facts);
         }
     }
 
-    /// Remembers what a type offers, in place of another type if there is no space. A type without
-    /// a version is asked each time.
-    pub fn add(&self, version: Version, offer: &OfferedTables, getter: GradGetter) {
-        if version.number == 0 {
-            return;
+    /// Adds a type to the small tables. Returns true if that is in place of another one.
+    fn place(&self, version: Version, facts: &Facts) -> bool {
+        if !facts.tables.is_nothing() {
+            return self.offers.add(version, facts);
         }
-        let first = hash(version.r#type) % OFFERS;
-        let is_free = |&way: &usize| {
-            let r#type = self.offers[first ^ way].r#type.load(Ordering::Relaxed);
-            r#type.is_null() || r#type == version.r#type
-        };
-        let way = (0..WAYS).find(is_free).unwrap_or(version.number as usize % WAYS);
-        let known = &self.offers[first ^ way];
-        let sequence = known.sequence.load(Ordering::Relaxed);
-        let writing = sequence.wrapping_add(1);
-        // Acquire: pairs with the Release of the call that wrote the place before.
-        if sequence % 2 != 0
-            || known
-                .sequence
-                .compare_exchange(sequence, writing, Ordering::Acquire, Ordering::Relaxed)
-                .is_err()
-        {
-            // Another thread writes the place: the type is asked again.
-            return;
-        }
-        // The store above comes before those below.
-        fence(Ordering::Release);
-        let (getter, closure) = getter
-            .map_or((ptr::null_mut(), ptr::null_mut()), |found| (found.0 as *mut c_void, found.1));
-        let exchange = offer.exchange.map_or(ptr::null_mut(), |function| function as *mut c_void);
-        let dlpack = offer.dlpack.map_or(ptr::null_mut(), |table| ptr::from_ref(table).cast_mut());
-        let grad = if offer.may_require_grad { GRAD } else { 0 };
-        let conjugate = if offer.may_be_conjugate { CONJUGATE } else { 0 };
-        known.number.store(version.number, Ordering::Relaxed);
-        known.r#type.store(version.r#type, Ordering::Relaxed);
-        known.exchange.store(exchange, Ordering::Relaxed);
-        known.dlpack.store(dlpack, Ordering::Relaxed);
-        known.getter.store(getter, Ordering::Relaxed);
-        known.closure.store(closure, Ordering::Relaxed);
-        known.flags.store(grad | conjugate, Ordering::Relaxed);
-        known.sequence.store(writing.wrapping_add(1), Ordering::Release);
+        let nothing = &self.nothing[hash(version.r#type) % NOTHINGS];
+        let known = u64::from(facts.missing.0) << 32 | u64::from(version.number);
+        let before = nothing.r#type.swap(version.r#type, Ordering::Relaxed);
+        nothing.known.store(known, Ordering::Relaxed);
+        !before.is_null() && before != version.r#type
+    }
+
+    fn further(&self, version: Version) -> &OnceLock<Box<Table>> {
+        // The bits that differ most: the addresses of thousands of types have a pattern.
+        let hash = (version.r#type as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        &self.further[(hash >> 32) as usize % TABLES]
     }
 }

@@ -11,7 +11,7 @@ use std::sync::atomic::{Ordering, fence};
 use crate::abi::{self, cai_unstable_exchange_api};
 use crate::dlpack::exchange_table::{ExchangeTable, MAJOR};
 use crate::error::{Result, fail};
-use crate::python::cache::{FromObject, GradGetter, Missing, OfferedTables, Version};
+use crate::python::cache::{Facts, FromObject, GradGetter, Missing, OfferedTables, Version};
 use crate::python::capi::{GetSetDef, Object, TP_GETATTRO};
 use crate::python::capsules::{DLPACK_CAPSULE, EXCHANGE_CAPSULE};
 use crate::python::py::{Builtin, Int, Obj, Owned, Py, Type};
@@ -26,40 +26,42 @@ pub fn offer(py: Py, object: Obj) -> Result<OfferedTables> {
     known_or_asked(py, object, version)
 }
 
-/// Returns what an object's type offers, which is not known to be nothing: from the cache, or, if
-/// it has no entry for this version of the type, from the type.
+/// Returns what an object's type offers, which is not known to be nothing: from the caches, or, if
+/// they have no entry for this version of the type, from the type.
 #[inline]
 pub fn known_or_asked(py: Py, object: Obj, version: Version) -> Result<OfferedTables> {
     match py.types.get(version) {
         Some(offer) => Ok(offer),
-        None => ask(py, object),
+        None => recall_or_ask(py, object, version),
     }
+}
+
+#[cold]
+#[inline(never)]
+fn recall_or_ask(py: Py, object: Obj, version: Version) -> Result<OfferedTables> {
+    py.types.recall(version).map_or_else(|| ask(py, object), Ok)
 }
 
 /// A type is asked this often if it changes meanwhile.
 const ATTEMPTS: usize = 8;
 
-#[cold]
-#[inline(never)]
 fn ask(py: Py, object: Obj) -> Result<OfferedTables> {
     for _ in 0..ATTEMPTS {
         // Looking an attribute up may change the object's type, so a reference to this one is held.
         let r#type = Type::of(py, object);
         let version = r#type.assign_version(py)?;
-        let (offer, getter, is_lasting) = look(py, &r#type)?;
-        let missing = match offer.is_nothing() && is_lasting && version.number != 0 {
+        let (tables, getter, is_lasting) = look(py, &r#type)?;
+        let missing = match tables.is_nothing() && is_lasting && version.number != 0 {
             true => missing(py, object, &r#type)?,
             false => Missing::NONE,
         };
         // The answers come before this look at the version.
         fence(Ordering::Acquire);
         if object.version(py) == version {
-            match is_lasting {
-                true if offer.is_nothing() => py.types.add_nothing(version, missing),
-                true => py.types.add(version, &offer, getter),
-                false => {}
+            if is_lasting {
+                py.types.add(version, &Facts { tables, getter, missing });
             }
-            return Ok(offer);
+            return Ok(tables);
         }
     }
     fail!(CAI_ERR_TYPE, "object";
