@@ -2,6 +2,7 @@
 // run: plain asan valgrind ages clang
 #include "cpp_test.hpp"
 
+#include <complex>
 #include <memory>
 #include <thread>
 #include <vector>

@@ -5,6 +5,7 @@
 
 #include <cai/unstable/kernel.hpp>
 
+#include <complex>
 #include <memory>
 #include <vector>
 
@@ -19,6 +20,11 @@ struct tiny_float {
 struct record {
     double weight;
     std::int32_t index, padding;
+};
+template <class T> struct complex_of_another_library {
+    T parts[2];
+    T real() const { return parts[0]; }
+    T imag() const { return parts[1]; }
 };
 
 } // namespace
@@ -93,6 +99,7 @@ void types() {
     travels_as<double>("<f8", "expected <f8");
     travels_as<std::complex<float>>("<c8", "expected <c8");
     travels_as<std::complex<double>>("<c16", "expected <c16");
+    travels_as<complex_of_another_library<float>>("<c8", "expected <c8");
     travels_as<record>("|V16", "expected |V16");
     for (const char *one : {"|b1", "|i1", "|u1", "<f1", "|S1", "|V1", "|t8"}) {
         const cai::host_view<std::byte, 2> bytes(describe(one));

@@ -31,7 +31,6 @@
 #include "cai.h"
 #include "type_table.h"
 
-#include <complex>
 #include <cstring>
 
 // CUDA's types for elements that C++ has no type for.
@@ -112,6 +111,19 @@ inline void wait_on_host(const cai_array &consumed, cai_stream stream) noexcept 
 
 } // namespace detail CAI_PRIVATE_HIDDEN
 
+// Complex number of any library, known by their parts: <complex> alone takes a compiler longer
+// than this header.
+template <class T, class = void> struct complex_number {};
+template <template <class> class Complex, class T>
+struct complex_number<
+    Complex<T>,
+    std::enable_if_t<std::is_floating_point_v<T> &&
+                     std::is_same_v<T, decltype(std::declval<const Complex<T>>().real())> &&
+                     std::is_same_v<T, decltype(std::declval<const Complex<T>>().imag())>>> {
+    static_assert(sizeof(Complex<T>) == 2 * sizeof(T), "a complex number has two parts");
+    static constexpr char kind = 'c';
+};
+
 // Element type of an array whose elements are of the C++ type T. Specialize it for a type of your
 // own, with static constexpr members `kind` (of the typestr) and, for opaque types, `code`
 // (CAI_DTYPE_...):
@@ -120,7 +132,7 @@ inline void wait_on_host(const cai_array &consumed, cai_stream stream) noexcept 
 //       static constexpr char kind = 'V';
 //       static constexpr std::uint16_t code = CAI_DTYPE_FLOAT8_E4M3FN;
 //   };
-template <class T, class = void> struct element;
+template <class T, class = void> struct element : complex_number<T> {};
 template <> struct element<bool> {
     static constexpr char kind = 'b';
 };
@@ -130,9 +142,6 @@ struct element<T, std::enable_if_t<std::is_integral_v<T> && !std::is_same_v<T, b
 };
 template <class T> struct element<T, std::enable_if_t<std::is_floating_point_v<T>>> {
     static constexpr char kind = 'f';
-};
-template <class T> struct element<std::complex<T>> {
-    static constexpr char kind = 'c';
 };
 // std::byte matches every type whose elements are one byte.
 template <> struct element<std::byte> {

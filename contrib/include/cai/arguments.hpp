@@ -23,7 +23,6 @@
 #include <cstdio>
 #include <cstring>
 #include <exception>
-#include <functional>
 #include <optional>
 #include <type_traits>
 #include <utility>
@@ -529,11 +528,27 @@ template <class Make> cai_status fill(cai_array *out, cai_error *why, Make make)
     return cai_error_set(why, CAI_ERR_PYTHON_EXCEPTION, "object", "could not be described");
 }
 
+// std::invoke for functions and member functions: <functional> alone takes a compiler longer than
+// this header.
+template <class F, class Object, class... A>
+decltype(auto) invoke_member(F function, Object &&object, A &&...given) {
+    return (std::forward<Object>(object).*function)(std::forward<A>(given)...);
+}
+template <class F, class... A> decltype(auto) invoke(F &&function, A &&...given) {
+    if constexpr (std::is_member_function_pointer_v<std::decay_t<F>>) {
+        return invoke_member(function, std::forward<A>(given)...);
+    } else {
+        return std::forward<F>(function)(std::forward<A>(given)...);
+    }
+}
+
 template <class Class, auto Describe> struct producer {
     using binding = library<Class>;
     using object = typename binding::object;
 
-    static array describe(PyObject *self) { return std::invoke(Describe, binding::instance(self)); }
+    static array describe(PyObject *self) {
+        return detail::invoke(Describe, binding::instance(self));
+    }
     static object export_of(PyObject *self) {
         PyObject *made = export_array(describe(self));
         if (made == nullptr) {

@@ -12,7 +12,6 @@
 #include "arguments.hpp"
 
 #include <array>
-#include <functional>
 #include <optional>
 #include <string>
 #include <type_traits>
@@ -174,7 +173,7 @@ class named_function<Function, Library, R, std::index_sequence<Index...>, A...> 
 
     explicit named_function(Function given) : function_(std::move(given)) {}
     R operator()(parameter<Function, Index, sizeof...(A), A>... given) const {
-        return std::invoke(function_, pass<A>(given)...);
+        return detail::invoke(function_, pass<A>(given)...);
     }
 
   private:
@@ -231,7 +230,7 @@ struct signature<R (C::*)(A...) const & noexcept, T> : member_signature<R, const
 // Type that calls one function.
 template <auto Pointer> struct constant {
     template <class... A> decltype(auto) operator()(A &&...given) const {
-        return std::invoke(Pointer, std::forward<A>(given)...);
+        return detail::invoke(Pointer, std::forward<A>(given)...);
     }
 };
 

@@ -24,7 +24,6 @@
 #include "named.hpp"
 
 #include <exception>
-#include <functional>
 #include <optional>
 #include <utility>
 #include <vector>

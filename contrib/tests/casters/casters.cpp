@@ -20,6 +20,7 @@ using function = py::function;
 
 #include <cuda_runtime_api.h>
 
+#include <complex>
 #include <memory>
 #include <optional>
 #include <string>
