@@ -1,6 +1,6 @@
 # Measurements, for ../Makefile: `make bench`. run.py says how a row is added.
 
-.PHONY: bench bench-docs bench-programs bench-pythons
+.PHONY: bench bench-docs bench-programs bench-pythons bench-scale bench-adopters
 
 BENCH := build/bench
 BENCH_GCC := gcc -O2 -std=gnu11 -Wall -Wextra -Iinclude -Ibench
@@ -32,11 +32,23 @@ bench: bench-programs ## measures libcai beside other ways (4 minutes)
 	$(PY) bench/run.py $(BENCH) $(BENCH_BOOK) $(BENCH_PROGRAMS)
 
 bench-docs: BENCH_BOOK = --write docs/src/performance.md --write README.md
-bench-docs: bench ## the same, and writes it into the book
+bench-docs: bench bench-scale bench-adopters ## the same, and writes it into the book
 
 # Imports of dictionaries under every CPython, with readers compiled for each: PYTHONS are some of them.
 bench-pythons: $(VENV)/ready $(BENCH)/libcai.so.1 ## measures imports under every CPython (20 minutes)
 	cd bench && $(PY) pythons.py $(CURDIR)/$(BENCH)-pythons $(CURDIR)/docs/src/performance.md $(PYTHONS)
+
+# What grows with the input, and how. The free-threaded CPython is one that `make test-pythons` has set up.
+FREE_THREADED = $(lastword $(wildcard build/pythons/3.*t/freeze_core/python build/pythons/3.*t/bin/python3.*t))
+bench-scale: $(VENV)/ready $(BENCH)/scale.so ## measures what grows with the input (2 minutes)
+	BENCH_PROCESSES=2 $(PY) bench/run.py $(BENCH) $(BENCH_BOOK) scale="$(PY) -B $(CURDIR)/bench/scale.py" \
+	    threads="$(foreach python,$(PY) $(FREE_THREADED),$(abspath $(python)) $(CURDIR)/bench/scale.py threads &&) true"
+
+# What a program pays that uses the library: to compile, to ship, to start.
+bench-adopters: $(VENV)/ready $(BENCH)/startup sim ## measures compiling, size and start (3 minutes)
+	$(MAKE) -s install PREFIX=$(CURDIR)/$(BENCH)-prefix
+	$(PY) bench/adopters.py $(BENCH)-prefix $(filter %/performance.md,$(BENCH_BOOK))
+	BENCH_PROCESSES=3 $(PY) bench/run.py $(BENCH) $(BENCH_BOOK) startup="$(BENCH_SIM) ./startup"
 
 bench-programs: $(VENV)/ready lib sim $(addprefix $(BENCH)/,exchange streams null_driver.so view python_ways.so pybind11_ways.so) \
     $(addprefix $(BENCH)/,pybind11_casters.so nanobind_casters.so $(if $(wildcard $(INTEROP)/ready),tvm_casters.so)) \
@@ -55,6 +67,9 @@ $(BENCH)/null_driver.so: bench/null_driver.c
 
 $(BENCH)/python_ways.so: bench/python.c $(BENCH_HEADERS) $(BENCH)/libcai.so.1
 	$(BENCH_GCC) -shared -fPIC -isystem "$(PYTHON_INCLUDE)" $< -o $@ $(BENCH_LINK)
+
+$(BENCH)/scale.so: bench/scale.c $(BENCH_HEADERS) $(BENCH)/libcai.so.1
+	$(BENCH_GCC) -shared -fPIC $< -o $@ $(BENCH_LINK)
 
 $(BENCH)/%_ways.so: bench/%_ways.cpp $(BENCH)/libcai.so.1
 	g++ -O2 -std=c++17 -Wall -Wextra -shared -fPIC -fvisibility=hidden -isystem "$(PYTHON_INCLUDE)" \

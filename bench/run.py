@@ -4,6 +4,7 @@ How a row is added: a program prints `group<TAB>row<TAB>ns` for every round of e
 for bench() of timing.h; in Python, a line in groups() of python_bench.py, whose ways are functions of python.c, or any
 Python function (`call`), or a C function of another module (`native`). All rows of a group run in every round, in turn;
 the first is the measure of the others. Rows named `item | way` have a measure each: the first way of the same item.
+Where the ways are numbers, the row is what so many things take: the table has the least for each, and how it grows.
 Input that is wrong must be refused by every row that checks, before it is timed: `refuses` in C, `wrong` in Python.
 `with<TAB>NumPy 2.4.6` names a version for the book; `without<TAB>NumPy` says what is left out, because it is not there.
 A goal is a line in goals.txt. A new program is a rule in rules.mk, which puts it into FOLDER and names its command in
@@ -16,6 +17,7 @@ Ratios are medians of each round's ratio, with their quartiles. BENCH_PROCESSES,
 one row in a round, are in the environment.
 """
 
+import math
 import os
 import pathlib
 import re
@@ -87,9 +89,29 @@ def figure(ns):
     return f"{ns:,.0f}" if ns >= 100 else f"{ns:.1f}" if ns >= 1 else f"{ns:.3f}"
 
 
+def exponent(points):
+    """The slope of the upper half of the sizes, both on a logarithmic scale: 1 is linear."""
+    upper = [(math.log(size), math.log(ns)) for size, ns in points[len(points) // 2 :]]
+    return statistics.linear_regression(*zip(*upper)).slope
+
+
+def growth(group, rows):
+    """Lines: one for each item, with what each of N takes, for all N."""
+    items = {}
+    for row in rows:
+        items.setdefault(row.item, []).append((int(row.way), min(row.times)))
+    names = max(map(len, [group, *items])) + 2
+    yield f"{group:<{names}}" + "".join(f" {size:>8}" for size, _ in items[rows[0].item]) + "  exponent"
+    for item, points in items.items():
+        yield f"  {item:<{names - 2}}" + "".join(f" {figure(ns / size):>8}" for size, ns in points) + f"{exponent(points):10.2f}"
+
+
 def table(group, rows):
     """Lines: one for each row, or one for each item where every item has two ways."""
     items = [row.item for row in rows]
+    if all(row.way.isdigit() for row in rows):
+        yield from growth(group, rows)
+        return
     last = f" {'ratio':>8} {'quartiles':>14}" + f"  {'goal':>8}" * any(row.goal for row in rows)
     if all(item and items.count(item) == 2 for item in items):
         ways = rows[0].way, rows[1].way
@@ -147,7 +169,9 @@ def summary(programs):
 
 def texts(programs, notes):
     """What the book has between marks: by the name of a block, or by group and row."""
-    found = {"goals": "\n".join(summary(programs)), "with": textwrap.fill("Measured with " + ", ".join(notes["with"]) + ".", 120)}
+    found, goals = {}, list(summary(programs))
+    if len(goals) > 2:
+        found = {"goals": "\n".join(goals), "with": textwrap.fill("Measured with " + ", ".join(notes["with"]) + ".", 120)}
     for name, groups in programs.items():
         tables = ("\n".join(table(group, rows)) for group, rows in groups.items())
         found[name] = "```text\n" + "\n\n".join(tables) + "\n```"
@@ -156,11 +180,16 @@ def texts(programs, notes):
 
 
 def write(path, made):
+    """Replaces what was measured; the rest of the page stays."""
+
     def block(found):
         return f"{found[1]}\n{made[found[2]]}\n\n{END}" if found[2] in made else found[0]
 
+    def median(found):
+        return f"{found[1]}{made[found[2]]}<!-- -->" if found[2] in made else found[0]
+
     text = re.sub(rf"(<!-- figures: (.*?) -->\n).*?{END}", block, path.read_text(), flags=re.S)
-    path.write_text(re.sub(r"(<!-- ns: (.*?) -->).*?<!-- -->", lambda found: f"{found[1]}{made[found[2]]}<!-- -->", text))
+    path.write_text(re.sub(r"(<!-- ns: (.*?) -->).*?<!-- -->", median, text))
 
 
 def main(folder, *words):

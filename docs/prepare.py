@@ -18,7 +18,9 @@ BOOK = ROOT / "docs/src"
 SIM = ROOT / "cuda-sim"
 SECTIONS = re.compile(r"(?ms)^## (?P<caption>.+?)$(?P<list>.*?)(?=^## |\Z)")
 LINK = re.compile(r"(!?\[[^\]]*\])\(([^)\s#]*)(#[^)\s]*)?\)")
-CHART = "![Bars: nanoseconds of each way, by group](performance_python.svg)"
+# The comment that each replaces begins with its word.
+CHARTS = [("bars", "Bars: nanoseconds of each way, by group", "performance_python.svg", chart.draw),
+          ("lines", "Lines: nanoseconds for each of N, by group", "performance_scale.svg", chart.growth)]  # fmt: skip
 FENCE = re.compile(r"(^ *(?:```+|~~~+).*?^ *(?:```+|~~~+) *$)", re.M | re.S)
 
 
@@ -89,9 +91,11 @@ class Site:
                 text = text.replace(f"<!-- table: {name} -->", table)
             parts = [text]
         if source == BOOK / "performance.md":
-            (self.folder / "performance_python.svg").write_text(chart.draw(self.texts[source]))
-            parts = [re.sub(r"<!-- chart: .*?-->", CHART, part) for part in parts]
-            assert "".join(parts).count(CHART) == 1
+            for word, shows, picture, draw in CHARTS:
+                (self.folder / picture).write_text(draw(self.texts[source]))
+                found = [re.subn(rf"<!-- chart: {word} .*?-->", f"![{shows}]({picture})", part) for part in parts]
+                parts = [part for part, _ in found]
+                assert sum(count for _, count in found) == 1
         target = self.folder / page
         target.parent.mkdir(parents=True, exist_ok=True)
         # Rust's documentation tests have words behind the language.

@@ -1,0 +1,85 @@
+"""What a program pays for the headers and the static library: `adopters.py PREFIX [PAGE]`, for an installed libcai.
+
+Each header is compiled in a file by itself, in turn with the others and with an empty file. Times are those of the
+compiler's process, the least of the rounds.
+"""
+
+import os
+import pathlib
+import resource
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+
+import run
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+ROUNDS = int(os.environ.get("BENCH_ROUNDS", 3))
+SITE = pathlib.Path(sysconfig.get_path("purelib"))
+C = ["", "dlpack/dlpack.h", "cai/abi.h", "cai/cai.h"]
+CPP = ["", "nanobind/ndarray.h", "pybind11/pybind11.h"]
+
+
+def compiled(compiler, source, *options):
+    """Processor seconds of a compiler."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run([compiler, *options, source], check=True, capture_output=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
+
+
+def headers(prefix, compilers, standard, names):
+    """Rows of a table: those that a file can include here."""
+    dlpack = sorted(ROOT.glob("build/*/lib/python*/site-packages/**/include/dlpack/dlpack.h"))[:1]
+    folders = [sysconfig.get_path("include"), SITE / "pybind11/include", SITE / "nanobind/include"]
+    folders += [path.parents[1] for path in dlpack]
+    options = [f"-std={standard}", "-O2", f"-I{prefix}/include", *(f"-isystem{folder}" for folder in folders)]
+    with tempfile.TemporaryDirectory() as folder:
+        sources = {}
+        for name in names:
+            source = pathlib.Path(folder) / (name.replace("/", "_") + (".cpp" if "++" in standard else ".c"))
+            source.write_text(f"#include <{name}>\n" if name else "\n")
+            found = subprocess.run([compilers[0], *options, "-E", "-P", source], capture_output=True, text=True)
+            if found.returncode == 0:
+                sources[name] = source, found.stdout.count("\n")
+            elif not (prefix / "include" / name).exists():
+                print(f"not there, and left out: {name}")
+        times = {}
+        for _ in range(ROUNDS):
+            for name, (source, _) in sources.items():
+                for compiler in compilers:
+                    took = compiled(compiler, source, *options, "-c", "-o", os.devnull)
+                    times[name, compiler] = min(took, times.get((name, compiler), took))
+    for name, (_, lines) in sources.items():
+        cells = [f"{times[name, one] * 1e3:,.0f} ms | {times[name, one] / times['', one]:.1f}" for one in compilers]
+        yield " | ".join([f"| `{name}`" if name else "| an empty file", f"{lines:,}", *cells]) + " |"
+
+
+def table(prefix, compilers, standard, names):
+    there = [name for name in compilers if shutil.which(name)]
+    if not there:
+        return
+    columns = [f"{name} | of an empty file" for name in there]
+    yield " | ".join([f"| {standard.replace('c', 'C')}", "lines", *columns]) + " |"
+    yield "|---|" + "---|" * (1 + 2 * len(there))
+    yield from headers(prefix, there, standard, names)
+    yield ""
+
+
+def main(prefix, page=None):
+    prefix = pathlib.Path(prefix).resolve()
+    ours = sorted(str(path.relative_to(prefix / "include")) for path in (prefix / "include/cai").rglob("*.h*"))
+    in_c = [name for name in ours if name.endswith(".h") and name not in C]
+    lines = list(table(prefix, ["gcc", "clang"], "c11", C + in_c))
+    lines += table(prefix, ["g++", "clang++"], "c++17", CPP + [name for name in ours if name.endswith(".hpp")])
+    sizes = subprocess.run([ROOT / "tools/sizes.sh", prefix], check=True, capture_output=True, text=True).stdout
+    lines += [line.replace("the extension uses", "bytes that an extension grows by") for line in sizes.splitlines() if line[:1] == "|"]
+    print("\n".join(lines))
+    if page:
+        run.write(pathlib.Path(page), {"adopters": "\n".join(lines)})
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
