@@ -72,16 +72,20 @@ unsafe extern "C-unwind" fn retain_own(owner: *mut cai_owner) {
     unsafe { (*owner.cast::<Header>()).count.retain() };
 }
 
-// Not inlined: each destruction has a stack frame of its own.
-#[inline(never)]
 unsafe extern "C-unwind" fn release_own(owner: *mut cai_owner) {
     let header = owner.cast::<Header>();
     // SAFETY: only owners that begin with a `Header` carry `OPS`, and the caller holds a reference.
     if unsafe { (*header).count.release() } {
-        observer::notify_destroy(owner.cast());
         // SAFETY: an owner, so not NULL; that was the last reference.
-        nesting::destroy(unsafe { GivenUp::new(NonNull::new_unchecked(header)) });
+        destroy_own(unsafe { GivenUp::new(NonNull::new_unchecked(header)) });
     }
+}
+
+// Not inlined: each destruction has a stack frame of its own, and other releases need none.
+#[inline(never)]
+fn destroy_own(owner: GivenUp) {
+    observer::notify_destroy(owner.as_ptr().cast());
+    nesting::destroy(owner);
 }
 
 /// Allocates an owner, which [`shape::Prepared::finish`] makes: from here, nothing can fail.
