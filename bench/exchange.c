@@ -106,6 +106,38 @@ static const bench_row exchanges[] = {
 
 static cai_array plain, mask, masked;
 
+/* Other arrays: types in C order, devices, streams, fields. */
+enum {
+    REAL128, INT128, COMPLEX256, OPAQUE12, BYTES5, TEXT4, TIME, OBJECT, BITS, BFLOAT16, FIELDS,
+    UNKNOWN, HANDLE, EVENT, OTHERS
+};
+static cai_array other[OTHERS];
+static const char other_typestr[FIELDS + 1][5] = {"<f16", "<i16", "<c32", "|V12", "|S5", "<U4",
+                                                  "<M8", "|O", "|t1", "|V2", "|V8"};
+
+static void fill_others(void) {
+    static cai_field fields[2];
+    static const cai_descr descr = {sizeof(cai_descr), sizeof(cai_field), 2, fields};
+    for (int i = 0; i < OTHERS; i++) {
+        other[i] = plain;
+        if (i <= FIELDS) {
+            memcpy(other[i].typestr, other_typestr[i], sizeof other_typestr[i]);
+            other[i].strides = NULL;
+        }
+    }
+    for (int i = 0; i < 2; i++) {
+        fields[i].name = i == 0 ? "x" : "y";
+        memcpy(fields[i].typestr, "<f4", 4);
+    }
+    other[BFLOAT16].dtype_code = CAI_DTYPE_BFLOAT16;
+    other[FIELDS].descr = &descr;
+    other[UNKNOWN].device = (cai_device){CAI_DEVICE_UNKNOWN, -1};
+    other[HANDLE].device.type = CAI_DEVICE_OPENCL;
+    other[HANDLE].byte_offset = 64;
+    other[EVENT].stream = CAI_STREAM_UNKNOWN;
+    other[EVENT].event = &other;
+}
+
 static int validate(const void *with) {
     return cai_array_validate(with, CAI_CHECK_LAYOUT, NULL) != CAI_OK;
 }
@@ -116,6 +148,20 @@ static const bench_row validations[] = {
     {"4 dimensions, with strides | libcai", validate, 1, &plain},
     {"with a mask (by hand: without) | by hand", validate_by_hand, 1, &plain},
     {"with a mask (by hand: without) | libcai", validate, 1, &masked},
+    {"floats of 16 bytes | libcai", validate, 1, &other[REAL128]},
+    {"integers of 16 bytes | libcai", validate, 1, &other[INT128]},
+    {"complex numbers of 32 bytes | libcai", validate, 1, &other[COMPLEX256]},
+    {"opaque bytes, V12 | libcai", validate, 1, &other[OPAQUE12]},
+    {"bytes, S5 | libcai", validate, 1, &other[BYTES5]},
+    {"text, U4 | libcai", validate, 1, &other[TEXT4]},
+    {"times without a unit | libcai", validate, 1, &other[TIME]},
+    {"Python objects | libcai", validate, 1, &other[OBJECT]},
+    {"bits | libcai", validate, 1, &other[BITS]},
+    {"bfloat16 | libcai", validate, 1, &other[BFLOAT16]},
+    {"two fields | libcai", validate, 1, &other[FIELDS]},
+    {"a device that is not known | libcai", validate, 1, &other[UNKNOWN]},
+    {"behind a handle | libcai", validate, 1, &other[HANDLE]},
+    {"a stream that is not known, and an event | libcai", validate, 1, &other[EVENT]},
 };
 
 static void spoil(const bench_row *row, int wrong) {
@@ -137,6 +183,7 @@ int main(void) {
     memcpy(mask.typestr, "|b1", 4);
     mask.strides = NULL;
     masked.mask = &mask;
+    fill_others();
     puts("with\tgcc " __VERSION__);
     BENCH("an array of 4 dimensions from C to C", exchanges, spoil, NULL);
     BENCH("cai_array_validate", validations, spoil, NULL);
