@@ -229,7 +229,12 @@ fn dtype_table() -> String {
         )
         .unwrap();
     }
-    text + "];\n"
+    text += "];\n/// Returns the type with a code other than `CAI_DTYPE_NONE`.\n\
+             pub fn of_code(code: u16) -> Option<&'static Type> {\n    Some(match code {\n";
+    for (index, one) in types.iter().enumerate().filter(|(_, one)| one.code != 0) {
+        writeln!(text, "{} => &TYPES[{index}],", one.code).unwrap();
+    }
+    text + "_ => return None })\n}\n"
 }
 
 /// The sizes of a kind, and how a message lists them.

@@ -11,6 +11,11 @@ const fn is_in(set: u32, device_type: i32) -> bool {
     matches!(device_type, 0..32) && set >> device_type & 1 == 1
 }
 
+/// Returns true for the unknown device and for the device types of DLPack.
+pub fn is_type(device_type: i32) -> bool {
+    (0..=LAST).contains(&device_type)
+}
+
 /// Returns true if work on the data of this device type is enqueued on CUDA streams.
 pub fn is_cuda(device_type: i32) -> bool {
     is_in(CUDA, device_type)

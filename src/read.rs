@@ -604,8 +604,15 @@ impl<'a> Descr<'a> {
         &self.rows[start..start + self.step]
     }
 
+    /// Returns all rows. Cannot panic.
+    #[inline]
     pub fn fields(self) -> impl Iterator<Item = Field<'a>> {
-        (0..self.count).map(move |index| self.field(index))
+        let mut rest = self.rows;
+        std::iter::from_fn(move || {
+            let (row, behind) = rest.split_at_checked(self.step)?;
+            rest = behind;
+            Some(Field { raw: copy(row), alive: PhantomData })
+        })
     }
 }
 

@@ -205,6 +205,7 @@ pub struct cai_descr {
 /// One row of a `cai_descr`.
 #[repr(C)]
 #[derive(Clone, Copy)]
+#[cfg_attr(test, derive(Debug))]
 pub struct cai_field {
     /// Name, NUL-terminated UTF-8. Empty for padding and for the single row of a plain type.
     pub name: *const c_char,

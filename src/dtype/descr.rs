@@ -14,6 +14,27 @@ use crate::read::{Descr, Field};
 /// Lists of up to this many fields are checked without an allocation.
 const FEW_FIELDS: usize = 32;
 
+/// Returns the size of one element in bits for a sound list of the most common kind: up to eight
+/// fields with a name and a type alone. [`bits`] decides about all others. Cannot panic.
+pub fn common_bits(descr: Descr) -> Option<i64> {
+    let (mut names, mut total) = ([""; 8], 0i64);
+    let names = names.get_mut(..descr.count as usize)?;
+    for (index, field) in descr.fields().enumerate() {
+        let is_plain = field.reserved == 0
+            && field.ndim == 0
+            && field.title.is_null()
+            && field.nested.is_null();
+        let name = field.name().ok().filter(|_| is_plain)?;
+        let (earlier, rest) = names.split_at_mut_checked(index)?;
+        if !name.is_empty() && earlier.contains(&name) {
+            return None;
+        }
+        *rest.first_mut()? = name;
+        total = total.checked_add(field_dtype(&field).ok()?.bits)?;
+    }
+    Some(total)
+}
+
 /// Returns the size of one element in bits, after checking every rule about fields.
 pub fn bits(descr: Descr) -> Result<i64> {
     let mut fields_left = abi::CAI_MAX_FIELDS;

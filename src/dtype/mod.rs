@@ -18,7 +18,7 @@ use crate::abi::{self, CAI_TYPESTR_SIZE, cai_array, cai_dtype};
 use crate::error::{Result, Text, fail};
 use crate::read;
 
-use table::{Class, Sizes};
+use table::Class;
 
 /// The byte order of this machine, as a typestr writes it.
 pub const NATIVE: u8 = if cfg!(target_endian = "little") { b'<' } else { b'>' };
@@ -69,24 +69,7 @@ fn parse_exact(text: &[u8]) -> Result<cai_dtype> {
     } else {
         number(rest).ok_or(()).or_else(|()| bad_size(text, kind))?
     };
-    let itemsize = match known.sizes {
-        Sizes::Bytes(set) if size < 64 && set >> size & 1 == 1 => size,
-        Sizes::Any => size,
-        Sizes::Characters => size.checked_mul(4).ok_or(()).or_else(|()| bad_size(text, kind))?,
-        Sizes::Bits if size > 0 => {
-            if size % 8 == 0 {
-                size / 8
-            } else {
-                0
-            }
-        }
-        Sizes::Bytes(_) | Sizes::Bits => return bad_size(text, kind),
-    };
-    let bits = if kind == b't' {
-        size
-    } else {
-        itemsize.checked_mul(8).ok_or(()).or_else(|()| bad_size(text, kind))?
-    };
+    let Some(bits) = known.sizes.bits(size) else { return bad_size(text, kind) };
     let (unit, unit_count) = match (kind, rest) {
         (_, []) => (abi::CAI_UNIT_GENERIC, 1),
         (b'm' | b'M', [b'[', inner @ .., b']']) => time_unit(text, inner)?,
@@ -101,7 +84,7 @@ fn parse_exact(text: &[u8]) -> Result<cai_dtype> {
         unit,
         unit_count,
         reserved: [0; 2],
-        itemsize,
+        itemsize: if bits % 8 == 0 { bits / 8 } else { 0 },
         bits,
     })
 }
@@ -475,6 +458,32 @@ pub fn from_field(typestr: &[c_char; CAI_TYPESTR_SIZE], code: u16) -> Result<cai
     if code == abi::CAI_DTYPE_NONE { Ok(dtype) } else { with_code(dtype, code) }
 }
 
+/// Returns the bits of a sound type that is none of the most common ones, or has a code.
+pub fn other_bits(
+    typestr: &[c_char; CAI_TYPESTR_SIZE],
+    code: u16,
+    itemsize: Option<i64>,
+) -> Option<i64> {
+    let text = read::typestr_bytes(typestr);
+    let bits = match (*text, itemsize) {
+        ([_, b'V', ..], Some(itemsize)) if code != abi::CAI_DTYPE_NONE => {
+            table::of_code(code).filter(|of| i64::from(of.size) == itemsize).map(|_| itemsize << 3)
+        }
+        ([b'<' | b'>' | b'|', kind, rest @ ..], _) if code == abi::CAI_DTYPE_NONE => {
+            let size = match rest {
+                [ones @ b'1'..=b'9', 0, ..] => ones & 15,
+                [0, ..] if kind == b'O' => size_of::<*const ()>() as u8,
+                [tens @ b'1'..=b'9', ones @ b'0'..=b'9', 0, ..] => (tens & 15).saturating_mul(10).saturating_add(ones & 15),
+                _ => 0,
+            };
+            let kind = table::kind(kind).filter(|_| size > 0);
+            kind.and_then(|kind| kind.sizes.bits(size.into()))
+        }
+        _ => None,
+    };
+    bits.or_else(|| from_field(typestr, code).ok().map(|dtype| dtype.bits))
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -503,6 +512,8 @@ mod tests {
             if let Some(found) = common(&typestr) {
                 prop_assert_eq!(parsed, Some(found));
             }
+            let bits = other_bits(&typestr, abi::CAI_DTYPE_NONE, None);
+            prop_assert_eq!(bits, parsed.map(|parsed| parsed.bits));
         }
     }
 }

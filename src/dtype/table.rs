@@ -33,6 +33,20 @@ pub enum Sizes {
     Bits,
 }
 
+impl Sizes {
+    /// Returns the bits of an element whose typestr has this size, or `None` if it cannot.
+    #[inline]
+    pub fn bits(self, size: i64) -> Option<i64> {
+        match self {
+            Sizes::Bytes(set) if size < 64 && set >> size & 1 == 1 => Some(size << 3),
+            Sizes::Any => size.checked_mul(8),
+            Sizes::Characters => size.checked_mul(32),
+            Sizes::Bits if size > 0 => Some(size),
+            Sizes::Bytes(_) | Sizes::Bits => None,
+        }
+    }
+}
+
 #[derive(Clone, Copy)]
 pub struct Kind {
     pub class: Class,
@@ -57,10 +71,6 @@ pub struct Type {
 }
 
 include!(concat!(env!("OUT_DIR"), "/dtype_table.rs"));
-
-pub fn of_code(code: u16) -> Option<&'static Type> {
-    TYPES.iter().find(|of| of.code == code && code != abi::CAI_DTYPE_NONE)
-}
 
 pub fn of(dtype: &cai_dtype) -> Option<&'static Type> {
     if dtype.code != abi::CAI_DTYPE_NONE {

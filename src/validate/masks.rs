@@ -3,6 +3,7 @@
 use std::mem::MaybeUninit;
 use std::ptr;
 
+use super::common::common_bits;
 use super::without_mask;
 use crate::abi::{self, CAI_MAX_MASKS, cai_array, cai_device};
 use crate::device::{Name, can_read};
@@ -16,6 +17,23 @@ type Read<'a> = for<'s, 't> fn(
     &Unchecked<'s, 'a>,
     &'t mut MaybeUninit<cai_array>,
 ) -> Result<Option<Unchecked<'t, 'a>>>;
+
+/// Returns true if an array, which was checked, has a sound mask of the most common kind, without
+/// fields and a mask of its own. [`check`] decides about all others. Cannot panic.
+#[inline(never)]
+pub fn is_common(array: Unchecked) -> bool {
+    let mut scratch = MaybeUninit::uninit();
+    let Ok(Some(mask)) = array.mask(&mut scratch) else { return false };
+    let dimensions = (mask.common_dimensions(), array.common_dimensions());
+    let (Some((shape, _)), Some((extents, _))) = dimensions else { return false };
+    array.version >= 1
+        && mask.mask.is_null()
+        && mask.descr.is_null()
+        && common_bits(mask).is_some()
+        && check_type(&mask).is_ok()
+        && check_shape(shape, extents).is_ok()
+        && (mask.data.is_null() || can_read(array.device, mask.device))
+}
 
 /// Follows the chain of masks of an array that was checked, whose structure is at `first`. Each
 /// mask is checked as an array of its own, and then against the array that it is the mask of.
@@ -112,7 +130,7 @@ fn check_shape(mask: &[i64], array: &[i64]) -> Result<()> {
             found "{}", mask.len(); expected "at most the array's {}", array.len());
     }
     let lead = array.len() - mask.len();
-    for (index, (&extent, &wanted)) in mask.iter().zip(&array[lead..]).enumerate() {
+    for (index, (&extent, &wanted)) in mask.iter().zip(array.iter().skip(lead)).enumerate() {
         if extent != wanted && extent != 1 {
             return fail!(CAI_ERR_MASK_SHAPE, "shape[{index}]";
                 found "{extent}"; expected "{wanted} as in the array, or 1");

@@ -3,7 +3,7 @@
 //! Reads the structure, shape, strides, fields and masks. Never reads the data, and allocates
 //! nothing for arrays without fields. Each rule stands here once, in the order in which the rules
 //! are tried; those of masks are in [`masks`], those that need the driver in [`device`].
-//! [`common_itemsize`] only accepts: it saves nearly all arrays the way through the rules.
+//! [`common`] only accepts: it saves nearly all arrays the way through the rules.
 
 mod common;
 mod device;
@@ -13,14 +13,14 @@ mod tests;
 mod valid;
 
 use crate::abi::{self, cai_array, cai_device, cai_dtype};
-use crate::device::{LAST, Name, is_opaque, may_have_id};
+use crate::device::{LAST, Name, is_opaque, is_type, may_have_id};
 use crate::dtype;
 use crate::error::{Result, Text, fail};
 use crate::layout::{self, Bytes, Layout};
 use crate::read::Given;
 use crate::read::{self, Unchecked};
 
-use common::{common_itemsize, common_layout};
+use common::{common_bits, common_layout};
 
 pub use masks::mask_device;
 pub use valid::Valid;
@@ -99,7 +99,7 @@ pub unsafe fn described_layout(array: &cai_array) -> Result<()> {
     // SAFETY: there are shape and strides of so many values and perhaps an owner (this function's
     // contract), and nothing else.
     let local = unsafe { Unchecked::new(array) };
-    if common_layout(local).is_some() {
+    if common_layout(local, array.data as u64).is_some() {
         return Ok(());
     }
     check(array, local, abi::CAI_CHECK_LAYOUT)
@@ -117,10 +117,10 @@ fn check(address: *const cai_array, array: Unchecked, checks: u32) -> Result<()>
 
 /// Checks one array without its mask.
 fn without_mask(array: Unchecked, checks: u32) -> Result<()> {
-    match common_itemsize(array) {
-        Some(itemsize) if checks & !(abi::CAI_CHECK_LAYOUT | abi::CAI_CHECK_NATIVE) == 0 => {
+    match common_bits(array) {
+        Some(bits) if checks & !(abi::CAI_CHECK_LAYOUT | abi::CAI_CHECK_NATIVE) == 0 => {
             if !array.descr.is_null() {
-                fields(array, itemsize * 8)?;
+                fields(array, bits)?;
             }
             if checks & abi::CAI_CHECK_NATIVE != 0 {
                 byte_order(array, &dtype::of_array(&array)?)?;
@@ -172,7 +172,7 @@ fn start(array: &cai_array) -> (u64, &'static str) {
 /// Checks device, address and offset against the bytes of the array.
 fn place(array: &cai_array, shape: &[i64], bytes: Bytes) -> Result<()> {
     let device = array.device;
-    if !(0..=LAST).contains(&device.r#type) {
+    if !is_type(device.r#type) {
         return fail!(CAI_ERR_DEVICE_TYPE, "device.type";
             found "{}", device.r#type;
             expected "0 (not known) or a device type of DLPack, 1 to {LAST}");

@@ -4,8 +4,7 @@ use std::iter;
 use std::mem::MaybeUninit;
 use std::ops::Deref;
 
-use super::common::common_itemsize;
-use super::{Described, masks};
+use super::{Described, common, masks};
 use crate::abi::{self, cai_array, cai_dtype};
 use crate::argument::Given;
 use crate::error::Result;
@@ -108,15 +107,20 @@ impl<'a> Valid<'a> {
 }
 
 impl<'a> Given<'a, cai_array> {
-    /// Returns true for a sound array of the most common kind, without fields and masks. `false` says
-    /// nothing: [`validate`](Self::validate) decides.
+    /// Returns true for a sound array of the most common kind, without a call. `false` says nothing:
+    /// [`validate`](Self::validate) decides.
     #[inline(always)]
+    pub fn is_plain(self) -> bool {
+        // SAFETY: the contract of `Given::new`.
+        self.of_this_size().is_some_and(|array| common::is_plain(unsafe { Unchecked::new(array) }))
+    }
+
+    /// Returns true for a sound array of a common kind, as [`is_plain`](Self::is_plain) does. Cannot
+    /// panic.
+    #[inline]
     pub fn is_common(self) -> bool {
-        self.of_this_size().is_some_and(|array| {
-            // SAFETY: the contract of `Given::new`.
-            let array = unsafe { Unchecked::new(array) };
-            array.mask.is_null() && array.descr.is_null() && common_itemsize(array).is_some()
-        })
+        // SAFETY: the contract of `Given::new`.
+        self.of_this_size().is_some_and(|array| common::is_common(unsafe { Unchecked::new(array) }))
     }
 
     /// Checks an array and its masks.
