@@ -568,7 +568,8 @@ CASE(registered_in_another_context) {
     for (int round = 1; round <= 2; ++round) {
         CUdeviceptr buffer;
         use(contexts[round - 1]);
-        CU(cuMemHostRegister(host, BYTES, CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP));
+        CU(cuMemHostRegister(host, BYTES,
+                             CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP));
         CU(cuMemHostGetDevicePointer(&buffer, host, 0));
         ASSERT(round == 1 || buffer == (CUdeviceptr)(uintptr_t)array.data);
         array.data = (void *)(uintptr_t)buffer;
