@@ -17,7 +17,7 @@ from importlib import metadata
 sys.path.insert(0, os.getcwd())
 import python_ways as ways  # noqa: E402
 
-ROUNDS, ROUND_NS = int(os.environ.get("BENCH_ROUNDS", 11)), float(os.environ.get("BENCH_NS", 2e6))
+ROUNDS, ROUND_NS = int(os.environ.get("BENCH_ROUNDS", 15)), float(os.environ.get("BENCH_NS", 2e6))
 WRITABLE, C_CONTIGUOUS, NATIVE, NDIM, MASK, HOST, DEVICE = 4, 8, 32, 64, 128, 256, 512  # CAI_IMPORT_ bits
 DLPACK = 4 << 32  # CAI_PROTOCOL_DLPACK
 LISTED = HOST | 3 << 32 | 9 << 40  # CAI_PROTOCOL_CUDA_ARRAY_INTERFACE, CAI_PROTOCOL_PEP3118

@@ -28,7 +28,7 @@ import sys
 import tempfile
 import textwrap
 
-PROCESSES = int(os.environ.get("BENCH_PROCESSES", 7))
+PROCESSES = int(os.environ.get("BENCH_PROCESSES", 9))
 END = "<!-- end of figures -->"
 
 

@@ -64,7 +64,7 @@ static inline double bench_ns(const bench_row *row, long times, void (*settle)(v
  * `settle` may be NULL. */
 static inline void bench(const char *group, const bench_row *rows, int count,
                          void (*spoil)(const bench_row *row, int wrong), void (*settle)(void)) {
-    const int rounds = (int)bench_setting("BENCH_ROUNDS", 11);
+    const int rounds = (int)bench_setting("BENCH_ROUNDS", 15);
     const double round_ns = bench_setting("BENCH_NS", 2e6);
     double *spent = calloc((size_t)(count * rounds), sizeof *spent);
     long *times = calloc((size_t)count, sizeof *times);

@@ -168,7 +168,7 @@ def frozen(version):
 # What does not depend on the interpreter: tests of headers, packages, streams, pages. Those with
 # the sanitizer (`hostile`) need it in the interpreter's C library, which may be another; `every_python` has the same
 # objects. `runtimes` imports packages that are not installed here. All other files run, and so do new ones.
-OTHERS = ["ages", "cpp_ages", "dist*", "docs", "driver", "examples", "gpu_report", "headers", "hostile",
+OTHERS = ["ages", "bench", "cpp_ages", "dist*", "docs", "driver", "examples", "gpu_report", "headers", "hostile",
           "install", "package", "pages", "release", "runtimes", "rust", "sync", "wheel"]  # fmt: skip
 # The order that cuda-sim observes between threads of Python depends on it.
 OF_SIMULATOR = [ROOT / "cuda-sim/tests/python/test_python_order.py"]

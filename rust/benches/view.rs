@@ -17,7 +17,7 @@ fn setting(name: &str, otherwise: f64) -> f64 {
 
 /// Runs all ways of a group and prints what each thing takes, of which a way does `count`.
 fn compare(group: &str, count: usize, ways: &[Way<'_>]) {
-    let (rounds, round_ns) = (setting("BENCH_ROUNDS", 11.0) as usize, setting("BENCH_NS", 2e6));
+    let (rounds, round_ns) = (setting("BENCH_ROUNDS", 15.0) as usize, setting("BENCH_NS", 2e6));
     let expected = ways[0].1();
     let ns = |(name, way): &Way<'_>, times: usize| {
         let begin = Instant::now();
