@@ -285,6 +285,7 @@ static void run_block(const char *at, const char *end_of_block) {
 static const char *row;
 
 static void run_row(void) {
+    CHECK(pthread_barrier_init(&barrier, NULL, 2));
     run_block(row, row + strlen(row));
     join();
 }

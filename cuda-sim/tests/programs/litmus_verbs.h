@@ -110,14 +110,25 @@
     V(postcb, "s",        CHECK(cuStreamAddCallback(S(0), post_in_callback, NULL, 0))) \
     V(await,  "",         await_post()) \
     V(hostup, "s",        CHECK(cuLaunchHostFunc(S(0), raises, NULL))) \
-    V(hostsay, "s",       CHECK(cuLaunchHostFunc(S(0), raises, &flag))) \
-    /* threads: posts, raises a flag and sees it, which orders nothing unless one said and one heard it */ \
+    V(hostsay, "s",       CHECK(cuLaunchHostFunc(S(0), raises, &flags[0]))) \
+    /* threads: raise flag 0 or 1 and see it, which orders nothing unless one said and one heard it */ \
     V(join,   "",         join()) \
+    V(up,     "D",        raise_flag(FLAG)) \
+    V(seen,   "D",        await_flag(FLAG)) \
+    V(say,    "D",        cudasim_hb_before(FLAG)) \
+    V(heard,  "D",        cudasim_hb_after(FLAG)) \
+    /* a semaphore, a condition, a barrier of two, mutex 0 or 1, and a lock for reading or writing */ \
     V(posts,  "",         post(NULL)) \
-    V(up,     "",         raise_flag(&flag)) \
-    V(seen,   "",         await_flag(&flag)) \
-    V(say,    "",         cudasim_hb_before(&flag)) \
-    V(heard,  "",         cudasim_hb_after(&flag)) \
+    V(trysem, "",         CHECK(sem_trywait(&posted))) \
+    V(ready,  "",         signal_ready()) \
+    V(isready, "",        await_ready()) \
+    V(meet,   "",         pthread_barrier_wait(&barrier)) \
+    V(lock,   "D",        CHECK(pthread_mutex_lock(MUTEX))) \
+    V(try,    "D",        CHECK(pthread_mutex_trylock(MUTEX))) \
+    V(unlock, "D",        CHECK(pthread_mutex_unlock(MUTEX))) \
+    V(rdlock, "",         CHECK(pthread_rwlock_rdlock(&rwlock))) \
+    V(wrlock, "",         CHECK(pthread_rwlock_wrlock(&rwlock))) \
+    V(rwunlock, "",       CHECK(pthread_rwlock_unlock(&rwlock))) \
     V(hgone,  "sa",       CHECK(cuLaunchHostFunc(S(0), destroys, ARRAY(1)))) \
     /* events: one of its own from stream to stream; record event in stream; stream waits */ \
     V(ord,    "ss",       order(S(0), S(1))) \
@@ -315,11 +326,33 @@ static void await_post(void) {
     }
 }
 
-static atomic_int flag;
+static atomic_int flags[2];
+#define FLAG (&flags[a[0] % 2])
 
 static void raises(void *said) {
     if (said != NULL) cudasim_hb_before(said);
-    raise_flag(&flag);
+    raise_flag(&flags[0]);
+}
+
+static pthread_mutex_t mutexes[] = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_MUTEX_INITIALIZER};
+#define MUTEX (&mutexes[a[0] % 2])
+static pthread_rwlock_t rwlock = PTHREAD_RWLOCK_INITIALIZER;
+static pthread_barrier_t barrier;
+static pthread_cond_t condition = PTHREAD_COND_INITIALIZER;
+static int ready; // guarded by the first mutex
+
+static void signal_ready(void) {
+    pthread_mutex_lock(&mutexes[0]);
+    ready = 1;
+    pthread_cond_signal(&condition);
+    pthread_mutex_unlock(&mutexes[0]);
+}
+
+static void await_ready(void) {
+    pthread_mutex_lock(&mutexes[0]);
+    while (!ready)
+        pthread_cond_wait(&condition, &mutexes[0]);
+    pthread_mutex_unlock(&mutexes[0]);
 }
 
 enum { MAX_THREADS = 4 };

@@ -6,7 +6,7 @@
 
 #include <sched.h>
 
-#define FOR_EACH_THEME(X) X(threads) X(locks)
+#define FOR_EACH_THEME(X) X(locks)
 
 #define DECLARE(theme) extern const struct race_program programs_##theme[];
 FOR_EACH_THEME(DECLARE)
