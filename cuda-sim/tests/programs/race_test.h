@@ -48,9 +48,6 @@ CUdeviceptr alloc(size_t n);
 CUdeviceptr alloc_managed(size_t n);
 void *alloc_pinned(size_t n); // portable and mapped, at the same address for the device
 
-// The device address of pinned memory.
-static inline CUdeviceptr at_device(const void *host) { return (CUdeviceptr)(uintptr_t)host; }
-
 // Kernels that touch the bytes that they declare.
 void writes(CUstream stream, CUdeviceptr at, size_t n);
 void reads(CUstream stream, CUdeviceptr at, size_t n);
