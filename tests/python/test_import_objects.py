@@ -149,8 +149,14 @@ def test_own_objects_that_meet_requirements(options):
         ({}, dict(protocols=[P.SYCL_USM]), TypeError, "NO_PROTOCOL"),
     ],
 )  # fmt: skip
-def test_own_objects_that_do_not(array, options, kind, status):
+def test_own_objects_that_do_not_meet_them(array, options, kind, status):
     refused(give(make((2, 3), **array)), kind, "", status, **options)
+
+
+def test_own_objects_of_opaque_elements():
+    obj = give(make((2, 3), typestr="<V2"))
+    with take(obj, opaque_16bit=P.BFLOAT16) as named, take(obj) as plain:
+        assert (named.array.dtype_code, plain.array.dtype_code) == (P.BFLOAT16, 0)
 
 
 def test_own_objects_in_host_memory():

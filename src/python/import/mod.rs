@@ -27,7 +27,7 @@ use crate::python::import::dict_keys::{OtherObjects, Protocol};
 use crate::python::import::dlpack::{Method, from_dlpack, from_dlpack_table};
 use crate::python::import::exchange_table::{Answer, from_table};
 use crate::python::import::options::ImportOptions;
-use crate::python::import::requirements::{are_met, check_requirements, refuse_mask};
+use crate::python::import::requirements::{are_met, check, refuse_mask};
 use crate::python::offers;
 use crate::python::owner::Description;
 use crate::python::py::{Exception, Name, Obj, Pending, Py, raised};
@@ -53,15 +53,6 @@ pub fn import(py: Py, object: Obj, options: &ImportOptions, to: &mut Description
     find(py, object, options, 0, to)?;
     identify(to);
     check(to, options)
-}
-
-/// Checks the requirements of the caller.
-#[inline(always)]
-fn check(to: &mut Description, options: &ImportOptions) -> Result<()> {
-    if are_met(&to.array, &options.raw) {
-        return Ok(());
-    }
-    check_requirements(to, options)
 }
 
 /// Finds out which stream is meant by 2, which another thread would take for its own. 1 is that of

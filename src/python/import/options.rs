@@ -36,7 +36,7 @@ const CONTRADICTIONS: [(u32, &str); 3] = contradictions![
 
 const FLAGS: u32 = (2 * abi::CAI_IMPORT_ALLOW_PACKED_MASK - 1) | abi::CAI_UNSTABLE_IMPORT_LANES;
 
-/// Returns true if nothing has to be checked after an import of an array without a mask.
+/// Returns true if nothing has to be checked after an import.
 #[inline]
 pub fn ask_nothing(options: &cai_import_options) -> bool {
     const LOOKS: u32 = abi::CAI_IMPORT_REQUIRE_WRITABLE
@@ -48,33 +48,38 @@ pub fn ask_nothing(options: &cai_import_options) -> bool {
         | abi::CAI_IMPORT_QUERY_DEVICE
         | abi::CAI_IMPORT_REFUSE_OBJECTS
         | abi::CAI_IMPORT_IDENTIFY_STREAM;
-    options.flags & LOOKS == 0
-        && options.typestr[0] == 0
-        && options.dtype_code | options.opaque_8bit | options.opaque_16bit == 0
+    options.flags & LOOKS == 0 && options.typestr[0] == 0
 }
 
-/// Returns options that are certainly right and try the protocols in the default order, in place.
+/// Returns options that are certainly right, try the protocols in the default order and change no
+/// array, in place.
 #[inline]
 pub fn common(options: In<'_, cai_import_options>) -> Option<&cai_import_options> {
     match options.optional() {
         None => Some(&ImportOptions::NONE.raw),
         Some(options) => options
             .of_this_size()
-            .filter(|options| options.protocols[0] == 0 && are_common(options)),
+            .filter(|options| options.protocols[0] == 0 && options.opaque_16bit == 0)
+            .filter(|options| are_common(options)),
     }
 }
 
-/// Returns true for those of nearly all callers: with a known type, if any, and no codes. False says
-/// nothing: [`ImportOptions::checked`] decides, and a test compares the two.
+/// Returns true for those of nearly all callers: with a known type, if any, and no codes but that of
+/// bfloat16. False says nothing: [`ImportOptions::checked`] decides, and a test compares the two.
 #[inline]
 fn are_common(options: &cai_import_options) -> bool {
+    let is_bfloat16 = |code: u16| code == abi::CAI_DTYPE_BFLOAT16;
+    let [_, kind, size, ..] = options.typestr.map(|byte| byte as u8);
     options.flags & !FLAGS == 0
         && CONTRADICTIONS.iter().all(|&(both, _)| options.flags & both != both)
         // All of them, without a branch for each.
         && options.protocols.iter().fold(0, |last, &via| last.max(via)) <= LAST
         && options.reserved == [0; 3]
         && options.dlpack_stream != 0
-        && options.dtype_code | options.opaque_8bit | options.opaque_16bit == 0
+        && options.opaque_8bit == 0
+        && (options.opaque_16bit == 0 || is_bfloat16(options.opaque_16bit))
+        && (options.dtype_code == 0
+            || (is_bfloat16(options.dtype_code) && (kind, size) == (b'V', b'2')))
         && (options.typestr[0] == 0 || dtype::common_itemsize(&options.typestr).is_some())
 }
 
@@ -220,9 +225,10 @@ mod tests {
             protocols in prop::collection::vec(
                 prop_oneof![9 => Just(0), 9 => 0..=LAST, 1 => any::<u8>()], 16),
             dlpack_stream in prop_oneof![1 => Just(0), 9 => any::<u64>()],
-            codes in prop::array::uniform3(prop_oneof![9 => Just(0), 1 => 0..0x40u16]),
+            codes in prop::array::uniform3(
+                prop_oneof![6 => Just(0), 2 => Just(abi::CAI_DTYPE_BFLOAT16), 1 => 0..0x40u16]),
             reserved in prop::array::uniform3(prop_oneof![19 => Just(0), 1 => any::<u16>()]),
-            typestr in prop_oneof!["[<>|][fiucbVMmO](1|2|4|8|16|3|0)(\\[(s|ns)\\])?", "[ -~]{0,16}",
+            typestr in prop_oneof!["[<>|]V2", "[<>|][fiucbVMmO](1|2|4|8|16|3|0)(\\[(s|ns)\\])?", "[ -~]{0,16}",
                 select(vec!["", "<f4"]).prop_map(String::from)],
         ) {
             let mut raw = ImportOptions::NONE.raw;

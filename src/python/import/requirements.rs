@@ -12,8 +12,35 @@ use crate::sync::identity;
 use crate::validate::{self, Valid};
 use crate::{driver, dtype};
 
-/// Returns true if there are no requirements, or for an array of numbers that meets them as it is.
-/// False says nothing: [`check_requirements`] decides, and a test compares the two.
+/// Checks the caller's requirements, and completes the array as requested.
+#[inline(always)]
+pub fn check(to: &mut Description, options: &ImportOptions) -> Result<()> {
+    name_opaque(&mut to.array, &options.raw);
+    if are_met(&to.array, &options.raw) {
+        return Ok(());
+    }
+    check_requirements(to, options)
+}
+
+/// Sets the code of opaque elements, if the caller says what they mean and the array does not.
+#[inline(always)]
+fn name_opaque(array: &mut cai_array, options: &cai_import_options) {
+    if options.opaque_8bit | options.opaque_16bit == 0
+        || array.dtype_code != abi::CAI_DTYPE_NONE
+        || !array.descr.is_null()
+    {
+        return;
+    }
+    // The options were checked: the codes are of these sizes.
+    array.dtype_code = match array.typestr.map(|byte| byte as u8) {
+        [_, b'V' | b'f', b'1', 0, ..] => options.opaque_8bit,
+        [_, b'V', b'2', 0, ..] => options.opaque_16bit,
+        _ => abi::CAI_DTYPE_NONE,
+    };
+}
+
+/// Returns true if there are no requirements, or for an array without fields and masks that meets
+/// them as it is. False says nothing: [`check_requirements`] decides, and a test compares the two.
 #[inline(always)]
 pub fn are_met(array: &cai_array, options: &cai_import_options) -> bool {
     options::ask_nothing(options) || meets(array, options)
@@ -26,9 +53,7 @@ fn meets(array: &cai_array, options: &cai_import_options) -> bool {
     const F: u32 = abi::CAI_IMPORT_REQUIRE_F_CONTIGUOUS;
     let has = |flag: u32| options.flags & flag != 0;
     let [order, kind, ..] = array.typestr.map(|byte| byte as u8);
-    // Neither fields, objects, nor bytes that a code explains.
-    matches!(kind, b'b' | b'i' | b'u' | b'f' | b'c')
-        && options.dtype_code | options.opaque_8bit | options.opaque_16bit | array.dtype_code == 0
+    matches!(kind, b'b' | b'i' | b'u' | b'f' | b'c' | b'V' | b'm' | b'M')
         && array.descr.is_null()
         && array.mask.is_null()
         && !has(abi::CAI_IMPORT_IDENTIFY_STREAM)
@@ -37,28 +62,17 @@ fn meets(array: &cai_array, options: &cai_import_options) -> bool {
         && !(has(abi::CAI_IMPORT_REQUIRE_WRITABLE) && array.flags & abi::CAI_ARRAY_READONLY != 0)
         && !(has(abi::CAI_IMPORT_REQUIRE_NDIM) && array.ndim != options.ndim)
         && !(has(abi::CAI_IMPORT_REQUIRE_NATIVE) && order == FOREIGN)
-        && (options.typestr[0] == 0 || array.typestr == options.typestr)
+        && (options.typestr[0] == 0
+            || (array.typestr == options.typestr && array.dtype_code == options.dtype_code))
         && (!has(C | F) || (has(C) && array.strides.is_null()))
 }
 
-/// Checks the caller's requirements, and completes the array as requested.
+/// Checks the requirements, asks the driver as requested, and explains what is not met.
 #[cold]
 #[inline(never)]
-pub fn check_requirements(to: &mut Description, options: &ImportOptions) -> Result<()> {
+fn check_requirements(to: &mut Description, options: &ImportOptions) -> Result<()> {
     let raw = &options.raw;
     let array = &mut to.array;
-    if array.dtype_code == 0
-        && matches!(array.typestr[1] as u8, b'V' | b'f')
-        && array.descr.is_null()
-    {
-        // `ImportOptions::new` checked that the codes are of these sizes.
-        array.dtype_code = match (array.typestr[1] as u8, array.typestr[2] as u8, array.typestr[3])
-        {
-            (_, b'1', 0) => raw.opaque_8bit,
-            (b'V', b'2', 0) => raw.opaque_16bit,
-            _ => 0,
-        };
-    }
     if options.has(abi::CAI_IMPORT_QUERY_DEVICE) && array.device.r#type == abi::CAI_DEVICE_UNKNOWN {
         ask_device(array)?;
         if array.device.r#type == abi::CAI_DEVICE_CPU && !options.host() {
