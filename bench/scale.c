@@ -139,7 +139,8 @@ static int live_by_hand(void) {
         __atomic_fetch_add((long *)many[i].owner, 1, __ATOMIC_RELAXED);
     }
     for (long i = 0; i < 2 * count; i++)
-        if (__atomic_fetch_sub((long *)many[i].owner, 1, __ATOMIC_ACQ_REL) == 1) free(many[i].owner);
+        if (__atomic_fetch_sub((long *)many[i].owner, 1, __ATOMIC_ACQ_REL) == 1)
+            free(many[i].owner);
     return failed;
 }
 
