@@ -27,7 +27,7 @@
 #include <type_traits>
 #include <utility>
 
-#if CAI_PRIVATE_HPP != 0xba7bfef3
+#if CAI_PRIVATE_HPP != 0xaff7de08
 #error "cai/cai.hpp of another version was included before cai/arguments.hpp"
 #endif
 
