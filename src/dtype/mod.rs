@@ -473,7 +473,9 @@ pub fn other_bits(
             let size = match rest {
                 [ones @ b'1'..=b'9', 0, ..] => ones & 15,
                 [0, ..] if kind == b'O' => size_of::<*const ()>() as u8,
-                [tens @ b'1'..=b'9', ones @ b'0'..=b'9', 0, ..] => (tens & 15).saturating_mul(10).saturating_add(ones & 15),
+                [tens @ b'1'..=b'9', ones @ b'0'..=b'9', 0, ..] => {
+                    (tens & 15).saturating_mul(10).saturating_add(ones & 15)
+                }
                 _ => 0,
             };
             let kind = table::kind(kind).filter(|_| size > 0);
