@@ -124,7 +124,7 @@ endif
 JOBS ?= $(shell nproc)
 ALONE := env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS
 
-test: target-link $(VENV)/ready ## runs all tests that need no other library (10 minutes)
+test: target-link $(VENV)/ready ## runs all tests that need no other library (half an hour on two cores)
 	$(MAKE) --no-print-directory -j$(JOBS) --output-sync=target built-release built-debug
 	$(MAKE) --no-print-directory -k -j$(JOBS) --output-sync=target $(TEST_PARTS)
 
