@@ -528,6 +528,24 @@ CASE(another_thread_ends) {
     cai_array_release(&array);
 }
 
+/* An owner may know a context that is gone, with the memory. Then there is nothing to order. */
+CASE(the_known_context_is_destroyed) {
+    const CUcontext other = second_context();
+    cai_array array = owned(array_of(new_buffer(), CAI_STREAM_LEGACY));
+    const uint64_t streams[] = {CAI_STREAM_LEGACY, 0};
+    use(context[0]);
+    for (int round = 1; round <= 2; ++round) {
+        for (int i = 0; i < 2; ++i) {
+            const uint64_t mine = streams[i] ? streams[i] : as_value(new_stream());
+            OK(cai_array_consume_begin(&array, mine, CAI_ACCESS_READ, error));
+            OK(cai_array_consume_end(&array, mine, CAI_ACCESS_READ, error));
+        }
+        OK(cai_array_synchronize(&array, CAI_ACCESS_READ, error));
+        if (round == 1) CU(cuCtxDestroy(other));
+    }
+    cai_array_release(&array);
+}
+
 /* What an owner knows is the context of one address. */
 CASE(one_owner_of_two_memories) {
     const CUcontext working = working_context();

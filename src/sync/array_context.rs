@@ -5,7 +5,6 @@
 //! its work: memory that is managed, page-locked or open to peers is used in other contexts than
 //! its own. Which one is meant cannot be known, so both count.
 
-use std::ffi::c_void;
 use std::ptr::NonNull;
 
 use crate::abi::{self, cai_array};
@@ -64,11 +63,8 @@ impl ArrayContext {
         owner: Option<Borrowed>,
     ) -> Result<Option<ArrayContext>> {
         let driver = thread.driver();
-        match known_context(thread, array, owner) {
-            Some(context) => {
-                let context = context.as_ptr().cast();
-                Ok(Some(ArrayContext { driver, context, primary: None }))
-            }
+        match known_context(thread, array, owner)? {
+            Some(context) => Ok(Some(ArrayContext { driver, context, primary: None })),
             None => ArrayContext::ask(driver, array.data.addr(), owner),
         }
     }
@@ -99,15 +95,21 @@ impl ArrayContext {
     }
 }
 
-/// Returns the context of an array's memory if `owner`, which keeps it alive, knows it.
+/// Returns the context of an array's memory if `owner`, which keeps it alive, knows it and it is the
+/// current one. Another one may have been destroyed, and is asked for again.
 #[inline]
 pub fn known_context(
     thread: &CallingThread,
     array: &cai_array,
     owner: Option<Borrowed>,
-) -> Option<NonNull<c_void>> {
+) -> Result<Option<CUcontext>> {
     // HIP's memory belongs to no context.
-    if thread.is_hip() { None } else { owner?.known_context(array.data.addr()) }
+    if thread.is_hip() {
+        return Ok(None);
+    }
+    let known = owner.and_then(|owner| owner.known_context(array.data.addr()));
+    let Some(known) = known.map(|known| known.as_ptr().cast()) else { return Ok(None) };
+    Ok((thread.current()? == known).then_some(known))
 }
 
 /// The contexts that a default stream of an array may be of: one, or two.

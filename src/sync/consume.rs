@@ -1,7 +1,7 @@
 //! The consumer's side: orders streams before and after its work on the data.
 
 use std::mem::MaybeUninit;
-use std::ptr::{self, NonNull};
+use std::ptr;
 
 use crate::abi::{self, cai_array};
 use crate::device;
@@ -281,14 +281,10 @@ fn is_current_default(thread: &CallingThread, array: Unchecked) -> Result<bool> 
     if array.stream_id != 0 {
         return Ok(false);
     }
-    let context = match NonNull::new(array.context) {
-        Some(stated) => Some(stated),
-        None => known_context(thread, &array, array.owner()),
-    };
-    match context {
-        Some(context) => Ok(thread.current()? == context.as_ptr().cast()),
-        None => Ok(false),
+    if array.context.is_null() {
+        return Ok(known_context(thread, &array, array.owner())?.is_some());
     }
+    Ok(thread.current()? == array.context.cast())
 }
 
 /// Orders two streams of which one at least is a default stream. One of the array may be either of
@@ -357,7 +353,8 @@ fn order_once(
     once(Some(batch), thread, Work::Stream(*producer, event), || {
         order_now(thread, phase, event, producer, consumer, flags)?;
         match phase {
-            Phase::Begin if flags & abi::CAI_CAPTURE_JOIN != 0 => {
+            // On its own stream, the consumer joins nothing.
+            Phase::Begin if flags & abi::CAI_CAPTURE_JOIN != 0 && !producer.is(consumer) => {
                 after_join(batch, thread, producer)
             }
             _ => Ok(()),
