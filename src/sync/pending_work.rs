@@ -227,7 +227,11 @@ impl PendingWork {
             let stream = Stream::from_handle(self.stream, self.stream_id);
             if stream.capture(thread)? == Capture::None {
                 self.context = stream.context(thread)?;
-                self.event = Some(thread.record(&stream, stream.checked_id(thread)?)?);
+                let event = thread.record(&stream, stream.checked_id(thread)?)?;
+                // Between the two calls, the stream may have been destroyed, and another one may
+                // have got its handle and the event. Ids do not come back.
+                stream.checked_id(thread)?;
+                self.event = Some(event);
             }
             return Ok(Reply::Nothing);
         }
