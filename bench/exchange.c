@@ -108,12 +108,25 @@ static cai_array plain, mask, masked;
 
 /* Other arrays: types in C order, devices, streams, fields. */
 enum {
-    REAL128, INT128, COMPLEX256, OPAQUE12, BYTES5, TEXT4, TIME, OBJECT, BITS, BFLOAT16, FIELDS,
-    UNKNOWN, HANDLE, EVENT, OTHERS
+    REAL128,
+    INT128,
+    COMPLEX256,
+    OPAQUE12,
+    BYTES5,
+    TEXT4,
+    TIME,
+    OBJECT,
+    BITS,
+    BFLOAT16,
+    FIELDS,
+    UNKNOWN,
+    HANDLE,
+    EVENT,
+    OTHERS
 };
 static cai_array other[OTHERS];
 static const char other_typestr[FIELDS + 1][5] = {"<f16", "<i16", "<c32", "|V12", "|S5", "<U4",
-                                                  "<M8", "|O", "|t1", "|V2", "|V8"};
+                                                  "<M8",  "|O",   "|t1",  "|V2",  "|V8"};
 
 static void fill_others(void) {
     static cai_field fields[2];
