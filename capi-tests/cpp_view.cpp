@@ -22,6 +22,7 @@ struct record {
     std::int32_t index, padding;
 };
 template <class T> struct complex_of_another_library {
+    using value_type = T;
     T parts[2];
     T real() const { return parts[0]; }
     T imag() const { return parts[1]; }

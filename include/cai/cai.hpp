@@ -24,7 +24,7 @@
 
 #include "abi.hpp"
 
-#if CAI_PRIVATE_HPP != 0xaff7de08
+#if CAI_PRIVATE_HPP != 0x94e615c2
 #error "cai/abi.hpp of another version was included before cai/cai.hpp: include cai/cai.hpp first"
 #endif
 
@@ -111,13 +111,14 @@ inline void wait_on_host(const cai_array &consumed, cai_stream stream) noexcept 
 
 } // namespace detail CAI_PRIVATE_HIDDEN
 
-// Complex number of any library, known by their parts: <complex> alone takes a compiler longer
-// than this header.
+// Complex numbers of any library, known by their parts, which lie in this order: <complex> alone
+// takes a compiler longer than this header.
 template <class T, class = void> struct complex_number {};
 template <template <class> class Complex, class T>
 struct complex_number<
     Complex<T>,
     std::enable_if_t<std::is_floating_point_v<T> &&
+                     std::is_same_v<T, typename Complex<T>::value_type> &&
                      std::is_same_v<T, decltype(std::declval<const Complex<T>>().real())> &&
                      std::is_same_v<T, decltype(std::declval<const Complex<T>>().imag())>>> {
     static_assert(sizeof(Complex<T>) == 2 * sizeof(T), "a complex number has two parts");

@@ -12,7 +12,8 @@ use crate::sync::release_queue;
 /// their own.
 ///
 /// `context`, `destroy`: `destroy(context)` is called once, when the last reference is released, as
-/// in `cai_array_create`. `destroy` may be NULL: the data then lives as long as the program.
+/// in `cai_array_create`. `destroy` may be NULL: the data then lives as long as the program. While
+/// the owner lives, its data is not freed: the library remembers which context the memory has.
 /// `out`: the owner, whose reference belongs to the caller. It is written on success only; on
 /// failure `context` still belongs to the caller.
 ///

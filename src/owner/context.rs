@@ -1,8 +1,8 @@
 //! The context that memory belongs to, which its owner remembers. Tested with loom.
 //!
 //! An owner keeps memory alive, and memory that was not registered belongs to one context until it
-//! is freed, so what an owner remembers is right as long as the owner lives. It is known of one
-//! address: an owner may keep several arrays.
+//! is freed. A program may still destroy the context, so callers trust it only while it is the
+//! current one. It is known of one address: an owner may keep several arrays.
 
 #[cfg(loom)]
 use loom::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};

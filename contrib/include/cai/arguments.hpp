@@ -27,7 +27,7 @@
 #include <type_traits>
 #include <utility>
 
-#if CAI_PRIVATE_HPP != 0xaff7de08
+#if CAI_PRIVATE_HPP != 0x94e615c2
 #error "cai/cai.hpp of another version was included before cai/arguments.hpp"
 #endif
 
