@@ -119,14 +119,18 @@ endif
 
 # The parts are independent of each other and run at the same time; what they share is built first, debug and release
 # builds side by side: the linker's optimization, which takes most of a release build, uses one core. Each prints its
-# whole output when it ends, a failed one does not stop the others, and make names it at the end. The variables of
-# make are kept from the parts, because cargo and the tests' own calls of make would look for its job server.
+# whole output when it ends, a failed one does not stop the others, and the failed tests are listed at the end. The
+# variables of make are kept from the parts, because cargo and the tests' own calls of make would look for its job server.
 JOBS ?= $(shell nproc)
 ALONE := env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS
 
 test: target-link $(VENV)/ready ## runs all tests that need no other library (half an hour on two cores)
 	$(MAKE) --no-print-directory -j$(JOBS) --output-sync=target built-release built-debug
-	$(MAKE) --no-print-directory -k -j$(JOBS) --output-sync=target $(TEST_PARTS)
+	@rm -f build/test.passed
+	{ $(MAKE) --no-print-directory -k -j$(JOBS) --output-sync=target $(TEST_PARTS) && touch build/test.passed; } 2>&1 \
+	    | tee build/test.log
+	@test -e build/test.passed || { echo "Failed (the whole output is in build/test.log):"; \
+	    awk -f tools/failed.awk build/test.log; exit 1; }
 
 built-release:
 	@$(ALONE) $(MAKE) --no-print-directory lib
