@@ -611,7 +611,12 @@ impl<'a> Descr<'a> {
         std::iter::from_fn(move || {
             let (row, behind) = rest.split_at_checked(self.step)?;
             rest = behind;
-            Some(Field { raw: copy(row), alive: PhantomData })
+            // Nearly all rows are at least as long as this library's.
+            let raw = match row.first_chunk::<{ size_of::<cai_field>() }>() {
+                Some(row) => copy(row),
+                None => copy(row),
+            };
+            Some(Field { raw, alive: PhantomData })
         })
     }
 }
@@ -624,19 +629,25 @@ impl<'a> Field<'a> {
 
     /// Returns the name, which is required and must be UTF-8.
     pub fn name(&self) -> Result<&'a str> {
-        if self.raw.name.is_null() {
-            return fail!(CAI_ERR_DESCR_NAME, ".name";
-                found "NULL"; expected "a string, empty for padding");
+        match c_text(self.raw.name) {
+            Some(name) => text(name, ".name"),
+            None => fail!(CAI_ERR_DESCR_NAME, ".name";
+                found "NULL"; expected "a string, empty for padding"),
         }
-        text(self.raw.name, ".name")
+    }
+
+    /// Returns the bytes of the name, or `None` where [`name`](Self::name) fails.
+    #[inline(always)]
+    pub fn name_or_none(&self) -> Option<&'a [u8]> {
+        let name = c_text(self.raw.name)?.to_bytes();
+        // For a few bytes, this takes less than a call.
+        let is_text = name.iter().all(u8::is_ascii) || std::str::from_utf8(name).is_ok();
+        is_text.then_some(name)
     }
 
     /// Returns the title, if any, which must be UTF-8.
     pub fn title(&self) -> Result<Option<&'a str>> {
-        if self.raw.title.is_null() {
-            return Ok(None);
-        }
-        text(self.raw.title, ".title").map(Some)
+        c_text(self.raw.title).map(|title| text(title, ".title")).transpose()
     }
 
     /// Returns the extents of the sub-array. Their number and sign are checked.
@@ -676,11 +687,15 @@ impl<'a> Field<'a> {
     }
 }
 
-/// Returns a NUL-terminated name. Callers pass only pointers inside rows, which the contract of
-/// `Given::new` covers.
-fn text<'a>(pointer: *const c_char, field: &str) -> Result<&'a str> {
-    // SAFETY: not NULL (checked above), and NUL-terminated by the contract of `Given::new`.
-    let text = unsafe { CStr::from_ptr(pointer) };
+/// Returns a NUL-terminated text, or `None` for NULL. Callers pass only pointers inside rows, which the
+/// contract of `Given::new` covers.
+#[inline(always)]
+fn c_text<'a>(pointer: *const c_char) -> Option<&'a CStr> {
+    // SAFETY: not NULL (checked first), and NUL-terminated by the contract of `Given::new`.
+    (!pointer.is_null()).then(|| unsafe { CStr::from_ptr(pointer) })
+}
+
+fn text<'a>(text: &'a CStr, field: &str) -> Result<&'a str> {
     text.to_str().map_err(|_| {
         failure!(abi::CAI_ERR_DESCR_NAME, "{field}";
             found "\"{}\"", text.to_bytes().escape_ascii(); expected "UTF-8")

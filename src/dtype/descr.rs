@@ -15,22 +15,28 @@ use crate::read::{Descr, Field};
 const FEW_FIELDS: usize = 32;
 
 /// Returns the size of one element in bits for a sound list of the most common kind: up to eight
-/// fields with a name and a type alone. [`bits`] decides about all others. Cannot panic.
+/// fields with a name, a type and perhaps a sub-array. [`bits`] decides about all others. Cannot
+/// panic.
 pub fn common_bits(descr: Descr) -> Option<i64> {
-    let (mut names, mut total) = ([""; 8], 0i64);
-    let names = names.get_mut(..descr.count as usize)?;
+    let (mut names, mut total) = ([&[][..]; 8], 0i64);
     for (index, field) in descr.fields().enumerate() {
-        let is_plain = field.reserved == 0
-            && field.ndim == 0
-            && field.title.is_null()
-            && field.nested.is_null();
-        let name = field.name().ok().filter(|_| is_plain)?;
+        if field.reserved != 0 || !field.title.is_null() || !field.nested.is_null() {
+            return None;
+        }
+        let name = field.name_or_none()?;
         let (earlier, rest) = names.split_at_mut_checked(index)?;
         if !name.is_empty() && earlier.contains(&name) {
             return None;
         }
         *rest.first_mut()? = name;
-        total = total.checked_add(field_dtype(&field).ok()?.bits)?;
+        let mut bits = match dtype::common_itemsize(&field.typestr) {
+            Some(bytes) if field.dtype_code == abi::CAI_DTYPE_NONE => bytes << 3,
+            itemsize => dtype::other_bits(&field.typestr, field.dtype_code, itemsize)?,
+        };
+        if field.ndim != 0 {
+            bits = times(bits, field.shape().ok()?).ok()?;
+        }
+        total = total.checked_add(bits)?;
     }
     Some(total)
 }
@@ -195,6 +201,15 @@ pub fn byte_order(descr: Descr) -> Result<()> {
         .map_err(|failure| failure.within(format_args!("[{index}]")))?;
     }
     Ok(())
+}
+
+/// Returns true for fields in the machine's byte order, as typestrs write it, without Python objects
+/// and nested fields. `false` says nothing. The fields must have been checked.
+pub fn are_commonly_native(descr: Descr) -> bool {
+    descr.fields().all(|field| {
+        let [order, kind, ..] = field.typestr.map(|byte| byte as u8);
+        field.nested.is_null() && (order == dtype::NATIVE || order == b'|') && kind != b'O'
+    })
 }
 
 /// Returns true if a field consists of Python objects. The fields must have been checked.

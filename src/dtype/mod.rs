@@ -469,7 +469,12 @@ pub fn other_bits(
         ([_, b'V', ..], Some(itemsize)) if code != abi::CAI_DTYPE_NONE => {
             table::of_code(code).filter(|of| i64::from(of.size) == itemsize).map(|_| itemsize << 3)
         }
-        ([b'<' | b'>' | b'|', kind, rest @ ..], _) if code == abi::CAI_DTYPE_NONE => {
+        ([b'<' | b'>' | b'|', b'm' | b'M', b'8', b'[', ref unit @ ..], _)
+            if code == abi::CAI_DTYPE_NONE && is_common_unit(unit) =>
+        {
+            Some(64)
+        }
+        ([b'<' | b'>' | b'|', kind, ref rest @ ..], _) if code == abi::CAI_DTYPE_NONE => {
             let size = match rest {
                 [ones @ b'1'..=b'9', 0, ..] => ones & 15,
                 [0, ..] if kind == b'O' => size_of::<*const ()>() as u8,
@@ -484,6 +489,21 @@ pub fn other_bits(
         _ => None,
     };
     bits.or_else(|| from_field(typestr, code).ok().map(|dtype| dtype.bits))
+}
+
+/// Returns true for a unit of time, perhaps behind a count of up to three digits, that ends the type.
+fn is_common_unit(text: &[u8]) -> bool {
+    let unit = match text {
+        [b'1'..=b'9', b'0'..=b'9', b'0'..=b'9', unit @ ..] => unit,
+        [b'1'..=b'9', b'0'..=b'9', unit @ ..] => unit,
+        [b'1'..=b'9', unit @ ..] => unit,
+        unit => unit,
+    };
+    matches!(
+        unit,
+        [b'Y' | b'M' | b'W' | b'D' | b'h' | b'm' | b's', b']', 0, ..]
+            | [b'm' | b'u' | b'n' | b'p' | b'f' | b'a', b's', b']', 0, ..]
+    )
 }
 
 #[cfg(test)]
@@ -501,7 +521,7 @@ mod tests {
         #[test]
         fn the_grammar_has_the_common_types(
             text in "[<>|=][fiucbVMmOtSUW](0|1|2|3|4|5|8|9|16|32|64|[:-@])\
-                (\\[([mun]s|[sDmun]|2s)\\])?x?",
+                (\\[(0?[0-9]{0,4}([munpfa]s|[YMWDhmsun])?)\\])?x?",
         ) {
             let mut typestr = [0; CAI_TYPESTR_SIZE];
             for (to, from) in typestr.iter_mut().zip(text.bytes()) {

@@ -10,9 +10,11 @@ use std::ptr;
 
 use super::block::{self, Contents};
 use super::{Array, Borrowed, Destructor, Ref, shape};
-use crate::abi::{self, CAI_MAX_MASKS, cai_array, cai_descr, cai_field, cai_owner};
+use crate::abi::{
+    self, CAI_MAX_MASKS, CAI_TYPESTR_SIZE, cai_array, cai_descr, cai_field, cai_owner,
+};
 use crate::dtype::fields::Fields;
-use crate::error::{Result, fail};
+use crate::error::{Result, fail, failure};
 use crate::read::{Descr, Given, Unchecked};
 
 const MAX_OWNERS: usize = CAI_MAX_MASKS as usize + 1;
@@ -47,6 +49,7 @@ struct Space<T> {
 }
 
 impl<T> Space<T> {
+    #[inline(always)]
     fn write(&self, index: usize, value: T) {
         assert!(index < self.count);
         if !self.start.is_null() {
@@ -54,6 +57,29 @@ impl<T> Space<T> {
             unsafe { self.start.add(index).write(value) };
         }
     }
+
+    #[inline(always)]
+    fn write_all(&self, values: &[T])
+    where
+        T: Copy,
+    {
+        assert!(values.len() == self.count);
+        if !self.start.is_null() {
+            // SAFETY: the arena gave space for so many values. The block is fresh, so it overlaps
+            // nothing.
+            unsafe { ptr::copy_nonoverlapping(values.as_ptr(), self.start, values.len()) };
+        }
+    }
+}
+
+/// A field as nearly all are: a name, a type, and perhaps a sub-array of a few dimensions.
+pub struct CommonField<'a> {
+    /// Without a NUL.
+    pub name: &'a [u8],
+    pub typestr: [c_char; CAI_TYPESTR_SIZE],
+    pub extents: [i64; 4],
+    /// At most 4.
+    pub ndim: usize,
 }
 
 /// A bump allocator over one block; without a base it only measures.
@@ -84,28 +110,36 @@ impl Arena {
     }
 
     fn take<T>(&mut self, count: usize) -> Result<Space<T>> {
+        let size = self.size;
+        self.take_if_there(count).ok_or_else(|| {
+            failure!(abi::CAI_ERR_INTERNAL, "description";
+                found "a description of more than {size} bytes";
+                expected "a description that does not change while it is copied")
+        })
+    }
+
+    #[inline(always)]
+    fn take_if_there<T>(&mut self, count: usize) -> Option<Space<T>> {
         let start = self.used.next_multiple_of(align_of::<T>());
         let end = size_of::<T>().checked_mul(count).and_then(|bytes| start.checked_add(bytes));
-        let Some(end) = end.filter(|end| *end <= self.size) else {
-            return fail!(CAI_ERR_INTERNAL, "description";
-                found "a description of more than {} bytes", self.size;
-                expected "a description that does not change while it is copied");
-        };
-        self.used = end;
+        self.used = end.filter(|end| *end <= self.size)?;
         let is_measure = self.base.is_null();
         // Not more than `self.size`, as checked above, so inside the block.
         let start = if is_measure { ptr::null_mut() } else { self.base.wrapping_add(start) };
-        Ok(Space { start: start.cast(), count })
+        Some(Space { start: start.cast(), count })
     }
 
     fn put<T: Copy>(&mut self, values: &[T]) -> Result<*const T> {
         let to = self.take::<T>(values.len())?;
-        if !to.start.is_null() {
-            // SAFETY: `take` returned space for `values.len()` values. The block is fresh, so it
-            // overlaps nothing.
-            unsafe { ptr::copy_nonoverlapping(values.as_ptr(), to.start, values.len()) };
-        }
+        to.write_all(values);
         Ok(to.start)
+    }
+
+    #[inline(always)]
+    fn put_if_there<T: Copy>(&mut self, values: &[T]) -> Option<*const T> {
+        let to = self.take_if_there::<T>(values.len())?;
+        to.write_all(values);
+        Some(to.start)
     }
 
     fn put_text(&mut self, text: &[u8]) -> Result<*const c_char> {
@@ -177,6 +211,56 @@ impl Arena {
             lists.write(place, list_of(rows.start.wrapping_add(start), end - start));
         }
         Ok(lists.start)
+    }
+
+    /// Copies the common fields of a list, whose rules are not checked. `None`: there is no space, or
+    /// one is not common.
+    pub fn put_common_fields<'a>(
+        &mut self,
+        count: usize,
+        field: impl Fn(usize) -> Option<CommonField<'a>>,
+    ) -> Option<*const cai_descr> {
+        let descr = self.take_if_there::<cai_descr>(1)?;
+        let rows = self.take_if_there::<cai_field>(count)?;
+        for index in 0..count {
+            let CommonField { name, typestr, extents, ndim } = field(index)?;
+            let shape = match extents.get(..ndim)? {
+                [] => ptr::null(),
+                shape => self.put_if_there(shape)?,
+            };
+            let name = self.put_if_there(name)?;
+            self.put_if_there(b"\0")?;
+            let row = cai_field {
+                name: name.cast(),
+                title: ptr::null(),
+                typestr,
+                nested: ptr::null(),
+                shape,
+                ndim: ndim as i32,
+                dtype_code: abi::CAI_DTYPE_NONE,
+                reserved: 0,
+            };
+            rows.write(index, row);
+        }
+        descr.write(0, list_of(rows.start, count));
+        Some(descr.start)
+    }
+
+    /// Copies a mask without fields and a mask of its own, for `owner`. `None`: there is no space.
+    pub fn put_common_mask(
+        &mut self,
+        mask: Unchecked,
+        owner: *mut cai_owner,
+    ) -> Option<*const cai_array> {
+        let copy = self.take_if_there::<cai_array>(1)?;
+        let (shape, strides) = mask.common_dimensions()?;
+        let mut put = |row: &[i64]| match row {
+            [] => Some(ptr::null()),
+            row => self.put_if_there(row),
+        };
+        let (shape, strides) = (put(shape)?, put(strides.unwrap_or_default())?);
+        copy.write(0, cai_array { owner, shape, strides, ..*mask });
+        Some(copy.start)
     }
 
     /// Copies the description with all that it points to, with `owner` as its owner and that of its

@@ -1,6 +1,7 @@
 //! The owner that keeps Python objects alive, and the description that it holds.
 
 use std::alloc::{Layout, alloc, dealloc};
+use std::ffi::c_char;
 use std::mem::{ManuallyDrop, MaybeUninit, offset_of};
 use std::ptr::{self, NonNull};
 
@@ -8,12 +9,12 @@ use crate::abi::{self, CAI_TYPESTR_SIZE, cai_array, cai_descr, cai_owner};
 use crate::dlpack::ManagedTensor;
 use crate::dtype::fields::Fields;
 use crate::error::{Failure, Result};
-use crate::owner::description::Arena;
+use crate::owner::description::{Arena, CommonField};
 use crate::owner::{Destructor, GivenUp, Header, Ref};
 use crate::python::deferred::{Deferred, Ended, Held};
 use crate::python::interpreter::Interpreter;
-use crate::python::py::{Buffer, Owned, Py};
-use crate::read::{self, NOTHING};
+use crate::python::py::{Buffer, Obj, Owned, Py};
+use crate::read::{NOTHING, Unchecked};
 
 const DIMENSIONS: usize = abi::CAI_MAX_NDIM as usize;
 
@@ -26,10 +27,22 @@ pub struct Description {
     /// Before there is an owner, [`Description::array`] sets `shape` and `strides`.
     pub array: cai_array,
     pub has_strides: bool,
+    pub keeper: Keeper,
     /// The first `array.ndim` extents are initialized.
     pub shape: [MaybeUninit<i64>; DIMENSIONS],
     /// The first `array.ndim` strides are initialized if `has_strides`.
     pub strides: [MaybeUninit<i64>; DIMENSIONS],
+}
+
+/// Who keeps the object of a dictionary alive.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Keeper {
+    /// An owner of the array.
+    Owner,
+    /// The caller, if the array is that of a dictionary alone. Then the array gets no owner, and
+    /// this becomes [`Keeper::Caller`].
+    CallerIfAsked,
+    Caller,
 }
 
 impl Description {
@@ -40,12 +53,16 @@ impl Description {
             shape: [MaybeUninit::uninit(); DIMENSIONS],
             strides: [MaybeUninit::uninit(); DIMENSIONS],
             has_strides: false,
+            keeper: Keeper::Owner,
         }
     }
 
     pub fn reset(&mut self) {
         self.set(NOTHING);
         self.has_strides = false;
+        if self.keeper == Keeper::Caller {
+            self.keeper = Keeper::CallerIfAsked;
+        }
     }
 
     pub fn set(&mut self, array: cai_array) {
@@ -53,10 +70,10 @@ impl Description {
         release(&before);
     }
 
-    /// Returns true once an owner keeps the array alive.
+    /// Returns true once an owner keeps the array alive, or the caller is to do it.
     #[inline]
-    pub fn has_owner(&self) -> bool {
-        !self.array.owner.is_null()
+    pub fn is_found(&self) -> bool {
+        !self.array.owner.is_null() || self.keeper == Keeper::Caller
     }
 
     /// Takes the reference out. Fails if there is none, or the owner cannot be released.
@@ -91,26 +108,27 @@ impl Description {
 
     #[inline]
     pub fn set_typestr(&mut self, text: &[u8]) {
-        self.array.typestr = [0; CAI_TYPESTR_SIZE];
-        if let [order, kind, size] = *text {
-            // Nearly all typestrs have three characters, for which no call is needed.
-            let [first, second, third, ..] = &mut self.array.typestr;
-            (*first, *second, *third) = (order as _, kind as _, size as _);
-            return;
-        }
-        for (to, from) in self.array.typestr[..CAI_TYPESTR_SIZE - 1].iter_mut().zip(text) {
-            *to = *from as std::ffi::c_char;
-        }
-    }
-
-    #[inline]
-    pub fn typestr(&self) -> &[u8] {
-        read::typestr(&self.array.typestr).unwrap_or_default()
+        write_typestr(text, &mut self.array.typestr);
     }
 
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.extents().contains(&0)
+    }
+}
+
+/// Writes a typestr, padded with NULs.
+#[inline(always)]
+pub fn write_typestr(text: &[u8], to: &mut [c_char; CAI_TYPESTR_SIZE]) {
+    *to = [0; CAI_TYPESTR_SIZE];
+    if let [order, kind, size] = *text {
+        // Nearly all typestrs have three characters, for which no call is needed.
+        let [first, second, third, ..] = to;
+        (*first, *second, *third) = (order as _, kind as _, size as _);
+        return;
+    }
+    for (to, from) in to[..CAI_TYPESTR_SIZE - 1].iter_mut().zip(text) {
+        *to = *from as c_char;
     }
 }
 
@@ -136,9 +154,10 @@ struct ObjectOwner {
     size: usize,
 }
 
-/// The size of owners of arrays with up to eight dimensions, or of a few dimensions and fields.
-/// Their memory comes from a free list and returns to it: repeated imports allocate nothing.
-const POOLED: usize = size_of::<ObjectOwner>() + 4 * 8 * size_of::<i64>();
+/// The size of owners of arrays with up to eight dimensions, or of a few dimensions and four fields
+/// or a mask. Their memory comes from a free list and returns to it: repeated imports allocate
+/// nothing.
+const POOLED: usize = size_of::<ObjectOwner>() + 5 * 8 * size_of::<i64>();
 
 /// Memory for an owner and what is behind it, that nothing uses. Freed when dropped.
 struct Block<'py> {
@@ -168,10 +187,15 @@ impl<'py> Block<'py> {
         let mut measure = Arena::measure(start);
         measure.put_fields(fields)?;
         let block = Block::new(py, measure.used())?;
-        // SAFETY: memory of this size that nothing uses, aligned for an owner and so for pointers.
-        let mut arena = unsafe { Arena::fill(block.memory.as_ptr().cast(), start, block.size) };
-        let descr = arena.put_fields(fields)?;
+        let descr = block.arena(start).put_fields(fields)?;
         Ok((block, descr))
+    }
+
+    /// Returns the memory behind the first `start` bytes, to be filled while the block exists.
+    #[inline(always)]
+    fn arena(&self, start: usize) -> Arena {
+        // SAFETY: memory of this size that nothing uses, aligned for an owner and so for pointers.
+        unsafe { Arena::fill(self.memory.as_ptr().cast(), start, self.size) }
     }
 
     #[inline(always)]
@@ -237,25 +261,78 @@ pub fn attach_buffer(py: Py, array: &mut cai_array, buffer: Buffer) -> Result<()
     own(py, array, Held::destructor(buffer.into_destructor()), None)
 }
 
+/// Gives an array an owner that also holds a copy of common fields: those of a list of so many. They
+/// are not checked. Returns false, and has done nothing, if one is not common or there are too many.
+#[inline(always)]
+pub fn attach_with_common_fields<'py, 'a>(
+    py: Py<'py>,
+    array: &mut cai_array,
+    object: Obj,
+    count: usize,
+    field: impl Fn(usize) -> Option<CommonField<'a>>,
+) -> Result<bool> {
+    let block = Block::new(py, POOLED)?;
+    let Some(descr) = block.arena(end_of_rows(array)).put_common_fields(count, field) else {
+        return Ok(false);
+    };
+    array.descr = descr;
+    place(py, array, Held::objects(object.share(py), None), block);
+    Ok(true)
+}
+
+/// Gives an array an owner that also holds a mask and the mask's object. The mask is not checked.
+/// Returns false, and has done nothing, if the two have too many dimensions.
+pub fn attach_with_mask(
+    py: Py,
+    array: &mut cai_array,
+    object: Obj,
+    mask: Unchecked,
+    mask_object: Obj,
+) -> Result<bool> {
+    let block = Block::new(py, POOLED)?;
+    let owner = block.memory.cast().as_ptr();
+    let Some(mask) = block.arena(end_of_rows(array)).put_common_mask(mask, owner) else {
+        return Ok(false);
+    };
+    array.mask = mask;
+    // The first one is released first: the mask may need the data.
+    place(py, array, Held::objects(mask_object.share(py), Some(object.share(py))), block);
+    Ok(true)
+}
+
 #[inline(always)]
 fn own(py: Py, array: &mut cai_array, held: Held, fields: Option<&Fields>) -> Result<()> {
-    let ndim = array.ndim as usize;
-    let rows = if array.strides.is_null() { 1 } else { 2 };
-    let end_of_rows = size_of::<ObjectOwner>() + rows * ndim * size_of::<i64>();
     let block = match fields {
-        None => Block::new(py, end_of_rows),
-        Some(fields) => Block::with_fields(py, end_of_rows, fields).map(|(block, descr)| {
+        None => Block::new(py, end_of_rows(array)),
+        Some(fields) => Block::with_fields(py, end_of_rows(array), fields).map(|(block, descr)| {
             array.descr = descr;
             block
         }),
     };
-    let (size, owner) = match block {
-        Ok(block) => (block.size, block.into_raw()),
+    match block {
+        Ok(block) => {
+            place(py, array, held, block);
+            Ok(())
+        }
         Err(failure) => {
             held.release(py);
-            return Err(failure);
+            Err(failure)
         }
-    };
+    }
+}
+
+/// Returns the size of an owner that holds an array's shape and strides.
+#[inline(always)]
+fn end_of_rows(array: &cai_array) -> usize {
+    let rows = if array.strides.is_null() { 1 } else { 2 };
+    size_of::<ObjectOwner>() + rows * array.ndim as usize * size_of::<i64>()
+}
+
+/// Makes the owner in a block of at least [`end_of_rows`].
+#[inline(always)]
+fn place(py: Py, array: &mut cai_array, held: Held, block: Block) {
+    let ndim = array.ndim as usize;
+    let (size, owner) = (block.size, block.into_raw());
     // SAFETY: the block has space for the structure and for the rows behind it, which have the
     // alignment of pointers; `array`'s own have as many values. `free` frees such a block.
     unsafe {
@@ -276,7 +353,6 @@ fn own(py: Py, array: &mut cai_array, held: Held, fields: Option<&Fields>) -> Re
         }
     }
     array.owner = owner.cast::<cai_owner>().as_ptr();
-    Ok(())
 }
 
 unsafe fn destroy(owner: GivenUp) {

@@ -15,11 +15,10 @@ use super::masks;
 /// Returns true for most of the arrays that [`is_common`] accepts, without a call.
 #[inline(always)]
 pub fn is_plain(array: Unchecked) -> bool {
-    let itemsize = dtype::common_itemsize(&array.typestr);
     array.dtype_code == abi::CAI_DTYPE_NONE
         && array.descr.is_null()
         && array.mask.is_null()
-        && itemsize.is_some_and(|itemsize| {
+        && dtype::common_itemsize(&array.typestr).is_some_and(|itemsize| {
             is_plainly_placed(array)
                 && has_common_stream(array)
                 && whole_bytes(array, itemsize, array.data as u64).is_some()
@@ -267,20 +266,25 @@ mod tests {
                 prop::bool::weighted(0.99), prop::bool::weighted(0.02), prop::bool::weighted(0.02),
             ),
             typestr in typestr(),
-            (ndim, dtype_code, reserved) in (mostly(vec![0]), mostly(vec![0]), mostly(vec![0])),
+            (ndim, dtype_code, reserved) in (mostly(vec![0, 0, 1, 2]), mostly(vec![0]), mostly(vec![0])),
+            shape in prop::option::weighted(0.95, select(&SUB_ARRAYS[..])),
         ) -> cai_field {
             cai_field {
                 name: if has_name { name.as_ptr() } else { ptr::null() },
                 title: if has_title { c"x".as_ptr() } else { ptr::null() },
                 typestr,
                 nested: if is_nested { &raw const NO_FIELDS.0 } else { ptr::null() },
-                shape: ptr::null(),
-                ndim,
+                shape: shape.map_or(ptr::null(), |shape| shape.as_ptr()),
+                // What is behind the extents is not read.
+                ndim: if ndim > 2 && ndim <= abi::CAI_MAX_NDIM { 2 } else { ndim },
                 dtype_code,
                 reserved,
             }
         }
     }
+
+    static SUB_ARRAYS: [&[i64; 2]; 6] =
+        [&[2, 3], &[1, 1], &[1, 2], &[0, -1], &[3, -1], &[i64::MAX, 2]];
 
     struct Constant(cai_descr);
     // SAFETY: it refers to nothing.

@@ -31,7 +31,8 @@ pub fn is_common(array: Unchecked) -> bool {
         && mask.descr.is_null()
         && common_bits(mask).is_some()
         && check_type(&mask).is_ok()
-        && check_shape(shape, extents).is_ok()
+        && shape.len() <= extents.len()
+        && shape.iter().rev().zip(extents.iter().rev()).all(|(&of, &to)| of == to || of == 1)
         && (mask.data.is_null() || can_read(array.device, mask.device))
 }
 

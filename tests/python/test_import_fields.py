@@ -63,6 +63,43 @@ def test_random_types(seed):
     assert literal_eval(fields_of(kind.str, kind.descr, strict=True)) == kind.descr
 
 
+class Rows(list):
+    """Rows that are read one by one: a plain list of a few plain rows is read in one go."""
+
+
+def read(descr, typestr):
+    try:
+        return True, fields_of(typestr, descr)
+    except Exception as error:
+        return False, repr(error)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_plain_lists_are_read_as_any_other(seed):
+    rng = random.Random(seed)
+    names = ["x", "y", "x", "", "é", "a name that is longer", "a\0b", "\ud800"]
+    types = ["<f4", ">i4", "|V4", "|S3", "<M8[25us]", "<V2", "f4", "|t8", "|q4", "", "<" + "1" * 40]
+    shapes = [(), (), (2,), (2, 3), (1, 1, 1, 1, 1), 3, (0,), (-1,), (2**63,), (1 << 62, 4), True, None]
+    taken = refused = 0
+    for _ in range(100):
+        count = rng.choice([0, 1, 1, 2, 2, 3, 4, 5, 9])
+        usual = rng.random() < 0.7
+        descr = []
+        for place in range(count):
+            name = f"f{place}" if usual else rng.choice(names)
+            kind = rng.choice(types[: 5 if usual else None])
+            descr.append((name, kind, *rng.choices(shapes[: 4 if usual else None], k=rng.choice([0, 0, 1]))))
+        try:
+            size = np.dtype(descr).itemsize
+        except Exception:
+            size = 8
+        typestr = f"|V{size or 8}"
+        found = read(descr, typestr)
+        assert found == read(Rows(descr), typestr), descr
+        taken, refused = taken + found[0], refused + (not found[0])
+    assert taken > 20 and refused > 10
+
+
 def test_nothing_is_formatted():
     def refuse(*_):
         raise AssertionError("formatted")

@@ -11,7 +11,7 @@ import weakref
 import cai_python as P
 import pytest
 from cai_python import ERRORS, Exporter, give, make, soon, take
-from importing import CAI, MISSING, Boom, Property, exporter, interface, refused
+from importing import ADDRESS, CAI, MISSING, Boom, Property, exporter, interface, refused
 
 # --- 1: one look, and only AttributeError means no
 
@@ -79,6 +79,28 @@ def test_where_the_attribute_is_found():
 
 
 # --- 2: read once, and never changed
+
+
+@pytest.mark.parametrize("kind", [tuple, list])
+@pytest.mark.parametrize("key", ["shape", "strides"])
+def test_an_extent_whose_code_empties_the_dictionary(kind, key):
+    """What was in the dictionary is read on. The code runs once."""
+    calls = []
+
+    class Extent:
+        def __index__(self):
+            calls.append(1)
+            entries.clear()
+            gc.collect()
+            return 16
+
+    rows = {"shape": (16, 4), "strides": (16, 4)} | {key: kind([Extent(), 4])}
+    entries = interface(**rows, typestr="".join(["<f", "4"]), data=(ADDRESS, True), stream=1 << 40)
+    stored = Property(entries)
+    with take(stored) as taken:
+        assert (taken.shape, taken.strides, taken.typestr) == ((16, 4), (16, 4), "<f4")
+        assert (taken.data, taken.readonly, taken.stream) == (ADDRESS, True, 1 << 40)
+    assert calls == [1] and not entries
 
 
 def test_a_dictionary_that_makes_up_what_it_lacks_is_not_changed():

@@ -10,7 +10,7 @@ use crate::owner::{Destructor, description};
 use crate::python::import::dict_keys::{Held, OtherObjects, Protocol, in_dictionary};
 use crate::python::import::options::ImportOptions;
 use crate::python::import::{dict_explained, dict_in_place, fields, sycl};
-use crate::python::owner::{Description, attach, attach_with_fields};
+use crate::python::owner::{Description, Keeper, attach, attach_with_fields, attach_with_mask};
 use crate::python::py::{Builtin, Name, Obj, Owned, Py, Type};
 use crate::read::Unchecked;
 use crate::{dtype, validate};
@@ -52,7 +52,7 @@ pub fn read_cuda<'py>(
         },
     };
     let mut values = None;
-    let extras = match dict_in_place::read(py, dictionary, options, to, &mut values) {
+    let extras = match dict_in_place::read(py, dictionary, options, to, &mut values)? {
         Some(extras) => extras,
         None => explain(py, dictionary, &values, options, to)?,
     };
@@ -63,7 +63,10 @@ pub fn read_cuda<'py>(
     // `describe` refuses what is wrong in its other members.
     unsafe { validate::described_layout(to.array()) }
         .map_err(|failure| in_dictionary(Protocol::Cuda, failure))?;
-    attach(py, &mut to.array, object.share(py), None)?;
+    match to.keeper {
+        Keeper::Owner => attach(py, &mut to.array, object.share(py), None)?,
+        _ => to.keeper = Keeper::Caller,
+    }
     Ok(None)
 }
 
@@ -88,17 +91,38 @@ fn explain<'py>(
 fn attach_with_descr<'py>(
     py: Py<'py>,
     to: &mut Description,
-    object: Owned<'py>,
+    object: Obj,
     more: Option<Owned<'py>>,
     descr: Obj,
     options: &ImportOptions,
 ) -> Result<()> {
+    let [_, kind, ..] = to.array().typestr;
+    if kind as u8 == b'V'
+        && more.is_none()
+        && dict_in_place::attach_fields(py, &mut to.array, object, descr)?
+    {
+        return Ok(());
+    }
     let mut fields = Fields::new();
     fields::read(py, descr, options.strict(), &mut fields)
         .map_err(|failure| failure.within(format_args!("descr")))?;
     let given = !fields.is_trivial(&to.array.typestr);
+    attach_with_fields(py, &mut to.array, object.share(py), more, given.then_some(&fields))
+}
+
+/// Attaches an owner that also holds a mask, of which only the layout was checked, and the mask's
+/// object. Returns false, and has done nothing, if there is no space for it.
+fn attach_with_lent(
+    py: Py,
+    to: &mut Description,
+    object: Obj,
+    mask: &Description,
+    of: Obj,
+) -> Result<bool> {
     to.array();
-    attach_with_fields(py, &mut to.array, object, more, given.then_some(&fields))
+    // SAFETY: it was described, with as many extents and strides as it says, and nothing else.
+    let mask = unsafe { Unchecked::new(&mask.array) };
+    attach_with_mask(py, &mut to.array, object, mask, of)
 }
 
 /// Completes what [`read`] left open: fields, the mask, SYCL's objects, and the owner.
@@ -116,22 +140,36 @@ pub fn finish<'py>(
         more = Some(sycl::bind(py, object, syclobj.obj(), &mut to.array)?);
     }
     let in_dictionary = |failure| in_dictionary(protocol, failure);
-    let held = object.share(py);
-    match &extras.descr {
-        Some(descr) => {
-            attach_with_descr(py, to, held, more, descr.obj(), options).map_err(in_dictionary)?;
-        }
-        None => {
-            to.array();
-            attach(py, &mut to.array, held, more)?;
-        }
-    }
+    let mut is_in_owner = false;
     if let (Some(mask), Some(of)) = (&mut mask, extras.mask_object()) {
         as_bits(py, of, options, to, &mut mask.array);
+        if mask.keeper == Keeper::Caller {
+            is_in_owner = extras.descr.is_none()
+                && more.is_none()
+                && attach_with_lent(py, to, object, mask, of)?;
+            if !is_in_owner {
+                attach(py, &mut mask.array, of.share(py), None)?;
+            }
+        }
     }
-    to.array.mask = mask.as_ref().map_or(ptr::null(), |mask| &raw const mask.array);
+    if !is_in_owner {
+        match &extras.descr {
+            Some(descr) => {
+                attach_with_descr(py, to, object, more, descr.obj(), options)
+                    .map_err(in_dictionary)?;
+            }
+            None => {
+                to.array();
+                attach(py, &mut to.array, object.share(py), more)?;
+            }
+        }
+        to.array.mask = mask.as_ref().map_or(ptr::null(), |mask| &raw const mask.array);
+    }
     // SAFETY: the array was described above; its fields and its mask are alive.
     let sound = unsafe { validate::array(&to.array, abi::CAI_CHECK_LAYOUT) };
+    if is_in_owner {
+        return sound.map_err(in_dictionary);
+    }
     let mask_found = std::mem::replace(&mut to.array.mask, ptr::null());
     if !dtype::has_fields(&to.array) {
         // The typestr alone says what the elements are. The fields were only checked.

@@ -3,24 +3,28 @@
 //!
 //! The values are borrowed from the dictionary, so nothing here may run Python code, and in
 //! free-threaded builds nothing may block either: then CPython would suspend the critical section
-//! that keeps other threads from changing the dictionary. Whatever is not accepted is left to
-//! [`Explaining`], which starts again.
+//! that keeps other threads from changing the dictionary. Before an extent of another type is
+//! converted, which may run such code, a reference to each value is added. Whatever is not accepted
+//! is left to [`Explaining`], which starts again.
 //!
 //! [`Explaining`]: crate::python::import::dict_explained::Explaining
 
+use std::cell::OnceCell;
 use std::ffi::CStr;
 use std::fmt::Display;
 use std::mem::MaybeUninit;
 use std::ptr::{self, NonNull};
 
-use crate::abi::{CAI_TYPESTR_SIZE, cai_status};
-use crate::error::Failure;
+use crate::abi::{CAI_TYPESTR_SIZE, cai_array, cai_status};
+use crate::error::{self, Failure};
+use crate::owner::description::CommonField;
 use crate::python::capi::{Capi, Object};
 use crate::python::import::dict_keys::{Held, KEYS, OtherObjects, Protocol, TEXTS, Values};
 use crate::python::import::dict_reader::{Entry, Reader, describe};
 use crate::python::import::options::ImportOptions;
-use crate::python::owner::Description;
-use crate::python::py::{Obj, Places, Py};
+use crate::python::owner::{Description, attach_with_common_fields, write_typestr};
+use crate::python::py::{Builtin, Obj, Places, Py, raised};
+use crate::read;
 
 /// Why something is not accepted.
 pub enum Refused {
@@ -29,6 +33,8 @@ pub enum Refused {
     /// CPython set an exception, which is cleared. It may have run code, so that borrowed values
     /// are not valid any more.
     Stale,
+    /// Code of a type raised an exception, which is set.
+    Raised,
 }
 
 impl From<Failure> for Refused {
@@ -49,20 +55,25 @@ pub fn read<'py>(
     options: &ImportOptions,
     to: &mut Description,
     rest: &mut Option<Held<'py>>,
-) -> Option<OtherObjects<'py>> {
+) -> error::Result<Option<OtherObjects<'py>>> {
     if !is_readable(py, dictionary) {
-        return None;
+        return Ok(None);
     }
     py.locked(dictionary, || {
-        // SAFETY: as was checked above; what is called here runs no Python code and does not block.
-        let reader = unsafe { InPlace::new(py, !options.strict()) };
-        let mut values = [None; KEYS];
-        reader.entries(dictionary, &mut values).ok()?;
+        let (mut values, held) = ([None; KEYS], OnceCell::new());
+        // SAFETY: as was checked above; what is called here runs no Python code and does not block,
+        // until `held` holds the values.
+        let mut reader = unsafe { InPlace::new(py, !options.strict()) };
+        if reader.entries(dictionary, &mut values).is_err() {
+            return Ok(None);
+        }
+        reader.hold = Some((&values, &held));
         match describe(py, &reader, &values, Protocol::Cuda, options, to) {
-            Ok(extras) => Some(extras),
+            Ok(extras) => Ok(Some(extras)),
+            Err(Refused::Raised) => raised(),
             Err(refused) => {
                 hold(py, &values, refused, rest);
-                None
+                Ok(None)
             }
         }
     })
@@ -79,6 +90,28 @@ pub fn exact_values<'py>(py: Py<'py>, dictionary: Obj) -> Option<Held<'py>> {
         let mut values = [None; KEYS];
         reader.entries(dictionary, &mut values).ok()?;
         Some(held(py, &values))
+    })
+}
+
+/// Gives an array an owner of `object` that also holds the fields in a list of NumPy's. Returns false,
+/// and has done nothing, if they are not common.
+pub fn attach_fields(
+    py: Py,
+    array: &mut cai_array,
+    object: Obj,
+    descr: Obj,
+) -> error::Result<bool> {
+    let capi = py.capi();
+    let places = capi.facts.places.filter(|_| !capi.facts.free_threaded);
+    let Some(count) = places.and_then(|places| places.list_len(descr)) else { return Ok(false) };
+    // SAFETY: the places are known. What is called here runs no Python code, except where a row is
+    // refused, and then no other is read.
+    let reader = unsafe { InPlace::new(py, true) };
+    attach_with_common_fields(py, array, object, count, |index| {
+        let field = reader.field(descr, index).ok()?;
+        // It may only repeat the type of the array.
+        let is_trivial = count == 1 && field.name.is_empty() && field.ndim == 0;
+        (!is_trivial).then_some(field)
     })
 }
 
@@ -105,23 +138,26 @@ fn held<'py>(py: Py<'py>, values: &Values) -> Held<'py> {
 
 /// Reads objects of exact types in place. During `'a` no Python code runs, and the dictionary does
 /// not change: borrowed objects stay alive.
-struct InPlace<'a> {
-    py: Py<'a>,
+struct InPlace<'a, 'py> {
+    py: Py<'py>,
     capi: &'static Capi,
-    /// Exact lists are accepted instead of tuples.
-    lists: bool,
+    /// Exact lists are accepted instead of tuples, and integers of any type.
+    lenient: bool,
+    /// The values that are read, and the place of a reference to each: filled before code of a type
+    /// runs.
+    hold: Option<(&'a Values<'a>, &'a OnceCell<Held<'py>>)>,
 }
 
-impl<'a> InPlace<'a> {
-    /// Reads lists only if `lists` is true, and not in free-threaded builds, where other threads may
+impl<'a, 'py> InPlace<'a, 'py> {
+    /// Reads lists only if `lenient` is true, and not in free-threaded builds, where other threads may
     /// change them.
     ///
     /// # Safety
     /// The places are known. During `'a` no Python code runs, and no other thread changes the
     /// dictionary.
     #[inline(always)]
-    unsafe fn new(py: Py<'a>, lists: bool) -> Self {
-        InPlace { py, capi: py.capi(), lists }
+    unsafe fn new(py: Py<'py>, lenient: bool) -> Self {
+        InPlace { py, capi: py.capi(), lenient, hold: None }
     }
 
     /// Returns the places of what is read.
@@ -201,7 +237,7 @@ impl<'a> InPlace<'a> {
     /// Returns the number of items of an exact list, if lists are allowed.
     #[inline(always)]
     fn list(&self, list: Obj) -> Result<usize, Refused> {
-        if !self.lists || self.capi.facts.free_threaded {
+        if !self.lenient || self.capi.facts.free_threaded {
             return Err(Refused::Uncommon);
         }
         self.places().list_len(list).ok_or(Refused::Uncommon)
@@ -220,14 +256,43 @@ impl<'a> InPlace<'a> {
         object.and_then(|object| self.places().integer(object)).ok_or(Refused::Uncommon)
     }
 
+    /// Returns an integer of any type but `bool`.
+    #[inline(always)]
+    fn any_int(&self, object: Option<Obj>) -> Result<i64, Refused> {
+        self.short_int(object).or_else(|_| self.index(object))
+    }
+
+    /// Converts an object as `operator.index` does. Its type's code may change the dictionary, so all
+    /// values are held from here on.
+    #[cold]
+    #[inline(never)]
+    fn index(&self, object: Option<Obj>) -> Result<i64, Refused> {
+        let py = self.py;
+        let is_other = |object: &Obj| self.lenient && !object.is_exactly(py, Builtin::Bool);
+        let object = object.filter(is_other).ok_or(Refused::Uncommon)?;
+        let (values, place) = self.hold.ok_or(Refused::Uncommon)?;
+        let _values = place.get_or_init(|| held(py, values));
+        // A list may drop it.
+        let object = object.share(py);
+        match object.obj().optional_index(py) {
+            Ok(index) => index.and_then(|index| index.obj().exact_int(py)).ok_or(Refused::Uncommon),
+            Err(_) => Err(Refused::Raised),
+        }
+    }
+
     /// Reads a list as [`Reader::row`] does.
     #[inline(never)]
     fn row_of_list(&self, list: Obj<'a>, to: &mut [MaybeUninit<i64>]) -> Result<usize, Refused> {
         let to = to.get_mut(..self.list(list)?).ok_or(Refused::Uncommon)?;
+        let count = to.len();
         for (index, place) in to.iter_mut().enumerate() {
-            place.write(self.short_int(self.list_item(list, index))?);
+            // Code of a type may change it.
+            if self.list(list)? != count {
+                return Err(Refused::Uncommon);
+            }
+            place.write(self.any_int(self.list_item(list, index))?);
         }
-        Ok(to.len())
+        Ok(count)
     }
 
     /// Reads what may be a typestr without blocking.
@@ -242,18 +307,53 @@ impl<'a> InPlace<'a> {
         if !matches!(self.list(descr), Ok(1)) {
             return Ok(false);
         }
-        let row = self.list_item(descr, 0).and_then(|row| self.tuple(row));
-        let Some(&[Some(name), Some(r#type)]) = row else { return Ok(false) };
+        let Some(&[Some(name), Some(kind)]) = self.row_of_field(descr, 0) else { return Ok(false) };
         // Nearly all empty strings are the interned one.
         let is_nameless = name == self.py.names.empty.into() || self.is_text(name, c"");
-        if !is_nameless || !self.is(r#type, self.capi.str_type) {
+        if !is_nameless || !self.is(kind, self.capi.str_type) {
             return Ok(false);
         }
-        r#type.text(self.py).map(|text| text == typestr).ok_or(Refused::Stale)
+        kind.text(self.py).map(|text| text == typestr).ok_or(Refused::Stale)
+    }
+
+    /// Returns the items of a row of a list of fields, if it is an exact tuple.
+    #[inline(always)]
+    fn row_of_field(&self, descr: Obj<'a>, index: usize) -> Option<&'a [Option<Obj<'a>>]> {
+        self.list_item(descr, index).and_then(|row| self.tuple(row))
+    }
+
+    /// Reads a row of an exact list of fields.
+    #[inline(always)]
+    fn field(&self, descr: Obj<'a>, index: usize) -> Result<CommonField<'a>, Refused> {
+        let (name, kind, shape) = match self.row_of_field(descr, index) {
+            Some(&[Some(name), Some(kind)]) => (name, kind, None),
+            Some(&[Some(name), Some(kind), Some(shape)]) => (name, kind, Some(shape)),
+            _ => return Err(Refused::Uncommon),
+        };
+        if !self.is(name, self.capi.str_type) || !self.is(kind, self.capi.str_type) {
+            return Err(Refused::Uncommon);
+        }
+        let name = name.text(self.py).ok_or(Refused::Stale)?;
+        if name.iter().any(|&byte| byte == 0) {
+            return Err(Refused::Uncommon);
+        }
+        let mut field =
+            CommonField { name, typestr: [0; CAI_TYPESTR_SIZE], extents: [0; 4], ndim: 0 };
+        write_typestr(common_typestr(kind.text(self.py))?, &mut field.typestr);
+        if let Some(shape) = shape {
+            let single = [Some(shape)];
+            let items = self.tuple(shape).unwrap_or(&single);
+            let extents = field.extents.get_mut(..items.len()).ok_or(Refused::Uncommon)?;
+            for (extent, &item) in extents.iter_mut().zip(items) {
+                *extent = self.short_int(item)?;
+            }
+            field.ndim = items.len();
+        }
+        Ok(field)
     }
 }
 
-impl<'a> Reader<'a> for InPlace<'a> {
+impl<'a> Reader<'a> for InPlace<'a, '_> {
     type Refusal = Refused;
 
     #[inline(always)]
@@ -281,7 +381,7 @@ impl<'a> Reader<'a> for InPlace<'a> {
         let Some(items) = self.tuple(object) else { return self.row_of_list(object, to) };
         let to = to.get_mut(..items.len()).ok_or(Refused::Uncommon)?;
         for (place, &item) in to.iter_mut().zip(items) {
-            place.write(self.short_int(item)?);
+            place.write(self.any_int(item)?);
         }
         Ok(items.len())
     }
@@ -316,13 +416,20 @@ impl<'a> Reader<'a> for InPlace<'a> {
 
     #[inline(always)]
     fn repeats_type(&self, descr: Obj<'a>, array: &Description) -> Result<bool, Refused> {
-        self.is_row_of(descr, array.typestr())
+        self.is_row_of(descr, read::typestr(&array.array.typestr).unwrap_or_default())
     }
 }
 
-/// Sets what may be a typestr. One without a byte order needs the general reader.
+/// Sets what may be a typestr.
 #[inline(always)]
 fn set_typestr(text: Option<&[u8]>, to: &mut Description) -> Result<(), Refused> {
+    to.set_typestr(common_typestr(text)?);
+    Ok(())
+}
+
+/// Returns what may be a typestr. One without a byte order needs the general reader.
+#[inline(always)]
+fn common_typestr(text: Option<&[u8]>) -> Result<&[u8], Refused> {
     let text = text.ok_or(Refused::Stale)?;
     if !(3..CAI_TYPESTR_SIZE).contains(&text.len())
         || !matches!(text[0], b'<' | b'>' | b'|')
@@ -330,8 +437,7 @@ fn set_typestr(text: Option<&[u8]>, to: &mut Description) -> Result<(), Refused>
     {
         return Err(Refused::Uncommon);
     }
-    to.set_typestr(text);
-    Ok(())
+    Ok(text)
 }
 
 /// Returns true if a typestr contains a NUL. Nearly all have three characters, for which no call is

@@ -29,7 +29,7 @@ use crate::python::import::exchange_table::{Answer, from_table};
 use crate::python::import::options::ImportOptions;
 use crate::python::import::requirements::{are_met, check, refuse_mask};
 use crate::python::offers;
-use crate::python::owner::Description;
+use crate::python::owner::{Description, Keeper};
 use crate::python::py::{Exception, Name, Obj, Pending, Py, raised};
 use crate::sync::identity;
 
@@ -188,6 +188,7 @@ fn from_parts<'py>(
                 found "a longer chain of masks"; expected "at most {}", abi::CAI_MAX_MASKS);
         }
         let found = mask.insert(Description::new());
+        found.keeper = Keeper::CallerIfAsked;
         let of_mask = options.of_mask(protocol.number());
         find(py, object, &of_mask, depth + 1, found)
             .map_err(|failure| in_mask(py, object, protocol.name(), options, failure))?;
@@ -246,7 +247,7 @@ pub fn find(
         let missing = known.unwrap_or(Missing::NONE);
         if !missing.has(abi::CAI_PROTOCOL_CUDA_ARRAY_INTERFACE) {
             from_cuda(py, object, None, options, depth, to)?;
-            if to.has_owner() {
+            if to.is_found() {
                 return Ok(());
             }
         }
@@ -296,7 +297,7 @@ fn from_tensor(
 ) -> Result<()> {
     let mut host_only = false;
     from_dlpack_table(py, object, offer, options, &mut host_only, to)?;
-    if to.has_owner() {
+    if to.is_found() {
         return grad::check(py, object, options, offer, &to.array);
     }
     to.reset();
@@ -419,11 +420,11 @@ fn try_protocols<'py>(
             },
             abi::CAI_PROTOCOL_DLPACK_EXCHANGE => {
                 from_dlpack_table(py, object, &offered()?, options, host_only, to)?;
-                to.has_owner()
+                to.is_found()
             }
             abi::CAI_PROTOCOL_CUDA_ARRAY_INTERFACE => {
                 from_cuda(py, object, None, options, depth, to)?;
-                to.has_owner()
+                to.is_found()
             }
             abi::CAI_PROTOCOL_DLPACK => {
                 let mut method = from_dlpack(py, object, options, default_order, host_only, to);

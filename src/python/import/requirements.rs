@@ -7,7 +7,7 @@ use crate::device::{has_streams, is_cuda};
 use crate::error::{Failure, Result, Text, fail, failure};
 use crate::python::import::options::{self, ImportOptions};
 use crate::python::owner::Description;
-use crate::read::Given;
+use crate::read::{Given, Unchecked};
 use crate::sync::identity;
 use crate::validate::{self, Valid};
 use crate::{driver, dtype};
@@ -39,8 +39,8 @@ fn name_opaque(array: &mut cai_array, options: &cai_import_options) {
     };
 }
 
-/// Returns true if there are no requirements, or for an array without fields and masks that meets
-/// them as it is. False says nothing: [`check_requirements`] decides, and a test compares the two.
+/// Returns true if there are no requirements, or for an array of a common kind that meets them as it
+/// is. False says nothing: [`check_requirements`] decides, and a test compares the two.
 #[inline(always)]
 pub fn are_met(array: &cai_array, options: &cai_import_options) -> bool {
     options::ask_nothing(options) || meets(array, options)
@@ -54,8 +54,11 @@ fn meets(array: &cai_array, options: &cai_import_options) -> bool {
     let has = |flag: u32| options.flags & flag != 0;
     let [order, kind, ..] = array.typestr.map(|byte| byte as u8);
     matches!(kind, b'b' | b'i' | b'u' | b'f' | b'c' | b'V' | b'm' | b'M')
-        && array.descr.is_null()
-        && array.mask.is_null()
+        && (array.descr.is_null()
+            || !has(abi::CAI_IMPORT_REQUIRE_NATIVE | abi::CAI_IMPORT_REFUSE_OBJECTS)
+            || has_common_fields(array))
+        && (array.mask.is_null()
+            || !has(abi::CAI_IMPORT_REQUIRE_STREAM | abi::CAI_IMPORT_QUERY_DEVICE))
         && !has(abi::CAI_IMPORT_IDENTIFY_STREAM)
         && !(has(abi::CAI_IMPORT_QUERY_DEVICE) && array.device.r#type == abi::CAI_DEVICE_UNKNOWN)
         && !(has(abi::CAI_IMPORT_REQUIRE_STREAM) && array.stream == abi::CAI_STREAM_UNKNOWN)
@@ -65,6 +68,13 @@ fn meets(array: &cai_array, options: &cai_import_options) -> bool {
         && (options.typestr[0] == 0
             || (array.typestr == options.typestr && array.dtype_code == options.dtype_code))
         && (!has(C | F) || (has(C) && array.strides.is_null()))
+}
+
+/// Returns true for fields of the machine's byte order without Python objects and other fields.
+fn has_common_fields(array: &cai_array) -> bool {
+    // SAFETY: the array was imported or exported, and so validated.
+    let fields = unsafe { Unchecked::new(array) }.fields();
+    fields.is_ok_and(|fields| fields.is_none_or(dtype::descr::are_commonly_native))
 }
 
 /// Checks the requirements, asks the driver as requested, and explains what is not met.
@@ -250,7 +260,7 @@ mod tests {
 
     const TYPES: &[&str] = &[
         "<f8", ">f8", "|f8", "<i8", ">i8", "<c16", ">c16", "|u1", "<u1", "|b1", "|f1", "|V1",
-        "<V2", "|O8", "<M8[ns]", ">M8[ns]", "<U2",
+        "<V2", "|V8", "|V8", "|O8", "<M8[ns]", ">M8[ns]", "<U2",
     ];
 
     /// Mostly nothing, and sometimes one of these.
@@ -291,12 +301,12 @@ mod tests {
         }
     }
 
-    /// Fields of eight bytes: one object.
-    fn with_object<T>(body: impl FnOnce(&cai_descr) -> T) -> T {
+    /// Fields of eight bytes: one.
+    fn with_field<T>(typestr: &str, body: impl FnOnce(&cai_descr) -> T) -> T {
         let row = cai_field {
             name: c"of".as_ptr(),
             title: ptr::null(),
-            typestr: text("|O8"),
+            typestr: text(typestr),
             nested: ptr::null(),
             shape: ptr::null(),
             ndim: 0,
@@ -331,7 +341,11 @@ mod tests {
             (select(TYPES), any::<bool>()),
             prop::collection::vec(1i64..4, 0..4),
             (0..6u32, -3i64..3),
-            (prop::bool::weighted(0.2), prop::bool::weighted(0.1), prop::bool::weighted(0.1)),
+            (
+                prop::bool::weighted(0.2),
+                (prop::bool::weighted(0.5), select(vec!["|O8", "<i8", ">i8", "|V8"])),
+                prop::bool::weighted(0.1),
+            ),
             (
                 select(vec![abi::CAI_STREAM_NONE, abi::CAI_STREAM_UNKNOWN, 1, 1 << 45]),
                 any::<bool>(),
@@ -341,7 +355,7 @@ mod tests {
             .run(
                 &inputs,
                 |(raw, (typestr, wanted), shape, (order, steps), rare, (stream, known))| {
-                    let (readonly, fields, masked) = rare;
+                    let (readonly, (fields, of_field), masked) = rare;
                     let Ok(options) = ImportOptions::checked(cai_import_options {
                         typestr: if wanted { text(typestr) } else { raw.typestr },
                         ..raw
@@ -357,7 +371,7 @@ mod tests {
                             (strides[axis], step) = (step, step * shape[axis]);
                         }
                     }
-                    with_object(|object| {
+                    with_field(of_field, |field| {
                         let mask = cai_array {
                             data: (1u64 << 46) as *mut c_void,
                             shape: shape.as_ptr(),
@@ -376,7 +390,7 @@ mod tests {
                             strides: if order > 1 { strides.as_ptr() } else { ptr::null() },
                             dtype_code,
                             typestr: text(typestr),
-                            descr: if fields && item == 8 { object } else { ptr::null() },
+                            descr: if fields && item == 8 { field } else { ptr::null() },
                             mask: if masked { &raw const mask } else { ptr::null() },
                             stream,
                             version: 3,
