@@ -20,6 +20,7 @@
 
 /* Cells of a block, without the neighbours' layers; rows are padded, as with a pitch. */
 enum { NX = 6, NY = 5, NZ = 7, PITCH = 12, CELLS = (NX + 2) * (NY + 2) * PITCH };
+enum { STEPS = 2 };
 
 #define CHECK(call)                                                              \
     do {                                                                         \
@@ -60,24 +61,44 @@ static cai_array layer(const cai_array *block, int axis, int64_t index, const in
     return array;
 }
 
-static void exchange(const cai_array *block, MPI_Comm grid) {
+/* The messages of each axis, which are prepared once and sent in every step. */
+typedef struct {
+    int64_t shapes[3][3];
+    cai_mpi_request requests[3][4];
+} halo;
+
+static void prepare(halo *it, const cai_array *block, MPI_Comm grid) {
     for (int axis = 0; axis < 3; ++axis) {
-        cai_mpi_request requests[4];
-        int64_t shape[3] = {NX, NY, NZ};
+        cai_mpi_request *requests = it->requests[axis];
+        int64_t *shape = it->shapes[axis];
         int before, after;
         cai_array array;
-        shape[axis] = 1;
+        for (int i = 0; i < 3; ++i)
+            shape[i] = i == axis ? 1 : extents[i];
         MPI_Cart_shift(grid, axis, 1, &before, &after);
         array = layer(block, axis, 0, shape);
-        CHECK(cai_mpi_irecv(&array, before, 1, grid, 0, &requests[0], error));
+        CHECK(cai_mpi_recv_init(&array, before, 1, grid, 0, &requests[0], error));
         array = layer(block, axis, extents[axis] + 1, shape);
-        CHECK(cai_mpi_irecv(&array, after, 2, grid, 0, &requests[1], error));
+        CHECK(cai_mpi_recv_init(&array, after, 2, grid, 0, &requests[1], error));
         array = layer(block, axis, extents[axis], shape);
-        CHECK(cai_mpi_isend(&array, after, 1, grid, 0, &requests[2], error));
+        CHECK(cai_mpi_send_init(&array, after, 1, grid, 0, &requests[2], error));
         array = layer(block, axis, 1, shape);
-        CHECK(cai_mpi_isend(&array, before, 2, grid, 0, &requests[3], error));
-        CHECK(cai_mpi_wait_all(4, requests, error));
+        CHECK(cai_mpi_send_init(&array, before, 2, grid, 0, &requests[3], error));
     }
+}
+
+static void exchange(halo *it) {
+    for (int axis = 0; axis < 3; ++axis) {
+        for (int i = 0; i < 4; ++i)
+            CHECK(cai_mpi_start(&it->requests[axis][i], error));
+        CHECK(cai_mpi_wait_all(4, it->requests[axis], error));
+    }
+}
+
+static void finish(halo *it) {
+    for (int axis = 0; axis < 3; ++axis)
+        for (int i = 0; i < 4; ++i)
+            CHECK(cai_mpi_request_free(&it->requests[axis][i], error));
 }
 
 /* --- the contents of the cells: a number that depends on the position in the whole grid */
@@ -122,6 +143,7 @@ int main(int count, char **words) {
     int ranks[3] = {0, 0, 0}, place[3], size, rank, wrong, on_device;
     const int periods[3] = {1, 1, 1};
     cai_array block = CAI_ARRAY_INIT;
+    halo messages;
     CUdeviceptr memory = 0;
     CUstream stream = NULL;
     MPI_Comm grid;
@@ -158,7 +180,10 @@ int main(int count, char **words) {
         block.stream = CAI_STREAM_NONE;
     }
 
-    exchange(&block, grid);
+    prepare(&messages, &block, grid);
+    for (int step = 0; step < STEPS; ++step) /* a solver computes in between */
+        exchange(&messages);
+    finish(&messages);
 
     if (on_device) {
         CU(cuMemcpyDtoHAsync(cells, memory, sizeof cells, stream));

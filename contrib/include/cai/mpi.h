@@ -38,8 +38,9 @@
  * copied through the host.
  *
  * Cost: no allocation for an array without gaps that MPI accepts. Gaps cost one derived datatype
- * for each message. A copy through the host costs pageable memory of its size and a blocking copy,
- * on a stream of its own, for each message.
+ * for each message, or one for all messages that `cai_mpi_send_init` or `cai_mpi_recv_init`
+ * prepares. A copy through the host costs pageable memory of its size, as often, and a blocking
+ * copy, on a stream of its own, for each message.
  *
  * Thread safety of all functions: any thread if MPI was initialized with `MPI_THREAD_MULTIPLE`, but
  * one thread at a time for one buffer or request. Otherwise as MPI's own functions.
@@ -107,16 +108,22 @@ typedef struct {
 #define CAI_MPI_BUFFER_INIT \
     {NULL, 0, MPI_DATATYPE_NULL, MPI_DATATYPE_NULL, 0, CAI_ARRAY_INIT, NULL, 0, 0}
 
-/** A message in transit, from `cai_mpi_isend` or `cai_mpi_irecv` to `cai_mpi_wait`. */
+/** A message in transit, from `cai_mpi_isend` or `cai_mpi_irecv` to `cai_mpi_wait`; or one that is
+ *  sent many times, from `cai_mpi_send_init` or `cai_mpi_recv_init` to `cai_mpi_request_free`. */
 typedef struct {
     /** MPI's request, for `MPI_Test` and others. When it is done, call `cai_mpi_finish`. */
     MPI_Request request;
     /** The array's elements. */
     cai_mpi_buffer buffer;
+    /* The rest is private. */
+    MPI_Comm communicator;
+    int peer, tag;
+    int is_prepared; /* it can be started again */
+    int is_idle;     /* and is not in transit */
 } cai_mpi_request;
 
 /** Initial value of a cai_mpi_request. */
-#define CAI_MPI_REQUEST_INIT {MPI_REQUEST_NULL, CAI_MPI_BUFFER_INIT}
+#define CAI_MPI_REQUEST_INIT {MPI_REQUEST_NULL, CAI_MPI_BUFFER_INIT, MPI_COMM_NULL, 0, 0, 0, 0}
 
 /**
  * Converts a code of MPI to a status: `CAI_OK` for `MPI_SUCCESS`, otherwise `CAI_ERR_MPI` with
@@ -243,10 +250,9 @@ static inline void cai_mpi_discard(cai_mpi_buffer *it) {
     it->datatype = it->element = MPI_DATATYPE_NULL;
 }
 
-/* Fills a buffer whose array is set. */
+/* Fills a buffer whose array is set, but for the contents of a copy. */
 static inline cai_status cai_private_mpi_prepare(cai_mpi_buffer *it, cai_error *error) {
     const uint32_t flags = it->flags;
-    const uint32_t sync = flags & CAI_PRIVATE_MPI_SYNC;
     int64_t strides[CAI_MAX_NDIM], extents[CAI_MAX_NDIM], steps[CAI_MAX_NDIM], itemsize, unit;
     const cai_array *array = &it->array;
     cai_layout layout;
@@ -282,10 +288,7 @@ static inline cai_status cai_private_mpi_prepare(cai_mpi_buffer *it, cai_error *
         direct = 0;
     if (direct) {
         it->address = array->data;
-        status = cai_private_mpi_elements(it, used, extents, steps, itemsize, unit, error);
-        if (status != CAI_OK) return status;
-        return cai_array_synchronize(array, sync | (flags & (CAI_ACCESS_READ | CAI_ACCESS_WRITE)),
-                                     error);
+        return cai_private_mpi_elements(it, used, extents, steps, itemsize, unit, error);
     }
     extents[0] = layout.nbytes / itemsize;
     steps[0] = itemsize;
@@ -295,43 +298,30 @@ static inline cai_status cai_private_mpi_prepare(cai_mpi_buffer *it, cai_error *
     if (it->stage == NULL)
         return cai_error_set(error, CAI_ERR_NO_MEMORY, "shape", "no memory for a copy on the host");
     it->address = it->stage;
-    if ((flags & CAI_ACCESS_READ) != 0) {
+    return CAI_OK;
+}
+
+/* Waits for the work that is pending on the array, and fills a copy that MPI reads. */
+static inline cai_status cai_private_mpi_load(cai_mpi_buffer *it, cai_error *error) {
+    const uint32_t sync = it->flags & CAI_PRIVATE_MPI_SYNC;
+    if (it->nbytes == 0) return CAI_OK;
+    if (it->stage != NULL && (it->flags & CAI_ACCESS_READ) != 0) {
         cai_array copy = CAI_ARRAY_INIT;
-        status =
-            cai_unstable_array_copy_to_host(array, CAI_STREAM_NONE, sync, it->stage,
-                                            CAI_PRIVATE_CAST(size_t, layout.nbytes), &copy, error);
+        const cai_status status =
+            cai_unstable_array_copy_to_host(&it->array, CAI_STREAM_NONE, sync, it->stage,
+                                            CAI_PRIVATE_CAST(size_t, it->nbytes), &copy, error);
         cai_array_release(&copy);
         return status;
     }
-    /* Only the copy back would have to wait. But a stream that cannot be waited for is refused
-     * before a message is taken from MPI. */
-    return cai_array_synchronize(array, sync | CAI_ACCESS_WRITE, error);
+    /* Of a copy that MPI writes, only the copy back would have to wait. But a stream that cannot be
+     * waited for is refused before a message is taken from MPI. */
+    return cai_array_synchronize(&it->array,
+                                 sync | (it->flags & (CAI_ACCESS_READ | CAI_ACCESS_WRITE)), error);
 }
 
-/**
- * Prepares the elements of an array for any function of MPI: blocks the host until the work that is
- * pending on the array is done, makes and commits a datatype if the array has gaps, and copies
- * device memory to the host if MPI does not accept it.
- *
- * `array`: if it has an owner, the buffer holds a reference until `cai_mpi_end` or
- * `cai_mpi_discard`, and the caller may release its own earlier. A borrowed array must live until
- * then, with its shape and strides.
- * `flags`: `CAI_ACCESS_READ` if MPI sends, `CAI_ACCESS_WRITE` if it receives all elements, both
- * otherwise; `CAI_MPI_` bits; any of `CAI_SYNC_IGNORE`, `CAI_SYNC_CONSERVATIVE`,
- * `CAI_SYNC_THIS_CALL`.
- * `out`: overwritten; a buffer that is in use would be lost. Call `cai_mpi_end` when MPI is done,
- * or `cai_mpi_discard` if MPI failed. If this function fails, `out` is `CAI_MPI_BUFFER_INIT`, and
- * there is nothing to free.
- *
- * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_ARGUMENT` for other flags, if MPI would write
- * elements that share bytes, and for `CAI_MPI_PLAIN` with more than INT_MAX elements,
- * `CAI_ERR_CONVERT_MASK`, `CAI_ERR_CONVERT_BYTE_ORDER`, `CAI_ERR_CONVERT_TYPE` for Python objects,
- * `CAI_ERR_CONVERT_DEVICE` for memory that neither the host nor MPI can use, `CAI_ERR_READONLY`,
- * `CAI_ERR_NO_MEMORY`, `CAI_ERR_MPI`, or a status of `cai_array_layout`, `cai_array_synchronize`,
- * `cai_unstable_array_copy_to_host` or `cai_pointer_info_get`.
- */
-static inline cai_status cai_mpi_begin(const cai_array *array, uint32_t flags, cai_mpi_buffer *out,
-                                       cai_error *error) {
+/* `cai_mpi_begin`, but for the wait and the contents of a copy. */
+static inline cai_status cai_private_mpi_open(const cai_array *array, uint32_t flags,
+                                              cai_mpi_buffer *out, cai_error *error) {
     const cai_mpi_buffer unused = CAI_MPI_BUFFER_INIT;
     const uint32_t access = CAI_ACCESS_READ | CAI_ACCESS_WRITE;
     const uint32_t known =
@@ -359,9 +349,40 @@ static inline cai_status cai_mpi_begin(const cai_array *array, uint32_t flags, c
     return status;
 }
 
+/**
+ * Prepares the elements of an array for any function of MPI: blocks the host until the work that is
+ * pending on the array is done, makes and commits a datatype if the array has gaps, and copies
+ * device memory to the host if MPI does not accept it.
+ *
+ * `array`: if it has an owner, the buffer holds a reference until `cai_mpi_end` or
+ * `cai_mpi_discard`, and the caller may release its own earlier. A borrowed array must live until
+ * then, with its shape and strides.
+ * `flags`: `CAI_ACCESS_READ` if MPI sends, `CAI_ACCESS_WRITE` if it receives all elements, both
+ * otherwise; `CAI_MPI_` bits; any of `CAI_SYNC_IGNORE`, `CAI_SYNC_CONSERVATIVE`,
+ * `CAI_SYNC_THIS_CALL`.
+ * `out`: overwritten; a buffer that is in use would be lost. Call `cai_mpi_end` when MPI is done,
+ * or `cai_mpi_discard` if MPI failed. If this function fails, `out` is `CAI_MPI_BUFFER_INIT`, and
+ * there is nothing to free.
+ *
+ * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_ARGUMENT` for other flags, if MPI would write
+ * elements that share bytes, and for `CAI_MPI_PLAIN` with more than INT_MAX elements,
+ * `CAI_ERR_CONVERT_MASK`, `CAI_ERR_CONVERT_BYTE_ORDER`, `CAI_ERR_CONVERT_TYPE` for Python objects,
+ * `CAI_ERR_CONVERT_DEVICE` for memory that neither the host nor MPI can use, `CAI_ERR_READONLY`,
+ * `CAI_ERR_NO_MEMORY`, `CAI_ERR_MPI`, or a status of `cai_array_layout`, `cai_array_synchronize`,
+ * `cai_unstable_array_copy_to_host` or `cai_pointer_info_get`.
+ */
+static inline cai_status cai_mpi_begin(const cai_array *array, uint32_t flags, cai_mpi_buffer *out,
+                                       cai_error *error) {
+    cai_status status = cai_private_mpi_open(array, flags, out, error);
+    if (status != CAI_OK) return status;
+    status = cai_private_mpi_load(out, error);
+    if (status != CAI_OK) cai_mpi_discard(out);
+    return status;
+}
+
 /* Writes the first `received` bytes of the copy back. */
-static inline cai_status cai_private_mpi_end(cai_mpi_buffer *it, int64_t received,
-                                             cai_error *error) {
+static inline cai_status cai_private_mpi_store(cai_mpi_buffer *it, int64_t received,
+                                               cai_error *error) {
     const uint32_t sync = it->flags & CAI_PRIVATE_MPI_SYNC;
     const size_t nbytes = CAI_PRIVATE_CAST(size_t, it->nbytes);
     cai_status status = CAI_OK;
@@ -380,7 +401,6 @@ static inline cai_status cai_private_mpi_end(cai_mpi_buffer *it, int64_t receive
             status = cai_unstable_array_copy_from_host(&it->array, CAI_STREAM_NONE, sync, it->stage,
                                                        nbytes, error);
     }
-    cai_mpi_discard(it);
     return status;
 }
 
@@ -393,8 +413,11 @@ static inline cai_status cai_private_mpi_end(cai_mpi_buffer *it, int64_t receive
  * Everything is freed in any case.
  */
 static inline cai_status cai_mpi_end(cai_mpi_buffer *it, cai_error *error) {
+    cai_status status;
     if (it == NULL) return cai_error_set(error, CAI_ERR_NULL_ARGUMENT, "it", "found NULL");
-    return cai_private_mpi_end(it, it->nbytes, error);
+    status = cai_private_mpi_store(it, it->nbytes, error);
+    cai_mpi_discard(it);
+    return status;
 }
 
 /* --- messages */
@@ -419,55 +442,62 @@ static inline cai_status cai_private_mpi_received(const cai_mpi_buffer *it,
     return CAI_OK;
 }
 
+/* MPI is done with the message. */
+static inline void cai_private_mpi_done(cai_mpi_request *it) {
+    it->request = MPI_REQUEST_NULL;
+    if (it->is_prepared) it->is_idle = 1;
+    else cai_mpi_discard(&it->buffer);
+}
+
 /**
  * Completes a message whose MPI request has completed successfully, for example with `MPI_Waitany`
- * or `MPI_Test`: writes a copy back, and frees what the message needed. If the message is shorter
- * than the array, the other elements do not change. For a request that failed, call
- * `cai_mpi_discard(&it->buffer)` instead.
+ * or `MPI_Test`: writes a copy back, and frees what the message needed unless it was prepared to be
+ * sent many times. If the message is shorter than the array, the other elements do not change. For
+ * a request that failed, call `cai_mpi_discard(&it->buffer)` instead.
  *
  * `status`: what MPI reported about the request. NULL or `MPI_STATUS_IGNORE` only if it is a send.
  *
  * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, after which nothing has changed, `CAI_ERR_MPI` or a
- * status of `cai_mpi_end`. In all other cases, everything is freed.
+ * status of `cai_mpi_end`. In all other cases, the message is complete.
  */
 static inline cai_status cai_mpi_finish(cai_mpi_request *it, const MPI_Status *status,
                                         cai_error *error) {
     int64_t received;
     cai_status result = CAI_OK;
     if (it == NULL) return cai_error_set(error, CAI_ERR_NULL_ARGUMENT, "it", "found NULL");
+    if (it->is_idle) return CAI_OK;
     received = it->buffer.nbytes;
     if ((it->buffer.flags & CAI_ACCESS_WRITE) != 0 &&
         (status == NULL || status == MPI_STATUS_IGNORE))
         return cai_error_set(error, CAI_ERR_NULL_ARGUMENT, "status",
                              "found none, expected what MPI reported: a message may be shorter "
                              "than the array");
-    it->request = MPI_REQUEST_NULL;
     if (it->buffer.stage != NULL && (it->buffer.flags & CAI_ACCESS_WRITE) != 0)
         result = cai_private_mpi_received(&it->buffer, status, &received, error);
-    if (result == CAI_OK) return cai_private_mpi_end(&it->buffer, received, error);
-    cai_mpi_discard(&it->buffer);
+    if (result == CAI_OK) result = cai_private_mpi_store(&it->buffer, received, error);
+    cai_private_mpi_done(it);
     return result;
 }
 
 /**
  * Waits for a message, and completes it as `cai_mpi_finish` does. Does nothing for a request that
- * is not in use.
+ * is not in use, or prepared and not started.
  *
  * `out_status`: gets MPI's status; may be NULL or `MPI_STATUS_IGNORE`.
  *
- * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_MPI` or a status of `cai_mpi_end`. Everything
- * is freed in any case.
+ * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_MPI` or a status of `cai_mpi_end`. In any
+ * case everything is freed, or the prepared request can be started again.
  */
 static inline cai_status cai_mpi_wait(cai_mpi_request *it, MPI_Status *out_status,
                                       cai_error *error) {
     MPI_Status status;
     int code;
     if (it == NULL) return cai_error_set(error, CAI_ERR_NULL_ARGUMENT, "it", "found NULL");
-    if (it->buffer.datatype == MPI_DATATYPE_NULL) return CAI_OK;
+    if (it->is_idle || it->buffer.datatype == MPI_DATATYPE_NULL) return CAI_OK;
     code = MPI_Wait(&it->request, &status);
     if (out_status != NULL && out_status != MPI_STATUS_IGNORE) *out_status = status;
     if (code == MPI_SUCCESS) return cai_mpi_finish(it, &status, error);
-    cai_mpi_discard(&it->buffer);
+    cai_private_mpi_done(it);
     return cai_mpi_failure(code, "MPI_Wait", error);
 }
 
@@ -489,23 +519,62 @@ static inline cai_status cai_mpi_wait_all(int count, cai_mpi_request *requests, 
     return first;
 }
 
-/* Makes `out` a request that is not in use, and begins. */
-static inline cai_status cai_private_mpi_start(const cai_array *array, uint32_t access,
-                                               uint32_t flags, cai_mpi_request *out,
-                                               cai_error *error) {
+/* Makes `out` a request for messages of an array. */
+static inline cai_status cai_private_mpi_request(const cai_array *array, uint32_t access, int peer,
+                                                 int tag, MPI_Comm communicator, uint32_t flags,
+                                                 cai_mpi_request *out, cai_error *error) {
     const cai_mpi_request unused = CAI_MPI_REQUEST_INIT;
     if (out == NULL) return cai_error_set(error, CAI_ERR_NULL_ARGUMENT, "out", "found NULL");
     *out = unused;
     if ((flags & (CAI_ACCESS_READ | CAI_ACCESS_WRITE)) != 0)
         return cai_error_set(error, CAI_ERR_ARGUMENT, "flags",
                              "found CAI_ACCESS_ bits, which a message determines itself");
-    return cai_mpi_begin(array, flags | access, &out->buffer, error);
+    out->communicator = communicator;
+    out->peer = peer;
+    out->tag = tag;
+    return cai_private_mpi_open(array, flags | access, &out->buffer, error);
 }
 
-/* MPI did not start the message. */
-static inline void cai_private_mpi_drop(cai_mpi_request *it) {
-    it->request = MPI_REQUEST_NULL;
-    cai_mpi_discard(&it->buffer);
+/* Starts the message of a request that is not in transit. */
+static inline cai_status cai_private_mpi_post(cai_mpi_request *it, cai_error *error) {
+    const cai_mpi_buffer *from = &it->buffer;
+    cai_status status = cai_private_mpi_load(&it->buffer, error);
+    if (status != CAI_OK) return status;
+    if ((from->flags & CAI_ACCESS_READ) != 0)
+        status = cai_mpi_failure(MPI_Isend(from->address, from->count, from->datatype, it->peer,
+                                           it->tag, it->communicator, &it->request),
+                                 "MPI_Isend", error);
+    else
+        status = cai_mpi_failure(MPI_Irecv(from->address, from->count, from->datatype, it->peer,
+                                           it->tag, it->communicator, &it->request),
+                                 "MPI_Irecv", error);
+    if (status != CAI_OK) it->request = MPI_REQUEST_NULL;
+    return status;
+}
+
+/* A request for one message, which is started. */
+static inline cai_status cai_private_mpi_once(const cai_array *array, uint32_t access, int peer,
+                                              int tag, MPI_Comm communicator, uint32_t flags,
+                                              cai_mpi_request *out, cai_error *error) {
+    cai_status status =
+        cai_private_mpi_request(array, access, peer, tag, communicator, flags, out, error);
+    if (status != CAI_OK) return status;
+    status = cai_private_mpi_post(out, error);
+    if (status != CAI_OK) cai_mpi_discard(&out->buffer);
+    return status;
+}
+
+/* A request for many messages, which is not started. */
+static inline cai_status cai_private_mpi_init(const cai_array *array, uint32_t access, int peer,
+                                              int tag, MPI_Comm communicator, uint32_t flags,
+                                              cai_mpi_request *out, cai_error *error) {
+    const cai_status status =
+        cai_private_mpi_request(array, access, peer, tag, communicator, flags, out, error);
+    if (status != CAI_OK) return status;
+    out->is_prepared = out->is_idle = 1;
+    /* It was recorded before work that is pending when the request is started. */
+    out->buffer.array.event = NULL;
+    return status;
 }
 
 /**
@@ -515,22 +584,15 @@ static inline void cai_private_mpi_drop(cai_mpi_request *it) {
  *
  * `flags`: 0 or any of the `CAI_MPI_` and `CAI_SYNC_` bits that `cai_mpi_begin` accepts.
  * `out`: overwritten; it must not be in use. Complete it with `cai_mpi_wait`. If this function
- * fails, `out` is `CAI_MPI_REQUEST_INIT`, and need not be completed.
+ * fails, `out` is not in use, and need not be completed.
  *
  * Returns a status of `cai_mpi_begin`.
  */
 static inline cai_status cai_mpi_isend(const cai_array *array, int destination, int tag,
                                        MPI_Comm communicator, uint32_t flags, cai_mpi_request *out,
                                        cai_error *error) {
-    cai_status status = cai_private_mpi_start(array, CAI_ACCESS_READ, flags, out, error);
-    cai_mpi_buffer *it;
-    if (status != CAI_OK) return status;
-    it = &out->buffer;
-    status = cai_mpi_failure(MPI_Isend(it->address, it->count, it->datatype, destination, tag,
-                                       communicator, &out->request),
-                             "MPI_Isend", error);
-    if (status != CAI_OK) cai_private_mpi_drop(out);
-    return status;
+    return cai_private_mpi_once(array, CAI_ACCESS_READ, destination, tag, communicator, flags, out,
+                                error);
 }
 
 /**
@@ -544,15 +606,83 @@ static inline cai_status cai_mpi_isend(const cai_array *array, int destination, 
 static inline cai_status cai_mpi_irecv(const cai_array *array, int source, int tag,
                                        MPI_Comm communicator, uint32_t flags, cai_mpi_request *out,
                                        cai_error *error) {
-    cai_status status = cai_private_mpi_start(array, CAI_ACCESS_WRITE, flags, out, error);
-    cai_mpi_buffer *it;
-    if (status != CAI_OK) return status;
-    it = &out->buffer;
-    status = cai_mpi_failure(
-        MPI_Irecv(it->address, it->count, it->datatype, source, tag, communicator, &out->request),
-        "MPI_Irecv", error);
-    if (status != CAI_OK) cai_private_mpi_drop(out);
+    return cai_private_mpi_once(array, CAI_ACCESS_WRITE, source, tag, communicator, flags, out,
+                                error);
+}
+
+/**
+ * Prepares to send an array many times, as `MPI_Send_init`, and sends nothing yet: makes the
+ * datatype, and the memory for a copy. Each message is `cai_mpi_start` and `cai_mpi_wait`. Each
+ * start waits for the work that is then pending on the array's stream; an `event` of the array
+ * is not used.
+ *
+ * `array`: if it has an owner, the request holds a reference until `cai_mpi_request_free`, and the
+ * caller may release its own. A borrowed array must live until then, with its shape and strides.
+ * `flags`: as in `cai_mpi_isend`.
+ * `communicator`: must live until the last message.
+ * `out`: overwritten; it must not be in use. Free it with `cai_mpi_request_free`. If this function
+ * fails, `out` is not in use.
+ *
+ * Returns a status of `cai_mpi_begin`.
+ */
+static inline cai_status cai_mpi_send_init(const cai_array *array, int destination, int tag,
+                                           MPI_Comm communicator, uint32_t flags,
+                                           cai_mpi_request *out, cai_error *error) {
+    return cai_private_mpi_init(array, CAI_ACCESS_READ, destination, tag, communicator, flags, out,
+                                error);
+}
+
+/**
+ * Prepares to receive into an array many times, as `MPI_Recv_init`. Parameters and statuses: as in
+ * `cai_mpi_send_init`.
+ */
+static inline cai_status cai_mpi_recv_init(const cai_array *array, int source, int tag,
+                                           MPI_Comm communicator, uint32_t flags,
+                                           cai_mpi_request *out, cai_error *error) {
+    return cai_private_mpi_init(array, CAI_ACCESS_WRITE, source, tag, communicator, flags, out,
+                                error);
+}
+
+/**
+ * Starts a message that `cai_mpi_send_init` or `cai_mpi_recv_init` has prepared, as `MPI_Start`,
+ * after the work that is pending on the array. Until `cai_mpi_wait` has returned, nothing may write
+ * the data, or read it if it is received.
+ *
+ * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_ARGUMENT` if the request is not prepared or
+ * its last message was not completed, `CAI_ERR_MPI`, or a status of `cai_array_synchronize` or
+ * `cai_unstable_array_copy_to_host`. If it fails, the request can be started again.
+ */
+static inline cai_status cai_mpi_start(cai_mpi_request *it, cai_error *error) {
+    cai_status status;
+    if (it == NULL) return cai_error_set(error, CAI_ERR_NULL_ARGUMENT, "it", "found NULL");
+    if (!it->is_prepared || it->buffer.datatype == MPI_DATATYPE_NULL)
+        return cai_error_set(error, CAI_ERR_ARGUMENT, "it",
+                             "found a request that is not prepared: call cai_mpi_send_init or "
+                             "cai_mpi_recv_init first");
+    if (!it->is_idle)
+        return cai_error_set(error, CAI_ERR_ARGUMENT, "it",
+                             "found a message in transit: call cai_mpi_wait first");
+    status = cai_private_mpi_post(it, error);
+    it->is_idle = status != CAI_OK;
     return status;
+}
+
+/**
+ * Frees what `cai_mpi_send_init` or `cai_mpi_recv_init` has prepared, and releases the reference.
+ * Does nothing for NULL and for a request that is not in use.
+ *
+ * Returns `CAI_OK`, or `CAI_ERR_ARGUMENT` for a message in transit, after which nothing has
+ * changed.
+ */
+static inline cai_status cai_mpi_request_free(cai_mpi_request *it, cai_error *error) {
+    const cai_mpi_request unused = CAI_MPI_REQUEST_INIT;
+    if (it == NULL) return CAI_OK;
+    if (!it->is_idle && it->buffer.datatype != MPI_DATATYPE_NULL)
+        return cai_error_set(error, CAI_ERR_ARGUMENT, "it",
+                             "found a message in transit: call cai_mpi_wait first");
+    cai_mpi_discard(&it->buffer);
+    *it = unused;
+    return CAI_OK;
 }
 
 /**

@@ -121,6 +121,33 @@ static cai_status exchange(uint32_t flags, cai_error *error) {
     return first != CAI_OK ? first : status;
 }
 
+/* Two messages of the same with requests that are prepared once. */
+static cai_status exchange_prepared(uint32_t flags, cai_error *error) {
+    cai_array from = owned(memory + 512, gaps), to = owned(memory + 2560, gaps);
+    cai_mpi_request requests[2];
+    cai_status first, status;
+    memset(requests, 0xaa, sizeof requests);
+    first = cai_mpi_recv_init(&to, 0, 1, MPI_COMM_SELF, flags, &requests[0], error);
+    cai_array_release(&to);
+    status = cai_mpi_send_init(&from, 0, 1, MPI_COMM_SELF, flags, &requests[1],
+                               first == CAI_OK ? error : NULL);
+    cai_array_release(&from);
+    if (first == CAI_OK) first = status;
+    for (int message = 0; message < 2 && first == CAI_OK; ++message) {
+        ASSERT(owners == 2);
+        for (int i = 0; i < 2 && first == CAI_OK; ++i)
+            first = cai_mpi_start(&requests[i], error);
+        if (first != CAI_OK)
+            for (int i = 0; i < 2; ++i)
+                if (requests[i].request != MPI_REQUEST_NULL) PMPI_Cancel(&requests[i].request);
+        status = cai_mpi_wait_all(2, requests, first == CAI_OK ? error : NULL);
+        if (first == CAI_OK) first = status;
+    }
+    for (int i = 0; i < 2; ++i)
+        ASSERT(cai_mpi_request_free(&requests[i], NULL) == CAI_OK);
+    return first;
+}
+
 /* A message without a receiver cannot be cancelled everywhere. */
 static void drain(void) {
     int is_there = 0;
@@ -131,10 +158,10 @@ static void drain(void) {
     }
 }
 
-static void each_call_fails(uint32_t flags, int least) {
+static void each_call_fails(cai_status (*run)(uint32_t, cai_error *), uint32_t flags, int least) {
     int last;
     calls = failing = 0;
-    OK(exchange(flags, error));
+    OK(run(flags, error));
     ASSERT(owners == 0 && datatypes == 0);
     last = calls;
     ASSERT(last >= least);
@@ -143,7 +170,7 @@ static void each_call_fails(uint32_t flags, int least) {
         cai_status status;
         calls = 0;
         failing = number;
-        status = exchange(flags, &why);
+        status = run(flags, &why);
         failing = 0;
         drain();
         ASSERT(status == CAI_ERR_MPI || status == CAI_ERR_NO_MEMORY);
@@ -186,6 +213,10 @@ static void nulls(void) {
     const MPI_Comm self = MPI_COMM_SELF;
     REFUSED(CAI_ERR_NULL_ARGUMENT, "out", cai_mpi_isend(&array, 0, 0, self, 0, NULL, error));
     REFUSED(CAI_ERR_NULL_ARGUMENT, "out", cai_mpi_irecv(&array, 0, 0, self, 0, NULL, error));
+    REFUSED(CAI_ERR_NULL_ARGUMENT, "out", cai_mpi_send_init(&array, 0, 0, self, 0, NULL, error));
+    REFUSED(CAI_ERR_NULL_ARGUMENT, "out", cai_mpi_recv_init(&array, 0, 0, self, 0, NULL, error));
+    REFUSED(CAI_ERR_NULL_ARGUMENT, "array", cai_mpi_recv_init(NULL, 0, 0, self, 0, &it, error));
+    REFUSED(CAI_ERR_NULL_ARGUMENT, "it", cai_mpi_start(NULL, error));
     REFUSED(CAI_ERR_NULL_ARGUMENT, "array", cai_mpi_isend(NULL, 0, 0, self, 0, &it, error));
     REFUSED(CAI_ERR_NULL_ARGUMENT, "array", cai_mpi_send(NULL, 0, 0, self, 0, error));
     REFUSED(CAI_ERR_NULL_ARGUMENT, "array", cai_mpi_recv(NULL, 0, 0, self, 0, NULL, error));
@@ -200,6 +231,51 @@ static void nulls(void) {
     OK(cai_mpi_wait(&it, NULL, error));
     OK(cai_mpi_finish(&it, NULL, error));
     OK(cai_mpi_end(&it.buffer, error));
+    OK(cai_mpi_request_free(NULL, error));
+    OK(cai_mpi_request_free(&it, error));
+    REFUSED(CAI_ERR_ARGUMENT, "it", cai_mpi_start(&it, error));
+}
+
+/* Requests that are not in the state that a call needs. */
+static void states(void) {
+    const cai_array array = plain();
+    double data[24];
+    cai_mpi_request it;
+    MPI_Status status;
+    int is_done = 0;
+    OK(cai_mpi_recv_init(&array, 0, 1, MPI_COMM_SELF, CAI_MPI_STAGE, &it, error));
+    /* Not started: nothing is written back. */
+    memory[512] = -1;
+    OK(cai_mpi_wait(&it, NULL, error));
+    OK(cai_mpi_finish(&it, NULL, error));
+    ASSERT(memory[512] < 0);
+    OK(cai_mpi_start(&it, error));
+    REFUSED(CAI_ERR_ARGUMENT, "it", cai_mpi_start(&it, error));
+    REFUSED(CAI_ERR_ARGUMENT, "it", cai_mpi_request_free(&it, error));
+    for (int i = 0; i < 24; ++i)
+        data[i] = i;
+    ASSERT(MPI_Send(data, 24, MPI_DOUBLE, 0, 1, MPI_COMM_SELF) == MPI_SUCCESS);
+    while (!is_done)
+        MPI_Test(&it.request, &is_done, &status);
+    OK(cai_mpi_finish(&it, &status, error));
+    ASSERT(memcmp(memory + 512, data, sizeof data) == 0);
+    /* One that failed is started again, or discarded. */
+    OK(cai_mpi_start(&it, error));
+    MPI_Cancel(&it.request);
+    OK(cai_mpi_wait(&it, NULL, error));
+    OK(cai_mpi_start(&it, error));
+    MPI_Cancel(&it.request);
+    MPI_Wait(&it.request, &status);
+    cai_mpi_discard(&it.buffer);
+    REFUSED(CAI_ERR_ARGUMENT, "it", cai_mpi_start(&it, error));
+    OK(cai_mpi_request_free(&it, error));
+    /* One for a single message cannot be started again. */
+    OK(cai_mpi_irecv(&array, 0, 1, MPI_COMM_SELF, 0, &it, error));
+    REFUSED(CAI_ERR_ARGUMENT, "it", cai_mpi_start(&it, error));
+    REFUSED(CAI_ERR_ARGUMENT, "it", cai_mpi_request_free(&it, error));
+    MPI_Cancel(&it.request);
+    OK(cai_mpi_wait(&it, NULL, error));
+    OK(cai_mpi_request_free(&it, error));
 }
 
 /* What `out` held does not matter, and after a failure there is nothing to wait for. */
@@ -311,11 +387,14 @@ int main(int count, char **words) {
     MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     nulls();
+    states();
     outputs();
     refusals();
     statuses();
-    each_call_fails(0, 2 * 4 + 4);
-    each_call_fails(CAI_MPI_STAGE, 7);
+    each_call_fails(exchange, 0, 2 * 4 + 4);
+    each_call_fails(exchange, CAI_MPI_STAGE, 7);
+    each_call_fails(exchange_prepared, 0, 2 * 4 + 2 * 4);
+    each_call_fails(exchange_prepared, CAI_MPI_STAGE, 2 + 2 * 5);
     each_large_type_fails(16);
     each_large_type_fails(-16);
     MPI_Finalize();

@@ -225,6 +225,53 @@ static void short_message(uint32_t flags) {
     close_place(&to);
 }
 
+/* Requests that are prepared once: each message has the data of its start, although an event that
+ * the array states was recorded before. */
+static void prepared(uint32_t flags) {
+    cai_mpi_request requests[2];
+    CUevent event = NULL;
+    place from, to;
+    open_place(&from, 0);
+    open_place(&to, 1);
+    from.shape[0] = to.shape[0] = 7;
+    from.strides[0] = 24;
+    to.strides[0] = -16;
+    make(&from, "<f8", 1, 0, 0);
+    make(&to, "<f8", 1, MIDDLE, 0);
+    if (on_device) {
+        CU(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+        CU(cuEventRecord(event, from.stream));
+        from.array.flags = CAI_ARRAY_READONLY;
+        from.array.event = event;
+    }
+    OK(cai_mpi_recv_init(&to.array, 0, 5, MPI_COMM_SELF, flags, &requests[0], error));
+    OK(cai_mpi_send_init(&from.array, 0, 5, MPI_COMM_SELF, flags, &requests[1], error));
+    cai_array kept[2] = {from.array, to.array};
+    cai_array_release(&from.array);
+    cai_array_release(&to.array);
+    for (int message = 0; message < 3; ++message) {
+        unsigned char expected[SPACE];
+        from.array = kept[0]; /* the requests hold the owners */
+        to.array = kept[1];
+        fill(&from, message);
+        fill(&to, 100);
+        memcpy(expected, to.bytes, SPACE);
+        for (int64_t n = 0; n < 7; ++n)
+            memcpy(expected + element(&to, n), from.bytes + element(&from, n), 8);
+        OK(cai_mpi_start(&requests[0], error));
+        OK(cai_mpi_start(&requests[1], error));
+        OK(cai_mpi_wait_all(2, requests, error));
+        read_back(&to);
+        ASSERT(memcmp(expected, to.bytes, SPACE) == 0 && owners == 2);
+    }
+    OK(cai_mpi_request_free(&requests[0], error));
+    OK(cai_mpi_request_free(&requests[1], error));
+    ASSERT(owners == 0);
+    if (on_device) CU(cuEventDestroy(event));
+    close_place(&from);
+    close_place(&to);
+}
+
 /* Functions of MPI that this header does not wrap. */
 static void reduction(void) {
     place it;
@@ -503,6 +550,9 @@ int main(int count, char **words) {
     short_message(0);
     short_message(CAI_MPI_STAGE);
     short_message(CAI_MPI_DIRECT);
+    prepared(0);
+    prepared(CAI_MPI_STAGE);
+    prepared(CAI_MPI_DIRECT);
     reduction();
     gather();
     if (on_device) {
