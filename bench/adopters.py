@@ -18,7 +18,9 @@ import run
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 ROUNDS = int(os.environ.get("BENCH_ROUNDS", 3))
 SITE = pathlib.Path(sysconfig.get_path("purelib"))
-C = ["", "dlpack/dlpack.h", "cai/abi.h", "cai/cai.h"]
+# Headers of others; those of frameworks are what the adapters include.
+FRAMEWORKS = ["mpi.h", "torch/csrc/stable/c/shim.h", "tvm/ffi/c_api.h", "xla/ffi/api/c_api.h"]
+C = ["", "dlpack/dlpack.h", *FRAMEWORKS, "cai/abi.h", "cai/cai.h"]
 CPP = ["", "nanobind/ndarray.h", "pybind11/pybind11.h"]
 
 
@@ -30,11 +32,18 @@ def compiled(compiler, source, *options):
     return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
 
 
+def folder_of(name):
+    """Where the environments of `make interop` have a header: none or one."""
+    for pattern in "build/*/include", "build/*/lib/python*/site-packages/**/include":
+        if found := sorted(ROOT.glob(f"{pattern}/{name}")):
+            return [found[0].parents[name.count("/")]]
+    return []
+
+
 def headers(prefix, compilers, standard, names):
     """Rows of a table: those that a file can include here."""
-    dlpack = sorted(ROOT.glob("build/*/lib/python*/site-packages/**/include/dlpack/dlpack.h"))[:1]
     folders = [sysconfig.get_path("include"), SITE / "pybind11/include", SITE / "nanobind/include"]
-    folders += [path.parents[1] for path in dlpack]
+    folders += [path for name in ["dlpack/dlpack.h", *FRAMEWORKS] for path in folder_of(name)]
     options = [f"-std={standard}", "-O2", f"-I{prefix}/include", *(f"-isystem{folder}" for folder in folders)]
     with tempfile.TemporaryDirectory() as folder:
         sources = {}
@@ -44,7 +53,7 @@ def headers(prefix, compilers, standard, names):
             found = subprocess.run([compilers[0], *options, "-E", "-P", source], capture_output=True, text=True)
             if found.returncode == 0:
                 sources[name] = source, found.stdout.count("\n")
-            elif not (prefix / "include" / name).exists():
+            else:
                 print(f"not there, and left out: {name}")
         times = {}
         for _ in range(ROUNDS):

@@ -97,8 +97,8 @@ def pending(n):
     return min(found)
 
 
-def by_threads(n, objects, times=2000, calls=10):
-    """The processor time of imports by `n` threads, for one import of each thread."""
+def by_threads(n, objects, run=lambda given, times: HELD.import_each(given, 1, times), times=2000, calls=10):
+    """The processor time of `n` threads, for one import of each thread, or for one of what else `run` does."""
     found = []
     for _ in range(3):
         start = threading.Barrier(n + 1)
@@ -106,7 +106,7 @@ def by_threads(n, objects, times=2000, calls=10):
         def work(given):
             start.wait()
             for _ in range(calls):
-                assert HELD.import_each(given, 1, times) == 0
+                assert run(given, times) == 0
 
         threads = [threading.Thread(target=work, args=[handles([obj])]) for obj in objects]
         for thread in threads:
@@ -133,8 +133,10 @@ def rows(which):
     if which == ["threads"]:
         free = "free-threaded " * bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
         group = f"N threads of {free}CPython {sys.version_info[0]}.{sys.version_info[1]}"
+        attribute = lambda given, times: HELD.get_each(given, 1, times, NAME)  # noqa: E731
         for n in THREADS:
             yield group, "the same object", n, lambda n: by_threads(n, [make()] * n)
+            yield group, "the same object, by hand: the attribute", n, lambda n: by_threads(n, [make()] * n, attribute)
             yield group, "an object for each", n, lambda n: by_threads(n, [make() for _ in range(n)])
         return
     for group, sizes, names in IN_C:
