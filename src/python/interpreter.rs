@@ -16,6 +16,7 @@ use crate::python::deferred::Queue;
 use crate::python::export::object::Exported;
 use crate::python::free_list::FreeList;
 use crate::python::names::Names;
+use crate::python::ndarray::Arrays;
 use crate::python::py::{Attached, Capi, Once, Py, Release};
 use crate::python::texts::Texts;
 use crate::python::view::object::View;
@@ -41,6 +42,8 @@ pub struct Interpreter {
     texts: Texts,
     /// NumPy's types of typestrs.
     dtypes: Texts,
+    /// What is known of NumPy's arrays.
+    arrays: Arrays,
     /// Memory for owners.
     free_list: FreeList,
     /// Contents of owners that threads without the GIL left to release.
@@ -115,13 +118,15 @@ here! {
     texts: Texts;
     /// Returns NumPy's types of typestrs.
     dtypes: Texts;
+    /// Returns what is known of NumPy's arrays.
+    arrays: Arrays;
     /// Returns memory for owners.
     free_list: FreeList;
 }
 
 // SAFETY: an interpreter is used with its GIL held: other threads do not reach what is private here
-// (`Here`). In free-threaded builds `Texts` is not used,
-// and the rest are atomics.
+// (`Here`). In free-threaded builds `Texts` is not used, `Arrays` is not written, and the rest are
+// atomics.
 unsafe impl Sync for Interpreter {}
 
 /// The interpreters: the first one, from which the others follow. Each is leaked.
@@ -202,6 +207,7 @@ fn make<'py>(attached: Attached<'py>) -> Result<Py<'py>> {
         view: Once::new(),
         texts: Texts::new(),
         dtypes: Texts::new(),
+        arrays: Arrays::new(),
         free_list: FreeList::new(),
         deferred: Queue::default(),
         decref: Release::new(&capi),

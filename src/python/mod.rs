@@ -19,6 +19,7 @@ mod free_list;
 mod import;
 mod interpreter;
 mod names;
+mod ndarray;
 mod offers;
 mod owner;
 mod py;

@@ -4,6 +4,7 @@ import ast
 import ctypes as c
 import gc
 import sys
+import sysconfig
 import types
 import weakref
 
@@ -472,6 +473,38 @@ def test_numpy(name, protocols):
         if taken.strides is not None and array.size:
             assert taken.strides == array.strides
         assert taken.readonly == (not array.flags.writeable)
+
+
+def described(array, **options):
+    """What an import says of an array, and how many references it holds."""
+    before = sys.getrefcount(array)
+    with take(array, host=True, **options) as taken:
+        what = taken.shape, taken.strides, taken.typestr, taken.data, taken.readonly, taken.device, taken.stream
+        return what, sys.getrefcount(array) - before
+
+
+@pytest.mark.parametrize("dtype", ["?", "i1", "u1", "<i2", ">u4", "<i8", "<f2", ">f4", "<f8", ">c8", "<c16", "g"])
+def test_numpy_in_place(dtype):
+    """Once NumPy's type and the dtype are known, an array is read without `__array_struct__`, which says the same."""
+    whole = np.zeros((6, 5, 4), dtype)
+    locked = whole[1:]
+    locked.flags.writeable = False
+    warning = np.broadcast_arrays(whole[:1], whole)[0]  # a write to it warns: it counts as read-only
+    arrays = [whole, whole[::2, ::-1], whole[0, 0, 0:1], whole.T, whole[..., 1], whole[:0], np.array(3, dtype), locked]
+    described(whole)
+    for array in [*arrays, warning]:
+        in_place, held = described(array)
+        asked, held_by_both = described(array, protocols=[P.ARRAY_STRUCT])
+        assert in_place == asked and held_by_both == 2
+        # An array that is read in place is held once, and not by a capsule as well. NumPy has one object for each
+        # dtype, except for other byte orders.
+        assert held == (2 if array is warning or not array.dtype.isnative else 1) or sysconfig.get_config_var("Py_GIL_DISABLED")
+    grown = np.zeros(3, dtype)
+    described(grown)
+    grown.resize((2, 4), refcheck=False)
+    assert described(grown)[0] == described(grown, protocols=[P.ARRAY_STRUCT])[0]
+    with pytest.raises(ValueError), take(grown, host=True):
+        grown.resize(9)
 
 
 @pytest.mark.parametrize("protocols", [[P.ARRAY_INTERFACE], [P.ARRAY_STRUCT, P.ARRAY_INTERFACE]])

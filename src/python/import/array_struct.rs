@@ -8,6 +8,7 @@ use crate::error::{Result, fail, failure};
 use crate::python::capi::Object;
 use crate::python::import::exchange_table::Answer;
 use crate::python::import::host_memory;
+use crate::python::ndarray::{Element, Fields, LASTING};
 use crate::python::owner::{Description, attach};
 use crate::python::py::{Obj, Py};
 
@@ -25,14 +26,37 @@ struct ArrayInterface {
     descr: *mut Object,
 }
 
+const NAME: &str = "__array_struct__";
+
 const NOT_SWAPPED: c_int = 0x200;
 
 const WRITEABLE: c_int = 0x400;
 
+/// `NPY_ARRAY_OWNDATA`, which says nothing about the elements.
+const OWNS_DATA: c_int = 0x4;
+
+/// The flags of arrays that are read in place. `__array_struct__` may change others.
+const IN_PLACE: c_int = LASTING | OWNS_DATA;
+
 /// Imports an array of numbers or booleans. `None` if the object does not offer the structure.
 /// Types that it cannot name completely (texts, times, records) are left to the dictionary.
 pub fn import(py: Py, object: Obj, to: &mut Description) -> Result<Option<Answer>> {
-    const NAME: &str = "__array_struct__";
+    ask(py, object, false, to)
+}
+
+/// The same for an object of a type of NumPy, which is read in place once its type is known.
+pub fn import_numpys(py: Py, object: Obj, to: &mut Description) -> Result<Option<Answer>> {
+    if let Some((fields, element)) = py.arrays().read(object) {
+        // What is wrong is explained below.
+        if fields.flags & !IN_PLACE == 0 && describe(&fields, element, to).is_ok() {
+            attach(py, &mut to.array, object.share(py), None)?;
+            return Ok(Some(Answer::Array));
+        }
+    }
+    ask(py, object, true, to)
+}
+
+fn ask(py: Py, object: Obj, learns: bool, to: &mut Description) -> Result<Option<Answer>> {
     let Some(capsule) = object.optional_attr(py, py.names.array_struct)? else {
         return Ok(None);
     };
@@ -57,28 +81,41 @@ pub fn import(py: Py, object: Obj, to: &mut Description) -> Result<Option<Answer
             expected "b, i, u, f or c: the structure does not describe other types completely, \
                 __array_interface__ does (CAI_PROTOCOL_ARRAY_INTERFACE)"))));
     }
-    host_memory::check_ndim(NAME, "nd", interface.nd, !interface.shape.is_null())?;
-    to.reset();
-    to.array.ndim = interface.nd;
-    to.has_strides = !interface.strides.is_null();
-    for index in 0..interface.nd as usize {
-        // SAFETY: `nd` values each by NumPy's manual; neither pointer is NULL here.
-        unsafe {
-            to.shape[index].write(interface.shape.add(index).read() as i64);
-            if to.has_strides {
-                to.strides[index].write(interface.strides.add(index).read() as i64);
-            }
-        }
-    }
     let order = match (interface.itemsize, interface.flags & NOT_SWAPPED != 0) {
         (1, _) => b'|',
         (_, true) => NATIVE,
         (_, false) => b'<' + b'>' - NATIVE,
     };
-    host_memory::set_typestr(to, order, kind, interface.itemsize.into());
-    let readonly = interface.flags & WRITEABLE == 0;
-    host_memory::complete(to, NAME, readonly, interface.data)?;
+    let ArrayInterface { data, nd, shape, strides, flags, .. } = interface;
+    let told = Fields { data, ndim: nd, shape, strides, flags, ..Fields::NONE };
+    let element = Element { order, kind, size: interface.itemsize };
+    describe(&told, element, to)?;
+    // NumPy makes a new dtype for each array of another byte order.
+    if learns && matches!(order, NATIVE | b'|') {
+        py.arrays().learn(object, &told, element)?;
+    }
     // The capsule keeps the array alive.
     attach(py, &mut to.array, object.share(py), Some(capsule))?;
     Ok(Some(Answer::Array))
+}
+
+/// Describes the array in `fields`, which have `ndim` extents and, unless NULL, as many strides.
+#[inline(always)]
+fn describe(fields: &Fields, element: Element, to: &mut Description) -> Result<()> {
+    let &Fields { data, ndim, shape, strides, flags, .. } = fields;
+    host_memory::check_ndim(NAME, "nd", ndim, !shape.is_null())?;
+    to.reset();
+    to.array.ndim = ndim;
+    to.has_strides = !strides.is_null();
+    for index in 0..ndim as usize {
+        // SAFETY: `ndim` values each by NumPy's manual; neither pointer is NULL here.
+        unsafe {
+            to.shape[index].write(shape.add(index).read() as i64);
+            if to.has_strides {
+                to.strides[index].write(strides.add(index).read() as i64);
+            }
+        }
+    }
+    host_memory::set_typestr(to, element.order, element.kind, element.size.into());
+    host_memory::complete(to, NAME, flags & WRITEABLE == 0, data)
 }

@@ -275,7 +275,7 @@ pub fn find(
 /// fourth of the time. Returns false for all others, which the protocols take in their order.
 #[inline(never)]
 fn from_struct(py: Py, object: Obj, to: &mut Description) -> Result<bool> {
-    match array_struct::import(py, object, to) {
+    match array_struct::import_numpys(py, object, to) {
         Ok(Some(Answer::Array)) => return Ok(true),
         Ok(_) => {}
         // It is raised again if the protocol's turn comes.

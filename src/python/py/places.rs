@@ -1,6 +1,6 @@
 //! Places in objects that are read without a call, found with objects that are made for it.
 
-use std::ffi::CStr;
+use std::ffi::{CStr, c_void};
 use std::num::NonZeroUsize;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
@@ -71,6 +71,12 @@ impl Places {
     pub fn type_of(&self, object: Obj) -> *mut Object {
         // SAFETY: the type is there (`Places`), and the object is alive (`Obj`).
         unsafe { object.object.byte_add(self.head.get()).cast::<*mut Object>().sub(1).read() }
+    }
+
+    /// Returns the address behind the head of an object.
+    #[inline(always)]
+    pub fn contents(&self, object: Obj) -> *const c_void {
+        object.as_ptr().wrapping_byte_add(self.head.get()).cast()
     }
 
     #[inline(always)]
