@@ -86,17 +86,6 @@ PICTURES = {
         [("w", "r", "yes", "begin"), ("r", "n", "yes", "end")],
         [(3.9, 0, "the host never waits")],
     ),
-    "streams_join": draw(
-        ["stream 7", "stream 9", "stream 15", "stream 3, exported", "consumer's stream"],
-        {
-            "a": (0, 0, 2, "kernel", "work"),
-            "b": (1, 0, 2.6, "kernel", "work"),
-            "c": (2, 0, 1.6, "kernel", "work"),
-            "j": (3, 4, 5.4, "cai_array_produce", "call"),
-            "r": (4, 6.4, 8.4, "consumer's kernel", "work"),
-        },
-        [("a", "j", "yes", ""), ("b", "j", "yes", ""), ("c", "j", "yes", ""), ("j", "r", "yes", "begin")],
-    ),
     "streams_readers": draw(
         ["producer's stream", "reader 1", "reader 2", "writer"],
         {

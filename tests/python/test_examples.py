@@ -29,8 +29,8 @@ ON_A_DEVICE = {
 
 
 def test_every_example_is_tested():
-    extension = {"08_python.c"}
-    assert {path.name for path in (ROOT / "examples-c").glob("0*")} == set(OUTPUT) | set(ON_A_DEVICE) | extension
+    extensions = {"08_python.c", "10_python_type.c"}
+    assert {path.name for path in (ROOT / "examples-c").glob("[0-9]*")} == set(OUTPUT) | set(ON_A_DEVICE) | extensions
 
 
 def test_extension_in_plain_c(tmp_path):
@@ -40,6 +40,36 @@ def test_extension_in_plain_c(tmp_path):
         done = simulated(sys.executable, "examples-c/demo/python.py", tmp_path, schedule=schedule)
         assert "sum of it: 18.0; of half of it, which another library made: 9.0" in done.stdout
         assert "ValueError: __cuda_array_interface__['shape'][1]: found -3" in done.stdout
+
+
+USE_TYPE = """
+import ctypes as c, sys
+sys.path[:0] = sys.argv[1:]
+import cai_python as P, numpy
+cuda, context = c.CDLL("libcuda.so.1"), c.c_void_p()
+cuda.cuInit(0), cuda.cuDevicePrimaryCtxRetain(c.byref(context), 0), cuda.cuCtxSetCurrent(context)
+from floats import Floats
+made = Floats(3, 2.5)
+count = sys.getrefcount(made)
+with P.take(made, protocols=[P.EXCHANGE]) as taken:
+    assert sys.getrefcount(made) == count, "the owner is that of the memory"
+    assert taken.array.data == made.__cuda_array_interface__["data"][0] and taken.array.stream_id
+assert made.__dlpack_device__() == (2, 0)
+print(numpy.from_dlpack(made, device="cpu"))
+for count in 0, -1:
+    try:
+        raise SystemExit(Floats(count, 1.0))
+    except ValueError as error:
+        print(error)
+"""
+
+
+def test_type_in_plain_c(tmp_path):
+    flags = ["-std=c99", *STRICT, "-g", "-shared", "-isystem", PYTHON]
+    compile("examples-c/10_python_type.c", tmp_path / "floats.so", *flags, cuda=True)
+    for schedule in ("lazy", "eager", "threads"):
+        done = simulated(sys.executable, "-c", USE_TYPE, tmp_path, ROOT / "tests/python", schedule=schedule)
+        assert done.stdout == "[2.5 2.5 2.5]\n" + 2 * "expected a count of 1 to 2^30\n"
 
 
 def build_on_a_device(name, tmp_path):
