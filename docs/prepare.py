@@ -86,7 +86,9 @@ class Site:
             parts.append(reference.statuses([header.read_text() for header in headers]))
         if source == BOOK / "dtypes.md":
             text = "".join(parts)
-            for name, table in zip(("kinds", "types"), reference.types((ROOT / "src/abi/dtypes.txt").read_text())):
+            tables = [*reference.types((ROOT / "src/abi/dtypes.txt").read_text()),
+                      reference.devices((ROOT / "src/abi/devices.txt").read_text())]  # fmt: skip
+            for name, table in zip(("kinds", "types", "devices"), tables):
                 assert text.count(f"<!-- table: {name} -->") == 1
                 text = text.replace(f"<!-- table: {name} -->", table)
             parts = [text]

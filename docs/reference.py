@@ -93,6 +93,17 @@ def types(table):
     return kinds, names
 
 
+def devices(table):
+    """The devices of src/abi/devices.txt, as a table."""
+    text = "| number | constant | `data` | streams | memory |\n|---|---|---|---|---|\n"
+    for line in table.splitlines():
+        if line[:1].isdigit():
+            number, name, streams, data, _, meaning = line.split(None, 5)
+            streams = {"cuda": "CUDA", "hip": "HIP", "-": ""}[streams]
+            text += f"| {number} | `CAI_DEVICE_{name.upper()}` | {data.replace('-', 'address')} | {streams} | {meaning} |\n"
+    return text
+
+
 def items(header):
     """What a header declares, in its order. Declarations without a comment of their own belong to the one before."""
     text = blocks(header[header.find("#define", header.find("#ifndef")) :])

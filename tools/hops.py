@@ -1,10 +1,11 @@
-"""What an array keeps when it leaves through one protocol and comes back: the table of docs/src/hops.md.
+"""What an array keeps when it leaves through one protocol and comes back: the table of docs/src/specification.md.
 
     cuda-sim run -- python tools/hops.py write       writes the table
     cuda-sim run -- python tools/hops.py check       compares it, and tries random arrays and pairs of protocols
 
 Every array is a choice along each axis below: type, layout, access, stream, mask, memory. A cell is what one choice
-becomes through one protocol, beside choices that the protocol keeps; the page has the cells that are not equal. The
+becomes through one protocol, beside choices that the protocol keeps; the page has the cells that are not equal, in one
+row for each protocol. The
 random part checks the cells: an array is refused if a cell of its choices says so, with a status that such a cell
 states; otherwise each choice becomes what its cell says, and every byte is the same. What came back leaves through a
 second protocol, which must do as much.
@@ -25,7 +26,7 @@ sys.path.insert(0, str(ROOT / "tests/python"))
 import cai_ctypes as T  # noqa: E402
 import cai_python as P  # noqa: E402
 
-PAGE = ROOT / "docs/src/hops.md"
+PAGE = ROOT / "docs/src/specification.md"
 BEGIN, END = "<!-- table: made by `tools/hops.py` -->\n", "<!-- end of the table -->\n"
 NAMES = P.STATUS
 LOST = object()
@@ -326,6 +327,8 @@ PROTOCOLS = {
     "copy to the host": (lambda array: to_host(array.array), "CUDA"),
 }
 COPIES = {"IPC", "copy to the host"}
+# Refusals that are not a status, as the page calls them.
+REFUSALS = {"AttributeError": "absent", "BufferError": "BufferError"}
 
 
 def hop(protocol, array, choices):
@@ -391,30 +394,29 @@ def table(machine):
 
 
 def text_of(cells):
-    """The tables, one for each axis: what does not come back as it was, and through which protocols. Choices that fare
-    alike share a row."""
+    """A row for each protocol: what does not come back as it was, grouped by what becomes of it."""
 
-    def grouped(axis, choice, kind):
-        """Protocols by what they make of the choice: a refusal, or another choice."""
-        groups = collections.defaultdict(list)
-        for protocol in PROTOCOLS:
-            found = cells[axis, choice, protocol]
-            if found is not None and found != choice and isinstance(found, Refused) == kind:
-                name = str(found)
-                if kind:
-                    name = {"AttributeError": "no attribute", "BufferError": "BufferError"}.get(name, f"`{name}`")
-                groups[name].append(protocol)
-        return "; ".join(f"{', '.join(protocols)} ({name})" for name, protocols in groups.items()) or "none"
+    def listed(axis, choices):
+        if axis == "mask":
+            return "masks" if choices == MASKS[1:] else f"masks of {', '.join(choices)}"
+        return ", ".join(choices) + (" memory" if axis == "memory" else "")
 
-    parts = []
-    for axis, all_choices in AXES.items():
-        rows = collections.defaultdict(list)
-        for choice in all_choices:
-            rows[grouped(axis, choice, False), grouped(axis, choice, True)].append(choice)
-        lines = [f"### {axis.capitalize()}", "", f"| {axis} | changed by | refused by |", "|---|---|---|"]
-        lines += [f"| {', '.join(choices)} | {changed} | {refused} |" for (changed, refused), choices in rows.items()]
-        parts.append("\n".join(lines) + "\n")
-    return "\n".join(parts)
+    def grouped(protocol, kind, shown):
+        groups = collections.defaultdict(lambda: collections.defaultdict(list))
+        for (axis, choice, through), found in cells.items():
+            if through == protocol and found not in (None, choice) and isinstance(found, Refused) == kind:
+                groups[str(found)][axis].append(choice)
+        parts = (shown(name, ", ".join(listed(*item) for item in axes.items())) for name, axes in groups.items())
+        return "; ".join(parts) or "nothing"
+
+    def refused(name, choices):
+        return f"{REFUSALS.get(name, f'`{name}`')}: {choices}"
+
+    lines = ["| protocol | changes | refuses |", "|---|---|---|"]
+    for protocol in PROTOCOLS:
+        changes = grouped(protocol, False, lambda becomes, choices: f"{choices} → {becomes}")
+        lines.append(f"| {protocol} | {changes} | {grouped(protocol, True, refused)} |")
+    return "\n".join(lines) + "\n"
 
 
 def compare(cells, protocol, choices, found):
@@ -478,7 +480,7 @@ def main(what, count="200", seed="1"):
     if what == "write":
         PAGE.write_text(after)
     elif before != after:
-        sys.exit("docs/src/hops.md is stale: run `cuda-sim run -- python tools/hops.py write`")
+        sys.exit("docs/src/specification.md is stale: run `cuda-sim run -- python tools/hops.py write`")
     print("came back:", dict(try_random_arrays(machine, cells, int(count), int(seed))))
 
 

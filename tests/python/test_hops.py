@@ -1,5 +1,5 @@
-"""What an array keeps on its way through each protocol: the tables of docs/src/hops.md, which tools/hops.py makes, and
-random arrays through one protocol and then another, which the tables must predict."""
+"""What an array keeps on its way through each protocol: the table of docs/src/specification.md, which tools/hops.py makes,
+and random arrays through one protocol and then another, which the table must predict."""
 
 import os
 import sys
@@ -7,7 +7,7 @@ import sys
 import pytest
 from commands import simulated
 
-# Older versions of NumPy refuse arrays without elements at address 0, and the tables state what NumPy refuses.
+# Older versions of NumPy refuse arrays without elements at address 0, and the table states what NumPy refuses.
 pytest.importorskip("numpy", "2.4")
 
 

@@ -29,15 +29,13 @@ PAGES = {
     "exchange": "first_exchange",
     "arrow": "first_exchange",
     "cpp": "first_exchange",
-    "dlpack": "first_exchange",
     "ipc": "first_exchange",
     "json": "first_exchange",
     "ownership": "first_exchange",
     "streams": "first_exchange",
     "extensions": "extensions",
     "class": "extensions",
-    "from_dictionary": "extensions",
-    "from_dlpack": "extensions",
+    "protocols": "extensions",
 }
 INSTALL = re.compile(r"^## Install\n.*?(?=^## )", re.M | re.S)
 # Edits of programs: the page, a line's part, and what it becomes.
@@ -54,12 +52,11 @@ MISTAKES = [
     ("streams", "cai_array_produce(&array, pending, 2,", "cai_array_produce(&array, pending, 1,"),
     ("class", ', "stream": self.stream.value}', "}"),
     ("class", "bits, c.c_size_t(count), self.stream)", "bits, c.c_size_t(count), None)"),
-    ("from_dictionary", "cai_array_consume_begin(&array, mine, CAI_ACCESS_WRITE, &error)", "CAI_OK"),
-    ("from_dictionary", "cai_array_consume_end(&array, mine, CAI_ACCESS_WRITE, NULL)", "CAI_OK"),
-    ("from_dictionary", "(size_t)layout.nbytes,\n                        stream)", "layout.nbytes, NULL)"),
-    ("from_dlpack", "options.dlpack_stream = mine;", "options.dlpack_stream = CAI_STREAM_NONE;"),
-    ("from_dlpack", "sizeof values,\n                          second)", "sizeof values, NULL)"),
-    ("from_dlpack", "array.stream = cai_inline_stream(first);", "array.stream = CAI_STREAM_NONE;"),
+    ("protocols", "cai_array_consume_begin(&array, mine, CAI_ACCESS_WRITE, &error)", "CAI_OK"),
+    ("protocols", "cai_array_consume_end(&array, mine, CAI_ACCESS_WRITE, NULL)", "CAI_OK"),
+    ("protocols", "(size_t)layout.nbytes,\n                        stream)", "layout.nbytes, NULL)"),
+    ("protocols", "options.dlpack_stream = mine;", "options.dlpack_stream = CAI_STREAM_NONE;"),
+    ("protocols", '"stream": theirs.value', '"stream": None'),
 ]
 
 

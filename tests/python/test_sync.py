@@ -2,6 +2,7 @@
 much stack functions need. tests/programs runs the programs of capi-tests/sync."""
 
 import json
+import re
 import shutil
 
 import pytest
@@ -43,7 +44,7 @@ def test_every_sentence_has_cases():
         program, *cases = tested.split()
         source = (TESTS / program).read_text()
         assert [case for case in cases if f"CASE({case})" not in source] == [], sentence
-        assert [rule for rule in rules.split() if f"| {rule} |" not in page] == [], sentence
+        assert [rule for rule in rules.split() if not re.search(rf"^\| {rule}\*? \|", page, re.M)] == [], sentence
 
 
 # --- the rules, as a stranger meets them ------------------------------------------------------------------------
