@@ -38,8 +38,6 @@ PLACES = [
     ("include/cai/status.h", rf'as text: `"{VERSION}"`'),
     ("docs/src/versioning.md", rf"^\| library version, `{VERSION}` \|"),
     ("docs/src/packaging.md", rf"^\| `libcai\.so\.{VERSION}` \|"),
-    ("docs/src/python_package.md", rf"^libcai {VERSION}$"),
-    ("docs/src/python_package.md", rf"^ +version {VERSION}, ABI"),
 ]
 HEADING = re.compile(r"^## (\S+) \(unreleased\)$", re.M)
 LOCKS = ("Cargo.lock", "fuzz/Cargo.lock")

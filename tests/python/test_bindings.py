@@ -12,7 +12,7 @@ import cai_python as P
 import numpy
 import pytest
 from cai_ctypes import abi as _abi
-from commands import PYTHON, ROOT, compile, cython_module, run
+from commands import PYTHON, ROOT, block, compile, cython_module, run
 
 INCLUDE = ROOT / "include"
 
@@ -50,6 +50,13 @@ def test_ctypes_has_the_layouts_and_numbers_of_c(tmp_path):
         expected.append(ctypes.sizeof(structure))
         expected += [getattr(structure, field).offset for field, *_ in structure._fields_]
     assert [int(number) for number in found] == expected
+
+
+def test_the_page_states_the_sizes():
+    page = (ROOT / "docs/src/languages.md").read_text()
+    stated = re.findall(r"`(cai_\w+)` \| (\d+) \|", page)
+    assert len(stated) == 10
+    assert {name: int(size) for name, size in stated} == {name: ctypes.sizeof(getattr(_abi, name)) for name, _ in stated}
 
 
 def test_no_structure_is_passed_by_value():
@@ -116,28 +123,12 @@ needs_headers = pytest.mark.skipif(not (PYTHON / "Python.h").exists(), reason="P
 
 
 @needs_headers
-def test_the_producer_of_the_page(tmp_path):
-    page = (ROOT / "docs/src/cython.md").read_text()
-    pyx = tmp_path / "producer.pyx"
-    pyx.write_text(re.search(r"## A producer\n.*?```cython\n(.*?)```", page, re.S)[1])
-    producer = cython(pyx, tmp_path)
-    made = producer.linspace(1, 0.5, 4)
-    references = sys.getrefcount(made)
-    numbers = numpy.asarray(made)
-    assert sys.getrefcount(made) == references + 1  # NumPy's array
-    del made
-    assert numbers.tolist() == [1, 1.5, 2, 2.5]
-    with pytest.raises(ValueError):
-        producer.linspace(0, 1, 0)
-
-
-@needs_headers
 def test_the_class_of_the_page(tmp_path):
     """A static type, whose objects come in through its exchange table: the arrays are those of the class, also where a
     derived class has a dictionary."""
-    page = (ROOT / "docs/src/class.md").read_text()
+    page = (ROOT / "docs/src/languages.md").read_text()
     pyx = tmp_path / "buffers.pyx"
-    pyx.write_text(re.search(r"## In Cython\n.*?```cython\n(.*?)```", page, re.S)[1])
+    pyx.write_text(block(page, "# buffers.pyx")[0])
     Buffer = cython(pyx, tmp_path).Buffer
     with pytest.raises(TypeError, match="immutable type|can't set attributes"):
         Buffer.other = 1

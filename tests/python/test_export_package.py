@@ -35,7 +35,7 @@ def test_what_the_result_offers():
     interface = made.__cuda_array_interface__
     assert (interface["shape"], interface["typestr"], interface["data"]) == ((3, 4), "<f4", (ADDRESS, False))
     assert interface["stream"] is None
-    # What DLPack needs of the driver: docs/src/class.md, which test_pages.py runs on the simulated one.
+    # What DLPack needs of the driver: docs/src/python.md, which test_pages.py runs on the simulated one.
     assert callable(made.__dlpack__) and callable(made.__dlpack_device__)
 
 

@@ -34,8 +34,9 @@ PAGES = {
     "ownership": "first_exchange",
     "streams": "first_exchange",
     "extensions": "extensions",
-    "class": "extensions",
     "protocols": "extensions",
+    "languages": "extensions",
+    "python": "extensions",
 }
 INSTALL = re.compile(r"^## Install\n.*?(?=^## )", re.M | re.S)
 # Edits of programs: the page, a line's part, and what it becomes.
@@ -50,13 +51,13 @@ MISTAKES = [
     ("streams", "cai_array_consume_begin(&self->array, mine, CAI_ACCESS_WRITE, error)", "CAI_OK"),
     ("streams", "cai_array_consume_end(&self->array, mine, CAI_ACCESS_WRITE, error)", "CAI_OK"),
     ("streams", "cai_array_produce(&array, pending, 2,", "cai_array_produce(&array, pending, 1,"),
-    ("class", ', "stream": self.stream.value}', "}"),
-    ("class", "bits, c.c_size_t(count), self.stream)", "bits, c.c_size_t(count), None)"),
     ("protocols", "cai_array_consume_begin(&array, mine, CAI_ACCESS_WRITE, &error)", "CAI_OK"),
     ("protocols", "cai_array_consume_end(&array, mine, CAI_ACCESS_WRITE, NULL)", "CAI_OK"),
     ("protocols", "(size_t)layout.nbytes,\n                        stream)", "layout.nbytes, NULL)"),
     ("protocols", "options.dlpack_stream = mine;", "options.dlpack_stream = CAI_STREAM_NONE;"),
     ("protocols", '"stream": theirs.value', '"stream": None'),
+    ("python", ', "stream": self.stream.value}', "}"),
+    ("python", "bits, c.c_size_t(count), self.stream)", "bits, c.c_size_t(count), None)"),
 ]
 
 

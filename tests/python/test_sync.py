@@ -169,7 +169,7 @@ def test_the_report_counts_unknown_streams(built, tmp_path):
 
 
 def test_stack(built):
-    """Functions and the release thread need no more stack than docs/src/ffi.md states, which is nothing for functions
+    """Functions and the release thread need no more stack than docs/src/languages.md states, which is nothing for functions
     that call Python."""
     needed = {name: int(size) for name, size in (line.split() for line in built.run("stack").stdout.splitlines())}
     functions = abi_symbols.NAMES

@@ -8,9 +8,6 @@ import sys
 
 import pytest
 from commands import CUDA_SIM, ROOT, compile
-from libcai import _system
-
-PAGE = (ROOT / "docs/src/python_package.md").read_text()
 
 # The command, with the library of the repository in place of the package's.
 COMMAND = """if True:
@@ -166,13 +163,3 @@ def test_without_the_library(report, library):
 def test_unprintable_values(report):
     text = report(CAI_SYNC="\033[2J", LD_LIBRARY_PATH=os.fsdecode(b"/\xff"), LC_ALL="C", PYTHONUTF8="0")
     assert "\033" not in text and "\\x1b[2J" in text
-
-
-def test_the_page():
-    """The page shows every section, and every variable of the library."""
-    sample = re.search(r"```text\n\$ python -m libcai\n(.*?)```", PAGE, re.S)[1]
-    found = _system.collect()
-    headings = [line for line in _system.text(found).splitlines() if line and not line.startswith(" ")]
-    assert [line for line in sample.splitlines() if line and not line.startswith(" ")][1:] == headings[1:]
-    assert all(name in sample for name in _system.OWN)
-    assert all(f"`{key}`" in PAGE for key in found)

@@ -431,7 +431,7 @@ def test_overloads(m, scalar):
 
 
 def test_overloads_where_another_argument_is_converted_first(m, is_pybind11):
-    """The one case that needs noconvert(), see extensions.md. pybind11 does not call it a conversion."""
+    """The one case that needs noconvert(), see cpp.md. pybind11 does not call it a conversion."""
     wide = Array(typestr="<f8")
     assert m.scalar_first_plain(1.0, wide) == "float64"
     if is_pybind11:
