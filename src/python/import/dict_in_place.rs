@@ -334,7 +334,7 @@ impl<'a, 'py> InPlace<'a, 'py> {
             return Err(Refused::Uncommon);
         }
         let name = name.text(self.py).ok_or(Refused::Stale)?;
-        if name.iter().any(|&byte| byte == 0) {
+        if !name.iter().all(|&byte| byte != 0) {
             return Err(Refused::Uncommon);
         }
         let mut field =
