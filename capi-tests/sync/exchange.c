@@ -825,6 +825,14 @@ CASE(refused) {
     REFUSED_ARRAY(array.stream = 0, CAI_ERR_STREAM_ZERO, "stream", BEGIN(CAI_ACCESS_READ));
     REFUSED_ARRAY(array.stream = 0, CAI_ERR_STREAM_ZERO, "stream",
                   cai_array_synchronize(&array, CAI_ACCESS_READ, error));
+    /* Also if nothing is pending. */
+    REFUSED_ARRAY(array.stream = CAI_STREAM_NONE, CAI_ERR_ARGUMENT, "flags",
+                  cai_array_synchronize(&array, CAI_ACCESS_READ | CAI_CAPTURE_JOIN, error));
+    REFUSED_ARRAY(array.stream = CAI_STREAM_NONE, CAI_ERR_ARGUMENT, "flags",
+                  cai_array_synchronize(&array, 0, error));
+    REFUSED_ARRAY((array.stream = CAI_STREAM_NONE, array.flags = CAI_ARRAY_READONLY),
+                  CAI_ERR_READONLY, "flags",
+                  cai_array_synchronize(&array, CAI_ACCESS_WRITE, error));
     REFUSED_ARRAY(array.flags = CAI_ARRAY_READONLY, CAI_ERR_READONLY, "flags",
                   BEGIN(CAI_ACCESS_WRITE));
     REFUSED_ARRAY(array.flags = CAI_ARRAY_READONLY, CAI_ERR_READONLY, "flags",

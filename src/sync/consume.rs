@@ -47,6 +47,12 @@ pub fn is_fast_path(local: &cai_array, consumer: u64, flags: u32) -> bool {
         && is_settled(local, consumer)
 }
 
+/// The same for a wait of the host, which takes no flags about captures.
+#[inline(always)]
+pub fn is_idle(local: &cai_array, flags: u32) -> bool {
+    flags & CAPTURE == 0 && is_fast_path(local, abi::CAI_STREAM_LEGACY, flags)
+}
+
 /// Returns how an array may be used: read, and written unless it is read-only.
 #[inline]
 pub fn access(array: &cai_array) -> u32 {
