@@ -128,6 +128,7 @@ static void unsound(void) {
     UNSOUND(a.stream = 0, CAI_ERR_STREAM_ZERO, "stream");
     UNSOUND(a.flags = 0x100, CAI_ERR_FLAGS, "flags");
     UNSOUND(a.data = NULL, CAI_ERR_DATA_NULL, "data");
+    UNSOUND(a.data = (void *)UINTPTR_MAX, CAI_ERR_ADDRESS_RANGE, "data");
     UNSOUND(a.mask = &mask, CAI_ERR_MASK_TYPE, "mask.typestr");
     UNSOUND((a.ndim = 1, a.shape = negative), CAI_ERR_SHAPE_NEGATIVE, "shape[0]");
     UNSOUND(a.struct_size = 8, CAI_ERR_STRUCT_SIZE, "struct_size");

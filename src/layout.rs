@@ -10,7 +10,7 @@
 use crate::error::{Result, fail};
 
 /// The shape of an array, its strides in bytes and the size of its elements.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout<'a> {
     /// Extents; their sign was checked.
     pub shape: &'a [i64],

@@ -2,11 +2,11 @@
 
 use std::mem::MaybeUninit;
 
-use super::guard::guard;
+use super::guard::{guard, guard_local};
 use crate::abi::{self, cai_array, cai_error, cai_layout, cai_status};
-use crate::argument::{Buffer, In, Out, Shape};
+use crate::argument::{Buffer, Given, In, Out, Shape};
 use crate::error::{Result, fail};
-use crate::layout::{self, Bytes, Span};
+use crate::layout::{self, Bytes, Layout};
 use crate::validate::{self, Described};
 
 /// Reports the number of elements of an array, the bytes of one and of all of them, the bytes that
@@ -25,26 +25,41 @@ pub unsafe extern "C-unwind" fn cai_array_layout(
 ) -> cai_status {
     // SAFETY: the caller passes what the header requires.
     let (array, out, error) = unsafe { (In::new(array), Out::new(out), Out::new(error)) };
+    match (array.optional().and_then(Given::plain_layout), out.optional()) {
+        (Some((layout, bytes)), Some(out)) => {
+            guard_local(error, || describe(layout, bytes).map(|found| out.write(found)))
+        }
+        _ => any_layout(array, out, error),
+    }
+}
+
+/// Returns a status of `cai_array_layout`.
+#[inline(never)]
+fn any_layout(array: In<cai_array>, out: Out<cai_layout>, error: Out<cai_error>) -> cai_status {
     guard(error, || {
         let array = array.given("array")?;
         let out = out.given("out")?;
         array.validate(abi::CAI_CHECK_LAYOUT)?;
         let mut scratch = MaybeUninit::uninit();
         let layout = Described::new(array.unchecked(&mut scratch)?)?.layout;
-        let Bytes { all, span: Span { lower, upper } } = layout.bytes()?;
-        let flag = |is: bool, flag: u32| if is { flag } else { 0 };
-        out.write(cai_layout {
-            count: layout::count(layout.shape)?,
-            nbytes: all,
-            lower,
-            upper,
-            flags: flag(layout.is_c_contiguous(), abi::CAI_LAYOUT_C_CONTIGUOUS)
-                | flag(layout.is_f_contiguous(), abi::CAI_LAYOUT_F_CONTIGUOUS),
-            reserved: 0,
-            itemsize: if layout.is_packed_bits() { 0 } else { layout.itemsize() },
-            reserved_tail: [0; 2],
-        });
+        out.write(describe(layout, layout.bytes()?)?);
         Ok(())
+    })
+}
+
+#[inline]
+fn describe(layout: Layout, bytes: Bytes) -> Result<cai_layout> {
+    let flag = |is: bool, flag: u32| if is { flag } else { 0 };
+    Ok(cai_layout {
+        count: layout::count(layout.shape)?,
+        nbytes: bytes.all,
+        lower: bytes.span.lower,
+        upper: bytes.span.upper,
+        flags: flag(layout.is_c_contiguous(), abi::CAI_LAYOUT_C_CONTIGUOUS)
+            | flag(layout.is_f_contiguous(), abi::CAI_LAYOUT_F_CONTIGUOUS),
+        reserved: 0,
+        itemsize: if layout.is_packed_bits() { 0 } else { layout.itemsize() },
+        reserved_tail: [0; 2],
     })
 }
 

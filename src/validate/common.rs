@@ -7,6 +7,7 @@
 
 use crate::abi;
 use crate::device::{is_addressed, is_opaque, is_type, may_have_id};
+use crate::layout::{Bytes, Layout};
 use crate::read::Unchecked;
 use crate::{dtype, layout};
 
@@ -15,14 +16,30 @@ use super::masks;
 /// Returns true for most of the arrays that [`is_common`] accepts, without a call.
 #[inline(always)]
 pub fn is_plain(array: Unchecked) -> bool {
-    array.dtype_code == abi::CAI_DTYPE_NONE
+    plain_itemsize(array)
+        .is_some_and(|itemsize| whole_bytes(array, itemsize, array.data as u64).is_some())
+}
+
+/// Returns the layout and the bytes of an array that [`is_plain`] accepts, if it has elements.
+#[inline(always)]
+pub fn plain_layout<'a>(array: Unchecked<'_, 'a>) -> Option<(Layout<'a>, Bytes)> {
+    let itemsize = plain_itemsize(array)?;
+    let (shape, strides) = array.common_dimensions()?;
+    let bytes = layout::measure(shape, strides, itemsize)?;
+    let fits = !array.data.is_null() && bytes.span.fits(array.data as u64);
+    fits.then_some((Layout { shape, strides, bits: itemsize << 3 }, bytes))
+}
+
+/// Returns the bytes of an element if all but the layout is as in most arrays.
+#[inline(always)]
+fn plain_itemsize(array: Unchecked) -> Option<i64> {
+    let itemsize = dtype::common_itemsize(&array.typestr);
+    let is_plain = array.dtype_code == abi::CAI_DTYPE_NONE
         && array.descr.is_null()
         && array.mask.is_null()
-        && dtype::common_itemsize(&array.typestr).is_some_and(|itemsize| {
-            is_plainly_placed(array)
-                && has_common_stream(array)
-                && whole_bytes(array, itemsize, array.data as u64).is_some()
-        })
+        && is_plainly_placed(array)
+        && has_common_stream(array);
+    itemsize.filter(|_| is_plain)
 }
 
 /// Returns true for a sound array, if its fields and its mask are of the most common kind.
@@ -152,7 +169,7 @@ mod tests {
     use crate::device::LAST;
     use crate::error::Result;
     use crate::read::NOTHING;
-    use crate::validate::{fields, masks, rules};
+    use crate::validate::{Described, fields, masks, rules};
 
     /// Mostly one of the values that many arrays have, and sometimes any other.
     fn mostly<T: Arbitrary + Clone + 'static>(common: Vec<T>) -> impl Strategy<Value = T> {
@@ -354,6 +371,13 @@ mod tests {
                     prop_assert_eq!(by_rules, status(fields(unchecked, bits)));
                 }
                 prop_assert!(!is_plain(unchecked) || is_common(unchecked));
+                let plain = plain_layout(unchecked);
+                prop_assert_eq!(plain.is_some(), is_plain(unchecked) && !array.data.is_null());
+                if let Some((layout, bytes)) = plain {
+                    prop_assert_eq!(Some(bytes), layout.bytes().ok());
+                    let described = Described::new(unchecked).ok().map(|found| found.layout);
+                    prop_assert_eq!(Some(layout), described);
+                }
                 if is_common(unchecked) {
                     let [all, empty, with_fields, with_masks] = count.get();
                     count.set([

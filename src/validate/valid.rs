@@ -107,20 +107,32 @@ impl<'a> Valid<'a> {
 }
 
 impl<'a> Given<'a, cai_array> {
+    /// Returns the array in place, if its writer knows as much as this library.
+    #[inline(always)]
+    fn common(self) -> Option<Unchecked<'a, 'a>> {
+        // SAFETY: the contract of `Given::new`.
+        self.of_this_size().map(|array| unsafe { Unchecked::new(array) })
+    }
+
     /// Returns true for a sound array of the most common kind, without a call. `false` says nothing:
     /// [`validate`](Self::validate) decides.
     #[inline(always)]
     pub fn is_plain(self) -> bool {
-        // SAFETY: the contract of `Given::new`.
-        self.of_this_size().is_some_and(|array| common::is_plain(unsafe { Unchecked::new(array) }))
+        self.common().is_some_and(common::is_plain)
+    }
+
+    /// Returns the layout and the bytes of a sound array that [`is_plain`](Self::is_plain) accepts,
+    /// if it has elements. Cannot fail, and looks at less than a validation.
+    #[inline(always)]
+    pub fn plain_layout(self) -> Option<(Layout<'a>, Bytes)> {
+        self.common().and_then(common::plain_layout)
     }
 
     /// Returns true for a sound array of a common kind, as [`is_plain`](Self::is_plain) does. Cannot
     /// panic.
     #[inline]
     pub fn is_common(self) -> bool {
-        // SAFETY: the contract of `Given::new`.
-        self.of_this_size().is_some_and(|array| common::is_common(unsafe { Unchecked::new(array) }))
+        self.common().is_some_and(common::is_common)
     }
 
     /// Checks an array and its masks.
