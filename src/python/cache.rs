@@ -103,7 +103,7 @@ impl Missing {
 
 const NOTHINGS: usize = 256;
 const PLACES: usize = 64;
-const TABLES: usize = 256;
+const TABLES: usize = 1024;
 
 /// A type is in one of this many places.
 const WAYS: usize = 4;
@@ -192,8 +192,8 @@ impl Table {
 
     /// Reads the place of a type, if it has one. The first place is nearly always that of the type.
     #[inline(always)]
-    fn read<T>(&self, version: Version, read: impl Fn(&Known) -> T) -> Option<T> {
-        let first = hash(version.r#type) % PLACES;
+    fn read<T>(&self, hash: usize, version: Version, read: impl Fn(&Known) -> T) -> Option<T> {
+        let first = hash % PLACES;
         self.0[first].read(version, &read).or_else(|| self.read_others(version, first, read))
     }
 
@@ -209,8 +209,8 @@ impl Table {
     }
 
     /// Adds a type. Returns true if that is in place of another one.
-    fn add(&self, version: Version, facts: &Facts) -> bool {
-        let first = hash(version.r#type) % PLACES;
+    fn add(&self, hash: usize, version: Version, facts: &Facts) -> bool {
+        let first = hash % PLACES;
         let is_free = |&way: &usize| {
             let r#type = self.0[first ^ way].r#type.load(Ordering::Relaxed);
             r#type.is_null() || r#type == version.r#type
@@ -295,18 +295,19 @@ impl Types {
     /// recalled or asked.
     #[inline(always)]
     pub fn get(&self, version: Version) -> Option<OfferedTables> {
-        self.offers.read(version, Known::tables)
+        self.offers.read(hash(version.r#type), version, Known::tables)
     }
 
     /// Returns the function of a type's attribute `requires_grad`, if it is known.
     #[inline]
     pub fn grad_getter(&self, version: Version) -> GradGetter {
-        self.offers.read(version, Known::getter)?
+        self.offers.read(hash(version.r#type), version, Known::getter)?
     }
 
     /// Returns what one of many types offers; `None` if it has to be asked.
     pub fn recall(&self, version: Version) -> Option<OfferedTables> {
-        let facts = self.further(version).get()?.read(version, |known| Facts {
+        let (further, hash) = self.further(version);
+        let facts = further.get()?.read(hash, version, |known| Facts {
             tables: known.tables(),
             getter: known.getter(),
             missing: known.missing(),
@@ -320,21 +321,21 @@ impl Types {
         if version.number == 0 || !self.place(version, facts) {
             return;
         }
-        let further = self.further(version);
+        let (further, hash) = self.further(version);
         if further.get().is_none() {
             // Without memory, the type is asked again. Another thread may be faster.
             let Some(table) = memory::try_boxed(Table::new()) else { return };
             drop(further.set(table));
         }
         if let Some(table) = further.get() {
-            table.add(version, facts);
+            table.add(hash, version, facts);
         }
     }
 
     /// Adds a type to the small tables. Returns true if that is in place of another one.
     fn place(&self, version: Version, facts: &Facts) -> bool {
         if !facts.tables.is_nothing() {
-            return self.offers.add(version, facts);
+            return self.offers.add(hash(version.r#type), version, facts);
         }
         let nothing = &self.nothing[hash(version.r#type) % NOTHINGS];
         let known = u64::from(facts.missing.0) << 32 | u64::from(version.number);
@@ -343,9 +344,43 @@ impl Types {
         !before.is_null() && before != version.r#type
     }
 
-    fn further(&self, version: Version) -> &OnceLock<Box<Table>> {
-        // The bits that differ most: the addresses of thousands of types have a pattern.
-        let hash = (version.r#type as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        &self.further[(hash >> 32) as usize % TABLES]
+    /// Returns the table for one of many types, and its hash in that table.
+    fn further(&self, version: Version) -> (&OnceLock<Box<Table>>, usize) {
+        // The bits that differ most, others for the table than for the place in it: the addresses
+        // of thousands of types have a pattern.
+        let hash = (version.r#type as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+        (&self.further[hash as usize % TABLES], hash as usize / TABLES)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Types in memory at the distances that allocators leave between them.
+    #[test]
+    fn ten_thousand_types_are_remembered() {
+        const COUNT: usize = 10_000;
+        for distance in [1072, 1088, 1872, 2064, 2960, 4096] {
+            let types = Box::new(Types::new());
+            let version = |index: usize| Version {
+                r#type: ptr::without_provenance_mut(0x7f12_3456_7890 + index * distance),
+                number: index as u32 + 1,
+            };
+            let (tables, missing) = (OfferedTables::NOTHING, Missing::NONE);
+            for index in 0..COUNT {
+                types.add(version(index), &Facts { tables, getter: None, missing });
+            }
+            let is_forgotten = |&index: &usize| {
+                let version = version(index);
+                !types.offers_nothing(version) && types.recall(version).is_none()
+            };
+            // Those of the small tables come into the others when they are in the way.
+            for index in (0..COUNT).filter(is_forgotten) {
+                types.add(version(index), &Facts { tables, getter: None, missing });
+            }
+            let forgotten = (0..COUNT).filter(is_forgotten).count();
+            assert!(forgotten < COUNT / 100, "{forgotten} of {COUNT} at {distance} bytes");
+        }
     }
 }

@@ -338,7 +338,7 @@ fn try_all(
         None => None,
     };
     if try_protocols(py, object, options, depth, tried, &mut host_only, &mut declined, to)? {
-        return grad::check_anew(py, object, options, &to.array);
+        return Ok(());
     }
     if let Some(declined) = declined {
         return declined.again();
@@ -386,6 +386,7 @@ impl<'py> Declined<'py> {
     }
 }
 
+/// Returns true if a protocol has given an array, whose object does not require grad.
 #[allow(clippy::too_many_arguments)]
 fn try_protocols<'py>(
     py: Py<'py>,
@@ -398,10 +399,10 @@ fn try_protocols<'py>(
     to: &mut Description,
 ) -> Result<bool> {
     let default_order = options.raw.protocols[0] == 0;
-    let missing = || py.types.missing(object.version(py)).unwrap_or(Missing::NONE);
+    let missing = || py.types.missing(object.version(py));
     let mut missed = missing();
     for &via in options.protocols() {
-        if via == tried || missed.has(via) {
+        if via == tried || missed.is_some_and(|missed| missed.has(via)) {
             continue;
         }
         // Each time: the other protocols run code that may change the type.
@@ -431,6 +432,7 @@ fn try_protocols<'py>(
                 if let Ok(Method::OneApi) = method {
                     // The dictionary contains more: the queue that may have pending work.
                     if from_sycl(py, object, options, depth, to)? {
+                        grad::check_anew(py, object, options, &to.array)?;
                         return Ok(true);
                     }
                     method = from_dlpack(py, object, options, false, host_only, to);
@@ -482,6 +484,10 @@ fn try_protocols<'py>(
                 *host_only = true;
                 to.reset();
                 continue;
+            }
+            // Objects of a type that offers nothing require no grad.
+            if missed.is_none() {
+                grad::check_anew(py, object, options, &to.array)?;
             }
             return Ok(true);
         }
