@@ -86,7 +86,8 @@ states_size! { cai_array, cai_descr, cai_import_options, cai_export_options, cai
 /// Returns true if some age of a structure can have this size.
 #[inline(always)]
 pub(crate) fn is_legal(size: usize, first: usize) -> bool {
-    size >= first && size <= sizes::MAX && size % 8 == 0
+    // Nearly always it is the first comparison that decides.
+    size == first || size > first && size <= sizes::MAX && size % 8 == 0
 }
 
 /// A value of another side, which is only read: of a C caller, or what such a value points to.

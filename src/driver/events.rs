@@ -23,7 +23,7 @@ use crate::driver::context::CallingThread;
 use crate::driver::known_streams::{self, Known};
 use crate::driver::load::Driver;
 use crate::driver::result::INVALID_CONTEXT;
-use crate::driver::slots::Slots;
+use crate::driver::slots::{Reserved, Slots};
 use crate::driver::stream::Stream;
 use crate::driver::table::Call;
 use crate::error::Result;
@@ -80,8 +80,7 @@ fn bucket_at(_: usize) -> Option<&'static Bucket> {
     None
 }
 
-/// A slot of the pool: the bucket, and the number of the slot in it.
-type Slot = (&'static Bucket, usize);
+type Slot = Reserved<'static, CUevent_st>;
 
 /// An event of this library. Destroyed when dropped, unless [`Event::keep`] returns it to the pool.
 pub struct Event {
@@ -123,11 +122,11 @@ impl CallingThread {
         if call.is_ok() {
             call = to.try_wait(self, event);
             if call.is_ok() {
-                bucket.events.give_back(slot, event);
+                slot.give_back(event);
                 return Some(Ok(()));
             }
         }
-        self.not_passed(call, (bucket, slot), event)
+        self.not_passed(call, slot, event)
     }
 
     /// The end of [`pass`](Self::pass) after a call that failed.
@@ -151,7 +150,7 @@ impl CallingThread {
         let context_id = bucket.id.load(Ordering::Relaxed);
         #[cfg(loom)]
         let context_id = 0;
-        let (driver, slot, bucket) = (self.driver(), Some((bucket, slot)), Some(index));
+        let (driver, slot, bucket) = (self.driver(), Some(slot), Some(index));
         Some(Event { driver, event, slot, bucket, context_id })
     }
 
@@ -198,8 +197,8 @@ impl Event {
     /// Returns the event to the pool. Every call with it must have succeeded.
     pub fn keep(mut self) {
         let kept = match self.slot.take() {
-            Some((bucket, slot)) => {
-                bucket.events.give_back(slot, self.event);
+            Some(slot) => {
+                slot.give_back(self.event);
                 true
             }
             None => {
@@ -219,8 +218,8 @@ impl Event {
 
 impl Drop for Event {
     fn drop(&mut self) {
-        if let Some((bucket, slot)) = self.slot.take() {
-            bucket.events.clear(slot);
+        if let Some(slot) = self.slot.take() {
+            slot.clear();
         }
         if !self.event.is_null() {
             // An event may be destroyed while work on it is pending. [cuEventDestroy] If that

@@ -117,6 +117,12 @@ pub fn driver_of(device_type: i32) -> Result<&'static Driver> {
     get(Api::of(device_type))
 }
 
+/// As [`driver_of`], if that one was loaded and may be called.
+#[inline(always)]
+pub fn ready(device_type: i32) -> Option<&'static Driver> {
+    loaded(Api::of(device_type)).filter(|_| !is_forked())
+}
+
 /// Returns HIP if it was loaded, by this library or by the program, and starts.
 pub fn hip_if_loaded() -> Option<&'static Driver> {
     let is_loaded = !is_forked() && (loaded(Api::Hip).is_some() || Api::Hip.loaded().is_some());

@@ -10,6 +10,10 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 /// `N` slots. NULL is an empty one; a reserved one belongs to the code that took its element.
 pub struct Slots<T, const N: usize>([AtomicPtr<T>; N]);
 
+/// A slot that [`Slots::take`] reserved, until [`give_back`](Self::give_back) or
+/// [`clear`](Self::clear).
+pub struct Reserved<'s, T>(&'s AtomicPtr<T>);
+
 /// The value of a reserved slot: no address of an element.
 fn reserved<T>() -> *mut T {
     without_provenance_mut(1)
@@ -26,10 +30,9 @@ impl<T, const N: usize> Slots<T, N> {
         Slots(std::array::from_fn(|_| AtomicPtr::new(null_mut())))
     }
 
-    /// Takes an element and reserves its slot, which [`give_back`](Self::give_back) or
-    /// [`clear`](Self::clear) must end.
-    pub fn take(&self) -> Option<(usize, *mut T)> {
-        for (index, slot) in self.0.iter().enumerate() {
+    /// Takes an element and reserves its slot.
+    pub fn take(&self) -> Option<(Reserved<'_, T>, *mut T)> {
+        for slot in &self.0 {
             // Relaxed: the exchange below decides.
             let found = slot.load(Ordering::Relaxed);
             if found.is_null() || found == reserved() {
@@ -41,22 +44,10 @@ impl<T, const N: usize> Slots<T, N> {
                 .compare_exchange(found, reserved(), Ordering::Acquire, Ordering::Relaxed)
                 .is_ok()
             {
-                return Some((index, found));
+                return Some((Reserved(slot), found));
             }
         }
         None
-    }
-
-    /// Stores an element in the slot that was reserved for it.
-    #[inline]
-    pub fn give_back(&self, index: usize, it: *mut T) {
-        // Release: pairs with the Acquire in `take`. No other thread writes to a reserved slot.
-        self.0[index].store(it, Ordering::Release);
-    }
-
-    pub fn clear(&self, index: usize) {
-        // Relaxed: it publishes no element.
-        self.0[index].store(null_mut(), Ordering::Relaxed);
     }
 
     /// Stores a new element. If every slot is taken, returns false and stores nothing.
@@ -68,6 +59,20 @@ impl<T, const N: usize> Slots<T, N> {
                     .compare_exchange(null_mut(), it, Ordering::Release, Ordering::Relaxed)
                     .is_ok()
         })
+    }
+}
+
+impl<T> Reserved<'_, T> {
+    /// Stores an element in the slot that was reserved for it.
+    #[inline]
+    pub fn give_back(self, it: *mut T) {
+        // Release: pairs with the Acquire in `take`. No other thread writes to a reserved slot.
+        self.0.store(it, Ordering::Release);
+    }
+
+    pub fn clear(self) {
+        // Relaxed: it publishes no element.
+        self.0.store(null_mut(), Ordering::Relaxed);
     }
 }
 
@@ -87,10 +92,10 @@ mod tests {
             let one = Box::into_raw(Box::new(UnsafeCell::new(0)));
             assert!(slots.put(one));
             let use_it = |slots: &Slots<UnsafeCell<usize>, 2>| {
-                let Some((index, taken)) = slots.take() else { return 0 };
+                let Some((slot, taken)) = slots.take() else { return 0 };
                 // SAFETY: loom reports an error if another thread holds it too.
                 unsafe { (*taken).with_mut(|count| *count += 1) };
-                slots.give_back(index, taken);
+                slot.give_back(taken);
                 1
             };
             let other = {
@@ -98,10 +103,10 @@ mod tests {
                 thread::spawn(move || use_it(&slots))
             };
             let used = use_it(&slots) + other.join().unwrap();
-            let (index, last) = slots.take().unwrap();
+            let (slot, last) = slots.take().unwrap();
             assert_eq!(last, one);
             assert!(slots.take().is_none());
-            slots.clear(index);
+            slot.clear();
             assert!(slots.put(one));
             // SAFETY: made above, and taken by this thread alone.
             let cell = unsafe { Box::from_raw(last) };
@@ -122,12 +127,12 @@ mod tests {
             };
             assert!(slots.put(one));
             other.join().unwrap();
-            let mut found = [slots.take().unwrap().1, slots.take().unwrap().1];
+            let taken = [slots.take().unwrap(), slots.take().unwrap()];
+            let mut found = [taken[0].1, taken[1].1];
             found.sort();
             assert_eq!(found, [one, two]);
             assert!(!slots.put(24 as *mut u8));
-            slots.clear(0);
-            slots.clear(1);
+            taken.map(|(slot, _)| slot.clear());
             assert!(slots.put(one) && slots.put(two) && !slots.put(24 as *mut u8));
         });
     }

@@ -2,7 +2,8 @@
 //!
 //! Every exported function that calls foreign code runs in [`guard`]; threads may end in there. The
 //! functions of this library that call nothing foreign run in [`guard_local`]. The few whose whole
-//! work takes nanoseconds and which contain nothing that could panic run in [`unguarded`].
+//! work takes nanoseconds and which contain nothing that could panic, but in guards of their own, run
+//! in [`unguarded`].
 
 use crate::abi::{self, cai_error, cai_status};
 use crate::argument::Out;

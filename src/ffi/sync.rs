@@ -2,7 +2,7 @@
 
 use std::mem::MaybeUninit;
 
-use super::guard::{guard, guard_local};
+use super::guard::{guard, guard_local, unguarded};
 use crate::abi::{
     self, CAI_DEVICE_CUDA, CAI_OK, cai_array, cai_error, cai_owner, cai_status, cai_stream,
 };
@@ -34,12 +34,56 @@ fn notify_result(
 /// More streams than any program has: a larger count is garbage.
 const MOST_STREAMS: usize = 1 << 20;
 
+/// Orders streams, unless that is not needed, and reports the event.
+#[inline(always)]
+fn exchange(
+    given: In<cai_array>,
+    consumer_stream: cai_stream,
+    flags: u32,
+    error: Out<cai_error>,
+    phase: Phase,
+) -> cai_status {
+    let same = given.optional().and_then(Given::of_this_size);
+    match same.filter(|array| consume::is_plain(array, consumer_stream, flags)) {
+        Some(array) if !notify::is_watched() => {
+            if consume::is_settled(array, consumer_stream) {
+                return CAI_OK;
+            }
+            exchange_plain(given, consumer_stream, flags, error, phase)
+        }
+        _ => exchange_any(given, consumer_stream, flags, error, phase),
+    }
+}
+
+/// Orders streams, for plain arguments that nobody observes.
+///
+/// Returns a status of `cai_array_consume_begin`.
+#[inline(never)]
+fn exchange_plain(
+    array: In<cai_array>,
+    consumer_stream: cai_stream,
+    flags: u32,
+    error: Out<cai_error>,
+    phase: Phase,
+) -> cai_status {
+    release_queue::progress();
+    let mut scratch = MaybeUninit::uninit();
+    let same = array.optional().filter(|array| array.of_this_size().is_some());
+    let ordered = same
+        .and_then(|array| array.unchecked(&mut scratch).ok())
+        .and_then(|array| consume::exchange_plain(phase, array, consumer_stream, flags));
+    match ordered {
+        Some(result) => unguarded(error, || result),
+        None => exchange_any(array, consumer_stream, flags, error, phase),
+    }
+}
+
 /// Orders streams and reports the event.
 ///
 /// Returns a status of `cai_array_consume_begin`.
 #[cold]
 #[inline(never)]
-fn exchange(
+fn exchange_any(
     array: In<cai_array>,
     consumer_stream: cai_stream,
     flags: u32,
@@ -109,11 +153,6 @@ pub unsafe extern "C-unwind" fn cai_array_consume_begin(
 ) -> cai_status {
     // SAFETY: the caller passes what the header requires.
     let (array, error) = unsafe { (In::new(array), Out::new(error)) };
-    let same = array.optional().and_then(Given::of_this_size);
-    let is_fast = same.is_some_and(|array| consume::is_fast_path(array, consumer_stream, flags));
-    if is_fast && !notify::is_watched() {
-        return CAI_OK;
-    }
     exchange(array, consumer_stream, flags, error, Phase::Begin)
 }
 
@@ -142,11 +181,6 @@ pub unsafe extern "C-unwind" fn cai_array_consume_end(
 ) -> cai_status {
     // SAFETY: the caller passes what the header requires.
     let (array, error) = unsafe { (In::new(array), Out::new(error)) };
-    let same = array.optional().and_then(Given::of_this_size);
-    let is_fast = same.is_some_and(|array| consume::is_fast_path(array, consumer_stream, flags));
-    if is_fast && !notify::is_watched() {
-        return CAI_OK;
-    }
     exchange(array, consumer_stream, flags, error, Phase::End)
 }
 

@@ -13,6 +13,7 @@ use crate::sync::array_context::{ArrayContext, ArrayContexts, known_context, wit
 use crate::sync::batch::{Batch, Work, once, thread_for};
 use crate::sync::order::{Direction, order, order_handles, wait_for};
 use crate::sync::{bad_flags, invalidated, names_a_stream, no_streams, policy};
+use crate::unwind;
 
 const ACCESS: u32 = abi::CAI_ACCESS_READ | abi::CAI_ACCESS_WRITE;
 const CAPTURE: u32 = abi::CAI_CAPTURE_JOIN | abi::CAI_UNSTABLE_CAPTURE_EXTERNAL;
@@ -37,14 +38,17 @@ pub enum Phase {
 /// slow path knows all the rules.
 #[inline(always)]
 pub fn is_fast_path(local: &cai_array, consumer: u64, flags: u32) -> bool {
+    is_plain(local, consumer, flags) && is_settled(local, consumer)
+}
+
+/// Returns true if the arguments are valid and fit the array, which has no mask. A result of false
+/// means nothing.
+#[inline(always)]
+pub fn is_plain(local: &cai_array, consumer: u64, flags: u32) -> bool {
     let names_a_stream = consumer.wrapping_sub(1) < abi::CAI_STREAM_UNKNOWN - 1;
     let flags_fit = matches!(flags & (ACCESS | !CONSUMER), 1..=ACCESS);
     let allowed = if flags & abi::CAI_ACCESS_WRITE == 0 { abi::CAI_ARRAY_READONLY } else { 0 };
-    names_a_stream
-        && flags_fit
-        && local.flags <= allowed
-        && local.mask.is_null()
-        && is_settled(local, consumer)
+    names_a_stream && flags_fit && local.flags <= allowed && local.mask.is_null()
 }
 
 /// The same for a wait of the host, which takes no flags about captures.
@@ -71,6 +75,44 @@ pub fn exchange(phase: Phase, array: Unchecked, consumer: u64, flags: u32) -> Re
 pub fn exchange_all_work(phase: Phase, array: Unchecked, consumer: u64, flags: u32) -> Result<()> {
     check_exchange(consumer, flags)?;
     exchange_with(None, phase, array, consumer, flags | ALL_WORK)
+}
+
+/// As [`exchange`], for arguments that are plain, of an array that states a stream with work. Returns
+/// `None`, before any call of the driver, where there is more to find out. All that could panic runs
+/// in a guard of its own, so that the common cases need none.
+#[inline(always)]
+pub fn exchange_plain(
+    phase: Phase,
+    array: Unchecked,
+    consumer: u64,
+    flags: u32,
+) -> Option<Result<()>> {
+    let states_work = array.stream.wrapping_sub(1) < abi::CAI_STREAM_UNKNOWN - 1
+        && !array.data.is_null()
+        && array.version >= 3
+        && has_streams(&array)
+        && policy::known(flags)? & abi::CAI_SYNC_IGNORE == 0;
+    if !states_work {
+        return None;
+    }
+    let is_default = |stream: u64| stream <= abi::CAI_STREAM_PER_THREAD;
+    let thread = &CallingThread::new(driver::ready(array.device.r#type)?);
+    Some(match (is_default(array.stream), is_default(consumer)) {
+        (false, false) if phase == Phase::End || array.event.is_null() => {
+            with_handles(thread, phase, &array, consumer, flags)
+        }
+        (false, false) => {
+            unwind::guarded(|| with_event(None, thread, phase, &array, consumer, flags))
+        }
+        (true, true) if array.stream == consumer => match is_current_default(thread, array) {
+            Ok(true) => Ok(()),
+            Ok(false) => {
+                unwind::guarded(|| with_default(None, thread, phase, array, consumer, flags))
+            }
+            Err(failure) => Err(failure),
+        },
+        _ => unwind::guarded(|| with_default(None, thread, phase, array, consumer, flags)),
+    })
 }
 
 /// Checks the arguments of an exchange that do not depend on the array.
@@ -112,7 +154,7 @@ fn writable(array: &cai_array, flags: u32) -> Result<()> {
 
 /// Returns true if there is nothing to do, whatever the driver's state.
 #[inline(always)]
-fn is_settled(array: &cai_array, consumer: u64) -> bool {
+pub fn is_settled(array: &cai_array, consumer: u64) -> bool {
     if array.stream == abi::CAI_STREAM_NONE {
         return true;
     }
@@ -247,7 +289,10 @@ fn order_one(
             let mut own = None;
             let thread = thread_for(batch, &array, &mut own)?;
             if array.stream > abi::CAI_STREAM_PER_THREAD && consumer > abi::CAI_STREAM_PER_THREAD {
-                return with_handles(batch, thread, phase, &array, consumer, flags);
+                if batch.is_none() && array.event.is_null() {
+                    return with_handles(thread, phase, &array, consumer, flags);
+                }
+                return with_event(batch, thread, phase, &array, consumer, flags);
             }
             if array.stream == consumer && is_current_default(thread, array)? {
                 return Ok(());
@@ -261,6 +306,23 @@ fn order_one(
 /// nothing to do.
 #[inline(always)]
 fn with_handles(
+    thread: &CallingThread,
+    phase: Phase,
+    array: &cai_array,
+    consumer: u64,
+    flags: u32,
+) -> Result<()> {
+    let producer = Stream::from_handle(array.stream, array.stream_id);
+    let consumer = Stream::from_handle(consumer, 0);
+    let (from, to, direction) = match phase {
+        Phase::Begin => (producer, consumer, Direction::ProducerThenConsumer),
+        Phase::End => (consumer, producer, Direction::ConsumerThenProducer),
+    };
+    order_handles(thread, &from, &to, direction, flags)
+}
+
+/// The same for a batch, and for an array with an event, which may suffice.
+fn with_event(
     batch: Option<&Batch>,
     thread: &CallingThread,
     phase: Phase,
@@ -270,19 +332,12 @@ fn with_handles(
 ) -> Result<()> {
     let producer = Stream::from_handle(array.stream, array.stream_id);
     let consumer = Stream::from_handle(consumer, 0);
-    if batch.is_some() || !array.event.is_null() {
-        return order_phase(batch, thread, phase, array, &producer, &consumer, flags);
-    }
-    let (from, to, direction) = match phase {
-        Phase::Begin => (producer, consumer, Direction::ProducerThenConsumer),
-        Phase::End => (consumer, producer, Direction::ConsumerThenProducer),
-    };
-    order_handles(thread, &from, &to, direction, flags)
+    order_phase(batch, thread, phase, array, &producer, &consumer, flags)
 }
 
 /// Fast path: returns true if a default stream of an array is certainly the one of the current
 /// context, which this asks for. A result of false means nothing.
-#[inline]
+#[inline(always)]
 fn is_current_default(thread: &CallingThread, array: Unchecked) -> Result<bool> {
     if array.stream_id != 0 {
         return Ok(false);

@@ -4,6 +4,7 @@ use crate::abi::{self, cai_status};
 use crate::driver::{CUevent, CallingThread, Capture, INVALID_CONTEXT, Stream};
 use crate::error::{Failure, Result, failure};
 use crate::sync::{invalidated, release_queue};
+use crate::unwind;
 
 /// `cuStreamWaitEvent`: an event from outside of the capture, waited for at each launch.
 const EXTERNAL: u32 = 1;
@@ -42,7 +43,8 @@ pub fn order(
     order_handles(thread, from, to, direction, flags)
 }
 
-/// As [`order`], for two streams of which neither is a default stream.
+/// As [`order`], for two streams of which neither is a default stream. What could panic runs in a
+/// guard: a caller in a common case needs none.
 #[inline(always)]
 pub fn order_handles(
     thread: &CallingThread,
@@ -52,7 +54,10 @@ pub fn order_handles(
     flags: u32,
 ) -> Result<()> {
     let states = (from.capture_here(thread)?, to.capture_here(thread)?);
-    order_in(thread, from, to, states, direction, flags)
+    if states != (Capture::None, Capture::None) {
+        return unwind::guarded(|| order_captured(thread, from, to, states, direction, flags));
+    }
+    wait_live(thread, from, to)
 }
 
 /// As [`order`], for two streams of which one at least is a default stream.
@@ -113,7 +118,7 @@ fn wait_live(thread: &CallingThread, from: &Stream, to: &Stream) -> Result<()> {
     to.check_id(thread)?;
     match thread.pass(from, to, id) {
         Some(done) => done,
-        None => wait(thread, from, to, id),
+        None => unwind::guarded(|| wait(thread, from, to, id)),
     }
 }
 

@@ -27,6 +27,16 @@ pub fn in_force(flags: u32) -> Result<u32> {
     Ok((flags & BITS) | process()?)
 }
 
+/// As [`in_force`], if the process's bits were read.
+#[inline(always)]
+pub fn known(flags: u32) -> Option<u32> {
+    let process = POLICY.load(Ordering::Relaxed);
+    match flags & abi::CAI_SYNC_THIS_CALL != 0 {
+        true => Some(flags & BITS),
+        false => (process != UNREAD).then_some(flags & BITS | process),
+    }
+}
+
 #[inline(always)]
 pub fn process() -> Result<u32> {
     // Relaxed: the bits publish no other memory.
