@@ -7,7 +7,6 @@
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::marker::PhantomData;
-use std::mem::transmute;
 use std::ops::Deref;
 use std::ptr::{self, NonNull};
 use std::slice::from_raw_parts as slice;
@@ -248,6 +247,9 @@ impl<T: Contents> Class<T> {
         let slot = |slot, function| TypeSlot { slot, function };
         let mut slots = [
             slot(TP_DEALLOC, dealloc::<T> as *mut c_void),
+            // What a type without these has as well; stated, because they are called directly.
+            slot(TP_ALLOC, capi.type_alloc as *mut c_void),
+            slot(TP_FREE, capi.object_free as *mut c_void),
             slot(TP_REPR, repr::<T> as *mut c_void),
             slot(MP_LENGTH, length::<T> as *mut c_void),
             slot(NB_BOOL, is_true as *mut c_void),
@@ -297,13 +299,11 @@ impl<'py, T: Contents> Here<'py, Class<T>> {
     pub fn object(self, fill: impl FnOnce(&mut T)) -> Result<Owned<'py>> {
         let (py, r#type) = (self.py(), self.get()?.as_ptr());
         let capi = py.capi();
-        // SAFETY: the GIL is held; the slot of a type, which is never NULL. It returns a new object
+        // SAFETY: the GIL is held; the class has this function in its slot. It returns a new object
         // of zeros or NULL. The object has contents of this type behind its head, and nothing else
         // refers to it.
         unsafe {
-            let alloc: unsafe extern "C-unwind" fn(*mut Object, isize) -> *mut Object =
-                transmute((capi.type_slot)(r#type, TP_ALLOC));
-            let object = py.take(alloc(r#type, 0))?;
+            let object = py.take((capi.type_alloc)(r#type, 0))?;
             fill(&mut *object.get().byte_add(capi.facts.head).cast());
             Ok(object)
         }
@@ -655,9 +655,7 @@ unsafe extern "C-unwind" fn dealloc<T: Contents>(object: *mut Object) {
             (capi.clear_weakrefs)(object);
         }
         attached.keeping_exception(|| (*contents.cast::<T>()).finalize(Ending(attached)));
-        let free: unsafe extern "C-unwind" fn(*mut c_void) =
-            transmute((capi.type_slot)(r#type, TP_FREE));
-        free(object.cast());
+        (capi.object_free)(object.cast());
         attached.release(r#type);
     }
 }

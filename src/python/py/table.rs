@@ -171,6 +171,8 @@ table! {
         str_compare = "PyUnicode_CompareWithASCIIString" (*mut Object, *const c_char) -> c_int;
         capsule_new = "PyCapsule_New" (*mut c_void, *const c_char, Option<CapsuleDestructor>) -> *mut Object;
         type_from_spec = "PyType_FromSpec" (*mut TypeSpec) -> *mut Object;
+        type_alloc = "PyType_GenericAlloc" (*mut Object, isize) -> *mut Object;
+        object_free = "PyObject_Free" (*mut c_void);
         type_slot = "PyType_GetSlot" (*mut Object, c_int) -> *mut c_void;
         function_new = "PyCFunction_NewEx" (*const MethodDef, *mut Object, *mut Object) -> *mut Object;
     }
