@@ -84,13 +84,13 @@ def published(leaks, table, **attributes):
     return kind()
 
 
-class Lanes:
-    """Its table gives one tensor of three times two floats again and again."""
+class Tensor:
+    """Its table gives one tensor of three elements, of one float or more, again and again."""
 
-    def __init__(self):
+    def __init__(self, lanes, flags=0):
         self.given, self.shape, self.memory = 0, (c.c_int64 * 1)(3), (c.c_float * 6)()
-        self.tensor, self.table = D.Versioned(major=1, minor=1), D.DlpackTable(major=1, minor=3)
-        self.tensor.tensor = D.Tensor(data=c.addressof(self.memory), device_type=1, ndim=1, code=2, bits=32, lanes=2,
+        self.tensor, self.table = D.Versioned(major=1, minor=1, flags=flags), D.DlpackTable(major=1, minor=3)
+        self.tensor.tensor = D.Tensor(data=c.addressof(self.memory), device_type=1, ndim=1, code=2, bits=32, lanes=lanes,
                                       shape=self.shape)  # fmt: skip
         self.functions = [D.DELETER(self.delete), D.DLPACK_FROM_OBJECT(self.give)]
         self.tensor.deleter, self.table.from_object = map(D.address_of, self.functions)
@@ -248,15 +248,25 @@ def test_imports(leaks):
         even(run, parts(obj), name)
 
 
-def test_lanes(leaks):
-    lanes = Lanes()
-    obj = lanes.kind()
-    E = P.ERRORS
-    for flags, status in ((HOST | LANES, 0), (HOST, E["CONVERT_TYPE"]), (HOST | LANES | NDIM, E["CONVERT_NDIM"])):
+def test_tensors(leaks):
+    E, WRITABLE = P.ERRORS, 4
+    rows = [
+        (Tensor(1), HOST, 0),
+        (Tensor(1), HOST | WRITABLE, 0),
+        (Tensor(1), HOST | NDIM, E["CONVERT_NDIM"]),
+        (Tensor(1), 0, E["HOST_MEMORY"]),
+        (Tensor(1, flags=1), HOST | WRITABLE, E["READONLY"]),
+        (Tensor(1, flags=8), HOST, E["FLAGS"]),
+        (Tensor(2), HOST | LANES, 0),
+        (Tensor(2), HOST, E["CONVERT_TYPE"]),
+        (Tensor(2), HOST | LANES | NDIM, E["CONVERT_NDIM"]),
+    ]
+    for tensor, flags, status in rows:
+        obj = tensor.kind()
 
         def run(times):
-            assert leaks.leaks_import(obj, max(100, times // 4), flags, 0) == status
-            assert lanes.given == 0
+            assert leaks.leaks_import(obj, max(100, times // 4), flags, 0) == status, flags
+            assert tensor.given == 0
 
         even(run, parts(obj), flags)
 
