@@ -45,6 +45,18 @@ void arrays() {
         cai::array a = cai::array::make(describe(), cai::make_owner(counted(&destroyed)));
         cai::array b = std::move(a);
         ASSERT(!a && b && a.data() == nullptr);
+        cai::array &same = b;
+        b = std::move(same);
+        ASSERT(b && b.ndim() == 2 && destroyed == 0);
+        // What was there is released when the other one is in its place.
+        cai::array later;
+        bool was_moved = false;
+        later = cai::array::make(describe(),
+                                 cai::make_owner(std::shared_ptr<void>(
+                                     nullptr, [&](void *) { was_moved = later.ndim() == 1; })));
+        float one = 1;
+        later = cai::array::make(&one, {1}, CAI_STREAM_NONE, {CAI_DEVICE_CPU, 0}, cai::owner());
+        ASSERT(was_moved);
         cai::array c = b.share();
         b = cai::array();
         ASSERT(destroyed == 0 && c.ndim() == 2 && c.layout().count == 12 &&

@@ -49,7 +49,7 @@
 
 // Number of cai/*.hpp: another one for all code of the C++ headers and of the C headers that they
 // use. `make header` writes it.
-#define CAI_PRIVATE_HPP 0x94e615c2
+#define CAI_PRIVATE_HPP 0xf4f20aef
 
 // The inline namespace: v<number of the .hpp files>_<version of abi.h>.
 #define CAI_PRIVATE_JOIN_NOW(a, b) v##a##_##b
@@ -418,8 +418,14 @@ class array {
     array() noexcept : raw_(cai_array(CAI_ARRAY_INIT)) {}
     array(array &&other) noexcept { other.release(raw_); }
     array &operator=(array &&other) noexcept {
-        array moved(std::move(other));
-        moved.swap(*this);
+        if (this == &other) {
+            return *this;
+        }
+        if (raw_.owner != nullptr) {
+            const array before(std::move(*this)); // released when the other one is here
+            return *this = std::move(other);
+        }
+        other.release(raw_);
         return *this;
     }
     ~array() { cai_inline_release(&raw_); }

@@ -11,7 +11,7 @@
 
 #include "cai.hpp"
 
-#if CAI_PRIVATE_HPP != 0x94e615c2
+#if CAI_PRIVATE_HPP != 0xf4f20aef
 #error "cai/cai.hpp of another version was included before cai/view.hpp: include one of them only"
 #endif
 

@@ -27,7 +27,7 @@
 #include <type_traits>
 #include <utility>
 
-#if CAI_PRIVATE_HPP != 0x94e615c2
+#if CAI_PRIVATE_HPP != 0xf4f20aef
 #error "cai/cai.hpp of another version was included before cai/arguments.hpp"
 #endif
 

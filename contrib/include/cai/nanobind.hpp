@@ -332,12 +332,14 @@ CAI_PRIVATE_HIDDEN inline std::optional<array>
 from_python(nanobind::handle source, const cai_import_options &options, bool convert = true) {
     static constexpr char kind = 0;
     std::optional<array> found(std::in_place);
-    switch (detail::load_array(source.ptr(), convert, options, &kind, "Array", *found)) {
-    case detail::outcome::taken: return found;
-    case detail::outcome::declined: return std::nullopt;
-    case detail::outcome::raised: break;
+    const auto loaded = detail::load_array(source.ptr(), convert, options, &kind, "Array", *found);
+    if (loaded == detail::outcome::raised) {
+        throw nanobind::python_error();
     }
-    throw nanobind::python_error();
+    if (loaded == detail::outcome::declined) {
+        found.reset();
+    }
+    return found;
 }
 
 } // namespace CAI_PRIVATE_NAMESPACE
