@@ -49,7 +49,7 @@
 
 // Number of cai/*.hpp: another one for all code of the C++ headers and of the C headers that they
 // use. `make header` writes it.
-#define CAI_PRIVATE_HPP 0xf4f20aef
+#define CAI_PRIVATE_HPP 0x4510e780
 
 // The inline namespace: v<number of the .hpp files>_<version of abi.h>.
 #define CAI_PRIVATE_JOIN_NOW(a, b) v##a##_##b
@@ -428,7 +428,11 @@ class array {
         other.release(raw_);
         return *this;
     }
-    ~array() { cai_inline_release(&raw_); }
+    ~array() {
+        if (raw_.owner != nullptr) {
+            cai_inline_release(&raw_);
+        }
+    }
 
     // Takes over the reference that `source` holds, and clears `source`, which may be a structure
     // of any version. Without an owner, nothing changes, and the result holds no reference. Throws
