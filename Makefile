@@ -64,7 +64,7 @@ define environment
 endef
 
 $(VENV)/ready: tools/requirements.txt
-	@echo "Setting up what the tests need, with pip: 660 MB in $(VENV)"
+	@echo "Setting up what the tests need, with pip: 720 MB in $(VENV)"
 	$(call environment,$(VENV),-r tools/requirements.txt)
 	@touch $@
 
@@ -253,12 +253,23 @@ mutants-random: target-link $(VENV)/ready lib sim
 C_FILES = $(shell git ls-files '*.c' '*.h' '*.cpp' '*.hpp' ':!cuda-sim' | xargs grep -L '^ \* Generated from the sources of libcai')
 
 # Style: rustfmt and clippy with warnings denied, clang-format for C and C++; and the licence of every file.
-lint: $(VENV)/ready ## runs rustfmt, clippy, clang-format, reuse (1 minute)
+# Pyright, with its own Node.js from pip: a second opinion about types, and the one that editors have.
+PYRIGHT := build/pyright
+$(PYRIGHT)/ready: tools/requirements-pyright.txt
+	@echo "Setting up pyright, with pip: 280 MB in $(PYRIGHT)"
+	$(call environment,$(PYRIGHT),-r $<)
+	@touch $@
+
+lint: $(VENV)/ready $(PYRIGHT)/ready bindings ## checks style, types and licences (2 minutes)
 	$(CARGO) fmt --check
 	$(CARGO) clippy -q --workspace --all-targets --features cai-headers/headers -- -D warnings
 	$(CARGO) clippy -q -p libcai --features cudarc --all-targets -- -D warnings
 	$(BIN)/clang-format --dry-run --Werror $(C_FILES)
 	+$(if $(HAS_SIM),$(MAKE_SIM) lint)
+	$(PY) -m mypy
+	for project in . $(if $(HAS_SIM),cuda-sim); do \
+	    $(PYRIGHT)/bin/basedpyright --project $$project --pythonpath $(PY) || exit 1; \
+	done
 	$(PY) -m reuse lint --lines
 
 # Licences and origins of all crates. In lint, every fresh clone would build cargo-deny first (1 minute of one core).

@@ -3,6 +3,8 @@
 Calls make for the command and the libraries.
 """
 
+from __future__ import annotations
+
 import base64
 import hashlib
 import io
@@ -51,20 +53,22 @@ cuda_sim = cuda_sim.pytest_plugin
 class Lacking(SystemExit):
     """What is lacking, without a traceback."""
 
-    def __init__(self, text):
+    def __init__(self, text: str) -> None:
         super().__init__(f"cuda-sim: {text}")
 
 
-def workspace(key):
+def workspace(key: str) -> str:
     text = (SOURCE / "Cargo.toml").read_text(encoding="utf-8")
-    return re.search(rf'^{key} = "([\d.]+)"', text, re.M)[1]
+    found = re.search(rf'^{key} = "([\d.]+)"', text, re.M)
+    assert found
+    return found[1]
 
 
-def version():
+def version() -> str:
     return workspace("version")
 
 
-def run(*command, cwd=SOURCE):
+def run(*command: object, cwd: pathlib.Path = SOURCE) -> None:
     # Variables of a make that called pip would be taken for this one's.
     environment = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MAKELEVEL")}
     done = subprocess.run([str(word) for word in command], cwd=cwd, env=environment)
@@ -72,7 +76,7 @@ def run(*command, cwd=SOURCE):
         raise Lacking(f"{' '.join(str(word) for word in command)} failed: see above")
 
 
-def build():
+def build() -> dict[str, pathlib.Path | bytes]:
     """Builds everything. Returns the files of the wheel: their names in it, and their paths."""
     if not sys.platform.startswith("linux"):
         raise Lacking("it simulates the driver of Linux, and this is another system")
@@ -87,7 +91,7 @@ def build():
     target = SOURCE / (os.environ.get("CARGO_TARGET_DIR") or "target")
     built = target.resolve() / "release"
     libraries = "cuda_sim/lib/cuda-sim"
-    files = {
+    files: dict[str, pathlib.Path | bytes] = {
         "cuda_sim/bin/cuda-sim": built / "cuda-sim",
         f"{libraries}/libcudasim_threads.so": built / "libcudasim_threads.so",
         f"{libraries}/libcudasim_redirect.so": built / "libcudasim_redirect.so",
@@ -99,17 +103,17 @@ def build():
     }
     for major in ("12", "13"):
         files[f"{libraries}/runtime/libcudart.so.{major}"] = built / f"runtime/libcudart.so.{major}"
-    for path in sorted((HERE / NAME).glob("*.py")):
+    for path in sorted([*(HERE / NAME).glob("*.py"), HERE / NAME / "py.typed"]):
         files[f"{NAME}/{path.name}"] = path
     return files
 
 
-def metadata():
+def metadata() -> str:
     text = METADATA.format(version=version())
     return text + (SOURCE / "README.md").read_text(encoding="utf-8")
 
 
-def about():
+def about() -> tuple[str, dict[str, str]]:
     """Returns the files of the folder `.dist-info`, but for the list of files."""
     tag = f"py3-none-linux_{platform.machine()}"
     wheel = f"Wheel-Version: 1.0\nGenerator: {NAME}_build\nRoot-Is-Purelib: false\nTag: {tag}\n"
@@ -119,7 +123,7 @@ def about():
     return tag, found
 
 
-def write_wheel(folder, files):
+def write_wheel(folder: str, files: dict[str, pathlib.Path | bytes]) -> str:
     """Writes a wheel of files, which are paths or bytes."""
     tag, texts = about()
     info = f"{NAME}-{version()}.dist-info"
@@ -128,7 +132,7 @@ def write_wheel(folder, files):
     name = f"{NAME}-{version()}-{tag}.whl"
     with zipfile.ZipFile(pathlib.Path(folder) / name, "w", zipfile.ZIP_DEFLATED) as archive:
 
-        def add(path, data, mode):
+        def add(path: str, data: bytes, mode: int) -> None:
             # The same sources give the same file.
             entry = zipfile.ZipInfo(path, (1980, 1, 1, 0, 0, 0))
             entry.external_attr = (0o100000 | mode) << 16
@@ -148,7 +152,7 @@ def write_wheel(folder, files):
 # --- the hooks of PEP 517 ---
 
 
-def prepare_metadata_for_build_wheel(metadata_directory, config_settings=None):
+def prepare_metadata_for_build_wheel(metadata_directory: str, config_settings: object = None) -> str:
     info = f"{NAME}-{version()}.dist-info"
     for name, text in about()[1].items():
         path = pathlib.Path(metadata_directory) / info / name
@@ -157,11 +161,15 @@ def prepare_metadata_for_build_wheel(metadata_directory, config_settings=None):
     return info
 
 
-def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
+def build_wheel(
+    wheel_directory: str, config_settings: object = None, metadata_directory: str | None = None
+) -> str:
     return write_wheel(wheel_directory, build())
 
 
-def build_editable(wheel_directory, config_settings=None, metadata_directory=None):
+def build_editable(
+    wheel_directory: str, config_settings: object = None, metadata_directory: str | None = None
+) -> str:
     """The Python files of these sources, with the command that cargo built beside them."""
     build()
     return write_wheel(wheel_directory, {f"{NAME}.pth": f"{HERE}\n".encode()})
@@ -171,7 +179,7 @@ def build_editable(wheel_directory, config_settings=None, metadata_directory=Non
 LEFT_OUT = re.compile(r"(^|/)(__pycache__|build|dist|target|\.git)(/|$)|\.(pyc|o|so)$")
 
 
-def build_sdist(sdist_directory, config_settings=None):
+def build_sdist(sdist_directory: str, config_settings: object = None) -> str:
     base = f"{NAME}-{version()}"
     files = sorted(path for path in SOURCE.rglob("*") if path.is_file())
     files = [path for path in files if not LEFT_OUT.search(str(path.relative_to(SOURCE)))]

@@ -8,9 +8,27 @@
 Importing this loads neither the library nor any other package.
 """
 
+from __future__ import annotations
+
 from ._paths import cmakedir, includedir, libdir, library, load, pkgconfigdir
 
+TYPE_CHECKING = False  # without `typing`, whose import takes time
+if TYPE_CHECKING:
+    from typing import Literal
+
+    from ._annotations import ArrayLike, HostArrayLike, StreamLike
+    from ._native import Array, View, view
+    from ._report import Inspection
+
+    __version__: str
+
 __all__ = [
+    "Array",
+    "ArrayLike",
+    "HostArrayLike",
+    "Inspection",
+    "StreamLike",
+    "View",
     "cmakedir",
     "export",
     "includedir",
@@ -23,23 +41,30 @@ __all__ = [
 ]
 
 
-def __getattr__(name):
-    # Read when asked for: it takes longer than everything else here.
-    if name == "__version__":
-        from importlib import metadata
+# Imported when asked for. `_native` loads the library.
+_LATER = {
+    "Array": "_native", "ArrayLike": "_annotations", "HostArrayLike": "_annotations", "Inspection": "_report",
+    "StreamLike": "_annotations", "View": "_native", "view": "_native",
+}  # fmt: skip
 
-        return metadata.version("libcai")
-    if name in ("view", "View"):
-        # Made by the library, which is loaded when they are asked for.
-        from ._view import function
+if not TYPE_CHECKING:  # with this function, every name would have the type Any
 
-        globals()["view"] = function()
-        globals()["View"] = globals()["view"].__self__
-        return globals()[name]
-    raise AttributeError(f"module 'libcai' has no attribute {name!r}")
+    def __getattr__(name):
+        # Read when asked for: it takes longer than everything else here.
+        if name == "__version__":
+            from importlib import metadata
+
+            return metadata.version("libcai")
+        if name in _LATER:
+            from importlib import import_module
+
+            found = getattr(import_module(f"libcai.{_LATER[name]}"), name)
+            globals()[name] = found
+            return found
+        raise AttributeError(f"module 'libcai' has no attribute {name!r}")
 
 
-def inspect(obj, library=None):
+def inspect(obj: object, library: str | Literal[False] | None = None) -> Inspection:
     """How `obj` describes its array through each protocol, and what is wrong with it.
 
     Returns an `Inspection`: `.protocols`, `.findings`, `.as_dict()`, `.to_json()`; as text it is a table. Whatever the
@@ -54,7 +79,7 @@ def inspect(obj, library=None):
     return _inspect.inspect(obj, library)
 
 
-def export(obj):
+def export(obj: object) -> Array:
     """Returns an object that offers the array of `obj.__cuda_array_interface__` through every protocol.
 
     An array in host memory, such as one of NumPy, has `obj.__array_interface__` instead, which is read if the first is

@@ -1,17 +1,26 @@
 """`python -m libcai`: what is installed and found; where the package lies, for build systems; `inspect`."""
 
+from __future__ import annotations
+
 import argparse
+import ast
+import builtins
 import importlib
+import io
 import json
 import os
 import shlex
 import sys
+from collections.abc import Callable, Sequence
+from types import ModuleType
+from typing import Any
 
 import libcai
 
-from ._ask import describe, plain
+from ._ask import describe
+from ._report import plain
 
-FOLDERS = {
+FOLDERS: dict[str, tuple[Callable[[], str], str]] = {
     "--cmakedir": (libcai.cmakedir, "folder of the CMake package: -Dcai_DIR=..."),
     "--pkgconfigdir": (libcai.pkgconfigdir, "folder of the pkg-config file: PKG_CONFIG_PATH=..."),
     "--includedir": (libcai.includedir, "folder of the headers"),
@@ -25,45 +34,76 @@ FOLDERS = {
     "--version": (lambda: libcai.__version__, "version of the package"),
 }
 
+USAGE = """\
+%(prog)s [--json]
+       %(prog)s OPTION...
+       %(prog)s inspect [options] MODULE:EXPRESSION"""
+
+DESCRIPTION = """\
+Without arguments: what is installed, which driver and which libraries are found, and what the environment variables
+say. With options: where the parts of the package are. `inspect`: how an object describes its array."""
+
+EPILOG = """\
+examples:
+  %(prog)s
+  cc program.c $(%(prog)s --cflags --libs) -o program
+  cmake -S . -B build -Dcai_DIR="$(%(prog)s --cmakedir)"
+  %(prog)s inspect 'numpy:zeros(3)'
+
+exit codes:
+  0  success; without arguments, also if there is no driver
+  1  a part of the package is missing, because it is not installed
+  2  wrong arguments
+`%(prog)s inspect --help` has those of inspect."""
+
 INSPECT = """\
 Shows how an object describes its array through each protocol, and what is wrong with it.
 
-EXPRESSION IS EVALUATED as Python code, among the names of MODULE, which is imported. MODULE may be in the current
-folder. Only use expressions and modules that you would run."""
+EXPRESSION IS EVALUATED as Python code, among the names of MODULE, which is imported. Names that MODULE lacks are
+submodules of it, or other modules. Modules may be in the current folder. Only use expressions and modules that you
+would run."""
+
+INSPECT_EPILOG = """\
+examples:
+  %(prog)s 'numpy:zeros(3)'
+  %(prog)s 'numpy:ma.array([1, 2], mask=[0, 1])'
+  %(prog)s 'torch:from_numpy(numpy.ones(3))' --json
+
+exit codes:
+  0  no finding is an error
+  1  at least one finding is an error
+  2  wrong arguments, or an expression without a value"""
 
 
-def _libs(folder):
+def _libs(folder: str) -> str:
     # nodelete: a plug-in with owners stays mapped after dlclose(), as with the CMake and pkg-config packages.
     return shlex.join([f"-L{folder}", "-lcai", f"-Wl,-rpath,{folder}", "-Wl,-z,nodelete"])
 
 
-def _static_libs(folder):
+def _static_libs(folder: str) -> str:
     # What the library needs, and what an extension that holds it needs, is in the pkg-config file.
     with open(os.path.join(libcai.pkgconfigdir(), "cai.pc")) as file:
-        fields = dict(line.rstrip("\n").partition(": ")[::2] for line in file)
+        parts = (line.rstrip("\n").partition(": ") for line in file)
+        fields = {name: value for name, _, value in parts}
     options = fields["Libs"].split() + fields["Libs.private"].split()
     at = options.index("-lcai")
     return shlex.join([f"{folder}/libcai.a", *options[at + 1 :]])
 
 
-def main(arguments=None):
+def main(arguments: Sequence[str] | None = None) -> int:
+    as_written = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(
-        prog="python -m libcai", description=libcai.__doc__.partition("\n")[0],
-        epilog="Without arguments: what is installed, which driver and which libraries are found, and what the "
-        "environment variables say. The exit code is then 0, also without a driver.",
-    )  # fmt: skip
-    parser.add_argument(
-        "--json", action="store_true", dest="report_json", help="without other arguments: as JSON"
+        prog="python -m libcai", usage=USAGE, description=DESCRIPTION, epilog=EPILOG, formatter_class=as_written
     )
+    parser.add_argument("--json", action="store_true", dest="report_json", help="the report without arguments, as JSON")
     for option, (_, text) in FOLDERS.items():
         # In the order in which they are asked for: --cflags --libs goes into a compiler's command line.
         parser.add_argument(option, action="append_const", dest="asked", const=option, help=text)
     parser.add_argument("--static", action="store_true", help="--libs of the static library")
-    commands = parser.add_subparsers(dest="command", metavar="inspect")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
     inspect = commands.add_parser(
-        "inspect", help="how an object describes its array",
-        description=INSPECT, formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog="Exit code: 0 without errors among the findings, 1 with some, 2 where there is no object.",
+        "inspect", prog=f"{parser.prog} inspect", help="shows how an object describes its array",
+        description=INSPECT, epilog=INSPECT_EPILOG, formatter_class=as_written,
     )  # fmt: skip
     inspect.add_argument("object", metavar="MODULE:EXPRESSION", help="for example 'numpy:zeros(3)'")
     inspect.add_argument("--json", action="store_true", help="as JSON")
@@ -88,23 +128,24 @@ def main(arguments=None):
     return 0
 
 
-def _system(as_json):
+def _system(as_json: bool) -> int:
     from . import _system
 
     found = _system.collect()
     # Paths and variables may hold what the terminal cannot show.
-    sys.stdout.reconfigure(errors="backslashreplace")
+    output: object = sys.stdout
+    if isinstance(output, io.TextIOWrapper):
+        output.reconfigure(errors="backslashreplace")
     print(json.dumps(found, indent=2) if as_json else _system.text(found))
     return 0
 
 
-def _inspect(parser, options):
+def _inspect(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int:
     module, colon, expression = options.object.partition(":")
     if not module or not colon or not expression:
         parser.error(f"{options.object!r} is not MODULE:EXPRESSION")
     try:
-        names = dict(vars(importlib.import_module(module)))
-        obj = eval(expression, names)
+        obj = _evaluate(importlib.import_module(module), expression)
     except Exception as error:  # whatever the code raises
         parser.exit(2, f"{parser.prog}: {plain(options.object)}: {describe(error)}\n")
     result = libcai.inspect(obj, library=False if options.no_library else options.file)
@@ -112,11 +153,65 @@ def _inspect(parser, options):
     return 1 if any(finding.severity == "error" for finding in result.findings) else 0
 
 
-if __name__ == "__main__":
+def _evaluate(module: ModuleType, expression: str) -> Any:
+    """The value of an expression among the names of a module."""
+    tree = ast.parse(expression.strip(), "<expression>", "eval")
+    names = dict(vars(module))
+    used = [node for node in ast.walk(tree) if isinstance(node, (ast.Name, ast.Attribute))]
+    own = {node.id for node in used if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    own |= {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
+    for node in used:
+        path = ast.unparse(node).split(".")
+        if all(map(str.isidentifier, path)) and path[0] not in own:
+            _import(module, names, path)
+    return eval(compile(tree, "<expression>", "eval"), names)
+
+
+def _import(module: ModuleType, names: dict[str, Any], path: list[str]) -> None:
+    """Imports what an expression such as `a.b.c` needs, and adds the first name to those of the module."""
+    first, *others = path
+    if first not in names:
+        found = _part(module, first)
+        if found is None:
+            if hasattr(builtins, first):
+                return
+            found = _module(first)
+        if found is None:
+            return  # the expression raises NameError
+        names[first] = found
+    found = names[first]
+    for name in others:
+        if not isinstance(found, ModuleType):
+            return
+        found = _part(found, name)
+
+
+def _part(module: ModuleType, name: str) -> Any:
+    """An attribute of a module, or a submodule."""
+    try:
+        return getattr(module, name)  # packages import some of their modules then
+    except AttributeError:
+        return _module(f"{module.__name__}.{name}") if hasattr(module, "__path__") else None
+
+
+def _module(name: str) -> ModuleType | None:
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name != name:
+            raise
+        return None
+
+
+def _run() -> int:
     try:
         code = main()
         sys.stdout.flush()
     except BrokenPipeError:  # the reader has closed its end
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 1
-    sys.exit(code)
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(_run())

@@ -3,31 +3,35 @@
 Whatever a producer does becomes a finding. Functions take `add(severity, rule, message)`.
 """
 
+from __future__ import annotations
+
 import inspect
 import operator
+from collections.abc import Callable, Iterable
+from typing import Any
 
-from ._report import plain
+from ._report import Add, State, plain
 
 
-def describe(error):
+def describe(error: BaseException) -> str:
     """An exception in a line."""
     return plain(f"{type(error).__name__}: {safely(str, error)[:1000]}").rstrip(": ")
 
 
-def show(value):
+def show(value: object) -> str:
     """A value in a few characters."""
     text = plain(safely(repr, value)[:1000])
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-def safely(function, value):
+def safely(function: Callable[[Any], str], value: object) -> str:
     try:
         return str(function(value))
     except Exception:
         return plain(f"<{type(value).__name__}>")
 
 
-def ask(function, *arguments, **keywords):
+def ask(function: Callable[..., Any], *arguments: Any, **keywords: Any) -> tuple[Any, BaseException | None]:
     """What a producer's code answers, and what it raised: one of the two is None."""
     try:
         return function(*arguments, **keywords), None
@@ -38,7 +42,7 @@ def ask(function, *arguments, **keywords):
         return None, error.with_traceback(None)
 
 
-def attribute(obj, name, add):
+def attribute(obj: object, name: str, add: Add) -> tuple[Any, State, str | None]:
     """An attribute, once: its value, or None and the state and the message that say why there is none."""
     value, error = ask(getattr, obj, name)
     if error is None:
@@ -55,9 +59,9 @@ def attribute(obj, name, add):
     return None, "failed", describe(error)
 
 
-def items_of(value, keys):
+def items_of(value: Any, keys: Iterable[str]) -> dict[str, Any] | None:
     """The entries of a mapping with these keys, or None if they cannot be read."""
-    entries = {}
+    entries: dict[str, Any] = {}
     for key in keys:
         got, error = ask(operator.getitem, value, key)
         if error is None:

@@ -1,26 +1,34 @@
 """Where the protocols of one object disagree."""
 
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ._report import Add, Array, Findings, Protocol, Severity
+
+Differ = Callable[[Severity, str, str, object, object], None]
+
 _HOST = ("__array_interface__", "__array_struct__")
 _ON_HOST = ("cpu",)
 
 
-def compare(protocols, findings):
+def compare(protocols: list[Protocol], findings: Findings) -> None:
     # The most complete one: the dictionary, or the first in the library's order.
     readable = [
-        protocol for protocol in protocols if protocol.array and protocol.array.shape is not None
+        (protocol.name, protocol.array)
+        for protocol in protocols
+        if protocol.array and protocol.array.shape is not None
     ]
-    readable.sort(key=lambda protocol: protocol.name != "__cuda_array_interface__")
-    for other in readable[1:]:
+    readable.sort(key=lambda named: named[0] != "__cuda_array_interface__")
+    for name, other in readable[1:]:
         known = any(finding.rule == "type-lost" for finding in findings)
-        _pair(readable[0], other, findings.about(other.name), known)
+        _pair(*readable[0], other, findings.about(name), known)
     _devices(protocols, findings)
 
 
-def _pair(one, other, add, known):
-    a, b = one.array, other.array
-
-    def differ(severity, rule, what, mine, theirs):
-        add(severity, rule, f"{what}: {theirs} here, {mine} in {one.name}")
+def _pair(name: str, a: Array, b: Array, add: Add, known: bool) -> None:
+    def differ(severity: Severity, rule: str, what: str, mine: object, theirs: object) -> None:
+        add(severity, rule, f"{what}: {theirs} here, {mine} in {name}")
 
     if a.shape != b.shape:
         differ("error", "shape-differs", "shape", a.shape, b.shape)
@@ -34,18 +42,17 @@ def _pair(one, other, add, known):
     _types_of(a, b, add, differ, known)
     # The same memory may have two addresses; two addresses on the same side of the bus are two pieces of memory.
     same_side = (a.device in _ON_HOST) == (b.device in _ON_HOST)
-    comparable = None not in (a.pointer, b.pointer) and bool(a.handle) == bool(b.handle)
-    if a.elements and comparable and a.pointer != b.pointer and not (a.copied or b.copied):
-        severity = "error" if same_side else "note"
-        differ(severity, "pointer-differs", "pointer", f"{a.pointer:#x}", f"{b.pointer:#x}")
-    if None not in (a.readonly, b.readonly) and a.readonly != b.readonly:
+    comparable = bool(a.handle) == bool(b.handle) and not (a.copied or b.copied)
+    if a.elements and comparable and a.pointer is not None and b.pointer is not None and a.pointer != b.pointer:
+        differ("error" if same_side else "note", "pointer-differs", "pointer", f"{a.pointer:#x}", f"{b.pointer:#x}")
+    if a.readonly is not None and b.readonly is not None and a.readonly != b.readonly:
         say = {True: "read-only", False: "writable"}
         differ(
             "warning", "readonly-differs", "the read-only flag", say[a.readonly], say[b.readonly]
         )
 
 
-def _strides(array):
+def _strides(array: Array) -> str:
     return (
         str(array.strides)
         if array.strides_stated
@@ -53,7 +60,7 @@ def _strides(array):
     )
 
 
-def _types_of(a, b, add, differ, known):
+def _types_of(a: Array, b: Array, add: Add, differ: Differ, known: bool) -> None:
     if a.type_name and b.type_name and a.type_name != b.type_name:
         differ("error", "type-differs", "type", a.type_name, b.type_name)
     elif bool(a.type_name) != bool(b.type_name):
@@ -69,7 +76,7 @@ def _types_of(a, b, add, differ, known):
         differ("error", "type-differs", "type", a.typestr, b.typestr)
 
 
-def _devices(protocols, findings):
+def _devices(protocols: list[Protocol], findings: Findings) -> None:
     found = {protocol.name: protocol.array for protocol in protocols if protocol.array}
     for name in ("__dlpack__", "__dlpack_c_exchange_api__"):
         tensor = found.get(name)

@@ -1,10 +1,18 @@
 """What consumers meet in dictionaries that the library accepts, or accepts unless it is strict."""
 
+from __future__ import annotations
+
 import operator
 import re
+from typing import TYPE_CHECKING, Any, cast
 
 from . import _abi
 from ._ask import ask, describe, items_of, safely, show
+from ._library import Library
+from ._report import Add, Array, Protocol, Result, Severity
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeGuard
 
 KEYS = {
     "__cuda_array_interface__": ("shape", "typestr", "data", "version", "strides", "descr", "mask", "stream"),
@@ -16,16 +24,21 @@ _OPTIONAL = ("strides", "descr", "mask", "stream")
 _VERSIONS = {"__sycl_usm_array_interface__": 1}
 
 
-def read(library, obj, protocol, add):
+def read(library: Library, obj: object, protocol: Protocol, add: Add) -> tuple[Result, Array | None]:
     """Reports every entry that the library refuses, and those that it refuses if it is strict.
 
     The library names one at a time. The next call is about the same dictionary with another value in its place: the
     one that the library read, or one that changes nothing. Returns the first result, and the array of the last.
     """
     name, via = protocol.name, protocol.via
-    first, array, entries, reported, unread = None, None, None, set(), set()
-    for flags, severity in ((0, None), (_abi.CAI_IMPORT_STRICT, "warning")):
-        tried = set()
+    first: Result | None = None
+    array: Array | None = None
+    entries: dict[str, Any] | None = None
+    reported: set[tuple[str, str | None]] = set()
+    unread: set[str] = set()
+    passes: tuple[tuple[int, Severity | None], ...] = ((0, None), (_abi.CAI_IMPORT_STRICT, "warning"))
+    for flags, severity in passes:
+        tried: set[str | None] = set()
         while True:
             given = obj if entries is None else _Holder.of(name, entries)
             result = library.result(given, via, flags)
@@ -33,7 +46,7 @@ def read(library, obj, protocol, add):
             array = result.array or array
             if result.array or result.raised is not None:
                 break
-            path = re.match(rf"{name}(?:\['(\w+)'\])?", result.message)
+            path = re.match(rf"{name}(?:\['(\w+)'\])?", result.message or "")
             key = path and path[1]
             if (result.status, key) not in reported:
                 add(severity or severity_of(name, result.status), result.status, message_of(name, result))
@@ -46,7 +59,10 @@ def read(library, obj, protocol, add):
             if entries is None or "data" not in entries or not _replace(name, entries, key, array, unread):
                 break
         if array is None:
-            return first, None
+            break
+    assert first is not None
+    if array is None:
+        return first, None
     for key in unread:
         setattr(array, key, None)
     # What the bytes are is open, but not for the lack of fields.
@@ -54,12 +70,12 @@ def read(library, obj, protocol, add):
     return first, array
 
 
-def message_of(name, result):
+def message_of(name: str, result: Result) -> str:
     """The library's message, without the name of the protocol before the path."""
-    return re.sub(rf"\A{name}(?:: |(?=[\[.]))", "", result.message)
+    return re.sub(rf"\A{name}(?:: |(?=[\[.]))", "", result.message or "")
 
 
-def severity_of(name, status):
+def severity_of(name: str, status: str) -> Severity:
     """A conversion that the library refuses may be of a sound array, and `__array_struct__` knows few types."""
     if status.startswith("CAI_ERR_CONVERT_"):
         return "note" if name == "__array_struct__" else "warning"
@@ -70,13 +86,13 @@ class _Holder:
     """An object with one attribute."""
 
     @classmethod
-    def of(cls, name, entries):
+    def of(cls, name: str, entries: dict[str, Any]) -> _Holder:
         made = cls()
         setattr(made, name, dict(entries))
         return made
 
 
-def _replace(name, entries, key, array, unread):
+def _replace(name: str, entries: dict[str, Any], key: str | None, array: Array | None, unread: set[str]) -> bool:
     """Replaces what was refused. Without a key, it is the object and not its dictionary."""
     if key is None:
         return True
@@ -95,7 +111,7 @@ def _replace(name, entries, key, array, unread):
     return True
 
 
-def notes(obj, name, array, add):
+def notes(obj: object, name: str, array: Array, add: Add) -> None:
     """What the library accepts and some consumers do not, or read in another way."""
     value, _ = ask(getattr, obj, name)
     others, error = ask(lambda: [key for key in value if key not in KEYS[name]])
@@ -105,18 +121,19 @@ def notes(obj, name, array, add):
     if name != "__cuda_array_interface__":
         return
     version, (has_stream, _) = array.version, ask(operator.contains, value, "stream")
-    if version is not None and version < 2:
+    number = version if isinstance(version, int) else None
+    if number is not None and number < 2:
         add("note", "version-old",
             f"version {version} leaves strides of C-contiguous arrays and pointers of empty ones open")  # fmt: skip
-    if version is not None and version < 3 and has_stream is False:
+    if number is not None and number < 3 and has_stream is False:
         add("warning", "version-no-stream",
             f"version {version} has no stream on which work may be pending: the producer must wait for the work")  # fmt: skip
-    elif version == 3 and has_stream is False:
+    elif number == 3 and has_stream is False:
         add("note", "stream-absent", "version 3 without a stream means that no synchronization is needed")
     _own_strides(obj, array, add)
 
 
-def changes(library, obj, protocol, array, add):
+def changes(library: Library, obj: object, protocol: Protocol, array: Array, add: Add) -> None:
     """Two readings of the attribute."""
     name = protocol.name
     if name != "__cuda_array_interface__":
@@ -138,20 +155,26 @@ def changes(library, obj, protocol, array, add):
             add("warning", "dict-changes", f"two readings differ in {', '.join(changed)}")
 
 
-def _own_strides(obj, array, add):
+def _own_strides(obj: object, array: Array, add: Add) -> None:
     """strides None, of an object whose own attribute differs: zero strides are easily mistaken for contiguous."""
     own, error = ask(getattr, obj, "strides", None)
-    if array.strides_stated or array.strides is None or error is not None or not isinstance(own, tuple):
+    if array.strides_stated or array.strides is None or error is not None or not _is_ints(own):
         return
-    if len(own) != len(array.shape) or not all(type(stride) is int for stride in own):
+    if len(own) != len(array.strides):
         return
     # Some libraries count elements.
-    if not any(array.same_strides(tuple(stride * unit for stride in own)) for unit in (1, array.itemsize)):
+    if not any(array.same_strides(tuple(stride * unit for stride in own)) for unit in (1, array.itemsize or 1)):
         add("error", "strides-none",
             f"strides is None, which means C-contiguous; the object's own strides are {own}")  # fmt: skip
 
 
-def mask(library, obj, protocol, array, add):
+def _is_ints(value: object) -> TypeGuard[tuple[int, ...]]:
+    if not isinstance(value, tuple):
+        return False
+    return all(type(item) is int for item in cast("tuple[object, ...]", value))
+
+
+def mask(library: Library, obj: object, protocol: Protocol, array: Array, add: Add) -> None:
     """A mask, and whether it may be packed bits."""
     value, _ = ask(getattr, obj, protocol.name)
     of, error = ask(operator.getitem, value, "mask")
@@ -159,17 +182,17 @@ def mask(library, obj, protocol, array, add):
         return
     add("note", "mask", "it has a mask: most consumers refuse masks, and some do not look")
     found = library.result(of, protocol.via).array
-    bits = (array.elements + 7) // 8
-    if found and found.kind == "u" and found.itemsize == 1 and found.shape != array.shape:
-        if len(found.shape) == 1 and found.shape[0] >= bits:
+    size = ((array.elements or 0) + 7) // 8
+    if found and found.shape and found.kind == "u" and found.itemsize == 1 and found.shape != array.shape:
+        if len(found.shape) == 1 and found.shape[0] >= size:
             add("warning", "mask-packed",
                 f"mask has {found.shape[0]} bytes for {array.elements} elements: probably packed bits, which the type"
                 " does not state")  # fmt: skip
 
 
-def meaning(obj, array, add):
+def meaning(obj: object, array: Array, add: Add) -> None:
     """The type of an array whose typestr does not say it."""
-    if array.kind in "iufcmMU" and (array.itemsize or 0) > 1 and array.typestr[0] == "|":
+    if array.kind in "iufcmMU" and (array.itemsize or 0) > 1 and (array.typestr or "").startswith("|"):
         add("note", "typestr-order-missing",
             f"typestr is {array.typestr!r}: '|' means that byte order does not matter, but it does")  # fmt: skip
     if not array.native:
@@ -194,12 +217,12 @@ def meaning(obj, array, add):
 _OPAQUE = re.compile(rf"(?:\w+\.)*({'|'.join(name for name, code, *_ in _abi.DTYPES if code)})\Z")
 
 
-def strides(array, add):
+def strides(array: Array, add: Add) -> None:
     """Strides that some consumers refuse."""
-    if not array.elements or array.strides is None:
+    if not array.elements or array.shape is None or array.strides is None:
         return
     used = [stride for extent, stride in zip(array.shape, array.strides) if extent > 1]
-    if any(stride % array.itemsize for stride in used):
+    if any(stride % (array.itemsize or 1) for stride in used):
         add("note", "strides-not-multiple",
             f"strides {array.strides} are not multiples of the {array.itemsize} bytes of an element: some consumers"
             " refuse them")  # fmt: skip

@@ -1,10 +1,17 @@
 """Tensors of `__dlpack__`: their structures through ctypes, and what the library does not report of them."""
 
+from __future__ import annotations
+
 import ctypes as c
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from . import _abi
 from ._ask import ask, show
 from ._library import device_name
+from ._report import Add, Array
+
+Structure = TypeVar("Structure", bound=c.Structure)
 
 # Those whose `stream` argument may be -1: nothing shall be ordered.
 _WITH_STREAMS = (_abi.CAI_DEVICE_CUDA, _abi.CAI_DEVICE_ROCM, _abi.CAI_DEVICE_CUDA_MANAGED)
@@ -13,10 +20,21 @@ _NEWEST = (1, 3)
 
 
 class Device(c.Structure):
+    type: int
+    id: int
     _fields_ = [("type", c.c_int32), ("id", c.c_int32)]
 
 
 class Tensor(c.Structure):
+    data: int | None
+    device: Device
+    ndim: int
+    code: int
+    bits: int
+    lanes: int
+    shape: c._Pointer[c.c_int64]
+    strides: c._Pointer[c.c_int64]
+    byte_offset: int
     _fields_ = [
         ("data", c.c_void_p),
         ("device", Device),
@@ -31,14 +49,24 @@ class Tensor(c.Structure):
 
 
 class Managed(c.Structure):
+    tensor: Tensor
+    context: int | None
+    deleter: int | None
     _fields_ = [("tensor", Tensor), ("context", c.c_void_p), ("deleter", c.c_void_p)]
 
 
 class Version(c.Structure):
+    major: int
+    minor: int
     _fields_ = [("major", c.c_uint32), ("minor", c.c_uint32)]
 
 
 class ManagedVersioned(c.Structure):
+    version: Version
+    context: int | None
+    deleter: int | None
+    flags: int
+    tensor: Tensor
     _fields_ = [
         ("version", Version),
         ("context", c.c_void_p),
@@ -54,22 +82,22 @@ _capsule_pointer = c.PYFUNCTYPE(c.c_void_p, c.py_object, c.c_char_p)(
 )
 
 
-def is_capsule(obj):
+def is_capsule(obj: object) -> bool:
     return type(obj).__name__ == "PyCapsule" and type(obj).__module__ == "builtins"
 
 
-def capsule_name(capsule):
+def capsule_name(capsule: object) -> str | None:
     """Its name, or None where it has none."""
-    name = _capsule_name(capsule)
+    name: bytes | None = _capsule_name(capsule)
     return name if name is None else name.decode("ascii", "replace")
 
 
-def capsule_at(capsule, structure):
+def capsule_at(capsule: object, structure: type[Structure]) -> Structure:
     """What a capsule points to. It lives as long as the capsule does."""
     return structure.from_address(_capsule_pointer(capsule, _capsule_name(capsule)))
 
 
-def notes(obj, array, add):
+def notes(obj: Any, array: Array, add: Add) -> None:
     """What is allowed and not every consumer takes. Only reads the tensor; the capsule's destructor releases it."""
     device, _ = ask(lambda: tuple(obj.__dlpack_device__()))
     capsule = _call(obj.__dlpack__, device, add)
@@ -104,7 +132,7 @@ def notes(obj, array, add):
             f"the tensor has no elements, and data {tensor.data:#x}: DLPack asks for NULL")  # fmt: skip
 
 
-def _call(method, device, add):
+def _call(method: Callable[..., Any], device: tuple[Any, ...] | None, add: Add) -> Any:
     """Calls `__dlpack__` as the library does: with `max_version`, and without it if that is refused."""
     # -1: nothing shall be ordered; nothing is going to touch the data.
     stream = -1 if device and device[0] in _WITH_STREAMS else None

@@ -1,18 +1,24 @@
 """`libcai.export`: every protocol, from a dictionary of an object."""
 
+from __future__ import annotations
+
 import ctypes as c
 import functools
+from typing import TYPE_CHECKING
 
 from . import _abi, _paths, _view
 
+if TYPE_CHECKING:
+    from ._native import Array
+
 
 @functools.cache
-def _loaded(path):
+def _loaded(path: str) -> c.PyDLL:
     names = "cai_array_from_python", "cai_array_to_python", "cai_array_release"
     return _abi.declare(c.PyDLL(path), names)
 
 
-def export(obj, path=None):
+def export(obj: object, path: str | None = None) -> Array:
     """As `libcai.export`, through the shared library `path`, by default that of this package."""
     library = _loaded(path or _paths.library())
     options = _abi.cai_import_options(
@@ -30,4 +36,5 @@ def export(obj, path=None):
         library.cai_array_to_python(array, None, made, None)
     finally:
         library.cai_array_release(array)
-    return _view.taken(made)
+    array_object: Array = _view.taken(made)
+    return array_object

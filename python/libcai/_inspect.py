@@ -1,13 +1,17 @@
 """All protocols of one object: what the library reads through each, what it refuses, and where they disagree."""
 
+from __future__ import annotations
+
+from typing import Literal
+
 from . import _abi, _ask, _compare, _dictionary, _library, _protocols
-from ._report import Findings, Inspection, Protocol, plain
+from ._report import Add, Findings, Inspection, Protocol, plain
 
 
-def inspect(obj, library=None):
+def inspect(obj: object, library: str | Literal[False] | None = None) -> Inspection:
     findings = Findings()
     asked, problem = _library.find(library)
-    protocols = []
+    protocols: list[Protocol] = []
     for name, via in _protocols.NAMES:
         protocol, add = Protocol(name, via), findings.about(name)
         _, error = _ask.ask(_protocol, obj, protocol, asked, add)
@@ -23,13 +27,17 @@ def inspect(obj, library=None):
         findings.about("object")("error", "no-protocol", "it offers no protocol for arrays")
     findings.number()
     # A metaclass may say anything, or nothing.
-    name, _ = _ask.ask(lambda kind: f"{kind.__module__}.{kind.__qualname__}", type(obj))
+    name, _ = _ask.ask(_name_of, type(obj))
     return Inspection(
         plain(name or type.__repr__(type(obj))), protocols, findings, asked.path if asked else problem
     )
 
 
-def _protocol(obj, protocol, library, add):
+def _name_of(kind: type) -> str:
+    return f"{kind.__module__}.{kind.__qualname__}"
+
+
+def _protocol(obj: object, protocol: Protocol, library: _library.Library | None, add: Add) -> None:
     """Fills a protocol, and adds what is found."""
     name, via = protocol.name, protocol.via
     protocol.state, protocol.message = _protocols.offered(obj, name, add)

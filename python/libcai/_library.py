@@ -1,7 +1,10 @@
 """The library's answer: `cai_array_from_python`, with one protocol at a time."""
 
+from __future__ import annotations
+
 import ctypes as c
 import sys
+from typing import Literal
 
 from . import _abi, _paths
 from ._ask import ask, describe
@@ -15,7 +18,7 @@ _NAMES = {code: name for name, code, *_ in _abi.DTYPES if code}
 class Library:
     """The library, loaded so that it is called with the interpreter's lock."""
 
-    def __init__(self, path):
+    def __init__(self, path: str) -> None:
         self.path = path
         self._library = c.PyDLL(path)
         if self._library.cai_abi_version() >> 16 != _abi.CAI_ABI_MAJOR:
@@ -24,7 +27,7 @@ class Library:
             "cai_array_init", "cai_import_options_init", "cai_array_from_python", "cai_array_release", "cai_array_dtype", "cai_array_layout", "cai_array_strides",
             "cai_array_validate", "cai_descr_format", "cai_status_name"))  # fmt: skip
 
-    def result(self, obj, via, flags=0):
+    def result(self, obj: object, via: int, flags: int = 0) -> Result:
         # The stream is "none": nothing will touch the data, so no producer needs to order its work.
         options = _abi.init(
             self._library,
@@ -45,10 +48,11 @@ class Library:
         finally:
             self._library.cai_array_release(c.byref(array))
 
-    def _status(self, number):
-        return (self._library.cai_status_name(number) or b"").decode() or str(number)
+    def _status(self, number: int) -> str:
+        name: bytes | None = self._library.cai_status_name(number)
+        return (name or b"").decode() or str(number)
 
-    def _read(self, said):
+    def _read(self, said: _abi.cai_array) -> Array:
         array, dtype, layout = Array(), _abi.cai_dtype(), _abi.cai_layout()
         self._library.cai_array_dtype(said, dtype, None)
         self._library.cai_array_layout(said, layout, None)
@@ -79,7 +83,7 @@ class Library:
         return array
 
 
-def find(path=None):
+def find(path: str | Literal[False] | None = None) -> tuple[Library | None, str | None]:
     """The library, or the reason why there is none; neither if `path` is False."""
     if path is False:
         return None, None
@@ -89,7 +93,7 @@ def find(path=None):
         return None, str(error)
 
 
-def device_name(kind, number):
+def device_name(kind: int, number: int) -> str:
     # CPU 0 is the only one, and "cpu:0" is not customary.
     name = _abi.DEVICES.get(kind, f"device type {kind}")
     # A negative number is not known.

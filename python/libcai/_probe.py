@@ -4,16 +4,22 @@ A driver that cannot start may end its process. Each line is written as soon as 
 is not lost.
 """
 
+from __future__ import annotations
+
 import ctypes as c
 import json
 import os
 import sys
+from typing import TYPE_CHECKING, Any
 
-# Before the others: a module of the package must not hide one of the standard library.
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-import _abi  # noqa: E402
+if TYPE_CHECKING:
+    from . import _abi
+else:
+    # After the others: a module of the package must not hide one of the standard library.
+    sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+    import _abi
 
-del sys.path[0]
+    del sys.path[0]
 
 COMPUTE_CAPABILITY_MAJOR, COMPUTE_CAPABILITY_MINOR = 75, 76  # CUdevice_attribute
 
@@ -24,15 +30,15 @@ HIP = (
 )
 
 
-def say(name, value):
+def say(name: str, value: object) -> None:
     print(json.dumps({name: value}), flush=True)
 
 
-def _text(value):
+def _text(value: bytes) -> str:
     return value.decode("utf-8", "replace")
 
 
-def _failure(library, status, error):
+def _failure(library: c.CDLL, status: int, error: _abi.cai_error) -> dict[str, Any]:
     _abi.declare(library, ["cai_status_name"])
     return {
         "status": _text(library.cai_status_name(status)),
@@ -40,7 +46,7 @@ def _failure(library, status, error):
     }
 
 
-def library(path):
+def library(path: str) -> c.CDLL:
     found = _abi.declare(c.CDLL(path), ["cai_version", "cai_abi_version"])
     abi = found.cai_abi_version()
     say(
@@ -52,7 +58,7 @@ def library(path):
     return found
 
 
-def policy(found):
+def policy(found: c.CDLL) -> dict[str, Any]:
     """What `CAI_SYNC` means to the library."""
     _abi.declare(found, ["cai_sync_policy_get"])
     bits, error = c.c_uint32(), _abi.cai_error()
@@ -67,7 +73,7 @@ def policy(found):
     }
 
 
-def driver(found):
+def driver(found: c.CDLL) -> dict[str, Any]:
     _abi.declare(found, ["cai_driver_info_get"])
     info, error = _abi.cai_driver_info(), _abi.cai_error()
     status = found.cai_driver_info_get(c.byref(info), c.byref(error))
@@ -75,21 +81,25 @@ def driver(found):
         return _failure(found, status, error)
     path = _text(info.path)
     answer = {"path": path, "cuda": f"{info.version // 1000}.{info.version % 1000 // 10}"}
-    say("driver", {**answer, "devices": [{} for _ in range(info.devices)]})
+    say("driver", {**answer, "devices": _unknown(info.devices)})
     # The library has loaded and started it; this is the same copy.
     return {**answer, "devices": _devices(c.CDLL(path or "libcuda.so.1"), info.devices)}
 
 
-def _devices(cuda, count):
-    devices = []
+def _unknown(count: int) -> list[dict[str, Any]]:
+    return [{} for _ in range(count)]
+
+
+def _devices(cuda: c.CDLL, count: int) -> list[dict[str, Any]]:
+    devices: list[dict[str, Any]] = []
     for ordinal in range(count):
         device, number, size = c.c_int(), c.c_int(), c.c_size_t()
         name = c.create_string_buffer(256)
-        known = {}
+        known: dict[str, Any] = {}
         if cuda.cuDeviceGet(c.byref(device), ordinal) == 0:
             if cuda.cuDeviceGetName(name, len(name), device) == 0:
                 known["name"] = _text(name.value)
-            capability = []
+            capability: list[str] = []
             for attribute in (COMPUTE_CAPABILITY_MAJOR, COMPUTE_CAPABILITY_MINOR):
                 if cuda.cuDeviceGetAttribute(c.byref(number), attribute, device) == 0:
                     capability.append(str(number.value))
@@ -101,17 +111,17 @@ def _devices(cuda, count):
     return devices
 
 
-def hip():
+def hip() -> dict[str, Any]:
     """The HIP runtime that the library would load."""
     named = os.environ.get("CAI_HIP_DRIVER")
-    reasons = []
+    reasons: list[str] = []
     for file in [named] if named else HIP:
         try:
             runtime = c.CDLL(file)
         except OSError as error:
             reasons.append(str(error))
             continue
-        answer = {"file": file}
+        answer: dict[str, Any] = {"file": file}
         say("hip", answer)
         version, count = c.c_int(), c.c_int()
         if runtime.hipRuntimeGetVersion(c.byref(version)) == 0:
@@ -122,8 +132,12 @@ def hip():
     return {"message": reasons[0]}
 
 
-def main(path):
-    found = library(path)
+def main(path: str) -> None:
+    try:
+        found = library(path)
+    except (AttributeError, OSError) as error:
+        say("library", {"message": str(error)})
+        return
     for name, ask in (("policy", policy), ("driver", driver)):
         try:
             say(name, ask(found))
@@ -136,7 +150,4 @@ def main(path):
 
 
 if __name__ == "__main__":
-    try:
-        main(sys.argv[1])
-    except (AttributeError, OSError) as error:
-        say("library", {"message": str(error)})
+    main(sys.argv[1])

@@ -1,7 +1,12 @@
 """The nine protocols: whether an object offers them, and what the library does not report of DLPack and buffers."""
 
+from __future__ import annotations
+
+from typing import Any
+
 from . import _dlpack
 from ._ask import ask, attribute, describe
+from ._report import Add, Array, Severity, State
 
 # CAI_PROTOCOL_ numbers, in the order in which the library tries them.
 NAMES = (
@@ -12,7 +17,7 @@ NAMES = (
 TENSORS = ("__dlpack__", "__dlpack_c_exchange_api__")
 
 
-def offered(obj, name, add):
+def offered(obj: object, name: str, add: Add) -> tuple[State, str | None]:
     """The state, and the message if it is declined or has failed."""
     if name == "buffer":
         return _buffer(obj)
@@ -23,17 +28,21 @@ def offered(obj, name, add):
     return state, message
 
 
-def _buffer(obj):
+def _buffer(obj: object) -> tuple[State, str | None]:
     """The OpenCL/CUDA buffer interface. Attributes of such common names may be anything."""
 
-    def has(name):
-        return attribute(obj, name, lambda *_: None)[1] == "offered"
+    def has(name: str) -> bool:
+        return attribute(obj, name, _ignore)[1] == "offered"
 
     is_one = (has("buffer") or has("base_data")) and has("dtype") and has("shape")
     return ("offered" if is_one else "absent"), None
 
 
-def _pep3118(obj):
+def _ignore(severity: Severity, rule: str, message: str) -> None:
+    pass
+
+
+def _pep3118(obj: object) -> tuple[State, str | None]:
     """The buffer protocol of PEP 3118. An object without it is a TypeError."""
     view, error = ask(memoryview, obj)
     if error is None:
@@ -42,7 +51,7 @@ def _pep3118(obj):
     return ("absent", None) if isinstance(error, TypeError) else ("declined", describe(error))
 
 
-def raised(name, error, add):
+def raised(name: str, error: BaseException, add: Add) -> tuple[State, str]:
     """The state after an exception of the producer."""
     if isinstance(error, (BufferError, AttributeError)) or name.endswith("_api__"):
         return "declined", describe(error)
@@ -54,7 +63,7 @@ def raised(name, error, add):
     return "failed", describe(error)
 
 
-def notes(obj, name, array, add):
+def notes(obj: Any, name: str, array: Array, add: Add) -> None:
     """What the library accepts and some consumers do not."""
     if name == "__dlpack__":
         _dlpack.notes(obj, array, add)

@@ -1,10 +1,18 @@
 """What an inspection results in: protocols, findings, and both as text and JSON."""
 
+from __future__ import annotations
+
 import json
 import textwrap
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
 
 WIDTH = 100
-SEVERITIES = ("error", "warning", "note")
+Severity = Literal["error", "warning", "note"]
+State = Literal["offered", "absent", "declined", "failed"]
+SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
+# Adds a finding: severity, rule, message.
+Add = Callable[[Severity, str, str], None]
 
 
 class Array:
@@ -20,13 +28,31 @@ class Array:
         "byte_offset", "device", "readonly", "stream", "version", "mask", "copied",
     )  # fmt: skip
 
-    def __init__(self):
-        for field in (*self.FIELDS, "kind", "native", "unit"):
-            setattr(self, field, None)
+    def __init__(self) -> None:
+        self.shape: tuple[int, ...] | None = None
+        self.strides: tuple[int, ...] | None = None
+        self.strides_stated: bool | None = None
+        self.typestr: str | None = None
+        self.type_name: str | None = None
+        self.itemsize: int | None = None
+        self.descr: str | None = None
+        self.pointer: int | None = None
+        self.handle: bool | None = None
+        self.byte_offset: int | None = None
+        self.device: str | None = None
+        self.readonly: bool | None = None
+        self.stream: int | str | None = None
+        # A number; that of DLPack is a text.
+        self.version: int | str | None = None
+        self.mask: Array | None = None
+        self.copied: bool | None = None
+        self.kind = ""
+        self.native = True
+        self.unit: tuple[int, int] | None = None
         self.has_fields = False
 
     @property
-    def elements(self):
+    def elements(self) -> int | None:
         """How many there are; None where the shape cannot be read."""
         if self.shape is None or any(extent < 0 for extent in self.shape):
             return None
@@ -35,15 +61,16 @@ class Array:
             count *= extent
         return count
 
-    def same_strides(self, strides):
+    def same_strides(self, strides: Sequence[int]) -> bool:
         """Whether the strides that are used are equal to these."""
         return not self.elements or all(
-            extent == 1 or mine == theirs for extent, mine, theirs in zip(self.shape, self.strides, strides)
+            extent == 1 or mine == theirs
+            for extent, mine, theirs in zip(self.shape or (), self.strides or (), strides)
         )
 
-    def as_dict(self):
+    def as_dict(self) -> dict[str, Any]:
         said = {field: getattr(self, field) for field in self.FIELDS}
-        said["mask"] = self.mask.as_dict() if isinstance(self.mask, Array) else self.mask
+        said["mask"] = self.mask and self.mask.as_dict()
         return {field: value for field, value in said.items() if value is not None}
 
 
@@ -52,18 +79,18 @@ class Protocol:
 
     `state`: "offered"; "absent"; "declined": the object knows it, but not for this array (`message` has the reason);
     "failed": it raised what it must not, or returned what cannot be read.
-    `array`: an `Array`, or None. `library`: what `cai_array_from_python` answers, a `Result`, or None.
+    `library`: what `cai_array_from_python` answers.
     """
 
-    def __init__(self, name, via):
+    def __init__(self, name: str, via: int) -> None:
         self.name = name
         self.via = via
-        self.state = "absent"
-        self.message = None
-        self.array = None
-        self.library = None
+        self.state: State = "absent"
+        self.message: str | None = None
+        self.array: Array | None = None
+        self.library: Result | None = None
 
-    def as_dict(self):
+    def as_dict(self) -> dict[str, Any]:
         return {
             "name": self.name,
             "state": self.state,
@@ -76,13 +103,15 @@ class Protocol:
 class Result:
     """What the library answers when it may use one protocol only. `raised`: the producer's exception, or None."""
 
-    def __init__(self, status, message, array=None, raised=None):
+    def __init__(
+        self, status: str, message: str | None, array: Array | None = None, raised: BaseException | None = None
+    ) -> None:
         self.status = status
         self.message = message
         self.array = array
         self.raised = raised
 
-    def as_dict(self):
+    def as_dict(self) -> dict[str, Any]:
         return {
             "status": self.status,
             "message": self.message,
@@ -96,25 +125,25 @@ class Finding:
     `rule` is its name, which stays; `number` its place in this inspection.
     """
 
-    def __init__(self, severity, protocol, rule, message):
+    def __init__(self, severity: Severity, protocol: str, rule: str, message: str) -> None:
         self.number = 0
-        self.severity = severity
+        self.severity: Severity = severity
         self.protocol = protocol
         self.rule = rule
         self.message = message
 
-    def as_dict(self):
+    def as_dict(self) -> dict[str, Any]:
         return dict(vars(self))
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"<{self.number} {self.severity} {self.protocol} [{self.rule}] {self.message}>"
 
 
-class Findings(list):
+class Findings(list[Finding]):
     """Findings about one protocol at a time."""
 
-    def about(self, protocol):
-        def add(severity, rule, message):
+    def about(self, protocol: str) -> Add:
+        def add(severity: Severity, rule: str, message: str) -> None:
             assert severity in SEVERITIES
             # Several elements of one tuple can be wrong in the same way; the same words say nothing new.
             if not any((f.protocol, f.rule, f.message) == (protocol, rule, message) for f in self):
@@ -122,7 +151,7 @@ class Findings(list):
 
         return add
 
-    def number(self):
+    def number(self) -> None:
         self.sort(key=lambda finding: SEVERITIES.index(finding.severity))
         for number, finding in enumerate(self, 1):
             finding.number = number
@@ -134,19 +163,19 @@ class Inspection:
     `library`: the file of the library that was asked, or why none was; None where this was not wanted.
     """
 
-    def __init__(self, name, protocols, findings, library):
+    def __init__(self, name: str, protocols: list[Protocol], findings: Findings, library: str | None) -> None:
         self.type_name = name
         self.protocols = protocols
         self.findings = findings
         self.library = library
 
-    def __getitem__(self, name):
+    def __getitem__(self, name: str) -> Protocol:
         for protocol in self.protocols:
             if protocol.name == name:
                 return protocol
         raise KeyError(name)
 
-    def as_dict(self):
+    def as_dict(self) -> dict[str, Any]:
         return {
             "type": self.type_name,
             "library": self.library,
@@ -154,13 +183,13 @@ class Inspection:
             "findings": [finding.as_dict() for finding in self.findings],
         }
 
-    def to_json(self, indent=2):
+    def to_json(self, indent: int | None = 2) -> str:
         return json.dumps(self.as_dict(), indent=indent)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"<libcai.Inspection of {self.type_name}: {self._counts()}>"
 
-    def __str__(self):
+    def __str__(self) -> str:
         lines = [_cut(self.type_name, WIDTH), ""]
         read = [protocol for protocol in self.protocols if protocol.array]
         for start in range(0, len(read), 3):
@@ -180,7 +209,7 @@ class Inspection:
             lines += _wrap(head, f"{finding.protocol}: {finding.message} [{finding.rule}]")
         return "\n".join(lines)
 
-    def _results(self):
+    def _results(self) -> list[str]:
         """Where the library takes the array there is nothing to add to the table."""
         if not any(protocol.library for protocol in self.protocols):
             return (
@@ -202,7 +231,7 @@ class Inspection:
             return ["library: takes all that is offered"]
         return _wrap("library: refuses ", ", ".join(refused))
 
-    def _counts(self):
+    def _counts(self) -> str:
         counts = [
             (sum(f.severity == severity for f in self.findings), severity)
             for severity in SEVERITIES
@@ -210,10 +239,10 @@ class Inspection:
         return ", ".join(f"{count} {severity}{'s' * (count != 1)}" for count, severity in counts)
 
 
-def _columns(protocols):
+def _columns(protocols: list[Protocol]) -> list[str]:
     rows = [("", [protocol.name for protocol in protocols])]
     for label, cell in _ROWS:
-        cells = [cell(protocol.array) for protocol in protocols]
+        cells = [cell(protocol.array) for protocol in protocols if protocol.array]
         if any(cells):
             rows.append((label, cells))
     if any(protocol.library for protocol in protocols):
@@ -229,51 +258,45 @@ def _columns(protocols):
     ]
 
 
-def _fit(label, cells):
+def _fit(label: str, cells: list[str]) -> list[tuple[str, int]]:
     return [(label, 11), *((_cut(cell, 28), 29) for cell in cells)]
 
 
-def _strides(array):
+def _strides(array: Array) -> str:
     if array.strides is None:
         return "None" if array.strides_stated is False else ""
     return str(array.strides) if array.strides_stated else f"None: {array.strides}"
 
 
-def _type(array):
+def _type(array: Array) -> str:
     typestr = array.typestr or ""
     return f"{typestr} {array.type_name}".strip() if array.type_name else typestr
 
 
-def _pointer(array):
+def _pointer(array: Array) -> str:
     if array.pointer is None:
         return ""
     return f"{array.pointer:#x}" + (f" + {array.byte_offset}" if array.byte_offset else "")
 
 
-def _mask(array):
-    if array.mask is None:
-        return ""
-    return (
-        f"{array.mask.typestr} {array.mask.shape}"
-        if isinstance(array.mask, Array)
-        else str(array.mask)
-    )
+def _mask(array: Array) -> str:
+    return "" if array.mask is None else f"{array.mask.typestr} {array.mask.shape}"
 
 
-_ROWS = (
+_ROWS: tuple[tuple[str, Callable[[Array], str]], ...] = (
     ("shape", lambda a: "" if a.shape is None else str(a.shape)),
     ("strides", _strides),
     ("type", _type),
     ("pointer", _pointer),
     ("device", lambda a: a.device or ""),
-    ("read-only", lambda a: {True: "yes", False: "no"}.get(a.readonly, "")),
+    ("read-only", lambda a: "" if a.readonly is None else "yes" if a.readonly else "no"),
     ("stream", lambda a: "" if a.stream is None else str(a.stream)),
     ("version", lambda a: "" if a.version is None else str(a.version)),
     ("mask", _mask),
 )
 
 
-def plain(text):
+def plain(text: str) -> str:
     """In one line, and nothing that a terminal would take for a command."""
     text = " ".join(text.split())
     return (
@@ -283,13 +306,13 @@ def plain(text):
     )
 
 
-def _cut(text, width):
+def _cut(text: str, width: int) -> str:
     text = plain(text)
     return text if len(text) <= width else text[: width - 3] + "..."
 
 
-def _wrap(head, text):
-    text = _cut(str(text), 600)
+def _wrap(head: str, text: str) -> list[str]:
+    text = _cut(text, 600)
     return textwrap.wrap(
         text, WIDTH, initial_indent=head, subsequent_indent=" " * min(len(head), 13)
     ) or [head]

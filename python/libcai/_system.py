@@ -4,6 +4,8 @@ Other packages are found without importing them. The shared library and the driv
 because a driver that cannot start may end its process.
 """
 
+from __future__ import annotations
+
 import importlib.machinery
 import importlib.metadata
 import importlib.util
@@ -15,11 +17,12 @@ import signal
 import subprocess
 import sys
 import textwrap
+from typing import Any
 
 from . import _paths
 
 # Name for people, module, and a pattern of the names under which it is distributed.
-LIBRARIES = [
+LIBRARIES: list[tuple[str, str, str]] = [
     ("CuPy", "cupy", r"cupy(-.*)?"),
     ("PyTorch", "torch", "torch"),
     ("Numba", "numba", "numba"),
@@ -72,7 +75,7 @@ WIDTH = 80
 TIMEOUT = 60
 
 
-def collect():
+def collect() -> dict[str, Any]:
     """Everything, as a dictionary for JSON. Raises nothing."""
     library, reason = _library()
     found = _probe(library) if library else {}
@@ -97,14 +100,14 @@ def collect():
     }
 
 
-def _version():
+def _version() -> str | None:
     try:
         return importlib.metadata.version("libcai")
     except Exception:  # the files about installed packages may hold anything
         return None
 
 
-def _library():
+def _library() -> tuple[str | None, str | None]:
     try:
         return _paths.library(), None
     except FileNotFoundError as error:
@@ -114,7 +117,7 @@ def _library():
 # --- the shared library and the drivers -------------------------------------------------------------------
 
 
-def _probe(library):
+def _probe(library: str) -> dict[str, Any]:
     """What the child process said, by name. What it could not say any more has the reason as its message."""
     program = os.path.join(os.path.dirname(os.path.abspath(__file__)), "_probe.py")
     try:
@@ -130,7 +133,7 @@ def _probe(library):
         said, ending = error.stdout or b"", f"no answer within {TIMEOUT} seconds"
     except (OSError, ValueError) as error:  # no such interpreter
         said, ending = b"", str(error)
-    found = {}
+    found: dict[str, Any] = {}
     for line in said.decode("utf-8", "replace").splitlines():
         # A driver may print lines of its own.
         if line.startswith('{"'):
@@ -148,7 +151,7 @@ def _probe(library):
     return found
 
 
-def _ending(done):
+def _ending(done: subprocess.CompletedProcess[bytes]) -> str | None:
     if done.returncode == 0:
         return None
     if done.returncode < 0:
@@ -166,8 +169,8 @@ def _ending(done):
 # --- other libraries --------------------------------------------------------------------------------------
 
 
-def _libraries():
-    distributions = {}
+def _libraries() -> list[dict[str, Any]]:
+    distributions: dict[str, str] = {}
     try:
         for distribution in importlib.metadata.distributions():
             name = re.sub(r"[-_.]+", "-", distribution.metadata["Name"] or "").lower()
@@ -175,7 +178,7 @@ def _libraries():
             distributions.setdefault(name, distribution.version)
     except Exception:  # as above
         pass
-    found = []
+    found: list[dict[str, Any]] = []
     for name, module, pattern in LIBRARIES:
         matches = {
             key: value for key, value in distributions.items() if re.fullmatch(pattern, key)
@@ -188,7 +191,7 @@ def _libraries():
     return found
 
 
-def _find(module):
+def _find(module: str) -> str | None:
     """The file of a module, or its folder, without importing it or a package above it; None if there is none."""
     top, *inner = module.split(".")
     try:
@@ -205,7 +208,7 @@ def _find(module):
     return spec.origin if spec is not None and spec.loader is not None else None
 
 
-def _variables():
+def _variables() -> dict[str, str | None]:
     values = {name: os.environ.get(name) for name in OWN}
     simulator = sorted(name for name in os.environ if name.startswith("CUDASIM_"))
     for name in (*OTHERS, *simulator):
@@ -217,7 +220,7 @@ def _variables():
 # --- as text ----------------------------------------------------------------------------------------------
 
 
-def text(found):
+def text(found: dict[str, Any]) -> str:
     own, library = found["libcai"], found["libcai"]["library"]
     lines = [f"libcai {own['version'] or '(not installed as a package)'}"]
     _row(lines, "package", own["package"])
@@ -248,7 +251,7 @@ def text(found):
     return "\n".join(lines)
 
 
-def _row(lines, name, value, width=9):
+def _row(lines: list[str], name: str, value: str, width: int = 9) -> None:
     first = f"  {name:<{width}} "
     lines += textwrap.wrap(
         _printable(value), WIDTH, initial_indent=first, subsequent_indent=" " * (width + 3),
@@ -256,11 +259,11 @@ def _row(lines, name, value, width=9):
     ) or [first]  # fmt: skip
 
 
-def _printable(value):
+def _printable(value: str) -> str:
     return value if value.isprintable() else repr(value)
 
 
-def _driver(lines, driver):
+def _driver(lines: list[str], driver: dict[str, Any]) -> None:
     if "path" not in driver:
         _row(lines, "none", _reason(driver))
         return
@@ -277,7 +280,7 @@ def _driver(lines, driver):
         _row(lines, "devices", "none")
 
 
-def _hip(lines, hip):
+def _hip(lines: list[str], hip: dict[str, Any]) -> None:
     if "file" not in hip:
         _row(lines, "none", _reason(hip))
         return
@@ -287,19 +290,19 @@ def _hip(lines, hip):
             _row(lines, name, str(hip[name]))
 
 
-def _reason(found):
+def _reason(found: dict[str, Any]) -> str:
     status = found.get("status")
     return f"{status}: {found['message']}" if status else found["message"]
 
 
-def _versions(one):
+def _versions(one: dict[str, Any]) -> str:
     versions = ", ".join(f"{value} ({key})" for key, value in one["distributions"].items())
     if not one["path"]:
         return f"{versions}, but its module {one['module']} is missing"
     return versions or f"unknown version, {one['path']}"
 
 
-def _policy(policy):
+def _policy(policy: dict[str, Any]) -> list[tuple[str, str]]:
     if "flags" not in policy:
         return [("unknown", _reason(policy))]
     if not policy["flags"]:

@@ -1,11 +1,14 @@
 """`libcai.view`: a function that the library makes for the interpreter."""
 
+from __future__ import annotations
+
 import ctypes as c
+from typing import Any
 
 from . import _paths
 
 
-def function(path=None):
+def function(path: str | None = None) -> Any:
     """The function of the shared library `path`, by default that of this package."""
     make = c.PyDLL(path or _paths.library()).cai_unstable_python_view
     make.argtypes, make.restype = [c.POINTER(c.py_object), c.c_void_p], c.c_int
@@ -14,7 +17,7 @@ def function(path=None):
     return taken(made)
 
 
-def taken(made):
+def taken(made: c.py_object[Any]) -> Any:
     """Returns the object in a `py_object` that the library wrote, with the library's reference to it."""
     result = made.value
     # ctypes added a reference of its own.

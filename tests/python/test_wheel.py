@@ -62,7 +62,8 @@ def test_what_is_in_it(wheel):
         texts = {name: archive.read(name).decode() for name in files if name.endswith((".cmake", ".pc", "libcai.so"))}
         metadata = archive.read(f"libcai-{VERSION}.dist-info/METADATA").decode()
     assert {"libcai/_abi.py", "libcai/include/cai/cai.cdef", "libcai/include/cai/cai.pxd"} < files
-    sources = {f"libcai/{path.name}" for path in (ROOT / "python/libcai").glob("*.py")}
+    assert {"libcai/py.typed", "libcai/_native.pyi"} < files
+    sources = {f"libcai/{path.name}" for path in (ROOT / "python/libcai").iterdir() if path.is_file()}
     headers = {f"libcai/{name}" for name in abi_symbols.HEADERS}
     package = {f"libcai/lib/cmake/cai/{name}.cmake" for name in ("caiConfig", "caiConfigVersion", "caiTargets")}
     libraries = {f"libcai/lib/{name}" for name in (f"libcai.so.{MAJOR}", "libcai.so", "libcai.a", "pkgconfig/cai.pc")}
@@ -135,6 +136,70 @@ def test_inspect(cai):
     found = json.loads(done.stdout)
     assert found["type"] == "numpy.ndarray" and found["library"].endswith(f"lib/libcai.so.{MAJOR}")
     assert all(protocol["library"]["status"].startswith("CAI_") for protocol in found["protocols"])
+
+
+# Differences that are none, for stubtest.
+NO_DIFFERENCES = r"""
+libcai\._native\.view  # a function whose __self__ is a class
+libcai\._native\.\w+\.__(release_)?buffer__  # attributes since CPython 3.12
+libcai\._export\._loaded  # functools.cache
+libcai\._report\.(Severity|State)  # stubtest expects a Union
+"""
+
+TYPED = """
+import libcai
+
+class Floats:
+    @property
+    def __cuda_array_interface__(self) -> dict[str, object]:
+        return {}
+    def __dlpack__(self, **options: object) -> object:
+        return libcai.export(self).__dlpack__()
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return libcai.export(self).__dlpack_device__()
+
+def use(array: libcai.ArrayLike, stream: libcai.StreamLike | None = None) -> libcai.View:
+    with libcai.view(array, stream, readonly=True) as view:
+        numbers: tuple[int, tuple[int, ...], tuple[int, ...] | None] = view.ptr, view.shape, view.strides
+        print(numbers, libcai.view(view, -1).dtype)
+    return view
+
+class Stream:
+    def __cuda_stream__(self) -> tuple[int, int]:
+        return 0, 1
+
+use(Floats(), Stream())
+use(libcai.export(Floats()), 1)
+libcai.view(bytearray(4)).release()
+found: libcai.Inspection = libcai.inspect(Floats(), library=False)
+for finding in found.findings:
+    print(finding.severity, found["__dlpack__"].state)
+libcai.load().cai_abi_version()
+
+use("text")  # wrong
+use(bytearray(4))  # wrong
+use(Floats(), "text")  # wrong
+libcai.view(array=Floats())  # wrong
+libcai.view(Floats()).adress  # wrong
+libcai.inspekt  # wrong
+libcai.inspect(1, library=True)  # wrong
+if finding.severity == "severe":  # wrong
+    pass
+"""
+
+
+def test_types(site, tmp_path):
+    """The types are those of the implementation, and type checkers find them in the installed package."""
+    env = {"PYTHONPATH": str(site), "MYPY_CACHE_DIR": str(tmp_path / "cache")}
+    allowed = tmp_path / "allowed"
+    allowed.write_text(NO_DIFFERENCES)
+    run(sys.executable, "-m", "mypy.stubtest", "libcai", "--allowlist", allowed, env=env, cwd=tmp_path)
+    (tmp_path / "use.py").write_text(TYPED)
+    words = ["--strict", "--python-version=3.10", "--no-error-summary", "use.py"]
+    done = run(sys.executable, "-m", "mypy", *words, env=env, cwd=tmp_path, check=False)
+    found = {int(line.split(":")[1]) for line in done.stdout.splitlines() if ": error: " in line}
+    expected = {number for number, line in enumerate(TYPED.splitlines(), 1) if line.endswith("# wrong")}
+    assert found == expected, done.stdout + done.stderr
 
 
 def test_find_package(cai, tmp_path):
@@ -286,7 +351,7 @@ def test_editable(environment, tmp_path):
     source, library, package, version = done.stdout.splitlines()
     assert pathlib.Path(source).parent == ROOT / "python/libcai" and version == VERSION
     assert library == f"{where}/libcai/lib/libcai.so.{MAJOR}" and package == f"{where}/libcai/lib/cmake/cai"
-    assert not {path.suffix for path in (ROOT / "python/libcai").iterdir() if path.is_file()} - {".py"}
+    assert not {path.suffix for path in (ROOT / "python/libcai").iterdir() if path.is_file()} - {".py", ".pyi", ".typed"}
 
 
 def test_without_cargo(tmp_path):

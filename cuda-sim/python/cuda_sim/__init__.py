@@ -4,11 +4,18 @@ The package has the command `cuda-sim`, the libraries that it runs programs with
 `cudasim.h`, and a plug-in for pytest (`pytest --cuda-sim`).
 """
 
+from __future__ import annotations
+
 import contextlib
 import os
 import pathlib
 import sys
 import threading
+
+TYPE_CHECKING = False  # without `typing`, whose import takes time
+if TYPE_CHECKING:
+    from collections.abc import Generator
+    from typing import SupportsInt
 
 __all__ = ["command", "includedir", "label", "libdir", "name_stream"]
 __version__ = "0.9.0"
@@ -16,7 +23,7 @@ __version__ = "0.9.0"
 _PACKAGE = pathlib.Path(__file__).resolve().parent
 
 
-def command():
+def command() -> str:
     """Returns the path of the program `cuda-sim`."""
     # Installed; or of the source tree, where cargo puts it.
     target = pathlib.Path(os.environ.get("CARGO_TARGET_DIR") or _PACKAGE.parents[1] / "target")
@@ -29,7 +36,7 @@ def command():
     )
 
 
-def libdir():
+def libdir() -> str:
     """Returns the folder of the simulated libcuda.so.1, for LD_LIBRARY_PATH or a linker's -L."""
     installed = _PACKAGE / "lib/cuda-sim/driver"
     return str(
@@ -37,7 +44,7 @@ def libdir():
     )
 
 
-def includedir():
+def includedir() -> str:
     """Returns the folder of cudasim.h."""
     installed = _PACKAGE / "include"
     return str(installed if installed.exists() else _PACKAGE.parents[1] / "include")
@@ -47,7 +54,7 @@ _labels = threading.local()
 
 
 @contextlib.contextmanager
-def label(text):
+def label(text: str) -> Generator[None, None, None]:
     """Names the operations of a block in reports, with the place of the caller.
 
     Call stacks in reports have the functions of the interpreter, not those of Python. Does nothing
@@ -75,7 +82,7 @@ def label(text):
             driver.label(outer)
 
 
-def name_stream(stream, text):
+def name_stream(stream: SupportsInt, text: str) -> None:
     """Names a stream in reports. `stream`: its handle, a number."""
     from cuda_sim import _driver
 
@@ -84,7 +91,7 @@ def name_stream(stream, text):
         driver.name_stream(int(stream), text.encode())
 
 
-def _run(name):
+def _run(name: str) -> None:
     """Runs the program in place of this process."""
     try:
         path = command()
@@ -93,9 +100,10 @@ def _run(name):
     os.execv(path, [name, *sys.argv[1:]])
 
 
-def _cuda_sim():
+# The commands `cuda-sim` and `cai-race` of the package.
+def _cuda_sim() -> None:  # pyright: ignore[reportUnusedFunction]
     _run("cuda-sim")
 
 
-def _cai_race():
+def _cai_race() -> None:  # pyright: ignore[reportUnusedFunction]
     _run("cai-race")

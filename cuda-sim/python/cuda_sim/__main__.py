@@ -2,4 +2,5 @@
 
 from cuda_sim import _cuda_sim
 
-_cuda_sim()
+if __name__ == "__main__":
+    _cuda_sim()

@@ -5,58 +5,61 @@ has a file of its own, so that they are known to be the test's. The command `cud
 report of all of them.
 """
 
+from __future__ import annotations
+
 import json
 import os
 import pathlib
+from typing import Any
 
 from cuda_sim import _driver
 
 
-def plural(count, word):
+def plural(count: int, word: str) -> str:
     return f"{count} {word}" if count == 1 else f"{count} {word}s"
 
 
 class Collector:
-    def __init__(self, folder):
+    def __init__(self, folder: str | None) -> None:
         self.folder = pathlib.Path(folder) if folder else None
         self.number = 0
-        self.file = None
+        self.file: pathlib.Path | None = None
         self.read = 0
         self.before = {name: os.environ.get(name) for name in ("CUDASIM_REPORT", "CUDASIM_RACES")}
         # A race that is found before the first test is outside of all.
         self._next_file()
 
-    def _next_file(self):
+    def _next_file(self) -> None:
         self.number += 1
         self.read = 0
         if self.folder is not None:
             self.file = self.folder / f"{os.getpid()}-{self.number:05}.json"
             os.environ["CUDASIM_REPORT"] = str(self.file)
 
-    def begin(self, test, fails):
+    def begin(self, test: str, fails: bool) -> None:
         self._next_file()
         if self.before["CUDASIM_RACES"]:
             # Processes of a test that may have races end with the exit status of their own.
             os.environ["CUDASIM_RACES"] = "error" if fails else "warn"
         self._name(test)
 
-    def end(self):
+    def end(self) -> None:
         self._next_file()
 
-    def _name(self, test):
+    def _name(self, test: str) -> None:
         """Records which test the processes belong to, for the command."""
-        if self.folder is not None:
+        if self.folder is not None and self.file is not None:
             about = {"file": self.file.name, "process": os.getpid(), "test": test}
             with open(self.folder / f"{os.getpid()}.tests", "a", encoding="utf-8") as file:
                 file.write(json.dumps(about) + "\n")
 
-    def take(self, test, keep=True):
+    def take(self, test: str | None, keep: bool = True) -> list[dict[str, Any]]:
         """Returns the races found since the last call. `keep`: the session's report has them."""
         driver = _driver.loaded()
         races = driver.take() if driver else []
         if races and keep and self.folder is not None:
             count = sum(not race["remark"] for race in races)
-            line = {
+            line: dict[str, Any] = {
                 "process": os.getpid(),
                 "count": count,
                 "races": races,
@@ -67,7 +70,7 @@ class Collector:
                 file.write(json.dumps(line) + "\n")
         return races + self._of_processes(keep)
 
-    def _of_processes(self, keep):
+    def _of_processes(self, keep: bool) -> list[dict[str, Any]]:
         if self.file is None or not self.file.exists():
             return []
         with open(self.file, "rb") as file:
@@ -83,9 +86,9 @@ class Collector:
             self.read = 0
         return found
 
-    def _races(self, text):
+    def _races(self, text: bytes) -> list[dict[str, Any]]:
         """Returns the races of other processes."""
-        races = {}
+        races: dict[tuple[int, int], dict[str, Any]] = {}
         for line in text.splitlines():
             try:
                 record = json.loads(line)
@@ -104,7 +107,7 @@ class Collector:
                 }
         return list(races.values())
 
-    def close(self):
+    def close(self) -> None:
         for name, value in self.before.items():
             if value is None:
                 os.environ.pop(name, None)

@@ -1,14 +1,17 @@
 """The simulated driver in this process, by the table of functions that cudasim.h describes."""
 
+from __future__ import annotations
+
 import ctypes
 import json
 import os
+from typing import Any
 
 VERSION = 4
 NAME_STREAM, LABEL, TAKE_JSON, SYNCHRONIZE = 7, 8, 17, 18
 NOT_READY = 600
 
-_found = None
+_found: _Api | None = None
 
 
 class _Api:
@@ -18,7 +21,7 @@ class _Api:
     thread of the driver may need it.
     """
 
-    def __init__(self, address):
+    def __init__(self, address: int) -> None:
         functions = ctypes.cast(address + 8, ctypes.POINTER(ctypes.c_void_p))
         self._take_json = ctypes.CFUNCTYPE(ctypes.c_size_t, ctypes.c_char_p, ctypes.c_size_t)(
             functions[TAKE_JSON]
@@ -30,7 +33,7 @@ class _Api:
         name = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_char_p)
         self.name_stream = name(functions[NAME_STREAM])
 
-    def take(self):
+    def take(self) -> list[dict[str, Any]]:
         """Returns the races found since the last call, and clears them."""
         size = self._take_json(None, 0)
         while size:
@@ -38,24 +41,27 @@ class _Api:
             needed = self._take_json(text, size)
             # Another thread may have found one more in between.
             if needed <= size:
-                return json.loads(text.value.decode("utf-8", "replace")) if needed else []
+                found: list[dict[str, Any]] = json.loads(text.value.decode("utf-8", "replace")) if needed else []
+                return found
             size = needed
         return []
 
-    def synchronize(self, seconds):
+    def synchronize(self, seconds: float) -> bool:
         """Waits for all work. Returns False if some is left."""
-        return self._synchronize(int(seconds * 1000)) != NOT_READY
+        status: int = self._synchronize(int(seconds * 1000))
+        return status != NOT_READY
 
 
-def _get(library):
+def _get(library: ctypes.CDLL) -> int | None:
     get = getattr(library, "cudasim_get_api", None)
     if get is None:
         return None
     get.restype, get.argtypes = ctypes.c_void_p, [ctypes.c_uint32]
-    return get(VERSION)
+    address: int | None = get(VERSION)
+    return address
 
 
-def present():
+def present() -> bool:
     """Returns whether libcuda.so.1 is the simulated driver, or the checker, for this process."""
     try:
         return _get(ctypes.CDLL("libcuda.so.1")) is not None
@@ -63,7 +69,7 @@ def present():
         return False
 
 
-def loaded():
+def loaded() -> _Api | None:
     """Returns the driver of this process, or None if it has not loaded one."""
     global _found
     if _found is None:

@@ -4,12 +4,16 @@ A race that is found during a test fails that test, and its report is part of th
 test all work on streams is waited for, so that it does not race with a later test.
 """
 
+from __future__ import annotations
+
 import argparse
 import functools
 import os
 import pathlib
 import subprocess
 import sys
+from collections.abc import Callable, Generator
+from typing import Any, TypedDict, TypeVar
 
 import pytest
 
@@ -23,8 +27,37 @@ RACES = {"fail": "error", "error": "error", "report": "warn", "warn": "warn", "o
 # Set for the interpreter that replaces this one.
 STARTED = "CUDASIM_PYTEST"
 
+Result = TypeVar("Result")
 
-def pytest_addoption(parser):
+
+class Settings(TypedDict):
+    """Arguments of the marker of a test."""
+
+    races: str
+    synchronize: bool
+    timeout: float
+
+
+class Found(TypedDict):
+    """Races that a report of a test has."""
+
+    count: int
+    text: str
+
+
+class State:
+    """A test that runs: races by the phase in which they were found."""
+
+    def __init__(self) -> None:
+        self.settings: Settings | None = None
+        self.found: dict[str, Found] = {}
+        self.required = 0
+
+
+STATE = pytest.StashKey[State]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("cuda-sim", "simulated CUDA driver")
     group.addoption(
         "--cuda-sim",
@@ -36,7 +69,7 @@ def pytest_addoption(parser):
 
 
 @functools.lru_cache(maxsize=None)
-def run_options():
+def run_options() -> dict[str, tuple[str | None, str]]:
     """Returns the other options of `cuda-sim run`: a text for the value, None for a flag, and help."""
     try:
         listing = subprocess.run([cuda_sim.command(), "options"], stdout=subprocess.PIPE, check=True)
@@ -50,11 +83,11 @@ def run_options():
     }
 
 
-def names_of(name):
+def names_of(name: str) -> tuple[str, str]:
     return f"--{name}", f"--cuda-sim-{name}"
 
 
-def add_options(add):
+def add_options(add: Callable[..., None]) -> None:
     add(
         "races",
         metavar="KIND",
@@ -68,22 +101,26 @@ def add_options(add):
             add(name, action="append", metavar=metavar, help=text)
 
 
-def dest_of(name):
+def dest_of(name: str) -> str:
     return "cuda_sim_" + name.replace("-", "_")
 
 
-def parse(args):
+def parse(args: list[str]) -> argparse.Namespace:
     """Returns the options for the driver, before conftest files are imported, which may need it."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, prog="pytest")
-    add_options(
-        lambda name, **more: parser.add_argument(*names_of(name), dest=dest_of(name), **more)
-    )
+
+    def add(name: str, **more: Any) -> None:
+        parser.add_argument(*names_of(name), dest=dest_of(name), **more)
+
+    add_options(add)
     found, _ = parser.parse_known_args(args)
     return found
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
-def pytest_load_initial_conftests(early_config, parser, args):
+def pytest_load_initial_conftests(
+    early_config: pytest.Config, parser: pytest.Parser, args: list[str]
+) -> Generator[None, Result, Result]:
     # As a wrapper, this runs before the capture of output begins, and before the import of
     # conftest files.
     known = early_config.known_args_namespace
@@ -101,7 +138,7 @@ def pytest_load_initial_conftests(early_config, parser, args):
     return result
 
 
-def register_options(parser):
+def register_options(parser: pytest.Parser) -> None:
     """Adds the options of the driver: only where it was asked for, and after the project's own.
 
     A name that another one has can be written with the prefix `--cuda-sim-`.
@@ -116,14 +153,14 @@ def register_options(parser):
     }
     group = parser.getgroup("cuda-sim")
 
-    def add(name, **more):
+    def add(name: str, **more: Any) -> None:
         names = [one for one in names_of(name) if one not in taken]
         group.addoption(*names, dest=dest_of(name), **more)
 
     add_options(add)
 
 
-def start(config, options):
+def start(config: pytest.Config, options: argparse.Namespace) -> None:
     """Gives this process the simulated driver: replaces the interpreter, if necessary."""
     if _driver.present():
         if STARTED not in os.environ and not is_worker():
@@ -159,7 +196,7 @@ def start(config, options):
     )
 
 
-def refuse_other_options(options):
+def refuse_other_options(options: argparse.Namespace) -> None:
     """The driver was chosen by the command that started this process, and with it its options."""
     words = [
         word for word in as_words(options) if not word.startswith(("--races", "--undeclared"))
@@ -171,7 +208,7 @@ def refuse_other_options(options):
         )
 
 
-def as_words(options):
+def as_words(options: argparse.Namespace) -> list[str]:
     """Returns the options as those of `cuda-sim run`."""
     # Whether a test passes without a kernel is for the test to say.
     words = [f"--races={RACES[options.cuda_sim_races or 'fail']}", "--undeclared=warn"]
@@ -184,12 +221,12 @@ def as_words(options):
     return words
 
 
-def is_worker():
+def is_worker() -> bool:
     """Returns whether pytest-xdist started this process. Processes of its tests are not workers."""
     return "PYTEST_XDIST_WORKER" in os.environ and "-c" in (command_line() or ())
 
 
-def command_line():
+def command_line() -> list[str] | None:
     """Returns the arguments that this interpreter was started with."""
     if hasattr(sys, "orig_argv"):
         return sys.orig_argv[1:] or None
@@ -205,7 +242,7 @@ def command_line():
         return None
 
 
-def pytest_configure(config):
+def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers",
         "cuda_sim(races=None, synchronize=True, timeout=10): what cuda-sim does in this test. "
@@ -220,24 +257,24 @@ def pytest_configure(config):
 class Session:
     """The hooks of a session on the simulated driver."""
 
-    def __init__(self, config):
+    def __init__(self, config: pytest.Config) -> None:
         races = RACES[config.getoption(dest_of("races"), None) or races_of_environment()]
         self.config = config
         self.mode = {"error": "fail", "warn": "report", "off": "off"}[races]
         # Only `cuda-sim run` can remove the folder: this process writes into it when it ends.
         self.collector = Collector(os.environ.get("CUDASIM_REPORT_FOLDER"))
-        self.outside = []
+        self.outside: list[str] = []
 
     # --- before and after ---
 
-    def pytest_report_header(self):
+    def pytest_report_header(self) -> str:
         schedule = os.environ.get("CUDASIM_SCHEDULE", "eager")
         return f"cuda-sim: simulated driver, schedule {schedule}, races {self.mode}"
 
-    def pytest_unconfigure(self):
+    def pytest_unconfigure(self) -> None:
         self.collector.close()
 
-    def pytest_sessionfinish(self, session):
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
         self.take_outside()
         output = getattr(self.config, "workeroutput", None)
         if output is not None:
@@ -246,11 +283,11 @@ class Session:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     @pytest.hookimpl(optionalhook=True)
-    def pytest_testnodedown(self, node):
+    def pytest_testnodedown(self, node: Any) -> None:
         self.outside += getattr(node, "workeroutput", {}).get("cuda_sim_outside", [])
 
-    def pytest_terminal_summary(self, terminalreporter):
-        counts = []
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        counts: list[tuple[str, str, Found, bool]] = []
         for reports in list(terminalreporter.stats.values()):
             for report in reports:
                 found = getattr(report, "cuda_sim", None)
@@ -276,16 +313,16 @@ class Session:
 
     # --- tests ---
 
-    def take_outside(self):
+    def take_outside(self) -> None:
         """Takes what was found outside of all tests: by imports, and by fixtures of the session."""
         if self.mode != "off":
             self.outside += [
                 race["text"] for race in self.collector.take(None) if not race["remark"]
             ]
 
-    def settings(self, item):
+    def settings(self, item: pytest.Item) -> Settings:
         """Returns what the marker of a test says."""
-        found = {"races": self.mode, "synchronize": True, "timeout": 10}
+        found: dict[str, Any] = {"races": self.mode, "synchronize": True, "timeout": 10}
         for marker in reversed(list(item.iter_markers("cuda_sim"))):
             unknown = sorted(set(marker.kwargs) - set(found))
             if marker.args or unknown:
@@ -307,15 +344,17 @@ class Session:
             )
         if self.mode == "off":
             found["races"] = "off"
-        return found
+        return Settings(
+            races=found["races"], synchronize=found["synchronize"], timeout=timeout
+        )
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
-    def pytest_runtest_setup(self, item):
+    def pytest_runtest_setup(self, item: pytest.Item) -> Generator[None, Result, Result]:
         self.take_outside()
-        item.cuda_sim = {"settings": None, "count": {}, "text": {}}
+        item.stash[STATE] = state = State()
         refused = None
         try:
-            item.cuda_sim["settings"] = settings = self.settings(item)
+            state.settings = settings = self.settings(item)
             self.collector.begin(item.nodeid, fails=settings["races"] == "fail")
         except pytest.UsageError as error:
             refused = str(error)
@@ -330,7 +369,7 @@ class Session:
         return result
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
-    def pytest_runtest_call(self, item):
+    def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, Result, Result]:
         try:
             result = yield
         except BaseException as error:
@@ -340,7 +379,7 @@ class Session:
         return result
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
-    def pytest_runtest_teardown(self, item):
+    def pytest_runtest_teardown(self, item: pytest.Item) -> Generator[None, Result, Result]:
         try:
             result = yield
         except BaseException:
@@ -349,8 +388,9 @@ class Session:
         self.end(item, failed=False)
         return result
 
-    def end(self, item, failed):
-        settings = getattr(item, "cuda_sim", {}).get("settings")
+    def end(self, item: pytest.Item, failed: bool) -> None:
+        state = item.stash.get(STATE, None)
+        settings = state and state.settings
         driver = _driver.loaded()
         if (
             settings
@@ -368,27 +408,27 @@ class Session:
         finally:
             self.collector.end()
 
-    def check_after(self, item, when, error):
+    def check_after(self, item: pytest.Item, when: str, error: BaseException) -> None:
         """As `check`, after an exception. A race fails a test that then skips itself, too."""
         skipped = isinstance(error, pytest.skip.Exception)
         self.check(item, when, failed=not skipped, skipped=skipped)
 
-    def check(self, item, when, failed, skipped=False):
+    def check(self, item: pytest.Item, when: str, failed: bool, skipped: bool = False) -> None:
         """Takes the races of this phase of a test. Fails it, if it has not failed already."""
-        state = getattr(item, "cuda_sim", None)
-        settings = state and state["settings"]
-        if not settings or settings["races"] == "off":
+        state = item.stash.get(STATE, None)
+        settings = state and state.settings
+        if not state or not settings or settings["races"] == "off":
             return
         races = self.collector.take(item.nodeid, keep=settings["races"] not in ("allow", "require"))
         count = sum(not race["remark"] for race in races)
         text = "\n".join(race["text"] for race in races)
-        state["required"] = state.get("required", 0) + count
+        state.required += count
         if races and settings["races"] in ("fail", "report"):
-            state["count"][when], state["text"][when] = count, text
+            state.found[when] = {"count": count, "text": text}
         if (
             when == "call"
             and settings["races"] == "require"
-            and not state["required"]
+            and not state.required
             and not failed
             and not skipped
         ):
@@ -401,16 +441,19 @@ class Session:
             pytest.fail(f"cuda-sim: {plural(count, 'race')} in this test\n\n{text}", pytrace=False)
 
     @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_makereport(self, item, call):
+    def pytest_runtest_makereport(
+        self, item: pytest.Item, call: pytest.CallInfo[None]
+    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
         report = yield
-        state = getattr(item, "cuda_sim", None)
-        if state and state["count"].get(call.when):
+        state = item.stash.get(STATE, None)
+        found = state and state.found.get(call.when)
+        if found and found["count"]:
             # Plain values: reports travel between processes.
-            report.cuda_sim = {"count": state["count"][call.when], "text": state["text"][call.when]}
+            setattr(report, "cuda_sim", found)
         return report
 
 
-def races_of_environment():
+def races_of_environment() -> str:
     """Returns what `cuda-sim run` was asked for, when it started this process."""
     value = os.environ.get("CUDASIM_RACES") or os.environ.get("CUDASIM_SHADOW_RACES") or "error"
     return value if value in RACES else "error"

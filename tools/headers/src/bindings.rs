@@ -175,7 +175,8 @@ pub fn ctypes(items: &Items, folder: &Path) -> String {
     let handles = devices.iter().filter(|one| one.data == "handle");
     let handles: Vec<String> = handles.map(|one| one.number.to_string()).collect();
     writeln!(text, "}}\nHANDLES = {{{}}}", handles.join(", ")).unwrap();
-    text += "\n# The sizes of each kind of typestr: bytes, or None for any number of bytes, characters or bits.\nKINDS = {\n";
+    text += "\n# The sizes of each kind of typestr: bytes, or None for any number of bytes, characters or bits.\n";
+    text += "KINDS: dict[str, tuple[int, ...] | None] = {\n";
     let (kinds, types) = tables::dtypes(folder);
     for one in kinds {
         let is_any = matches!(one.sizes.as_str(), "any" | "characters" | "bits");
@@ -184,7 +185,8 @@ pub fn ctypes(items: &Items, folder: &Path) -> String {
         writeln!(text, "    \"{}\": {sizes},", one.letter).unwrap();
     }
     text += "}\n";
-    text += "\n# Name, code, kind, size and DLPack's code, bits and lanes of element types.\nDTYPES = [\n";
+    text += "\n# Name, code, kind, size and DLPack's code, bits and lanes of element types.\n";
+    text += "DTYPES: list[tuple[str, int, str, int, tuple[int, int, int] | None]] = [\n";
     for one in types {
         let dlpack = one.dlpack.map_or("None".to_owned(), |of| format!("{of:?}"));
         let Dtype { name, code, kind, size, .. } = one;
@@ -194,7 +196,10 @@ pub fn ctypes(items: &Items, folder: &Path) -> String {
     let structs = structs(items);
     let names: Vec<&str> = structs.iter().map(|item| item.name.as_str()).collect();
     for item in &structs {
-        write!(text, "\n\nclass {}(c.Structure):\n    pass\n", item.name).unwrap();
+        write!(text, "\n\nclass {}(c.Structure):\n", item.name).unwrap();
+        for member in &item.members {
+            writeln!(text, "    {}: {}", member.name, value_type(member, &names)).unwrap();
+        }
     }
     for item in &structs {
         write!(text, "\n\n{}._fields_ = [\n", item.name).unwrap();
@@ -210,7 +215,7 @@ pub fn ctypes(items: &Items, folder: &Path) -> String {
         }
         text += "]\n";
     }
-    text += "\n# Name, result and parameters of every function.\nFUNCTIONS = {\n";
+    text += "\n# Name, result and parameters of every function.\nFUNCTIONS: dict[str, tuple[Any, list[Any]]] = {\n";
     for function in &items.functions {
         let parameter = |parameter: &Variable| match &parameter.parameters {
             Some(_) => "DESTROY".to_owned(),
@@ -235,6 +240,26 @@ fn callback(result: &str, parameters: &[Variable], structs: &[&str]) -> String {
     // Functions of Python objects are called with the interpreter's lock held.
     let has_object = parameters.iter().any(|parameter| parameter.ctype.contains("_object"));
     format!("c.{}FUNCTYPE({})", if has_object { "PY" } else { "C" }, list.join(", "))
+}
+
+/// Type of a member's value, for checkers of types.
+fn value_type(member: &Variable, structs: &[&str]) -> String {
+    if member.parameters.is_some() {
+        return "Any".to_owned();
+    }
+    let ctype = python_type(&member.ctype, structs);
+    match (ctype.as_str(), member.length.is_empty()) {
+        ("c.c_char", _) => "bytes".to_owned(),
+        (_, false) => format!("c.Array[{ctype}]"),
+        ("c.c_char_p", _) => "bytes | None".to_owned(),
+        ("c.c_void_p", _) => "int | None".to_owned(),
+        ("c.c_bool", _) => "bool".to_owned(),
+        (name, _) if structs.contains(&name) => ctype,
+        (name, _) => match name.strip_prefix("c.POINTER(") {
+            Some(target) => format!("c._Pointer[{}]", target.trim_end_matches(')')),
+            None => "int".to_owned(),
+        },
+    }
 }
 
 fn python_type(ctype: &str, structs: &[&str]) -> String {
