@@ -32,13 +32,14 @@ constexpr const char *code_name(std::uint16_t code) noexcept {
     return "opaque";
 }
 
-// Name of a view in the signatures of docstrings: `Array[float32, 2]` or
-// `Array[float32, 2, contiguous]`, with `, writable` if T is not const.
+// Name of a view in messages: `Array[float32, 2]` or `Array[float32, 2, contiguous]`, with
+// `, writable` if T is not const. In signatures it is an annotation that type checkers understand:
+// `typing.Annotated[libcai.ArrayLike, "float32, 2"]`.
 template <std::size_t Length> struct name_text {
     char value[Length + 1];
 };
 
-template <class View> constexpr std::size_t write_name(char *out) {
+template <class View> constexpr std::size_t write_name(char *out, bool annotation) {
     using T = typename View::element_type;
     using value_type = std::remove_cv_t<T>;
     constexpr char kind = element<value_type>::kind;
@@ -61,7 +62,7 @@ template <class View> constexpr std::size_t write_name(char *out) {
             put(one);
         }
     };
-    put("Array[");
+    put(annotation ? "typing.Annotated[libcai.ArrayLike, \"" : "Array[");
     if constexpr (kind == 0) {
         put("byte");
     } else if constexpr (kind == 'b') {
@@ -83,17 +84,19 @@ template <class View> constexpr std::size_t write_name(char *out) {
     if constexpr (view_traits<View>::contiguous) {
         put(", contiguous");
     }
-    put(std::is_const_v<T> ? "]" : ", writable]");
+    put(std::is_const_v<T> ? "" : ", writable");
+    put(annotation ? "\"]" : "]");
     return length;
 }
 
-template <class View> constexpr auto make_name() {
-    name_text<write_name<View>(nullptr)> text{};
-    write_name<View>(text.value);
+template <class View, bool Annotation> constexpr auto make_name() {
+    name_text<write_name<View>(nullptr, Annotation)> text{};
+    write_name<View>(text.value, Annotation);
     return text;
 }
 
-template <class View> inline constexpr auto view_name = make_name<View>();
+template <class View> inline constexpr auto view_name = make_name<View, false>();
+template <class View> inline constexpr auto view_annotation = make_name<View, true>();
 
 // --- functions
 

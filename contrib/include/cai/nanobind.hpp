@@ -15,6 +15,9 @@
 // raises it just before the function is called. If a later argument is wrong as well, nanobind
 // reports that one instead.
 //
+// nanobind's stubgen has no name for the type of `__cai_exchange_api__`, an attribute that
+// cai::publish sets. A line `__cai_exchange_api__$:` in its pattern file leaves it out.
+//
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #ifndef CAI_NANOBIND_HPP
 #define CAI_NANOBIND_HPP
@@ -84,9 +87,16 @@ inline nanobind::handle nanobind_export(const array &result) noexcept {
 namespace NB_NAMESPACE {
 namespace detail {
 
+// Annotations of an argument and of a result. Before 3.0 there is one for both.
+#if NB_VERSION_MAJOR >= 3
+#define CAI_PRIVATE_IO_NAME(argument, result) io_name(argument, result)
+#else
+#define CAI_PRIVATE_IO_NAME(argument, result) const_name(argument)
+#endif
+
 template <class Array, std::uint32_t Flags> struct cai_array_caster {
     using Value = Array;
-    static constexpr auto Name = const_name("Array");
+    static constexpr auto Name = CAI_PRIVATE_IO_NAME("libcai.ArrayLike", "libcai.Array");
     template <class T> using Cast = movable_cast_t<T>;
     // Called by containers, which cannot wait for the exception.
     template <class> bool can_cast() const noexcept { return !raise_.waits(); }
@@ -125,7 +135,7 @@ struct type_caster<cai::masked_array> : cai_array_caster<cai::masked_array, CAI_
 
 template <class View> struct cai_view_caster {
     using Value = View;
-    static constexpr auto Name = const_name(cai::detail::view_name<View>.value);
+    static constexpr auto Name = const_name(cai::detail::view_annotation<View>.value);
     template <class> using Cast = Value &;
     template <class> bool can_cast() const noexcept { return !raise_.waits(); }
 
@@ -196,7 +206,7 @@ struct type_caster<std::vector<cai::contiguous_view<T, N>, Allocator>> {
 
 template <> struct type_caster<cai::stream> {
     using Value = cai::stream;
-    static constexpr auto Name = const_name("Stream");
+    static constexpr auto Name = CAI_PRIVATE_IO_NAME("libcai.StreamLike", "int");
     template <class> using Cast = Value &;
     template <class> bool can_cast() const noexcept { return !raise_.waits(); }
 
@@ -221,6 +231,7 @@ template <> struct type_caster<cai::stream> {
 
 template <> struct type_caster<std::optional<cai::stream>> : cai_optional_caster<cai::stream> {};
 template <> struct remove_opt_mono<std::optional<cai::stream>> : remove_opt_mono<cai::stream> {};
+#undef CAI_PRIVATE_IO_NAME
 
 // An argument of a function bound with cai::def.
 template <class Function, std::size_t Index, std::size_t Count, class A>

@@ -31,6 +31,9 @@
 // the signatures. A cai::error that leaves a bound function becomes the Python exception of its
 // status.
 //
+// Signatures name libcai.ArrayLike, libcai.Array and libcai.StreamLike, types of the Python package
+// `libcai`. Stub files that are made of them import it, which only type checkers do.
+//
 // Link the library as for cai.h; nothing needs to be installed for Python. Thread safety: all
 // conversions run with the interpreter's lock held, as pybind11 calls them. A function may release
 // it (pybind11::call_guard<pybind11::gil_scoped_release>).
@@ -92,8 +95,15 @@ inline pybind11::handle pybind11_export(const array &result) {
 namespace PYBIND11_NAMESPACE {
 namespace detail {
 
+// Annotations of an argument and of a result. Before 3.0 there is one for both.
+#if PYBIND11_VERSION_MAJOR >= 3
+#define CAI_PRIVATE_IO_NAME(argument, result) io_name(argument, result)
+#else
+#define CAI_PRIVATE_IO_NAME(argument, result) const_name(argument)
+#endif
+
 template <class Array, std::uint32_t Flags> struct cai_array_caster {
-    static constexpr auto name = const_name("Array");
+    static constexpr auto name = CAI_PRIVATE_IO_NAME("libcai.ArrayLike", "libcai.Array");
     template <class T> using cast_op_type = movable_cast_op_type<T>;
 
     bool load(handle source, bool convert) {
@@ -124,7 +134,7 @@ struct type_caster<cai::masked_array> : cai_array_caster<cai::masked_array, CAI_
 };
 
 template <class View> struct cai_view_caster {
-    static constexpr auto name = const_name(cai::detail::view_name<View>.value);
+    static constexpr auto name = const_name(cai::detail::view_annotation<View>.value);
     template <class> using cast_op_type = View &;
 
     bool load(handle source, bool convert) {
@@ -182,7 +192,7 @@ struct type_caster<std::vector<cai::contiguous_view<T, N>, Allocator>> {
 };
 
 template <> struct type_caster<cai::stream> {
-    static constexpr auto name = const_name("Stream");
+    static constexpr auto name = CAI_PRIVATE_IO_NAME("libcai.StreamLike | None", "int");
     template <class T> using cast_op_type = cai::stream &;
 
     bool load(handle source, bool convert) {
@@ -202,7 +212,10 @@ template <> struct type_caster<cai::stream> {
     cai::detail::call_stream argument_;
 };
 
-template <> struct type_caster<std::optional<cai::stream>> : cai_optional_caster<cai::stream> {};
+template <> struct type_caster<std::optional<cai::stream>> : cai_optional_caster<cai::stream> {
+    static constexpr auto name = type_caster<cai::stream>::name;
+};
+#undef CAI_PRIVATE_IO_NAME
 
 // An argument of a function bound with cai::def.
 template <class Function, std::size_t Index, std::size_t Count, class A>

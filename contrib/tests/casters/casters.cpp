@@ -117,7 +117,7 @@ buffer make_buffer(std::int64_t count) {
 
 #ifdef USE_NANOBIND
 template <> struct nanobind::detail::type_caster<own> {
-    NB_TYPE_CASTER(own, const_name("Own"))
+    NB_TYPE_CASTER(own, const_name("libcai.ArrayLike"))
     bool from_python(handle source, std::uint32_t flags, cleanup_list *) noexcept try {
         return take_own(source, (flags & cast_flags::convert) != 0, value);
     } catch (const nanobind::python_error &) {
@@ -127,7 +127,7 @@ template <> struct nanobind::detail::type_caster<own> {
 };
 #else
 template <> struct pybind11::detail::type_caster<own> {
-    PYBIND11_TYPE_CASTER(own, const_name("Own"));
+    PYBIND11_TYPE_CASTER(own, const_name("libcai.ArrayLike"));
     bool load(handle source, bool convert) { return take_own(source, convert, value); }
 };
 #endif
@@ -137,7 +137,7 @@ MODULE {
     m.def("keep", [](cai::array given) { kept.push_back(std::move(given)); });
     m.def("drop", [] { kept.clear(); }, py::call_guard<py::gil_scoped_release>());
     m.def("echo", [](const cai::array &given) { return given.share(); });
-    m.def("pass", [](cai::array given) { return given; });
+    m.def("pass_on", [](cai::array given) { return given; });
     m.def("has_mask", [](const cai::masked_array &given) { return given.mask() != nullptr; });
     m.def("stream", [](const cai::array &given) { return given.stream(); });
     m.def("count", [](const std::vector<cai::array> &given) { return given.size(); });
@@ -237,7 +237,7 @@ MODULE {
     m.def("handle", [](cai::stream s) { return s.get(); });
 
     // Functions whose messages name the argument.
-    cai::def<&copy_on>(m, "named_copy", py::arg("from"), py::arg("to"), py::arg("stream"));
+    cai::def<&copy_on>(m, "named_copy", py::arg("source"), py::arg("to"), py::arg("stream"));
     cai::def<&scaled>(m, "unnamed");
     cai::def(
         m, "named_lambda",
@@ -265,7 +265,7 @@ MODULE {
     cai::def<&plus>(m, "plus", py::arg("it"), py::arg("v"));
 
     // A producer.
-    py::class_<buffer> bound(m, "Buffer");
+    py::class_<buffer> bound(m, "Memory");
     cai::def<&buffer::same_size>(bound, "same_size", py::arg("other"));
     m.def("buffer", &make_buffer);
     cai::publish<&describe>(bound);

@@ -2,6 +2,7 @@
 from Python on the simulated driver under several schedules. The tests are in inside.py and ages.py."""
 
 import pathlib
+import shutil
 import sys
 
 import cpp_ages
@@ -51,6 +52,67 @@ def test_on_the_simulated_driver(modules, file, schedule):
         env={"PYTHONPATH": ":".join(map(str, modules))},
     )  # fmt: skip
     assert " passed" in done.stdout and "skipped" not in done.stdout
+
+
+USE = """
+import casters_{library} as m
+import libcai
+
+class Floats:
+    @property
+    def __cuda_array_interface__(self) -> dict[str, object]:
+        return {{}}
+
+class Stream:
+    def __cuda_stream__(self) -> tuple[int, int]:
+        return 0, 1
+
+m.fill(Floats(), 3)
+m.fill(Floats(), 3, stream=Stream())
+m.fill(Floats(), 3, None)
+m.fill_after(2, 3, m.buffer(4))
+m.maybe(None)
+m.named_copy(Floats(), Floats(), 1)
+array: libcai.Array = m.echo(Floats())
+number: int = m.size(array) + m.stream(array)
+m.count([array, m.buffer(4)])
+
+m.fill("text", 3)  # wrong
+m.fill(Floats(), 3, stream="text")  # wrong
+m.size(None)  # wrong
+m.named_copy(Floats(), 5, 1)  # wrong
+m.count([3])  # wrong
+m.echo(Floats()).adress  # wrong
+"""
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_signatures_are_annotations(modules, library, tmp_path):
+    """The stub that each library's generator makes of the docstrings is accepted by mypy, and finds wrong arguments."""
+    name = f"casters_{library}"
+    # As installed: pybind11-stubgen looks for the names in libcai.
+    package = tmp_path / "site/libcai"
+    shutil.copytree(ROOT / "python/libcai", package)
+    (package / "lib").mkdir()
+    (package / "lib/libcai.so.1").symlink_to(ROOT / "target/release/libcai.so")
+    # The type of the attribute that cai::publish sets has no name in Python.
+    (tmp_path / "patterns").write_text("__cai_exchange_api__$:\n\n")
+    tools = {
+        "pybind11": ["pybind11_stubgen", "--exit-code", "-o", tmp_path],
+        "nanobind": ["nanobind.stubgen", "-q", "-O", tmp_path, "-p", tmp_path / "patterns", "-m"],
+    }
+    run(sys.executable, "-m", *tools[library], name, env={"PYTHONPATH": f"{modules[0]}:{package.parent}"})
+    source = USE.format(library=library)
+    (tmp_path / "use.py").write_text(source)
+    env = {"MYPYPATH": f"{tmp_path}:{ROOT / 'python'}", "MYPY_CACHE_DIR": str(tmp_path / "cache")}
+    # Overloads that differ in the types of elements are the same for type checkers; both generators write **kwargs and
+    # Callable without types.
+    ignored = ("overload-cannot-match", "no-untyped-def", "type-arg")
+    words = ["--strict", "--python-version=3.10", "--no-error-summary", *(f"--disable-error-code={code}" for code in ignored)]
+    done = run(sys.executable, "-m", "mypy", *words, "use.py", f"{name}.pyi", env=env, cwd=tmp_path, check=False)
+    found = [line.split(":")[1] for line in done.stdout.splitlines() if ": error: " in line]
+    expected = [str(number) for number, line in enumerate(source.splitlines(), 1) if line.endswith("# wrong")]
+    assert found == expected, done.stdout + done.stderr
 
 
 def test_the_examples_hold_all_they_need(modules):
