@@ -177,7 +177,7 @@ test-targets: ## builds and tests for Rust 1.85, aarch64, Windows (6 GB)
 	tools/targets/run.sh $(PARTS)
 
 # The tests about Python objects under every CPython from 3.9 to 3.15 and the free-threaded 3.13, which come from the
-# machine or from Debian's archive into build/pythons: see docs/src/testing.md. PYTHONS are some of them.
+# machine or from Debian's archive into build/pythons: see tools/pythons.py. PYTHONS are some of them.
 test-pythons: target-link $(VENV)/ready lib sim ## tests under every CPython from 3.9 to 3.15
 	$(PY) tools/pythons.py $(PYTHONS)
 
@@ -229,7 +229,7 @@ clean: ## removes what was built
 	rm -rf build target
 
 # Fuzzes each target for SECONDS from its checked-in corpus, and imports hostile Python objects. `make fuzz-count` adds
-# the inputs tried since the last count to the page about tests.
+# the inputs tried since the last count to fuzz/README.md.
 SECONDS ?= 60
 fuzz: target-link fuzz-targets lib ## fuzzes each target for SECONDS=60 (10 minutes)
 	CAI_FUZZ_SECONDS=$(SECONDS) CAI_FUZZ_SEEDS="$$(date +%s),$$(date +%N)" $(PY) -m pytest -q tests/python/test_hostile.py

@@ -2,7 +2,7 @@
 
     python tools/fuzz.py --seconds 20              all targets, as CI does
     python tools/fuzz.py --seconds 600 array       one of them
-    python tools/fuzz.py --count                   adds the inputs tried since the last count to docs/src/testing.md
+    python tools/fuzz.py --count                   adds the inputs tried since the last count to fuzz/README.md
     python tools/fuzz.py --again FILE array        runs one input, such as one that failed
     python tools/fuzz.py --minimize                makes the checked-in corpus anew, of all that is known
 
@@ -30,7 +30,7 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 FUZZ = ROOT / "fuzz"
 WORK = ROOT / "build/fuzz"
-PAGE = ROOT / "docs/src/testing.md"
+PAGE = FUZZ / "README.md"
 TRIED = WORK / "tried.json"
 # Those that have CPython inside come last.
 TARGETS = ["typestr", "descr_text", "array", "dlpack", "arrow", "owners", "ipc", "import_options", "exchange_tables"]
@@ -140,7 +140,7 @@ def remember(tried):
 
 
 def count():
-    """Adds what was tried since the last count to the column of the table on the page about tests."""
+    """Adds what was tried since the last count to the last column of its table."""
     tried = json.loads(TRIED.read_text()) if TRIED.exists() else {}
     lines = PAGE.read_text().split("\n")
     for index, line in enumerate(lines):
@@ -158,7 +158,7 @@ def main():
     parser.add_argument("targets", nargs="*", metavar="TARGET", help=", ".join(TARGETS))
     parser.add_argument("--seconds", type=int, default=20, help="for each target")
     parser.add_argument("--jobs", type=int, default=int(os.environ.get("JOBS", os.cpu_count() or 1)), help="targets at once")
-    parser.add_argument("--count", action="store_true", help="add what was tried to docs/src/testing.md, and fuzz nothing")
+    parser.add_argument("--count", action="store_true", help="add what was tried to fuzz/README.md, and fuzz nothing")
     parser.add_argument("--again", metavar="FILE", help="run the target with this input")
     parser.add_argument("--minimize", action="store_true", help="make the checked-in corpus anew, and fuzz nothing")
     options = parser.parse_args()

@@ -41,7 +41,6 @@ PAGES = {
 INSTALL = re.compile(r"^## Install\n.*?(?=^## )", re.M | re.S)
 # Edits of programs: the page, a line's part, and what it becomes.
 MISTAKES = [
-    ("README", "cai_array_consume_begin(&array, mine, CAI_ACCESS_READ, error)", "CAI_OK"),
     ("exchange", "cai_array_consume_begin(&kept, mine, CAI_ACCESS_WRITE, error)", "CAI_OK"),
     ("exchange", "cai_array_consume_end(&kept, mine, CAI_ACCESS_WRITE, error)", "CAI_OK"),
     ("exchange", "(size_t)layout.count, stream)", "(size_t)layout.count, NULL)"),
@@ -58,6 +57,8 @@ MISTAKES = [
     ("protocols", '"stream": theirs.value', '"stream": None'),
     ("python", ', "stream": self.stream.value}', "}"),
     ("python", "bits, c.c_size_t(count), self.stream)", "bits, c.c_size_t(count), None)"),
+    ("README", "cai_array_consume_begin(array, mine, CAI_ACCESS_READ, error)", "CAI_OK"),
+    ("first_exchange", "cai_array_consume_begin(array, mine, CAI_ACCESS_READ, error)", "CAI_OK"),
 ]
 
 
