@@ -31,6 +31,8 @@ html_theme = "furo"
 html_title = f"libcai {release}"
 html_static_path = ["static"]
 html_css_files = ["site.css"]
+# What docs/prepare.py makes of docs/redirects.txt.
+html_extra_path = [str(ROOT / "build/site-src/redirects")]
 html_favicon = "static/favicon.svg"
 html_show_sourcelink = False
 html_copy_source = False

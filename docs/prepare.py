@@ -1,7 +1,8 @@
 """Collects the site's pages into one folder, for Sphinx: prepare.py FOLDER
 
-Pages of the book, of the adapters, of cuda-sim and the change log, a page for each C header, and the table of statuses.
-Links between pages follow them; a link to another file of the repository becomes a download.
+The README, the pages of the book, of the adapters and of cuda-sim, a page for each C header, and the tables of statuses and
+types. Links between pages follow them; a link to another file of the repository becomes a download. An address that had a
+page leads to its successor, as docs/redirects.txt lists them.
 """
 
 import os
@@ -21,17 +22,34 @@ LINK = re.compile(r"(!?\[[^\]]*\])\(([^)\s#]*)(#[^)\s]*)?\)")
 # The comment that each replaces begins with its word.
 CHARTS = [("bars", "Bars: nanoseconds of each way, by group", "performance_python.svg", chart.draw),
           ("lines", "Lines: nanoseconds for each of N, by group", "performance_scale.svg", chart.growth)]  # fmt: skip
+STUB = """<!DOCTYPE html>
+<html lang="en">
+<meta charset="utf-8">
+<title>Moved</title>
+<meta http-equiv="refresh" content="0; url={target}">
+<link rel="canonical" href="{target}">
+<p>This page has moved: <a href="{target}">{target}</a></p>
+</html>
+"""
 FENCE = re.compile(r"(^ *(?:```+|~~~+).*?^ *(?:```+|~~~+) *$)", re.M | re.S)
+
+
+# Lists that cuda-sim makes: files beside the site.
+LISTS = ("driver_rules.md", "entry_points.md")
 
 
 def pages():
     """Every page, and where it lies on the site."""
     found = {page: page.relative_to(BOOK) for page in BOOK.rglob("*.md")}
     found |= {page: pathlib.Path(page.name) for page in (ROOT / "contrib/docs").glob("*.md")}
-    found |= {page: pathlib.Path("cuda-sim", page.name.lower())
-              for page in [*(SIM / "docs").glob("*.md"), *SIM.glob("CHANGELOG.md")]}  # fmt: skip
-    found |= {page: pathlib.Path(page.name.lower()) for page in ROOT.glob("*.md")}
+    found |= {page: pathlib.Path("cuda-sim", page.name) for page in (SIM / "docs").glob("*.md") if page.name not in LISTS}
     return found | {ROOT / "README.md": pathlib.Path("start.md")}
+
+
+def redirects():
+    """Addresses of former pages, and what they lead to now."""
+    lines = (ROOT / "docs/redirects.txt").read_text().splitlines()
+    return [tuple(line.split()) for line in lines if line and not line.startswith("#")]
 
 # The first version of the ABI that has a core function.
 SINCE = {row[0]: row[2] for row in map(str.split, (ROOT / "abi/symbols.txt").read_text().splitlines())
@@ -120,7 +138,7 @@ class Site:
         found = [f"[`{path.relative_to(ROOT)}`]({self.file(path, page)})"
                  for path in self.programs if word.search(self.sources[path])]  # fmt: skip
         for path, place in sorted(self.places.items(), key=lambda item: str(item[1])):
-            if place.stem not in ("decisions", "changelog") and word.search(self.texts[path]):
+            if word.search(self.texts[path]):
                 title = re.search(r"(?m)^# (.*)", self.texts[path])[1]
                 found.append(f"[{title}]({os.path.relpath(place, page.parent)})")
         return found[:4]
@@ -148,6 +166,10 @@ class Site:
         for source, page in self.places.items():
             self.page(source, page)
         shutil.copytree(ROOT / "docs/static", self.folder / "static")
+        for old, new in redirects():
+            page = self.folder / "redirects" / old
+            page.parent.mkdir(parents=True, exist_ok=True)
+            page.write_text(STUB.format(target=os.path.relpath(new, pathlib.Path(old).parent)))
 
 
 if __name__ == "__main__":

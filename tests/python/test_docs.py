@@ -1,5 +1,5 @@
-"""What the README and the book say: whole programs in them compile, links lead somewhere, every page is listed,
-and the figures' table has the rows that the bench prints."""
+"""What the README and the book say: whole programs in them compile, links lead somewhere, every page is listed, the book is
+short, and the figures' table has the rows that the bench prints."""
 
 import ast
 import os
@@ -13,8 +13,29 @@ from commands import CUDA, PYTHON, ROOT, SITE, compile, run
 
 BOOK = ROOT / "docs/src"
 FRONT = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "CODE_OF_CONDUCT.md")
+SIM = ROOT / "cuda-sim"
 ADAPTERS = ROOT / "contrib"
 PAGES = [*(ROOT / name for name in FRONT), *sorted(BOOK.glob("*.md")), *sorted(ADAPTERS.rglob("*.md"))]
+# The pages of the site, by their addresses, and what is made in them, which nobody reads from top to bottom. Two lists that
+# cuda-sim makes are beside the site.
+LISTS = ("driver_rules", "entry_points")
+ON_SITE = {
+    "start": ROOT / "README.md",
+    **{page.stem: page for page in [*BOOK.glob("*.md"), *(ADAPTERS / "docs").glob("*.md")]},
+    **{f"cuda-sim/{page.stem}": page for page in (SIM / "docs").glob("*.md") if page.stem not in LISTS},
+}
+MADE = re.compile(r"<!-- (figures|table): .*?<!-- end of .*? -->", re.S)
+FENCE = re.compile(r"^```.*?^```", re.S | re.M)
+
+
+def words(page):
+    return len(MADE.sub("", page.read_text()).split())
+
+
+def anchors(page):
+    """Those of a page's headings, as Sphinx and code hosts make them; not of those that `make docs` adds."""
+    titles = re.findall(r"^#+ (.*)", FENCE.sub("", page.read_text()), re.M)
+    return {re.sub(r"[^\w\- ]", "", re.sub(r"\[(.*?)\]\(.*?\)", r"\1", title).lower()).replace(" ", "-") for title in titles}
 
 
 def programs():
@@ -41,7 +62,7 @@ def test_programs_compile(tmp_path, language, text):
     compile(source, tmp_path / "program.o", "-c", "-Wall", "-Wextra", "-Wpedantic", "-Werror", *flags, "-isystem", CUDA)
 
 
-@pytest.mark.parametrize("page", ["introduction", "specification"])
+@pytest.mark.parametrize("page", ["specification"])
 def test_the_first_program_runs(tmp_path, page):
     """It prints the page's first block of text, but for addresses. Pages with commands run in test_pages.py."""
     text = (BOOK / f"{page}.md").read_text()
@@ -52,11 +73,6 @@ def test_the_first_program_runs(tmp_path, page):
     assert re.sub(r"\d{5,}", "ADDRESS", done.stdout) == re.sub(r"\d{5,}", "ADDRESS", shown)
 
 
-def test_the_readme_and_the_page_have_one_extension():
-    """The page about extensions builds and runs it."""
-    assert re.search(r"```cpp\n// mine.cpp\n.*?```", (ROOT / "README.md").read_text(), re.S)[0] in (BOOK / "extensions.md").read_text()
-
-
 def test_there_are_programs():
     assert len(list(programs())) >= 4
 
@@ -64,24 +80,57 @@ def test_there_are_programs():
 def is_there(path):
     """cuda-sim may lie elsewhere, and two of its pages are made by its `make docs`."""
     path = pathlib.Path(os.path.normpath(path))
-    simulator = ROOT / "cuda-sim"
-    made = path.name in ("driver_rules.md", "entry_points.md") or not simulator.exists()
-    return path.exists() or simulator in path.parents and made
+    return path.exists() or SIM in path.parents and (path.stem in LISTS or not SIM.exists())
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_links(page):
-    prose = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.S | re.M)
-    for target in re.findall(r"\]\(([^)#]+)", prose):
+    for target, anchor in re.findall(r"\]\(([^)#]*)#?([^)]*)\)", FENCE.sub("", page.read_text())):
         assert "://" in target or is_there(page.parent / target), target
+        to = pathlib.Path(os.path.normpath(page.parent / target)) if target else page
+        if anchor and to.suffix == ".md" and to.exists() and to.stem not in ("c", "dtypes", "errors"):
+            assert anchor in anchors(to), f"{target}#{anchor}"
     for file in re.findall(r"`((?:capi-tests|contrib|interop|tests|src|examples-c|examples-py|abi|cuda-sim)/[\w./-]+)`", page.read_text()):
         assert is_there(ROOT / file) or is_there(page.parent / file), file
 
 
 def test_every_page_is_listed():
-    listed = set(re.findall(r"\((\w+\.md|\.\./\.\./contrib/docs/\w+\.md)\)", (BOOK / "index.md").read_text()))
-    pages = [*BOOK.glob("*.md"), *(ADAPTERS / "docs").glob("*.md")]
-    assert listed == {os.path.relpath(page, BOOK) for page in pages} - {"index.md"}
+    listed = re.findall(r"^- \[.*?\]\((\S+\.md)\)", (BOOK / "index.md").read_text(), re.M)
+    expected = [os.path.relpath(page, BOOK) for page in ON_SITE.values() if page != BOOK / "index.md"]
+    assert sorted(page for page in listed if is_there(BOOK / page)) == sorted(expected)
+
+
+def test_the_book_is_short():
+    """What is longer is not read: say each fact once, and link."""
+    counted = {name: words(page) for name, page in ON_SITE.items()}
+    assert len(counted) <= 25, sorted(counted)
+    assert counted["start"] <= 900 and sum(counted.values()) <= 25_000, counted
+
+
+def test_former_addresses_lead_to_pages():
+    lines = (ROOT / "docs/redirects.txt").read_text().splitlines()
+    assert lines == sorted(lines) and len(lines) > 10
+    for line in lines:
+        old, new, anchor = re.fullmatch(r"(\S+)\.html (\S+?)\.html(?:#(\S+))?", line).groups()
+        assert old not in ON_SITE, line
+        if SIM.exists() or not new.startswith("cuda-sim/"):
+            assert new in ON_SITE and (not anchor or anchor in anchors(ON_SITE[new])), line
+
+
+def test_questions_have_pages():
+    """docs/queries.txt has what people type into a search box, and the page that answers it."""
+    rows = [line.split("\t") for line in (ROOT / "docs/queries.txt").read_text().splitlines()]
+    assert len(rows) >= 20 and len({query for query, _ in rows}) == len(rows)
+    for query, page in rows:
+        assert 2 <= len(query.split()) <= 6, query
+        assert page.removesuffix(".html") in ON_SITE or page.startswith("cuda-sim/") and not SIM.exists(), page
+
+
+@pytest.mark.parametrize("page", [*PAGES, *(SIM / "docs").glob("*.md")], ids=lambda page: page.stem)
+def test_path_variables_keep_their_value(page):
+    names = r"\b(LD_LIBRARY_PATH|PKG_CONFIG_PATH|CMAKE_PREFIX_PATH|PYTHONPATH|PATH)=(.*)"
+    for name, value in re.findall(names, page.read_text()):
+        assert f":${name}" in value, (name, value)
 
 
 def test_every_status_of_the_array_has_a_rule():
@@ -95,7 +144,7 @@ def test_every_status_of_the_array_has_a_rule():
 
 
 def test_every_fuzz_target_has_a_row():
-    page = (BOOK / "testing.md").read_text()
+    page = (ROOT / "fuzz/README.md").read_text()
     targets = {path.stem for path in (ROOT / "fuzz/fuzz_targets").glob("*.rs")}
     assert targets == set(re.findall(r"^\| `(\w+)` \| .* \| [\d,]+ \|$", page, re.M))
 
