@@ -1,4 +1,5 @@
-"""Settings of the site that `make docs` builds: see `make help`."""
+"""Settings of the site that `make docs` builds: see `make help`. Sphinx with MyST, because pages stay readable Markdown,
+and dead links are errors."""
 
 import pathlib
 import re

@@ -49,7 +49,8 @@ pub fn may_have_id(device: cai_device) -> bool {
 }
 
 /// Returns true if code on the device of an array can read memory on another device, such as that
-/// of the array's mask. Memory on an unknown device is the producer's responsibility; an array on
+/// of the array's mask. That of another CUDA device is refused, because the array does not state
+/// whether peer access is enabled. Memory on an unknown device is the producer's responsibility; an array on
 /// an unknown device is in memory that CUDA's devices can read.
 pub fn can_read(array: cai_device, memory: cai_device) -> bool {
     match (array.r#type, memory.r#type) {

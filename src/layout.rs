@@ -31,7 +31,7 @@ pub struct Span {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bytes {
-    /// Bytes of all elements without gaps.
+    /// Bytes of all elements without gaps, which consumers allocate, also for a broadcast array.
     pub all: i64,
     /// The bytes that the array can touch.
     pub span: Span,

@@ -1,4 +1,5 @@
 //! Parts of an array along one dimension: another address, shape and strides for the same data.
+//! Several dimensions are several calls: one call would take three lists, whose lengths may differ.
 
 use std::ptr;
 

@@ -454,7 +454,8 @@ inline cai_status array::try_release_after(cai_stream stream, cai_error *why) no
 //   }
 //
 // `access` is CAI_ACCESS_READ, CAI_ACCESS_WRITE or both, and may have the other bits that
-// cai_array_consume_begin accepts. It holds no reference: the array must outlive the consumer.
+// cai_array_consume_begin accepts. It has no default: a wrong one is a race, or lost overlap, which
+// no test shows. It holds no reference: the array must outlive the consumer.
 class consumer {
   public:
     // Does nothing until try_begin fills it.

@@ -48,6 +48,7 @@ pub const CAI_DTYPE_NONE: u16 = 0;
 include!(concat!(env!("OUT_DIR"), "/dtypes.rs"));
 
 /// Result of a function: `CAI_OK`, or a failure, which this header need not name.
+// No enum: a value that a newer library returns would be undefined behaviour.
 pub type cai_status = i32;
 
 /// Success.

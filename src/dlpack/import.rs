@@ -133,6 +133,8 @@ fn describe_unchecked(
 ) -> Result<()> {
     let (tensor, flags) = (&*view, view.flags());
     let tensor_flags = flags.unwrap_or_default();
+    // DLPack calls minor versions compatible, but one of them added the padding of elements of less
+    // than a byte as a flag, which changes the meaning of the data.
     if tensor_flags & !KNOWN_FLAGS != 0 {
         return fail!(CAI_ERR_FLAGS, "flags";
             found "{tensor_flags:#x}";

@@ -90,7 +90,8 @@ impl Deref for Driver {
 
 static DRIVERS: [Published<Driver>; Api::COUNT] = [const { Published::nothing() }; Api::COUNT];
 
-/// The process in which a thread is looking for the driver; 0: none.
+/// The process in which a thread is looking for the driver; 0: none. A mutex would stay locked in
+/// the child if another thread forks.
 static SEARCHER: AtomicU32 = AtomicU32::new(0);
 /// That thread, as [`this_thread`] numbers it; 0: none.
 static SEARCHING_THREAD: AtomicUsize = AtomicUsize::new(0);

@@ -394,7 +394,8 @@ pub fn of_array(array: &cai_array) -> Result<cai_dtype> {
 }
 
 /// Returns true if fields define the elements of an array: only those of kind V without a code.
-/// The fields of any other array have to be right as well, but its type says what its elements are.
+/// The fields of any other array have to be right as well, but its type says what its elements are:
+/// many producers write `descr` for every type, and NumPy reads it for this kind only.
 pub fn has_fields(array: &cai_array) -> bool {
     let [_, kind, ..] = array.typestr;
     !array.descr.is_null() && kind as u8 == b'V' && array.dtype_code == abi::CAI_DTYPE_NONE

@@ -34,7 +34,8 @@ use reserve::Reserve;
 /// A caller's function that is called once with its context.
 pub type Destroy = unsafe extern "C-unwind" fn(context: *mut c_void);
 
-/// Fails if an array that must outlive the call has no owner.
+/// Fails if an array that must outlive the call has no owner: success without effect would leave
+/// the caller with a dangling pointer.
 #[inline]
 pub fn not_borrowed(owner: *mut cai_owner) -> Result<NonNull<cai_owner>> {
     NonNull::new(owner).map_or_else(no_owner, Ok)

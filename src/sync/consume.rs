@@ -481,7 +481,8 @@ pub(super) fn same_thread(thread: &CallingThread, stream: &Stream) -> Result<()>
 }
 
 /// Orders a stream after an unknown one: readers and writers wait for the event, which is all that
-/// is known, and with `CAI_SYNC_CONSERVATIVE` for the whole context.
+/// is known, and with `CAI_SYNC_CONSERVATIVE` for the whole context. By default not for the context:
+/// that fails in every capture, and PyTorch's dictionaries, which name no stream, would cost it all.
 fn with_unknown(
     batch: Option<&Batch>,
     phase: Phase,

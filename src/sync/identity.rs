@@ -59,7 +59,8 @@ fn query(thread: &CallingThread, stream: &Stream) -> Result<(*mut c_void, u64)> 
 }
 
 /// Writes the identity of stream 2 of an imported array, as far as the driver knows it: it is the
-/// calling thread's. Loads no driver: without one, nothing can be pending.
+/// calling thread's. Loads no driver: without one, nothing can be pending. Stream 1 is the same for
+/// every thread, so its identity would cost driver calls and detect no fault.
 #[cold]
 #[inline(never)]
 pub fn identify_per_thread(array: &mut cai_array) {

@@ -225,6 +225,8 @@ fn place(array: &cai_array, shape: &[i64], bytes: Bytes) -> Result<()> {
 /// Checks the stream and the fields that belong to it.
 fn stream(array: &cai_array) -> Result<()> {
     let nothing = matches!(array.stream, abi::CAI_STREAM_NONE | abi::CAI_STREAM_UNKNOWN);
+    // 0 has another meaning in CUDA, DLPack and Python each. It is what CAI_ARRAY_INIT leaves: with
+    // CAI_STREAM_NONE there, a forgotten stream would be a silent race.
     if array.stream == 0 {
         return fail!(CAI_ERR_STREAM_ZERO, "stream";
             found "0";

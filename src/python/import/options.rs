@@ -5,7 +5,8 @@ use crate::argument::{Given, In};
 use crate::dtype;
 use crate::error::{Result, fail};
 
-/// All protocols in the default order. The last three are for host memory.
+/// All protocols in the default order. The last three are for host memory. DLPack's table comes
+/// before the dictionary: PyTorch's table has the current stream, its dictionary has none.
 const DEFAULT_ORDER: &[u8] = &[
     abi::CAI_PROTOCOL_EXCHANGE,
     abi::CAI_PROTOCOL_DLPACK_EXCHANGE,

@@ -166,7 +166,8 @@ fn require_stream(array: &cai_array) -> Result<()> {
             __cuda_array_interface__ of version 3, whose stream may be None")
 }
 
-/// The failure for a mask that the caller did not allow, and would ignore.
+/// The failure for a mask that the caller did not allow, and would ignore: its results would be
+/// wrong. The opposite default could not be changed after a release.
 #[cold]
 pub fn refuse_mask(field: fmt::Arguments) -> Failure {
     failure!(abi::CAI_ERR_CONVERT_MASK, "{field}";

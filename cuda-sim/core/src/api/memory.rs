@@ -109,6 +109,7 @@ pub fn free(sim: &mut Locked, address: u64) -> Result {
     if sim.config.free_syncs && context != 0 {
         super::contexts::synchronize(sim, context)?;
     }
+    // cuda.h does not promise that it waits, so it counts as a write of the calling thread.
     end(sim, address, "cuMemFree")
 }
 
