@@ -1,8 +1,8 @@
 """Collects the site's pages into one folder, for Sphinx: prepare.py FOLDER
 
-The README, the pages of the book, of the adapters and of cuda-sim, a page for each C header, and the tables of statuses and
-types. Links between pages follow them; a link to another file of the repository becomes a download. An address that had a
-page leads to its successor, as docs/redirects.txt lists them.
+The README, the pages of the book and of cuda-sim, a page for each C header, and the tables of statuses and types. Links
+between pages follow them; a link to another file of the repository becomes a download. An address that had a page leads to
+its successor, as docs/redirects.txt lists them.
 """
 
 import os
@@ -41,7 +41,6 @@ LISTS = ("driver_rules.md", "entry_points.md")
 def pages():
     """Every page, and where it lies on the site."""
     found = {page: page.relative_to(BOOK) for page in BOOK.rglob("*.md")}
-    found |= {page: pathlib.Path(page.name) for page in (ROOT / "contrib/docs").glob("*.md")}
     found |= {page: pathlib.Path("cuda-sim", page.name) for page in (SIM / "docs").glob("*.md") if page.name not in LISTS}
     return found | {ROOT / "README.md": pathlib.Path("start.md")}
 

@@ -21,7 +21,7 @@ PAGES = [*(ROOT / name for name in FRONT), *sorted(BOOK.glob("*.md")), *sorted(A
 LISTS = ("driver_rules", "entry_points")
 ON_SITE = {
     "start": ROOT / "README.md",
-    **{page.stem: page for page in [*BOOK.glob("*.md"), *(ADAPTERS / "docs").glob("*.md")]},
+    **{page.stem: page for page in BOOK.glob("*.md")},
     **{f"cuda-sim/{page.stem}": page for page in (SIM / "docs").glob("*.md") if page.stem not in LISTS},
 }
 MADE = re.compile(r"<!-- (figures|table): .*?<!-- end of .*? -->", re.S)
