@@ -171,8 +171,9 @@ endef
 test-python:
 	$(call in_python,tests/python $(CONTRIB_PYTHON))
 
-# The oldest Rust, and other platforms, in a Debian folder below build/targets: see docs/src/platforms.md. PARTS are
-# some of native, aarch64, windows, check.
+# The oldest Rust, and other platforms, in Debian's packages below build/targets, which installs nothing and needs a
+# Debian or Ubuntu with apt-get, dpkg-deb and unshare, and root or unprivileged user namespaces. DEBIAN_MIRROR is a mirror
+# in place of the machine's. PARTS are some of native, aarch64, windows, check; a failed one does not stop the others.
 test-targets: ## builds and tests for Rust 1.85, aarch64, Windows (6 GB)
 	tools/targets/run.sh $(PARTS)
 
@@ -289,7 +290,8 @@ format: $(VENV)/ready ## formats Rust, C and C++
 	$(BIN)/clang-format -i $(C_FILES)
 	+$(if $(HAS_SIM),$(MAKE_SIM) format)
 
-# What users without Rust install, in dist/: docs/src/packaging.md. PARTS are platforms or scripts of tools/dist.
+# What users without Rust install, in dist/, with Debian's compilers below build/dist-tools, which needs what test-targets needs. PARTS are
+# platforms or scripts of tools/dist, each of which can be called alone with the folder for its results.
 dist: ## builds archives and wheels for users (30 minutes, 4 GB)
 	$(ALONE) PYTHON="$(PYTHON)" tools/dist/run.sh $(PARTS)
 
@@ -331,7 +333,7 @@ build/recipes/ready: packaging/requirements.txt
 	$(call environment,build/recipes,-r $<)
 	@touch $@
 
-# Everything up to the upload: versions, checks, artefacts, commit and tag: see docs/src/versioning.md. DRY_RUN=1 shows
+# Everything up to the upload: versions, checks, artefacts, commit and tag: see CONTRIBUTING.md. DRY_RUN=1 shows
 # what would change; SKIP="test dist" leaves parts out.
 release: ## checks, builds and tags a release: VERSION=x.y.z DRY_RUN=1
 	@$(PYTHON) tools/release.py "$(VERSION)" $(if $(filter-out 0,$(DRY_RUN)),--dry-run) --skip "$(SKIP)"

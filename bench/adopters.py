@@ -6,6 +6,7 @@ compiler's process, the least of the rounds.
 
 import os
 import pathlib
+import re
 import resource
 import shutil
 import subprocess
@@ -22,6 +23,8 @@ SITE = pathlib.Path(sysconfig.get_path("purelib"))
 FRAMEWORKS = ["mpi.h", "torch/csrc/stable/c/shim.h", "tvm/ffi/c_api.h", "xla/ffi/api/c_api.h"]
 C = ["", "dlpack/dlpack.h", *FRAMEWORKS, "cai/abi.h", "cai/cai.h"]
 CPP = ["", "nanobind/ndarray.h", "pybind11/pybind11.h"]
+# What the page shows of them.
+SHOWN = {*C, *CPP, "cai/abi.hpp", "cai/cai.hpp", "cai/nanobind.hpp", "cai/pybind11.hpp"} - {""}
 
 
 def compiled(compiler, source, *options):
@@ -84,10 +87,14 @@ def main(prefix, page=None):
     lines = list(table(prefix, ["gcc", "clang"], "c11", C + in_c))
     lines += table(prefix, ["g++", "clang++"], "c++17", CPP + [name for name in ours if name.endswith(".hpp")])
     sizes = subprocess.run([ROOT / "tools/sizes.sh", prefix], check=True, capture_output=True, text=True).stdout
-    lines += [line.replace("the extension uses", "bytes that an extension grows by") for line in sizes.splitlines() if line[:1] == "|"]
-    print("\n".join(lines))
+    table_of_sizes = [re.sub(r"\d+(?= \|)", lambda found: f"{int(found[0]):,}", line) for line in sizes.splitlines() if line[:1] == "|"]
+    print("\n".join(lines + table_of_sizes))
     if page:
-        run.write(pathlib.Path(page), {"adopters": "\n".join(lines)})
+        cells = [line.strip("| ").split(" | ") for line in lines]
+        shown = [row[:4] for row in cells if row[0].strip("`") in SHOWN]
+        times = "\n".join("| " + " | ".join(row) + " |" for row in [["header", "lines", "time", "of an empty file"], *shown])
+        times = times.replace("\n", "\n|---|---|---|---|\n", 1)
+        run.write(pathlib.Path(page), {"headers": times, "sizes": "\n".join(table_of_sizes)})
 
 
 if __name__ == "__main__":

@@ -31,7 +31,7 @@ endif
 bench: bench-programs ## measures libcai beside other ways (4 minutes)
 	$(PY) bench/run.py $(BENCH) $(BENCH_BOOK) $(BENCH_PROGRAMS)
 
-bench-docs: BENCH_BOOK = --write docs/src/performance.md --write README.md
+bench-docs: BENCH_BOOK = --write docs/src/performance.md --write docs/src/packaging.md --write README.md
 bench-docs: bench bench-scale bench-adopters ## the same, and writes it into the book
 
 # Imports of dictionaries under every CPython, with readers compiled for each: PYTHONS are some of them.
@@ -47,7 +47,7 @@ bench-scale: $(VENV)/ready $(BENCH)/scale.so ## measures what grows with the inp
 # What a program pays that uses the library: to compile, to ship, to start.
 bench-adopters: $(VENV)/ready $(BENCH)/startup sim ## measures compiling, size and start (3 minutes)
 	$(MAKE) -s install PREFIX=$(CURDIR)/$(BENCH)-prefix
-	$(PY) bench/adopters.py $(BENCH)-prefix $(filter %/performance.md,$(BENCH_BOOK))
+	$(PY) bench/adopters.py $(BENCH)-prefix $(filter %/packaging.md,$(BENCH_BOOK))
 	BENCH_PROCESSES=3 $(PY) bench/run.py $(BENCH) $(BENCH_BOOK) startup="$(BENCH_SIM) ./startup"
 
 bench-programs: $(VENV)/ready lib sim $(addprefix $(BENCH)/,exchange streams null_driver.so view python_ways.so pybind11_ways.so) \

@@ -3,7 +3,7 @@
 .PHONY: contrib-test contrib-interop
 
 # Those that need only what pip installs for `make test`; and the others, by the environment of ../interop/rules.mk.
-CONTRIB_PYTHON := contrib/tests/casters contrib/tests/mdspan/test_page.py
+CONTRIB_PYTHON := contrib/tests/casters contrib/tests/mdspan/test_example.py
 CONTRIB_SIMULATOR := contrib/tests/tensors
 CONTRIB_HOST := contrib/tests/mpi contrib/tests/xla_ffi
 CONTRIB_NVCC := contrib/tests/nccl contrib/tests/mdspan/test_mdspan.py

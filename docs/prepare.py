@@ -61,7 +61,7 @@ class Site:
         self.places = pages()
         self.texts = {page: page.read_text() for page in self.places}
         self.programs = sorted(
-            path for top in ("examples-c", "examples-py", "examples-rs") for path in (ROOT / top).rglob("*.*")
+            path for top in ("examples-c", "contrib/examples", "examples-py", "examples-rs") for path in (ROOT / top).rglob("*.*")
             if path.suffix in (".c", ".cpp", ".cu", ".pyx", ".rs", ".py")
             and "target" not in path.parts
         )  # fmt: skip

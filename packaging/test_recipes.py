@@ -1,6 +1,6 @@
 """The recipes, filled for archives of these sources and run as far as they can be without a package index.
 
-`make recipes` runs this. docs/src/packaging.md lists what was not run.
+`make recipes` runs this.
 """
 
 import os

@@ -36,8 +36,7 @@ PLACES = [
     ("README.md", rf"^\| \*\*Version\*\* \| {VERSION},"),
     ("src/ffi/library.rs", rf'as text: `"{VERSION}"`'),
     ("include/cai/status.h", rf'as text: `"{VERSION}"`'),
-    ("docs/src/versioning.md", rf"^\| library version, `{VERSION}` \|"),
-    ("docs/src/packaging.md", rf"^\| `libcai\.so\.{VERSION}` \|"),
+    ("docs/src/versions.md", rf"^\| library version, `{VERSION}` \|"),
 ]
 HEADING = re.compile(r"^## (\S+) \(unreleased\)$", re.M)
 LOCKS = ("Cargo.lock", "fuzz/Cargo.lock")

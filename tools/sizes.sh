@@ -2,7 +2,7 @@
 # Prints what an extension grows by when it uses an installed libcai, in bytes: sizes.sh PREFIX [LIBDIR]
 #
 # Each extension is linked twice, with and without libcai, by the compiler and the options that it prints. docs/src/packaging.md
-# has the tables; a test compares them with what `make install` gives.
+# has the table; a test compares it with what `make install` gives.
 set -eu
 prefix=$(cd "$1" && pwd)
 lib=$prefix/${2:-lib}

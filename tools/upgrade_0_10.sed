@@ -1,5 +1,5 @@
 # Renames what moved between 0.9 and 0.10: sed -i -E -f upgrade_0_10.sed FILE...
-# Then do what docs/src/upgrade.md leaves to you: headers, `options.dlpack_stream`, the version that you require.
+# Then do what CHANGELOG.md leaves to you ("by hand"): headers, `options.dlpack_stream`, the version that you require.
 s#\bcai/(arrow|copy|ipc|json)\.h\b#cai/unstable/\1.h#g
 s#\bcai_(array_to_arrow|array_from_arrow|array_copy_to_host|array_copy_from_host|ipc_export|ipc_import|array_to_json|array_release_in_order|array_identify|python_view|stream_from_python|python_publish|exchange_api)\b#cai_unstable_\1#g
 s#\bCAI_(IPC_SIZE|IPC_FIELDS|CAPTURE_EXTERNAL)\b#CAI_UNSTABLE_\1#g

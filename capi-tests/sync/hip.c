@@ -89,7 +89,7 @@ CASE(the_same_default_stream) {
     ASSERT(COUNTED(the_shim.count("hipEventRecord") == 0));
 }
 
-/* The documentation states these numbers: docs/src/hip.md. */
+/* CUDA needs 5: events of HIP are not pooled. */
 CASE(number_of_calls) {
     const cai_stream producer = stream_on(0), consumer = stream_on(0);
     const cai_array array = rocm_array(buffer_on(0), 0, producer);

@@ -2,7 +2,7 @@
  * What a program of an older release does with the core: every function, and the members of every
  * structure that it reads or fills. It is compiled once for each release, by
  * tools/keep_programs.sh; tests/python/test_ages.py runs the results with today's library and with
- * a later one. It asserts what docs/src/versioning.md promises for ever, and no text of a message.
+ * a later one. It asserts what docs/src/versions.md promises for ever, and no text of a message.
  */
 #include "cai_test.h"
 

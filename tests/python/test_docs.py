@@ -168,7 +168,7 @@ def test_the_figures_are_of_this_bench(bench, row, least):
     assert len(rows) > least and not [name for name in rows for part in name.split(" | ") if part not in page]
 
 
-@pytest.mark.parametrize("page", [BOOK / "performance.md", ROOT / "README.md"], ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", [BOOK / "performance.md", BOOK / "packaging.md", ROOT / "README.md"], ids=lambda page: page.stem)
 def test_no_figure_is_written_by_hand(page):
     """All are between the marks where bench/run.py writes."""
     text = re.sub(r"<!-- figures: .*?<!-- end of figures -->|<!-- ns: .*?<!-- -->", "", page.read_text(), flags=re.S)

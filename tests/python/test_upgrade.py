@@ -1,4 +1,4 @@
-"""The page and the script that lead from 0.9 to 0.10: what a program of 0.9 uses is renamed, and compiles again."""
+"""The change log and the script that lead from 0.9 to 0.10: what a program of 0.9 uses is renamed, and compiles again."""
 
 import re
 
@@ -6,7 +6,7 @@ import pytest
 from commands import ROOT, run
 
 INCLUDE = ROOT / "include"
-PAGE = (ROOT / "docs/src/upgrade.md").read_text()
+LOG = (ROOT / "CHANGELOG.md").read_text()
 SED = ROOT / "tools/upgrade_0_10.sed"
 
 # Each line that moved is another part of the interface. With the headers of 0.9, this compiles.
@@ -61,12 +61,12 @@ cai_status use(cai_array *array, struct _object *object, cai_error *error) {
 }
 """
 
-# Cells of the page's table: names of 0.9, and the header that has the new ones.
-ROWS = re.findall(r"^\| (`(?:cai|CAI)_[^|]*) \|[^|]*\| `(cai/unstable/\w+\.h)` \|$", PAGE, re.M)
+# Cells of the first table: names of 0.9, and the header that has the new ones.
+ROWS = re.findall(r"^\| (`(?:cai|CAI)_[^|]*) \|[^|]*\| `(cai/unstable/\w+\.h)` \|$", LOG, re.M)
 
 # Rows of the second table of which the script renames the whole cell, and names in rows that it leaves.
-CONSTANTS = re.findall(r"^\| `(CAI_\w+)` \| `(CAI_\w+)` \|$", PAGE, re.M)
-BY_HAND = re.findall(r"^\| `(\w+)[^|]*\|[^|]*\*By hand\*", PAGE, re.M)
+CONSTANTS = re.findall(r"^\| `(CAI_\w+)` \| `(CAI_\w+)` \|$", LOG, re.M)
+BY_HAND = re.findall(r"^\| `(\w+)[^|]*\|[^|]*\*By hand\*", LOG, re.M)
 
 
 def renamed(text, folder):

@@ -1,4 +1,4 @@
-"""cai/mdspan.hpp with the mdspan of CCCL; test_page.py and the line `run:` of mdspan.cpp have that of clang's library."""
+"""cai/mdspan.hpp with the mdspan of CCCL; test_example.py and the line `run:` of mdspan.cpp have that of clang's library."""
 
 import pathlib
 import sysconfig

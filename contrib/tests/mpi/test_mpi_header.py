@@ -5,7 +5,7 @@ import pathlib
 import sys
 
 import pytest
-from commands import CUDA_SIM, INCLUDES, ROOT, block, compile, libdir, run
+from commands import CUDA_SIM, INCLUDES, ROOT, compile, libdir, run
 
 HERE = pathlib.Path(__file__).resolve().parent
 # Where it is, and its compiler. "abi" is MPICH by the binary interface of MPI 5.0, which has no extensions.
@@ -76,11 +76,8 @@ def test_strict_warnings(mpi, standard, tmp_path):
     )  # fmt: skip
 
 
-def test_the_program_of_the_page(build, launch, tmp_path):
-    program, after = block((ROOT / "contrib/docs/mpi.md").read_text(), "```c\n")
-    source = tmp_path / "program.c"
-    source.write_text(program)
-    assert launch(2, build(source, "-std=c99")) == block(after, "```text")[0]
+def test_example(build, launch):
+    assert launch(2, build(ROOT / "contrib/examples/mpi_transpose.c", "-std=c99")) == "0 3 6\n"
 
 
 def test_messages(build):

@@ -1,5 +1,5 @@
 /*
- * In place of NCCL for the program of contrib/docs/nccl.md: communicators of one process, whose
+ * In place of NCCL for contrib/examples/nccl_sum.c: communicators of one process, whose
  * all-reduce adds up numbers on the host, when the group ends.
  */
 #include <nccl.h>

@@ -12,7 +12,7 @@ import pytest
 import torch
 import torch_header
 from cai_python import make
-from commands import ROOT, block
+from commands import ROOT, python_of, run
 from torch_header import STATUS, refused
 
 import cai_ctypes as T
@@ -168,12 +168,9 @@ def test_a_device_that_is_not_known(library):
         assert library.give(array).device == tensor.device
 
 
-def test_page(tmp_path):
-    """The program on the page about frameworks is an operator of PyTorch."""
-    sample, _ = block((ROOT / "contrib/docs/frameworks.md").read_text(), "#include <cai/torch.h>")
-    (tmp_path / "sample.cpp").write_text(sample)
-    torch_header.compiled(tmp_path / "sample.cpp", tmp_path)
-    torch.ops.load_library(str(tmp_path / "sample.so"))
+def test_example(tmp_path):
+    source = ROOT / "contrib/examples/torch_fill.cpp"
+    torch.ops.load_library(str(torch_header.compiled(source, tmp_path)))
     with pytest.raises(RuntimeError, match="expected a CUDA tensor"):
         torch.ops.mine.fill(torch.zeros(2, 3), 1)
     tensor = torch.empty(4, 6, device="cuda").copy_(torch.ones(4, 6))
@@ -188,3 +185,4 @@ def test_page(tmp_path):
     torch.ops.mine.fill(tensor[:, :0], 0)
     with pytest.raises(RuntimeError, match="expected rows without gaps"):
         torch.ops.mine.fill(tensor[:, ::2], 0)
+    assert run(sys.executable, "-c", python_of(source), cwd=tmp_path).stdout == "18.0\n"

@@ -12,7 +12,7 @@ import tvm_ffi
 import tvm_header
 from adapters import LAYOUTS, WHOLE, Torch, TorchOnDevice, view
 from cai_python import make
-from commands import ROOT, block, run
+from commands import ROOT, python_of, run
 from torch_header import refused
 
 import cai_python as P
@@ -128,12 +128,9 @@ def test_arguments_that_are_refused(library):
     assert refused(library.no_strides, torch.zeros(3, 3)[:, 1]) == ("NULL_ARGUMENT", "strides")
 
 
-def test_page(tmp_path):
-    """The program on the page about frameworks runs."""
-    sample, after = block((ROOT / "contrib/docs/frameworks.md").read_text(), "#include <cai/tvm_ffi.h>")
-    (tmp_path / "scale.cpp").write_text(sample)
-    tvm_header.compiled(tmp_path / "scale.cpp", tmp_path)
-    scale = tvm_ffi.load_module(str(tmp_path / "scale.so")).scale
+def test_example(tmp_path):
+    source = ROOT / "contrib/examples/tvm_scale.cpp"
+    scale = tvm_ffi.load_module(str(tvm_header.compiled(source, tmp_path))).scale
     numbers = np.arange(6, dtype="f4")
     scale(tvm_ffi.from_dlpack(numbers))
     assert numbers.tolist() == [0, 2, 4, 6, 8, 10]
@@ -143,5 +140,4 @@ def test_page(tmp_path):
         scale(tvm_ffi.from_dlpack(numbers[::2]))
     with pytest.raises(ValueError, match="expected one"):
         scale()
-    program, after = block(after, "```python")
-    assert run(sys.executable, "-c", program, cwd=tmp_path).stdout == block(after, "```text")[0]
+    assert run(sys.executable, "-c", python_of(source), cwd=tmp_path).stdout == "[ 0.  2.  4.  6.  8. 10.]\n"

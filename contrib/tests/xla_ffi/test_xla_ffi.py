@@ -9,7 +9,7 @@ import cai_python as P
 import numpy as np
 import pytest
 from cai_python import make
-from commands import ROOT, STRICT, block, compile, run, simulated
+from commands import ROOT, STRICT, compile, python_of, run, simulated
 
 HERE = pathlib.Path(__file__).resolve().parent
 
@@ -199,11 +199,9 @@ def test_handler_of_cpp(tmp_path):
         call("reverse", jnp.zeros(2, "int4")).block_until_ready()
 
 
-def test_page(tmp_path):
-    """The program on the page about frameworks runs."""
-    sample, after = block((ROOT / "contrib/docs/frameworks.md").read_text(), "#include <cai/xla_ffi.h>")
-    (tmp_path / "twice.c").write_text(sample)
-    library = library_of(tmp_path / "twice.c", tmp_path)
+def test_example(tmp_path):
+    source = ROOT / "contrib/examples/xla_twice.c"
+    library = library_of(source, tmp_path)
     jax.ffi.register_ffi_target("cai_twice", jax.ffi.pycapsule(library.twice), platform="cpu")
     value = jnp.arange(6, dtype="float32")
     assert np.array_equal(call("twice", value), value * 2)
@@ -211,5 +209,4 @@ def test_page(tmp_path):
         call("twice", jnp.arange(6.0)).block_until_ready()
     with pytest.raises(Exception, match="args: expected one argument and one result"):
         jax.ffi.ffi_call("cai_twice", jax.ShapeDtypeStruct((6,), "float32"))(value, value).block_until_ready()
-    program, after = block(after, "```python")
-    assert run(sys.executable, "-c", program, cwd=tmp_path).stdout == block(after, "```text")[0]
+    assert run(sys.executable, "-c", python_of(source), cwd=tmp_path).stdout == "[ 0.  2.  4.  6.  8. 10.]\n"

@@ -1,7 +1,7 @@
 //! `abi/layout.txt`: sizes, offsets, constants and signatures as a C compiler sees them, one fact a line.
 //!
 //! It begins with the lines of the last release, which stay: one that changes or vanishes breaks programs that are
-//! compiled already. New lines follow. A line that docs/src/versioning.md allows to vanish, such as the size of a
+//! compiled already. New lines follow. A line that docs/src/versions.md allows to vanish, such as the size of a
 //! structure that grew, is removed by hand.
 
 use std::fmt::Write;

@@ -51,7 +51,7 @@ fn main() {
         tracked(root, &items, std::env::args().nth(1).as_deref() == Some("release"))
     {
         eprintln!(
-            "Programs that are compiled already need these lines of abi/layout.txt or abi/symbols.txt; docs/src/versioning.md says what \
+            "Programs that are compiled already need these lines of abi/layout.txt or abi/symbols.txt; docs/src/versions.md says what \
              may change:\n{}",
             vanished.join("\n")
         );

@@ -1,0 +1,10 @@
+"""The example with std::mdspan."""
+
+from commands import CLANG, INCLUDES, ROOT, STRICT, linked, run
+
+
+def test_example(tmp_path):
+    """clang's library has std::mdspan. The clang is that of zig."""
+    flags = ["-std=c++23", *STRICT, "-Wsign-conversion", *INCLUDES]
+    run(*CLANG, "c++", *flags, ROOT / "contrib/examples/mdspan_sum.cpp", "-o", tmp_path / "sample", *linked())
+    assert run(tmp_path / "sample").stdout == "12\n"
