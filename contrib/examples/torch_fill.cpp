@@ -1,16 +1,19 @@
-// An operator of PyTorch that fills a matrix on the GPU, on the caller's stream. One build works
-// with PyTorch 2.13 and later; for 2.11, define TORCH_TARGET_VERSION and USE_CUDA, and link
-// libtorch_cuda.
-//
-//     torch=$(python -c "import torch; print(torch.__path__[0])")
-//     g++ -std=c++17 -fPIC -shared torch_fill.cpp -o torch_fill.so -I "$torch/include" \
-//         -L "$torch/lib" -ltorch_cpu $(pkg-config --cflags --libs cai) -lcuda -I "$CUDA_HOME/include"
-//     python -c "
-//     import torch
-//     torch.ops.load_library('./torch_fill.so')
-//     tensor = torch.ones(4, 6).cuda()
-//     torch.ops.mine.fill(tensor[::2, 1:4], 0)
-//     print(tensor.cpu().sum().item())"
+/*
+ * An operator of PyTorch that fills a matrix on the GPU, on the caller's stream. One build works
+ * with PyTorch 2.13 and later; for 2.11, define TORCH_TARGET_VERSION and USE_CUDA, and link
+ * libtorch_cuda.
+ *
+ *     torch=$(python -c "import torch; print(torch.__path__[0])")
+ *     g++ -std=c++17 -fPIC -shared torch_fill.cpp -o torch_fill.so -I "$torch/include" \
+ *         -I "$CUDA_HOME/include" -L "$torch/lib" -ltorch_cpu -lcuda \
+ *         $(pkg-config --cflags --libs cai)
+ *     python -c "
+ *     import torch
+ *     torch.ops.load_library('./torch_fill.so')
+ *     tensor = torch.ones(4, 6).cuda()
+ *     torch.ops.mine.fill(tensor[::2, 1:4], 0)
+ *     print(tensor.cpu().sum().item())"
+ */
 #include <cai/torch.h>
 #include <cuda.h>
 #include <torch/csrc/stable/accelerator.h>

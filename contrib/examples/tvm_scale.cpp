@@ -1,14 +1,16 @@
-// A function of Apache TVM FFI that doubles floats in host memory. It prints [
-// 0.  2.  4.  6.  8. 10.]:
-//
-//     g++ -fPIC -shared tvm_scale.cpp -o tvm_scale.so $(tvm-ffi-config --cxxflags --ldflags --libs)
-//     \
-//         $(pkg-config --cflags --libs cai)
-//     python -c "
-//     import numpy, tvm_ffi
-//     numbers = numpy.arange(6, dtype='float32')
-//     tvm_ffi.load_module('./tvm_scale.so').scale(tvm_ffi.from_dlpack(numbers))
-//     print(numbers)"
+/*
+ * A function of Apache TVM FFI that doubles floats in host memory. It prints [
+ * 0.  2.  4.  6.  8. 10.]:
+ *
+ *     g++ -fPIC -shared tvm_scale.cpp -o tvm_scale.so $(tvm-ffi-config --cxxflags --ldflags --libs)
+ *     \
+ *         $(pkg-config --cflags --libs cai)
+ *     python -c "
+ *     import numpy, tvm_ffi
+ *     numbers = numpy.arange(6, dtype='float32')
+ *     tvm_ffi.load_module('./tvm_scale.so').scale(tvm_ffi.from_dlpack(numbers))
+ *     print(numbers)"
+ */
 #include <cai/tvm_ffi.h>
 
 // Doubles the elements of an array in C order.
