@@ -3,7 +3,7 @@
 
 use super::junit::escaped;
 use super::report::{Findings, relative, title};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 const STYLE: &str = include_str!("report.css");
 
@@ -76,6 +76,7 @@ fn operation(row: &Value, race: &Value, lanes: &mut Vec<String>) -> String {
     (0..lanes.len()).map(cell).collect::<String>() + "\n"
 }
 
+/// Returns the drawing of a race, or of a process without races.
 fn timeline(race: &Value) -> String {
     let rows = race["timeline"].as_array().cloned().unwrap_or_default();
     if rows.is_empty() {
@@ -88,7 +89,7 @@ fn timeline(race: &Value) -> String {
     }
     text.push('\n');
     let (first, second) = (&race["first"], &race["second"]);
-    if rows.iter().all(|row| row["access"] != "first") {
+    if first.is_object() && rows.iter().all(|row| row["access"] != "first") {
         text += "<div class=\"skipped\">the first access is older than what is kept</div>\n";
     }
     for row in &rows {
@@ -177,6 +178,10 @@ pub fn text(results: &[Findings]) -> String {
     let mut body = String::new();
     for findings in results {
         body.extend(findings.races.iter().map(|found| race(found, findings)));
+    }
+    // Without a race, the page of a single process shows what ordered it.
+    if let ([Findings { timeline: Some(rows), .. }], 0) = (results, count) {
+        body += &format!("<section>\n{}</section>\n", timeline(&json!({"timeline": rows})));
     }
     let mut missing: Vec<(&str, u64)> = Vec::new();
     for (name, calls) in results.iter().flat_map(|findings| &findings.missing) {

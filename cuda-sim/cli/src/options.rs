@@ -79,7 +79,7 @@ const TABLE: &[Row] = &[
          \u{20} .json   one line for each process\n\
          \u{20} .xml    JUnit: a test case for each race\n\
          \u{20} .sarif  SARIF 2.1.0, for code hosts and editors\n\
-         \u{20} .html   a page with a timeline of each race"),
+         \u{20} .html   a page with a timeline of each race, or of a run without one"),
 ];
 
 /// The options that were given.

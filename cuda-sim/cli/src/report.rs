@@ -47,6 +47,8 @@ pub struct Findings {
     pub kernels: Vec<String>,
     /// The exchanges that were not ordered because a stream was unknown: `count` and `first`.
     pub unordered: Option<Value>,
+    /// The newest operations and orders of the process, if a report draws them.
+    pub timeline: Option<Value>,
     /// Whether the process treats races as errors.
     fails: bool,
     /// Whether the process ended without its exit handlers: more may have been missing.
@@ -82,6 +84,9 @@ impl Findings {
         }
         if let Some(unordered) = &self.unordered {
             line["unordered"] = unordered.clone();
+        }
+        if let Some(timeline) = &self.timeline {
+            line["timeline"] = timeline.clone();
         }
         if let Some(test) = &self.test {
             line["test"] = test.as_str().into();
@@ -256,6 +261,7 @@ fn merged(text: &str) -> Vec<Findings> {
         }
         if line["end"] == true {
             findings.ended_early = false;
+            findings.timeline = line.get("timeline").cloned();
             let missing = line["missing"].as_object().into_iter().flatten();
             findings.missing =
                 missing.map(|(name, count)| (name.clone(), count.as_u64().unwrap_or(0))).collect();

@@ -5,7 +5,7 @@
 //! later write may still rule it out; `withdrawn`, the ids that one ruled out; `taken`, the last id
 //! that the program took over; `kernel`, a kernel without a declaration; `unordered`, the number of
 //! exchanges that were not ordered so far, and the first; and at the end of the process `end` with
-//! what was `missing`. `mode` is what this process treats races as. The command
+//! what was `missing`, and the newest rows of its `timeline` if a report draws them. `mode` is what this process treats races as. The command
 //! `cuda-sim run` and the plug-in for pytest read it.
 
 use crate::config::Races;
@@ -98,7 +98,11 @@ impl Journal {
         self.write(json!({"kernel": name, "stack": stack}));
     }
 
-    pub fn end(&mut self, missing: Value) {
-        self.write(json!({"end": true, "missing": missing}));
+    pub fn end(&mut self, missing: Value, timeline: Option<Value>) {
+        let mut record = json!({"end": true, "missing": missing});
+        if let Some(timeline) = timeline {
+            record["timeline"] = timeline;
+        }
+        self.write(record);
     }
 }

@@ -200,7 +200,8 @@ impl Race {
     }
 }
 
-fn row(row: &Row) -> serde_json::Value {
+/// Returns the object of a timeline's row in JSON.
+pub fn row(row: &Row) -> serde_json::Value {
     match row {
         Row::Operation { lane, thread, label, access } => serde_json::json!({
             "lane": lane, "host_thread": thread, "label": label, "access": access,

@@ -1,7 +1,7 @@
 //! The newest operations and the orders between them, for reports that draw them.
 //!
 //! Kept only if a report asks for it. A race takes a part of it when it is found: what came before
-//! and between its two accesses.
+//! and between its two accesses. A process without races reports the newest rows when it ends.
 
 use crate::actor::{Identity, Who};
 use crate::clock::Epoch;
@@ -15,6 +15,8 @@ const KEPT: usize = 1024;
 /// Numbers that a race keeps before its first access, after it, and before its second one.
 const BEFORE: usize = 4;
 const AFTER: usize = 12;
+/// The number of rows of a process without races.
+const NEWEST: usize = 40;
 
 #[derive(Default)]
 pub struct Timeline {
@@ -24,6 +26,22 @@ pub struct Timeline {
 struct Entry {
     time: u64,
     what: What,
+}
+
+impl Entry {
+    fn row(&self, access: Option<&'static str>, early: bool) -> Row {
+        match &self.what {
+            What::Operation { lane, thread, label } => Row::Operation {
+                lane: lane.describe(),
+                thread: *thread,
+                label: label.to_string(),
+                access,
+            },
+            What::Order { from, to, .. } => {
+                Row::Order { from: from.describe(), to: to.describe(), early }
+            }
+        }
+    }
 }
 
 enum What {
@@ -75,7 +93,19 @@ impl Timeline {
         if matches!(from.who, Who::Host { .. }) && !matches!(to.who, Who::Host { .. }) {
             return;
         }
+        // What a destroyed stream leaves behind enqueues nothing.
+        if matches!(to.who, Who::Destroyed) {
+            return;
+        }
         self.push(time, What::Order { from, until, to });
+    }
+
+    /// Returns the newest rows.
+    pub fn newest(&self) -> Vec<Row> {
+        let skipped = self.entries.len().saturating_sub(NEWEST);
+        let before = (skipped > 0).then_some(Row::Skipped(skipped));
+        let rows = self.entries.iter().skip(skipped).map(|entry| entry.row(None, false));
+        before.into_iter().chain(rows).collect()
     }
 
     /// Returns the rows of a race.
@@ -107,25 +137,18 @@ impl Timeline {
                 }
                 continue;
             }
-            rows.push(match &entry.what {
-                What::Operation { lane, thread, label } => Row::Operation {
-                    lane: lane.describe(),
-                    thread: *thread,
-                    label: label.to_string(),
-                    access: match entry.time {
-                        time if time == second.time => Some("second"),
-                        time if time == first.time => Some("first"),
-                        _ => None,
-                    },
-                },
-                What::Order { from, until, to } => Row::Order {
-                    from: from.describe(),
-                    to: to.describe(),
-                    early: Arc::ptr_eq(from, &first.actor)
-                        && entry.time >= first.time
-                        && until.n < at.n,
-                },
-            });
+            let access = match entry.time {
+                time if time == second.time => Some("second"),
+                time if time == first.time => Some("first"),
+                _ => None,
+            };
+            let early = match &entry.what {
+                What::Order { from, until, .. } => {
+                    Arc::ptr_eq(from, &first.actor) && entry.time >= first.time && until.n < at.n
+                }
+                What::Operation { .. } => false,
+            };
+            rows.push(entry.row(access, early));
         }
         rows
     }

@@ -260,7 +260,8 @@ def test_page(driver, tmp_path, schedule):
     assert "host thread 1" in found.texts["name"] and found.texts["name"].count("stream") == 2
     assert "race.c:5" in found.texts["two"] and "prefers-color-scheme: dark" in text and 'name="viewport"' in text
     _, found, _ = page(program, arguments=["correct"])
-    assert "timeline" not in found.texts
+    assert "cuMemsetD8Async" in found.texts["lane"] and "waits for" in found.texts["order"]
+    assert not {"missing", "first", "second"} & set(found.texts)
 
 
 def test_the_page_is_bounded(driver, tmp_path):

@@ -3,6 +3,7 @@
 use super::Checker;
 use crate::advice;
 use crate::journal::Journal;
+use crate::race;
 use crate::rules::{RULES, Unordered};
 
 impl Checker {
@@ -44,6 +45,11 @@ impl Checker {
             self.unordered_journaled = *count;
             journal.unordered(*count, &advice::side(site, *mode).json(&self.stacks));
         }
+    }
+
+    /// Returns the newest operations and orders, if a report draws them.
+    pub fn newest(&self) -> Option<serde_json::Value> {
+        self.timeline.as_ref().map(|kept| kept.newest().iter().map(race::row).collect())
     }
 
     pub fn json(&self) -> Vec<serde_json::Value> {

@@ -53,7 +53,8 @@ pub extern "C" fn at_exit() {
             checker.write(journal);
             checker.write_unordered(journal);
         });
-        journal.end(missing.into_iter().map(|(name, count)| (name.to_owned(), count)).collect());
+        let missing = missing.into_iter().map(|(name, count)| (name.to_owned(), count)).collect();
+        journal.end(missing, checker.as_ref().and_then(Checker::newest));
     }
     if found > 0 && mode == Races::Error {
         // SAFETY: `fflush` accepts NULL, and `_exit` may be called at any time. No code of the
