@@ -1,4 +1,4 @@
-"""The third part of `make demo`: passes its own arrays and those of other objects to a Python extension in C,
+"""The second part of `make demo`: passes its own arrays and those of other objects to a Python extension in C,
 examples-c/08_python.c.
 
     make demo                                             builds the extension and runs this file

@@ -207,6 +207,10 @@ def test_the_demo_itself(demo):
     assert_numbers(found["sliced, backwards", ""], week[::2, ::-1])
     assert_numbers(found["structured", "value"], week.ravel()[:24])
     assert_numbers(found["structured", "index"], np.arange(24))
+    # The timelines come last.
+    exchange, race = re.findall(r"^    producer: stream 6 +consumer: stream 7\n(.*?)\n\n", output, re.M | re.S)
+    assert "stream 7 waits ──────▶\n" in exchange and "◀────── stream 6 waits" in exchange and "no wait" in race
+    assert race.endswith("cuMemcpyDtoDAsync  ← race") and (ROOT / "build/demo/exchange.html").exists()
     # Nothing wider than a terminal, but what has the names of files.
     assert max(len(line) for line in output.splitlines() if "/" not in line) <= 80
 
