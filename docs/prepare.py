@@ -81,6 +81,8 @@ class Site:
     def file(self, path, page):
         """Copies a file of the repository; returns the link to it."""
         copy = self.folder / "files" / path.relative_to(ROOT)
+        # Sphinx would take a link to Markdown as one to a page.
+        copy = copy.with_name(f"{copy.name}.txt") if copy.suffix == ".md" else copy
         copy.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(path, copy)
         return os.path.relpath(copy, (self.folder / page).parent)
