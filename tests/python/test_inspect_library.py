@@ -186,6 +186,30 @@ def test_the_command():
     assert "EVALUATED" in shell("inspect", "--help").stdout
 
 
+@pytest.mark.parametrize(
+    "expression, name",
+    [
+        ("numpy:ma.array([1, 2], mask=[0, 1])", "numpy.ma.MaskedArray"),  # NumPy imports `ma` when it is asked for
+        ("xml:etree.ElementTree.Element('a')", "xml.etree.ElementTree.Element"),  # two submodules
+        ("os:numpy.zeros(3)", "numpy.ndarray"),
+        ("numpy:[zeros(json) for json in (1, 2)]", "builtins.list"),
+        ("numpy:(lambda size: zeros(size))(len('abc'))", "numpy.ndarray"),
+        ("numpy: zeros(3)", "numpy.ndarray"),
+    ],
+)
+def test_what_an_expression_may_name(expression, name):
+    done = shell("inspect", "--no-library", "--json", expression)
+    assert json.loads(done.stdout)["type"] == name, done.stderr
+
+
+def test_a_wrong_name_imports_nothing(tmp_path):
+    (tmp_path / "mine.py").write_text("raise SystemExit('imported')")
+    done = shell("inspect", "--no-library", "numpy:(lambda mine: zeros(mine))(3)", cwd=tmp_path)
+    assert "numpy.ndarray" in done.stdout, done.stderr
+    done = shell("inspect", "numpy:zeross(3)")
+    assert done.returncode == 2 and "NameError: name 'zeross' is not defined" in done.stderr
+
+
 def test_a_module_of_the_current_folder(tmp_path):
     (tmp_path / "mine.py").write_text("class A:\n    __cuda_array_interface__ = {'shape': (3,), 'typestr': '<f4',\n"
                                       "        'data': (4096, False), 'version': 3, 'stream': 0}\n\na = A()\n")  # fmt: skip

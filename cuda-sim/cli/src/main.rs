@@ -6,6 +6,7 @@ mod folder;
 mod html;
 mod junit;
 mod manual;
+mod nearest;
 mod options;
 mod report;
 mod sarif;
@@ -84,8 +85,38 @@ fn run(arguments: &[OsString]) -> Result<ExitCode, String> {
             );
             Ok(ExitCode::SUCCESS)
         }
-        _ => Err("expected a command; see cuda-sim --help".to_owned()),
+        _ => {
+            for line in unknown_command(arguments.first()) {
+                complain(&line);
+            }
+            Ok(ExitCode::from(2))
+        }
     }
+}
+
+/// Returns what is wrong, and what was probably meant.
+fn unknown_command(given: Option<&OsString>) -> [String; 2] {
+    let help = "cuda-sim --help describes all of them".to_owned();
+    let list = options::COMMANDS.join(", ");
+    let Some(given) = given else { return [format!("expected a command: {list}"), help] };
+    let word = given.to_string_lossy();
+    let meant = match nearest::nearest(&word, options::COMMANDS.iter().copied()) {
+        Some(command) => format!("did you mean cuda-sim {command}?"),
+        None if find_program(Path::new(given)).is_some() => {
+            format!("to run this program: cuda-sim run {word}")
+        }
+        None => help,
+    };
+    [format!("found the command {word}, expected one of {list}"), meant]
+}
+
+/// Returns the file of a program, as a shell finds it.
+fn find_program(program: &Path) -> Option<PathBuf> {
+    if program.components().count() > 1 {
+        return program.is_file().then(|| program.to_owned());
+    }
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|folder| folder.join(program)).find(|path| path.is_file())
 }
 
 /// Returns whether help is requested, before the name of the program: its arguments are its own.
@@ -365,14 +396,7 @@ fn list(what: &str, names: &[&str]) {
 /// Returns the functions that are not simulated and whose names are in a program file, as symbols
 /// or as text.
 fn mentioned(program: &Path) -> Result<Vec<&'static str>, String> {
-    let find = || {
-        if program.components().count() > 1 {
-            return Some(program.to_owned());
-        }
-        let path = std::env::var_os("PATH")?;
-        std::env::split_paths(&path).map(|folder| folder.join(program)).find(|path| path.is_file())
-    };
-    let bytes = find().and_then(|path| std::fs::read(path).ok()).unwrap_or_default();
+    let bytes = find_program(program).and_then(|path| std::fs::read(path).ok()).unwrap_or_default();
     let mut words: Vec<&[u8]> =
         bytes.split(|byte| *byte == 0).filter(|word| word.starts_with(b"cu")).collect();
     words.sort_unstable();

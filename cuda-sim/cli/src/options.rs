@@ -1,5 +1,6 @@
 //! The options of `cuda-sim run`: one table, by which they are parsed and described.
 
+use crate::nearest::nearest;
 use cudasim_core::config;
 use std::ffi::OsString;
 use std::fmt::Write;
@@ -130,13 +131,20 @@ pub fn parse(arguments: &[OsString]) -> Result<(Options, &[OsString]), String> {
             options.shadow = Some(value.map(str::to_owned));
         } else {
             let row = TABLE.iter().find(|row| row.name == name);
-            let row = row.ok_or_else(|| format!("unknown option --{name}; see cuda-sim --help"))?;
+            let row = row.ok_or_else(|| unknown_option(name))?;
             row.check(value)?;
             options.add(row, value);
         }
         rest = after;
     }
     Ok((options, rest))
+}
+
+fn unknown_option(name: &str) -> String {
+    match nearest(name, TABLE.iter().map(|row| row.name)) {
+        Some(meant) => format!("unknown option --{name}: did you mean --{meant}?"),
+        None => format!("unknown option --{name}; see cuda-sim --help"),
+    }
 }
 
 impl Row {
@@ -236,6 +244,10 @@ pub fn listing() -> String {
 /// The width of the options in the help, after which their text begins.
 pub const WIDTH: usize = 38;
 
+/// The first words of a command line.
+pub const COMMANDS: &[&str] =
+    &["run", "--missing", "libdir", "entries", "manual", "options", "--version", "--help"];
+
 /// Returns the help.
 pub fn usage() -> String {
     let mut options = String::new();
@@ -258,7 +270,9 @@ cuda-sim: a simulated CUDA driver that finds races
     cuda-sim run [options] [--] program [arguments]
         Runs a program with the simulated libcuda.so.1 as the driver. Exit status: 66 if races were
         found, in this process or in one that it started; 67 if the program ended with 0, but had
-        looked for kernels that are not declared; otherwise the program's own.
+        looked for kernels that are not declared; 2 if an option is wrong, the program does not
+        start, or a report cannot be written; 128 and the number of the signal that ended the
+        program; otherwise the program's own.
 
 {options}
         All but {of_command} are environment variables as well:
@@ -284,6 +298,7 @@ cuda-sim: a simulated CUDA driver that finds races
     cuda-sim manual               this text as a manual page, for man
     cuda-sim options              the options of run, one a line, for programs that pass them on
     cuda-sim --version
+    cuda-sim --help
 "
     )
 }

@@ -177,6 +177,32 @@ def test_generated_manual_page():
     assert page.count(".RS\n") == page.count(".RE\n") == 2 and page.startswith(".TH CUDA-SIM 1\n.SH NAME\ncuda\\-sim, cai\\-race")
 
 
+@pytest.mark.parametrize(
+    "words, first, last",
+    [
+        (["librid"], "found the command librid, expected one of run, ", "did you mean cuda-sim libdir?"),
+        (["-version"], "found the command -version, ", "did you mean cuda-sim --version?"),
+        (["bogus"], "found the command bogus, ", "cuda-sim --help describes all of them"),
+        (["sh"], "found the command sh, ", "to run this program: cuda-sim run sh"),
+        ([], "expected a command: run, ", "cuda-sim --help describes all of them"),
+        (["run", "--shedule=lazy", "sh"], "unknown option --shedule: did you mean --schedule?", None),
+        (["run", "--bogus", "sh"], "unknown option --bogus; see cuda-sim --help", None),
+    ],
+)
+def test_a_wrong_command(words, first, last):
+    done = run(COMMAND, *words, check=False)
+    said = [line.removeprefix("cuda-sim: ") for line in done.stderr.splitlines()]
+    assert done.returncode == 2 and said[0].startswith(first) and said[1:] == ([last] if last else [])
+
+
+def test_commands_are_in_the_help():
+    """Those of a message about a wrong one."""
+    usage = run(COMMAND, "--help").stdout
+    (listed,) = re.findall("expected a command: (.*)", run(COMMAND, check=False).stderr)
+    commands = set(re.findall(r"^    cuda-sim (\S+)", usage, re.M))
+    assert commands == set(listed.split(", "))
+
+
 def test_conformance_can_fail(conformance):
     """A driver that breaks a rule is found out."""
     done = sim("--races=off", "--fail=cuEventQuery=999", "--", conformance, "run", "events/never_recorded", check=False)
@@ -688,7 +714,7 @@ def test_private_tables_are_listed(driver, tmp_path):
     done = run(COMMAND, "--missing", program, check=False)
     assert done.returncode == 1 and done.stdout.count("  cuGetExportTable\n") == 2
     done = sim("--races=off", "--", program, check=False)
-    assert done.returncode == 500 % 256 and "cuGetExportTable is not simulated and was called 1 times" in done.stderr
+    assert done.returncode == 500 % 256 and "cuGetExportTable is not simulated and was called 1 time;" in done.stderr
     assert "CUDA_ERROR_NOT_FOUND" in done.stderr
 
 
