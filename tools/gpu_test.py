@@ -230,7 +230,7 @@ def stream_program(name):
                 failed.append(f"{case} ({reason})")
         if failed or not cases:
             raise Failure(f"{len(failed)} of {len(cases)} cases failed: {', '.join(failed)[:300]}")
-        return f"{len(cases)} cases"
+        return f"cases: {len(cases)}"
 
     return run
 
@@ -265,7 +265,7 @@ def python_library(name):
         bench.record(done.args, done.stdout + done.stderr, f"exit status {done.returncode}")
         if done.returncode != 0:
             raise Failure(f"exit status {done.returncode}")
-        return f"{len(done.stdout.splitlines())} checks"
+        return f"checks: {len(done.stdout.splitlines())}"
 
     return run
 
@@ -315,7 +315,7 @@ def sanitizer(tool):
             raise Skip("no .cu example was built")
         for example in bench.examples:
             bench.check([bench.sanitizer, "--tool", tool, "--error-exitcode", "9", example])
-        return f"{len(bench.examples)} examples"
+        return f"examples: {len(bench.examples)}"
 
     return run
 

@@ -177,7 +177,7 @@ def main():
     mutants = [mutant for mutant in mutants if mutant[1].startswith(options.part or "")]
     if options.random:
         mutants = random.Random(options.seed).sample(mutants, min(options.random, len(mutants)))
-        print(f"{len(mutants)} mutants: --random {options.random} --seed {options.seed}", flush=True)
+        print(f"Mutants: {len(mutants)}: --random {options.random} --seed {options.seed}", flush=True)
     set_up()
     suites = {kind: kind([mutant for mutant in mutants if mutant[4] is kind]) for kind in {mutant[4] for mutant in mutants}}
     for suite in suites.values():

@@ -209,6 +209,6 @@ int main(int argc, char **argv) {
     if (json != NULL) {
         fclose(json);
     }
-    printf("%d rules, %d failed, %d skipped\n", count, bad, skipped);
+    printf("%d rule%s, %d failed, %d skipped\n", count, count == 1 ? "" : "s", bad, skipped);
     return bad > 0;
 }

@@ -84,7 +84,8 @@ def main(folder, path):
     consumer = ctypes.CDLL(str(folder / "libdemo_consumer.so"))
     producer.producer_name.restype = ctypes.c_char_p
     array = load(path)
-    kind = f"{len(array.dtype.names)} fields" if array.dtype.names else array.dtype
+    fields = len(array.dtype.names or ())
+    kind = f"{fields} field{'s' * (fields != 1)}" if fields else array.dtype
     print(f"\n{path}: {kind}, shape {array.shape}, in host memory\n", flush=True)
     open_source(producer, array)
     del array  # from here on, an owner keeps it alive
@@ -109,7 +110,7 @@ def main(folder, path):
 
     made, gone = ctypes.c_int(), ctypes.c_int()
     producer.producer_owners(ctypes.byref(made), ctypes.byref(gone))
-    print(f"\n{made.value} owners made, {gone.value} released; NumPy's array is {'still held' if kept else 'free'}.")
+    print(f"\nOwners: {made.value} made, {gone.value} released; NumPy's array is {'still held' if kept else 'free'}.")
     if made.value != gone.value or kept:
         failures.append("an owner was lost")
     for failure in failures:

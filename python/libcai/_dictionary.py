@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 from . import _abi
 from ._ask import ask, describe, items_of, safely, show
 from ._library import Library
-from ._report import Add, Array, Protocol, Result, Severity
+from ._report import Add, Array, Protocol, Result, Severity, counted
 
 if TYPE_CHECKING:
     from typing_extensions import TypeGuard
@@ -186,7 +186,8 @@ def mask(library: Library, obj: object, protocol: Protocol, array: Array, add: A
     if found and found.shape and found.kind == "u" and found.itemsize == 1 and found.shape != array.shape:
         if len(found.shape) == 1 and found.shape[0] >= size:
             add("warning", "mask-packed",
-                f"mask has {found.shape[0]} bytes for {array.elements} elements: probably packed bits, which the type"
+                f"mask has {counted(found.shape[0], 'byte')} for {counted(array.elements or 0, 'element')}: probably"
+                " packed bits, which the type"
                 " does not state")  # fmt: skip
 
 
@@ -224,7 +225,7 @@ def strides(array: Array, add: Add) -> None:
     used = [stride for extent, stride in zip(array.shape, array.strides) if extent > 1]
     if any(stride % (array.itemsize or 1) for stride in used):
         add("note", "strides-not-multiple",
-            f"strides {array.strides} are not multiples of the {array.itemsize} bytes of an element: some consumers"
+            f"strides {array.strides} are not multiples of the {counted(array.itemsize or 1, 'byte')} of an element: some consumers"
             " refuse them")  # fmt: skip
     if any(stride < 0 for stride in used):
         add("note", "strides-negative", f"strides {array.strides}: some consumers refuse negative ones")

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from . import _abi
 from ._ask import ask, show
 from ._library import device_name
-from ._report import Add, Array
+from ._report import Add, Array, counted
 
 Structure = TypeVar("Structure", bound=c.Structure)
 
@@ -126,7 +126,7 @@ def notes(obj: Any, array: Array, add: Add) -> None:
             f"the tensor has a byte_offset of {tensor.byte_offset}: some consumers ignore it")  # fmt: skip
     if tensor.bits * tensor.lanes % 8:
         add("note", "dlpack-bits",
-            f"the tensor has elements of {tensor.bits} bits: some consumers ignore how they are packed")  # fmt: skip
+            f"the tensor has elements of {counted(tensor.bits, 'bit')}: some consumers ignore how they are packed")  # fmt: skip
     if array.elements == 0 and tensor.data:
         add("note", "dlpack-empty-pointer",
             f"the tensor has no elements, and data {tensor.data:#x}: DLPack asks for NULL")  # fmt: skip

@@ -236,7 +236,7 @@ class Inspection:
             (sum(f.severity == severity for f in self.findings), severity)
             for severity in SEVERITIES
         ]
-        return ", ".join(f"{count} {severity}{'s' * (count != 1)}" for count, severity in counts)
+        return ", ".join(counted(count, severity) for count, severity in counts)
 
 
 def _columns(protocols: list[Protocol]) -> list[str]:
@@ -294,6 +294,11 @@ _ROWS: tuple[tuple[str, Callable[[Array], str]], ...] = (
     ("version", lambda a: "" if a.version is None else str(a.version)),
     ("mask", _mask),
 )
+
+
+def counted(count: int, thing: str) -> str:
+    """A number of things: "1 error", "2 errors"."""
+    return f"{count} {thing}{'s' * (count != 1)}"
 
 
 def plain(text: str) -> str:

@@ -181,7 +181,7 @@ def assert_numbers(row, values):
 
 
 def assert_let_go(done):
-    made, gone = map(int, re.search(r"(\d+) owners made, (\d+) released; NumPy's array is free", done.stdout).groups())
+    made, gone = map(int, re.search(r"Owners: (\d+) made, (\d+) released; NumPy's array is free", done.stdout).groups())
     assert made == gone >= 2 and "FAILED" not in done.stdout
 
 

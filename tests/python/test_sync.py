@@ -110,7 +110,7 @@ def test_the_report_names_the_rule_for_foreign_code(built, stranger, tmp_path, r
     assert done.returncode == (0 if rule in ("none", "R9") else 66), output_of(done)
     assert rule in rules or rule == "none", output_of(done)
     assert all(race["missing"] and race["second"]["stack"] for race in found["races"])
-    assert "cai-race: 1 exports" in done.stderr
+    assert "cai-race: 1 export, " in done.stderr
     assert (rule == "none") == (f"cai-race: {rule} " not in done.stderr), output_of(done)
     if rule == "none":
         assert found["races"] == []

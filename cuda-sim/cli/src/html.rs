@@ -3,6 +3,7 @@
 
 use super::junit::escaped;
 use super::report::{Findings, relative, title};
+use cudasim_core::shown::counted;
 use serde_json::{Value, json};
 
 const STYLE: &str = include_str!("report.css");
@@ -147,11 +148,11 @@ fn race(race: &Value, findings: &Findings) -> String {
     );
     if race["address"].is_u64() {
         text += &format!(
-            "; {} bytes, {} bytes into {} of {} bytes",
-            race["nbytes"],
-            race["offset"],
+            "; {}, {} into {} of {}",
+            bytes(&race["nbytes"]),
+            bytes(&race["offset"]),
             escaped(word(&race["allocation"], "kind")),
-            race["allocation"]["nbytes"],
+            bytes(&race["allocation"]["nbytes"]),
         );
     }
     text += "</p>\n";
@@ -168,13 +169,13 @@ fn race(race: &Value, findings: &Findings) -> String {
     text + "</div>\n</section>\n"
 }
 
+fn bytes(size: &Value) -> String {
+    counted(size.as_u64().unwrap_or(0), "byte")
+}
+
 pub fn text(results: &[Findings]) -> String {
     let count: usize = results.iter().map(Findings::count).sum();
-    let found = match count {
-        0 => "no races".to_owned(),
-        1 => "1 race".to_owned(),
-        _ => format!("{count} races"),
-    };
+    let found = if count == 0 { "no races".to_owned() } else { counted(count, "race") };
     let mut body = String::new();
     for findings in results {
         body.extend(findings.races.iter().map(|found| race(found, findings)));
@@ -193,7 +194,7 @@ pub fn text(results: &[Findings]) -> String {
     if !missing.is_empty() {
         body += "<section>\n<h2>Functions that are not simulated</h2>\n<ul>\n";
         for (name, calls) in missing {
-            body += &format!("<li>{}: called {calls} times</li>\n", escaped(name));
+            body += &format!("<li>{}: called {}</li>\n", escaped(name), counted(calls, "time"));
         }
         body += "</ul>\n</section>\n";
     }

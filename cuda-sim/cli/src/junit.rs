@@ -1,6 +1,7 @@
 //! Reports as JUnit XML: a test case for each finding, and one for each process without any.
 
 use super::report::{Findings, place, relative, title};
+use cudasim_core::shown::counted;
 
 /// Escapes text for XML, and drops what XML cannot contain.
 pub fn escaped(text: &str) -> String {
@@ -29,7 +30,8 @@ pub fn text(results: &[Findings]) -> String {
         let missing = findings
             .missing
             .iter()
-            .map(|(name, calls)| format!("{name} is not simulated and was called {calls} times\n"));
+            .map(|(name, calls)| (name, counted(*calls, "time")))
+            .map(|(name, times)| format!("{name} is not simulated and was called {times}\n"));
         let kernels =
             findings.kernels.iter().map(|name| format!("kernel {name} is not declared\n"));
         let unordered = findings.unordered_text().map(|text| text + "\n");

@@ -163,7 +163,8 @@ impl Reports {
         });
         if races > 0 {
             let text = format!(
-                "races: {races}, in {processes} processes; the program ended with status 0"
+                "races: {races}, in {processes} process{}; the program ended with status 0",
+                if processes == 1 { "" } else { "es" }
             );
             return Some((text, cudasim_core::sim::RACES_EXIT_CODE as u8));
         }

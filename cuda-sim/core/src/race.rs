@@ -2,6 +2,7 @@
 
 use crate::access::{READ, WRITE};
 use crate::rules::{MissingCall, sentence};
+use crate::shown::counted;
 use crate::site::AllocationInfo;
 use crate::stack::{Frame, StackId, Stacks, Where};
 use crate::timeline::Row;
@@ -82,12 +83,12 @@ impl Race {
         };
         let bytes = self.bytes.as_ref().map_or_else(String::new, |(info, from, to)| {
             format!(
-                "{} {} bytes at {from:#x}, {} bytes into {} of {} bytes{}",
+                "{} {} at {from:#x}, {} into {} of {}{}",
                 if is_race { " on" } else { ";" },
-                to - from,
-                from - info.base,
+                counted(to - from, "byte"),
+                counted(from - info.base, "byte"),
                 info.kind,
-                info.size,
+                counted(info.size, "byte"),
                 if info.device < 0 { String::new() } else { format!(" on device {}", info.device) },
             )
         });

@@ -94,7 +94,7 @@ fn say(text: &str) {
 extern "C" fn sum_up() {
     let seen = SEEN.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     let redirected = seen.values().filter(|stubs| stubs.is_some()).count();
-    say(&format!("{} modules are loaded; {redirected} were redirected", seen.len()));
+    say(&format!("modules loaded: {}; redirected: {redirected}", seen.len()));
 }
 
 /// Looks at new modules and forgets those that are gone.
@@ -174,7 +174,11 @@ struct Redirected {
 impl std::fmt::Display for Redirected {
     fn fmt(&self, to: &mut std::fmt::Formatter) -> std::fmt::Result {
         let (version, count) = (self.version, self.count);
-        write!(to, "carries the runtime library of CUDA {version}: {count} functions redirected")?;
+        let ending = if count == 1 { "" } else { "s" };
+        write!(
+            to,
+            "carries the runtime library of CUDA {version}: {count} function{ending} redirected"
+        )?;
         for (names, reason) in [
             (&self.constant, "unchanged, because they return a constant"),
             (&self.missing, "missing in the replacement"),

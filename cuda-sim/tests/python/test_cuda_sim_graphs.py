@@ -161,7 +161,7 @@ def test_details(written):
     name = f"graph_{number}_node_"
     assert "grid (3, 1, 1), block (5, 1, 1)" in long[name + "2"] and "32 bytes" in long[name + "1"]
     assert "IF of" in long[name + "7"] and all("node 0x" in label for label in long.values())
-    assert "64 elements of 1 bytes with 0x7" in some[name + "0"]
+    assert "64 elements of 1 byte with 0x7" in some[name + "0"]
     assert {key for key in some if some[key] != short[key]} == {key for key in some if "MEMSET" in some[key]}
 
 

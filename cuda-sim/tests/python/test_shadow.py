@@ -313,7 +313,7 @@ def test_conditional_nodes_are_not_followed(simulated, driver, tmp_path):  # noq
     program = compile_program(driver, tmp_path / "conditional", [tmp_path / "conditional.c"])
     done = shadow(simulated, "--", program, check=False)
     assert done.returncode == 0, f"{done.returncode} {done.stdout}{done.stderr}"
-    assert "cuGraphAddNode was called 1 times in ways that the checker does not follow" in done.stderr
+    assert "cuGraphAddNode was called 1 time in ways that the checker does not follow" in done.stderr
 
 
 def test_the_checker_is_no_driver(program):

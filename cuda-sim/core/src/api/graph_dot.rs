@@ -4,7 +4,7 @@ use super::graph_params::{memcpy_params, memset_params};
 use super::modules::name_of;
 use crate::api::macros::api;
 use crate::results::{Code, Result};
-use crate::shown::shown;
+use crate::shown::{counted, shown};
 use crate::sim::{Locked, Sim, Task};
 use crate::work::{Choice, Launch, Work};
 use std::ffi::{OsStr, c_char};
@@ -37,7 +37,8 @@ fn kernel(sim: &Sim, launch: &Launch, details: bool) -> Vec<String> {
     if details {
         let ([x, y, z], [a, b, c]) = (launch.grid.grid, launch.grid.block);
         let shared = launch.grid.shared_bytes;
-        lines.push(format!("grid ({x}, {y}, {z}), block ({a}, {b}, {c}), {shared} bytes shared"));
+        let shared = counted(shared, "byte");
+        lines.push(format!("grid ({x}, {y}, {z}), block ({a}, {b}, {c}), {shared} shared"));
     }
     lines
 }
@@ -55,7 +56,8 @@ fn copy(sim: &Sim, node: u64, details: bool) -> Vec<String> {
         };
         lines.push(format!("{}to{}", side(from), side(to)));
         if details {
-            lines.push(format!("{width} bytes, {height} rows, {depth} layers"));
+            let sizes = [(width, "byte"), (height, "row"), (depth, "layer")];
+            lines.push(sizes.map(|(count, thing)| counted(count, thing)).join(", "));
         }
     }
     lines
@@ -93,7 +95,7 @@ fn label(sim: &Sim, node: u64, task: &Task, flags: u32) -> Vec<String> {
         Task::Allocate(base) => with("MEM_ALLOC", shows(ALLOCATIONS), || format!("{base:#x}")),
         Task::Free(base) => with("MEM_FREE", shows(FREES), || format!("{base:#x}")),
         Task::MemOps(of) => {
-            with("BATCH_MEM_OP", shows(MEM_OPS), || format!("{} operations", of.all.len()))
+            with("BATCH_MEM_OP", shows(MEM_OPS), || counted(of.all.len(), "operation"))
         }
         Task::Conditional { condition, choice, .. } => {
             let choice = match choice {

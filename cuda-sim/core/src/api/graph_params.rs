@@ -7,6 +7,7 @@ use crate::access::Access;
 use crate::cudasim::Grid;
 use crate::ffi::{get, put};
 use crate::results::{Code, Result};
+use crate::shown::counted;
 use crate::sim::{Locked, Sim, Task};
 use crate::work::{HostCall, Work};
 use std::ffi::c_void;
@@ -28,8 +29,10 @@ impl std::fmt::Display for FillParams {
         let FillParams { to: address, pitch, value, element, width, height } = self;
         write!(
             to,
-            "{address:#x}: {width} elements of {element} bytes with {value:#x}, {height} rows, \
-             pitch {pitch}"
+            "{address:#x}: {} of {} with {value:#x}, {}, pitch {pitch}",
+            counted(*width, "element"),
+            counted(*element, "byte"),
+            counted(*height, "row"),
         )
     }
 }

@@ -5,6 +5,7 @@ use crate::advice;
 use crate::journal::Journal;
 use crate::race;
 use crate::rules::{RULES, Unordered};
+use crate::shown::counted;
 
 impl Checker {
     /// Returns the number of races and broken rules that were found and not taken.
@@ -63,13 +64,18 @@ impl Checker {
             return None;
         }
         let mut text = format!(
-            "cai-race: {exports} exports, {begins} begins, {ends} ends, {waits} waits of the host, \
-             {after} releases after a stream, {destroyed} owners destroyed\n"
+            "cai-race: {}, {}, {}, {} of the host, {} after a stream, {} destroyed\n",
+            counted(exports, "export"),
+            counted(begins, "begin"),
+            counted(ends, "end"),
+            counted(waits, "wait"),
+            counted(after, "release"),
+            counted(destroyed, "owner"),
         );
         for (rule, sentence) in RULES {
             let count = self.races.iter().filter(|race| race.rule == Some(rule)).count();
             if count > 0 {
-                text += &format!("cai-race: {rule} {count} times: {sentence}\n");
+                text += &format!("cai-race: {rule} {}: {sentence}\n", counted(count, "time"));
             }
         }
         Some(text)

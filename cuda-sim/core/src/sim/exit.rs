@@ -4,6 +4,7 @@ use crate::checker::Checker;
 use crate::config::Races;
 use crate::console::print;
 use crate::missing;
+use crate::shown::counted;
 use crate::sim::state::{CHANGED, EXITED, PROCESS, Sim, try_lock_for};
 use crate::stack::StackId;
 use std::sync::atomic::Ordering;
@@ -24,13 +25,13 @@ pub extern "C" fn at_exit() {
     for (name, count) in &missing {
         print(&if crate::real_driver::is_present() {
             format!(
-                "cuda-sim: {name} was called {count} times in ways that the checker does not \
-                 follow\n"
+                "cuda-sim: {name} was called {} in ways that the checker does not follow\n",
+                counted(*count, "time")
             )
         } else {
             format!(
-                "cuda-sim: {name} is not simulated and was called {count} times; it returned \
-                 {}\n",
+                "cuda-sim: {name} is not simulated and was called {}; it returned {}\n",
+                counted(*count, "time"),
                 missing::result(name)
             )
         });
@@ -94,7 +95,8 @@ impl Sim {
         for (name, (count, stack)) in &self.undeclared {
             print(&format!(
                 "cuda-sim: kernel {name} is not declared with cudasim_register: it was not found \
-                 {count} times, and was not launched\n"
+                 {}, and was not launched\n",
+                counted(*count, "time")
             ));
             for line in lines_of(self.checker.as_ref(), *stack) {
                 print(&format!("      {line}\n"));
