@@ -18,11 +18,12 @@ def clean(text):
     return [re.sub(r"\S*/(?=\w)", "", re.sub(r"0x[0-9a-f]+", "0x", line)) for line in text.splitlines()]
 
 
-def test_what_the_page_says_is_printed(tmp_path):
+@pytest.mark.parametrize("page", ["using", "reference"])
+def test_what_the_page_says_is_printed(tmp_path, page):
     """As a reader pastes it: a block with a file name is saved, all `sh` blocks run in one shell, and each line of a
     `text` block is one that the `sh` block before it prints."""
     script, expected = ["set -eu", "exec 2>&1"], []
-    for language, text in BLOCK.findall((SIM / "docs/using.md").read_text()):
+    for language, text in BLOCK.findall((SIM / f"docs/{page}.md").read_text()):
         named = NAMED.match(text)
         if named:
             script.append(f"cat > {named[1]} <<'END_OF_FILE'\n{text}END_OF_FILE")
@@ -78,4 +79,5 @@ def test_links(page):
 
 def test_every_page_is_listed():
     listed = set(re.findall(r"\(docs/(\w+\.md)\)", (SIM / "README.md").read_text()))
-    assert listed == {page.name for page in (SIM / "docs").glob("*.md")}
+    made = {"driver_rules.md", "entry_points.md"}  # by `make docs`, as files
+    assert listed == {page.name for page in (SIM / "docs").glob("*.md")} - made

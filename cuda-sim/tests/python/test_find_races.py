@@ -1,4 +1,4 @@
-"""The page "Find races in ten minutes": its programs run, and print what it says."""
+"""The page "Find a race in ten minutes": its programs run, and print what it says."""
 
 import json
 import os
@@ -31,12 +31,6 @@ def clean(line):
     return re.sub(r"\S*/", "", line).strip()
 
 
-def check(printed, after):
-    found = [clean(line) for line in printed.splitlines()]
-    for line in expected(after):
-        assert any(one.startswith(line) for one in found), f"{line}\n\n{printed}"
-
-
 @pytest.fixture(params=["built", "installed"])
 def command(request, tmp_path):
     """The command where cargo builds it, and as installed by make."""
@@ -61,47 +55,32 @@ def test_cpp(tmp_path, command):
     assert sorted(printed) == sorted(expected("races.html ./blur"))
     assert "for what came before the first access" in (tmp_path / "races.html").read_text()
     # As the page mends it.
-    record = "    cudaEventRecord(uploaded, frame.stream);\n"
-    upload = "    upload(frame, image);\n"
-    build(sample("blur.cpp").replace(record + upload, upload + record))
+    record = "    cudaEventRecord(loaded, load);\n"
+    copy = "    cudaMemcpyAsync(frame, image.data(), bytes, cudaMemcpyHostToDevice, load);\n"
+    build(sample("blur.cpp").replace(record + copy, copy + record))
     done = run(*command, cwd=tmp_path)
     assert done.stdout == "1\n" and done.stderr == ""
 
 
-@pytest.fixture
-def pipeline(tmp_path):
-    if not NUMBA:
-        pytest.skip("no Python with Numba is given")
-    for name in ("pipeline.py", "test_pipeline.py"):
-        (tmp_path / name).write_text(sample(name))
-
-    def start(*words):
-        inherited = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "CUDASIM_"))}
-        return subprocess.run(
-            [str(word) for word in words], cwd=tmp_path, env={**inherited, "PYTHONPATH": str(PLUGIN), "COLUMNS": "200"},
-            capture_output=True, text=True, timeout=300,
-        )  # fmt: skip
-
-    return start
-
-
-def test_python(pipeline):
-    done = pipeline(COMMAND, "run", "--free=syncs", "--", NUMBA, "pipeline.py")
-    assert done.returncode == 66, done.stderr
-    check(done.stdout + done.stderr, "cuda-sim run --free=syncs")
-
-
-def test_suite(pipeline, tmp_path):
+@pytest.mark.skipif(not NUMBA, reason="no Python with Numba is given")
+def test_suite(tmp_path):
+    (tmp_path / "test_pipeline.py").write_text(sample("test_pipeline.py"))
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "CUDASIM_"))}
     words = ["-m", "pytest", "-p", "cuda_sim.pytest_plugin", "-p", "no:cacheprovider", "-q"]
-    done = pipeline(NUMBA, *words, "--cuda-sim", "--free=syncs", "--report=races.sarif")
+    done = subprocess.run(
+        [NUMBA, *words, "--cuda-sim", "--free=syncs", "--report=races.sarif"], cwd=tmp_path,
+        env={**inherited, "PYTHONPATH": str(PLUGIN), "COLUMNS": "200"}, capture_output=True, text=True, timeout=300,
+    )  # fmt: skip
     assert done.returncode == 1, done.stdout + done.stderr
-    check(done.stdout, "pytest --cuda-sim --free=syncs")
+    found = [clean(line) for line in done.stdout.splitlines()]
+    for line in expected("pytest --cuda-sim --free=syncs"):
+        assert any(one.startswith(line) for one in found), f"{line}\n\n{done.stdout}"
     (result,) = json.loads((tmp_path / "races.sarif").read_text())["runs"][0]["results"]
     assert result["properties"]["test"] == "test_pipeline.py::test_unordered"
     # Places of labels, not of the interpreter.
     places = [one["physicalLocation"] for one in (*result["locations"], *result["relatedLocations"])]
-    assert [place["artifactLocation"]["uri"] for place in places] == ["pipeline.py"] * 2
-    assert [place["region"]["startLine"] for place in places] == [15, 9]
+    assert [place["artifactLocation"]["uri"] for place in places] == ["test_pipeline.py"] * 2
+    assert [place["region"]["startLine"] for place in places] == [17, 11]
 
 
 def test_options_on_the_page_exist():
