@@ -2,6 +2,7 @@
 
 import json
 import os
+import pathlib
 import re
 import subprocess
 import sys
@@ -163,3 +164,12 @@ def test_without_the_library(report, library):
 def test_unprintable_values(report):
     text = report(CAI_SYNC="\033[2J", LD_LIBRARY_PATH=os.fsdecode(b"/\xff"), LC_ALL="C", PYTHONUTF8="0")
     assert "\033" not in text and "\\x1b[2J" in text
+
+
+def test_the_page_lists_every_variable():
+    """Those that the library and the package read, and those that users give to make."""
+    sources = [*(ROOT / "src").rglob("*.rs"), *(ROOT / "python/libcai").glob("*.py")]
+    read = re.findall(r'(?:c"|environ(?:\.get\(|\[)"|^OWN = .*?")(CAI_(?!ERR_)[A-Z_]+)"', "\n".join(map(pathlib.Path.read_text, sources)), re.M)
+    made = re.findall(r"^([A-Z_]+) *\?=", (ROOT / "Makefile").read_text(), re.M)
+    page = set(re.findall(r"`([A-Z_]+)`", (ROOT / "docs/src/commands.md").read_text()))
+    assert len(set(read)) >= 3 and len(made) >= 5 and not {*read, *made} - page
