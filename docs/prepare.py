@@ -2,7 +2,7 @@
 
 The README, the pages of the book and of cuda-sim, a page for each C header, and the tables of statuses and types. Links
 between pages follow them; a link to another file of the repository becomes a download. An address that had a page leads to
-its successor, as docs/redirects.txt lists them. The words of docs/queries.txt are keywords of their pages, for the search.
+its successor, as docs/redirects.txt lists them.
 """
 
 import os
@@ -50,16 +50,6 @@ def redirects():
     lines = (ROOT / "docs/redirects.txt").read_text().splitlines()
     return [tuple(line.split()) for line in lines if line and not line.startswith("#")]
 
-
-def keywords():
-    """The words that people search for, by the address of the page that answers them."""
-    found = {}
-    for line in (ROOT / "docs/queries.txt").read_text().splitlines():
-        query, page = line.split("\t")
-        found.setdefault(page, set()).update(re.findall(r"\w+", query.lower()))
-    return found
-
-
 # The first version of the ABI that has a core function.
 SINCE = {row[0]: row[2] for row in map(str.split, (ROOT / "abi/symbols.txt").read_text().splitlines())
          if not row[0].startswith(("#", "cai_unstable_"))}  # fmt: skip
@@ -70,7 +60,6 @@ class Site:
         self.folder = folder
         self.places = pages()
         self.texts = {page: page.read_text() for page in self.places}
-        self.keywords = keywords()
         self.programs = sorted(
             path for top in ("examples-c", "contrib/examples", "examples-py", "examples-rs") for path in (ROOT / top).rglob("*.*")
             if path.suffix in (".c", ".cpp", ".cu", ".pyx", ".rs", ".py")
@@ -128,9 +117,6 @@ class Site:
                 found = [re.subn(rf"<!-- chart: {word} .*?-->", f"![{shows}]({picture})", part) for part in parts]
                 parts = [part for part, _ in found]
                 assert sum(count for _, count in found) == 1
-        words = self.keywords.get(str(page.with_suffix(".html")))
-        if words:
-            parts.insert(0, f"---\nmyst:\n  html_meta:\n    keywords: {', '.join(sorted(words))}\n---\n")
         target = self.folder / page
         target.parent.mkdir(parents=True, exist_ok=True)
         # Rust's documentation tests have words behind the language.
