@@ -24,7 +24,7 @@
 
 #include "abi.hpp"
 
-#if CAI_PRIVATE_HPP != 0x4510e780
+#if CAI_PRIVATE_HPP != 0x88230199
 #error "cai/abi.hpp of another version was included before cai/cai.hpp: include cai/cai.hpp first"
 #endif
 
