@@ -413,7 +413,7 @@ def test_signatures(m):
     ]:  # fmt: skip
         assert f'typing.Annotated[libcai.ArrayLike, "{text}"]' in function.__doc__
     assert "stream: libcai.StreamLike | None = None" in m.fill.__doc__
-    assert "libcai.ArrayLike) -> libcai.Array" in m.echo.__doc__
+    assert ": libcai.ArrayLike" in m.echo.__doc__ and "-> libcai.Array" in m.echo.__doc__
     assert "libcai.StreamLike | None" in m.fill_maybe.__doc__ and "| None | None" not in m.fill_maybe.__doc__
     assert "-> int" in m.stream.__doc__
 
