@@ -72,6 +72,7 @@ names! {
     get_device_id = c"get_device_id";
     requires_grad = c"requires_grad";
     basicsize = c"__basicsize__";
+    isbuiltin = c"isbuiltin";
     dictoffset = c"__dictoffset__";
     get_attribute = c"__getattribute__";
     missing = c"__missing__";

@@ -108,6 +108,10 @@ impl Here<'_, Arrays> {
             return Ok(());
         }
         let dtype = object.attr(py, py.names.dtype)?;
+        // Others may change (`__setstate__`), and there may be any number of them.
+        if !matches!(dtype.obj().attr(py, py.names.isbuiltin)?.obj().int(py)?, Int::Value(1)) {
+            return Ok(());
+        }
         let is_same = fields.data == told.data
             && fields.ndim == told.ndim
             && fields.dtype == dtype.obj().as_ptr()

@@ -87,6 +87,12 @@ def compile(source, target, *flags, library=LIBRARY, cuda=False, compiler=None):
     return target
 
 
+def block(text, containing=""):
+    """The first block of code in a page's text that contains another, and the text after it."""
+    found = next(found for found in re.finditer(r"```\w+\n(.*?)```", text, re.S) if containing in found[0])
+    return found[1], text[found.end() :]
+
+
 def python_of(example):
     """The program after `python -c` in the first comment of an example."""
     lines = iter(example.read_text().splitlines())

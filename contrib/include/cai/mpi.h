@@ -568,13 +568,21 @@ static inline cai_status cai_private_mpi_once(const cai_array *array, uint32_t a
 static inline cai_status cai_private_mpi_init(const cai_array *array, uint32_t access, int peer,
                                               int tag, MPI_Comm communicator, uint32_t flags,
                                               cai_mpi_request *out, cai_error *error) {
-    const cai_status status =
+    cai_status status =
         cai_private_mpi_request(array, access, peer, tag, communicator, flags, out, error);
     if (status != CAI_OK) return status;
+    /* The event was recorded before work that is pending when the request is started. Of an unknown
+     * stream, it is all that is known: then its work is waited for now. */
+    if (array->stream == CAI_STREAM_UNKNOWN && array->event != NULL) {
+        status = cai_array_synchronize(array, access | (flags & CAI_PRIVATE_MPI_SYNC), error);
+        if (status != CAI_OK) {
+            cai_mpi_discard(&out->buffer);
+            return status;
+        }
+    }
     out->is_prepared = out->is_idle = 1;
-    /* It was recorded before work that is pending when the request is started. */
     out->buffer.array.event = NULL;
-    return status;
+    return CAI_OK;
 }
 
 /**
@@ -613,8 +621,9 @@ static inline cai_status cai_mpi_irecv(const cai_array *array, int source, int t
 /**
  * Prepares to send an array many times, as `MPI_Send_init`, and sends nothing yet: makes the
  * datatype, and the memory for a copy. Each message is `cai_mpi_start` and `cai_mpi_wait`. Each
- * start waits for the work that is then pending on the array's stream; an `event` of the array
- * is not used.
+ * start waits for the work that is then pending on the array's stream, or of an unknown stream, in
+ * its context; an `event` of the array is waited for here if its stream is unknown, else not at
+ * all.
  *
  * `array`: if it has an owner, the request holds a reference until `cai_mpi_request_free`, and the
  * caller may release its own. A borrowed array must live until then, with its shape and strides.

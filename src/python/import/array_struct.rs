@@ -49,7 +49,8 @@ pub fn import_numpys(py: Py, object: Obj, to: &mut Description) -> Result<Option
     if let Some((fields, element)) = py.arrays().read(object) {
         // What is wrong is explained below.
         if fields.flags & !IN_PLACE == 0 && describe(&fields, element, to).is_ok() {
-            attach(py, &mut to.array, object.share(py), None)?;
+            // Twice, as with a capsule: NumPy resizes an array that has no more than two references.
+            attach(py, &mut to.array, object.share(py), Some(object.share(py)))?;
             return Ok(Some(Answer::Array));
         }
     }
