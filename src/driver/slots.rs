@@ -132,7 +132,9 @@ mod tests {
             found.sort();
             assert_eq!(found, [one, two]);
             assert!(!slots.put(24 as *mut u8));
-            taken.map(|(slot, _)| slot.clear());
+            for (slot, _) in taken {
+                slot.clear();
+            }
             assert!(slots.put(one) && slots.put(two) && !slots.put(24 as *mut u8));
         });
     }
