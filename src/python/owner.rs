@@ -27,7 +27,7 @@ pub struct Description {
     /// Before there is an owner, [`Description::array`] sets `shape` and `strides`.
     pub array: cai_array,
     pub has_strides: bool,
-    pub keeper: Keeper,
+    pub holder: Holder,
     /// The first `array.ndim` extents are initialized.
     pub shape: [MaybeUninit<i64>; DIMENSIONS],
     /// The first `array.ndim` strides are initialized if `has_strides`.
@@ -36,11 +36,11 @@ pub struct Description {
 
 /// Who keeps the object of a dictionary alive.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Keeper {
+pub enum Holder {
     /// An owner of the array.
     Owner,
     /// The caller, if the array is that of a dictionary alone. Then the array gets no owner, and
-    /// this becomes [`Keeper::Caller`].
+    /// this becomes [`Holder::Caller`].
     CallerIfAsked,
     Caller,
 }
@@ -53,15 +53,15 @@ impl Description {
             shape: [MaybeUninit::uninit(); DIMENSIONS],
             strides: [MaybeUninit::uninit(); DIMENSIONS],
             has_strides: false,
-            keeper: Keeper::Owner,
+            holder: Holder::Owner,
         }
     }
 
     pub fn reset(&mut self) {
         self.set(NOTHING);
         self.has_strides = false;
-        if self.keeper == Keeper::Caller {
-            self.keeper = Keeper::CallerIfAsked;
+        if self.holder == Holder::Caller {
+            self.holder = Holder::CallerIfAsked;
         }
     }
 
@@ -73,7 +73,7 @@ impl Description {
     /// Returns true once an owner keeps the array alive, or the caller is to do it.
     #[inline]
     pub fn is_found(&self) -> bool {
-        !self.array.owner.is_null() || self.keeper == Keeper::Caller
+        !self.array.owner.is_null() || self.holder == Holder::Caller
     }
 
     /// Takes the reference out. Fails if there is none, or the owner cannot be released.

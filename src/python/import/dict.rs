@@ -10,7 +10,7 @@ use crate::owner::{Destructor, description};
 use crate::python::import::dict_keys::{Held, OtherObjects, Protocol, in_dictionary};
 use crate::python::import::options::ImportOptions;
 use crate::python::import::{dict_explained, dict_in_place, fields, sycl};
-use crate::python::owner::{Description, Keeper, attach, attach_with_fields, attach_with_mask};
+use crate::python::owner::{Description, Holder, attach, attach_with_fields, attach_with_mask};
 use crate::python::py::{Builtin, Name, Obj, Owned, Py, Type};
 use crate::read::Unchecked;
 use crate::{dtype, validate};
@@ -63,9 +63,9 @@ pub fn read_cuda<'py>(
     // `describe` refuses what is wrong in its other members.
     unsafe { validate::described_layout(to.array()) }
         .map_err(|failure| in_dictionary(Protocol::Cuda, failure))?;
-    match to.keeper {
-        Keeper::Owner => attach(py, &mut to.array, object.share(py), None)?,
-        _ => to.keeper = Keeper::Caller,
+    match to.holder {
+        Holder::Owner => attach(py, &mut to.array, object.share(py), None)?,
+        _ => to.holder = Holder::Caller,
     }
     Ok(None)
 }
@@ -143,7 +143,7 @@ pub fn finish<'py>(
     let mut is_in_owner = false;
     if let (Some(mask), Some(of)) = (&mut mask, extras.mask_object()) {
         as_bits(py, of, options, to, &mut mask.array);
-        if mask.keeper == Keeper::Caller {
+        if mask.holder == Holder::Caller {
             is_in_owner = extras.descr.is_none()
                 && more.is_none()
                 && attach_with_lent(py, to, object, mask, of)?;

@@ -29,7 +29,7 @@ use crate::python::import::exchange_table::{Answer, from_table};
 use crate::python::import::options::ImportOptions;
 use crate::python::import::requirements::{are_met, check, refuse_mask};
 use crate::python::offers;
-use crate::python::owner::{Description, Keeper};
+use crate::python::owner::{Description, Holder};
 use crate::python::py::{Exception, Name, Obj, Pending, Py, raised};
 use crate::sync::identity;
 
@@ -188,7 +188,7 @@ fn from_parts<'py>(
                 found "a longer chain of masks"; expected "at most {}", abi::CAI_MAX_MASKS);
         }
         let found = mask.insert(Description::new());
-        found.keeper = Keeper::CallerIfAsked;
+        found.holder = Holder::CallerIfAsked;
         let of_mask = options.of_mask(protocol.number());
         find(py, object, &of_mask, depth + 1, found)
             .map_err(|failure| in_mask(py, object, protocol.name(), options, failure))?;
