@@ -48,7 +48,8 @@ class Programs:
         self.all = self.jobs(sorted({name for mutant in mutants for name in mutant[5] or self.PROGRAMS}))
 
     def test(self, job):
-        env = {**os.environ, "CAI_LIBRARY": str(COPY / "target/release/libcai.so"), "FAIL_FAST": "1", "PROGRAMS": job}
+        own = {"FAIL_FAST": "1", "SLOW_TESTS": "1", "PROGRAMS": job}
+        env = {**os.environ, "CAI_LIBRARY": str(COPY / "target/release/libcai.so"), **own}
         done = run(self.runner, "--test-threads", os.environ.get("JOBS", os.cpu_count() or 1), env=env)
         failed = re.search("^failed: (.*)", done.stdout, re.MULTILINE)
         assert failed or done.returncode == 0, done.stdout + done.stderr

@@ -194,7 +194,7 @@ pub fn linked(library: &Path) -> Result<PathBuf> {
     Ok(folder)
 }
 
-fn hash_of(value: impl Hash) -> u64 {
+pub fn hash_of(value: impl Hash) -> u64 {
     let mut hasher = DefaultHasher::new();
     value.hash(&mut hasher);
     hasher.finish()
@@ -210,12 +210,27 @@ pub fn compiler(cpp: bool) -> Command {
     command
 }
 
-/// Clang is that of zig.
-fn clang(cpp: bool) -> Result<Command> {
+/// Clang is that of zig. Its own C++ library, which zig compiles first, takes three minutes of a core: only programs
+/// that ask for it have it, the others have that of gcc.
+fn clang(cpp: bool, own_library: bool) -> Result<Command> {
     let mut command = Command::new(python());
-    command.args(["-m", "ziglang", if cpp { "c++" } else { "cc" }]);
+    command.args(["-m", "ziglang", if cpp && own_library { "c++" } else { "cc" }]);
     command.env("ZIG_GLOBAL_CACHE_DIR", root().join("build/zig"));
+    if cpp && !own_library {
+        let mut gcc = compiler(true);
+        let text = run(gcc.args(["-E", "-v", "-x", "c++", "/dev/null"]))?;
+        // Before C's, which theirs include next; those of another directory are for gcc's own built-in functions.
+        let folders = text.lines().map(str::trim).filter(|line| line.starts_with('/'));
+        let folders = folders.filter(|line| line.contains("c++") && Path::new(line).is_dir());
+        command.arg("-nostdinc++").args(folders.map(|folder| format!("-I{folder}")));
+    }
     if root().join("build/venv/ready").exists() { Ok(command) } else { Err(NO_PACKAGES.to_owned()) }
+}
+
+/// The path of a library of gcc.
+fn of_gcc(library: &str) -> Result<String> {
+    let path = run(compiler(false).arg(format!("-print-file-name={library}")))?;
+    Ok(path.trim().to_owned())
 }
 
 pub const NO_PACKAGES: &str = "the packages for tests are missing: run `make build/venv/ready`";
@@ -232,7 +247,8 @@ pub fn program(source: &Source, way: &str) -> Result<PathBuf> {
         Some(ages) => (true, ages.trim_start()),
         None => (false, way),
     };
-    let mut command = if is_clang { clang(is_cpp)? } else { compiler(is_cpp) };
+    let own_library = source.values("clang").contains(&"libc++");
+    let mut command = if is_clang { clang(is_cpp, own_library)? } else { compiler(is_cpp) };
     let (headers, library) = match ages {
         "asan" | "sim asan" => ("today", Some("today")),
         "today with later" => ("today", Some("later")),
@@ -248,16 +264,19 @@ pub fn program(source: &Source, way: &str) -> Result<PathBuf> {
         _ => "-std=gnu11",
     });
     command.args(STRICT).args(match way {
-        // With other options, zig builds its C++ library once more: a minute.
+        // With other options, zig would compile its C++ library once more.
         "clang" => &["-Wsign-conversion"][..],
-        "sim" | "sim asan" => &["-g", "-O1", "-Wno-pedantic", "-Wno-conversion", "-Wno-shadow"],
-        "asan" | "plain" => &["-g", "-O1"],
+        "sim" => &["-g", "-O1", "-Wno-pedantic", "-Wno-conversion", "-Wno-shadow"],
+        "plain" => &["-g", "-O1"],
+        // With optimization, gcc takes two to seven times as long for the sanitizers' code.
+        "asan" => &["-g"],
+        "sim asan" => &["-g", "-Wno-pedantic", "-Wno-conversion", "-Wno-shadow"],
         // Initializers of today do not name the later members.
         _ => &["-g", "-w"],
     });
     command.args(source.values("flags"));
-    let archive = library.map(if is_clang { shared } else { sanitized }).transpose()?;
-    if archive.is_some() && !is_clang {
+    let sanitized = library.map(shared).transpose()?;
+    if sanitized.is_some() && !is_clang {
         command.args(SANITIZE);
     }
     command.arg("-I").arg(self::headers(headers)?).arg("-I").arg(root().join("contrib/include"));
@@ -266,12 +285,15 @@ pub fn program(source: &Source, way: &str) -> Result<PathBuf> {
         simulator::headers(&mut command)?;
     }
     command.arg(&source.path);
-    match &archive {
+    match &sanitized {
         // The first library of a process.
-        Some(shared) if is_clang => command.arg(sanitizer_library()?).arg(shared),
-        Some(archive) => command.arg(archive),
+        Some(library) if is_clang => command.arg(of_gcc("libasan.so")?).arg(library),
+        Some(library) => command.arg(library),
         None => command.arg("-L").arg(built()).arg("-lcai"),
     };
+    if is_clang && is_cpp && !own_library {
+        command.arg(of_gcc("libstdc++.so")?).arg(of_gcc("libgcc_s.so.1")?);
+    }
     if is_simulated {
         command.arg("-rdynamic").arg("-L").arg(&simulator::get()?.libraries).arg("-lcuda");
     }
@@ -279,13 +301,8 @@ pub fn program(source: &Source, way: &str) -> Result<PathBuf> {
     compiled(&way.replace(' ', "_"), &source.name, &mut command)
 }
 
-/// The runtime library of gcc's AddressSanitizer.
-fn sanitizer_library() -> Result<String> {
-    let path = run(compiler(false).arg("-print-file-name=libasan.so"))?;
-    Ok(path.trim().to_owned())
-}
-
-/// The library of an age as [`sanitized`] has it, as a shared object for other compilers: programs find it by its path.
+/// The library of an age as [`sanitized`] has it, as a shared object, which programs find by its path: linking 95 MB into
+/// each takes longer than most of them run.
 fn shared(age: &str) -> Result<PathBuf> {
     let archive = sanitized(age)?;
     let mut command = compiler(false);
@@ -332,8 +349,8 @@ fn state(line: &str, inputs: &Path) -> Option<String> {
     let files = listed.split([' ', '\n', '\\', '"']).chain(line.split('"'));
     let mut hashes = vec![hash_of(line)];
     for file in files.filter(|word| word.starts_with('/') && Path::new(word).is_file()) {
-        // Archives are large.
-        hashes.push(if file.ends_with(".a") {
+        // Libraries are large.
+        hashes.push(if file.ends_with(".a") || file.ends_with(".so") {
             hash_of(modified(Path::new(file)))
         } else {
             hash_of(fs::read(file).ok()?)

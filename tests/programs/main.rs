@@ -4,18 +4,19 @@
 //! its values; semicolons have no meaning:
 //!
 //! - `plain`, `asan`, `valgrind`: as it is; with AddressSanitizer and UndefinedBehaviorSanitizer in the program and in
-//!   the library; under valgrind, or ignored where it is not installed.
+//!   the library; under valgrind, only with SLOW_TESTS.
 //! - `ages COMPILER...`: with today's headers and a later library (tools/later_age.py), and the reverse; compiled by gcc
 //!   and by clang, or by these. `later`: both are later.
-//! - `clang`: compiled by clang as C++23.
+//! - `clang`: compiled by clang as C++23. `clang libc++`: with clang's own C++ library, only with SLOW_TESTS.
 //! - `sim SCHEDULE...`: on the simulated driver, each CASE by itself. Without values: all of [`SCHEDULES`]. Under
 //!   `hidden`, which is `lazy`, the race checker does not observe the library, which then takes its fast path. `asan` then
 //!   runs each CASE too, by default under `lazy` and `threads`, and `valgrind` all of them in one test, under `lazy`.
 //! - `devices NUMBER...`: in place of 1 and 2.
 //! - `arguments WORD...`: in place of cases.
 //! - `with NAME= VALUE...`: each case with each value of an environment variable.
-//! - `refuse`: in each case, the first, second and last call of each function of the driver returns each of [`CODES`];
-//!   `refuse each CODE...`: every call returns these; `refuse documented`: those that cuda.h documents for the function.
+//! - `refuse`: in each case, the first, second and last call of each function of the driver returns some of [`CODES`], others
+//!   in the next case; with SLOW_TESTS, each of them. `refuse each CODE...`: every call returns these; `refuse documented`:
+//!   those that cuda.h documents for the function.
 //! - `omit CASE...`: in these cases, each call that orders work is left out once, and the case must fail.
 //! - `flags FLAG...`: for the compiler.
 //! - `gpu`: also runs in `make gpu-test`.
@@ -76,10 +77,10 @@ fn main() {
         running.into_iter().flat_map(|thread| thread.join().unwrap()).collect::<Vec<_>>()
     }));
     let fails_fast = env::var_os("FAIL_FAST").is_some();
-    let has_valgrind = Command::new("valgrind").arg("--version").output().is_ok();
     let trials = tests.into_iter().filter(|(name, _)| is_wanted(name)).map(|(name, test)| {
         let shown = name.clone();
-        let is_ignored = !has_valgrind && name.ends_with("::valgrind");
+        let is_ignored = !is_slow()
+            && (name.ends_with("::valgrind") || name == "contrib/tests/mdspan/mdspan::clang");
         let trial = Trial::test(name, move || {
             test().map_err(|why| {
                 if fails_fast {
@@ -93,6 +94,11 @@ fn main() {
         trial.with_ignored_flag(is_ignored)
     });
     libtest_mimic::run(&arguments, trials.collect()).exit();
+}
+
+/// True if the tests run that take as long as all others.
+fn is_slow() -> bool {
+    env::var_os("SLOW_TESTS").is_some()
 }
 
 /// True if a name is a text in which each `*` stands for any text.

@@ -1,5 +1,5 @@
 // cai/mdspan.hpp with the mdspan that FAMILY names: 1 for std, 2 for cuda::std, 3 for Kokkos.
-// run: clang; flags -DFAMILY=1
+// run: clang libc++; flags -DFAMILY=1
 #include <cai/mdspan.hpp>
 
 #include "cpp_test.hpp"

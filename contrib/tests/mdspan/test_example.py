@@ -1,8 +1,10 @@
 """The example with std::mdspan."""
 
-from commands import CLANG, INCLUDES, ROOT, STRICT, linked, run
+import pytest
+from commands import CLANG, INCLUDES, ROOT, SLOW, STRICT, linked, run
 
 
+@pytest.mark.skipif(not SLOW, reason="slow")
 def test_example(tmp_path):
     """clang's library has std::mdspan. The clang is that of zig."""
     flags = ["-std=c++23", *STRICT, "-Wsign-conversion", *INCLUDES]
