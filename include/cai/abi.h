@@ -460,6 +460,14 @@ CAI_PRIVATE_AT(cai_field, dtype_code, 52);
 #define CAI_PRIVATE_OPS_OK(ops)                                                                    \
     ((ops) != NULL && (ops)->struct_size >= 24 && (ops)->retain != NULL && (ops)->release != NULL)
 
+/* Zeroes the bytes that every version has. In halves, because compilers clear them all with one
+ * instruction, `rep stos`, which takes longer than all else in a release. */
+#define CAI_PRIVATE_CLEAR(array)                                                                   \
+    do {                                                                                           \
+        memset((array), 0, 64);                                                                    \
+        memset(CAI_PRIVATE_CAST(char *, CAI_PRIVATE_CAST(void *, (array))) + 64, 0, 64);           \
+    } while (0)
+
 /// Adds a reference to the owner of an array. Does what cai_array_retain does.
 ///
 /// Returns CAI_OK, or, if nothing is kept alive, CAI_ERR_NULL_ARGUMENT, CAI_ERR_STRUCT_SIZE,
@@ -509,7 +517,8 @@ static inline void cai_inline_release(cai_array *array) {
     owner = array->owner;
     size = array->struct_size;
     /* Not `size` bytes: an assigned copy of a longer structure has fewer than it states. */
-    memset(array, 0, CAI_PRIVATE_SIZE_OK(size) ? 128 : 16);
+    memset(array, 0, 16);
+    if (CAI_PRIVATE_SIZE_OK(size)) CAI_PRIVATE_CLEAR(array);
     array->struct_size = size;
     if (owner != NULL && CAI_PRIVATE_OPS_OK(owner->ops)) owner->ops->release(owner);
 }

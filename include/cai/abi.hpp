@@ -49,7 +49,7 @@
 
 // Number of cai/*.hpp: another one for all code of the C++ headers and of the C headers that they
 // use. `make header` writes it.
-#define CAI_PRIVATE_HPP 0x88230199
+#define CAI_PRIVATE_HPP 0x0d4e5662
 
 // The inline namespace: v<number of the .hpp files>_<version of abi.h>.
 #define CAI_PRIVATE_JOIN_NOW(a, b) v##a##_##b
@@ -176,6 +176,13 @@ inline void check_reference(cai_status status) {
     }
 }
 
+// Sets what CAI_ARRAY_INIT sets.
+inline void initialize(cai_array &array) noexcept {
+    CAI_PRIVATE_CLEAR(&array);
+    array.struct_size = sizeof array;
+    array.version = CAI_INTERFACE_VERSION;
+}
+
 // Object behind a cai_owner, with a reference count of its own: one allocation, no library.
 //
 // Objects are destroyed where they are released, also while others are being destroyed, up to
@@ -284,9 +291,9 @@ class owner {
         return *this;
     }
     ~owner() {
-        cai_array array = CAI_ARRAY_INIT;
-        array.owner = owner_;
-        cai_inline_release(&array);
+        if (owner_ != nullptr && CAI_PRIVATE_OPS_OK(owner_->ops)) {
+            owner_->ops->release(owner_);
+        }
     }
 
     // Takes over a reference that the caller holds. NULL makes an object without a reference.
@@ -415,24 +422,16 @@ struct imported; // of the casters
 // NULL, says why.
 class array {
   public:
-    array() noexcept : raw_(cai_array(CAI_ARRAY_INIT)) {}
+    array() noexcept { detail::initialize(raw_); }
     array(array &&other) noexcept { other.release(raw_); }
     array &operator=(array &&other) noexcept {
-        if (this == &other) {
-            return *this;
+        if (this != &other) {
+            const owner before = owner::adopt(raw_.owner); // released when the other one is here
+            other.release(raw_);
         }
-        if (raw_.owner != nullptr) {
-            const array before(std::move(*this)); // released when the other one is here
-            return *this = std::move(other);
-        }
-        other.release(raw_);
         return *this;
     }
-    ~array() {
-        if (raw_.owner != nullptr) {
-            cai_inline_release(&raw_);
-        }
-    }
+    ~array() { const owner last = owner::adopt(raw_.owner); }
 
     // Takes over the reference that `source` holds, and clears `source`, which may be a structure
     // of any version. Without an owner, nothing changes, and the result holds no reference. Throws
@@ -513,7 +512,7 @@ class array {
     // the version of the header.
     void release(cai_array &out) noexcept {
         out = raw_;
-        raw_ = cai_array(CAI_ARRAY_INIT);
+        detail::initialize(raw_);
     }
     // Uses no template of the standard library on cai_array, here and above: files that use other
     // versions have a function of the same name for a structure of another size.

@@ -24,7 +24,7 @@
 
 #include "abi.hpp"
 
-#if CAI_PRIVATE_HPP != 0x88230199
+#if CAI_PRIVATE_HPP != 0x0d4e5662
 #error "cai/abi.hpp of another version was included before cai/cai.hpp: include cai/cai.hpp first"
 #endif
 
@@ -90,7 +90,7 @@ void call(cai_status (*function)(Parameters...), Arguments &&...arguments) {
 // reference. `from` has a size that some version has.
 inline void copy_members(const cai_array &from, cai_array &to) noexcept {
     const std::uint32_t size = from.struct_size;
-    to = cai_array(CAI_ARRAY_INIT);
+    initialize(to);
     std::memcpy(&to, &from, size < sizeof to ? size : sizeof to);
     to.struct_size = sizeof to;
 }
@@ -210,7 +210,7 @@ template <class T>
 class description {
   public:
     // Describes nothing: array::make refuses it.
-    description() noexcept : fields_(cai_array(CAI_ARRAY_INIT)), shape_(), strides_() {}
+    description() noexcept : shape_(), strides_() { detail::initialize(fields_); }
     description(const description &other) noexcept { *this = other; }
     description &operator=(const description &other) noexcept {
         fields_ = other.fields_;
@@ -251,7 +251,7 @@ class description {
             return reject_count(CAI_ERR_ARGUMENT, "strides", strides->size(),
                                 "one for each dimension", why);
         }
-        fields_ = cai_array(CAI_ARRAY_INIT);
+        detail::initialize(fields_);
         bool empty = false;
         for (std::size_t d = 0; d < shape.size(); ++d) {
             shape_[d] = shape[d];

@@ -27,7 +27,7 @@
 #include <type_traits>
 #include <utility>
 
-#if CAI_PRIVATE_HPP != 0x88230199
+#if CAI_PRIVATE_HPP != 0x0d4e5662
 #error "cai/cai.hpp of another version was included before cai/arguments.hpp"
 #endif
 
