@@ -27,7 +27,7 @@
 #include <type_traits>
 #include <utility>
 
-#if CAI_PRIVATE_HPP != 0x0d4e5662
+#if CAI_PRIVATE_HPP != 0x9776874d
 #error "cai/cai.hpp of another version was included before cai/arguments.hpp"
 #endif
 
@@ -306,12 +306,16 @@ struct imported {
     }
 };
 
+// Each array has an owner, although the function's caller holds the object during the call. A
+// borrowed import would save at most 15 % for NumPy's arrays and 7 % for CuPy's; 12 % for PyTorch's
+// tensors, but their storage may be replaced during the call. Views would take 12 % more: without
+// an owner, cai_array_consume_end asks the driver once more.
+//
 // Imports an object to `out`. `convert`: the binding library's flag. `kind`: an address that
 // identifies the caster's type. `type`: the name of that type.
-inline outcome load_array(PyObject *object, bool convert, const cai_import_options &wanted,
+inline outcome load_array(PyObject *object, bool convert, cai_import_options options,
                           const void *kind, const char *type, array &out) noexcept {
     thread_state &state = this_thread;
-    cai_import_options options = wanted;
     // Exceptions are set here, where it is known whether the caller will see them.
     options.flags |= CAI_IMPORT_NO_EXCEPTION;
     options.dlpack_stream = call_stream::at(state, ++state.clock);
