@@ -272,6 +272,55 @@ static void prepared(uint32_t flags) {
     close_place(&to);
 }
 
+/* Of an unknown stream, the event is all that is known: here of work in another context, which a
+ * wait for the memory's own does not include. */
+static void prepared_after_event(uint32_t flags) {
+    unsigned char expected[SPACE];
+    cai_mpi_request requests[2];
+    CUcontext other;
+    CUevent event;
+    place from, to;
+    open_place(&from, 0);
+    open_place(&to, 1);
+    from.shape[0] = to.shape[0] = 7;
+    make(&from, "<f8", 1, 0, 1);
+    make(&to, "<f8", 1, MIDDLE, 1);
+#if CUDA_VERSION >= 13000
+    CU(cuCtxCreate(&other, NULL, 0, 0));
+#else
+    CU(cuCtxCreate(&other, 0, 0));
+#endif
+    CU(cuStreamCreate(&from.stream, CU_STREAM_NON_BLOCKING));
+    to.stream = from.stream;
+    fill(&from, 0);
+    fill(&to, 100);
+    memcpy(expected, to.bytes, SPACE);
+    memcpy(expected + MIDDLE, from.bytes, sizeof(double[7]));
+    CU(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+    CU(cuEventRecord(event, from.stream));
+    CU(cuCtxSetCurrent(context_));
+    from.array.stream = to.array.stream = CAI_STREAM_UNKNOWN;
+    from.array.event = to.array.event = event;
+    OK(cai_mpi_recv_init(&to.array, 0, 5, MPI_COMM_SELF, flags, &requests[0], error));
+    OK(cai_mpi_send_init(&from.array, 0, 5, MPI_COMM_SELF, flags, &requests[1], error));
+    OK(cai_mpi_start(&requests[0], error));
+    OK(cai_mpi_start(&requests[1], error));
+    OK(cai_mpi_wait_all(2, requests, error));
+    OK(cai_mpi_request_free(&requests[0], error));
+    OK(cai_mpi_request_free(&requests[1], error));
+    CU(cuCtxSetCurrent(other));
+    read_back(&to);
+    ASSERT(memcmp(expected, to.bytes, SPACE) == 0);
+    cai_array_release(&from.array);
+    cai_array_release(&to.array);
+    ASSERT(owners == 0);
+    close_place(&from);
+    close_place(&to);
+    CU(cuEventDestroy(event));
+    CU(cuCtxDestroy(other));
+    CU(cuCtxSetCurrent(context_));
+}
+
 /* Functions of MPI that this header does not wrap. */
 static void reduction(void) {
     place it;
@@ -556,6 +605,8 @@ int main(int count, char **words) {
     reduction();
     gather();
     if (on_device) {
+        prepared_after_event(0);
+        prepared_after_event(CAI_MPI_DIRECT);
         captured(0);
         captured(CAI_MPI_DIRECT);
     }
