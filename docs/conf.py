@@ -24,7 +24,7 @@ suppress_warnings = ["myst.header"]
 exclude_patterns = ["files"]
 nitpicky = True
 # Types of the C library, CUDA, Python, DLPack, Arrow and the frameworks have no page here.
-nitpick_ignore_regex = [("c:identifier", r"(?!cai_|CAI_|cudasim_).*")]
+nitpick_ignore_regex = [("c:identifier", r"(?!cai_|CAI_|cudasim_).*"), ("py:class", ".*")]
 default_role = "code"
 highlight_language = "text"
 

@@ -5,6 +5,7 @@ between pages follow them; a link to another file of the repository becomes a do
 its successor, as docs/redirects.txt lists them.
 """
 
+import functools
 import os
 import pathlib
 import re
@@ -12,6 +13,7 @@ import shutil
 import sys
 
 import chart
+import links
 import reference
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -31,9 +33,6 @@ STUB = """<!DOCTYPE html>
 <p>This page has moved: <a href="{target}">{target}</a></p>
 </html>
 """
-FENCE = re.compile(r"(^ *(?:```+|~~~+).*?^ *(?:```+|~~~+) *$)", re.M | re.S)
-
-
 # Lists that cuda-sim makes: files beside the site.
 LISTS = ("driver_rules.md", "entry_points.md")
 
@@ -50,22 +49,19 @@ def redirects():
     lines = (ROOT / "docs/redirects.txt").read_text().splitlines()
     return [tuple(line.split()) for line in lines if line and not line.startswith("#")]
 
-# The first version of the ABI that has a core function.
-SINCE = {row[0]: row[2] for row in map(str.split, (ROOT / "abi/symbols.txt").read_text().splitlines())
-         if not row[0].startswith(("#", "cai_unstable_"))}  # fmt: skip
-
 
 class Site:
     def __init__(self, folder):
         self.folder = folder
         self.places = pages()
         self.texts = {page: page.read_text() for page in self.places}
-        self.programs = sorted(
-            path for top in ("examples-c", "contrib/examples", "examples-py", "examples-rs") for path in (ROOT / top).rglob("*.*")
-            if path.suffix in (".c", ".cpp", ".cu", ".pyx", ".rs", ".py")
-            and "target" not in path.parts
-        )  # fmt: skip
-        self.sources = {path: path.read_text() for path in self.programs}
+        self.links = links.Links({path: path.read_text() for path in links.headers()})
+        # The page of each header that declares something.
+        self.headers = {
+            path: pathlib.Path("c", f"{'unstable_' if path.parent.name == 'unstable' else ''}{path.stem}.md")
+            for path, text in self.links.headers.items()
+            if reference.items(text)
+        }
 
     def file(self, path, page):
         """Copies a file of the repository; returns the link to it."""
@@ -94,12 +90,14 @@ class Site:
         return f"{text}({self.file(path, page)})"
 
     def page(self, source, page):
-        parts = FENCE.split(self.texts[source])
+        parts = links.FENCE.split(self.texts[source])
         parts[::2] = [LINK.sub(lambda match: self.link(match, source, page), part) for part in parts[::2]]
         if source == BOOK / "index.md":
             parts.append(self.contents(source))
         if source == BOOK / "c.md":
-            parts.append(self.headers())
+            parts.append(self.reference())
+        if source == BOOK / "python.md":
+            parts.append(reference.python(self.links, functools.partial(self.place, page=page)))
         if source == BOOK / "errors.md":
             headers = (ROOT / "include/cai" / name for name in ("abi.h", "status.h"))
             parts.append(reference.statuses([header.read_text() for header in headers]))
@@ -133,32 +131,24 @@ class Site:
             text += f"\n```{{toctree}}\n:hidden:\n:caption: {section['caption']}\n\n{names}\n```\n"
         return text
 
-    def uses(self, name, page):
-        """Links to what shows the use of a name: programs first, then pages."""
-        word = re.compile(rf"\b{name}\b")
-        found = [f"[`{path.relative_to(ROOT)}`]({self.file(path, page)})"
-                 for path in self.programs if word.search(self.sources[path])]  # fmt: skip
-        for path, place in sorted(self.places.items(), key=lambda item: str(item[1])):
-            if word.search(self.texts[path]):
-                title = re.search(r"(?m)^# (.*)", self.texts[path])[1]
-                found.append(f"[{title}]({os.path.relpath(place, page.parent)})")
-        return found[:4]
+    def place(self, target, page):
+        """The address on the site of a link of the reference."""
+        path, hash, anchor = target.partition("#")
+        path = pathlib.Path(path)
+        to = self.places.get(path) or self.headers.get(path)
+        return f"{os.path.relpath(to, page.parent)}{hash}{anchor}" if to else self.file(path, page)
 
-    def headers(self):
+    def reference(self):
         """Writes a page for each header; returns their table and the navigation."""
-        folder = pathlib.Path("c")
-        (self.folder / folder).mkdir(exist_ok=True)
+        (self.folder / "c").mkdir(exist_ok=True)
         table, names = "\n| Header | Content |\n|---|---|\n", ""
-        library = [*(ROOT / "include/cai").glob("*.h"), *(ROOT / "contrib/include/cai").glob("*.h")]
-        unstable = sorted((ROOT / "include/cai/unstable").glob("*.h"))
-        for header in [*sorted(library, key=lambda path: path.name), *unstable, *SIM.glob("include/cudasim.h")]:
-            page = folder / f"{'unstable_' if header in unstable else ''}{header.stem}.md"
-            text = header.read_text()
-            if reference.items(text):
-                (self.folder / page).write_text(reference.page(text, lambda name: self.uses(name, page), SINCE))
-                title, sentence, _ = reference.introduction(text)
-                table += f"| [`{title}`]({page}) | {' '.join(sentence.split())} |\n"
-                names += f"{page.with_suffix('')}\n"
+        for header, page in self.headers.items():
+            text = self.links.headers[header]
+            place = functools.partial(self.place, page=page)
+            (self.folder / page).write_text(reference.page(text, header.stem, self.links, place))
+            title, sentence, _ = reference.introduction(text)
+            table += f"| [`{title}`]({page}) | {' '.join(sentence.split())} |\n"
+            names += f"{page.with_suffix('')}\n"
         return f"{table}\n```{{toctree}}\n:hidden:\n\n{names}```\n"
 
     def make(self):

@@ -3,9 +3,12 @@
 The comments are Markdown, as the pages are.
 """
 
+import ast
 import dataclasses
+import pathlib
 import re
 
+ROOT = pathlib.Path(__file__).resolve().parents[1]
 COMMENT = r"/\*\*(?P<doc>(?:[^*]|\*(?!/))*)\*/\s*"
 NAME = re.compile(r"\b(?:cai|cudasim|CAI|CUDASIM)_\w+")
 
@@ -19,6 +22,10 @@ class Item:
     signature: str
     doc: str
     members: list
+
+    @property
+    def is_function(self):
+        return self.kind == "function" or self.kind == "macro" and "(" in self.signature
 
 
 def uncommented(text):
@@ -105,7 +112,7 @@ def devices(table):
 
 
 def items(header):
-    """What a header declares, in its order. Declarations without a comment of their own belong to the one before."""
+    """What a header declares, in its order."""
     text = blocks(header[header.find("#define", header.find("#ifndef")) :])
     if "Generated from" not in header:
         # Written by hand: any comment before a declaration is its own.
@@ -136,12 +143,16 @@ def items(header):
                 named = re.search(r"\(\*(\w+)\)", declaration) or re.search(r"(\w+)$", declaration)
                 name = named and named[1]
                 signature = declaration
-            if not NAME.fullmatch(name or "") or "private" in name.lower() or not doc:
+            if not NAME.fullmatch(name or "") or "private" in name.lower() or not doc and kind != "function":
                 continue
             if kind == "macro" and groups["value"].strip() and len(flat(groups["value"])) < 40 and not groups["args"]:
                 doc += f"\n\nValue: `{flat(groups['value'])}`"
             found.append((match.start(), Item(kind, name, signature, doc, inner)))
-    return [item for _, item in sorted(found, key=lambda pair: pair[0])]
+    found = [item for _, item in sorted(found, key=lambda pair: pair[0])]
+    for before, item in zip(found, found[1:]):
+        # One comment for two functions.
+        item.doc = item.doc or f"See `{before.name}`."
+    return found
 
 
 def introduction(header):
@@ -163,9 +174,9 @@ def as_code(match):
     return "\n```c\n" + re.sub(r"(?m)^    ", "", text.strip("\n")) + "\n```\n"
 
 
-def page(header, uses, since):
-    """The Markdown of one header. `uses(name)` returns links to programs and pages that use a name; `since` has the first
-    version of the ABI of each function."""
+def page(header, stem, links, place):
+    """The Markdown of one header, whose name without ending is `stem`. `place(target)` is the address of a link of
+    `links`, a `links.Links`."""
     title, sentence, rest = introduction(header)
     out = [f"# `{title}`", sentence, rest]
     found = items(header)
@@ -177,14 +188,49 @@ def page(header, uses, since):
         if heading or not any(item.kind == "struct" for item in found):
             out.append(f"## {heading or 'Types'}")
         for item in chosen:
-            body = [item.doc]
+            body = [links.with_sources(item.doc, lambda target, text: f"[{text}]({place(target)})")]
             for member in item.members:
                 body.append(f"```{{c:member}} {member.signature}\n{member.doc}\n```")
-            if item.name in since:
-                body.append(f"Since ABI {since[item.name]}.")
-            links = uses(item.name) if kind != "macro" else []
-            if links:
-                body.append("Used in: " + ", ".join(links) + ".")
+            body += footer(item.name, stem, links, place) if item.is_function else uses(item, stem, links, place)
             fence = "````" if item.members else "```"
             out.append(f"{fence}{{c:{item.kind}}} {item.signature}\n" + "\n\n".join(body) + f"\n{fence}")
     return "\n\n".join(out) + "\n"
+
+
+def listed(found, place):
+    return ", ".join(f"[{text}]({place(target)})" for text, target in found) + "."
+
+
+def uses(item, stem, links, place):
+    found = links.examples(item.name, stem, calls=False) if item.kind != "macro" else []
+    return ["Used in: " + listed(found, place)] if found else []
+
+
+def footer(name, stem, links, place):
+    """What the entry of each function ends with."""
+    return [f"Since {links.since(name)}.", "Examples: " + listed(links.examples(name, stem), place),
+            "Rules: " + listed(links.rules(name, stem), place)]  # fmt: skip
+
+
+def python(links, place):
+    """The entries of the Python package's functions."""
+    out = []
+    for name, signature, doc in python_functions():
+        body = [doc, *footer(f"libcai.{name}", "libcai", links, place)]
+        out.append(f"```{{py:function}} libcai.{name}{signature}\n" + "\n\n".join(body) + "\n```")
+    return "\n\n## Functions\n\n" + "\n\n".join(out) + "\n"
+
+
+def python_functions():
+    """The name, the signature and the comment of each public function."""
+    package = ROOT / "python/libcai"
+    # The library makes the function `view`, so its comment is in the sources of the library.
+    text = re.search(r'const DOC: &CStr = c".*?--(.*?)";', (ROOT / "src/python/view/mod.rs").read_text(), re.S)[1]
+    doc = re.sub(r"\\\n\s*", "", text).replace("\\n", "\n").strip()
+    found = []
+    for file in ("__init__.py", "_paths.py", "_native.pyi"):
+        for node in ast.parse((package / file).read_text()).body:
+            if isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
+                returns = f" -> {ast.unparse(node.returns)}" if node.returns else ""
+                found.append((node.name, f"({ast.unparse(node.args)}){returns}", ast.get_docstring(node) or doc))
+    return sorted(found)

@@ -3,21 +3,36 @@
  *
  *     #include <cai/cai.h>
  *
+ *     static void close_pool(void *pool) { *(int *)pool = 0; }
+ *
  *     int main(void) {
  *         static float data[12];
+ *         static int pool = 1;
  *         const int64_t shape[2] = {3, 4}; // copied by cai_array_create
- *         cai_array description = CAI_ARRAY_INIT, array = CAI_ARRAY_INIT;
+ *         int64_t strides[2];
+ *         cai_array description = CAI_ARRAY_INIT, array = CAI_ARRAY_INIT, again;
  *         cai_layout layout;
+ *         bool overlap;
+ *         if (cai_layout_strides('F', shape, 2, 4, strides, NULL) != CAI_OK) return 1;
  *         description.data = data;
  *         description.shape = shape;
+ *         description.strides = strides; // 4, 12
  *         description.ndim = 2;
  *         memcpy(description.typestr, "<f4", sizeof("<f4"));
  *         description.stream = CAI_STREAM_NONE;
  *         description.device.type = CAI_DEVICE_CPU;
  *         if (cai_array_create(&description, NULL, NULL, &array, NULL) != CAI_OK) return 1;
+ *         if (cai_array_attach(&array, &pool, close_pool, NULL) != CAI_OK) return 1;
  *         if (cai_array_layout(&array, &layout, NULL) != CAI_OK) return 1;
+ *
+ *         again = array; // adds no reference
+ *         if (cai_array_retain(&again, NULL) != CAI_OK) return 1;
+ *         if (cai_array_may_overlap(&array, &again, &overlap, NULL) != CAI_OK) return 1;
+ *         if (cai_owner_retain(array.owner, NULL) != CAI_OK) return 1;
+ *         cai_owner_release(array.owner);
  *         cai_array_release(&array);
- *         return layout.nbytes == 48 ? 0 : 1;
+ *         cai_array_release(&again); // the last reference: closes the pool
+ *         return layout.nbytes == 48 && overlap && pool == 0 ? 0 : 1;
  *     }
  *
  * SPDX-License-Identifier: MIT OR Apache-2.0

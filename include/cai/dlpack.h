@@ -11,6 +11,14 @@
  *         return cai_array_from_dlpack(tensor, array->stream, 0, out, error); // takes it over
  *     }
  *
+ *     // For consumers that know no DLPack 1.
+ *     static cai_status unversioned(const cai_array *array, cai_array *out, cai_error *error) {
+ *         struct DLManagedTensor *tensor;
+ *         cai_status status = cai_array_to_dlpack_unversioned(array, 0, &tensor, error);
+ *         if (status != CAI_OK) return status;
+ *         return cai_array_from_dlpack_unversioned(tensor, array->stream, 0, out, error);
+ *     }
+ *
  *     int main(void) {
  *         float number = 1;
  *         cai_array array = CAI_ARRAY_INIT, out = CAI_ARRAY_INIT;
@@ -18,7 +26,8 @@
  *         array.device.type = CAI_DEVICE_CPU;
  *         memcpy(array.typestr, "<f4", sizeof("<f4"));
  *         array.stream = CAI_STREAM_NONE;
- *         return there_and_back(&array, &out, NULL) == CAI_ERR_BORROWED ? 0 : 1; // it has no owner
+ *         if (there_and_back(&array, &out, NULL) != CAI_ERR_BORROWED) return 1; // it has no owner
+ *         return unversioned(&array, &out, NULL) == CAI_ERR_BORROWED ? 0 : 1;
  *     }
  *
  * SPDX-License-Identifier: MIT OR Apache-2.0

@@ -6,11 +6,17 @@
  *
  *     int main(void) {
  *         cai_driver_info driver;
+ *         cai_pointer_info memory;
  *         cai_error error;
  *         if (cai_driver_info_get(&driver, &error) == CAI_OK) {
  *             printf("CUDA %d, %d devices\n", driver.version / 1000, driver.devices);
  *         } else {
  *             puts(error.message); // without a driver, everything that needs none still works
+ *         }
+ *         if (cai_pointer_info_get(&driver, &memory, &error) == CAI_OK) {
+ *             printf("device type %d\n", memory.device.type);
+ *         } else {
+ *             puts(error.message); // memory of the host that CUDA does not know
  *         }
  *         return 0;
  *     }

@@ -3,11 +3,35 @@
  *
  *     #include <cai/cai.h>
  *
+ *     // The offset of a field of floats.
+ *     static cai_status offset_of(const cai_descr *descr, const char *name, int64_t *out,
+ *                                 cai_error *error) {
+ *         const cai_field *field;
+ *         cai_dtype float32, dtype;
+ *         cai_status status = cai_dtype_parse("<f4", &float32, error);
+ *         if (status == CAI_OK) status = cai_descr_find(descr, name, &field, out, error);
+ *         if (status == CAI_OK) status = cai_field_dtype(field, &dtype, error);
+ *         if (status == CAI_OK && !cai_dtype_equal(&dtype, &float32))
+ *             status = cai_error_set(error, CAI_ERR_UNSUPPORTED, name, "expected <f4");
+ *         return status;
+ *     }
+ *
  *     int main(void) {
- *         cai_dtype dtype;
- *         cai_error error;
- *         if (cai_dtype_parse("<f4", &dtype, &error) != CAI_OK) return 1;
- *         return dtype.kind == 'f' && dtype.itemsize == 4 ? 0 : 1;
+ *         const cai_descr *a, *b;
+ *         cai_owner *owner_a, *owner_b;
+ *         int64_t itemsize = 0, offset = 0;
+ *         bool same = false;
+ *         char text[64];
+ *         const char *numpy = "[('id', '<i4'), ('x', '<f4', (2,))]";
+ *         if (cai_descr_parse(numpy, &a, &owner_a, NULL) != CAI_OK) return 1;
+ *         if (cai_descr_itemsize(a, &itemsize, NULL) != CAI_OK) return 1; // 12
+ *         if (offset_of(a, "x", &offset, NULL) != CAI_OK) return 1;       // 4
+ *         if (cai_descr_format(a, text, sizeof text, NULL, NULL) != CAI_OK) return 1;
+ *         if (cai_descr_parse(text, &b, &owner_b, NULL) != CAI_OK) return 1;
+ *         if (cai_descr_equal(a, b, &same, NULL) != CAI_OK) return 1;
+ *         cai_owner_release(owner_a);
+ *         cai_owner_release(owner_b);
+ *         return itemsize == 12 && offset == 4 && same ? 0 : 1;
  *     }
  *
  * SPDX-License-Identifier: MIT OR Apache-2.0

@@ -17,8 +17,25 @@
  *         return CAI_OK;
  *     }
  *
+ *     // An object for other libraries of a dictionary whose memory `owner` holds.
+ *     static cai_status wrap(struct _object *dictionary, struct _object *owner, struct _object **out,
+ *                            cai_error *error) {
+ *         cai_import_options in;
+ *         cai_export_options as;
+ *         cai_array array = CAI_ARRAY_INIT;
+ *         cai_status status = cai_import_options_init(&in, sizeof in);
+ *         if (status == CAI_OK) status = cai_export_options_init(&as, sizeof as);
+ *         if (status == CAI_OK)
+ *             status = cai_array_from_python_dict(dictionary, owner, &in, &array, error);
+ *         if (status == CAI_OK) status = cai_array_to_python(&array, &as, out, error);
+ *         cai_array_release(&array);
+ *         return status;
+ *     }
+ *
  *     int main(void) {
  *         int64_t count;
+ *         struct _object *object;
+ *         if (wrap(NULL, NULL, &object, NULL) != CAI_ERR_NULL_ARGUMENT) return 1;
  *         return rows(NULL, &count, NULL) == CAI_ERR_NULL_ARGUMENT ? 0 : 1;
  *     }
  *

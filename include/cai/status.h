@@ -10,6 +10,8 @@
  *         if (cai_array_validate(&array, CAI_CHECK_LAYOUT, &error) != CAI_OK) {
  *             printf("%s: %s\n", cai_status_name(error.code), error.message);
  *         }
+ *         if (CAI_STATUS_FAMILY(error.code) != 2) return 1; // that of the array
+ *         printf("libcai %s\n", cai_version());
  *         return cai_abi_version() >> 16 == CAI_ABI_MAJOR ? 0 : 1;
  *     }
  *

@@ -13,7 +13,15 @@
  *     }
  *
  *     int main(void) {
+ *         uint32_t policy;
+ *         cai_owner *scratch;
  *         cai_array array = CAI_ARRAY_INIT;
+ *         if (cai_owner_create(NULL, NULL, &scratch, NULL) != CAI_OK) return 1;
+ *         // Released when the work on a stream is done. No stream: at once.
+ *         if (cai_owner_release_after(scratch, CAI_STREAM_NONE, NULL) != CAI_OK) return 1;
+ *         if (cai_sync_policy_get(&policy, NULL) != CAI_OK) return 1;
+ *         policy |= CAI_SYNC_CONSERVATIVE; // of the process: also order unknown streams
+ *         if (cai_sync_policy_set(policy, NULL) != CAI_OK) return 1;
  *         array.stream = CAI_STREAM_NONE; // nothing is pending: begin and end do nothing
  *         return read(&array, CAI_STREAM_LEGACY, NULL) == CAI_OK ? 0 : 1;
  *     }

@@ -13,7 +13,7 @@ from commands import CLANG, ROOT, SITE, linked, run
 
 INCLUDE = ROOT / "include"
 HEADERS = "abi.h status.h array.h dtype.h sync.h driver.h dlpack.h python.h".split()
-HEADERS += [f"unstable/{name}.h" for name in "arrow capture copy dlpack exchange ipc json release view".split()] + ["cai.h"]
+HEADERS += [f"unstable/{name}.h" for name in "arrow capture copy dlpack exchange ipc json many release slice view".split()] + ["cai.h"]
 
 STRICT = """-Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wshadow -Wcast-qual
     -Wcast-align -Wundef -Wredundant-decls -Wfloat-equal -Wformat=2 -Wnull-dereference

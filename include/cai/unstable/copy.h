@@ -23,6 +23,8 @@
  *         if (cai_unstable_array_copy_to_host(&array, CAI_STREAM_NONE, 0, NULL, 0, &copy, NULL) != CAI_OK)
  *             return 1;
  *         printf("%g\n", ((double *)copy.data)[1]); // 4
+ *         if (cai_unstable_array_copy_from_host(&array, CAI_STREAM_NONE, 0, copy.data, sizeof data, NULL))
+ *             return 1;
  *         cai_array_release(&copy);
  *         return 0;
  *     }

@@ -16,7 +16,9 @@
  *         pages[0].stream = pages[1].stream = CAI_STREAM_NONE; // nothing is pending
  *         if (cai_unstable_arrays_consume_begin(arrays, 2, stream, flags, NULL) != CAI_OK) return 1;
  *         // ... launch kernels on `stream` ...
- *         return cai_unstable_arrays_consume_end(arrays, 2, stream, flags, NULL) != CAI_OK;
+ *         if (cai_unstable_arrays_consume_end(arrays, 2, stream, flags, NULL) != CAI_OK) return 1;
+ *         // Without a stream: waits on the host, once for each stream.
+ *         return cai_unstable_arrays_synchronize(arrays, 2, flags, NULL) != CAI_OK;
  *     }
  *
  * SPDX-License-Identifier: MIT OR Apache-2.0

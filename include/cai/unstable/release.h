@@ -19,6 +19,7 @@
  *         description.stream = CAI_STREAM_NONE;
  *         description.device.type = CAI_DEVICE_CPU;
  *         if (cai_array_create(&description, NULL, NULL, &array, NULL) != CAI_OK) return 1;
+ *         if (cai_unstable_array_identify(&array, NULL) != CAI_OK) return 1; // there is no stream
  *         cai_unstable_array_release_in_order(&array); // nothing is pending: at once
  *         return array.owner != NULL;
  *     }

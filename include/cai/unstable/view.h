@@ -9,8 +9,10 @@
  *     #include <cai/unstable/view.h>
  *
  *     int main(void) {
+ *         struct _object *view;
  *         cai_stream stream;
  *         cai_status status = cai_unstable_stream_from_python(NULL, 0, 0, &stream, NULL, NULL);
+ *         if (cai_unstable_python_view(&view, NULL) != CAI_ERR_NO_PYTHON) return 1; // in this process
  *         return status == CAI_ERR_NULL_ARGUMENT ? 0 : 1;
  *     }
  *
