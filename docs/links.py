@@ -6,6 +6,7 @@ the guides that do.
 """
 
 import collections
+import functools
 import pathlib
 import re
 
@@ -16,6 +17,7 @@ BOOK = ROOT / "docs/src"
 SIM = ROOT / "cuda-sim"
 FENCE = re.compile(r"(^ *(?:```+|~~~+).*?^ *(?:```+|~~~+) *$)", re.M | re.S)
 SPECIFICATION = BOOK / "specification.md"
+EXAMPLES = ("examples-c", "contrib/examples", "examples-py", "examples-rs", "interop/languages", "cuda-sim/examples")
 # Not where a rule is stated: summaries, and lists of all names.
 NOT_GUIDES = {"README.md", "background.md", "performance.md", "packaging.md"}
 # Titles in the specification of the CUDA Array Interface, which the comments name as sources, and what states them here.
@@ -101,8 +103,8 @@ def sections(page):
 
 
 def programs():
-    found = (path for top in ("examples-c", "contrib/examples", "examples-py", "examples-rs") for path in (ROOT / top).rglob("*.*"))
-    suffixes = (".c", ".cpp", ".cu", ".pyx", ".rs", ".py", ".txt")
+    found = (path for top in EXAMPLES for path in (ROOT / top).rglob("*.*"))
+    suffixes = (".c", ".cpp", ".cu", ".go", ".lua", ".pyx", ".rs", ".py", ".txt", ".zig")
     return sorted(path for path in found if path.suffix in suffixes and "target" not in path.parts)
 
 
@@ -144,20 +146,18 @@ class Links:
     def since(self, name):
         return self.versions.get(name)
 
-    def first(self, page, word, part):
-        """The first section of a page whose prose or code has a word, as a link."""
-        found = (section for section in self.sections[page] if word.search(getattr(section, part)))
+    def first(self, page, name, part, names):
+        """The first section of a page whose prose or code has a name, as a link."""
+        found = (section for section in self.sections[page] if name in names(getattr(section, part)))
         return [self.link(page, section) for section in found][:1]
 
     def examples(self, name, stem, calls=True):
         """At most three that use a name, or call it: in the guides, at the top of headers, in programs. Functions of the
         Python package are also commands."""
-        word = re.compile(rf"(?<![\w>]){re.escape(name)}\b" + (r"\s*\(" if calls else ""))
-        if name.startswith("libcai."):
-            word = re.compile(rf"{word.pattern}|-m libcai (?:--)?{name.removeprefix('libcai.')}\b")
-        guides = [link for page in self.sections for link in self.first(page, word, "code")]
-        tops = [(f"the top of {path.name}", str(path)) for path, text in self.headers.items() if word.search(program(text))]
-        files = [(str(path.relative_to(ROOT)), str(path)) for path, text in self.programs.items() if word.search(text)]
+        names = called if calls else words
+        guides = [link for page in self.sections for link in self.first(page, name, "code", names)]
+        tops = [(f"the top of {path.name}", str(path)) for path, text in self.headers.items() if name in names(program(text))]
+        files = [(str(path.relative_to(ROOT)), str(path)) for path, text in self.programs.items() if name in names(text)]
         tops.sort(key=lambda link: pathlib.Path(link[1]).stem != stem)
         return [*guides[:2], *tops[:1], *files][:3]
 
@@ -180,9 +180,8 @@ class Links:
             numbers = sorted((rule for anchor, rule in rules if anchor == section.anchor), key=lambda rule: int(rule[1:]))
             if numbers:
                 found.append((f"{section.title} ({', '.join(numbers)})", f"{SPECIFICATION}#{section.anchor}"))
-        word = re.compile(rf"`(?:libcai\.)?{re.escape(name)}\b")
         guides = [page for page in self.sections if page.name not in NOT_GUIDES and page != SPECIFICATION]
-        found += [link for page in guides for link in self.first(page, word, "prose")][:2]
+        found += [link for page in guides for link in self.first(page, name, "prose", quoted)][:2]
         if not found and (name in DEFAULTS or stem in DEFAULTS):
             found.append(self.target(DEFAULTS.get(name) or DEFAULTS[stem]))
         return found
@@ -201,6 +200,24 @@ class Links:
         return before + source + after
 
 
+@functools.cache
+def called(text):
+    """The names of the functions that a text calls; `libcai.inspect` also for `python -m libcai inspect`."""
+    commands = {f"libcai.{name}" for name in re.findall(r"-m libcai (?:--)?(\w+)", text)}
+    return commands | set(re.findall(r"(?:\blibcai\.)?\b\w+(?=\s*\()", text))
+
+
+@functools.cache
+def words(text):
+    return set(re.findall(r"\w+", text))
+
+
+@functools.cache
+def quoted(text):
+    return set(re.findall(r"`((?:libcai\.)?\w+)", text))
+
+
+@functools.cache
 def program(header):
     """The program in a header's first comment."""
     return "\n".join(re.findall(r"(?m)^ \*     (.*)", header.partition("*/")[0]))

@@ -10,6 +10,8 @@
  *     >>> floats.Floats(3, 2.5).__cuda_array_interface__["shape"]
  *     (3,)
  *
+ * For pkg-config, add the folder that `python3 -m libcai --pkgconfigdir` prints to PKG_CONFIG_PATH.
+ *
  * Without a GPU, start Python with `cuda-sim run python3`. With pybind11 or nanobind,
  * `cai::publish` replaces the tables below.
  */

@@ -13,6 +13,7 @@ int main(int count, char **words) {
     static double data[12];
     static const int64_t shape[2] = {3, 4}, fortran[2] = {8, 24};
     cai_array matrix = CAI_ARRAY_INIT;
+    cai_mpi_request request = CAI_MPI_REQUEST_INIT;
     cai_status status = CAI_OK;
     cai_error error;
     int rank;
@@ -28,11 +29,13 @@ int main(int count, char **words) {
         for (int i = 0; i < 12; ++i)
             data[i] = i;
         matrix.strides = fortran;
-        status = cai_mpi_send(&matrix, 1, 0, MPI_COMM_WORLD, 0, &error);
+        status = cai_mpi_isend(&matrix, 1, 0, MPI_COMM_WORLD, 0, &request, &error);
     } else if (rank == 1) {
-        status = cai_mpi_recv(&matrix, 0, 0, MPI_COMM_WORLD, 0, NULL, &error);
-        printf("%g %g %g\n", data[0], data[1], data[2]); /* 0 3 6 */
+        status = cai_mpi_irecv(&matrix, 0, 0, MPI_COMM_WORLD, 0, &request, &error);
     }
+    /* Between start and wait, the array's memory belongs to the message. */
+    if (status == CAI_OK) status = cai_mpi_wait(&request, NULL, &error);
+    if (rank == 1) printf("%g %g %g\n", data[0], data[1], data[2]); /* 0 3 6 */
     if (status != CAI_OK) {
         fprintf(stderr, "%s\n", error.message);
         MPI_Abort(MPI_COMM_WORLD, 1);

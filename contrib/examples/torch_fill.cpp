@@ -49,5 +49,30 @@ void fill(torch::stable::Tensor tensor, int64_t value) {
     STD_TORCH_CHECK(status == CAI_OK, error.message);
 }
 
-STABLE_TORCH_LIBRARY(mine, m) { m.def("fill(Tensor(a!) tensor, int value) -> ()"); }
-STABLE_TORCH_LIBRARY_IMPL(mine, CompositeExplicitAutograd, m) { m.impl("fill", TORCH_BOX(&fill)); }
+// The other direction: a tensor over the memory of an array, here of the tensor that is passed.
+torch::stable::Tensor share(torch::stable::Tensor tensor) {
+    cai_array array = CAI_ARRAY_INIT;
+    AtenTensorHandle made = nullptr;
+    cai_stream stream = CAI_STREAM_NONE;
+    cai_error error;
+    cai_status status = cai_array_from_torch(tensor.get(), &array, &error);
+    if (status == CAI_OK) status = cai_array_to_torch(&array, CAI_ACCESS_WRITE, &made, &error);
+    // ... work on the tensor, on PyTorch's current stream ...
+    if (status == CAI_OK && array.device.type == CAI_DEVICE_CUDA) {
+        status = cai_torch_stream(array.device.id, &stream, &error);
+        if (status == CAI_OK)
+            status = cai_array_consume_end(&array, stream, CAI_ACCESS_WRITE, &error);
+    }
+    cai_array_release(&array);
+    STD_TORCH_CHECK(status == CAI_OK, error.message);
+    return torch::stable::Tensor(made);
+}
+
+STABLE_TORCH_LIBRARY(mine, m) {
+    m.def("fill(Tensor(a!) tensor, int value) -> ()");
+    m.def("share(Tensor(a) tensor) -> Tensor(a)");
+}
+STABLE_TORCH_LIBRARY_IMPL(mine, CompositeExplicitAutograd, m) {
+    m.impl("fill", TORCH_BOX(&fill));
+    m.impl("share", TORCH_BOX(&share));
+}

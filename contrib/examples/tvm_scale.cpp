@@ -41,3 +41,23 @@ extern "C" int __tvm_ffi_scale(void *, const TVMFFIAny *args, int32_t count, TVM
     result->type_index = kTVMFFINone;
     return 0;
 }
+
+// The other direction: a Tensor over the memory of an array, here of the argument.
+extern "C" int __tvm_ffi_share(void *, const TVMFFIAny *args, int32_t count, TVMFFIAny *result) {
+    cai_array array = CAI_ARRAY_INIT;
+    TVMFFIObjectHandle made = nullptr;
+    cai_error error;
+    cai_status status = CAI_OK;
+    if (count != 1) status = cai_error_set(&error, CAI_ERR_ARGUMENT, "args", "expected one");
+    if (status == CAI_OK) status = cai_array_from_tvm_ffi(&args[0], nullptr, &array, &error);
+    if (status == CAI_OK) status = cai_array_to_tvm_ffi(&array, CAI_ACCESS_READ, &made, &error);
+    // ... work on the tensor, on the environment's stream ...
+    const cai_stream stream = cai_tvm_ffi_stream(array.device);
+    if (status == CAI_OK && stream != CAI_STREAM_NONE) // device memory
+        status = cai_array_consume_end(&array, stream, CAI_ACCESS_READ, &error);
+    cai_array_release(&array);
+    if (status != CAI_OK) return cai_tvm_ffi_raise(&error);
+    result->type_index = kTVMFFITensor;
+    result->v_obj = static_cast<TVMFFIObject *>(made);
+    return 0;
+}

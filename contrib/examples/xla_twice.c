@@ -47,3 +47,8 @@ XLA_FFI_Error *twice(XLA_FFI_CallFrame *frame) {
     if (status == CAI_OK) status = compute(&in, &out, &error);
     return status == CAI_OK ? NULL : cai_xla_error(frame->api, &error);
 }
+
+/* The other direction: an array of another library as an argument of a handler in this process. */
+cai_status lend(const cai_array *array, XLA_FFI_Buffer *out, cai_error *error) {
+    return cai_array_to_xla(array, CAI_STREAM_NONE, CAI_ACCESS_READ, out, error);
+}

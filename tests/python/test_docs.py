@@ -11,6 +11,10 @@ import sys
 import pytest
 from commands import CUDA, PYTHON, ROOT, SITE, compile, run
 
+sys.path.append(str(ROOT / "docs"))
+import links  # noqa: E402
+import reference  # noqa: E402
+
 BOOK = ROOT / "docs/src"
 FRONT = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "CODE_OF_CONDUCT.md")
 SIM = ROOT / "cuda-sim"
@@ -141,6 +145,19 @@ def test_every_status_of_the_array_has_a_rule():
     of_other_functions = {"CAI_ERR_DESCR_SYNTAX", "CAI_ERR_DESCR_NO_FIELD", "CAI_ERR_DESCR_BIT_OFFSET"}
     assert statuses - rules == of_other_functions
     assert rules <= set(re.findall(r"#define (CAI_ERR_\w+) \d\d\d\b", header))
+
+
+def test_every_function_of_the_reference_has_links():
+    """First version, examples and rules, which docs/links.py finds in the tree. A new inline function needs a row in
+    docs/since.txt; a function that nothing calls, a call in a guide, at the top of its header or in an example."""
+    found = links.Links({path: path.read_text() for path in links.headers()})
+    functions = [(item.name, path.stem) for path, text in found.headers.items() for item in reference.items(text) if item.is_function]
+    functions += [(f"libcai.{name}", "libcai") for name, _, _ in reference.python_functions()]
+    assert len(functions) > 120
+    assert [name for name, _ in functions if not found.since(name)] == []
+    assert [name for name, stem in functions if not found.examples(name, stem)] == []
+    assert [name for name, stem in functions if not found.rules(name, stem)] == []
+    assert [name for name in found.versions if name not in dict(functions) and not name.startswith("cudasim_")] == []
 
 
 def test_every_fuzz_target_has_a_row():

@@ -5,23 +5,44 @@
  *
  *     #include <cai/mpi.h>
  *
- *     // Sends an array of any layout; the receiver's array may have another layout.
- *     static cai_status pass_on(const cai_array *array, int to, cai_error *error) {
+ *     // Receives an array and sends it on. The arrays of the three ranks may differ in layout.
+ *     static cai_status pass_on(const cai_array *array, int from, int to, cai_error *error) {
+ *         cai_status status = cai_mpi_recv(array, from, 0, MPI_COMM_WORLD, 0, NULL, error);
+ *         if (status != CAI_OK) return status;
  *         return cai_mpi_send(array, to, 0, MPI_COMM_WORLD, 0, error);
+ *     }
+ *
+ *     // Completes a message of cai_mpi_irecv if it has arrived.
+ *     static cai_status poll(cai_mpi_request *it, int *done, cai_error *error) {
+ *         MPI_Status status;
+ *         const int code = MPI_Test(&it->request, done, &status);
+ *         if (code == MPI_SUCCESS) return *done ? cai_mpi_finish(it, &status, error) : CAI_OK;
+ *         cai_mpi_discard(&it->buffer);
+ *         return cai_mpi_failure(code, "MPI_Test", error);
  *     }
  *
  *     // Any other function of MPI: here a reduction in place.
  *     static cai_status sum(const cai_array *array, cai_error *error) {
  *         cai_mpi_buffer it = CAI_MPI_BUFFER_INIT;
  *         const uint32_t flags = CAI_ACCESS_READ | CAI_ACCESS_WRITE | CAI_MPI_PLAIN;
- *         cai_status status = cai_mpi_begin(array, flags, &it, error);
+ *         cai_dtype dtype;
+ *         cai_status status = cai_array_dtype(array, &dtype, error);
  *         int code;
+ *         if (status == CAI_OK && cai_mpi_type(&dtype) == MPI_BYTE)
+ *             status = cai_error_set(error, CAI_ERR_CONVERT_TYPE, "typestr", "expected numbers");
+ *         if (status == CAI_OK) status = cai_mpi_begin(array, flags, &it, error);
  *         if (status != CAI_OK) return status;
  *         code = MPI_Allreduce(MPI_IN_PLACE, it.address, it.count, it.datatype, MPI_SUM,
  *                              MPI_COMM_WORLD);
  *         if (code == MPI_SUCCESS) return cai_mpi_end(&it, error);
  *         cai_mpi_discard(&it);
  *         return cai_mpi_failure(code, "MPI_Allreduce", error);
+ *     }
+ *
+ *     // Whether MPI takes the memory of a device, without a copy through the host.
+ *     static int is_direct(const cai_array *array) {
+ *         const int rocm = array->device.type == CAI_DEVICE_ROCM;
+ *         return rocm ? cai_mpi_is_rocm_aware() : cai_mpi_is_cuda_aware();
  *     }
  *
  * What a message contains: the elements in C order, whatever the strides are, of the MPI type that

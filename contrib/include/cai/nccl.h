@@ -19,6 +19,34 @@
  *         return cai_array_consume_end(array, stream, access, error);
  *     }
  *
+ *     // Checks alone. A type that NCCL does not have is moved as bytes.
+ *     static int can_move(const cai_array *array, int *as_bytes) {
+ *         cai_nccl_buffer it;
+ *         cai_dtype dtype;
+ *         if (cai_nccl_elements(array, CAI_NCCL_MOVE, &it, NULL) != CAI_OK) return 0;
+ *         if (cai_array_dtype(array, &dtype, NULL) != CAI_OK) return 0;
+ *         *as_bytes = cai_nccl_type(&dtype) < 0;
+ *         return 1;
+ *     }
+ *
+ *     #ifdef NCCL_MAJOR // <nccl.h> was included: functions that call NCCL
+ *     static cai_status step(const cai_array *mine, const cai_array *theirs, int rank, int ranks,
+ *                            ncclComm_t communicator, cai_stream stream, cai_error *error) {
+ *         // In a ring: to the next rank, from the one before.
+ *         int to = (rank + 1) % ranks, from = (rank + ranks - 1) % ranks;
+ *         cai_status status =
+ *             cai_nccl_exchange(mine, to, theirs, from, communicator, stream, error);
+ *         if (status == CAI_OK)
+ *             status = cai_nccl_all_reduce(theirs, CAI_NCCL_SUM, communicator, stream, error);
+ *         // From rank 0 to rank 1 alone.
+ *         if (status == CAI_OK && rank == 0)
+ *             status = cai_nccl_send(mine, 1, communicator, stream, error);
+ *         if (status == CAI_OK && rank == 1)
+ *             status = cai_nccl_recv(theirs, 0, communicator, stream, error);
+ *         return status;
+ *     }
+ *     #endif
+ *
  * Order: `stream` waits for the work that is pending on the array, NCCL enqueues its work on
  * `stream`, and the array's stream then waits for that work. The host does not wait. For
  * `CAI_STREAM_UNKNOWN`, `stream` waits for the array's event only.

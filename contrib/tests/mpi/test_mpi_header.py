@@ -65,7 +65,9 @@ def test_strict_warnings(mpi, standard, tmp_path):
     program = "".join(line[7:] + "\n" if line[:7] == " *     " else "\n" for line in shown.splitlines())
     source = tmp_path / f"program.{'cpp' if '++' in standard else 'c'}"
     source.write_text(
-        program + "int main(int n, char **w) { return n > 9 ? pass_on(NULL, w == NULL, NULL) + sum(NULL, NULL) : 0; }\n"
+        program + "int use(const cai_array *a, cai_mpi_request *it, int n);\n"
+        "int use(const cai_array *a, cai_mpi_request *it, int n) {\n"
+        "return pass_on(a, 0, n, NULL) + sum(a, NULL) + poll(it, &n, NULL) + is_direct(a); }\n"
     )
     compiler, flags = ("g++", CPP) if "++" in standard else ("gcc", C)
     folder, wrapper = mpi

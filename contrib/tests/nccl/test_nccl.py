@@ -13,6 +13,7 @@ FOLDERS = (SITE / "nvidia/nccl/include", SITE / "nvidia/cu13/include", SITE / "n
 HEADERS = ["-I", ROOT / "capi-tests", *(f"-isystem{folder}" for folder in FOLDERS)]
 STRICT = """-Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wshadow -Wcast-qual -Wundef -Wformat=2
     -Wnull-dereference -Werror""".split()
+RING = "const cai_array *a, ncclComm_t c, cai_stream s"
 EXAMPLE = ROOT / "contrib/examples/nccl_sum.c"
 
 
@@ -28,7 +29,9 @@ def test_strict_warnings(standard, nccl, tmp_path):
     source.write_text(
         ("#include <nccl.h>\n" if nccl else "")
         + program
-        + "int main(int n, char **w) { return n > 9 ? add_up(NULL, w == NULL, NULL) : 0; }\n"
+        + "int use(const cai_array *a, cai_stream s, int *n);\n"
+        + "int use(const cai_array *a, cai_stream s, int *n) { return add_up(a, s, NULL) + can_move(a, n); }\n"
+        + (f"cai_status ring({RING});\ncai_status ring({RING}) {{ return step(a, a, 0, 2, c, s, NULL); }}\n" if nccl else "")
     )
     compile(source, tmp_path / "it.o", f"-std={standard}", *STRICT, "-O2", *HEADERS, "-c")
 

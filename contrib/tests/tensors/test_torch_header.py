@@ -182,6 +182,9 @@ def test_example(tmp_path):
     expected = torch.ones(4, 6)
     expected[::2, 1:4] = 0
     assert torch.equal(found, expected)
+    for memory in (tensor, torch.ones(2)):
+        shared = torch.ops.mine.share(memory)
+        assert shared.data_ptr() == memory.data_ptr() and torch.equal(shared.cpu(), memory.cpu())
     torch.ops.mine.fill(tensor[:, :0], 0)
     with pytest.raises(RuntimeError, match="expected rows without gaps"):
         torch.ops.mine.fill(tensor[:, ::2], 0)

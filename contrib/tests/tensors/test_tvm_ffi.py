@@ -130,8 +130,10 @@ def test_arguments_that_are_refused(library):
 
 def test_example(tmp_path):
     source = ROOT / "contrib/examples/tvm_scale.cpp"
-    scale = tvm_ffi.load_module(str(tvm_header.compiled(source, tmp_path))).scale
-    numbers = np.arange(6, dtype="f4")
+    module = tvm_ffi.load_module(str(tvm_header.compiled(source, tmp_path)))
+    scale, numbers = module.scale, np.arange(6, dtype="f4")
+    shared = np.from_dlpack(module.share(tvm_ffi.from_dlpack(numbers)))
+    assert np.shares_memory(shared, numbers) and shared.shape == (6,)
     scale(tvm_ffi.from_dlpack(numbers))
     assert numbers.tolist() == [0, 2, 4, 6, 8, 10]
     with pytest.raises(ValueError, match="expected float32"):

@@ -288,6 +288,12 @@ def test_kernels(driver, tmp_path, schedule):
     assert sim(f"--schedule={schedule}", "--", program, check=False).returncode == 67
 
 
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_example(driver, schedule):
+    program = compile_once(driver, "declare", [SIM / "examples/declare.c"])
+    assert sim(f"--schedule={schedule}", "--", program).stdout == "2 2, then 1 race\n"
+
+
 DECLARED = r"""
 #include <cudasim.h>
 #include <dlfcn.h>
