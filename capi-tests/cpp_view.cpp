@@ -288,7 +288,7 @@ void contiguous() {
 void dimensions() {
     cai_array a = describe();
     refuses<float, 0>(a, CAI_ERR_CONVERT_NDIM, "ndim", "found 2, expected 0 dimensions");
-    refuses<float, 1>(a, CAI_ERR_CONVERT_NDIM, "ndim", "found 2, expected 1 dimensions");
+    refuses<float, 1>(a, CAI_ERR_CONVERT_NDIM, "ndim", "found 2, expected 1 dimension");
     refuses<float, 3>(a, CAI_ERR_CONVERT_NDIM, "ndim", "found 2, expected 3 dimensions");
     a.ndim = 0;
     a.shape = nullptr;

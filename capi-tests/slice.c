@@ -204,7 +204,7 @@ static void refusals(void) {
     REFUSED(0, CAI_ERR_ARGUMENT, "step", "found -1", 0, 0, 1, -1);
     REFUSED(a.stream = 0, CAI_ERR_STREAM_ZERO, "stream", "found 0", 0, 0, 1, 1);
     REFUSED((set_typestr(&a, "|t1"), a.shape = odd), CAI_ERR_BIT_STRIDES, "typestr",
-            "elements of 1 bits, and a part with gaps", 1, 0, 4, 1);
+            "elements of 1 bit, and a part with gaps", 1, 0, 4, 1);
     REFUSED((set_typestr(&a, "|t1"), a.shape = odd), CAI_ERR_BIT_STRIDES, "typestr", "gaps", 0, 0,
             3, 2);
     REFUSED(set_typestr(&a, "|t1"), CAI_ERR_CONVERT_BIT_OFFSET, "start", "1, which is bit 4", 0, 1,

@@ -108,7 +108,7 @@ static void types(void) {
     REFUSED(a.dtype_code = 1000, CAI_ERR_DTYPE_CODE, "dtype_code", "found 1000");
     PASSES(set_typestr(&a, "|t1"));
     REFUSED((set_typestr(&a, "|t1"), a.strides = test_shape), CAI_ERR_BIT_STRIDES, "strides",
-            "1 bits");
+            "1 bit");
     PASSES(set_typestr(&a, ">f8")); /* CAI_CHECK_NATIVE refuses it: see byte_order() */
 }
 

@@ -194,8 +194,8 @@ int main(int count, char **words) {
     wrong = count_wrong(cells, ranks, place);
     MPI_Allreduce(MPI_IN_PLACE, &wrong, 1, MPI_INT, MPI_SUM, grid);
     if (rank == 0)
-        printf("%d x %d x %d blocks in %s memory: %d cells are wrong\n", ranks[0], ranks[1],
-               ranks[2], on_device ? "device" : "host", wrong);
+        printf("%d x %d x %d blocks in %s memory, wrong cells: %d\n", ranks[0], ranks[1], ranks[2],
+               on_device ? "device" : "host", wrong);
     MPI_Comm_free(&grid);
     MPI_Finalize();
     return wrong != 0;

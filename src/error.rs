@@ -99,6 +99,16 @@ fn acts_on_a_terminal(found: char) -> bool {
         )
 }
 
+/// A number of things: "1 byte", "2 bytes".
+pub struct Count<N>(pub N, pub &'static str);
+
+impl<N: fmt::Display + PartialEq + From<u8>> fmt::Display for Count<N> {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        let Count(number, thing) = self;
+        write!(f, "{number} {thing}{}", if *number == N::from(1) { "" } else { "s" })
+    }
+}
+
 /// Bytes of others that may be no UTF-8, which is escaped.
 pub struct Shown<'a>(pub &'a [u8]);
 
@@ -255,7 +265,7 @@ impl Failure {
     #[cold]
     #[inline(never)]
     pub fn no_memory(bytes: usize) -> Self {
-        failure!(abi::CAI_ERR_NO_MEMORY, ""; found "no memory"; expected "{bytes} bytes")
+        failure!(abi::CAI_ERR_NO_MEMORY, ""; found "no memory"; expected "{}", Count(bytes, "byte"))
     }
 
     /// Prefixes the path: `within(format_args!("mask."))` for a field of the mask. A message that
@@ -367,6 +377,12 @@ mod tests {
     fn text_that_fits_is_kept() {
         let text: Text<5> = Text::new(format_args!("ab{}", "cde"));
         assert_eq!(text.as_str(), "abcde");
+    }
+
+    #[test]
+    fn one_thing_is_singular() {
+        let text = |number: i64| format!("{}", Count(number, "byte"));
+        assert_eq!([-1, 0, 1, 2].map(text), ["-1 bytes", "0 bytes", "1 byte", "2 bytes"]);
     }
 
     #[test]

@@ -7,7 +7,7 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects, clippy::indexing_slicing))]
 
-use crate::error::{Result, fail};
+use crate::error::{Count, Result, fail};
 
 /// The shape of an array, its strides in bytes and the size of its elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,7 +56,7 @@ pub fn count(shape: &[i64]) -> Result<i64> {
             Some(next) => product = next,
             None => {
                 return fail!(CAI_ERR_SIZE_OVERFLOW, "shape[{index}]";
-                    found "{extent} after {product} elements";
+                    found "{extent} after {}", Count(product, "element");
                     expected "at most 2^63 - 1 elements in total");
             }
         }
@@ -154,7 +154,7 @@ impl Layout<'_> {
         let bits = i128::from(count).saturating_mul(i128::from(self.bits));
         let Ok(all) = i64::try_from(bits.saturating_add(7) / 8) else {
             return fail!(CAI_ERR_SIZE_OVERFLOW, "shape";
-                found "{count} elements of {} bits", self.bits;
+                found "{} of {}", Count(count, "element"), Count(self.bits, "bit");
                 expected "at most 2^63 - 1 bytes in total");
         };
         let dimensions = self.shape.iter().zip(self.strides.unwrap_or_default());
@@ -218,7 +218,7 @@ impl Layout<'_> {
             Some(strides) => out.copy_from_slice(strides),
             None if self.is_packed_bits() => {
                 return fail!(CAI_ERR_BIT_STRIDES, "typestr";
-                    found "elements of {} bits", self.bits; expected "elements of whole bytes");
+                    found "elements of {}", Count(self.bits, "bit"); expected "elements of whole bytes");
             }
             None => c_strides(self.shape, self.itemsize(), out)?,
         }

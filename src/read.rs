@@ -16,7 +16,7 @@ use crate::abi::{
     self, CAI_TYPESTR_SIZE, cai_array, cai_descr, cai_device, cai_export_options, cai_field,
     cai_import_options, cai_owner_ops,
 };
-use crate::error::{Failure, Result, fail, failure};
+use crate::error::{Count, Failure, Result, fail, failure};
 use crate::flags::{self, Named};
 
 /// Sizes of the first release. A structure of any age is at least that long, so these numbers never
@@ -372,7 +372,7 @@ fn is_shape(ndim: i32, shape: *const i64) -> bool {
 #[inline(never)]
 fn no_shape(ndim: i32) -> Failure {
     if (0..=abi::CAI_MAX_NDIM).contains(&ndim) {
-        failure!(abi::CAI_ERR_SHAPE_NULL, "shape"; found "NULL"; expected "{ndim} extents")
+        failure!(abi::CAI_ERR_SHAPE_NULL, "shape"; found "NULL"; expected "{}", Count(ndim, "extent"))
     } else {
         failure!(abi::CAI_ERR_NDIM, "ndim"; found "{ndim}"; expected "0 to {}", abi::CAI_MAX_NDIM)
     }
@@ -566,7 +566,7 @@ impl<'a> Given<'a, cai_descr> {
         }
         if raw.count > 0 && raw.fields.is_null() {
             return fail!(CAI_ERR_DESCR_STRUCT, ".fields";
-                found "NULL"; expected "{} fields", raw.count);
+                found "NULL"; expected "{}", Count(raw.count, "field"));
         }
         if raw.count > abi::CAI_MAX_FIELDS {
             return fail!(CAI_ERR_DESCR_COUNT, ".count";
@@ -659,7 +659,7 @@ impl<'a> Field<'a> {
                 found "{ndim}"; expected "0 to {}", abi::CAI_MAX_NDIM);
         }
         if ndim > 0 && self.raw.shape.is_null() {
-            return fail!(CAI_ERR_DESCR_SHAPE, ".shape"; found "NULL"; expected "{ndim} extents");
+            return fail!(CAI_ERR_DESCR_SHAPE, ".shape"; found "NULL"; expected "{}", Count(ndim, "extent"));
         }
         // SAFETY: if `ndim > 0`, the pointer was found not to be NULL above. The contract of
         // `Given::new` covers what the rows point to.

@@ -5,7 +5,7 @@ use std::ptr;
 
 use crate::abi::{self, cai_array};
 use crate::device::is_opaque;
-use crate::error::{Result, fail};
+use crate::error::{Count, Result, fail};
 use crate::owner::{Array, Destructor, description};
 use crate::read::Unchecked;
 use crate::validate::Valid;
@@ -120,7 +120,7 @@ fn part(
     let offset = if layout.is_packed_bits() {
         if !is_dense {
             return fail!(CAI_ERR_BIT_STRIDES, "typestr";
-                found "elements of {} bits, and a part with gaps", layout.bits;
+                found "elements of {}, and a part with gaps", Count(layout.bits, "bit");
                 expected "elements of whole bytes, or all of a range of the outermost dimension");
         }
         // The array has no more bits than its size, which was found to fit.

@@ -271,7 +271,7 @@ class description {
     static cai_status reject_count(cai_status code, const char *field, std::size_t count,
                                    const char *expected, cai_error *why) noexcept {
         char found[32];
-        std::snprintf(found, sizeof found, "%zu numbers", count);
+        std::snprintf(found, sizeof found, "%zu number%s", count, count == 1 ? "" : "s");
         return detail::reject(why, code, field, found, expected);
     }
 

@@ -9,7 +9,7 @@
  *         cai_pointer_info memory;
  *         cai_error error;
  *         if (cai_driver_info_get(&driver, &error) == CAI_OK) {
- *             printf("CUDA %d, %d devices\n", driver.version / 1000, driver.devices);
+ *             printf("CUDA %d, devices: %d\n", driver.version / 1000, driver.devices);
  *         } else {
  *             puts(error.message); // without a driver, everything that needs none still works
  *         }

@@ -166,7 +166,8 @@ inline cai_status require(const cai_array &array, const requirements &wanted, al
     }
     if (wanted.ndim >= 0 && array.ndim != wanted.ndim) {
         char expected[32];
-        std::snprintf(expected, sizeof expected, "%d dimensions", static_cast<int>(wanted.ndim));
+        std::snprintf(expected, sizeof expected, "%d dimension%s", static_cast<int>(wanted.ndim),
+                      wanted.ndim == 1 ? "" : "s");
         return reject_number(why, CAI_ERR_CONVERT_NDIM, "ndim", array.ndim, expected);
     }
     cai_dtype dtype;

@@ -7,7 +7,7 @@ use std::ptr::null_mut;
 use crate::array::{Array, ArrayRef, INIT};
 use crate::device::{Device, Stream};
 use crate::element::Element;
-use crate::error::{Error, Result, call};
+use crate::error::{Error, Result, call, counted};
 use crate::owner::drop_box;
 use crate::sys::{self, cai_array};
 
@@ -59,7 +59,7 @@ impl<'a> Builder<'a> {
         self.raw.dtype_code = code;
         self.raw.typestr = [0; sys::CAI_TYPESTR_SIZE];
         if typestr.len() >= sys::CAI_TYPESTR_SIZE {
-            let found = format!("{} characters", typestr.len());
+            let found = counted(typestr.len(), "character");
             let error =
                 Error::new(sys::CAI_ERR_TYPESTR_LENGTH, "typestr", found, "at most 15 characters");
             self.invalid.get_or_insert(error);
@@ -78,7 +78,7 @@ impl<'a> Builder<'a> {
             let error = Error::new(
                 sys::CAI_ERR_ARGUMENT,
                 "strides",
-                format_args!("{} strides", strides.len()),
+                counted(strides.len(), "stride"),
                 expected,
             );
             self.invalid.get_or_insert(error);
@@ -174,11 +174,12 @@ pub(crate) fn check_count(shape: &[i64], count: usize) -> Result<()> {
     if product.and_then(|product| usize::try_from(product).ok()) == Some(count) {
         return Ok(());
     }
-    let found = product.map_or("too many".to_owned(), |product| product.to_string());
+    let found =
+        product.map_or("too many elements".to_owned(), |product| counted(product, "element"));
     Err(Error::new(
         sys::CAI_ERR_ARGUMENT,
         "shape",
-        format_args!("{found} elements"),
+        found,
         format_args!("{count}, the length of the data"),
     ))
 }

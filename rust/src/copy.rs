@@ -4,7 +4,7 @@ use std::ptr::null_mut;
 
 use crate::array::{ArrayRef, INIT};
 use crate::element::Element;
-use crate::error::{Error, Result, call};
+use crate::error::{Error, Result, call, counted};
 use crate::sys;
 use crate::view;
 
@@ -28,7 +28,7 @@ impl ArrayRef {
         let mut values = Vec::<T>::new();
         // An array whose strides are zero has more elements than bytes.
         if values.try_reserve_exact(count).is_err() {
-            let found = format!("{count} elements");
+            let found = counted(count, "element");
             let expected = "as many as the memory has space for";
             return Err(Error::new(sys::CAI_ERR_NO_MEMORY, "shape", found, expected));
         }
@@ -79,7 +79,7 @@ impl ArrayRef {
         view::check_type::<T>(self.as_raw())?;
         if values.len() != self.len() {
             let expected = format!("{}, as elements", self.len());
-            let found = format!("{} values", values.len());
+            let found = counted(values.len(), "value");
             return Err(Error::new(sys::CAI_ERR_ARGUMENT, "values", found, expected));
         }
         let size = size_of_val(values);

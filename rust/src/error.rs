@@ -161,6 +161,12 @@ impl fmt::Debug for Error {
 
 impl std::error::Error for Error {}
 
+/// A number of things in a message: "1 element", "2 elements".
+pub(crate) fn counted<N: fmt::Display + PartialEq + From<u8>>(count: N, thing: &str) -> String {
+    let ending = if count == N::from(1) { "" } else { "s" };
+    format!("{count} {thing}{ending}")
+}
+
 /// Calls a function of the C interface, which fills the error that it is given if it fails.
 #[inline(always)]
 pub(crate) fn call(function: impl FnOnce(*mut cai_error) -> cai_status) -> Result<()> {

@@ -306,6 +306,8 @@ fn other_arrays_are_refused_by_views() {
     let ndim = sys::CAI_ERR_CONVERT_NDIM;
     refused(floats.view::<f32, Ix<2>>(), ndim, "ndim: found 1, expected 2 dimensions");
     refused(floats.view::<f32, Ix<0>>(), ndim, "ndim: found 1, expected 0 dimensions");
+    let matrix = Array::from_vec(vec![1.0f32, 2.0], &[2, 1]).unwrap();
+    refused(matrix.view::<f32, Ix<1>>(), ndim, "ndim: found 2, expected 1 dimension");
     assert_eq!(floats.to_vec::<i32>().unwrap_err().status(), sys::CAI_ERR_CONVERT_TYPE);
 
     let mut data = [1.0f32, 2.0];

@@ -12,7 +12,7 @@ use crate::arrow::malformed;
 use crate::arrow::structures::{Live, Owned};
 use crate::arrow::tensor::{self, Tensor};
 use crate::device::Name;
-use crate::error::{Failure, Result, fail};
+use crate::error::{Count, Failure, Result, fail};
 use crate::memory::Extended;
 use crate::owner::{self, Destructor};
 use crate::read::{self, Built, Given};
@@ -350,13 +350,13 @@ pub unsafe fn from_arrow(given: *mut DeviceArray, schema: *const Schema) -> Resu
         tree.null_levels = 0;
     } else if tree.data.is_null() {
         return fail!(CAI_ERR_DATA_NULL, "array.{}buffers[1]", Children(tree.depth);
-            found "NULL"; expected "an address, for the array has {elements} elements");
+            found "NULL"; expected "an address, for the array has {}", Count(elements, "element"));
     } else if !is_bits {
         let before = tree.start.checked_mul(bits / 8);
         let address = before.and_then(|before| (tree.data as u64).checked_add_signed(before));
         let Some(address) = address else {
             return fail!(CAI_ERR_ADDRESS_RANGE, "array.offset";
-                found "{} elements from {:p}", tree.start, tree.data;
+                found "{} from {:p}", Count(tree.start, "element"), tree.data;
                 expected "an address below 2^64");
         };
         array.data = address as *mut c_void;

@@ -11,7 +11,7 @@ use crate::dlpack::abi::{
 };
 use crate::dlpack::dtype::to_dlpack;
 use crate::dlpack::managed::ManagedTensor;
-use crate::error::{Result, fail};
+use crate::error::{Count, Result, fail};
 use crate::layout::{self, Layout};
 use crate::memory::Extended;
 use crate::owner::Ref;
@@ -125,7 +125,7 @@ fn element_steps(layout: Layout, is_empty: bool, steps: &mut [i64; DIMENSIONS]) 
             _ if is_empty || extent <= 1 => 1,
             _ => {
                 return fail!(CAI_ERR_CONVERT_STRIDES, "strides[{index}]";
-                    found "{stride} bytes"; expected "a multiple of the itemsize {itemsize}");
+                    found "{}", Count(stride, "byte"); expected "a multiple of the itemsize {itemsize}");
             }
         };
     }

@@ -9,7 +9,7 @@ use crate::device::{is_addressed, is_opaque};
 use crate::dlpack::abi::{DIMENSIONS, DataType, IS_COPIED, PADDED, READ_ONLY, Tensor, VERSION};
 use crate::dlpack::dtype::{BIT, from_dlpack, plain_typestr};
 use crate::dlpack::managed::{Expanded, ManagedTensor, View};
-use crate::error::{Failure, Result, fail};
+use crate::error::{Count, Failure, Result, fail};
 use crate::layout::{self, Layout};
 use crate::owner::{Array, Destructor, shape};
 use crate::read::Unchecked;
@@ -290,7 +290,7 @@ fn byte_steps(
             None if is_empty || extent <= 1 => itemsize,
             None => {
                 return fail!(CAI_ERR_SPAN_OVERFLOW, "strides[{index}]";
-                    found "{stride} elements of {itemsize} bytes";
+                    found "{} of {}", Count(stride, "element"), Count(itemsize, "byte");
                     expected "a stride within 2^63 bytes");
             }
         });

@@ -9,7 +9,7 @@ use crate::abi::{self, DLManagedTensor, DLManagedTensorVersioned};
 use crate::dlpack::abi::{
     DIMENSIONS, DataType, Deleter, IS_COPIED, Tensor, Unversioned, VERSION, Version, Versioned,
 };
-use crate::error::{Result, fail};
+use crate::error::{Count, Result, fail};
 use crate::read;
 
 /// A live managed tensor that this value owns: dropping it calls the deleter.
@@ -184,7 +184,7 @@ impl<'a> View<'a> {
                 None if is_empty || shape[index] <= 1 => lanes,
                 None => {
                     return fail!(CAI_ERR_SPAN_OVERFLOW, "strides[{index}]";
-                        found "{stride} elements of {lanes} lanes";
+                        found "{} of {}", Count(stride, "element"), Count(lanes, "lane");
                         expected "a stride within 2^63 bytes");
                 }
             };

@@ -12,7 +12,7 @@ use crate::driver::context::CallingThread;
 use crate::driver::load::{self, Driver};
 use crate::driver::result::{INVALID_VALUE, NOT_SUPPORTED};
 use crate::driver::table::{Api, Call};
-use crate::error::{Result, fail};
+use crate::error::{Count, Result, fail};
 
 /// `CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR`
 const FILE_DESCRIPTOR: i32 = 1;
@@ -172,7 +172,8 @@ pub fn device_of(driver: &Driver, uuid: &[u8; 16]) -> Result<i32> {
     }
     fail!(CAI_ERR_IPC_DEVICE, "device";
         found "a device with the UUID {:032x}", u128::from_be_bytes(*uuid);
-        expected "one of the {count} devices of this process: see CUDA_VISIBLE_DEVICES")
+        expected "a device of this process, which has {}: see CUDA_VISIBLE_DEVICES",
+            Count(count, "device"))
 }
 
 /// A context of a device, with a reference to it if it is the primary one.

@@ -8,7 +8,7 @@ use std::hash::{BuildHasher, RandomState};
 
 use crate::abi::{self, cai_dtype};
 use crate::dtype;
-use crate::error::{Failure, Result, fail, failure};
+use crate::error::{Count, Failure, Result, fail, failure};
 use crate::read::{Descr, Field};
 
 /// Lists of up to this many fields are checked without an allocation.
@@ -274,6 +274,6 @@ pub fn find(descr: Descr, name: &str) -> Result<(u64, i64)> {
         Some((index, offset)) => fail!(CAI_ERR_DESCR_BIT_OFFSET, "descr[{index}]";
             found "bit {offset}"; expected "a multiple of 8 bits"),
         None => fail!(CAI_ERR_DESCR_NO_FIELD, "name";
-            found "\"{name}\""; expected "the name of one of {} fields", descr.count),
+            found "\"{name}\""; expected "a name in the list of {}", Count(descr.count, "field")),
     }
 }

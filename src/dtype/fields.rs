@@ -11,7 +11,7 @@ use std::ffi::c_char;
 
 use crate::abi::{self, CAI_TYPESTR_SIZE};
 use crate::dtype;
-use crate::error::{Failure, Result, fail};
+use crate::error::{Count, Failure, Result, fail};
 use crate::read;
 
 /// Values of which a few need no memory from the heap.
@@ -151,7 +151,7 @@ impl Fields {
         let place = self.rows.count;
         if place as u64 >= abi::CAI_MAX_FIELDS {
             return fail!(CAI_ERR_DESCR_COUNT, "";
-                found "{} fields", place + 1;
+                found "{}", Count(place + 1, "field");
                 expected "at most {} fields in all", abi::CAI_MAX_FIELDS);
         }
         self.rows.extend(&[row.0])?;

@@ -15,7 +15,7 @@ pub mod text;
 use std::ffi::c_char;
 
 use crate::abi::{self, CAI_TYPESTR_SIZE, cai_array, cai_dtype};
-use crate::error::{Result, Text, fail};
+use crate::error::{Count, Result, Text, fail};
 use crate::read;
 
 use table::Class;
@@ -277,8 +277,9 @@ pub fn format(dtype: &cai_dtype) -> Result<[u8; CAI_TYPESTR_SIZE]> {
     let again = parse(bytes)?;
     if again.itemsize != dtype.itemsize || again.bits != dtype.bits {
         return fail!(CAI_ERR_TYPESTR_SIZE, "dtype.bits";
-            found "{} bits and {} bytes", dtype.bits, dtype.itemsize;
-            expected "{} bits and {} bytes for \"{}\"", again.bits, again.itemsize, text);
+            found "{} and {}", Count(dtype.bits, "bit"), Count(dtype.itemsize, "byte");
+            expected "{} and {} for \"{}\"",
+                Count(again.bits, "bit"), Count(again.itemsize, "byte"), text);
     }
     if (again.unit, again.unit_count) != (dtype.unit, dtype.unit_count) {
         return fail!(CAI_ERR_TYPESTR_UNIT, "dtype.unit_count";

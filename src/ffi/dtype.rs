@@ -10,7 +10,7 @@ use crate::abi::{
 };
 use crate::argument::{In, Out, Text, Typestr};
 use crate::dtype::{self, descr, text};
-use crate::error::{Result, fail};
+use crate::error::{Count, Result, fail};
 use crate::owner::description;
 use crate::read::Descr;
 
@@ -165,7 +165,7 @@ pub unsafe extern "C-unwind" fn cai_descr_itemsize(
             .map_err(|failure| failure.within(format_args!("descr")))?;
         if bits % 8 != 0 {
             return fail!(CAI_ERR_DESCR_BIT_OFFSET, "descr";
-                found "{bits} bits in all"; expected "whole bytes");
+                found "{} in all", Count(bits, "bit"); expected "whole bytes");
         }
         out.write(bits / 8);
         Ok(())
@@ -289,7 +289,7 @@ pub unsafe extern "C-unwind" fn cai_field_nbytes(
             .map_err(|failure| failure.within(format_args!("field")))?;
         if bits % 8 != 0 {
             return fail!(CAI_ERR_DESCR_BIT_OFFSET, "field";
-                found "{bits} bits"; expected "whole bytes");
+                found "{}", Count(bits, "bit"); expected "whole bytes");
         }
         out.write(bits / 8);
         Ok(())

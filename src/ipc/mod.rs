@@ -18,7 +18,7 @@ use crate::driver::{
     TemporaryStream,
 };
 use crate::dtype::{self, text};
-use crate::error::{Result, fail};
+use crate::error::{Count, Result, fail};
 use crate::layout::{Layout, Span};
 use crate::memory;
 use crate::owner::description::{self, OwnedFields};
@@ -186,7 +186,7 @@ fn text_length(fields: Descr) -> Result<usize> {
     text::format(fields, &mut Text(&mut |text| length += text.len()))?;
     if length > CAI_UNSTABLE_IPC_FIELDS {
         return fail!(CAI_ERR_CONVERT_TYPE, "";
-            found "fields whose text has {length} bytes";
+            found "fields whose text has {}", Count(length, "byte");
             expected "at most {CAI_UNSTABLE_IPC_FIELDS}");
     }
     Ok(length)
@@ -373,7 +373,7 @@ fn ends(start: u64, span: Span) -> Option<(u64, u64)> {
 fn outside<T>(offset: u64, span: Span, size: u64) -> Result<T> {
     fail!(CAI_ERR_OUT_OF_ALLOCATION, "bytes";
         found "bytes from {} to {} of byte {offset}", span.lower, span.upper;
-        expected "bytes of an allocation of {size} bytes")
+        expected "bytes of an allocation of {}", Count(size, "byte"))
 }
 
 /// Lets an array lie in memory that was opened, if that is large enough.

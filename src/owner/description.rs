@@ -14,7 +14,7 @@ use crate::abi::{
     self, CAI_MAX_MASKS, CAI_TYPESTR_SIZE, cai_array, cai_descr, cai_field, cai_owner,
 };
 use crate::dtype::fields::Fields;
-use crate::error::{Result, fail, failure};
+use crate::error::{Count, Result, fail, failure};
 use crate::read::{Descr, Given, Unchecked};
 
 const MAX_OWNERS: usize = CAI_MAX_MASKS as usize + 1;
@@ -113,7 +113,7 @@ impl Arena {
         let size = self.size;
         self.take_if_there(count).ok_or_else(|| {
             failure!(abi::CAI_ERR_INTERNAL, "description";
-                found "a description of more than {size} bytes";
+                found "a description of more than {}", Count(size, "byte");
                 expected "a description that does not change while it is copied")
         })
     }

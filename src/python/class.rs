@@ -12,7 +12,7 @@ use std::ptr::{self, NonNull};
 use std::slice::from_raw_parts as slice;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-use crate::error::{Failure, Result, fail};
+use crate::error::{Count, Failure, Result, fail};
 use crate::python::capi::{
     self, BF_GETBUFFER, BF_RELEASEBUFFER, Capi, GetSetDef, METH_FASTCALL_KEYWORDS, METH_NOARGS,
     METH_VARARGS, METH_VARARGS_KEYWORDS, MP_LENGTH, MemberDef, MethodDef, NB_BOOL, Object,
@@ -232,7 +232,7 @@ impl<T: Contents> Class<T> {
         let head = capi.facts.head;
         if head < 2 * size_of::<usize>() || head > 64 || head % align_of::<T>() != 0 {
             return fail!(CAI_ERR_PYTHON_VERSION, "python";
-                found "objects with a head of {head} bytes"; expected "16 to 64");
+                found "objects with a head of {}", Count(head, "byte"); expected "16 to 64");
         }
         const NO_MEMBER: MemberDef =
             MemberDef { name: ptr::null(), r#type: 0, offset: 0, flags: 0, doc: ptr::null() };

@@ -15,7 +15,7 @@ mod valid;
 use crate::abi::{self, cai_array, cai_device, cai_dtype};
 use crate::device::{LAST, Name, is_opaque, is_type, may_have_id};
 use crate::dtype;
-use crate::error::{Result, Text, fail};
+use crate::error::{Count, Result, Text, fail};
 use crate::layout::{self, Bytes, Layout};
 use crate::read::Given;
 use crate::read::{self, Unchecked};
@@ -72,7 +72,7 @@ impl<'a> Described<'a> {
         let layout = Layout { shape, strides, bits: dtype.bits };
         if layout.is_packed_bits() && strides.is_some() {
             return fail!(CAI_ERR_BIT_STRIDES, "strides";
-                found "strides for elements of {} bits", dtype.bits;
+                found "strides for elements of {}", Count(dtype.bits, "bit");
                 expected "NULL: bit fields are packed in C order");
         }
         Ok(Described { dtype, layout })
@@ -191,7 +191,7 @@ fn place(array: &cai_array, shape: &[i64], bytes: Bytes) -> Result<()> {
     if bytes.all > 0 && array.data.is_null() {
         return fail!(CAI_ERR_DATA_NULL, "data";
             found "NULL";
-            expected "an address, for the array has {} elements", layout::count(shape)?);
+            expected "an address, for the array has {}", Count(layout::count(shape)?, "element"));
     }
     if bytes.all == 0 && !array.data.is_null() {
         return fail!(CAI_ERR_DATA_NOT_NULL, "data";
@@ -214,11 +214,11 @@ fn place(array: &cai_array, shape: &[i64], bytes: Bytes) -> Result<()> {
     let (down, up) = (bytes.span.lower.unsigned_abs(), bytes.span.upper);
     if start < down {
         return fail!(CAI_ERR_ADDRESS_RANGE, "{field}";
-            found "{start:#x}, from which the strides reach {down} bytes down";
+            found "{start:#x}, from which the strides reach {} down", Count(down, "byte");
             expected "at least {down:#x}");
     }
     fail!(CAI_ERR_ADDRESS_RANGE, "{field}";
-        found "{start:#x}, from which the array reaches {up} bytes up";
+        found "{start:#x}, from which the array reaches {} up", Count(up, "byte");
         expected "an end below 2^64")
 }
 
@@ -269,13 +269,13 @@ fn fields(array: Unchecked, expected: i64) -> Result<()> {
     let text = read::typestr(&array.typestr).unwrap_or_default().escape_ascii();
     if bits % 8 == 0 && expected % 8 == 0 {
         fail!(CAI_ERR_DESCR_SIZE, "descr";
-            found "fields of {} bytes in all", bits / 8;
-            expected "{} bytes as in typestr \"{text}\"; padding needs rows of its own",
-                expected / 8)
+            found "fields of {} in all", Count(bits / 8, "byte");
+            expected "{} as in typestr \"{text}\"; padding needs rows of its own",
+                Count(expected / 8, "byte"))
     } else {
         fail!(CAI_ERR_DESCR_SIZE, "descr";
-            found "fields of {bits} bits in all";
-            expected "{} bits as in typestr \"{text}\"", expected)
+            found "fields of {} in all", Count(bits, "bit");
+            expected "{} as in typestr \"{text}\"", Count(expected, "bit"))
     }
 }
 

@@ -12,6 +12,7 @@ import ctypes as c
 import gc
 import os
 import pathlib
+import re
 import sys
 import threading
 import time
@@ -148,6 +149,10 @@ class Taken:
 
     def __repr__(self):
         return f"Taken({', '.join(f'{k}={v!r}' for k, v in vars(self).items() if k not in ('array', '_owned'))})"
+
+
+# What no message says.
+ONE_IN_THE_PLURAL = re.compile(r"\b(?:found|expected|of|has) 1 (?!is\b)[a-z]+s\b")
 
 
 class Refused(Exception):

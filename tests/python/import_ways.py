@@ -540,6 +540,7 @@ def check(way, row):
                 assert type(found) is kind_of(status), (mode, found)
                 assert (error.code, error.field.decode()) == (code, path), (mode, words)
                 assert found.args == (words,) and words.isprintable(), (mode, words)
+                assert not P.ONE_IN_THE_PLURAL.search(words), words
                 assert outcome != row.outcomes["default"] or row.says in words, words
                 found = attempt(way, obj, quiet=True, **options)
                 assert type(found) is P.Refused and found.code == code and P.take.error.field == error.field, (mode, found)

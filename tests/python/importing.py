@@ -47,6 +47,7 @@ def refused(obj, kind, text="", status=None, **options):
         found, words, _ = attempt()
     assert found is kind, (found, words)
     assert text in words and words == take.error.message.decode(), words
+    assert not P.ONE_IN_THE_PLURAL.search(words), words
     code, field = take.error.code, take.error.field
     assert status is None or code == ERRORS[status], words
     with even(obj):

@@ -66,7 +66,8 @@ static inline cai_status cai_private_tvm_type(DLDataType type, cai_private_type 
         *out = *one;
         return CAI_OK;
     }
-    snprintf(found, sizeof(found), "code %d, %d bits, %d lanes", type.code, type.bits, type.lanes);
+    snprintf(found, sizeof(found), "code %d, %d bit%s, %d lane%s", type.code, type.bits,
+             type.bits == 1 ? "" : "s", type.lanes, type.lanes == 1 ? "" : "s");
     return cai_private_refuse(error, CAI_ERR_CONVERT_TYPE, "dtype", found,
                               "a number of whole bytes");
 }

@@ -10,7 +10,7 @@ use std::ops::{Index, IndexMut};
 
 use crate::device::Device;
 use crate::element::Element;
-use crate::error::{Error, Result, call};
+use crate::error::{Error, Result, call, counted};
 use crate::sys::{self, cai_array};
 pub use dimension::{Dimension, Ix, IxDyn};
 pub(crate) use elements::check_type;
@@ -125,7 +125,7 @@ pub(crate) unsafe fn of_array<'a, T: Element, D: Dimension>(
     }
     let ndim = array.ndim as usize;
     if let Some(wanted) = D::NDIM.filter(|wanted| *wanted != ndim) {
-        let expected = format!("{wanted} dimensions");
+        let expected = counted(wanted, "dimension");
         return Err(Error::new(sys::CAI_ERR_CONVERT_NDIM, "ndim", ndim, expected));
     }
     check_type::<T>(array)?;

@@ -6,7 +6,7 @@ use crate::abi::{self, cai_array};
 use crate::copy::HostCopy;
 use crate::device;
 use crate::dlpack::{self, ManagedTensor};
-use crate::error::{Failure, Result, fail};
+use crate::error::{Count, Failure, Result, fail};
 use crate::python::capi::Object;
 use crate::python::capsules::{UNVERSIONED, VERSIONED};
 use crate::python::class::Instance;
@@ -116,7 +116,7 @@ impl<'py> Request<'py> {
             }
             more => {
                 return fail!(CAI_ERR_TYPE, "__dlpack__";
-                    found "{more} arguments"; expected "keywords");
+                    found "{}", Count(more, "argument"); expected "keywords");
             }
         }
         // The conversion to a boolean, and a string without UTF-8, may run code, which may change a

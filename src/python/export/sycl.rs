@@ -4,7 +4,7 @@ use std::ffi::c_void;
 
 use crate::abi::{self, cai_array};
 use crate::device;
-use crate::error::{Result, fail};
+use crate::error::{Count, Result, fail};
 use crate::layout::Layout;
 use crate::python::capsules::{CONTEXT, QUEUE};
 use crate::python::class::Instance;
@@ -43,7 +43,7 @@ pub fn sycl_usm_array_interface<'py>(
     let below = valid.span().lower;
     if below % itemsize != 0 {
         return fail!(CAI_ERR_CONVERT_STRIDES, "{NAME}['offset']";
-            found "{below} bytes"; expected "a multiple of {itemsize}");
+            found "{}", Count(below, "byte"); expected "a multiple of {itemsize}");
     }
     let lowest = array.data.addr().wrapping_add_signed(below as isize);
     let c_order = layout.is_c_contiguous() && this.flags() & abi::CAI_EXPORT_STRIDES == 0;

@@ -7,7 +7,7 @@ use std::mem::MaybeUninit;
 
 use crate::abi::{self, CAI_TYPESTR_SIZE, cai_status};
 use crate::dtype;
-use crate::error::{Failure, Result, Text, failure};
+use crate::error::{Count, Failure, Result, Text, failure};
 use crate::python::import::dict_in_place::exact_values;
 use crate::python::import::dict_keys::{DATA, Held, OtherObjects, Protocol, TEXTS, TYPESTR};
 use crate::python::import::dict_reader::{Entry, Reader, describe};
@@ -130,7 +130,7 @@ impl<'a> Reader<'a> for Explaining<'_> {
         }
         let count = object.len(py)?;
         let Some(to) = to.get_mut(..count) else {
-            let found = format_args!("{count} items");
+            let found = format_args!("{}", Count(count, "item"));
             const EXPECTED: &str = "at most CAI_MAX_NDIM (64)";
             return Err(self.refuse(abi::CAI_ERR_NDIM, Entry::of(key), &found, &EXPECTED));
         };
@@ -154,7 +154,7 @@ impl<'a> Reader<'a> for Explaining<'_> {
         }
         let count = object.len(py)?;
         if count != 2 {
-            let found = format_args!("{count} items");
+            let found = format_args!("{}", Count(count, "item"));
             return Err(self.refuse(abi::CAI_ERR_VALUE, Entry::of(DATA), &found, &EXPECTED));
         }
         let (address, readonly) = (object.item(py, 0)?, object.item(py, 1)?);

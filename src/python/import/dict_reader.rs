@@ -7,7 +7,7 @@ use std::ptr;
 
 use crate::abi::{self, cai_device, cai_status};
 use crate::dtype;
-use crate::error::{Failure, Text};
+use crate::error::{Count, Failure, Text};
 use crate::python::import::dict_keys::{
     DATA, DESCR, MASK, OFFSET, OtherObjects, Protocol, SHAPE, STREAM, STRIDES, SYCLOBJ, TYPESTR,
     VERSION, Values,
@@ -114,7 +114,7 @@ pub fn describe<'a, 'py, R: Reader<'a>>(
     if let Some(strides) = strides {
         let count = reader.row(strides, STRIDES, &mut to.strides)?;
         if count != to.array.ndim as usize {
-            let found = format_args!("{count} strides");
+            let found = format_args!("{}", Count(count, "stride"));
             let expected = format_args!("{}, one for each extent", to.array.ndim);
             return Err(reader.refuse(abi::CAI_ERR_VALUE, Entry::of(STRIDES), &found, &expected));
         }

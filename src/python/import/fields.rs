@@ -9,7 +9,7 @@ use std::fmt;
 use crate::abi;
 use crate::dtype;
 use crate::dtype::fields::{Fields, List, NewRow};
-use crate::error::{Failure, Result, fail, failure};
+use crate::error::{Count, Failure, Result, fail, failure};
 use crate::python::py::{Builtin, Obj, Owned, Py};
 use crate::python::values::Number;
 
@@ -66,7 +66,7 @@ impl Reader<'_> {
             None => row.len(py)?,
         };
         if !(2..=3).contains(&count) {
-            return fail!(CAI_ERR_DESCR_SYNTAX, ""; found "{count} items"; expected "{ROW}");
+            return fail!(CAI_ERR_DESCR_SYNTAX, ""; found "{}", Count(count, "item"); expected "{ROW}");
         }
         // A tuple does not change, so it keeps its items alive.
         let mut held = [const { None }; 3];

@@ -4,7 +4,7 @@ use std::ffi::c_void;
 use std::ptr;
 
 use crate::abi::{self, CAI_TYPESTR_SIZE, cai_device};
-use crate::error::{Result, Text, fail};
+use crate::error::{Count, Result, Text, fail};
 use crate::python::owner::Description;
 use crate::validate;
 
@@ -16,7 +16,7 @@ pub fn check_ndim(protocol: &str, name: &str, ndim: i32, has_shape: bool) -> Res
     }
     if ndim > 0 && !has_shape {
         return fail!(CAI_ERR_SHAPE_NULL, "{protocol}.shape";
-            found "NULL"; expected "{ndim} extents");
+            found "NULL"; expected "{}", Count(ndim, "extent"));
     }
     Ok(())
 }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::abi::{self, cai_array, cai_device, cai_import_options};
 use crate::device::{has_streams, is_cuda};
-use crate::error::{Failure, Result, Text, fail, failure};
+use crate::error::{Count, Failure, Result, Text, fail, failure};
 use crate::python::import::options::{self, ImportOptions};
 use crate::python::owner::Description;
 use crate::read::{Given, Unchecked};
@@ -110,7 +110,7 @@ fn check_requirements(to: &mut Description, options: &ImportOptions) -> Result<(
     }
     if options.has(abi::CAI_IMPORT_REQUIRE_NDIM) && array.ndim != raw.ndim {
         return fail!(CAI_ERR_CONVERT_NDIM, "shape";
-            found "{} dimensions", array.ndim; expected "{}", raw.ndim);
+            found "{}", Count(array.ndim, "dimension"); expected "{}", raw.ndim);
     }
     // SAFETY: the array was imported, and so validated.
     let array = unsafe { Valid::assume(array) };

@@ -2,7 +2,7 @@
 
 use crate::abi::{self, cai_array};
 use crate::dlpack;
-use crate::error::{Result, fail};
+use crate::error::{Count, Result, fail};
 use crate::python::class::{Attribute, Instance};
 use crate::python::export::attributes::dtype_of;
 use crate::python::py::{Name, Owned, Py};
@@ -67,7 +67,7 @@ fn strides<'py>(py: Py<'py>, this: Instance<'_, View>) -> Result<Owned<'py>> {
         let stride = strides[index];
         if stride % itemsize != 0 {
             return fail!(CAI_ERR_CONVERT_STRIDES, "strides[{index}]";
-                found "{stride} bytes";
+                found "{}", Count(stride, "byte");
                 expected "a multiple of the size of an element, {itemsize}");
         }
         py.int(stride / itemsize)
