@@ -120,6 +120,19 @@ class Browser:
                 wrong.append(f"loads {of['request']['url']}")
         return wrong
 
+    def follow(self, path, target):
+        """Opens a page that leads to another one, whose address is `target`, and waits until that is loaded."""
+        self.events.clear()
+        self.call("Page.navigate", url=path.as_uri())
+        arrived = False
+        while True:
+            event = self.events.pop(0) if self.events else self.message(seconds=10)
+            frame = event.get("params", {}).get("frame", {})
+            if event["method"] == "Page.frameNavigated":
+                arrived = frame["url"] + frame.get("urlFragment", "") == target
+            elif event["method"] == "Page.loadEventFired" and arrived:
+                return
+
     def picture(self, path):
         data = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=True)["data"]
         path.write_bytes(base64.b64decode(data))

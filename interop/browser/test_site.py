@@ -6,7 +6,11 @@ from browser import ROOT
 
 SITE = ROOT / "build/site"
 PICTURES = ROOT / "build/browser-pictures"
-PAGES = sorted(path.relative_to(SITE) for path in SITE.rglob("*.html") if not path.relative_to(SITE).parts[0].startswith(("_", "files")))
+# What docs/prepare.py wrote, without copies of files of the repository, and what Sphinx adds.
+SOURCES = ROOT / "build/site-src"
+PAGES = sorted(str(path.relative_to(SOURCES).with_suffix(".html")) for path in SOURCES.rglob("*.md"))
+PAGES += ["genindex.html", "search.html"]
+MOVED = [line.split() for line in (ROOT / "docs/redirects.txt").read_text().splitlines()]
 # What of the text lies outside of the window and cannot be scrolled to, or is cut off.
 OUTSIDE = """
 (() => {
@@ -25,7 +29,15 @@ OUTSIDE = """
 
 
 def test_there_is_a_site():
-    assert len(PAGES) > 40, "run `make docs`"
+    """More than 20 pages of the book, and one for each header."""
+    assert len(PAGES) > 40 and all((SITE / page).exists() for page in PAGES), "run `make docs`"
+
+
+def test_former_addresses_lead_to_their_pages(browser):
+    for old, new in MOVED:
+        browser.follow(SITE / old, f"{SITE.as_uri()}/{new}")
+        # test_docs.py looks for the anchors in the sources of the pages; `:target` is where this page has one.
+        assert "#" not in new or browser.evaluate("document.querySelector(':target') != null"), f"{old} -> {new}"
 
 
 @pytest.mark.parametrize("width", [1280, 390])
