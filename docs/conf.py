@@ -1,6 +1,7 @@
 """Settings of the site that `make docs` builds: see `make help`. Sphinx with MyST, because pages stay readable Markdown,
 and dead links are errors."""
 
+import json
 import pathlib
 import re
 
@@ -30,8 +31,10 @@ highlight_language = "text"
 
 html_theme = "furo"
 html_title = f"libcai {release}"
+templates_path = ["templates"]
 html_static_path = ["static"]
 html_css_files = ["site.css"]
+html_js_files = ["site.js"]
 # What docs/prepare.py makes of docs/redirects.txt.
 html_extra_path = [str(ROOT / "build/site-src/redirects")]
 html_favicon = "static/favicon.svg"
@@ -65,8 +68,33 @@ class Names(SphinxTransform):
             link += node
 
 
+# What the search lists by name.
+OBJECTS = {"macro": "macro", "function": "function", "struct": "structure", "type": "type", "enum": "enumeration"}
+
+
+def write_search_index(app, exception):
+    """The text of each section, and the names of the C interface, for static/search.js: a script, because a browser reads
+    no other file beside a page that was opened without a server."""
+    if exception or app.builder.format != "html":
+        return
+    pages, sections = [], []
+    for number, page in enumerate(sorted(app.env.found_docs)):
+        pages.append((page, app.env.titles[page].astext()))
+        for section in app.env.get_doctree(page).findall(nodes.section):
+            apart = (nodes.section, nodes.title, nodes.comment, nodes.raw)
+            text = " ".join(child.astext() for child in section.children if not isinstance(child, apart))
+            anchor = section["ids"][0] if isinstance(section.parent, nodes.section) else ""
+            sections.append((number, anchor, section[0].astext(), " ".join(text.split())))
+    numbers = {page: number for number, (page, _) in enumerate(pages)}
+    objects = app.env.domains["c"].get_objects()
+    names = sorted((name, OBJECTS[kind], numbers[page], anchor) for name, _, kind, page, anchor, _ in objects if kind in OBJECTS)
+    index = json.dumps({"pages": pages, "sections": sections, "names": names}, ensure_ascii=False, separators=(",", ":"))
+    (pathlib.Path(app.outdir) / "_static/search_index.js").write_text(f"const searchIndex = {index};\n")
+
+
 def setup(app):
     names = (ROOT / "build/site-src").glob("c/*.md")
     Names.known = {name for page in names for name in re.findall(r"\{c:(?:function|struct|type|macro)\}.*?\b((?:cai|CAI|cudasim|CUDASIM)_\w+)(?=\(|$)", page.read_text(), re.M)}
     app.add_transform(Names)
+    app.connect("build-finished", write_search_index)
     return {"parallel_read_safe": True}

