@@ -56,7 +56,7 @@ interop-nvcc: target-link $(INTEROP_NVCC)/ready lib sim
 # The HTML report and the site in a browser of Debian, unpacked below build/browser (560 MB); pictures in build/browser-pictures.
 interop-browser: target-link $(VENV)/ready sim docs
 	@if command -v apt-get >/dev/null; then $(PY) interop/browser/browser.py && PATH="$(BIN):$$PATH" timeout 600 $(PY) \
-	    -m pytest -q -p no:cacheprovider --confcutdir=interop/browser interop/browser; \
+	    -m pytest -q -n $(JOBS) -p no:cacheprovider --confcutdir=interop/browser interop/browser; \
 	else echo "apt-get is not here: the tests in a browser are left out"; fi
 
 # In a process of its own: the package of MPICH brings libraries of another version of UCX.

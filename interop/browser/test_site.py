@@ -18,6 +18,8 @@ MOVED = [line.split() for line in (ROOT / "docs/redirects.txt").read_text().spli
 QUERIES = [line.split("\t") for line in (ROOT / "docs/queries.txt").read_text().splitlines()]
 # Of the queries, so many have their page among the first three hits.
 FOUND = 37
+FIELD = "#search input"
+HITS = "[...document.querySelectorAll('#search-hits > li > a')].map(one => one.getAttribute('href'))"
 
 # What is wider than the window, or in the text lies outside of it and cannot be scrolled to; and pictures that are missing.
 WRONG = """
@@ -35,10 +37,11 @@ WRONG = """
     return [...wrong, ...[...document.images].filter(one => !one.naturalWidth).map(one => "no picture " + one.src)];
 })()
 """
-# axe takes many seconds for the contrast of a page of programs: it gets one text of each style. `seen` has those of other
-# pages. Returns them all.
-CONTRAST = """
+# What axe finds about colours. It takes many seconds for all words of a page of programs: it gets one text of each style,
+# and none of the styles in `seen`, which it had on other pages. Returns all styles, and what is wrong.
+COLOURS = """
 (seen => {
+    document.getAnimations().forEach(one => one.finish());
     const grounds = new Map([[null, ""]]), texts = new Map();
     const ground = one => {
         if (!grounds.has(one)) {
@@ -56,12 +59,15 @@ CONTRAST = """
         const style = [color, fontSize, fontWeight, ground(one)].join();
         if (!seen.includes(style) && !texts.has(style)) texts.set(style, one);
     }
-    const found = texts.size ? axe.run({ include: [...texts.values()] }, { runOnly: ["color-contrast"] }) : { violations: [] };
+    const found = texts.size ? axe.run({ include: [...texts.values()] }, { runOnly: ["color-contrast", "link-in-text-block"] }) : { violations: [] };
     return Promise.resolve(found).then(({ violations }) => [[...seen, ...texts.keys()], violations]);
 })(%s)
 """
 STRUCTURE = """
-axe.run({ rules: { "color-contrast": { enabled: false } }, preload: false, resultTypes: ["violations"] }).then(found => found.violations)
+(() => {
+    const apart = { "color-contrast": { enabled: false }, "link-in-text-block": { enabled: false } };
+    return axe.run({ rules: apart, preload: false, resultTypes: ["violations"] }).then(found => found.violations);
+})()
 """
 
 
@@ -69,14 +75,14 @@ def violations(found):
     return [f"axe: {rule['id']}: {node['html'][:200]}: {node['failureSummary']}" for rule in found for node in rule["nodes"]]
 
 
-def contrast(browser, seen):
-    seen[:], found = browser.evaluate(CONTRAST % json.dumps(seen))
+def colours(browser, seen):
+    seen[:], found = browser.evaluate(COLOURS % json.dumps(seen))
     return violations(found)
 
 
 @pytest.fixture(scope="session")
 def seen():
-    """The styles of text whose contrast was tested."""
+    """The styles of text whose colours were tested."""
     return []
 
 
@@ -90,18 +96,35 @@ def test_page(browser, seen, page):
     """It loads without an error, from the site alone; nothing is wider than the window; axe finds no violation."""
     loaded = browser.open(SITE / page, 1280)
     wrong = [text for text in loaded if not text.startswith((f"loads {SITE.as_uri()}", "loads data:"))]
+    if page == "search.html":
+        browser.type(FIELD, "cai_array_release after a stream")
     wrong += browser.evaluate(WRONG)
     browser.evaluate(f"{AXE.read_text()}; 0")
-    wrong += contrast(browser, seen)
+    wrong += colours(browser, seen)
     for width, dark in ((1280, True), (360, True), (360, False)):
         browser.show(width, dark)
         wrong += browser.evaluate(WRONG) if width == 360 else []
         wrong += violations(browser.evaluate(STRUCTURE)) if dark == (width == 1280) else []
-        wrong += contrast(browser, seen)
+        wrong += colours(browser, seen)
         if page in PICTURED:
             PICTURES.mkdir(parents=True, exist_ok=True)
             browser.picture(PICTURES / f"site-{page.replace('/', '-')[:-5]}-{width}-{'dark' if dark else 'light'}.png")
     assert wrong == []
+
+
+def test_the_check_can_fail(browser, tmp_path):
+    path = tmp_path / "wrong.html"
+    path.write_text("""<!DOCTYPE html><html lang="en"><meta name="viewport" content="width=device-width"><title>Wrong</title><main><article><h1>Wrong</h1>
+        <style>p { color: #aaa; transition: color 9s } @media (prefers-color-scheme: dark) { p { color: #000 } body { background: #111 } }</style>
+        <p>pale, or dark on dark</p><img src="none.png"><pre style="width: 500px">wide</pre></article></main></html>""")
+    loaded = browser.open(path, 360)
+    assert [text[:10] for text in loaded] == ["loads file", "Failed to "] and len(browser.evaluate(WRONG)) == 3
+    browser.evaluate(f"{AXE.read_text()}; 0")
+    seen = []
+    assert "color-contrast" in colours(browser, seen)[0] and colours(browser, seen) == []
+    assert "image-alt" in violations(browser.evaluate(STRUCTURE))[0]
+    browser.show(360, True)
+    assert "color-contrast" in colours(browser, seen)[0]
 
 
 # Where a label of the page's head was pressed: whether its menu is on the screen, and the texts of its links.
@@ -138,10 +161,6 @@ def test_former_addresses_lead_to_their_pages(browser):
         browser.open(SITE / old, 1280, scripts=False, to=f"{SITE.as_uri()}/{new}")
         # test_docs.py looks for the anchors in the sources of the pages; `:target` is where this page has one.
         assert "#" not in new or browser.evaluate("document.querySelector(':target') != null"), f"{old} -> {new}"
-
-
-FIELD = "#search input"
-HITS = "[...document.querySelectorAll('#search-hits > li > a')].map(one => one.getAttribute('href'))"
 
 
 def test_the_search_finds_pages(browser):
