@@ -321,7 +321,7 @@ uninstall: ## removes it again: with the same variables
 install-sim: FORCE ## installs the simulated driver (1 minute): PREFIX
 	@+$(MAKE_SIM) install PREFIX="$(PREFIX)" DESTDIR="$(DESTDIR)"
 
-uninstall-sim: FORCE
+uninstall-sim: FORCE ## removes it again: PREFIX
 	@+$(MAKE_SIM) uninstall PREFIX="$(PREFIX)" DESTDIR="$(DESTDIR)"
 
 # The recipes for other package managers, filled for these sources and run, in an environment of their own:
