@@ -18,13 +18,14 @@ if TYPE_CHECKING:
 
     from ._annotations import ArrayLike, HostArrayLike, StreamLike
     from ._native import Array, View, view
-    from ._report import Inspection
+    from ._report import Finding, Inspection
 
     __version__: str
 
 __all__ = [
     "Array",
     "ArrayLike",
+    "Finding",
     "HostArrayLike",
     "Inspection",
     "StreamLike",
@@ -43,8 +44,8 @@ __all__ = [
 
 # Imported when asked for. `_native` loads the library.
 _LATER = {
-    "Array": "_native", "ArrayLike": "_annotations", "HostArrayLike": "_annotations", "Inspection": "_report",
-    "StreamLike": "_annotations", "View": "_native", "view": "_native",
+    "Array": "_native", "ArrayLike": "_annotations", "Finding": "_report", "HostArrayLike": "_annotations",
+    "Inspection": "_report", "StreamLike": "_annotations", "View": "_native", "view": "_native",
 }  # fmt: skip
 
 if not TYPE_CHECKING:  # with this function, every name would have the type Any

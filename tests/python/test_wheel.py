@@ -172,7 +172,8 @@ use(Floats(), Stream())
 use(libcai.export(Floats()), 1)
 libcai.view(bytearray(4)).release()
 found: libcai.Inspection = libcai.inspect(Floats(), library=False)
-for finding in found.findings:
+findings: list[libcai.Finding] = found.findings
+for finding in findings:
     print(finding.severity, found["__dlpack__"].state)
 libcai.load().cai_abi_version()
 
