@@ -3,6 +3,7 @@
 
 use super::folder::PrivateFolder;
 use super::{html, junit, sarif};
+use cudasim_core::shown::shown;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
@@ -40,6 +41,8 @@ const MAIN: &str = "main.json";
 #[derive(Default)]
 pub struct Findings {
     pub process: u64,
+    /// The name of the file that the process ran.
+    pub program: Option<String>,
     pub test: Option<String>,
     pub races: Vec<Value>,
     pub missing: Vec<(String, u64)>,
@@ -87,6 +90,9 @@ impl Findings {
         }
         if let Some(timeline) = &self.timeline {
             line["timeline"] = timeline.clone();
+        }
+        if let Some(program) = &self.program {
+            line["program"] = program.as_str().into();
         }
         if let Some(test) = &self.test {
             line["test"] = test.as_str().into();
@@ -245,6 +251,7 @@ fn merged(text: &str) -> Vec<Findings> {
         });
         let findings = &mut results[*at];
         findings.fails = line["mode"] == "error";
+        findings.program = line["program"].as_str().map(|name| shown(name.as_bytes()));
         if let (Some(id), Some(race)) = (line["id"].as_u64(), line.get("race")) {
             races.insert(id, race.clone());
         }

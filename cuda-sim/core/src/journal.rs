@@ -5,8 +5,10 @@
 //! later write may still rule it out; `withdrawn`, the ids that one ruled out; `taken`, the last id
 //! that the program took over; `kernel`, a kernel without a declaration; `unordered`, the number of
 //! exchanges that were not ordered so far, and the first; and at the end of the process `end` with
-//! what was `missing`, and the newest rows of its `timeline` if a report draws them. `mode` is what this process treats races as. The command
-//! `cuda-sim run` and the plug-in for pytest read it.
+//! what was `missing`, and the newest rows of its `timeline` if a report draws them. `mode` is what
+//! this process treats races as. The command `cuda-sim run` and the plug-in for pytest read it.
+//! `program` is the name of the file that the process runs: unlike `process`, it is the same in the
+//! next run.
 
 use crate::config::Races;
 use crate::console::print;
@@ -15,12 +17,14 @@ use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
+use std::path::Path;
 
 pub struct Journal {
     path: String,
     /// `None` if it cannot be written.
     file: Option<File>,
     mode: &'static str,
+    program: Option<String>,
     /// Races that were written as open.
     open: BTreeSet<u64>,
 }
@@ -34,8 +38,11 @@ impl Journal {
             Races::Error => "error",
         };
         let opened = OpenOptions::new().create(true).append(true).open(path);
-        let mut journal =
-            Journal { path: path.to_owned(), file: None, mode, open: BTreeSet::new() };
+        let program = std::env::current_exe().ok();
+        let program = program.as_deref().and_then(Path::file_name);
+        let program = program.map(|name| name.to_string_lossy().into_owned());
+        let path = path.to_owned();
+        let mut journal = Journal { path, file: None, mode, program, open: BTreeSet::new() };
         match opened {
             Ok(file) => journal.file = Some(file),
             Err(error) => journal.give_up(&error),
@@ -52,6 +59,7 @@ impl Journal {
     fn write(&mut self, mut record: Value) {
         let Some(file) = &mut self.file else { return };
         record["process"] = std::process::id().into();
+        record["program"] = self.program.as_deref().into();
         record["mode"] = self.mode.into();
         // One write for each record: several processes append. A record that another process left
         // torn ends at the first newline.

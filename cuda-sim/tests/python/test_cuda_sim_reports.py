@@ -57,6 +57,7 @@ def test_the_same_in_all(racy):
     case = suites.find("testsuite/testcase")
     assert suites.get("failures") == suites.find("testsuite").get("tests") == "1"
     assert (case.get("file"), case.get("line")) == ("race.c", "5")
+    assert case.get("classname") == line["program"] == racy.name
     assert case.get("name") == "race: cuMemsetD8Async at race.c:4 and cuMemcpyDtoHAsync at race.c:5"
     assert "cuEventRecord" in case.find("failure").get("message") and "fill " in case.find("failure").text
     assert "cuArrayCreate_v2 is not simulated" in case.find("system-out").text
@@ -92,6 +93,7 @@ def test_without_races(racy):
     done, (line,), suites, log = reports(racy, racy, "correct")
     assert done.returncode == 7 and line["count"] == 0
     assert suites.get("tests") == "1" and suites.get("failures") == "0"
+    assert suites.find("testsuite/testcase").get("classname") == racy.name
     assert log["runs"][0]["results"] == []
     # A program that does not use the driver.
     done, lines, suites, log = reports(racy, "true")
