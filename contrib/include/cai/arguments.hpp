@@ -27,7 +27,7 @@
 #include <type_traits>
 #include <utility>
 
-#if CAI_PRIVATE_HPP != 0x9776874d
+#if CAI_PRIVATE_HPP != 0xe470e6f5
 #error "cai/cai.hpp of another version was included before cai/arguments.hpp"
 #endif
 
