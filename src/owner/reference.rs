@@ -7,9 +7,9 @@ use std::ops::Deref;
 use std::ptr::{self, NonNull, null_mut};
 
 use super::reserve::Reserve;
-use super::{Destroy, Header, OPS, no_owner};
-use crate::abi::{cai_array, cai_owner, cai_owner_ops};
-use crate::error::{Result, fail};
+use super::{Destroy, Header, OPS, no_owner, release_own};
+use crate::abi::{self, cai_array, cai_owner, cai_owner_ops};
+use crate::error::{Failure, Result, failure};
 use crate::memory::Extended;
 use crate::read::{Given, Unchecked, sizes};
 
@@ -29,6 +29,32 @@ unsafe impl Send for Ref {}
 unsafe impl Sync for Ref {}
 
 type Operation = unsafe extern "C-unwind" fn(*mut cai_owner);
+
+/// Returns the functions of a table, unless it is too short for them.
+#[inline]
+fn functions(table: Given<cai_owner_ops>) -> Option<(Option<Operation>, Option<Operation>)> {
+    let place = table.as_ptr();
+    // SAFETY: a table of this size has both members, and only they are read.
+    (table.size() >= sizes::OPERATIONS).then(|| unsafe { ((*place).retain, (*place).release) })
+}
+
+/// Explains why an owner cannot be retained or released.
+#[cold]
+#[inline(never)]
+fn no_operations(table: Option<Given<cai_owner_ops>>) -> Failure {
+    let Some(table) = table else {
+        return failure!(abi::CAI_ERR_OWNER_OPS, "owner.ops";
+            found "NULL"; expected "a table of operations");
+    };
+    match functions(table) {
+        None => failure!(abi::CAI_ERR_OWNER_OPS, "owner.ops.struct_size";
+            found "{}", table.size(); expected "at least {}", sizes::OPERATIONS),
+        Some((None, _)) => failure!(abi::CAI_ERR_OWNER_OPS, "owner.ops.retain";
+            found "NULL"; expected "a function"),
+        Some(_) => failure!(abi::CAI_ERR_OWNER_OPS, "owner.ops.release";
+            found "NULL"; expected "a function"),
+    }
+}
 
 /// An owner of any library, which is alive for `'a`.
 #[derive(Clone, Copy)]
@@ -52,28 +78,20 @@ impl<'a> Borrowed<'a> {
     #[inline]
     fn operations(self) -> Result<(Operation, Operation)> {
         // SAFETY: a table is constant, and has the size that it states (the contract of `new`).
-        let Some(table) = (unsafe { Given::optional(self.table()) }) else {
-            return fail!(CAI_ERR_OWNER_OPS, "owner.ops";
-                found "NULL"; expected "a table of operations");
-        };
-        if table.size() < sizes::OPERATIONS {
-            return fail!(CAI_ERR_OWNER_OPS, "owner.ops.struct_size";
-                found "{}", table.size(); expected "at least {}", sizes::OPERATIONS);
-        }
-        let table = table.as_ptr();
-        // SAFETY: a table of the size checked above has both members, and only they are read.
-        match unsafe { ((*table).retain, (*table).release) } {
-            (Some(retain), Some(release)) => Ok((retain, release)),
-            (None, _) => fail!(CAI_ERR_OWNER_OPS, "owner.ops.retain";
-                found "NULL"; expected "a function"),
-            (_, None) => fail!(CAI_ERR_OWNER_OPS, "owner.ops.release";
-                found "NULL"; expected "a function"),
+        let table = unsafe { Given::optional(self.table()) };
+        match table.and_then(functions) {
+            Some((Some(retain), Some(release))) => Ok((retain, release)),
+            _ => Err(no_operations(table)),
         }
     }
 
     /// Adds a reference. Fails for an owner that cannot be retained or released.
     #[inline]
     pub fn retain(self) -> Result<Ref> {
+        if let Some(header) = self.header() {
+            header.count.retain();
+            return Ok(Ref(self.0));
+        }
         let (retain, _) = self.operations()?;
         // SAFETY: the functions of a table take the owners that carry it, and the owner is alive
         // (the contract of `new`).
@@ -82,6 +100,7 @@ impl<'a> Borrowed<'a> {
     }
 
     /// Returns true if the owner is of this copy of the library, which reports its end.
+    #[inline(always)]
     pub fn is_own(self) -> bool {
         ptr::eq(self.table(), &OPS)
     }
@@ -133,7 +152,9 @@ impl Ref {
     pub unsafe fn adopt(owner: *mut cai_owner) -> Result<Self> {
         // SAFETY: NULL or alive (this function's contract).
         let Some(owner) = (unsafe { Borrowed::new(owner) }) else { return no_owner() };
-        owner.operations()?;
+        if !owner.is_own() {
+            owner.operations()?;
+        }
         Ok(Ref(owner.0))
     }
 
@@ -187,9 +208,11 @@ impl Drop for Ref {
     #[inline]
     fn drop(&mut self) {
         // SAFETY: this reference kept the owner alive, and is given up. The table is constant, and
-        // was checked when the reference was made.
+        // was checked when the reference was made; owners of this library have `OPS`.
         unsafe {
-            if let Some(release) = (*self.0.as_ref().ops).release {
+            if self.borrow().is_own() {
+                release_own(self.as_ptr());
+            } else if let Some(release) = (*self.0.as_ref().ops).release {
                 release(self.as_ptr());
             }
         }

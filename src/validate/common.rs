@@ -33,13 +33,13 @@ pub fn plain_layout<'a>(array: Unchecked<'_, 'a>) -> Option<(Layout<'a>, Bytes)>
 /// Returns the bytes of an element if all but the layout is as in most arrays.
 #[inline(always)]
 fn plain_itemsize(array: Unchecked) -> Option<i64> {
-    let itemsize = dtype::common_itemsize(&array.typestr);
-    let is_plain = array.dtype_code == abi::CAI_DTYPE_NONE
+    // The cheapest first: an array with fields or a mask is looked at again by others.
+    let is_plain = array.mask.is_null()
         && array.descr.is_null()
-        && array.mask.is_null()
+        && array.dtype_code == abi::CAI_DTYPE_NONE
         && is_plainly_placed(array)
         && has_common_stream(array);
-    itemsize.filter(|_| is_plain)
+    if is_plain { dtype::common_itemsize(&array.typestr) } else { None }
 }
 
 /// Returns true for a sound array, if its fields and its mask are of the most common kind.
