@@ -83,9 +83,11 @@ def table(prefix, compilers, standard, names):
 def main(prefix, page=None):
     prefix = pathlib.Path(prefix).resolve()
     ours = sorted(str(path.relative_to(prefix / "include")) for path in (prefix / "include/cai").rglob("*.h*"))
-    in_c = [name for name in ours if name.endswith(".h") and name not in C]
+    # Some headers of adapters are C++, as what they include.
+    in_cpp = [name for name in ours if name.endswith(".hpp") or "_cast<" in (prefix / "include" / name).read_text()]
+    in_c = [name for name in ours if name not in C + in_cpp]
     lines = list(table(prefix, ["gcc", "clang"], "c11", C + in_c))
-    lines += table(prefix, ["g++", "clang++"], "c++17", CPP + [name for name in ours if name.endswith(".hpp")])
+    lines += table(prefix, ["g++", "clang++"], "c++17", CPP + in_cpp)
     sizes = subprocess.run([ROOT / "tools/sizes.sh", prefix], check=True, capture_output=True, text=True).stdout
     table_of_sizes = [re.sub(r"\d+(?= \|)", lambda found: f"{int(found[0]):,}", line) for line in sizes.splitlines() if line[:1] == "|"]
     print("\n".join(lines + table_of_sizes))
