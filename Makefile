@@ -124,7 +124,7 @@ endif
 JOBS ?= $(shell nproc)
 ALONE := env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS
 
-test: target-link $(VENV)/ready ## runs all tests that need no other library (35 minutes)
+test: target-link $(VENV)/ready ## runs all tests that need no other library (25 minutes)
 	$(MAKE) --no-print-directory -j$(JOBS) --output-sync=target built-release built-debug
 	@rm -f build/test.passed
 	{ $(MAKE) --no-print-directory -k -j$(JOBS) --output-sync=target $(TEST_PARTS) && touch build/test.passed; } 2>&1 \
