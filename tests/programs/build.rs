@@ -240,6 +240,11 @@ pub fn python() -> PathBuf {
     if own.exists() { own } else { "python3".into() }
 }
 
+/// True if clang compiles a program with its own C++ library.
+pub fn has_own_library(source: &Source) -> bool {
+    source.values("clang").contains(&"libc++")
+}
+
 /// Compiles a program for a way to run it.
 pub fn program(source: &Source, way: &str) -> Result<PathBuf> {
     let is_cpp = source.path.extension() == Some(OsStr::new("cpp"));
@@ -247,7 +252,7 @@ pub fn program(source: &Source, way: &str) -> Result<PathBuf> {
         Some(ages) => (true, ages.trim_start()),
         None => (false, way),
     };
-    let own_library = source.values("clang").contains(&"libc++");
+    let own_library = has_own_library(source);
     let mut command = if is_clang { clang(is_cpp, own_library)? } else { compiler(is_cpp) };
     let (headers, library) = match ages {
         "asan" | "sim asan" => ("today", Some("today")),

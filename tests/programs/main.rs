@@ -79,8 +79,8 @@ fn main() {
     let fails_fast = env::var_os("FAIL_FAST").is_some();
     let trials = tests.into_iter().filter(|(name, _)| is_wanted(name)).map(|(name, test)| {
         let shown = name.clone();
-        let is_ignored = !is_slow()
-            && (name.ends_with("::valgrind") || name == "contrib/tests/mdspan/mdspan::clang");
+        let is_ignored =
+            !is_slow() && ["::valgrind", "::clang libc++"].iter().any(|way| name.ends_with(way));
         let trial = Trial::test(name, move || {
             test().map_err(|why| {
                 if fails_fast {
@@ -160,7 +160,9 @@ fn tests_of(source: &'static Source) -> Vec<Test> {
                     || source.values_or(word, &["gcc", "clang"]).contains(&compiler))
         })
         .map(|(_, way)| {
-            let name = format!("{}::{way}", source.name);
+            let libc =
+                if way == "clang" && build::has_own_library(source) { " libc++" } else { "" };
+            let name = format!("{}::{way}{libc}", source.name);
             (name, Box::new(move || alone(source, way).map(drop)) as _)
         })
         .collect()
