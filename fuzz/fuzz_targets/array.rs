@@ -9,7 +9,7 @@ use std::ptr::{null, null_mut};
 
 use arbitrary::Arbitrary;
 use cai::abi::*;
-use cai::ffi::{array::*, dlpack::*, dtype::*, layout::*, owner::*, sync::*, validate::*};
+use cai::ffi::{array::*, dlpack::*, layout::*, owner::*, sync::*, validate::*};
 use cai_fuzz::{PREFIX, Placed, Size, TAIL, extents, is_legal, typestr};
 use libfuzzer_sys::fuzz_target;
 
