@@ -82,25 +82,38 @@ def test_where_the_attribute_is_found():
 
 
 @pytest.mark.parametrize("kind", [tuple, list])
-@pytest.mark.parametrize("key", ["shape", "strides"])
-def test_an_extent_whose_code_empties_the_dictionary(kind, key):
-    """What was in the dictionary is read on. The code runs once."""
+@pytest.mark.parametrize("keys", [["shape"], ["strides"], ["data"], ["stream"], ["version"], ["shape", "data", "stream"], "all"])
+def test_an_integer_whose_code_empties_the_dictionary(keys, kind):
+    """What was in the dictionary is read on. The code of each integer runs once."""
     calls = []
 
-    class Extent:
+    class Integer:
+        def __init__(self, value):
+            self.value = value
+
         def __index__(self):
             calls.append(1)
             entries.clear()
             gc.collect()
-            return 16
+            return self.value
 
-    rows = {"shape": (16, 4), "strides": (16, 4)} | {key: kind([Extent(), 4])}
-    entries = interface(**rows, typestr="".join(["<f", "4"]), data=(ADDRESS, True), stream=1 << 40)
+    values = {
+        "version": Integer(3),
+        "shape": kind([Integer(16), 4]),
+        "strides": kind([Integer(16), 4]),
+        "data": kind([Integer(ADDRESS), True]),
+        "stream": Integer(1 << 40),
+    }
+    plain = {"shape": (16, 4), "strides": (16, 4), "data": (ADDRESS, True), "stream": 1 << 40}
+    chosen = values if keys == "all" else {key: values[key] for key in keys}
+    entries = interface(**plain | {"typestr": "".join(["<f", "4"])} | chosen)
+    count = len(chosen)
+    del values, chosen
     stored = Property(entries)
     with take(stored) as taken:
         assert (taken.shape, taken.strides, taken.typestr) == ((16, 4), (16, 4), "<f4")
         assert (taken.data, taken.readonly, taken.stream) == (ADDRESS, True, 1 << 40)
-    assert calls == [1] and not entries
+    assert len(calls) == count and not entries
 
 
 def test_a_dictionary_that_makes_up_what_it_lacks_is_not_changed():

@@ -363,12 +363,12 @@ impl<'a> Reader<'a> for InPlace<'a, '_> {
 
     #[inline(always)]
     fn integer(&self, object: Obj<'a>, _: Entry) -> Result<i64, Refused> {
-        self.short_int(Some(object))
+        self.any_int(Some(object))
     }
 
     #[inline(always)]
     fn wide_integer(&self, object: Obj<'a>, _: Entry) -> Result<i128, Refused> {
-        self.short_int(Some(object)).map(i128::from)
+        self.any_int(Some(object)).map(i128::from)
     }
 
     #[inline(always)]
@@ -394,12 +394,14 @@ impl<'a> Reader<'a> for InPlace<'a, '_> {
             None if self.list(object)? == 2 => [0, 1].map(|index| self.list_item(object, index)),
             None => return Err(Refused::Uncommon),
         };
-        let address = u64::try_from(self.short_int(address)?).map_err(|_| Refused::Uncommon)?;
-        match readonly {
-            Some(flag) if flag.as_ptr() == self.capi.r#false => Ok((address, false)),
-            Some(flag) if flag.as_ptr() == self.capi.r#true => Ok((address, true)),
-            _ => Err(Refused::Uncommon),
-        }
+        // Before the address, whose type's code may change a list.
+        let is_readonly = match readonly {
+            Some(flag) if flag.as_ptr() == self.capi.r#false => false,
+            Some(flag) if flag.as_ptr() == self.capi.r#true => true,
+            _ => return Err(Refused::Uncommon),
+        };
+        let address = u64::try_from(self.any_int(address)?).map_err(|_| Refused::Uncommon)?;
+        Ok((address, is_readonly))
     }
 
     /// Reads what may be a typestr: the rules of the array tell whether it is one.
