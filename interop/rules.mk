@@ -1,6 +1,6 @@
 # Tests with other libraries, for ../Makefile: `make interop`.
 
-.PHONY: interop interop-browser interop-nvcc
+.PHONY: interop interop-simulator interop-host interop-nvcc interop-browser interop-ports
 
 # Real libraries on the simulated driver, in an environment of their own (2.0 GB): under the schedule that runs
 # only what a wait requires, and with a thread for each stream.
@@ -62,9 +62,15 @@ interop-browser: target-link $(VENV)/ready sim docs
 # In a process of its own: the package of MPICH brings libraries of another version of UCX.
 UCXX := interop/host/test_ucxx.py
 
-interop: target-link $(INTEROP)/ready $(INTEROP_HOST)/ready lib sim interop-browser interop-nvcc ## tests with PyTorch, Numba and others (6 GB)
+interop-simulator: target-link $(INTEROP)/ready lib sim
 	$(call in_simulator,interop $(CONTRIB_SIMULATOR))
+	+$(if $(HAS_SIM),$(MAKE_SIM) test-python NUMBA="$(CURDIR)/$(INTEROP)/bin/python" ARGS=tests/python/test_find_races.py)
+
+interop-host: target-link $(INTEROP_HOST)/ready lib sim
 	$(call in_host,interop/test_exchange.py interop/host $(CONTRIB_HOST) --ignore=$(UCXX))
 	$(call in_host,$(UCXX))
+
+interop-ports: target-link $(INTEROP_HOST)/ready lib sim
 	timeout 1200 $(INTEROP_HOST)/bin/python interop/ports/run.py build/interop-ports
-	+$(if $(HAS_SIM),$(MAKE_SIM) test-python NUMBA="$(CURDIR)/$(INTEROP)/bin/python" ARGS=tests/python/test_find_races.py)
+
+interop: interop-simulator interop-host interop-browser interop-nvcc interop-ports ## tests with PyTorch, Numba and others (6 GB)
