@@ -133,12 +133,26 @@ template <> struct pybind11::detail::type_caster<own> {
 #endif
 
 MODULE {
-    // Arrays.
+    // What ages.py calls: all that the module of the later age has.
     m.def("keep", [](cai::array given) { kept.push_back(std::move(given)); });
     m.def("drop", [] { kept.clear(); }, py::call_guard<py::gil_scoped_release>());
     m.def("echo", [](const cai::array &given) { return given.share(); });
-    m.def("pass_on", [](cai::array given) { return given; });
     m.def("has_mask", [](const cai::masked_array &given) { return given.mask() != nullptr; });
+    m.def("size", [](read_only v) { return v.size(); });
+    m.def("size2", [](const cai::view<const float, 2> &v) { return v.size(); });
+    m.def("size_mutable", [](numbers<1> v) { return v.size(); });
+    m.def("flat", [](cai::contiguous_view<const float> v) { return v.size(); });
+    m.def(
+        "fill", [](numbers<1> to, int byte, cai::stream s) { write(to, byte, s); }, py::arg("to"),
+        py::arg("byte"), py::arg("stream") = py::none());
+    py::class_<buffer> bound(m, "Memory");
+    cai::def<&buffer::same_size>(bound, "same_size", py::arg("other"));
+    m.def("buffer", &make_buffer);
+    cai::publish<&describe>(bound);
+
+#ifndef LATER
+    // Arrays.
+    m.def("pass_on", [](cai::array given) { return given; });
     m.def("stream", [](const cai::array &given) { return given.stream(); });
     m.def("count", [](const std::vector<cai::array> &given) { return given.size(); });
     m.def(
@@ -150,11 +164,7 @@ MODULE {
           [](const cai::array &given) { return cai::view<const double, 3>(given).size(); });
 
     // Views.
-    m.def("size", [](read_only v) { return v.size(); });
-    m.def("size2", [](const cai::view<const float, 2> &v) { return v.size(); });
-    m.def("size_mutable", [](numbers<1> v) { return v.size(); });
     m.def("size_or", [](read_only v, int) { return v.size(); }, py::arg("v"), py::arg("other") = 1);
-    m.def("flat", [](cai::contiguous_view<const float> v) { return v.size(); });
     m.def("flat2", [](cai::contiguous_view<const float, 2> v) { return v.size(); });
     m.def("flat_mutable", [](cai::contiguous_view<float> v) { return v.ndim(); });
     m.def(
@@ -205,9 +215,6 @@ MODULE {
     m.def("scalar_first_plain", [](double, cai::view<const double, 1>) { return "float64"; });
 
     // Order.
-    m.def(
-        "fill", [](numbers<1> to, int byte, cai::stream s) { write(to, byte, s); }, py::arg("to"),
-        py::arg("byte"), py::arg("stream") = py::none());
     m.def("fill_after", [](cai::stream s, int byte, numbers<1> to) { write(to, byte, s); });
     m.def("fill_default", [](numbers<1> to, int byte) { write(to, byte, nullptr); });
     m.def(
@@ -263,10 +270,5 @@ MODULE {
     cai::def<&derived::grow>(methods, "grow", py::arg("v"));
     cai::def<&plus>(methods, "plus_bound_twice", py::arg("v"));
     cai::def<&plus>(m, "plus", py::arg("it"), py::arg("v"));
-
-    // A producer.
-    py::class_<buffer> bound(m, "Memory");
-    cai::def<&buffer::same_size>(bound, "same_size", py::arg("other"));
-    m.def("buffer", &make_buffer);
-    cai::publish<&describe>(bound);
+#endif
 }

@@ -58,6 +58,8 @@ class Array:
 
 
 driver = Driver()
+# pytest's own objects, which each collection would look at.
+gc.freeze()
 
 
 @pytest.fixture(params=["pybind11", "nanobind"])
@@ -491,7 +493,7 @@ def test_reference_counts(m):
 
     holder = Stream()
     before = counts(good, wrong, mask, failing, holder, busy, None)
-    for _ in range(10_000):
+    for _ in range(1000):
         m.size(good)
         m.echo(good)
         m.maybe(good)
@@ -517,7 +519,7 @@ def test_reference_counts(m):
     driver.call("cuCtxSynchronize")
     assert eventually(lambda: counts(good, wrong, mask, failing, holder, busy) == before[:6])
     after = counts(good, wrong, mask, failing, holder, busy, None)
-    assert abs(after[6] - before[6]) < 5000  # the interpreter's own uses come and go
+    assert abs(after[6] - before[6]) < 500  # the interpreter's own uses come and go
 
 
 def test_a_temporary_array_outlives_the_work(m):

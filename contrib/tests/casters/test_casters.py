@@ -34,6 +34,8 @@ def modules(tmp_path_factory):
         options.append(f"-D{name}_DIR={run(sys.executable, '-m', name, asked).stdout.strip()}")
     cpp_ages.write(folder)
     options.append(f"-DLATER_DIR={folder}/later")
+    # Nanobind's own twelve files as one.
+    options += ["-DCMAKE_UNITY_BUILD=ON", "-DCMAKE_UNITY_BUILD_BATCH_SIZE=0"]
     cmake(HERE, folder / "casters", "-DCMAKE_BUILD_TYPE=Debug", "-DCMAKE_CXX_FLAGS_DEBUG=", *options)
     for name in LIBRARIES:
         cmake(ROOT / "examples-py" / name, folder / name, "-DCMAKE_BUILD_TYPE=Release", *options)
@@ -126,22 +128,16 @@ def test_the_examples_hold_all_they_need(modules):
 
 @pytest.mark.parametrize("name", LIBRARIES)
 def test_views_in_containers_do_not_compile(tmp_path, name):
-    """They would outlive their arrays."""
+    """They would outlive their arrays. Those of arrays do: casters.cpp has some."""
     stl = {"pybind11": "#include <pybind11/stl.h>", "nanobind": "#include <nanobind/stl/vector.h>"}[name]
     module = {"pybind11": "PYBIND11_MODULE", "nanobind": "NB_MODULE"}[name]
-    asked = "--includes" if name == "pybind11" else "--include_dir"
-    headers = run(sys.executable, "-m", name, asked).stdout.replace("-I", "").split()[-1]
-    for type_name, compiles in (("cai::array", True), ("cai::view<float, 1>", False)):
-        source = tmp_path / "module.cpp"
-        source.write_text(
-            f"#include <cai/{name}.hpp>\n{stl}\n"
-            f'{module}(x, m) {{ m.def("f", [](std::vector<{type_name}> v) {{ return v.size(); }}); }}\n'
-        )
-        done = run(
-            "g++", "-std=c++17", "-fsyntax-only", *INCLUDES, "-isystem", headers, "-isystem", PYTHON, source, check=False
-        )
-        assert (done.returncode == 0) == compiles, done.stderr
-        assert compiles or "views would outlive their arrays" in done.stderr
+    source = tmp_path / "module.cpp"
+    source.write_text(
+        f"#include <cai/{name}.hpp>\n{stl}\n"
+        f'{module}(x, m) {{ m.def("f", [](std::vector<cai::view<float, 1>> v) {{ return v.size(); }}); }}\n'
+    )
+    done = run("g++", "-std=c++17", "-fsyntax-only", *INCLUDES, *includes(), source, check=False)
+    assert done.returncode and "views would outlive their arrays" in done.stderr, done.stderr
 
 
 def includes():
@@ -160,7 +156,7 @@ def test_both_in_one_file(tmp_path):
     """`cai::def` finds the library of the module."""
     source = tmp_path / "both.cpp"
     source.write_text("".join(f"#include <cai/{name}.hpp>\n" for name in LIBRARIES) + BOTH)
-    compile(source, tmp_path / "both.o", "-Wall", "-Wextra", "-Werror", *includes(), "-c")
+    compile(source, tmp_path / "both.o", "-Wall", "-Wextra", "-Werror", *includes(), "-c", "-fsyntax-only")
 
 
 MIXED = """
