@@ -63,7 +63,7 @@ def test_programs_compile(tmp_path, language, text):
             pytest.skip("Python's headers are not installed")
         for folder in (PYTHON, SITE / "pybind11/include", SITE / "nanobind/include"):
             flags += ["-isystem", folder]
-    compile(source, tmp_path / "program.o", "-c", "-Wall", "-Wextra", "-Wpedantic", "-Werror", *flags, "-isystem", CUDA)
+    compile(source, tmp_path / "program.o", "-c", "-fsyntax-only", "-Wall", "-Wextra", "-Wpedantic", "-Werror", *flags, "-isystem", CUDA)
 
 
 @pytest.mark.parametrize("page", ["specification"])
