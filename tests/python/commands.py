@@ -148,6 +148,22 @@ def sanitized_library(tree=ROOT, target=ROOT / "target/asan"):
     return target / triple / "debug/libcai.a"
 
 
+# What the library and the program that makes its declarations are built of.
+BUILT_OF = "cudarc libc libloading cfg[-_]if syn quote proc[-_]macro2 unicode[-_]ident cai[-_]headers".split()
+
+
+def copy_of_builds(target):
+    """Another folder for cargo's results, with what this tree's builds have left for others: packages of the registry, by
+    which builds of other sources are shorter, and the optimized library. Cargo takes them for fresh, by its fingerprints."""
+    for profile, packages in ("debug", BUILT_OF), ("release", [*BUILT_OF, "(libcai-c|cai)"]):
+        wanted = re.compile(rf"(lib)?({'|'.join(packages)})-[0-9a-f]{{16}}\b")
+        for folder in (".fingerprint", "build", "deps"):
+            (target / profile / folder).mkdir(parents=True)
+            for found in filter(lambda found: wanted.match(found.name), (ROOT / "target" / profile / folder).iterdir()):
+                (shutil.copytree if found.is_dir() else shutil.copy2)(found, target / profile / folder / found.name)
+    return target
+
+
 def copy_of_sources(folder):
     """What the build of the library reads."""
     folder.mkdir()

@@ -13,7 +13,7 @@ import sys
 
 import abi_symbols
 import pytest
-from commands import BIN, ROOT, VERSION, copy_of_sources, run
+from commands import BIN, ROOT, VERSION, copy_of_builds, copy_of_sources, run
 
 PACKAGE = ROOT / "capi-tests/package"
 MAJOR, MINOR = re.findall(r"ABI_M\w+: i32 = (\d+)", (ROOT / "src/abi/version.rs").read_text())
@@ -125,9 +125,11 @@ def test_a_program_of_0_9_does_not_start(prefix, tmp_path):
 
 
 def test_native_libraries(prefix, tmp_path):
-    """What the package links beside the static library is what rustc says."""
-    command = ["cargo", "rustc", "-q", "--locked", "--lib", "--crate-type", "staticlib", "--target-dir", tmp_path]
-    done = run(*command, "--", "--print", "native-static-libs", cwd=ROOT, env={"CARGO_PROFILE_DEV_DEBUG": "0"})
+    """What the package links beside the static library is what rustc says of a static library that has only this one."""
+    run("cargo", "build", "-q", "--lib")
+    (tmp_path / "only.rs").write_text("extern crate cai;\n")
+    library = ["--extern", f"cai={ROOT}/target/debug/libcai.rlib", "-L", ROOT / "target/debug/deps"]
+    done = run("rustc", "--crate-type=staticlib", tmp_path / "only.rs", *library, "--print=native-static-libs", cwd=tmp_path)
     said = re.search(r"native-static-libs: (.*)", done.stderr)[1].split()
     private = re.search(r"Libs.private: (.*)", (prefix / "lib/pkgconfig/cai.pc").read_text())[1].split()
     assert [flag for flag in private if not flag.startswith("-Wl,")] == said
@@ -266,13 +268,14 @@ def test_sources_that_change(prefix, tmp_path):
     """From a copy of the sources: offline, in debug, static only, writing nothing into them. Then with another
     major version, which one file states: what depends on it is made anew."""
     source, folder = copy_of_sources(tmp_path / "cai"), tmp_path / "build"
+    target = copy_of_builds(tmp_path / "target")
     before = sorted(source.rglob("*"))
     offline = {"CARGO_NET_OFFLINE": "true"}
 
     def build(*options):
         run(
             "cmake", "-S", PACKAGE, "-B", folder, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Debug", "-DCAI_FROM=add_subdirectory",
-            f"-DCAI_SOURCE={source}", f"-DCAI_CARGO_TARGET_DIR={tmp_path / 'target'}", *options, env=offline,
+            f"-DCAI_SOURCE={source}", f"-DCAI_CARGO_TARGET_DIR={target}", *options, env=offline,
         )  # fmt: skip
         # Wanting the program is enough: the library is built for it.
         return run("cmake", "--build", folder, "--target", "consumer_cai", env=offline).stdout

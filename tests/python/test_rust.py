@@ -11,7 +11,7 @@ import tempfile
 
 import numpy
 import pytest
-from commands import CUDA_SIM, ROOT, VERSION, compile, run
+from commands import CUDA_SIM, ROOT, VERSION, compile, copy_of_builds, run
 
 CARGO = os.environ.get("CARGO", "cargo")
 
@@ -31,6 +31,8 @@ def project(tmp_path_factory):
 @pytest.fixture(scope="module")
 def extension(project):
     target = ROOT / "target/examples-rs"
+    if not target.exists():
+        copy_of_builds(target)
     run(CARGO, "build", "-q", cwd=project, env={"CARGO_TARGET_DIR": str(target)})
     return target / "debug/libextension.so"
 
@@ -50,9 +52,9 @@ def test_the_c_library_exports_all():
     assert "libcai-c" in features and "exports" not in features
 
 
-@pytest.mark.parametrize("cuda", ["11040", "12000", "13010"])
+@pytest.mark.parametrize("cuda", ["11040", "13010"])
 def test_versions_of_cuda(project, tmp_path, cuda):
-    """A program chooses the version of cudarc's types, and panics may end it."""
+    """A program chooses the version of cudarc's types, also an older or a newer one than the library, and panics may end it."""
     manifest = (project / "Cargo.toml").read_text()
     folder = tmp_path / "chosen"
     shutil.copytree(project, folder)
@@ -169,7 +171,8 @@ def test_cargo_packs_both(tmp_path):
     number = tuple(map(int, re.search(r"(\d+)\.(\d+)", run(CARGO, "--version").stdout).groups()))
     if number < (1, 90):
         pytest.skip("this cargo packs one package at a time")
-    run(CARGO, "package", "-q", "--allow-dirty", "-p", "libcai-c", "-p", "libcai", "--target-dir", tmp_path, cwd=ROOT)
+    run(CARGO, "package", "-q", "--allow-dirty", "-p", "libcai-c", "-p", "libcai", "--target-dir", tmp_path, cwd=ROOT,
+        env={"CARGO_PROFILE_DEV_DEBUG": "0"})  # fmt: skip
     for name in ("libcai-c", "libcai"):
         listed = run("tar", "-tf", tmp_path / f"package/{name}-{VERSION}.crate").stdout.split()
         files = {line.partition("/")[2] for line in listed}

@@ -14,7 +14,7 @@ import zipfile
 
 import abi_symbols
 import pytest
-from commands import BIN, CLANG, ROOT, VERSION, run
+from commands import BIN, CLANG, ROOT, VERSION, copy_of_builds, run
 from test_package import MAJOR, PACKAGE, build_and_run
 
 # Cargo builds where it has built before. The build requirements are those of this environment.
@@ -312,19 +312,13 @@ def test_the_source_distribution(wheel, tmp_path):
     made = {"include/cai/cai.cdef", "include/cai/cai.pxd", "include/cai/unstable.pxd", "python/libcai/_abi.py"}
     assert sources | made | {"LICENSE-MIT", "LICENSE-THIRD-PARTY"} <= names
     assert not any(name.startswith(("target/", "build/", ".git/")) for name in names)
-    # Where it lies decides what cargo takes for fresh: always in the same place, with a folder of its own.
-    place = ROOT / "build/sdist"
-    shutil.rmtree(place / f"libcai-{VERSION}", ignore_errors=True)
-    shutil.unpack_archive(archive, place)
-    source = place / f"libcai-{VERSION}"
-    # All files of an archive have one time, by which cargo would take an older library for fresh.
-    for path in source.rglob("*"):
-        path.touch()
+    shutil.unpack_archive(archive, tmp_path)
+    source = tmp_path / f"libcai-{VERSION}"
     before = sorted(source.rglob("*"))
-    target = f"--config-settings=cmake.define.CAI_CARGO_TARGET_DIR={place / 'target'}"
-    # What is compared is which files there are: an optimized library would take 20 seconds.
-    quickly = {f"CARGO_PROFILE_RELEASE_{name}": value for name, value in (("LTO", "off"), ("OPT_LEVEL", "0"))}
-    built = build_wheel(source, tmp_path / "out", target, env={"CARGO_NET_OFFLINE": "true", **quickly})
+    # What is compared is which files there are: an optimized library would take longer.
+    options = (f"cmake.define.CAI_CARGO_TARGET_DIR={copy_of_builds(tmp_path / 'target')}", "cmake.build-type=Debug")
+    settings = [f"--config-settings={option}" for option in options]
+    built = build_wheel(source, tmp_path / "out", *settings, env={"CARGO_NET_OFFLINE": "true"})
     assert sorted(source.rglob("*")) == before
     with zipfile.ZipFile(built) as mine, zipfile.ZipFile(wheel) as theirs:
         assert mine.namelist() == theirs.namelist()
