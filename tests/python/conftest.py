@@ -22,17 +22,18 @@ def pytest_make_parametrize_id(val):
 
 
 # Files with few tests that take long. The processes of `make test` take whole files, in this order.
-LONG = ["test_casters", "test_ages", "test_cpp_ages", "test_package", "test_wheel",
-        "test_headers", "test_hostile", "test_dist"]  # fmt: skip
+LONG = ["test_casters", "test_rust", "test_pages", "test_ages", "test_package", "test_wheel", "test_life", "test_cpp_ages",
+        "test_headers", "test_docs", "test_hostile", "test_dist", "test_install"]  # fmt: skip
 
 
 def pytest_collection_modifyitems(items):
     items.sort(key=lambda item: LONG.index(item.path.stem) if item.path.stem in LONG else len(LONG))
 
 
-def pytest_collection_finish():
-    """Many tests collect garbage before they count references. What exists before the first test is none, and there
-    is so much of it (pytest's items for all tests) that each collection took 50 ms: they leave it out from now on."""
+@pytest.fixture(scope="module", autouse=True)
+def short_collections():
+    """Many tests collect garbage before they count references. What exists before the first test of a file is none, and
+    there is so much of it (pytest's items for all tests) that each collection took 50 ms: they leave it out from now on."""
     gc.collect()
     gc.freeze()
 

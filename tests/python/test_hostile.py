@@ -13,7 +13,7 @@ import hostile
 import pytest
 
 HERE = pathlib.Path(__file__).resolve().parent
-SECONDS = float(os.environ.get("CAI_FUZZ_SECONDS", "8"))
+SECONDS = float(os.environ.get("CAI_FUZZ_SECONDS", "4"))
 SEEDS = os.environ.get("CAI_FUZZ_SEEDS", "1,2").split(",")
 
 CASES = [case.__name__ for case in hostile.CASES]
