@@ -37,7 +37,7 @@ PYTHON_INCLUDE = $(eval PYTHON_INCLUDE := $$(call path_of,include))$(PYTHON_INCL
 # The longest first, for machines that cannot run all at once.
 TEST_PARTS := test-python test-library $(if $(HAS_SIM),test-simulator) test-loom
 
-.PHONY: all help demo test built-release built-debug $(TEST_PARTS) test-targets test-pythons gpu-test gpu-programs \
+.PHONY: all help demo test built-bindings built-release built-debug $(TEST_PARTS) test-targets test-pythons gpu-test gpu-programs \
     docs docs-serve lint deny header format install uninstall install-sim uninstall-sim release lib bindings sim fuzz \
     fuzz-targets fuzz-count mutants mutants-random clean dist dist-test target-link two-trees recipes FORCE
 
@@ -52,7 +52,7 @@ help: ## lists these targets
 # --- set-up -----------------------------------------------------------------------------------------------
 
 # An environment FOLDER of its own, with packages: $(call environment,FOLDER,WORDS FOR PIP). Where Python has no venv module
-# (Debian splits it off), virtualenv replaces it.
+# (Debian splits it off), virtualenv replaces it. Python compiles what it imports, which is a small part.
 PIP := -m pip --disable-pip-version-check -q
 define environment
 	@rm -rf $(1)
@@ -60,7 +60,7 @@ define environment
 	    rm -rf $(1) build/virtualenv; \
 	    $(PYTHON) $(PIP) install --target build/virtualenv virtualenv && \
 	    PYTHONPATH=build/virtualenv $(PYTHON) -m virtualenv -q $(1); }
-	@$(1)/bin/python $(PIP) install $(2)
+	@$(1)/bin/python $(PIP) install --no-compile $(2)
 endef
 
 $(VENV)/ready: tools/requirements.txt
@@ -118,25 +118,30 @@ endif
 # --- the main targets -------------------------------------------------------------------------------------
 
 # The parts are independent of each other and run at the same time; what they share is built first, debug and release
-# builds side by side: the linker's optimization, which takes most of a release build, uses one core. Each prints its
-# whole output when it ends, a failed one does not stop the others, and the failed tests are listed at the end. The
-# variables of make are kept from the parts, because cargo and the tests' own calls of make would look for its job server.
+# builds side by side: the linker's optimization, which takes most of a release build, uses one core, and pip waits for
+# downloads. Each prints its whole output when it ends, a failed one does not stop the others, and the failed tests are
+# listed at the end. The variables of make are kept from the parts, because cargo and the tests' own calls of make would
+# look for its job server.
 JOBS ?= $(shell nproc)
 ALONE := env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS
 
-test: target-link $(VENV)/ready ## runs all tests that need no other library (25 minutes)
-	$(MAKE) --no-print-directory -j$(JOBS) --output-sync=target built-release built-debug
+test: target-link ## runs all tests that need no other library (25 minutes)
+	$(MAKE) --no-print-directory -j3 --output-sync=target built-release built-debug $(VENV)/ready
 	@rm -f build/test.passed
 	{ $(MAKE) --no-print-directory -k -j$(JOBS) --output-sync=target $(TEST_PARTS) && touch build/test.passed; } 2>&1 \
 	    | tee build/test.log
 	@test -e build/test.passed || { echo "Failed (the whole output is in build/test.log):"; \
 	    awk -f tools/failed.awk build/test.log; exit 1; }
 
-built-release:
+# Of cargo's debug builds, which wait for each other: first the one that the release builds wait for.
+built-bindings:
+	@$(ALONE) $(MAKE) --no-print-directory bindings
+
+built-release: built-bindings
 	@$(ALONE) $(MAKE) --no-print-directory lib
 	@$(ALONE) $(MAKE) --no-print-directory sim
 
-built-debug:
+built-debug: built-bindings
 	$(ALONE) $(CARGO) test -q --no-run
 	$(ALONE) $(CARGO) test -q --no-run -p libcai
 	$(ALONE) $(CARGO) test -q --no-run -p cai-headers --features headers

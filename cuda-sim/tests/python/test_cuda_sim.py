@@ -75,13 +75,18 @@ STARTING = re.compile(r"^ +(_start|__libc_start\w*|start_thread|__clone\w*|clone
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
 def test_expected_results(programs, schedule):
+    """With the calls of CUDA 12, of which few differ, each program runs under one of the schedules."""
+    wanted = list_programs(programs)
+    if programs.name.startswith("programs-12"):
+        wanted = wanted[SCHEDULES.index(schedule) :: len(SCHEDULES)]
+
     def result(one):
         strict = ["--rules=strict"] if one[1].startswith("rules") else []
         done = sim("--devices=2", f"--schedule={schedule}", *strict, "--", programs, "run", one[1], check=False)
         return one, done
 
     with concurrent.futures.ThreadPoolExecutor(2 * WORKERS) as pool:
-        for one, done in pool.map(result, list_programs(programs)):
+        for one, done in pool.map(result, wanted):
             assert done.returncode == 0, f"{one}: {done.stdout[-2000:]}\n{done.stderr[-2000:]}"
             # The frames that start programs and threads are left out, by their addresses, and those of own libraries.
             assert not STARTING.search(done.stdout), f"{one}: {done.stdout}"
