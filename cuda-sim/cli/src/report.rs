@@ -48,6 +48,8 @@ pub struct Findings {
     pub missing: Vec<(String, u64)>,
     /// The kernels that the process looked for, and did not declare.
     pub kernels: Vec<String>,
+    /// The place where it looked for each of them first, if that is known.
+    kernel_places: Vec<Option<String>>,
     /// The exchanges that were not ordered because a stream was unknown: `count` and `first`.
     pub unordered: Option<Value>,
     /// The newest operations and orders of the process, if a report draws them.
@@ -174,10 +176,15 @@ impl Reports {
             );
             return Some((text, cudasim_core::sim::RACES_EXIT_CODE as u8));
         }
-        let mut kernels: Vec<String> =
-            results.into_iter().flat_map(|findings| findings.kernels).collect();
-        kernels.sort();
-        kernels.dedup();
+        let kernels: BTreeMap<String, Option<String>> = results
+            .into_iter()
+            .flat_map(|findings| findings.kernels.into_iter().zip(findings.kernel_places))
+            .collect();
+        let at = |place: &Option<String>| place.as_ref().map(|place| format!(" (in {place})"));
+        let kernels: Vec<String> = kernels
+            .iter()
+            .map(|(name, place)| format!("{name}{}", at(place).unwrap_or_default()))
+            .collect();
         (undeclared_fails && !kernels.is_empty()).then(|| {
             let text = format!(
                 "the program ended with status 0, but these kernels are not declared, and were \
@@ -255,6 +262,9 @@ fn merged(text: &str) -> Vec<Findings> {
         if let (Some(id), Some(race)) = (line["id"].as_u64(), line.get("race")) {
             races.insert(id, race.clone());
         }
+        if let (Some(id), Some(more)) = (line["id"].as_u64(), line.get("more_ranges")) {
+            races.entry(id).and_modify(|race| race["more_ranges"] = more.clone());
+        }
         for id in line["withdrawn"].as_array().into_iter().flatten() {
             id.as_u64().map(|id| races.remove(&id));
         }
@@ -263,6 +273,7 @@ fn merged(text: &str) -> Vec<Findings> {
         }
         if let Some(kernel) = line["kernel"].as_str() {
             findings.kernels.push(kernel.to_owned());
+            findings.kernel_places.push(line["stack"][0].as_str().map(str::to_owned));
         }
         if let Some(unordered) = line.get("unordered") {
             findings.unordered = Some(unordered.clone());

@@ -13,6 +13,7 @@ use crate::foreign::Foreign;
 use crate::open_waits::OpenWaits;
 use crate::processes::{Count, Entry};
 use crate::race::Race;
+use crate::ranges::{MoreRanges, Ranges};
 use crate::rules::{MissingCall, Rules};
 use crate::shadow::{Mark, Shadow};
 use crate::site::{AllocationInfo, Content, Moment, Site};
@@ -20,7 +21,9 @@ use crate::stack::{StackId, Stacks};
 use crate::timeline::Timeline;
 use crate::waits::Waits;
 use std::borrow::Cow;
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::hash_map::{DefaultHasher, Entry as Known};
+use std::collections::{HashMap, VecDeque};
+use std::hash::{Hash, Hasher};
 use std::sync::{Arc, Weak};
 
 mod numbers;
@@ -44,7 +47,26 @@ struct Slot {
     state: Option<ActorState>,
 }
 
+/// The name of a finding: two accesses that have another stack or label are another one.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Pair {
+    stacks: [StackId; 2],
+    labels: u64,
+    kind: u32,
+}
+
+impl Pair {
+    fn new(first: (StackId, &str), second: (StackId, &str), kind: u32) -> Pair {
+        let mut labels = DefaultHasher::new();
+        (first.1, second.1).hash(&mut labels);
+        Pair { stacks: [first.0, second.0], labels: labels.finish(), kind }
+    }
+}
+
 const ENDED_HOSTS: usize = 16;
+
+/// Maximum number of earlier accesses that one access is found to race with.
+const MOST_FOUND: usize = 1 << 16;
 
 /// Ended actors that are considered for the reuse of a number to which something still refers.
 const CONSIDERED: usize = 16;
@@ -72,9 +94,9 @@ pub struct Checker {
     /// Waits for events that may run before the record.
     pub waits: Waits,
     /// Waits for values whose write is not known yet.
-    pub open: OpenWaits<(StackId, StackId, u32)>,
+    pub open: OpenWaits<Pair>,
     time: u64,
-    reported: HashSet<(StackId, StackId, u32)>,
+    reported: HashMap<Pair, Ranges>,
     printed: usize,
     journaled: usize,
     /// The number of exchanges without order that the journal has.
@@ -112,7 +134,7 @@ impl Checker {
             objects: HashMap::new(),
             stacks: Stacks::default(),
             races: Vec::new(),
-            reported: HashSet::new(),
+            reported: HashMap::new(),
             printed: 0,
             journaled: 0,
             unordered_journaled: 0,
@@ -379,8 +401,7 @@ impl Checker {
                 &moment.clock,
                 &moment.mark,
                 &mut |mark, mode, from, to| {
-                    // Races in a loop are alike: a few of them are enough.
-                    if found.len() < 16 {
+                    if found.len() < MOST_FOUND {
                         found.push((mark.clone(), mode, from.max(range.0), to.min(range.1)));
                     }
                 },
@@ -442,9 +463,10 @@ impl Checker {
         }
         let kind = 1000 + rule.bytes().map(u32::from).sum::<u32>();
         let earlier = first.map_or(second.stack, |(site, _)| site.stack);
-        if !self.reported.insert((earlier, second.stack, kind)) {
-            return;
-        }
+        let earlier = (earlier, first.map_or("", |(site, _)| &site.label));
+        let pair = Pair::new(earlier, (second.stack, &second.label), kind);
+        let Known::Vacant(new) = self.reported.entry(pair) else { return };
+        new.insert(Ranges::new(0, 0));
         self.newest += 1;
         let race = Race {
             id: self.newest,
@@ -457,6 +479,8 @@ impl Checker {
                 let (from, to) = (from.clamp(info.base, end), to.clamp(info.base, end));
                 (info, from, to)
             }),
+            more: MoreRanges::default(),
+            told: 0,
             advice,
             wait: None,
             threads: None,
@@ -518,13 +542,15 @@ impl Checker {
         to: u64,
     ) {
         let (kinds, second) = (mode << 4 | other, &moment.mark);
-        let key = (first.site.stack, second.site.stack, kinds);
+        let (one, two) = (&first.site, &second.site);
+        let key = Pair::new((one.stack, &one.label), (two.stack, &two.label), kinds);
         if self.open.orders(first.epoch, &moment.clock) {
             return;
         }
-        if !self.reported.insert(key) {
-            return;
-        }
+        let more = match self.reported.entry(key) {
+            Known::Occupied(mut known) => return known.get_mut().add(from, to),
+            Known::Vacant(new) => new.insert(Ranges::new(from, to)).count(),
+        };
         // The end of an allocation is not a use by a consumer, so no begin is missing.
         let ends = |site: &Site| {
             ["Free", "Unregister", "Unmap"].iter().any(|word| site.label.contains(word))
@@ -555,6 +581,8 @@ impl Checker {
             first: Some(advice::side(&first.site, mode)),
             second: advice::side(&second.site, other),
             bytes: Some((info.clone(), from, to)),
+            more,
+            told: 0,
             advice,
             threads: (self.threads_seen && first.site.thread != second.site.thread)
                 .then_some((first.site.thread, second.site.thread)),

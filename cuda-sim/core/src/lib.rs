@@ -31,6 +31,7 @@ mod site;
 mod timeline;
 mod rules;
 mod waits;
+mod ranges;
 mod race;
 mod advice;
 pub mod memory;

@@ -1,6 +1,7 @@
 //! A race, or a broken rule of exchange, as a report describes it: text and JSON.
 
 use crate::access::{READ, WRITE};
+use crate::ranges::MoreRanges;
 use crate::rules::{MissingCall, sentence};
 use crate::shown::counted;
 use crate::site::AllocationInfo;
@@ -19,6 +20,9 @@ pub struct Race {
     pub second: Side,
     /// The bytes, if the rule is about bytes.
     pub bytes: Option<(AllocationInfo, u64, u64)>,
+    /// The other ranges on which the same accesses race, and how many the printed text counts.
+    pub more: MoreRanges,
+    pub told: usize,
     pub advice: String,
     /// The record and the wait that would have ordered the two, if the wait could not run first.
     pub wait: Option<Box<[Side; 2]>>,
@@ -93,6 +97,9 @@ impl Race {
             )
         });
         let mut text = format!("cuda-sim: {what}{bytes}\n");
+        if let Some(more) = self.more.text() {
+            text += &format!("  and on {more}\n");
+        }
         if let (true, Some(rule)) = (is_race, self.rule) {
             let what = self.missing_call.map_or("", MissingCall::text);
             text += &format!("  rule {rule}: {}; {what}\n", sentence(rule));
@@ -145,6 +152,13 @@ impl Race {
         text
     }
 
+    /// Returns on how many ranges it was found since it was printed.
+    pub fn more_text(&self) -> Option<String> {
+        let ((_, from, to), more) = (self.bytes.as_ref()?, self.more.text()?);
+        let bytes = counted(to - from, "byte");
+        Some(format!("cuda-sim: the race on {bytes} at {from:#x} was found on {more}\n"))
+    }
+
     /// Returns what to do if the program orders its host threads in a way that is not observed.
     fn note(&self) -> Option<String> {
         let number = self.number.map(|address| {
@@ -192,6 +206,7 @@ impl Race {
             value["address"] = (*from).into();
             value["nbytes"] = (to - from).into();
             value["offset"] = (from - info.base).into();
+            value["more_ranges"] = self.more.get().into();
             value["allocation"] = serde_json::json!({
                 "address": info.base, "nbytes": info.size, "device": info.device,
                 "kind": info.kind,

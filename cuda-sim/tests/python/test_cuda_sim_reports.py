@@ -2,6 +2,7 @@
 
 import html.parser
 import json
+import re
 import sys
 import xml.etree.ElementTree
 
@@ -22,6 +23,7 @@ int main(int argc, char **argv) {
     OK(fill(p, a));
     if (argc == 1) OK(read_back(host, p, b));
     (void)cuArrayCreate(&array, &d);
+    for (int i = 2; i < argc; ++i) OK(cuMemAlloc(&p, 64) || fill(p, a) || read_back(host, p, b));
     OK(cuStreamSynchronize(a)); OK(cuStreamSynchronize(b));
     return 7;
 }
@@ -98,6 +100,16 @@ def test_without_races(racy):
     # A program that does not use the driver.
     done, lines, suites, log = reports(racy, "true")
     assert done.returncode == 0 and lines == [] and suites.get("tests") == "0" and log["runs"][0]["results"] == []
+
+
+def test_more_ranges_of_the_same_calls(racy):
+    """They are counted, also if they are found after the race was printed."""
+    done, (line,), _, _ = reports(racy, racy, "loop", *"1234")
+    assert line["count"] == 1 and line["races"][0]["more_ranges"] == 3
+    assert done.returncode == 66 and "\n  and on 3 more ranges\n" in done.stderr
+    done, (line,), _, _ = reports(racy, racy, "loop", *"1234", options=["--print=now"])
+    assert line["races"][0]["more_ranges"] == 3 and "  and on " not in done.stderr
+    assert re.search(r"\ncuda-sim: the race on 64 bytes at 0x\w+ was found on 3 more ranges\n", done.stderr), done.stderr
 
 
 def test_several_processes(racy):

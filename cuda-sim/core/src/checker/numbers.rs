@@ -1,7 +1,7 @@
 //! Memory at several addresses, waits for numbers in memory, and what the checker learns from their
 //! end.
 
-use super::Checker;
+use super::{Checker, MOST_FOUND};
 use crate::access::Access;
 use crate::actor::{Actor, Identity, Who};
 use crate::clock::Clock;
@@ -23,7 +23,7 @@ impl Checker {
         access.for_each_range(|from, to| {
             let range = (from.max(info.base), to.min(info.base + info.size));
             shadow.pending(range, access.mode, &moment.clock, &mut |mark, mode, from, to| {
-                if found.len() < 16 && !mark.site.begins_memory() {
+                if found.len() < MOST_FOUND && !mark.site.begins_memory() {
                     found.push((mark.clone(), mode, from, to));
                 }
             });

@@ -3,7 +3,7 @@
 use super::Checker;
 use crate::advice;
 use crate::journal::Journal;
-use crate::race;
+use crate::race::{self, Race};
 use crate::rules::{RULES, Unordered};
 use crate::shown::counted;
 
@@ -17,7 +17,24 @@ impl Checker {
     pub fn print(&mut self) -> Vec<String> {
         let fresh = self.printed..self.races.len();
         self.printed = self.races.len();
-        self.races[fresh].iter().map(|race| race.text(&self.stacks)).collect()
+        let text = |race: &mut Race| {
+            race.told = race.more.get();
+            race.text(&self.stacks)
+        };
+        self.races[fresh].iter_mut().map(text).collect()
+    }
+
+    /// Returns on how many ranges races were found since they were printed.
+    pub fn more_ranges(&self) -> Vec<String> {
+        let grown = self.races.iter().filter(|race| race.more.get() > race.told);
+        grown.filter_map(Race::more_text).collect()
+    }
+
+    /// Writes the number of their ranges, at the end.
+    pub fn write_ranges(&self, journal: &mut Journal) {
+        for race in self.races.iter().filter(|race| race.more.get() > 0) {
+            journal.more_ranges(race.id, race.more.get());
+        }
     }
 
     /// Writes what the journal does not have yet.

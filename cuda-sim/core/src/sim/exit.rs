@@ -41,6 +41,7 @@ pub extern "C" fn at_exit() {
         checker.end_open_waits();
         (found, mode) = (checker.found(), checker.mode);
         checker.print().iter().for_each(|text| print(text));
+        checker.more_ranges().iter().for_each(|text| print(text));
         checker.summary().iter().for_each(|text| print(text));
         checker.unordered().iter().for_each(|text| print(text));
     }
@@ -52,6 +53,7 @@ pub extern "C" fn at_exit() {
     if let Some(journal) = journal {
         checker.iter_mut().for_each(|checker| {
             checker.write(journal);
+            checker.write_ranges(journal);
             checker.write_unordered(journal);
         });
         let missing = missing.into_iter().map(|(name, count)| (name.to_owned(), count)).collect();
