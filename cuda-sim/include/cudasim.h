@@ -22,8 +22,8 @@
  * `const void *` or integers.
  *
  * Thread safety: every function may be called from every thread, but not from a host function or a
- * kernel, unless its comment allows it. There it does nothing, and the first call of a function
- * without a result is reported on stderr.
+ * kernel, unless its comment allows it. There it does nothing. The first call of a function without
+ * a result that has no effect, there or because an argument is invalid, is reported on stderr.
  *
  * SPDX-License-Identifier: MIT OR Apache-2.0
  */
@@ -76,10 +76,11 @@ typedef struct cudasim_grid {
  * - `name`: the name for cuModuleGetFunction; the mangled name of a C++ kernel.
  * - `run`: performs the work of the whole grid. `args[i]` points to the i-th argument, as in
  *   cuLaunchKernel. Runs on a thread of the simulator, later than the launch; must not call the
- *   driver. NULL: the launch changes no memory, and its accesses are checked.
+ *   driver. NULL: the result is not known, so that all bytes that `accesses` writes become 0xff.
  * - `accesses`: declares the accesses of a launch with these arguments: fills up to `capacity`
  *   elements of `out` and returns the number of accesses. NULL: none. Runs during the launch; calls
- *   of the driver fail there with CUDA_ERROR_NOT_PERMITTED, which is reported on stderr.
+ *   of the driver fail there with CUDA_ERROR_NOT_PERMITTED, which is reported on stderr. So are
+ *   accesses, or parts of them, that are in no memory of the device: they are not checked.
  * - `nargs`, `arg_sizes`: the number of arguments and the size of each in bytes, to copy them at
  *   the launch.
  */
@@ -213,7 +214,7 @@ static inline void cudasim_register(const cudasim_kernel *kernels, size_t count)
 /*
  * Enqueues `run(copy of data)` on a stream, as a kernel that reads and writes `accesses`. Returns
  * the CUresult of cuLaunchKernel; 801 (not supported) without the simulator, also under `--shadow`.
- * `label` is its name in reports.
+ * `label` is its name in reports. `run` may be NULL, as in cudasim_kernel.
  */
 static inline int cudasim_launch(void *stream, const char *label, void (*run)(void *data),
                                  const void *data, size_t size, const cudasim_access *accesses,
@@ -324,7 +325,7 @@ static inline void cudasim_name_stream(void *stream, const char *name) {
 
 /*
  * Sets the name in reports for operations that this thread enqueues from here on; NULL for the
- * names of the functions.
+ * names of the functions. May be called before cuInit.
  */
 static inline void cudasim_label(const char *label) {
     const cudasim_api *sim = cudasim_find();

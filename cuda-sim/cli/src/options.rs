@@ -290,8 +290,9 @@ cuda-sim: a simulated CUDA driver that finds races
 
     cuda-sim --missing [--] program [arguments]
         Runs a program and lists the functions of the driver that are not simulated and that it
-        called, looked up or names in its file, and those that are simulated and refused its
-        arguments. Exit status: 1 if it called one that is not simulated.
+        called, looked up or names in its file, those that are simulated and refused its arguments,
+        and kernels that are not declared. Exit status: 1 if it called a function that is not
+        simulated, or looked for such a kernel.
 
     cuda-sim libdir               the folder for LD_LIBRARY_PATH
     cuda-sim entries              all functions of the driver, and whether they are simulated

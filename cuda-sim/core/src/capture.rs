@@ -135,6 +135,7 @@ pub fn submit(
     sim.prepare(stream);
     sim.check(stream, &accesses, label, work.content(&accesses));
     let actor = sim.stream_mut(stream).actor;
+    sim.report_ignored(&work, &accesses, label);
     let work = with_knowledge(sim, actor, sim.or_fault(stream, work, &accesses));
     Ok(Some(Sim::enqueue(sim, stream, work)))
 }

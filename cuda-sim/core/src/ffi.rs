@@ -4,7 +4,7 @@ use crate::console::print;
 use crate::context;
 use crate::environment::variable;
 use crate::missing;
-use crate::results::{Code, Result};
+use crate::results::{self, Code, Result};
 use crate::sim::{self, EXITED, Locked, PROCESS};
 use crate::work::INSIDE;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -71,6 +71,7 @@ pub fn enter(
     match result {
         Ok(Err(code @ Code(900..=908))) => sim.refused_in_capture(symbol, code),
         Ok(Err(Code::NOT_SUPPORTED)) => missing::log("refused", symbol),
+        Ok(Err(code)) => report_failed(symbol, code),
         _ => {}
     }
     sim.publish_host();
@@ -93,6 +94,14 @@ fn report_ignored(symbol: &'static str) {
     report_once(symbol, |symbol| {
         format!("{symbol} does nothing in a host function or a kernel: {instead}")
     });
+}
+
+/// Reports a function of cudasim.h that failed and has no result that says so, once for each.
+fn report_failed(symbol: &'static str, code: Code) {
+    if symbol.starts_with("cudasim_") && symbol != "cudasim_synchronize" {
+        let name = results::find(code.0).map_or("", |row| row.1.trim_end_matches('\0'));
+        report_once(symbol, |symbol| format!("{symbol} has no effect: {name}"));
+    }
 }
 
 /// Prints a message about a function, once for each function.

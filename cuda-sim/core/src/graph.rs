@@ -468,6 +468,7 @@ fn run_step(sim: &mut Locked, stream: StreamRef, branch: Option<Actor>, task: &T
                     });
                 }
             }
+            sim.report_ignored(work, accesses, label);
             let work = sim.or_fault(stream, work.clone(), accesses);
             let work = with_knowledge(sim, branch, work);
             Sim::enqueue(sim, stream, work);

@@ -16,6 +16,9 @@ use std::sync::Arc;
 /// The value of the bytes of freed memory.
 pub const POISON: u8 = 0xdb;
 
+/// The value of bytes that a kernel without a function writes: floats of every size are NaN.
+pub const UNKNOWN: u8 = 0xff;
+
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     /// cuMemAlloc

@@ -56,8 +56,8 @@ pub struct Fill {
 pub enum KernelBody {
     /// From `cudasim_register`.
     Named(unsafe extern "C" fn(*const Grid, *mut *mut c_void)),
-    /// From `cudasim_register`, without a function that runs.
-    Nothing,
+    /// Without a function of the program: what overwrites the bytes that it writes.
+    Unknown(fn(&[Access])),
     /// From `cudasim_launch`.
     Direct(unsafe extern "C" fn(*mut c_void)),
     /// Of either kind, on a device that cannot access the memory of its arguments.
@@ -74,6 +74,8 @@ pub struct Launch {
     pub arguments: Vec<u128>,
     /// The offset of each argument, in units of 16 bytes.
     pub offsets: Vec<usize>,
+    /// The accesses of a kernel without a function.
+    pub accesses: Vec<Access>,
 }
 
 /// Whether and when a record was reached.
@@ -296,13 +298,18 @@ impl Launch {
     /// Returns the launch of a kernel that accesses memory out of its reach.
     pub fn faulting() -> Launch {
         let (arguments, offsets) = (Vec::new(), Vec::new());
-        let (handle, grid) = (0, Grid::default());
-        Launch { handle, function: KernelBody::Faulting, grid, arguments, offsets }
+        let (handle, grid, accesses) = (0, Grid::default(), Vec::new());
+        Launch { handle, function: KernelBody::Faulting, grid, arguments, offsets, accesses }
     }
 
     fn run(&self) -> Result<(), Code> {
-        if matches!(self.function, KernelBody::Faulting) {
-            return Err(Code::ILLEGAL_ADDRESS);
+        match self.function {
+            KernelBody::Faulting => return Err(Code::ILLEGAL_ADDRESS),
+            KernelBody::Unknown(overwrite) => {
+                overwrite(&self.accesses);
+                return Ok(());
+            }
+            KernelBody::Named(_) | KernelBody::Direct(_) => {}
         }
         let mut arguments = self.arguments.clone();
         FAILED.set(0);
@@ -312,7 +319,7 @@ impl Launch {
         // lives until the call returns.
         unsafe {
             match self.function {
-                KernelBody::Faulting | KernelBody::Nothing => {}
+                KernelBody::Faulting | KernelBody::Unknown(_) => {}
                 KernelBody::Direct(function) => function(arguments.as_mut_ptr().cast()),
                 KernelBody::Named(function) => {
                     let base = arguments.as_mut_ptr();

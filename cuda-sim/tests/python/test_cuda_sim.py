@@ -288,7 +288,9 @@ def test_kernels(driver, tmp_path, schedule):
     program = compile_program(driver, tmp_path / "kernels", [tmp_path / "kernels.c"])
     done = sim(f"--schedule={schedule}", "--undeclared=warn", "--", program, check=False)
     assert done.returncode == 0, f"{done.returncode} {done.stdout}{done.stderr}"
-    assert "kernel none is not declared with cudasim_register" in done.stderr
+    assert re.search(r"kernel none is not declared with cudasim_register.*\n +main \S+kernels\.c:\d+\n", done.stderr), done.stderr
+    missing = run(COMMAND, "--missing", program, check=False)
+    assert missing.returncode == 1 and "declared with cudasim_register: \n  none\n" in missing.stdout
     # By default it is no success.
     assert sim(f"--schedule={schedule}", "--", program, check=False).returncode == 67
 
@@ -335,13 +337,13 @@ int main(int argc, char **argv) {
     if (inside != CUDA_ERROR_NOT_PERMITTED) return 4;
     if (argc > 1) OK(cuStreamSynchronize(a));
     OK(cuMemcpyDtoH(&word, p, 4));
-    return word == 5 ? 0 : 5;
+    return argc == 1 || word == 0xffffffff ? 0 : 5;
 }
 """
 
 
 def test_kernels_that_declare_only(driver, tmp_path):
-    """No function to run, calls where none is permitted, and a registration before the driver is loaded."""
+    """No function to run, which overwrites, calls where none is permitted, and a registration before the driver is loaded."""
     (tmp_path / "declared.c").write_text(DECLARED)
     program = compile_program(driver, tmp_path / "declared", [tmp_path / "declared.c"])
     for ordered in ([], ["ordered"]):

@@ -1,6 +1,7 @@
 //! The functions of cudasim.h: kernels, host accesses, order between threads, allocators, names.
 
 use crate::access::{Access, READ, WRITE};
+use crate::api::modules::overwrite;
 use crate::capture::submit;
 use crate::conditions::Condition;
 use crate::cudasim::{Api, Grid, Kernel, Note};
@@ -9,10 +10,11 @@ use crate::follow;
 use crate::real_driver;
 use crate::results::Code;
 use crate::shown::shown;
-use crate::sim::{Registered, Sim, has_ended, lock, thread_id};
+use crate::sim::{PROCESS, Registered, Sim, has_ended, lock, thread_id};
 use crate::work::{FAILED, KernelBody, Launch, Work};
 use std::borrow::Cow;
 use std::ffi::{CStr, c_char, c_void};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 const VERSION: u32 = 6;
@@ -65,6 +67,9 @@ fn text(text: *const c_char) -> Option<String> {
     bytes(text).map(shown)
 }
 
+/// Labels of threads from before cuInit.
+static EARLY_LABELS: Mutex<Vec<(u32, Arc<str>)>> = Mutex::new(Vec::new());
+
 /// Kernels that were registered before cuInit.
 static EARLY: Mutex<Vec<(Vec<u8>, Registered)>> = Mutex::new(Vec::new());
 
@@ -107,9 +112,12 @@ pub fn attach_threads() {
     }
 }
 
-/// Takes over the kernels that were registered before cuInit.
+/// Takes over the kernels and the labels of threads from before cuInit.
 pub fn take_early(sim: &mut Sim) {
     sim.kernels.extend(early().drain(..));
+    for (thread, label) in EARLY_LABELS.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
+        sim.threads.entry(thread).or_default().label = Some(label);
+    }
 }
 
 extern "C" fn launch(
@@ -134,7 +142,6 @@ extern "C" fn launch(
     }
     enter("cuLaunchKernel", 1, |sim, default| {
         let stream = sim.stream(stream, default)?;
-        let run = run.ok_or(Code::INVALID_VALUE)?;
         let bytes = slice(data, size)?;
         let accesses = slice(accesses, count)?.to_vec();
         let mut arguments = vec![0u128; size.div_ceil(16)];
@@ -144,10 +151,11 @@ extern "C" fn launch(
         };
         let launch = Launch {
             handle: 0,
-            function: KernelBody::Direct(run),
+            function: run.map_or(KernelBody::Unknown(overwrite), KernelBody::Direct),
             grid: Grid::default(),
             arguments,
             offsets: Vec::new(),
+            accesses: if run.is_none() { accesses.clone() } else { Vec::new() },
         };
         let label = text(name).map_or("a kernel", |name| sim.interned(&name));
         submit(sim, stream, Work::Kernel(Arc::new(launch)), accesses, label)?;
@@ -231,7 +239,6 @@ extern "C" fn hb_after(object: usize) {
 
 /// Returns the state if the order of host threads matters.
 fn checking() -> Option<crate::sim::Locked> {
-    use std::sync::atomic::Ordering;
     let off =
         crate::sim::EXITED.load(Ordering::Relaxed) || crate::ffi::FORKED.load(Ordering::Relaxed);
     if off || crate::sim::is_locked_here() {
@@ -265,13 +272,12 @@ extern "C" fn suballoc(address: u64, nbytes: usize, stream: u64) {
     enter("cudasim_suballoc", 1, |sim, _| {
         let Some(moment) = moment_on(sim, stream, "a sub-allocation")? else { return Ok(()) };
         // The bytes begin again: earlier accesses are the allocator's responsibility.
-        if let Some(found) = sim.memory.find_mut(address) {
-            let from = address.clamp(found.base, found.end());
-            let to = (address + nbytes as u64).clamp(found.base, found.end());
-            found.shadow.restart(from, to, moment.mark);
-            if let Some(checker) = &mut sim.checker {
-                checker.rules.forget(from, to);
-            }
+        let found = sim.memory.find_mut(address).ok_or(Code::INVALID_VALUE)?;
+        let from = address.clamp(found.base, found.end());
+        let to = (address + nbytes as u64).clamp(found.base, found.end());
+        found.shadow.restart(from, to, moment.mark);
+        if let Some(checker) = &mut sim.checker {
+            checker.rules.forget(from, to);
         }
         Ok(())
     });
@@ -283,6 +289,9 @@ extern "C" fn subfree(address: u64, nbytes: usize, stream: u64) {
             moment_on(sim, stream, "a return to an allocator (cuMemFree of a part)")?
         {
             sim.check_at(&moment, &[Access::range(address, nbytes as u64, WRITE)]);
+            let memory = &sim.memory;
+            let is_known = memory.find(address).is_some() || memory.was_freed(address).is_some();
+            return if is_known { Ok(()) } else { Err(Code::INVALID_VALUE) };
         }
         Ok(())
     });
@@ -300,6 +309,12 @@ extern "C" fn name_stream(stream: u64, name: *const c_char) {
 }
 
 extern "C" fn label(name: *const c_char) {
+    if PROCESS.load(Ordering::Acquire) == 0 {
+        let mut early = EARLY_LABELS.lock().unwrap_or_else(PoisonError::into_inner);
+        early.retain(|(thread, _)| *thread != thread_id());
+        early.extend(text(name).map(|name| (thread_id(), Arc::from(&*name))));
+        return;
+    }
     enter("cudasim_label", 1, |sim, _| {
         sim.thread().label = text(name).map(|name| Arc::from(&*name));
         Ok(())

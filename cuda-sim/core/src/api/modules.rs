@@ -10,7 +10,7 @@ use crate::cudasim::Grid;
 use crate::ffi::{get, put, slice};
 use crate::results::{Code, Result};
 use crate::shown::shown;
-use crate::sim::{Function, Locked};
+use crate::sim::{Function, Locked, lock};
 use crate::work::{KernelBody, Launch, Work};
 use std::ffi::{CStr, CString, c_char, c_void};
 use std::sync::Arc;
@@ -102,6 +102,14 @@ fn extra_buffer(extra: *mut *mut c_void) -> Result<(*mut u8, usize)> {
     if buffer.is_null() { Err(Code::INVALID_VALUE) } else { Ok((buffer, length)) }
 }
 
+/// Overwrites what a kernel without a function writes: its results are not known.
+pub fn overwrite(accesses: &[Access]) {
+    // Kernels run with the lock released.
+    if let Some(sim) = lock() {
+        sim.overwrite(accesses);
+    }
+}
+
 /// Returns the work of a launch and its accesses.
 fn prepare(
     sim: &mut Locked,
@@ -125,7 +133,7 @@ fn prepare(
         Arguments::copy(slice(arguments, kernel.nargs)?, sizes)?
     };
     let mut accesses = Vec::new();
-    let needed = sim.checker.is_some() || sim.devices.len() > 1;
+    let needed = sim.checker.is_some() || sim.devices.len() > 1 || kernel.run.is_none();
     if let (Some(declare), true) = (kernel.accesses, needed) {
         let mut copy = arguments.bytes.clone();
         let base = copy.as_mut_ptr();
@@ -150,10 +158,11 @@ fn prepare(
     }
     let launch = Launch {
         handle,
-        function: kernel.run.map_or(KernelBody::Nothing, KernelBody::Named),
+        function: kernel.run.map_or(KernelBody::Unknown(overwrite), KernelBody::Named),
         grid,
         arguments: arguments.bytes,
         offsets: arguments.offsets,
+        accesses: if kernel.run.is_none() { accesses.clone() } else { Vec::new() },
     };
     Ok((Work::Kernel(Arc::new(launch)), accesses))
 }

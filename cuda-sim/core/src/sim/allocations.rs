@@ -1,7 +1,9 @@
 //! Who can access allocations, and their end: races with it, and what becomes of the bytes.
 
-use crate::access::{Access, WRITE};
+use crate::access::{Access, MAX_NDIM, READ, WRITE};
+use crate::console::print;
 use crate::memory::{self, Allocation, Kind};
+use crate::shown::counted;
 use crate::sim::state::Sim;
 use crate::site::Moment;
 use crate::work::{Launch, StreamRef, Work};
@@ -69,6 +71,71 @@ impl Sim {
             })
         });
         if faults { Work::Kernel(Arc::new(Launch::faulting())) } else { work }
+    }
+
+    /// Overwrites the bytes that accesses write, as far as they are in memory of the device.
+    pub fn overwrite(&self, accesses: &[Access]) {
+        for access in accesses.iter().filter(|access| access.mode & WRITE != 0) {
+            let access = self.memory.on_device(access);
+            let (from, to) = access.hull();
+            for found in self.memory.inside(from, to) {
+                let Some(found) = self.memory.allocations.get(&found) else { continue };
+                access.for_each_range(|from, to| {
+                    let (from, to) = (from.max(found.base), to.min(found.end()));
+                    if from < to {
+                        let host = found.host + (from - found.base);
+                        let size = (to - from) as usize;
+                        // SAFETY: the bytes are in an allocation, which cannot end while the state
+                        // is locked, and the engine has opened its pages to the host.
+                        unsafe { std::ptr::write_bytes(host as *mut u8, memory::UNKNOWN, size) };
+                    }
+                });
+            }
+        }
+    }
+
+    /// Reports accesses that a program declares and that are not checked, once for each kernel.
+    pub fn report_ignored(&mut self, work: &Work, accesses: &[Access], label: &'static str) {
+        let is_declared = matches!(work, Work::Kernel(_) | Work::Nothing);
+        if self.checker.is_none() || !is_declared || self.ignored.contains(label) {
+            return;
+        }
+        if let Some(what) = accesses.iter().find_map(|access| self.is_ignored(access)) {
+            self.ignored.insert(label);
+            print(&format!("cuda-sim: {label} declares {what}\n"));
+        }
+    }
+
+    /// Returns which part of an access is not checked.
+    fn is_ignored(&self, access: &Access) -> Option<String> {
+        let Access { address, mode, ndim, .. } = *access;
+        let access = self.memory.on_device(access);
+        let (from, to) = access.hull();
+        if from == to {
+            return None;
+        }
+        if mode & (READ | WRITE) == 0 || ndim as usize > MAX_NDIM {
+            return Some(format!("an access of mode {mode} and ndim {ndim}, which is not valid"));
+        }
+        let bytes = counted(to - from, "byte");
+        if self.memory.find(access.address).is_none() {
+            let is_freed = self.memory.was_freed(access.address).is_some();
+            return (!is_freed).then(|| {
+                format!("{bytes} at {address:#x}, where no memory of the device is: not checked")
+            });
+        }
+        let found = self.memory.inside(from, to);
+        let first = self.memory.allocations.get(found.first()?)?;
+        let last = self.memory.allocations.get(found.last()?)?;
+        (from < first.base || last.end() < to).then(|| {
+            let size = counted(last.end() - first.base, "byte");
+            let kind = first.kind.name();
+            format!(
+                "{bytes} at {from:#x}, which {kind} of {size} at {:#x} does not contain: the rest \
+                 is not checked",
+                first.base
+            )
+        })
     }
 
     /// Ends an allocation. Accesses that are not ordered before its end are races.

@@ -161,7 +161,7 @@ pub struct Thread {
 
 #[derive(Clone, Copy)]
 pub struct Registered {
-    /// NULL: the kernel has accesses, but changes nothing.
+    /// NULL: what the kernel writes is overwritten.
     pub run: Option<unsafe extern "C" fn(*const Grid, *mut *mut c_void)>,
     pub accesses:
         Option<unsafe extern "C" fn(*const Grid, *mut *mut c_void, *mut Access, usize) -> usize>,

@@ -20,7 +20,7 @@ use crate::threads::at_end;
 use crate::vmm::{Mappings, Physical};
 use crate::work::{HostCall, StreamRef};
 use std::cell::Cell;
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
@@ -130,6 +130,8 @@ pub struct Sim {
     pub journal: Option<Journal>,
     /// The kernels that were looked for, and were not declared, with the place of the first time.
     pub undeclared: BTreeMap<String, (u64, Option<StackId>)>,
+    /// The kernels that declared accesses which were not checked.
+    pub ignored: HashSet<&'static str>,
     /// Memory that is shared with other processes.
     pub shared: Shared,
     pub threads: HashMap<u32, Thread>,
@@ -149,7 +151,7 @@ pub struct Sim {
     pub(super) enqueues: u64,
     pub(super) patience: bool,
     pub executed: u64,
-    pub(super) names: std::collections::HashSet<&'static str>,
+    pub(super) names: HashSet<&'static str>,
 }
 
 // --- threads of the host ---
@@ -303,6 +305,7 @@ impl Sim {
             checker,
             journal: config.report.as_deref().map(|path| Journal::new(path, config.races)),
             undeclared: BTreeMap::new(),
+            ignored: HashSet::new(),
             shared: Shared::default(),
             threads: HashMap::new(),
             one_host: None,
