@@ -14,10 +14,35 @@ import threading
 
 TYPE_CHECKING = False  # without `typing`, whose import takes time
 if TYPE_CHECKING:
-    from collections.abc import Generator
-    from typing import SupportsInt
+    from collections.abc import Generator, Iterable, Mapping
+    from typing import Any, Protocol, SupportsInt, Union
 
-__all__ = ["command", "includedir", "label", "libdir", "name_stream"]
+    from cuda_sim.reports import Race
+
+    class HasInterface(Protocol):
+        """An array with the CUDA Array Interface."""
+
+        @property
+        def __cuda_array_interface__(self) -> Mapping[str, Any]: ...
+
+    class HasStream(Protocol):
+        def __cuda_stream__(self) -> tuple[int, int]: ...
+
+    # An address and a number of bytes, or an array.
+    Memory = Union[tuple[int, int], HasInterface]
+    Stream = Union[SupportsInt, HasStream]
+
+__all__ = [
+    "command",
+    "includedir",
+    "kernel",
+    "label",
+    "libdir",
+    "name_stream",
+    "races",
+    "take",
+    "wait",
+]
 __version__ = "0.9.0"
 
 _PACKAGE = pathlib.Path(__file__).resolve().parent
@@ -82,13 +107,76 @@ def label(text: str) -> Generator[None, None, None]:
             driver.label(outer)
 
 
-def name_stream(stream: SupportsInt, text: str) -> None:
-    """Names a stream in reports. `stream`: its handle, a number."""
+def _handle(stream: Stream) -> int:
+    method = getattr(stream, "__cuda_stream__", None)
+    return int(method()[1] if method is not None else stream)  # type: ignore[arg-type]
+
+
+def name_stream(stream: Stream, text: str) -> None:
+    """Names a stream in reports. `stream`: its handle, or an object with `__cuda_stream__`."""
     from cuda_sim import _driver
 
     driver = _driver.loaded()
     if driver:
-        driver.name_stream(int(stream), text.encode())
+        driver.name_stream(_handle(stream), text.encode())
+
+
+def kernel(
+    stream: Stream,
+    reads: Iterable[Memory] = (),
+    writes: Iterable[Memory] = (),
+    name: str = "a kernel",
+) -> None:
+    """Enqueues a kernel that reads and writes these bytes, for the race checker.
+
+    `stream` is a handle, or an object with `__cuda_stream__`. `reads` and `writes` have arrays with
+    `__cuda_array_interface__`, or pairs of an address and a number of bytes; memory in both is read
+    and then written. `name` is the name in reports. Bytes that are written become 0xff, because the
+    result of the kernel is not known. Beside a real driver (`--shadow`) nothing is enqueued: call
+    it next to the launch of a real kernel. Does nothing on a driver that is not simulated.
+
+    Raises `RuntimeError` with the number of the driver's error, for example 400 for an invalid
+    stream, and `ValueError` for an array that cannot be described. Thread-safe.
+    """
+    from cuda_sim import _driver
+
+    driver = _driver.loaded()
+    if driver:
+        accesses = [_driver.access(memory, _driver.READ) for memory in reads]
+        accesses += [_driver.access(memory, _driver.WRITE) for memory in writes]
+        driver.kernel(_handle(stream), name.encode(), accesses)
+
+
+def races() -> int:
+    """Returns the number of races that were found and not taken. 0 without the checker."""
+    from cuda_sim import _driver
+
+    driver = _driver.loaded()
+    return driver.races() if driver else 0
+
+
+def take() -> list[Race]:
+    """Returns the races found since the last call, and removes them from the reports.
+
+    They do not count for the exit status, and a test in which they were found does not fail. Remarks
+    are among them.
+    """
+    from cuda_sim import _driver
+
+    driver = _driver.loaded()
+    return driver.take() if driver else []
+
+
+def wait(seconds: float = 10.0) -> bool:
+    """Waits until all work on all streams is done, at most for a time.
+
+    Returns False if work is left, or if the driver is a real one. What is done happens before
+    everything that this thread does afterwards.
+    """
+    from cuda_sim import _driver
+
+    driver = _driver.loaded()
+    return driver is not None and driver.wait(seconds) == 0
 
 
 def _run(name: str) -> None:

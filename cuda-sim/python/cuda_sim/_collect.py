@@ -7,12 +7,16 @@ report of all of them.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pathlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cuda_sim import _driver
+
+if TYPE_CHECKING:
+    from cuda_sim.reports import Race
 
 
 def plural(count: int, word: str) -> str:
@@ -53,7 +57,7 @@ class Collector:
             with open(self.folder / f"{os.getpid()}.tests", "a", encoding="utf-8") as file:
                 file.write(json.dumps(about) + "\n")
 
-    def take(self, test: str | None, keep: bool = True) -> list[dict[str, Any]]:
+    def take(self, test: str | None, keep: bool = True) -> list[Race]:
         """Returns the races found since the last call. `keep`: the session's report has them."""
         driver = _driver.loaded()
         races = driver.take() if driver else []
@@ -70,7 +74,7 @@ class Collector:
                 file.write(json.dumps(line) + "\n")
         return races + self._of_processes(keep)
 
-    def _of_processes(self, keep: bool) -> list[dict[str, Any]]:
+    def _of_processes(self, keep: bool) -> list[Race]:
         if self.file is None or not self.file.exists():
             return []
         with open(self.file, "rb") as file:
@@ -86,9 +90,9 @@ class Collector:
             self.read = 0
         return found
 
-    def _races(self, text: bytes) -> list[dict[str, Any]]:
+    def _races(self, text: bytes) -> list[Race]:
         """Returns the races of other processes."""
-        races: dict[tuple[int, int], dict[str, Any]] = {}
+        races: dict[tuple[int, int], Race] = {}
         for line in text.splitlines():
             try:
                 record = json.loads(line)
@@ -106,6 +110,16 @@ class Collector:
                     key: race for key, race in races.items() if key[0] != process or key > taken
                 }
         return list(races.values())
+
+    def kernels(self) -> list[str]:
+        """Returns the kernels that processes of the session looked for and did not declare."""
+        found: set[str] = set()
+        for path in self.folder.glob("*.json") if self.folder is not None else ():
+            for line in path.read_bytes().splitlines():
+                with contextlib.suppress(ValueError):  # torn
+                    record = json.loads(line) if b'"kernel"' in line else {}
+                    found.update([record["kernel"]] if "kernel" in record else [])
+        return sorted(found)
 
     def close(self) -> None:
         for name, value in self.before.items():

@@ -304,6 +304,10 @@ class Session:
             terminalreporter.write_line("outside of tests:")
         for text in self.outside:
             terminalreporter.write_line(text)
+        kernels = self.collector.kernels()
+        if kernels:
+            text = f"cuda-sim: kernels that are not declared were not launched: {', '.join(kernels)}"
+            terminalreporter.write_line(text, yellow=True)
         races = sum(one[2]["count"] for one in counts)
         if races or self.outside:
             tests = len({one[0] for one in counts})
@@ -396,7 +400,7 @@ class Session:
             settings
             and settings["synchronize"]
             and driver
-            and not driver.synchronize(settings["timeout"])
+            and driver.wait(settings["timeout"]) == _driver.NOT_READY
         ):
             item.warn(
                 pytest.PytestWarning(

@@ -196,6 +196,89 @@ def test_outside_of_tests(session):
     assert set(done.outcomes.values()) == {"PASSED"} and "outside of tests:" in done.stdout and done.returncode == 1
 
 
+API = """
+import cuda_sim
+
+class Array:
+    def __init__(self, at, shape, strides, typestr="|u1"):
+        self.__cuda_array_interface__ = {"data": (at, False), "shape": shape, "strides": strides, "typestr": typestr}
+
+class Stream:
+    def __init__(self): self.handle = stream().value
+    def __cuda_stream__(self): return 0, self.handle
+
+def test_race():
+    a, b, p = stream().value, Stream(), memory()
+    cuda_sim.name_stream(b, "two")
+    with cuda_sim.label("one"):
+        cuda_sim.kernel(a, writes=[(p, 64)], name="fill")
+    assert cuda_sim.races() == 0
+    cuda_sim.kernel(b, [(p + 32, 64)])
+    assert cuda_sim.races() == 1
+    (race,) = cuda_sim.take()
+    assert race["first"]["label"].startswith("one at test_it.py:") and race["first"]["label"].endswith(" (fill)")
+    assert race["second"]["label"] == "a kernel" and '"two"' in race["second"]["actor"]
+    assert (race["address"], race["nbytes"], race["more_ranges"]) == (p + 32, 32, 0)
+    assert (race["first"]["mode"], race["second"]["mode"]) == ("write", "read")
+    assert cuda_sim.races() == 0 and cuda_sim.take() == []
+
+@pytest.mark.parametrize("shape, strides, typestr, touched", [
+    ((), None, "<f4", "0123"),
+    ((3,), None, "<f4", "0123456789ab"),
+    ((2, 2), (6, 2), "|i1", "0268"),
+    ((3,), (-4,), "<i2", "014589"),
+    ((0, 3), (1, 1), "<f8", ""),
+    ((1,) * 9, None, "<i2", "01"),
+])
+def test_arrays(shape, strides, typestr, touched):
+    p, at = memory(), 8 if strides == (-4,) else 0
+    a, b = stream().value, stream().value
+    cuda_sim.kernel(a, writes=[Array(p + at, shape, strides, typestr)])
+    for byte in range(16):
+        with cuda_sim.label(f"byte {byte:x}"):
+            cuda_sim.kernel(b, [(p + byte, 1)])
+    found = "".join(race["second"]["label"][5] for race in cuda_sim.take())
+    assert found == touched
+
+def test_what_it_writes_is_not_known():
+    p, s = memory(), stream()
+    fill(p, s)
+    cuda_sim.kernel(s.value, writes=[(p, 4), (p + 8, 4)])
+    cuda_sim.kernel(s.value, reads=[(p, 16)])
+    assert cuda_sim.wait(5)
+    assert ctypes.string_at(p, 13) == bytes.fromhex("ffffffff 01010101 ffffffff 01")
+
+def test_refused():
+    with pytest.raises(RuntimeError, match="error 400"): cuda_sim.kernel(4096)
+    with pytest.raises(ValueError, match="9 dimensions"): cuda_sim.kernel(0, [Array(0, (1,) * 9, (1,) * 9)])
+    with pytest.raises(ValueError, match="found -1 bytes"): cuda_sim.kernel(0, [(0, -1)])
+
+def test_work_is_left():
+    flag = memory()
+    s = stream()
+    assert driver().cuStreamWaitValue32_v2(s, ctypes.c_uint64(flag), ctypes.c_uint32(77), 1) == 0
+    assert not cuda_sim.wait(0.05)
+    ctypes.memset(flag, 77, 1)
+    assert cuda_sim.wait()
+
+def test_a_kernel_is_not_declared():
+    module = ctypes.c_void_p()
+    assert driver().cuModuleLoadData(ctypes.byref(module), b"any image") == 0
+    assert driver().cuModuleGetFunction(ctypes.byref(module), module, b"scale") == 500
+"""
+
+
+def test_functions_of_the_package(session):
+    done = session(API, "--schedule=lazy")
+    assert done.returncode == 0 and done.outcomes["test_race"] == "PASSED", done.text
+    assert "\ncuda-sim: kernels that are not declared were not launched: scale\n" in done.stdout, done.text
+
+
+def test_functions_of_the_package_without_the_driver():
+    code = "import cuda_sim as c; c.kernel(0, [(1, 2)]); assert (c.races(), c.take(), c.wait()) == (0, [], False)"
+    subprocess.run([sys.executable, "-c", code], env={"PYTHONPATH": str(PLUGIN)}, check=True)
+
+
 def test_work_is_left(session):
     tests = """
     import ctypes

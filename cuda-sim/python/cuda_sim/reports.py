@@ -1,0 +1,68 @@
+"""Types of the findings that `cuda_sim.take` returns and that a report in JSON has."""
+
+from __future__ import annotations
+
+from typing import Optional, TypedDict
+
+
+class Frame(TypedDict, total=False):
+    """A frame of a call stack: `file` and `line`, or else the `module`."""
+
+    function: str
+    file: str
+    line: int
+    module: str
+
+
+class Side(TypedDict):
+    """One of the two accesses."""
+
+    mode: str
+    """`read`, `write` or `read and write`"""
+    actor: str
+    """the stream or the host thread"""
+    label: str
+    """name of the function, the kernel, or of `cuda_sim.label`"""
+    host_thread: int
+    stack: list[str]
+    frames: list[Frame]
+
+
+class Allocation(TypedDict):
+    address: int
+    nbytes: int
+    device: int
+    """-1 for host memory"""
+    kind: str
+
+
+class _Finding(TypedDict):
+    rule: Optional[str]
+    """the broken rule of array exchange"""
+    remark: bool
+    """not a fault"""
+    second: Side
+    missing: str
+    """what would order the accesses"""
+    text: str
+    """the report on the terminal"""
+
+
+class Race(_Finding, total=False):
+    """A race, or a broken rule of array exchange. Absent entries do not apply."""
+
+    first: Side
+    address: int
+    nbytes: int
+    offset: int
+    """of the bytes in the allocation"""
+    more_ranges: int
+    """number of other ranges on which the same accesses race"""
+    allocation: Allocation
+    sentence: str
+    """text of the rule"""
+    note: str
+    """order that the checker may not have observed"""
+    record: Side
+    """with `wait`: the record that may run after the wait for it"""
+    wait: Side
