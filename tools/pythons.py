@@ -170,8 +170,8 @@ def frozen(version):
 # objects. `runtimes` imports packages that are not installed here. All other files run, and so do new ones.
 OTHERS = ["ages", "bench", "cpp_ages", "dist*", "docs", "driver", "examples", "gpu_report", "headers", "hostile",
           "install", "package", "pages", "release", "runtimes", "rust", "sync", "wheel"]  # fmt: skip
-# The order that cuda-sim observes between threads of Python depends on it.
-OF_SIMULATOR = [ROOT / "cuda-sim/tests/python/test_python_order.py"]
+# The order that cuda-sim observes between threads of Python depends on it, and so do the frames that it reads.
+OF_SIMULATOR = [ROOT / f"cuda-sim/tests/python/test_python_{topic}.py" for topic in ("order", "lines")]
 # Each is installed if there is a wheel of it. Tests of packages that are not there are skipped.
 REQUIRED = ["pytest", "pytest-xdist"]
 OPTIONAL = ["numpy", "ml_dtypes", "cffi", "Cython"]

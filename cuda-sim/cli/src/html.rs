@@ -125,18 +125,29 @@ fn side(side: &Value, class: &str, name: &str) -> String {
         escaped(word(side, "actor")),
         side["host_thread"],
     );
-    for frame in side["frames"].as_array().into_iter().flatten() {
-        let place = match (frame["file"].as_str(), frame["line"].as_u64()) {
-            (Some(file), Some(line)) => format!("{}:{line}", relative(file)),
-            _ => word(frame, "module").to_owned(),
-        };
-        text += &format!(
-            "<li>{} <span class=\"quiet\">{}</span></li>\n",
-            escaped(word(frame, "function")),
-            escaped(&place)
-        );
+    let frames: String = side["frames"].as_array().into_iter().flatten().map(frame).collect();
+    let mut all = side["frames"].as_array().into_iter().flatten();
+    if !all.any(|frame| frame["language"] == "python") {
+        return text + &frames + "</ol></div>\n";
     }
-    text + "</ol></div>\n"
+    for line in side["stack"].as_array().into_iter().flatten() {
+        text += &format!("<li>{}</li>\n", escaped(line.as_str().unwrap_or_default()));
+    }
+    text + "</ol>\n<details><summary>all frames</summary>\n<ol>\n"
+        + &frames
+        + "</ol></details></div>\n"
+}
+
+fn frame(frame: &Value) -> String {
+    let place = match (frame["file"].as_str(), frame["line"].as_u64()) {
+        (Some(file), Some(line)) => format!("{}:{line}", relative(file)),
+        _ => word(frame, "module").to_owned(),
+    };
+    format!(
+        "<li>{} <span class=\"quiet\">{}</span></li>\n",
+        escaped(word(frame, "function")),
+        escaped(&place)
+    )
 }
 
 fn race(race: &Value, findings: &Findings) -> String {
@@ -155,9 +166,16 @@ fn race(race: &Value, findings: &Findings) -> String {
             bytes(&race["allocation"]["nbytes"]),
         );
     }
+    if let Some(more) = race["more_ranges"].as_u64().filter(|more| *more > 0) {
+        text += &format!("; and on {}", counted(more, "more range"));
+    }
     text += "</p>\n";
     text += &timeline(race);
     text += &format!("<p><b>missing:</b> {}</p>\n", escaped(word(race, "missing")));
+    if let Some(more) = race["more_callers"].as_u64().filter(|more| *more > 0) {
+        let pairs = counted(more, "other pair");
+        text += &format!("<p class=\"quiet\">the same lines from {pairs} of callers</p>\n");
+    }
     if race["note"].is_string() {
         text += &format!("<p>{}</p>\n", escaped(word(race, "note")));
     }

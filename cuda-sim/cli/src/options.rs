@@ -67,6 +67,9 @@ const TABLE: &[Row] = &[
         "hidden: do not observe the arrays that libraries exchange"),
     row("print", "=now|exit", Checker,
         "exit: print races when the program ends, not when they are found"),
+    row("native", "", Checker,
+        "print all frames of a call from Python, native ones and those of\n\
+         libraries too"),
     row("explain", "", Driver,
         "print which CUDA runtime library each module has, and whether it\n\
          can be used here"),

@@ -262,9 +262,6 @@ fn merged(text: &str) -> Vec<Findings> {
         if let (Some(id), Some(race)) = (line["id"].as_u64(), line.get("race")) {
             races.insert(id, race.clone());
         }
-        if let (Some(id), Some(more)) = (line["id"].as_u64(), line.get("more_ranges")) {
-            races.entry(id).and_modify(|race| race["more_ranges"] = more.clone());
-        }
         for id in line["withdrawn"].as_array().into_iter().flatten() {
             id.as_u64().map(|id| races.remove(&id));
         }
@@ -292,14 +289,6 @@ fn merged(text: &str) -> Vec<Findings> {
     results
 }
 
-/// Returns the place that a label of the program states: `load at pipeline.py:9 (cuMemcpyAsync)`.
-fn labelled(side: &Value) -> Option<(String, u64)> {
-    let (text, _) = side["label"].as_str()?.rsplit_once(" (")?;
-    let (file, line) = text.rsplit_once(" at ")?.1.rsplit_once(':')?;
-    let file = std::env::current_dir().unwrap_or_default().join(file);
-    file.is_file().then_some((file.to_string_lossy().into_owned(), line.parse().ok()?))
-}
-
 /// Returns whether a frame is one of Python's interpreter, whose lines do not help.
 fn is_interpreter(frame: &Value) -> bool {
     let text = |name: &str| frame[name].as_str().unwrap_or_default();
@@ -307,27 +296,36 @@ fn is_interpreter(frame: &Value) -> bool {
         || text("file").contains("/Python-3.")
 }
 
-/// Returns the place of an access that a reader wants to see first: that of its label, the
-/// innermost frame in the working folder, or else the innermost one with a line that is not part of
+/// Returns the frames of an access that a reader wants to see first, innermost first: those of the
+/// user's Python code, or of any, those in the working folder, or else those that are not part of
 /// the system.
-pub fn place(side: &Value) -> Option<(String, u64)> {
-    if let Some(place) = labelled(side) {
-        return Some(place);
-    }
+pub fn user_frames(side: &Value) -> Vec<&Value> {
     let here = std::env::current_dir().unwrap_or_default();
-    let frames: Vec<(String, u64)> = side["frames"]
-        .as_array()?
-        .iter()
-        .filter(|frame| !is_interpreter(frame))
-        .filter_map(|frame| Some((frame["file"].as_str()?.to_owned(), frame["line"].as_u64()?)))
-        .collect();
-    let own = |(file, _): &&(String, u64)| Path::new(file).starts_with(&here);
+    let file = |frame: &Value| frame["file"].as_str().unwrap_or_default().to_owned();
+    let is_python = |frame: &Value| frame["language"] == "python";
+    let is_own = |frame: &Value| Path::new(&file(frame)).starts_with(&here);
     // The replacement runtime library is between the program and the driver.
-    let foreign = |(file, _): &&(String, u64)| {
-        !file.starts_with("/usr/") && !file.contains("/cuda-sim/runtime/src/")
+    let is_foreign = |frame: &Value| {
+        file(frame).starts_with("/usr/") || file(frame).contains("/cuda-sim/runtime/src/")
     };
-    let found = frames.iter().find(own).or_else(|| frames.iter().find(foreign));
-    found.or(frames.first()).cloned()
+    let kinds: [&dyn Fn(&Value) -> bool; 5] = [
+        &|frame| is_python(frame) && frame["library"] != true,
+        &is_python,
+        &|frame| is_own(frame) && !is_interpreter(frame),
+        &|frame| !is_foreign(frame) && !is_interpreter(frame),
+        &|_| true,
+    ];
+    let frames: Vec<&Value> = side["frames"].as_array().into_iter().flatten().collect();
+    let with_file = || frames.iter().copied().filter(|frame| frame["file"].is_string());
+    let of = |kind: &&dyn Fn(&Value) -> bool| with_file().filter(|frame| kind(frame)).collect();
+    let found = kinds.iter().map(of).find(|found: &Vec<&Value>| !found.is_empty());
+    found.unwrap_or(frames)
+}
+
+/// Returns the place of an access that a reader wants to see first.
+pub fn place(side: &Value) -> Option<(String, u64)> {
+    let frame = *user_frames(side).first()?;
+    Some((frame["file"].as_str()?.to_owned(), frame["line"].as_u64()?))
 }
 
 /// Returns a file as a path in the working folder, if it is there.
@@ -341,9 +339,6 @@ pub fn relative(file: &str) -> String {
 /// Returns what was called, and where.
 fn side_title(side: &Value) -> String {
     let label = side["label"].as_str().unwrap_or("?");
-    if labelled(side).is_some() {
-        return label.to_owned();
-    }
     place(side).map_or_else(
         || label.to_owned(),
         |(file, line)| format!("{label} at {}:{line}", relative(&file)),

@@ -1,7 +1,8 @@
 //! Reports as SARIF 2.1.0, which code hosts and editors show beside the source.
 
-use super::report::{Findings, place, relative, title};
+use super::report::{Findings, place, relative, title, user_frames};
 use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Returns a path with everything escaped that URIs do not allow.
 fn percent(path: &str) -> String {
@@ -31,14 +32,16 @@ fn physical(file: &str, line: u64) -> Value {
     json!({"artifactLocation": artifact, "region": {"startLine": line.max(1)}})
 }
 
-/// Returns the location of an access; without lines, the name of its innermost function alone.
+/// Returns the location of an access; without lines, the name of its function alone.
 fn location(side: &Value, message: &str) -> Value {
     let mut found = json!({"message": {"text": message}});
     if let Some((file, line)) = place(side) {
         found["physicalLocation"] = physical(&file, line);
     }
-    if let Some(function) = side["frames"][0]["function"].as_str() {
-        found["logicalLocations"] = json!([{"name": function, "kind": "function"}]);
+    let frame = user_frames(side).first().copied();
+    if let Some(function) = frame.and_then(|frame| frame["function"].as_str()) {
+        found["logicalLocations"] =
+            json!([{"name": function, "fullyQualifiedName": function, "kind": "function"}]);
     }
     found
 }
@@ -60,14 +63,56 @@ fn stack(side: &Value, message: &str) -> Value {
     json!({"message": {"text": message}, "frames": frames})
 }
 
-/// Returns a text that is the same for the same two places in another run: addresses and numbers of
-/// streams are not part of it.
-fn fingerprint(race: &Value) -> String {
-    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
-    for byte in title(race).bytes() {
-        hash = (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
+/// Functions of each side that tell findings apart. Recursion may be as deep as it likes.
+const FRAMES: usize = 4;
+
+/// Returns a number that is the same for the same two functions in another run, also after their
+/// lines have moved: lines, addresses and numbers of streams are not part of it.
+fn hash(race: &Value) -> u64 {
+    let mut text = race["rule"].to_string();
+    for side in [&race["first"], &race["second"]] {
+        text += &format!("\n{}", side["label"]);
+        let mut functions: Vec<String> = Vec::new();
+        for frame in user_frames(side) {
+            let module = frame["module"].as_str().map(|name| name.split("+0x").next());
+            let file = frame["file"].as_str().map(relative);
+            let function = format!("\n{file:?} {module:?} {}", frame["function"]);
+            if functions.len() < FRAMES && !functions.contains(&function) {
+                functions.push(function);
+            }
+        }
+        text.extend(functions);
     }
-    format!("{hash:016x}")
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
+    })
+}
+
+/// The findings of a run, by their hashes: those in the same two functions are told apart by their
+/// order in the files.
+struct Fingerprints(BTreeMap<u64, BTreeSet<Places>>);
+
+/// The places of both sides.
+type Places = [Option<(String, u64)>; 2];
+
+impl Fingerprints {
+    fn of<'a>(races: impl Iterator<Item = &'a Value>) -> Fingerprints {
+        let mut found = Fingerprints(BTreeMap::new());
+        races.for_each(|race| {
+            found.0.entry(hash(race)).or_default().insert(places(race));
+        });
+        found
+    }
+
+    fn get(&self, race: &Value) -> String {
+        let (hash, own) = (hash(race), places(race));
+        let before = self.0[&hash].iter().take_while(|other| **other != own).count();
+        format!("{hash:016x}:{}", before + 1)
+    }
+}
+
+fn places(race: &Value) -> Places {
+    [place(&race["first"]), place(&race["second"])]
 }
 
 fn side_text(side: &Value) -> String {
@@ -75,7 +120,12 @@ fn side_text(side: &Value) -> String {
     format!("{} by {}, on {}", text("mode"), text("label"), text("actor"))
 }
 
-fn result(race: &Value, findings: &Findings, rules: &[Value]) -> Value {
+fn result(
+    race: &Value,
+    findings: &Findings,
+    rules: &[Value],
+    fingerprints: &Fingerprints,
+) -> Value {
     let rule = race["rule"].as_str().unwrap_or("race");
     let index = rules.iter().position(|known| known["id"] == rule).unwrap_or(0);
     let second = side_text(&race["second"]);
@@ -87,7 +137,7 @@ fn result(race: &Value, findings: &Findings, rules: &[Value]) -> Value {
         "level": if race["remark"] == true { "note" } else { "error" },
         "message": {"text": message},
         "locations": [location(&race["second"], &second)],
-        "partialFingerprints": {"cudaSimPlaces/v1": fingerprint(race)},
+        "partialFingerprints": {"cudaSimPlaces/v2": fingerprints.get(race)},
         "properties": {"process": findings.process, "report": race["text"]},
     });
     if let Some(first) = race.get("first") {
@@ -118,8 +168,9 @@ pub fn text(results: &[Findings]) -> String {
             rules.push(json!({"id": rule, "shortDescription": {"text": race["sentence"]}}));
         }
     }
+    let fingerprints = Fingerprints::of(races().map(|(race, _)| race));
     let results: Vec<Value> =
-        races().map(|(race, findings)| result(race, findings, &rules)).collect();
+        races().map(|(race, findings)| result(race, findings, &rules, &fingerprints)).collect();
     let here = std::env::current_dir().unwrap_or_default();
     let base = format!("file://{}/", percent(&here.to_string_lossy()));
     let log = json!({

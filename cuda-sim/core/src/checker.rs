@@ -7,23 +7,23 @@
 use crate::access::{Access, READ, WRITE};
 use crate::actor::{Actor, Identity, LEGACY, Number, Numbers, Who};
 use crate::advice;
+use crate::again::{Again, More};
 use crate::clock::{Clock, Epoch, Knowledge};
 use crate::config::Races;
 use crate::foreign::Foreign;
 use crate::open_waits::OpenWaits;
 use crate::processes::{Count, Entry};
-use crate::race::Race;
-use crate::ranges::{MoreRanges, Ranges};
+use crate::python;
+use crate::race::{Key, Race};
 use crate::rules::{MissingCall, Rules};
 use crate::shadow::{Mark, Shadow};
 use crate::site::{AllocationInfo, Content, Moment, Site};
-use crate::stack::{StackId, Stacks};
+use crate::stack::Stacks;
 use crate::timeline::Timeline;
 use crate::waits::Waits;
 use std::borrow::Cow;
-use std::collections::hash_map::{DefaultHasher, Entry as Known};
+use std::collections::hash_map::Entry as Known;
 use std::collections::{HashMap, VecDeque};
-use std::hash::{Hash, Hasher};
 use std::sync::{Arc, Weak};
 
 mod numbers;
@@ -45,22 +45,6 @@ struct Slot {
     /// The count at which the last of them ended.
     own: u64,
     state: Option<ActorState>,
-}
-
-/// The name of a finding: two accesses that have another stack or label are another one.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Pair {
-    stacks: [StackId; 2],
-    labels: u64,
-    kind: u32,
-}
-
-impl Pair {
-    fn new(first: (StackId, &str), second: (StackId, &str), kind: u32) -> Pair {
-        let mut labels = DefaultHasher::new();
-        (first.1, second.1).hash(&mut labels);
-        Pair { stacks: [first.0, second.0], labels: labels.finish(), kind }
-    }
 }
 
 const ENDED_HOSTS: usize = 16;
@@ -94,9 +78,9 @@ pub struct Checker {
     /// Waits for events that may run before the record.
     pub waits: Waits,
     /// Waits for values whose write is not known yet.
-    pub open: OpenWaits<Pair>,
+    pub open: OpenWaits,
     time: u64,
-    reported: HashMap<Pair, Ranges>,
+    reported: HashMap<Key, Again>,
     printed: usize,
     journaled: usize,
     /// The number of exchanges without order that the journal has.
@@ -104,6 +88,8 @@ pub struct Checker {
     /// The id of the newest finding.
     newest: u64,
     timeline: Option<Timeline>,
+    /// Whether a report says why it has no Python lines.
+    said: bool,
 }
 
 /// Returns a number that nothing refers to, which has a slot.
@@ -140,6 +126,7 @@ impl Checker {
             unordered_journaled: 0,
             newest: 0,
             timeline: None,
+            said: false,
         }
     }
 
@@ -462,14 +449,12 @@ impl Checker {
             return;
         }
         let kind = 1000 + rule.bytes().map(u32::from).sum::<u32>();
-        let earlier = first.map_or(second.stack, |(site, _)| site.stack);
-        let earlier = (earlier, first.map_or("", |(site, _)| &site.label));
-        let pair = Pair::new(earlier, (second.stack, &second.label), kind);
-        let Known::Vacant(new) = self.reported.entry(pair) else { return };
-        new.insert(Ranges::new(0, 0));
+        let earlier = first.map_or(second, |(site, _)| site);
+        let Some(key) = self.fresh(kind, earlier, second, (0, 0)) else { return };
         self.newest += 1;
         let race = Race {
             id: self.newest,
+            key,
             rule: Some(rule),
             missing_call: None,
             first: first.map(|(site, mode)| advice::side(site, mode)),
@@ -479,13 +464,13 @@ impl Checker {
                 let (from, to) = (from.clamp(info.base, end), to.clamp(info.base, end));
                 (info, from, to)
             }),
-            more: MoreRanges::default(),
-            told: 0,
+            told: More::default(),
             advice,
             wait: None,
             threads: None,
             waited: None,
             number: None,
+            no_python: self.no_python(),
             remark,
             rows: Vec::new(),
         };
@@ -530,6 +515,25 @@ impl Checker {
         self.race(&first, WRITE, moment, access.mode, info, from, to);
     }
 
+    fn no_python(&mut self) -> Option<&'static str> {
+        python::refused().filter(|_| !std::mem::replace(&mut self.said, true))
+    }
+
+    /// Returns what names a finding, if it was not found before.
+    fn fresh(&mut self, kinds: u32, first: &Site, second: &Site, range: (u64, u64)) -> Option<Key> {
+        let stacks = [first.stack, second.stack];
+        let callers = stacks.map(|stack| self.stacks.caller(stack));
+        let key = Key::new(kinds, callers, [&first.label, &second.label]);
+        match self.reported.entry(key) {
+            Known::Occupied(mut known) => known.get_mut().add(range, stacks),
+            Known::Vacant(new) => {
+                new.insert(Again::new(range, stacks));
+                return Some(key);
+            }
+        }
+        None
+    }
+
     #[allow(clippy::too_many_arguments)]
     fn race(
         &mut self,
@@ -542,15 +546,11 @@ impl Checker {
         to: u64,
     ) {
         let (kinds, second) = (mode << 4 | other, &moment.mark);
-        let (one, two) = (&first.site, &second.site);
-        let key = Pair::new((one.stack, &one.label), (two.stack, &two.label), kinds);
         if self.open.orders(first.epoch, &moment.clock) {
             return;
         }
-        let more = match self.reported.entry(key) {
-            Known::Occupied(mut known) => return known.get_mut().add(from, to),
-            Known::Vacant(new) => new.insert(Ranges::new(from, to)).count(),
-        };
+        let fresh = self.fresh(kinds, &first.site, &second.site, (from, to));
+        let Some(key) = fresh else { return };
         // The end of an allocation is not a use by a consumer, so no begin is missing.
         let ends = |site: &Site| {
             ["Free", "Unregister", "Unmap"].iter().any(|word| site.label.contains(word))
@@ -575,19 +575,20 @@ impl Checker {
         self.newest += 1;
         let race = Race {
             id: self.newest,
+            key,
             wait,
             rule,
             missing_call,
             first: Some(advice::side(&first.site, mode)),
             second: advice::side(&second.site, other),
             bytes: Some((info.clone(), from, to)),
-            more,
-            told: 0,
+            told: More::default(),
             advice,
             threads: (self.threads_seen && first.site.thread != second.site.thread)
                 .then_some((first.site.thread, second.site.thread)),
             waited,
             number,
+            no_python: self.no_python(),
             remark: false,
             rows: self.timeline.as_ref().map_or_else(Vec::new, |timeline| {
                 timeline.rows(&first.site, first.epoch, &second.site)
@@ -597,7 +598,7 @@ impl Checker {
         if needs.is_empty() {
             self.races.push(race);
         } else {
-            self.open.hold(race, key, needs);
+            self.open.hold(race, needs);
         }
     }
 }

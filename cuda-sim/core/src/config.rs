@@ -65,6 +65,8 @@ pub struct Config {
     pub print_at_exit: bool,
     pub strict: bool,
     pub timeline: bool,
+    /// Whether reports have all frames of a stack.
+    pub native: bool,
 }
 
 pub const DRIVER_VERSION: i32 = 13050;
@@ -153,6 +155,7 @@ impl Config {
             threads_seen: get("CUDASIM_HOST_THREADS").as_deref() == Some("seen"),
             report: get("CUDASIM_REPORT"),
             timeline: flag("CUDASIM_TIMELINE"),
+            native: flag("CUDASIM_NATIVE"),
             strict: get("CUDASIM_RULES").as_deref() == Some("strict"),
             print_at_exit: get("CUDASIM_PRINT").as_deref() == Some("exit"),
         }

@@ -4,6 +4,7 @@ use crate::console::print;
 use crate::context;
 use crate::environment::variable;
 use crate::missing;
+use crate::python;
 use crate::results::{self, Code, Result};
 use crate::sim::{self, EXITED, Locked, PROCESS};
 use crate::work::INSIDE;
@@ -15,6 +16,24 @@ use std::sync::{Mutex, Once};
 pub static FORKED: AtomicBool = AtomicBool::new(false);
 /// Whether every call returns `CUDA_ERROR_STUB_LIBRARY`.
 pub static STUB: AtomicBool = AtomicBool::new(false);
+
+/// Whether refused calls are reported too.
+pub static STRICT: AtomicBool = AtomicBool::new(false);
+
+/// The beginnings of functions that are called often, and have nothing to report but a refusal: the
+/// frames of their callers are not needed.
+const ASKED_OFTEN: [&str; 10] = [
+    "cuStreamQuery",
+    "cuEventQuery",
+    "cuCtxGet",
+    "cuCtxSetCurrent",
+    "cuCtxPush",
+    "cuCtxPop",
+    "cuDeviceGet",
+    "cuPointerGet",
+    "cuStreamGet",
+    "cuStreamIsCapturing",
+];
 
 fn read_stub_once() {
     static ONCE: Once = Once::new();
@@ -62,6 +81,9 @@ pub fn enter(
         return Code::NOT_PERMITTED.0;
     }
     context::look_around();
+    if !ASKED_OFTEN.iter().any(|name| symbol.starts_with(name)) || STRICT.load(Ordering::Relaxed) {
+        python::look();
+    }
     let Some(mut sim) = sim::lock() else { return Code::NOT_INITIALIZED.0 };
     context::adopt_current(&mut sim);
     if let Err(code) = inject(&mut sim, symbol) {
@@ -124,6 +146,7 @@ pub fn note(body: impl FnOnce(&mut Locked)) {
     if !INSIDE.get() {
         context::look_around();
     }
+    python::look();
     let Some(mut sim) = sim::lock() else { return };
     if !INSIDE.get() {
         context::adopt_current(&mut sim);

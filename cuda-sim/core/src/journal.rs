@@ -2,13 +2,13 @@
 //! without its exit handlers: by `_exit`, `exec` or a signal.
 //!
 //! One JSON object a line, in the order of the events: `race` with an `id`, which is `open` while a
-//! later write may still rule it out; `more_ranges` of such an `id`; `withdrawn`, the ids that one ruled out; `taken`, the last id
-//! that the program took over; `kernel`, a kernel without a declaration; `unordered`, the number of
-//! exchanges that were not ordered so far, and the first; and at the end of the process `end` with
-//! what was `missing`, and the newest rows of its `timeline` if a report draws them. `mode` is what
-//! this process treats races as. The command `cuda-sim run` and the plug-in for pytest read it.
-//! `program` is the name of the file that the process runs: unlike `process`, it is the same in the
-//! next run.
+//! later write may still rule it out, and comes again at the end if more ranges or callers were
+//! counted; `withdrawn`, the ids that one ruled out; `taken`, the last id that the program took over;
+//! `kernel`, a kernel without a declaration; `unordered`, the number of exchanges that were not
+//! ordered so far, and the first; and at the end of the process `end` with what was `missing`, and
+//! the newest rows of its `timeline` if a report draws them. `mode` is what this process treats races
+//! as. The command `cuda-sim run` and the plug-in for pytest read it. `program` is the name of the
+//! file that the process runs: unlike `process`, it is the same in the next run.
 
 use crate::config::Races;
 use crate::console::print;
@@ -91,10 +91,6 @@ impl Journal {
 
     pub fn has_open(&self) -> bool {
         !self.open.is_empty()
-    }
-
-    pub fn more_ranges(&mut self, id: u64, count: usize) {
-        self.write(json!({"id": id, "more_ranges": count}));
     }
 
     pub fn taken(&mut self, last: u64) {

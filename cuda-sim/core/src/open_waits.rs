@@ -102,9 +102,8 @@ struct Open {
 }
 
 /// A race that a write may rule out: for each open wait, what the write has to come after.
-struct Held<K> {
+struct Held {
     race: Race,
-    key: K,
     needs: Vec<(u64, Epoch)>,
 }
 
@@ -120,34 +119,22 @@ const MOST: usize = 1024;
 /// Maximum number of writes of one number that are kept. The oldest become one of any number.
 const MOST_WRITES: usize = 128;
 
-/// `K`: what names a race that was reported.
-pub struct OpenWaits<K> {
+#[derive(Default)]
+pub struct OpenWaits {
     open: Vec<Open>,
-    held: Vec<Held<K>>,
+    held: Vec<Held>,
     over: VecDeque<Arc<Over>>,
     /// The writes of each number that a stream waits for or writes.
     words: HashMap<Word, Vec<Write>>,
     next: u64,
 }
 
-impl<K> Default for OpenWaits<K> {
-    fn default() -> Self {
-        OpenWaits {
-            open: Vec::new(),
-            held: Vec::new(),
-            over: VecDeque::new(),
-            words: HashMap::new(),
-            next: 0,
-        }
-    }
-}
-
-/// Consequences of a write: the waits that it ends, races that it does not rule out, and the
-/// names of those that it does.
-pub struct Ended<K> {
+/// Consequences of a write: the waits that it ends, races that it does not rule out, and those that
+/// it does.
+pub struct Ended {
     pub over: Vec<Arc<Over>>,
     pub races: Vec<Race>,
-    pub dropped: Vec<K>,
+    pub dropped: Vec<Race>,
 }
 
 /// Returns what happens before the end of each of these writes.
@@ -164,7 +151,7 @@ fn common(writes: &[&Write]) -> Knowledge {
     Knowledge::of(counts.into_iter().map(least).filter(|(_, n)| *n > 0))
 }
 
-impl<K> OpenWaits<K> {
+impl OpenWaits {
     pub fn is_tracked(&self, word: Word) -> bool {
         self.words.contains_key(&word)
     }
@@ -340,17 +327,12 @@ impl<K> OpenWaits<K> {
         false
     }
 
-    pub fn hold(&mut self, race: Race, key: K, needs: Vec<(u64, Epoch)>) {
-        self.held.push(Held { race, key, needs });
+    pub fn hold(&mut self, race: Race, needs: Vec<(u64, Epoch)>) {
+        self.held.push(Held { race, needs });
     }
 
     /// Enters an access.
-    pub fn touched(
-        &mut self,
-        access: &Access,
-        content: Content,
-        moment: &Moment,
-    ) -> Option<Ended<K>> {
+    pub fn touched(&mut self, access: &Access, content: Content, moment: &Moment) -> Option<Ended> {
         if self.words.is_empty() || access.mode & WRITE == 0 {
             return None;
         }
@@ -382,12 +364,12 @@ impl<K> OpenWaits<K> {
         (!over.is_empty()).then(|| self.end(over))
     }
 
-    fn end(&mut self, over: Vec<Arc<Over>>) -> Ended<K> {
+    fn end(&mut self, over: Vec<Arc<Over>>) -> Ended {
         let mut ended = Ended { over, races: Vec::new(), dropped: Vec::new() };
         for mut held in std::mem::take(&mut self.held) {
             let of = |id: u64| ended.over.iter().find(|over| over.id == id);
             if held.needs.iter().any(|(id, need)| of(*id).is_some_and(|o| o.known.knows(*need))) {
-                ended.dropped.push(held.key);
+                ended.dropped.push(held.race);
                 continue;
             }
             held.needs.retain(|(id, _)| of(*id).is_none());

@@ -1,17 +1,37 @@
 //! A race, or a broken rule of exchange, as a report describes it: text and JSON.
 
 use crate::access::{READ, WRITE};
-use crate::ranges::MoreRanges;
+use crate::again::More;
 use crate::rules::{MissingCall, sentence};
 use crate::shown::counted;
 use crate::site::AllocationInfo;
-use crate::stack::{Frame, StackId, Stacks, Where};
+use crate::stack::{Caller, Frame, StackId, Stacks, Where};
 use crate::timeline::Row;
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+/// What tells findings apart.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Key {
+    /// The rule, or the kinds of access.
+    kinds: u32,
+    callers: [Caller; 2],
+    /// Their hash.
+    labels: u64,
+}
+
+impl Key {
+    pub fn new(kinds: u32, callers: [Caller; 2], labels: [&str; 2]) -> Key {
+        let mut hasher = DefaultHasher::new();
+        labels.hash(&mut hasher);
+        Key { kinds, callers, labels: hasher.finish() }
+    }
+}
 
 /// A race, or a broken rule of exchange.
 pub struct Race {
     /// Counts the findings of the process, from 1.
     pub id: u64,
+    pub key: Key,
     /// The broken rule, if one is known.
     pub rule: Option<&'static str>,
     /// The call that is missing or came at the wrong place.
@@ -20,9 +40,8 @@ pub struct Race {
     pub second: Side,
     /// The bytes, if the rule is about bytes.
     pub bytes: Option<(AllocationInfo, u64, u64)>,
-    /// The other ranges on which the same accesses race, and how many the printed text counts.
-    pub more: MoreRanges,
-    pub told: usize,
+    /// What the printed text counts.
+    pub told: More,
     pub advice: String,
     /// The record and the wait that would have ordered the two, if the wait could not run first.
     pub wait: Option<Box<[Side; 2]>>,
@@ -33,6 +52,8 @@ pub struct Race {
     pub waited: Option<u64>,
     /// The address of a number that a stream wrote after the first, and the host may have read.
     pub number: Option<u64>,
+    /// Why there are no Python lines, of the first finding in a Python that is not known.
+    pub no_python: Option<&'static str>,
     /// Whether this is a remark and not a fault.
     pub remark: bool,
     /// Operations before it, if the report draws them.
@@ -52,27 +73,36 @@ pub struct Side {
 impl Side {
     /// Returns the object of a report in JSON.
     pub fn json(&self, stacks: &Stacks) -> serde_json::Value {
-        let frame = |frame: &Frame| match &frame.place {
-            Where::Line(file, line) => serde_json::json!({
-                "function": frame.function, "file": file, "line": line,
-            }),
-            Where::Module(module) => serde_json::json!({
-                "function": frame.function, "module": module,
-            }),
-        };
         let frames = stacks.describe(self.stack);
         serde_json::json!({
             "mode": verb(self.mode), "actor": self.who, "label": self.label,
-            "host_thread": self.thread,
-            "stack": frames.iter().map(Frame::to_string).collect::<Vec<_>>(),
+            "host_thread": self.thread, "stack": stacks.lines(self.stack),
             "frames": frames.iter().map(frame).collect::<Vec<_>>(),
         })
     }
 }
 
+fn frame(frame: &Frame) -> serde_json::Value {
+    let mut value = serde_json::json!({"function": frame.function});
+    match &frame.place {
+        Where::Line(file, line) => {
+            (value["file"], value["line"]) = (file.as_str().into(), (*line).into());
+        }
+        Where::Module(module) => value["module"] = module.as_str().into(),
+    }
+    if let Some(place) = &frame.python {
+        value["language"] = "python".into();
+        value["library"] = place.library.is_some().into();
+    }
+    if let Some(source) = frame.source() {
+        value["source"] = source.into();
+    }
+    value
+}
+
 impl Race {
-    /// Returns the paragraph of a report.
-    pub fn text(&self, stacks: &Stacks) -> String {
+    /// Returns the paragraph of a report. `more`: what else it counts.
+    pub fn text(&self, stacks: &Stacks, more: More) -> String {
         let is_race = self.first.is_some() && matches!(self.rule, None | Some("R3" | "R4"));
         let what = match self.rule {
             _ if is_race => "race".to_owned(),
@@ -96,10 +126,8 @@ impl Race {
                 if info.device < 0 { String::new() } else { format!(" on device {}", info.device) },
             )
         });
-        let mut text = format!("cuda-sim: {what}{bytes}\n");
-        if let Some(more) = self.more.text() {
-            text += &format!("  and on {more}\n");
-        }
+        let [ranges, callers] = more.texts();
+        let mut text = format!("cuda-sim: {what}{bytes}{ranges}\n");
         if let (true, Some(rule)) = (is_race, self.rule) {
             let what = self.missing_call.map_or("", MissingCall::text);
             text += &format!("  rule {rule}: {}; {what}\n", sentence(rule));
@@ -110,6 +138,7 @@ impl Race {
             Some("R7") => ["begun", "written"],
             _ => ["pending", "here"],
         };
+        let mut rest = Vec::new();
         for (title, side) in titles.iter().zip([self.first.as_ref(), Some(&self.second)]) {
             let Some(side) = side else { continue };
             let verb = if is_race || side.mode != 0 {
@@ -129,7 +158,12 @@ impl Race {
             } else {
                 format!("  {title}: {verb}{}, by {}\n", side.label, side.who)
             };
-            for line in stacks.describe(side.stack) {
+            let mut lines = stacks.lines(side.stack);
+            // Both lines of the user come before what called them.
+            if stacks.has_python(side.stack) {
+                rest.push((title, lines.split_off(1)));
+            }
+            for line in lines {
                 text += &format!("      {line}\n");
             }
         }
@@ -137,7 +171,7 @@ impl Race {
             text += "  a wait that may run before the record orders nothing:\n";
             for (title, Side { label, who, stack, .. }) in [("record", record), ("wait", wait)] {
                 text += &format!("  {title}: {label}, called by {who}\n");
-                for line in stacks.describe(*stack) {
+                for line in stacks.lines(*stack) {
                     text += &format!("      {line}\n");
                 }
             }
@@ -146,20 +180,22 @@ impl Race {
         } else {
             text += &format!("  missing: {}\n", self.advice);
         }
+        for (title, lines) in rest.iter().filter(|(_, lines)| !lines.is_empty()) {
+            let title = title.split(',').next().unwrap_or_default();
+            text += &format!("  rest of the stack, {title}:\n");
+            for line in lines {
+                text += &format!("      {line}\n");
+            }
+        }
+        text += &callers;
         if let Some(note) = self.note() {
             text += &format!("  {note}\n");
         }
         text
     }
 
-    /// Returns on how many ranges it was found since it was printed.
-    pub fn more_text(&self) -> Option<String> {
-        let ((_, from, to), more) = (self.bytes.as_ref()?, self.more.text()?);
-        let bytes = counted(to - from, "byte");
-        Some(format!("cuda-sim: the race on {bytes} at {from:#x} was found on {more}\n"))
-    }
-
-    /// Returns what to do if the program orders its host threads in a way that is not observed.
+    /// Returns what to do if the program orders its host threads in a way that is not observed, and
+    /// what a report lacks.
     fn note(&self) -> Option<String> {
         let number = self.number.map(|address| {
             format!(
@@ -176,16 +212,17 @@ impl Race {
                  --host-threads=ordered."
             )
         });
-        let notes: Vec<String> = number.into_iter().chain(threads).collect();
+        let python = self.no_python.map(str::to_owned);
+        let notes: Vec<String> = number.into_iter().chain(threads).chain(python).collect();
         (!notes.is_empty()).then(|| notes.join("\n  "))
     }
 
-    /// Returns the object of a report in JSON.
-    pub fn json(&self, stacks: &Stacks) -> serde_json::Value {
+    /// Returns the object of a report in JSON. `more`: as in `text`.
+    pub fn json(&self, stacks: &Stacks, more: More) -> serde_json::Value {
         let side = |side: &Side| side.json(stacks);
         let mut value = serde_json::json!({
             "rule": self.rule, "remark": self.remark, "second": side(&self.second),
-            "missing": self.advice, "text": self.text(stacks),
+            "missing": self.advice, "text": self.text(stacks, more), "more_callers": more.callers,
         });
         if let Some(rule) = self.rule {
             value["sentence"] = sentence(rule).into();
@@ -206,7 +243,7 @@ impl Race {
             value["address"] = (*from).into();
             value["nbytes"] = (to - from).into();
             value["offset"] = (from - info.base).into();
-            value["more_ranges"] = self.more.get().into();
+            value["more_ranges"] = more.ranges.into();
             value["allocation"] = serde_json::json!({
                 "address": info.base, "nbytes": info.size, "device": info.device,
                 "kind": info.kind,

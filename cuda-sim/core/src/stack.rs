@@ -1,15 +1,18 @@
-//! The call stack of the driver's caller.
+//! The call stack of the driver's caller: native frames up to the interpreter, and those of Python.
 //!
 //! The stack is taken at every operation while the checker is on, so this must be cheap. Unwinding
 //! takes microseconds. A loop enqueues from the same stack again and again, so each walk remembers
 //! where on the stack its return addresses are; if the same stack pointer comes back and all of
 //! them are unchanged, it is the same stack.
 
+use crate::modules::{code_of, name_of};
+use crate::python::{self, Place};
 use crate::shown::shown;
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::ffi::{CStr, c_void};
 use std::ops::Range;
+use std::path::Path;
 use std::ptr;
 use std::sync::OnceLock;
 
@@ -21,14 +24,30 @@ const DEPTH: usize = 24;
 
 #[derive(Default)]
 pub struct Stacks {
-    by_frames: HashMap<Vec<usize>, StackId>,
+    by_frames: HashMap<Vec<usize>, u32>,
     frames: Vec<Vec<usize>>,
+    by_parts: HashMap<(u32, u32), StackId>,
+    /// The number of the native frames, and of the list of Python frames.
+    parts: Vec<(u32, u32)>,
+    /// Whether reports have all frames.
+    pub unfolded: bool,
 }
 
 /// A function on a stack.
 pub struct Frame {
     pub function: String,
     pub place: Where,
+    /// Of a native frame, with the offset in it.
+    pub module: String,
+    pub python: Option<Place>,
+}
+
+/// What tells findings apart.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Caller {
+    Stack(StackId),
+    /// The number of the user's place in Python code, whatever is below and above.
+    Python(u32),
 }
 
 pub enum Where {
@@ -41,6 +60,7 @@ pub enum Where {
 impl std::fmt::Display for Frame {
     fn fmt(&self, to: &mut std::fmt::Formatter) -> std::fmt::Result {
         match &self.place {
+            _ if self.python.is_some() => write!(to, "{} {}", self.at(), self.function),
             Where::Line(file, line) => write!(to, "{} {file}:{line}", self.function),
             Where::Module(module) => write!(to, "{} ({module})", self.function),
         }
@@ -49,6 +69,9 @@ impl std::fmt::Display for Frame {
 
 struct Remembered {
     pointer: usize,
+    native: u32,
+    /// The list of Python frames of the last time, and the whole stack.
+    python: u32,
     id: StackId,
     /// The places of return addresses on the stack, and the addresses.
     slots: Vec<(usize, usize)>,
@@ -98,6 +121,7 @@ impl Stacks {
     }
 
     fn look_up(&mut self, entry: &mut Option<Remembered>, pointer: usize) -> StackId {
+        let python = python::noted();
         if let Some(known) = entry {
             let same = |&(slot, value): &(usize, usize)| {
                 // SAFETY: `pointer`, compared below first, is the same as when `walk` recorded the
@@ -105,59 +129,114 @@ impl Stacks {
                 // They are read as plain numbers.
                 unsafe { (slot as *const usize).read_volatile() == value }
             };
-            if known.pointer == pointer && known.slots.iter().all(same) {
+            // With Python frames, the native ones end earlier.
+            let alike = known.pointer == pointer && (known.python == 0) == (python == 0);
+            if alike && known.slots.iter().all(same) {
+                if known.python != python {
+                    (known.python, known.id) = (python, self.whole(known.native, python));
+                }
                 return known.id;
             }
         }
-        let (frames, slots) = walk(pointer);
-        let id = self.intern(frames);
-        *entry = slots.map(|slots| Remembered { pointer, id, slots });
+        let (frames, slots) = walk(pointer, if python == 0 { &[] } else { python::code() });
+        let native = self.intern(frames);
+        let id = self.whole(native, python);
+        *entry = slots.map(|slots| Remembered { pointer, native, python, id, slots });
         id
     }
 
     /// Returns a stack without frames.
     pub fn unknown(&mut self) -> StackId {
-        self.intern(Vec::new())
+        let native = self.intern(Vec::new());
+        self.whole(native, 0)
     }
 
-    fn intern(&mut self, frames: Vec<usize>) -> StackId {
-        if let Some(id) = self.by_frames.get(&frames) {
-            return *id;
+    fn intern(&mut self, frames: Vec<usize>) -> u32 {
+        if let Some(native) = self.by_frames.get(&frames) {
+            return *native;
         }
-        let id = StackId(self.frames.len() as u32);
+        let native = self.frames.len() as u32;
         self.frames.push(frames.clone());
-        self.by_frames.insert(frames, id);
-        id
+        self.by_frames.insert(frames, native);
+        native
     }
 
-    /// Returns the functions of a stack, innermost first.
+    fn whole(&mut self, native: u32, python: u32) -> StackId {
+        *self.by_parts.entry((native, python)).or_insert_with(|| {
+            self.parts.push((native, python));
+            StackId(self.parts.len() as u32 - 1)
+        })
+    }
+
+    pub fn has_python(&self, id: StackId) -> bool {
+        self.parts[id.0 as usize].1 != 0
+    }
+
+    pub fn caller(&self, id: StackId) -> Caller {
+        python::user_place(self.parts[id.0 as usize].1).map_or(Caller::Stack(id), Caller::Python)
+    }
+
+    /// Returns the functions of a stack, innermost first: native ones, then those of Python.
     pub fn describe(&self, id: StackId) -> Vec<Frame> {
-        let mut lines = Vec::new();
-        let frames = &self.frames[id.0 as usize];
-        for &frame in &frames[..frames.len() - starting_frames(frames)] {
-            let mut named = false;
-            // The call is the instruction before the return address.
-            let address = (frame - 1) as *mut c_void;
-            backtrace::resolve(address, |symbol| {
-                let name = symbol
-                    .name()
-                    .map_or_else(|| "?".to_owned(), |name| shown(format!("{name:#}").as_bytes()));
-                let place = match (symbol.filename(), symbol.lineno()) {
-                    (Some(file), Some(line)) => {
-                        Where::Line(shown(file.as_os_str().as_encoded_bytes()), line)
-                    }
-                    _ => Where::Module(module_of(frame)),
-                };
-                lines.push(Frame { function: name, place });
-                named = true;
-            });
-            if !named {
-                let place = Where::Module(module_of(frame));
-                lines.push(Frame { function: format!("{frame:#x}"), place });
+        let (native, python) = self.parts[id.0 as usize];
+        let mut found = describe_native(&self.frames[native as usize]);
+        found.extend(python::of_list(python).into_iter().map(Frame::of_python));
+        found
+    }
+}
+
+impl Frame {
+    fn of_python(place: Place) -> Frame {
+        let (function, file) = (shown(place.function.as_bytes()), shown(place.file.as_bytes()));
+        let at = if place.file.starts_with('<') {
+            Where::Module(format!("{file}:{}", place.line))
+        } else {
+            Where::Line(file, place.line)
+        };
+        Frame { function, place: at, module: String::new(), python: Some(place) }
+    }
+
+    /// Returns the place: of a Python frame as short as it is clear.
+    pub fn at(&self) -> String {
+        match &self.place {
+            Where::Module(module) => module.clone(),
+            Where::Line(file, line) => {
+                let here = std::env::current_dir().unwrap_or_default();
+                let library = self.python.as_ref().and_then(|place| place.library.as_deref());
+                let inside = Path::new(file).strip_prefix(here).ok().and_then(Path::to_str);
+                let name = library.map(|name| shown(name.as_bytes()));
+                format!("{}:{line}", name.as_deref().or(inside).unwrap_or(file))
             }
         }
-        lines
     }
+}
+
+fn describe_native(frames: &[usize]) -> Vec<Frame> {
+    let mut lines = Vec::new();
+    for &frame in &frames[..frames.len() - starting_frames(frames)] {
+        let mut named = false;
+        // The call is the instruction before the return address.
+        let address = (frame - 1) as *mut c_void;
+        backtrace::resolve(address, |symbol| {
+            let name = symbol
+                .name()
+                .map_or_else(|| "?".to_owned(), |name| shown(format!("{name:#}").as_bytes()));
+            let place = match (symbol.filename(), symbol.lineno()) {
+                (Some(file), Some(line)) => {
+                    Where::Line(shown(file.as_os_str().as_encoded_bytes()), line)
+                }
+                _ => Where::Module(module_of(frame)),
+            };
+            lines.push(Frame { function: name, place, module: module_of(frame), python: None });
+            named = true;
+        });
+        if !named {
+            let module = module_of(frame);
+            let place = Where::Module(module.clone());
+            lines.push(Frame { function: format!("{frame:#x}"), place, module, python: None });
+        }
+    }
+    lines
 }
 
 /// Returns how many of the outermost frames start the program or the thread. They are the same for
@@ -205,14 +284,14 @@ fn libc_base() -> Option<usize> {
     *BASE.get_or_init(|| symbol_of(known).map(|(base, _)| base))
 }
 
-/// Returns the frames outside of own libraries, and the places of their return addresses if all are
-/// known.
-fn walk(pointer: usize) -> (Vec<usize>, Option<Vec<(usize, usize)>>) {
+/// Returns the frames outside of own libraries, up to one in `until`, and the places of their return
+/// addresses if all are known.
+fn walk(pointer: usize, until: &[Range<usize>]) -> (Vec<usize>, Option<Vec<(usize, usize)>>) {
     let own = own_code();
     let is_own = |ip: usize| own.iter().any(|range| range.contains(&ip));
     let mut frames = Vec::with_capacity(DEPTH);
     let mut slots = Vec::with_capacity(DEPTH + 8);
-    let mut known = true;
+    let (mut known, mut ended) = (true, false);
     let mut before = pointer;
     // SAFETY: the lock that `trace_unsynchronized` requires guards symbolization, which is not done
     // here. A slot is read only if it is within 1 MiB above `pointer`, which is in the current
@@ -237,13 +316,17 @@ fn walk(pointer: usize) -> (Vec<usize>, Option<Vec<(usize, usize)>>) {
                 known &= frames.is_empty() && is_own(ip);
             }
             slots.extend(slot.map(|slot| (slot, ip)));
+            ended = until.iter().any(|range| range.contains(&ip));
+            if ended {
+                return false;
+            }
             if !is_own(ip) {
                 frames.push(ip);
             }
             frames.len() < DEPTH
         });
     }
-    let known = known && slots.len() >= frames.len() && !frames.is_empty();
+    let known = known && slots.len() >= frames.len() && (ended || !frames.is_empty());
     (frames, known.then_some(slots))
 }
 
@@ -257,35 +340,9 @@ const BETWEEN: [&[u8]; 4] =
 /// stack was taken keeps its frames.
 fn own_code() -> &'static [Range<usize>] {
     static CODE: OnceLock<Vec<Range<usize>>> = OnceLock::new();
-    unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, _: usize, data: *mut c_void) -> i32 {
-        let own = own_code as fn() -> &'static [Range<usize>] as usize;
-        // SAFETY: the dynamic linker passes a valid description with `dlpi_phnum` headers and a
-        // NUL-terminated name or NULL, and `data` is the vector that `own_code` passes below.
-        unsafe {
-            let info = &*info;
-            let between = !info.dlpi_name.is_null() && {
-                let path = CStr::from_ptr(info.dlpi_name).to_bytes();
-                let name = path.rsplit(|byte| *byte == b'/').next();
-                name.is_some_and(|name| BETWEEN.contains(&name))
-            };
-            for i in 0..info.dlpi_phnum as usize {
-                let header = &*info.dlpi_phdr.add(i);
-                let start = (info.dlpi_addr + header.p_vaddr) as usize;
-                let range = start..start + header.p_memsz as usize;
-                let executable = header.p_type == libc::PT_LOAD && header.p_flags & libc::PF_X != 0;
-                if executable && (between || range.contains(&own)) {
-                    (*data.cast::<Vec<Range<usize>>>()).push(range);
-                }
-            }
-        }
-        0
-    }
+    let own = own_code as fn() -> &'static [Range<usize>] as usize;
     CODE.get_or_init(|| {
-        let mut code: Vec<Range<usize>> = Vec::new();
-        // SAFETY: `visit` has the type of the callback and only adds to a vector through its data,
-        // which is `code` and outlives the call.
-        unsafe { libc::dl_iterate_phdr(Some(visit), (&raw mut code).cast()) };
-        code
+        code_of(|path, code| BETWEEN.contains(&name_of(path)) || code.contains(&own))
     })
 }
 

@@ -80,22 +80,12 @@ _labels = threading.local()
 
 @contextlib.contextmanager
 def label(text: str) -> Generator[None, None, None]:
-    """Names the operations of a block in reports, with the place of the caller.
-
-    Call stacks in reports have the functions of the interpreter, not those of Python. Does nothing
-    on a driver that is not simulated.
-    """
+    """Names the operations of a block in reports. Does nothing on a driver that is not simulated."""
     from cuda_sim import _driver
 
-    # Behind this function and the context manager's own.
-    caller = sys._getframe(2)
-    file = os.path.relpath(caller.f_code.co_filename)
-    # A file elsewhere would be a long text in each report.
-    file = os.path.basename(file) if file.startswith("..") else file
-    place = f"{file}:{caller.f_lineno}"
     outer = getattr(_labels, "newest", None)
     driver = _driver.loaded()
-    _labels.newest = f"{text} at {place}".encode()
+    _labels.newest = text.encode()
     if driver:
         driver.label(_labels.newest)
     try:

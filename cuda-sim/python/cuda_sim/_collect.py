@@ -29,6 +29,8 @@ class Collector:
         self.number = 0
         self.file: pathlib.Path | None = None
         self.read = 0
+        # Findings of other processes that were taken: one with more callers is written again.
+        self.seen: set[tuple[int, int]] = set()
         self.before = {name: os.environ.get(name) for name in ("CUDASIM_REPORT", "CUDASIM_RACES")}
         # A race that is found before the first test is outside of all.
         self._next_file()
@@ -36,6 +38,7 @@ class Collector:
     def _next_file(self) -> None:
         self.number += 1
         self.read = 0
+        self.seen = set()
         if self.folder is not None:
             self.file = self.folder / f"{os.getpid()}-{self.number:05}.json"
             os.environ["CUDASIM_REPORT"] = str(self.file)
@@ -102,13 +105,18 @@ class Collector:
             if process == os.getpid():
                 continue
             # What a later write may rule out is written again if none does.
-            if "race" in record and not record.get("open"):
+            if (
+                "race" in record
+                and not record.get("open")
+                and (process, record["id"]) not in self.seen
+            ):
                 races[process, record["id"]] = record["race"]
             if "taken" in record:
                 taken = (process, record["taken"])
                 races = {
                     key: race for key, race in races.items() if key[0] != process or key > taken
                 }
+        self.seen.update(races)
         return list(races.values())
 
     def kernels(self) -> list[str]:

@@ -12,6 +12,12 @@ class Frame(TypedDict, total=False):
     file: str
     line: int
     module: str
+    language: str
+    """`python`, of a Python frame, which also has the next entry"""
+    library: bool
+    """not the user's code: of the standard library or an installed package"""
+    source: str
+    """text of the line, of the user's Python code"""
 
 
 class Side(TypedDict):
@@ -25,7 +31,9 @@ class Side(TypedDict):
     """name of the function, the kernel, or of `cuda_sim.label`"""
     host_thread: int
     stack: list[str]
+    """as the terminal has it"""
     frames: list[Frame]
+    """all, from the innermost: native ones, then those of Python"""
 
 
 class Allocation(TypedDict):
@@ -58,6 +66,8 @@ class Race(_Finding, total=False):
     """of the bytes in the allocation"""
     more_ranges: int
     """number of other ranges on which the same accesses race"""
+    more_callers: int
+    """number of other pairs of call stacks with the same two places"""
     allocation: Allocation
     sentence: str
     """text of the rule"""

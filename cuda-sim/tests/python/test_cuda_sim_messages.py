@@ -84,7 +84,7 @@ int main(void) {
     /* The label from before cuInit; other ranges of the same two calls. */
     for (int i = 0; i < 4; ++i) { touch(a, "first", q + 64 * i, 64, CUDASIM_WRITE); touch(b, "second", q + 64 * i, 64, CUDASIM_READ); }
     if (cudasim_take_report(report, sizeof report) != 1) return 4;
-    return strstr(report, "write by early (first)") != NULL && strstr(report, "\n  and on 3 more ranges\n") != NULL ? 0 : 5;
+    return strstr(report, "write by early (first)") != NULL && strstr(report, ", and on 3 more ranges\n") != NULL ? 0 : 5;
 }
 """
 

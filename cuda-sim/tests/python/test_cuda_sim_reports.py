@@ -106,9 +106,9 @@ def test_more_ranges_of_the_same_calls(racy):
     """They are counted, also if they are found after the race was printed."""
     done, (line,), _, _ = reports(racy, racy, "loop", *"1234")
     assert line["count"] == 1 and line["races"][0]["more_ranges"] == 3
-    assert done.returncode == 66 and "\n  and on 3 more ranges\n" in done.stderr
+    assert done.returncode == 66 and ", and on 3 more ranges\n" in done.stderr
     done, (line,), _, _ = reports(racy, racy, "loop", *"1234", options=["--print=now"])
-    assert line["races"][0]["more_ranges"] == 3 and "  and on " not in done.stderr
+    assert line["races"][0]["more_ranges"] == 3 and ", and on " not in done.stderr
     assert re.search(r"\ncuda-sim: the race on 64 bytes at 0x\w+ was found on 3 more ranges\n", done.stderr), done.stderr
 
 

@@ -1,6 +1,6 @@
 //! Initialization, versions, errors, and lookup of functions.
 
-use crate::config::Config;
+use crate::config::{Config, Races};
 use crate::environment::variable;
 use crate::ffi::{self, FORKED, put, put_if};
 use crate::functions::{ENTRIES, Entry};
@@ -31,6 +31,10 @@ pub extern "C" fn cuInit(flags: u32) -> i32 {
 
 /// Creates the state if there is none yet. Returns the number of devices.
 pub fn begin(config: Config) -> usize {
+    if config.races != Races::Off {
+        crate::python::find();
+        ffi::STRICT.store(config.strict, Ordering::Relaxed);
+    }
     if sim::start(config) {
         // SAFETY: the registered functions have the required types and live in a library that is
         // never unloaded (`-z nodelete`).

@@ -64,8 +64,8 @@ impl Checker {
             let waiter = &mut self.actors[over.since.actor].state;
             waiter.iter_mut().for_each(|state| state.clock.join_all(&over.known));
         }
-        ended.dropped.iter().for_each(|key| {
-            self.reported.remove(key);
+        ended.dropped.iter().for_each(|race| {
+            self.reported.remove(&race.key);
         });
         self.races.extend(ended.races);
     }

@@ -2,6 +2,7 @@
 
 use super::Checker;
 use crate::advice;
+use crate::again::{Again, More};
 use crate::journal::Journal;
 use crate::race::{self, Race};
 use crate::rules::{RULES, Unordered};
@@ -13,34 +14,38 @@ impl Checker {
         self.races.iter().filter(|race| !race.remark).count()
     }
 
+    /// Returns the other ranges and callers of a race.
+    fn more(&self, race: &Race) -> More {
+        self.reported.get(&race.key).map(Again::more).unwrap_or_default()
+    }
+
+    fn text(&self, race: &Race) -> String {
+        race.text(&self.stacks, self.more(race))
+    }
+
+    fn json_of(&self, race: &Race) -> serde_json::Value {
+        race.json(&self.stacks, self.more(race))
+    }
+
     /// Returns the texts of races that were not printed yet.
     pub fn print(&mut self) -> Vec<String> {
         let fresh = self.printed..self.races.len();
         self.printed = self.races.len();
-        let text = |race: &mut Race| {
-            race.told = race.more.get();
-            race.text(&self.stacks)
-        };
-        self.races[fresh].iter_mut().map(text).collect()
-    }
-
-    /// Returns on how many ranges races were found since they were printed.
-    pub fn more_ranges(&self) -> Vec<String> {
-        let grown = self.races.iter().filter(|race| race.more.get() > race.told);
-        grown.filter_map(Race::more_text).collect()
-    }
-
-    /// Writes the number of their ranges, at the end.
-    pub fn write_ranges(&self, journal: &mut Journal) {
-        for race in self.races.iter().filter(|race| race.more.get() > 0) {
-            journal.more_ranges(race.id, race.more.get());
+        for at in fresh.clone() {
+            self.races[at].told = self.more(&self.races[at]);
         }
+        self.races[fresh].iter().map(|race| self.text(race)).collect()
+    }
+
+    /// Returns on which other ranges and by which callers races were found since they were printed.
+    pub fn found_later(&self) -> Vec<String> {
+        self.races.iter().filter_map(|race| self.more(race).found_later(race)).collect()
     }
 
     /// Writes what the journal does not have yet.
     pub fn write(&mut self, journal: &mut Journal) {
         for race in &self.races[self.journaled..] {
-            journal.race(race.id, race.json(&self.stacks));
+            journal.race(race.id, self.json_of(race));
         }
         self.journaled = self.races.len();
         if self.unordered_journaled == 0 {
@@ -50,14 +55,23 @@ impl Checker {
             let held = self.open.held().map(|race| race.id).collect();
             journal.withdraw_all_but(&held);
             for race in self.open.held() {
-                journal.open_race(race.id, || race.json(&self.stacks));
+                journal.open_race(race.id, || self.json_of(race));
             }
+        }
+    }
+
+    /// Writes what has grown: the number of exchanges that were not ordered, and races with more
+    /// ranges or callers.
+    pub fn write_end(&mut self, journal: &mut Journal) {
+        self.write_unordered(journal);
+        for race in self.races.iter().filter(|race| self.more(race) != More::default()) {
+            journal.race(race.id, self.json_of(race));
         }
     }
 
     /// Writes the number of exchanges that were not ordered, if it has grown: when there is one, and
     /// at the end.
-    pub fn write_unordered(&mut self, journal: &mut Journal) {
+    fn write_unordered(&mut self, journal: &mut Journal) {
         let Some(Unordered { count, first: (site, mode) }) = &self.rules.unordered else { return };
         if *count > self.unordered_journaled {
             self.unordered_journaled = *count;
@@ -71,7 +85,7 @@ impl Checker {
     }
 
     pub fn json(&self) -> Vec<serde_json::Value> {
-        self.races.iter().map(|race| race.json(&self.stacks)).collect()
+        self.races.iter().map(|race| self.json_of(race)).collect()
     }
 
     /// Returns the number of exchanges, and how often each rule was broken.
@@ -108,7 +122,7 @@ impl Checker {
              {}, by host thread {}\n",
             site.label, site.thread
         );
-        for line in self.stacks.describe(site.stack) {
+        for line in self.stacks.lines(site.stack) {
             text += &format!("      {line}\n");
         }
         Some(text)
@@ -116,7 +130,7 @@ impl Checker {
 
     /// Returns the text of all races that were not taken.
     pub fn texts(&self) -> String {
-        self.races.iter().map(|race| race.text(&self.stacks)).collect()
+        self.races.iter().map(|race| self.text(race)).collect()
     }
 
     /// Clears the races found so far, so that they are reported once more if they occur again.

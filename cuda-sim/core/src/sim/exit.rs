@@ -41,7 +41,7 @@ pub extern "C" fn at_exit() {
         checker.end_open_waits();
         (found, mode) = (checker.found(), checker.mode);
         checker.print().iter().for_each(|text| print(text));
-        checker.more_ranges().iter().for_each(|text| print(text));
+        checker.found_later().iter().for_each(|text| print(text));
         checker.summary().iter().for_each(|text| print(text));
         checker.unordered().iter().for_each(|text| print(text));
     }
@@ -53,8 +53,7 @@ pub extern "C" fn at_exit() {
     if let Some(journal) = journal {
         checker.iter_mut().for_each(|checker| {
             checker.write(journal);
-            checker.write_ranges(journal);
-            checker.write_unordered(journal);
+            checker.write_end(journal);
         });
         let missing = missing.into_iter().map(|(name, count)| (name.to_owned(), count)).collect();
         journal.end(missing, checker.as_ref().and_then(Checker::newest));
@@ -109,5 +108,5 @@ impl Sim {
 
 fn lines_of(checker: Option<&Checker>, stack: Option<StackId>) -> Vec<String> {
     let (Some(checker), Some(stack)) = (checker, stack) else { return Vec::new() };
-    checker.stacks.describe(stack).iter().map(ToString::to_string).collect()
+    checker.stacks.lines(stack)
 }

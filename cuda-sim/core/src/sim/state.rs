@@ -8,6 +8,7 @@ use crate::handles::{Kind, Table};
 use crate::journal::Journal;
 use crate::memory::Memory;
 use crate::open_waits::Word;
+use crate::python;
 use crate::resources::Sms;
 use crate::sim::graphs::{Capture, Exec, Graph, GraphMemory, GraphMemoryUse, Node, UserObject};
 use crate::sim::objects::{
@@ -47,6 +48,7 @@ impl std::ops::DerefMut for Locked {
 impl Drop for Locked {
     fn drop(&mut self) {
         HERE.set(false);
+        python::note(0);
     }
 }
 
@@ -55,7 +57,9 @@ impl Locked {
     pub fn unlocked<R>(&mut self, run: impl FnOnce() -> R) -> R {
         HERE.set(false);
         self.guard = None;
+        let frames = python::noted();
         let result = run();
+        python::note(frames);
         self.guard = SIM.get().map(guard);
         result
     }
@@ -187,6 +191,7 @@ extern "C" fn ending() {
         }
     }
     crate::stack::forget();
+    python::forget();
 }
 
 /// Returns whether the calling thread runs its last destructors.
@@ -269,6 +274,10 @@ impl Sim {
         let checker = (config.races != Races::Off)
             .then(|| Checker::new(config.races, config.strict, config.threads_seen))
             .map(|checker| if config.timeline { checker.with_timeline() } else { checker });
+        let checker = checker.map(|mut checker| {
+            checker.stacks.unfolded = config.native;
+            checker
+        });
         let mut sim = Sim {
             started: Instant::now(),
             devices: Vec::new(),
