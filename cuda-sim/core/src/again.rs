@@ -13,6 +13,8 @@ pub struct Again {
     ranges: HashSet<(u64, u64)>,
     /// The user's code may come to the same two places from several.
     callers: HashSet<[StackId; 2]>,
+    /// Whether a later write may rule the reported one out.
+    pub is_held: bool,
 }
 
 /// The number of ranges beside the first, and of pairs of stacks.
@@ -23,8 +25,9 @@ pub struct More {
 }
 
 impl Again {
-    pub fn new(range: (u64, u64), callers: [StackId; 2]) -> Again {
-        Again { first: range, ranges: HashSet::new(), callers: HashSet::from([callers]) }
+    pub fn new(range: (u64, u64), callers: [StackId; 2], is_held: bool) -> Again {
+        let callers = HashSet::from([callers]);
+        Again { first: range, ranges: HashSet::new(), callers, is_held }
     }
 
     pub fn add(&mut self, range: (u64, u64), callers: [StackId; 2]) {

@@ -450,7 +450,8 @@ impl Checker {
         }
         let kind = 1000 + rule.bytes().map(u32::from).sum::<u32>();
         let earlier = first.map_or(second, |(site, _)| site);
-        let Some(key) = self.fresh(kind, earlier, second, (0, 0)) else { return };
+        let fresh = self.fresh(kind, earlier, second, (0, 0), |_| Vec::<()>::new());
+        let Some((key, _)) = fresh else { return };
         self.newest += 1;
         let race = Race {
             id: self.newest,
@@ -519,19 +520,36 @@ impl Checker {
         python::refused().filter(|_| !std::mem::replace(&mut self.said, true))
     }
 
-    /// Returns what names a finding, if it was not found before.
-    fn fresh(&mut self, kinds: u32, first: &Site, second: &Site, range: (u64, u64)) -> Option<Key> {
+    /// Returns what names a finding, if it was not found before, and what `needs` returns: the waits
+    /// that may still order the two.
+    fn fresh<T>(
+        &mut self,
+        kinds: u32,
+        first: &Site,
+        second: &Site,
+        range: (u64, u64),
+        needs: impl FnOnce(&OpenWaits) -> Vec<T>,
+    ) -> Option<(Key, Vec<T>)> {
         let stacks = [first.stack, second.stack];
         let callers = stacks.map(|stack| self.stacks.caller(stack));
         let key = Key::new(kinds, callers, [&first.label, &second.label]);
         match self.reported.entry(key) {
-            Known::Occupied(mut known) => known.get_mut().add(range, stacks),
             Known::Vacant(new) => {
-                new.insert(Again::new(range, stacks));
-                return Some(key);
+                let needs = needs(&self.open);
+                new.insert(Again::new(range, stacks, !needs.is_empty()));
+                Some((key, needs))
+            }
+            // One that nothing can rule out takes the place of one that a write may.
+            Known::Occupied(mut known) if known.get().is_held && needs(&self.open).is_empty() => {
+                known.insert(Again::new(range, stacks, false));
+                self.open.drop_held(key);
+                Some((key, Vec::new()))
+            }
+            Known::Occupied(mut known) => {
+                known.get_mut().add(range, stacks);
+                None
             }
         }
-        None
     }
 
     #[allow(clippy::too_many_arguments)]
@@ -549,8 +567,9 @@ impl Checker {
         if self.open.orders(first.epoch, &moment.clock) {
             return;
         }
-        let fresh = self.fresh(kinds, &first.site, &second.site, (from, to));
-        let Some(key) = fresh else { return };
+        let needs = |open: &OpenWaits| open.needs(first.epoch, &moment.clock, moment.mark.epoch);
+        let fresh = self.fresh(kinds, &first.site, &second.site, (from, to), needs);
+        let Some((key, needs)) = fresh else { return };
         // The end of an allocation is not a use by a consumer, so no begin is missing.
         let ends = |site: &Site| {
             ["Free", "Unregister", "Unmap"].iter().any(|word| site.label.contains(word))
@@ -594,7 +613,6 @@ impl Checker {
                 timeline.rows(&first.site, first.epoch, &second.site)
             }),
         };
-        let needs = self.open.needs(first.epoch, &moment.clock, second.epoch);
         if needs.is_empty() {
             self.races.push(race);
         } else {

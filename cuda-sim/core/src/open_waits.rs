@@ -15,7 +15,7 @@
 use crate::access::{Access, WRITE};
 use crate::actor::Actor;
 use crate::clock::{Clock, Epoch, Knowledge};
-use crate::race::Race;
+use crate::race::{Key, Race};
 use crate::site::{Content, Moment, Site};
 use crate::work::satisfies;
 use std::collections::{HashMap, VecDeque};
@@ -329,6 +329,11 @@ impl OpenWaits {
 
     pub fn hold(&mut self, race: Race, needs: Vec<(u64, Epoch)>) {
         self.held.push(Held { race, needs });
+    }
+
+    /// Removes a race, in whose place a certain one is reported.
+    pub fn drop_held(&mut self, key: Key) {
+        self.held.retain(|held| held.race.key != key);
     }
 
     /// Enters an access.

@@ -67,6 +67,9 @@ impl Checker {
         ended.dropped.iter().for_each(|race| {
             self.reported.remove(&race.key);
         });
+        for race in &ended.races {
+            self.reported.entry(race.key).and_modify(|again| again.is_held = false);
+        }
         self.races.extend(ended.races);
     }
 
