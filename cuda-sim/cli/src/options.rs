@@ -271,9 +271,10 @@ pub fn usage() -> String {
 cuda-sim: a simulated CUDA driver that finds races
 
     cuda-sim run [options] [--] program [arguments]
-        Runs a program with the simulated libcuda.so.1 as the driver. Exit status: 66 if races were
-        found, in this process or in one that it started; 67 if the program ended with 0, but had
-        looked for kernels that are not declared; 2 if an option is wrong, the program does not
+        Runs a program with the simulated libcuda.so.1 as the driver. Kernels are not executed:
+        declare them with cudasim_register, or use --shadow with a GPU. Exit status: 66 if races
+        were found, in this process or in one that it started; 67 if the program ended with 0, but
+        had looked for kernels that are not declared; 2 if an option is wrong, the program does not
         start, or a report cannot be written; 128 and the number of the signal that ended the
         program; otherwise the program's own.
 

@@ -82,6 +82,12 @@ impl Sim {
             *count += 1;
             return;
         }
+        if self.undeclared.is_empty() {
+            print(
+                "cuda-sim: kernels are not executed: declare them with cudasim_register, or use \
+                 --shadow with a GPU\n",
+            );
+        }
         let stack = self.checker.as_mut().map(|checker| checker.stacks.here());
         if let Some(journal) = &mut self.journal {
             let lines = lines_of(self.checker.as_ref(), stack);
