@@ -52,7 +52,7 @@ help: ## lists these targets
 # --- set-up -----------------------------------------------------------------------------------------------
 
 # An environment FOLDER of its own, with packages: $(call environment,FOLDER,WORDS FOR PIP). Where Python has no venv module
-# (Debian splits it off), virtualenv replaces it. Python compiles what it imports, which is a small part.
+# (Debian splits it off), virtualenv replaces it.
 PIP := -m pip --disable-pip-version-check -q
 define environment
 	@rm -rf $(1)
@@ -60,7 +60,7 @@ define environment
 	    rm -rf $(1) build/virtualenv; \
 	    $(PYTHON) $(PIP) install --target build/virtualenv virtualenv && \
 	    PYTHONPATH=build/virtualenv $(PYTHON) -m virtualenv -q $(1); }
-	@$(1)/bin/python $(PIP) install --no-compile $(2)
+	@$(1)/bin/python $(PIP) install $(2)
 endef
 
 $(VENV)/ready: tools/requirements.txt

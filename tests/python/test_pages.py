@@ -95,6 +95,8 @@ def as_reader(home):
         "CARGO_TARGET_DIR": os.environ.get("CARGO_TARGET_DIR", str(ROOT / "target")),
         "CARGO_HOME": os.environ.get("CARGO_HOME", str(real / ".cargo")),
         "RUSTUP_HOME": os.environ.get("RUSTUP_HOME", str(real / ".rustup")),
+        # What was downloaded for the tests.
+        "PIP_CACHE_DIR": os.environ.get("PIP_CACHE_DIR", str(real / ".cache/pip")),
     }
 
 
