@@ -5,7 +5,7 @@ import pytest
 from commands import COMMAND, libdir
 
 # Files that take long come first: the processes of `make test` take whole files, in this order.
-LONG = ["test_cuda_sim", "test_shadow", "test_cuda_sim_host_order", "test_cuda_sim_wheel"]
+LONG = ["test_cuda_sim", "test_cuda_sim_memory", "test_shadow", "test_cuda_sim_host_order", "test_cuda_sim_wheel"]
 
 
 def pytest_collection_modifyitems(items):
