@@ -27,6 +27,21 @@ def ages(tmp_path_factory):
     return folder
 
 
+@pytest.fixture(scope="session")
+def main(ages, tmp_path_factory):
+    """Compiles the file with `main`, once by each compiler."""
+    folder, made = tmp_path_factory.mktemp("mains"), {}
+
+    def compile(compiler, name):
+        key = (name, *compiler)
+        if key not in made:
+            made[key] = folder / f"{len(made)}.o"
+            run(*compiler, "-I", ages / "today", "-c", SOURCES / f"{name}.cpp", "-o", made[key])
+        return made[key]
+
+    return compile
+
+
 def compiled(compiler, ages, folder, name, age, *options):
     output = folder / f"{name}.o"
     run(*compiler, "-fPIC", "-I", ages / age, f"-DAGE={name}", *options, "-c", SOURCES / "cpp_age.cpp", "-o", output)
@@ -35,18 +50,18 @@ def compiled(compiler, ages, folder, name, age, *options):
 
 @pytest.mark.parametrize("first, second", [("today", "later"), ("later", "today")])
 @pytest.mark.parametrize("compiler", [PLAIN, SANITIZED, CLANGXX], ids=["plain", "sanitized", "clang"])
-def test_two_ages_in_one_program(tmp_path, ages, compiler, first, second):
+def test_two_ages_in_one_program(tmp_path, ages, main, compiler, first, second):
     """The linker keeps functions of the first file; the second one has another default stream."""
     objects = [
         compiled(compiler, ages, tmp_path, first, first),
         compiled(compiler, ages, tmp_path, second, second, PER_THREAD),
     ]
     program = tmp_path / "ages"
-    run(*compiler, "-I", ages / "today", SOURCES / "cpp_ages.cpp", *objects, "-o", program, *linked())
+    run(*compiler, main(compiler, "cpp_ages"), *objects, "-o", program, *linked())
     run(program)
 
 
-def test_the_program_finds_headers_without_an_inline_namespace(tmp_path, ages):
+def test_the_program_finds_headers_without_an_inline_namespace(tmp_path, ages, main):
     """The test above can fail: with one namespace, the linker merges functions of both ages."""
     merged = tmp_path / "merged"
     for age in ("today", "later"):
@@ -56,7 +71,7 @@ def test_the_program_finds_headers_without_an_inline_namespace(tmp_path, ages):
             (merged / header.relative_to(ages)).write_text(text)
     objects = [compiled(SANITIZED, merged, tmp_path, name, name) for name in ("later", "today")]
     program = tmp_path / "ages"
-    run(*SANITIZED, "-I", ages / "today", SOURCES / "cpp_ages.cpp", *objects, "-o", program, *linked())
+    run(*SANITIZED, main(SANITIZED, "cpp_ages"), *objects, "-o", program, *linked())
     assert run(program, check=False).returncode != 0
 
 
@@ -69,7 +84,7 @@ BOTH = pytest.param("hidden", [PLAIN, OWN_RUNTIME, OWN_RUNTIME], marks=pytest.ma
     [("default", [PLAIN] * 3), ("hidden", [PLAIN] * 3), ("default", [CLANGXX] * 3), BOTH],
     ids=["gcc", "gcc hidden", "clang", "both hidden"],
 )
-def test_shared_objects_in_one_process(tmp_path, ages, visibility, compilers):
+def test_shared_objects_in_one_process(tmp_path, ages, main, visibility, compilers):
     """Two of one age, one of another, built with exported symbols or without, by one compiler or by two; and those that
     are kept of each release."""
     plugins = []
@@ -91,14 +106,14 @@ def test_shared_objects_in_one_process(tmp_path, ages, visibility, compilers):
         names = run("readelf", "--dyn-syms", "-W", plugins[-1]).stdout
         assert "UNIQUE" not in [word for line in names.splitlines() if "cai" in line for word in line.split()]
     program = tmp_path / "plugins"
-    run(*PLAIN, "-rdynamic", "-I", ages / "today", SOURCES / "cpp_plugins.cpp", "-o", program, "-ldl")
+    run(*PLAIN, "-rdynamic", main(PLAIN, "cpp_plugins"), "-o", program, "-ldl")
     if "g++" in [compiler[0] for compiler in compilers]:
         plugins += [programs["cpp"] for programs in kept_programs(tmp_path).values()]
     for order in (plugins, plugins[::-1]):
         run(program, *order)
 
 
-def test_without_the_library(tmp_path, ages):
+def test_without_the_library(tmp_path, ages, main):
     """abi.h and abi.hpp alone in a folder, and nothing linked."""
     folders = {}
     for age in ("today", "later"):
@@ -108,7 +123,7 @@ def test_without_the_library(tmp_path, ages):
             (folders[age] / "cai" / name).write_text((ages / age / "cai" / name).read_text())
     objects = [compiled(SANITIZED, tmp_path, tmp_path, name, name, "-DWITHOUT_LIBRARY") for name in folders]
     program = tmp_path / "alone"
-    run(*SANITIZED, "-I", folders["today"], SOURCES / "cpp_ages.cpp", *objects, "-o", program)
+    run(*SANITIZED, main(SANITIZED, "cpp_ages"), *objects, "-o", program)
     run(program)
     plain = compiled(PLAIN, tmp_path, tmp_path, "plain", "today", "-DWITHOUT_LIBRARY")
     assert " cai_" not in run("nm", "-u", plain).stdout
