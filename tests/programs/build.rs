@@ -216,6 +216,11 @@ fn clang(cpp: bool, own_library: bool) -> Result<Command> {
     let mut command = Command::new(python());
     command.args(["-m", "ziglang", if cpp && own_library { "c++" } else { "cc" }]);
     command.env("ZIG_GLOBAL_CACHE_DIR", root().join("build/zig"));
+    if !own_library {
+        // Undefined behavior, which zig looks for, ends a program with a signal. To compile the library that would print
+        // what it was takes 40 seconds of a core.
+        command.arg("-fsanitize-trap=undefined");
+    }
     if cpp && !own_library {
         let mut gcc = compiler(true);
         let text = run(gcc.args(["-E", "-v", "-x", "c++", "/dev/null"]))?;
@@ -306,7 +311,7 @@ pub fn program(source: &Source, way: &str) -> Result<PathBuf> {
     compiled(&way.replace(' ', "_"), &source.name, &mut command)
 }
 
-/// The library of an age as [`sanitized`] has it, as a shared object, which programs find by its path: linking 95 MB into
+/// The library of an age as [`sanitized`] has it, as a shared object, which programs find by its path: linking it into
 /// each takes longer than most of them run.
 fn shared(age: &str) -> Result<PathBuf> {
     let archive = sanitized(age)?;
@@ -382,7 +387,7 @@ pub fn headers(age: &str) -> Result<PathBuf> {
 }
 
 /// The static library of an age with AddressSanitizer in its own code: rustc's option for it is unstable, which
-/// RUSTC_BOOTSTRAP allows.
+/// RUSTC_BOOTSTRAP allows. Its reports need lines; with all else that debuggers read, it is twice as large.
 pub fn sanitized(age: &str) -> Result<PathBuf> {
     static DONE: [OnceLock<Result<PathBuf>>; 2] = [OnceLock::new(), OnceLock::new()];
     let later = age == "later";
@@ -395,6 +400,7 @@ pub fn sanitized(age: &str) -> Result<PathBuf> {
                 .current_dir(&tree)
                 .env("RUSTC_BOOTSTRAP", "1")
                 .env("RUSTFLAGS", "-Zsanitizer=address")
+                .env("CARGO_PROFILE_DEV_DEBUG", "line-tables-only")
                 .args(["rustc", "-q", "--lib", "--crate-type", "staticlib", "--target", &triple])
                 .arg("--target-dir")
                 .arg(&folder))?;

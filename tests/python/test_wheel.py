@@ -14,7 +14,7 @@ import zipfile
 
 import abi_symbols
 import pytest
-from commands import BIN, CLANG, ROOT, VERSION, copy_of_builds, run
+from commands import BIN, CLANG, ROOT, TRAPS, VERSION, copy_of_builds, run
 from test_package import MAJOR, PACKAGE, build_and_run
 
 # Cargo builds where it has built before. The build requirements are those of this environment.
@@ -207,7 +207,7 @@ def test_find_package(cai, tmp_path):
     build_and_run(tmp_path / "build", "-DCAI_FROM=find_package", f"-Dcai_DIR={cai('--cmakedir').stdout.strip()}")
 
 
-LINKERS = {**{name: ["gcc", f"-fuse-ld={name}"] for name in ("bfd", "gold", "lld")}, "zig": [*CLANG, "cc"]}
+LINKERS = {**{name: ["gcc", f"-fuse-ld={name}"] for name in ("bfd", "gold", "lld")}, "zig": [*CLANG, "cc", TRAPS]}
 
 
 @pytest.mark.parametrize("linker", LINKERS)
