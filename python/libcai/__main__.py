@@ -37,11 +37,13 @@ FOLDERS: dict[str, tuple[Callable[[], str], str]] = {
 USAGE = """\
 %(prog)s [--json]
        %(prog)s OPTION...
-       %(prog)s inspect [options] MODULE:EXPRESSION"""
+       %(prog)s inspect [options] MODULE:EXPRESSION
+       %(prog)s check [options] MODULE:EXPRESSION"""
 
 DESCRIPTION = """\
 Without arguments: what is installed, which driver and which libraries are found, and what the environment variables
-say. With options: where the parts of the package are. `inspect`: how an object describes its array."""
+say. With options: where the parts of the package are. `inspect`: how an object describes its array. `check`: whether
+a type exchanges its arrays correctly."""
 
 EPILOG = """\
 examples:
@@ -54,7 +56,7 @@ exit codes:
   0  success; without arguments, also if there is no driver
   1  a part of the package is missing, because it is not installed
   2  wrong arguments
-`%(prog)s inspect --help` has those of inspect."""
+`%(prog)s inspect --help` and `%(prog)s check --help` have theirs."""
 
 INSPECT = """\
 Shows how an object describes its array through each protocol, and what is wrong with it.
@@ -73,6 +75,32 @@ exit codes:
   0  no finding is an error
   1  at least one finding is an error
   2  wrong arguments, or an expression without a value"""
+
+
+CHECK = """\
+Checks that a type exports its arrays correctly: layouts, types, the arguments of __dlpack__, lifetime, captures and
+threads; under `cuda-sim run` also the order of streams.
+
+EXPRESSION IS EVALUATED as by `inspect`. Its value is a function `make(shape, dtype)` that returns a new array without
+pending work, where dtype is a name such as "float32"; or one without parameters; or an array."""
+
+CHECK_EPILOG = """\
+examples:
+  %(prog)s mine:make_array
+  cuda-sim run --devices=2 %(prog)s mine:make_array --on=mine:stream_context
+  %(prog)s mine:make_array --known='dlpack-host=copies are made by .get()'
+
+exit codes:
+  0  there is no fault
+  1  there is a fault, or a check could not be run to its end
+  2  wrong arguments, an expression without a value, or no array"""
+
+_FUNCTIONS = {
+    "on": "on(stream): a context, inside of which the library's current stream is that number",
+    "work": "work(array): enqueues writes of the whole array on the current stream",
+    "late": "late(): a new array with pending writes on a stream of its own, instead of --on and --work",
+    "device": "device(number): a context, inside of which arrays are made on that device",
+}
 
 
 def _libs(folder: str) -> str:
@@ -109,13 +137,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
     inspect.add_argument("--json", action="store_true", help="as JSON")
     inspect.add_argument("--library", dest="file", help="the library that reads it, instead of the package's")
     inspect.add_argument("--no-library", action="store_true", help="only which protocols it offers")
+    check = commands.add_parser(
+        "check", prog=f"{parser.prog} check", help="checks that a type exchanges arrays correctly",
+        description=CHECK, epilog=CHECK_EPILOG, formatter_class=as_written,
+    )  # fmt: skip
+    check.add_argument("object", metavar="MODULE:EXPRESSION", nargs="?", help="for example mine:make_array")
+    for name, text in _FUNCTIONS.items():
+        check.add_argument(f"--{name}", metavar="MODULE:EXPRESSION", help=text)
+    check.add_argument("--known", action="append", default=[], metavar="CHECK=REASON", help="a fault that is meant")
+    check.add_argument("--json", action="store_true", help="as JSON")
+    check.add_argument("--junit", metavar="FILE", help="also writes a report for JUnit")
+    check.add_argument("--library", dest="file", help="the library that reads arrays, instead of the package's")
+    check.add_argument("--rules", action="store_true", help="lists all checks, their rules and sources")
     options = parser.parse_args(arguments)
     if options.report_json and (options.command or options.asked):
-        parser.error("--json stands alone, or behind inspect")
+        parser.error("--json stands alone, or behind a command")
     if options.static and "--libs" not in (options.asked or ()):
         parser.error("--static is for --libs")
     if options.command:
-        return _inspect(inspect, options)
+        return _check(check, options) if options.command == "check" else _inspect(inspect, options)
     if not options.asked:
         return _system(options.report_json)
     try:
@@ -141,16 +181,55 @@ def _system(as_json: bool) -> int:
 
 
 def _inspect(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int:
-    module, colon, expression = options.object.partition(":")
-    if not module or not colon or not expression:
-        parser.error(f"{options.object!r} is not MODULE:EXPRESSION")
-    try:
-        obj = _evaluate(importlib.import_module(module), expression)
-    except Exception as error:  # whatever the code raises
-        parser.exit(2, f"{parser.prog}: {plain(options.object)}: {describe(error)}\n")
+    obj = _value(parser, options.object)
     result = libcai.inspect(obj, library=False if options.no_library else options.file)
     print(result.to_json() if options.json else result)
     return 1 if any(finding.severity == "error" for finding in result.findings) else 0
+
+
+def _check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int:
+    if options.rules:
+        from ._rules import table
+
+        print(table())
+        return 0
+    if not options.object:
+        parser.error("MODULE:EXPRESSION is missing")
+    import faulthandler
+
+    from .testing._producer import producer_report
+
+    if sys.__stderr__ is not None:
+        faulthandler.enable(sys.__stderr__)  # some faults crash: it says in which check
+    made = _value(parser, options.object)
+    functions = {name: _value(parser, said) for name in _FUNCTIONS if (said := getattr(options, name))}
+    known = {name: reason for name, _, reason in (said.partition("=") for said in options.known)}
+    if not all(known.values()):
+        parser.error("--known: the reason is missing")
+    try:
+        report = producer_report(
+            made if callable(made) else lambda: made, known=known, library=options.file, name=options.object, **functions
+        )
+    except Exception as error:  # whatever the first array raises
+        parser.exit(2, f"{parser.prog}: {plain(options.object)}: {describe(error)}\n")
+    if options.junit:
+        with open(options.junit, "w", encoding="utf-8") as file:
+            file.write(report.to_junit())
+    print(report.to_json() if options.json else report)
+    return 0 if report.passed else 1
+
+
+def _value(parser: argparse.ArgumentParser, said: str) -> Any:
+    """The value of MODULE:EXPRESSION. Without one, the program ends."""
+    module, colon, expression = said.partition(":")
+    if not module or not colon or not expression:
+        parser.error(f"{said!r} is not MODULE:EXPRESSION")
+    if os.getcwd() not in sys.path:  # the command `libcai` has its own folder there
+        sys.path.insert(0, os.getcwd())
+    try:
+        return _evaluate(importlib.import_module(module), expression)
+    except Exception as error:  # whatever the code raises
+        parser.exit(2, f"{parser.prog}: {plain(said)}: {describe(error)}\n")
 
 
 def _evaluate(module: ModuleType, expression: str) -> Any:

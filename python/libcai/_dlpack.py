@@ -15,7 +15,7 @@ Structure = TypeVar("Structure", bound=c.Structure)
 
 # Those whose `stream` argument may be -1: nothing shall be ordered.
 _WITH_STREAMS = (_abi.CAI_DEVICE_CUDA, _abi.CAI_DEVICE_ROCM, _abi.CAI_DEVICE_CUDA_MANAGED)
-_COPIED = 2
+COPIED = 2
 _NEWEST = (1, 3)
 
 
@@ -110,7 +110,7 @@ def notes(obj: Any, array: Array, add: Add) -> None:
         managed = capsule_at(capsule, ManagedVersioned)
         tensor, version = managed.tensor, (managed.version.major, managed.version.minor)
         array.version = "{}.{}".format(*version)
-        array.copied = bool(managed.flags & _COPIED)
+        array.copied = bool(managed.flags & COPIED)
         if array.copied:
             add("note", "dlpack-copied", "the tensor is a copy, made for this call")
     else:

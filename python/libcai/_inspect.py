@@ -27,13 +27,13 @@ def inspect(obj: object, library: str | Literal[False] | None = None) -> Inspect
         findings.about("object")("error", "no-protocol", "it offers no protocol for arrays")
     findings.number()
     # A metaclass may say anything, or nothing.
-    name, _ = _ask.ask(_name_of, type(obj))
+    name, _ = _ask.ask(name_of, type(obj))
     return Inspection(
         plain(name or type.__repr__(type(obj))), protocols, findings, asked.path if asked else problem
     )
 
 
-def _name_of(kind: type) -> str:
+def name_of(kind: type) -> str:
     return f"{kind.__module__}.{kind.__qualname__}"
 
 

@@ -27,7 +27,7 @@ class Library:
             "cai_array_init", "cai_import_options_init", "cai_array_from_python", "cai_array_release", "cai_array_dtype", "cai_array_layout", "cai_array_strides",
             "cai_array_validate", "cai_descr_format", "cai_status_name"))  # fmt: skip
 
-    def result(self, obj: object, via: int, flags: int = 0) -> Result:
+    def result(self, obj: object, via: int, flags: int = 0, check: int = 0) -> Result:
         # The stream is "none": nothing will touch the data, so no producer needs to order its work.
         options = _abi.init(
             self._library,
@@ -44,6 +44,8 @@ class Library:
         if status:
             return Result(self._status(status), error.message.decode("utf-8", "replace"))
         try:
+            if check and (status := self._library.cai_array_validate(array, check, error)):
+                return Result(self._status(status), error.message.decode("utf-8", "replace"))
             return Result("CAI_OK", None, self._read(array))
         finally:
             self._library.cai_array_release(c.byref(array))

@@ -7,6 +7,8 @@ import textwrap
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
+from ._rules import of_finding
+
 WIDTH = 100
 Severity = Literal["error", "warning", "note"]
 State = Literal["offered", "absent", "declined", "failed"]
@@ -144,7 +146,7 @@ class Findings(list[Finding]):
 
     def about(self, protocol: str) -> Add:
         def add(severity: Severity, rule: str, message: str) -> None:
-            assert severity in SEVERITIES
+            assert severity in SEVERITIES and of_finding(rule)
             # Several elements of one tuple can be wrong in the same way; the same words say nothing new.
             if not any((f.protocol, f.rule, f.message) == (protocol, rule, message) for f in self):
                 self.append(Finding(severity, protocol, rule, message))

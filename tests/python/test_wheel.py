@@ -63,7 +63,8 @@ def test_what_is_in_it(wheel):
         metadata = archive.read(f"libcai-{VERSION}.dist-info/METADATA").decode()
     assert {"libcai/_abi.py", "libcai/include/cai/cai.cdef", "libcai/include/cai/cai.pxd"} < files
     assert {"libcai/py.typed", "libcai/_native.pyi"} < files
-    sources = {f"libcai/{path.name}" for path in (ROOT / "python/libcai").iterdir() if path.is_file()}
+    folder = ROOT / "python"
+    sources = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file() and "__pycache__" not in str(path)}
     headers = {f"libcai/{name}" for name in abi_symbols.HEADERS}
     package = {f"libcai/lib/cmake/cai/{name}.cmake" for name in ("caiConfig", "caiConfigVersion", "caiTargets")}
     libraries = {f"libcai/lib/{name}" for name in (f"libcai.so.{MAJOR}", "libcai.so", "libcai.a", "pkgconfig/cai.pc")}
@@ -76,7 +77,8 @@ def test_what_is_in_it(wheel):
     for name, text in texts.items():
         for place in (str(ROOT), "/tmp", "/usr/local", str(pathlib.Path.home())):
             assert place not in text, (name, place)
-    assert "Requires-Python: >=3.9" in metadata and "Requires-Dist" not in metadata
+    required = [line for line in metadata.splitlines() if line.startswith("Requires-Dist")]
+    assert "Requires-Python: >=3.9" in metadata and required == ['Requires-Dist: pytest>=7; extra == "check"'], required
     assert "License-Expression: MIT OR Apache-2.0" in metadata
 
 
@@ -187,6 +189,15 @@ libcai.inspect(1, library=True)  # wrong
 if finding.severity == "severe":  # wrong
     pass
 """
+
+
+def test_the_checks(cai, site, tmp_path):
+    """`libcai.testing` tests itself where it is installed."""
+    env = {"PYTHONPATH": str(site), "PYTHONDONTWRITEBYTECODE": "1"}
+    done = run(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--pyargs", "libcai.testing", env=env, cwd=tmp_path)
+    assert " passed" in done.stdout
+    assert "0 faults" in cai("check", "numpy:zeros").stdout
+    assert "libcai = libcai.__main__:_run" in next(site.glob("*.dist-info/entry_points.txt")).read_text()
 
 
 def test_types(site, tmp_path):
