@@ -475,7 +475,7 @@ def main(what, count="200", seed="1"):
     cells = table(machine)
     before = PAGE.read_text()
     head, rest = before.split(BEGIN)
-    tail = rest.split(END)[1]
+    tail = rest.split(END, 1)[1]
     after = head + BEGIN + "\n" + text_of(cells) + "\n" + END + tail
     if what == "write":
         PAGE.write_text(after)

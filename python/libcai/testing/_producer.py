@@ -94,7 +94,8 @@ def check_producer(
     The order of streams is checked under cuda-sim (`cuda-sim run`, `pytest --cuda-sim`), if you pass one of these:
     - `on(stream)`: a context manager, inside of which the library's current stream is that number. `work(array)`
       enqueues writes of the whole array there; without it, the check declares a write of its own.
-    - `late()` returns a new array with pending writes of all of it on a stream of its own.
+    - `late()` returns a new array with pending writes of all of it on a stream of its own, which only the array keeps.
+      Beside `on`, it is used for the lifetime of the stream alone.
 
     `device(number)`: a context manager, inside of which `make` uses that device. `parts`: functions that make a part of
     an array of shape (3, 4), by names of `PARTS`; by default arrays are indexed. `known`: checks whose faults are meant,
@@ -194,7 +195,7 @@ class _Producer:
         self.name = name_of(sample.__class__)
         answers = {name: self.library.result(sample, _VIA[name]) for name in _OFFERS}
         self.has = {name for name, answer in answers.items() if answer.array is not None}
-        self.lacks = {name: answer.message for name, answer in answers.items()}
+        self.lacks = {name: answer.message for name, answer in answers.items() if answer.status != "CAI_ERR_NO_PROTOCOL"}
         numbers, _ = ask(lambda: tuple(sample.__dlpack_device__()))
         # Its streams are CUDA's: then -1 means that nothing is ordered.
         self.cuda = numbers is not None and numbers[0] in (_abi.CAI_DEVICE_CUDA, _abi.CAI_DEVICE_CUDA_MANAGED)
@@ -218,7 +219,7 @@ class _Producer:
 
     def needs(self, name: str) -> None:
         if name not in self.has:
-            raise Skip(self.lacks[name] or f"there is no {name}")
+            raise Skip(self.lacks.get(name) or f"there is no {name}")
 
     def needs_new_memory(self) -> None:
         one, other = self.sample(), self.sample()
@@ -253,12 +254,13 @@ class _Producer:
     # --- what one array says ---
 
     def layouts(self, report: Report) -> None:
-        static = ("shape", "strides", "pointer", "type", "offered", "entries", "agreement", "memory")
+        static = ("shape", "strides", "pointer", "type", "offered", "entries", "agreement")
         for part, (how, shape, strides, offset) in PARTS.items():
             if self.plain and part != "whole":
                 continue
             self.begin(f"layout {part}")
-            with report.check("strides", part):
+            variant = "" if self.plain else part
+            with report.check("strides", variant):
                 whole = self.sample()
                 how = self.parts.get(part, how)
                 if how is None:
@@ -271,9 +273,9 @@ class _Producer:
                     raise Skip("indexing makes something else")
                 base = None if self.plain else self.array_of(whole).pointer
                 expected = None if self.plain else (shape, strides, base and base + offset)
-                self._compare(report, array, part, expected, base, None if self.plain else _TYPE)
-                for rule in static[:-1] if self.driver is None else static:
-                    report.settle(rule, part)
+                self._compare(report, array, variant, expected, base, None if self.plain else _TYPE)
+                for rule in static:
+                    report.settle(rule, variant)
         if self.plain:
             return
         for shape in self.shapes:
@@ -316,6 +318,8 @@ class _Producer:
                 result = self.library.result(array, protocol.via, check=_abi.CAI_CHECK_DEVICE)
                 if result.status in _MEMORY:
                     report.add(RULE["memory"], variant, f"{via}: {result.message}")
+                elif result.array is not None:
+                    report.settle("memory", variant)
             if expected is None:
                 continue
             shape, strides, pointer = expected
@@ -521,7 +525,7 @@ class _Producer:
 
     def _pending(self, driver: Driver, stream: int) -> Any:
         """An array that is being written: on the library's current stream, or on one that only the type knows."""
-        if self.late:
+        if self.late and not self.on:
             return self.late()
         array = self.sample()
         seen = self.array_of(array)
@@ -623,7 +627,7 @@ class _Producer:
                 value = getattr(array, CAI)
                 seen, stream = self.array_of(_Holder(value), CAI), value.get("stream")
                 # What the dictionary orders is another check.
-                driver.wait(mine, stream if self.late and stream is not None else theirs)
+                driver.wait(mine, stream if stream is not None and not self.on else theirs)
                 driver.races()
                 self.touch(driver, mine, READ, seen)
                 driver.races()
@@ -640,7 +644,7 @@ class _Producer:
                 report.add(RULE["order-reuse"], "", races[0])
 
     def _again(self, driver: Driver, stream: int) -> Any:
-        if self.late:
+        if self.late and not self.on:
             return self.late()
         array = self.sample()
         if self.work:

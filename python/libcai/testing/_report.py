@@ -176,6 +176,9 @@ class Report:
                 lines += _lines(result)
                 if result.rule.id in follow:
                     lines += _wrapped(" " * 11, f"This may follow from it: {', '.join(follow[result.rule.id])}.")
+        needless = [result.rule.id for result in results if result.status == "pass" and result.rule.id in self.known]
+        if needless:
+            lines += _wrapped("  known    ", f"{', '.join(needless)}: passed, so no reason is needed")
         skipped: dict[str, list[str]] = {}
         for result in results:
             if result.status == "skipped":
@@ -196,6 +199,7 @@ def _lines(result: Result) -> list[str]:
     lines: list[str] = []
     found = list(result.messages().items())
     for message, variants in found[:3]:
+        message = message if len(message) <= 240 else message[:237] + "..."
         shown = ", ".join(variants[:6]) + (f" and {len(variants) - 6} more" if len(variants) > 6 else "")
         head = f"  {word:9}{result.rule.id}: " if not lines else " " * 11
         lines += _wrapped(head, f"{shown}: {message}" if shown else message)
@@ -213,5 +217,5 @@ def _lines(result: Result) -> list[str]:
 
 def _wrapped(head: str, text: str) -> list[str]:
     return textwrap.wrap(
-        text[:600], WIDTH, initial_indent=head, subsequent_indent=" " * 11, break_on_hyphens=False
+        text, WIDTH, initial_indent=head, subsequent_indent=" " * 11, break_on_hyphens=False
     )
