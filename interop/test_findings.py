@@ -35,6 +35,38 @@ def test_torch_copy():
     assert managed.tensor.data != tensor.data_ptr() and managed.flags == 0  # expected IS_COPIED, 2
 
 
+class Offered:
+    """Four bytes of device memory, as a dictionary says."""
+
+    def __init__(self, pointer, **more):
+        said = {"shape": (4,), "typestr": "|u1", "data": (pointer, False), "version": 3, "stream": None}
+        self.__cuda_array_interface__ = {**said, **more}
+
+
+def test_torch_byte_order_and_mask():
+    torch = pytest.importorskip("torch")
+    memory = torch.tensor([0, 0, 0, 1], dtype=torch.uint8).cuda()
+    big = torch.as_tensor(Offered(memory.data_ptr(), shape=(1,), typestr=">i4"), device="cuda")
+    assert int(big.cpu()) == 1 << 24  # expected 1, or an exception
+    mask = Offered(memory.data_ptr(), typestr="|b1")
+    masked = torch.as_tensor(Offered(memory.data_ptr(), mask=mask), device="cuda")
+    assert masked.shape == (4,)  # expected an exception: three elements are invalid
+
+
+def test_torch_ignores_the_stream(simulator):
+    torch = pytest.importorskip("torch")
+    work, mine = torch.cuda.Stream(), torch.cuda.Stream()
+    memory = torch.zeros(16, dtype=torch.uint8, device="cuda")
+    torch.cuda.synchronize()
+    with torch.cuda.stream(work):
+        memory.zero_()
+    with torch.cuda.stream(mine):
+        array = torch.as_tensor(Offered(memory.data_ptr(), shape=(16,), stream=work.cuda_stream), device="cuda")
+        copy_on(mine.cuda_stream, array.data_ptr())
+    assert simulator.take_report()[0] == 1  # expected a wait for `work`
+    torch.cuda.synchronize()
+
+
 def copy_on(stream, pointer):
     """Reads 16 bytes on a stream."""
     cuda, to = c.CDLL("libcuda.so.1"), c.c_uint64()

@@ -9,7 +9,8 @@ import os
 import numpy as np
 import pytest
 
-import libcai.testing._producer as kit
+from libcai.testing._consumer import CAI, consumer_report
+from libcai.testing._producer import producer_report
 
 LATER = "only the stream that is current at the export is ordered"
 
@@ -92,11 +93,40 @@ LIBRARIES = {
 }  # fmt: skip
 
 
+def is_dictionary(obj):
+    return hasattr(obj, CAI)
+
+
+def takes_cupy():
+    cp = pytest.importorskip("cupy")
+    return dict(take=lambda o: cp.asarray(o) if is_dictionary(o) else cp.from_dlpack(o), on=cp.cuda.ExternalStream)
+
+
+def takes_numba():
+    return dict(take=pytest.importorskip("numba.cuda").as_cuda_array, protocols=[CAI])
+
+
+def takes_torch():
+    t = pytest.importorskip("torch")
+    t.zeros(1, device="cuda")
+    return dict(take=lambda o: t.as_tensor(o, device="cuda") if is_dictionary(o) else t.from_dlpack(o),
+                on=lambda handle: t.cuda.stream(t.cuda.ExternalStream(handle)))  # fmt: skip
+
+
+CONSUMERS = {
+    takes_cupy: ({}, {"keeps-readonly", "refuses-entries"}),
+    takes_numba: ({}, {"keeps-readonly", "refuses-entries"}),
+    takes_torch: ({"takes-entries": "the byte order is ignored", "takes-mask": "it is ignored", "waits": "no stream is read"},
+                  {"keeps-readonly", "refuses-entries"}),
+}  # fmt: skip
+
+
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("library", [*LIBRARIES, *CONSUMERS])
 def test_library(library):
-    known, consider = LIBRARIES[library]
-    found = kit.producer_report(**library(), known=known, library=os.environ.get("CAI_LIBRARY"), name=library.__name__)
+    known, consider = {**LIBRARIES, **CONSUMERS}[library]
+    check = consumer_report if library in CONSUMERS else producer_report
+    found = check(**library(), known=known, library=os.environ.get("CAI_LIBRARY"), name=library.__name__)
     status = {result.rule.id: result.status for result in found.results}
     assert found.passed and {rule for rule, seen in status.items() if seen == "known"} == set(known), str(found)
     assert {rule for rule, seen in status.items() if seen == "warning"} <= consider, str(found)

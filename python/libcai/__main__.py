@@ -82,12 +82,14 @@ Checks that a type exports its arrays correctly: layouts, types, the arguments o
 threads; under `cuda-sim run` also the order of streams.
 
 EXPRESSION IS EVALUATED as by `inspect`. Its value is a function `make(shape, dtype)` that returns a new array without
-pending work, where dtype is a name such as "float32"; or one without parameters; or an array."""
+pending work, where dtype is a name such as "float32"; or one without parameters; or an array. With --consumer it is a function
+`take(obj)` that returns an array over the memory of an object of another library."""
 
 CHECK_EPILOG = """\
 examples:
   %(prog)s mine:make_array
   cuda-sim run --devices=2 %(prog)s mine:make_array --on=mine:stream_context
+  cuda-sim run %(prog)s --consumer mine:asarray --on=mine:stream_context
   %(prog)s mine:make_array --known='dlpack-host=copies are made by .get()'
 
 exit codes:
@@ -144,6 +146,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     check.add_argument("object", metavar="MODULE:EXPRESSION", nargs="?", help="for example mine:make_array")
     for name, text in _FUNCTIONS.items():
         check.add_argument(f"--{name}", metavar="MODULE:EXPRESSION", help=text)
+    check.add_argument("--consumer", action="store_true", help="checks how arrays of others are taken")
     check.add_argument("--known", action="append", default=[], metavar="CHECK=REASON", help="a fault that is meant")
     check.add_argument("--json", action="store_true", help="as JSON")
     check.add_argument("--junit", metavar="FILE", help="also writes a report for JUnit")
@@ -197,6 +200,7 @@ def _check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int:
         parser.error("MODULE:EXPRESSION is missing")
     import faulthandler
 
+    from .testing._consumer import consumer_report
     from .testing._producer import producer_report
 
     if sys.__stderr__ is not None:
@@ -206,10 +210,14 @@ def _check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int:
     known = {name: reason for name, _, reason in (said.partition("=") for said in options.known)}
     if not all(known.values()):
         parser.error("--known: the reason is missing")
+    if options.consumer and set(functions) - {"on"}:
+        parser.error("--consumer goes with --on alone")
+    functions.update(known=known, library=options.file, name=options.object)
     try:
-        report = producer_report(
-            made if callable(made) else lambda: made, known=known, library=options.file, name=options.object, **functions
-        )
+        if options.consumer:
+            report = consumer_report(made, **functions)
+        else:
+            report = producer_report(made if callable(made) else lambda: made, **functions)
     except Exception as error:  # whatever the first array raises
         parser.exit(2, f"{parser.prog}: {plain(options.object)}: {describe(error)}\n")
     if options.junit:

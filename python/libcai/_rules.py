@@ -110,6 +110,23 @@ RULES = (
          "Ask the array, not the current context."),
     Rule("device-current", "optional", "Reading works, and changes nothing, while another device is current.", "no text: experience",
          "Make the array's device current for the call, and restore the other one."),
+    # Of consumers.
+    Rule("takes-layout", "must", "A consumer's array has the shape, strides and address of what it took.", _CAI + "; " + _DLPACK,
+         "Read the strides and the offset, or refuse what you do not support."),
+    Rule("takes-type", "must", "It has the type of what it took.", _CAI + " \"typestr\"; " + _DLPACK, "Refuse types that you do not have."),
+    Rule("takes-entries", "must", "Older versions, absent entries and byte orders mean what the text says.", _CAI,
+         "Read `strides` and `typestr`, byte order included, or raise."),
+    Rule("takes-mask", "must", "A mask is applied or refused.", _CAI + " \"mask\"", "Raise if there is a mask that is not None."),
+    Rule("takes-offset", "must", "The elements begin at data + byte_offset.", "dlpack.h", "Add byte_offset."),
+    Rule("keeps-readonly", "optional", "Read-only arrays stay so.", _CAI + " \"data\"; dlpack.h", "Refuse them, or keep the flag."),
+    Rule("refuses-entries", "optional", "Wrong dictionaries are refused.", "no text: experience", "Check the entries that you use."),
+    Rule("refuses-version", "must", "Tensors of another major version are refused.", "dlpack.h",
+         "Compare version.major before you read anything but version, manager_ctx, deleter and flags."),
+    Rule("refuses-tensor", "must", "Tensors of unknown types, lanes and devices are refused.", "dlpack.h", "Check device, code, bits and lanes."),
+    Rule("deletes-once", "must", "The deleter is called once, when the array is no longer used.", "dlpack.h, Python specification",
+         "Rename the capsule, and call the deleter when your array ends."),
+    Rule("waits", "must", "A consumer's stream waits for the work of the producer.", _CAI + " \"Interface Requirements\"; " + _STANDARD,
+         "Wait for the exported `stream`; pass your own stream to `__dlpack__`."),
 )  # fmt: skip
 
 RULE = {rule.id: rule for rule in RULES}

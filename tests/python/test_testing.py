@@ -22,11 +22,14 @@ def test_self_and_own_producers(library_path):
 
 
 FLOATS = """
-from libcai.testing.test_self import Sound, on
+from libcai.testing.test_self import VIEW, Sound, current, on
 
 class Flat(Sound):
     def dictionary(self):
         return {**super().dictionary(), "strides": None, "stream": 1}
+
+def take(obj):
+    return VIEW(obj, current[-1])
 """
 
 
@@ -41,15 +44,16 @@ def test_command(library_path, tmp_path):
     assert flat.returncode == 1 and flat.stdout.startswith("floats:Flat: 2 faults"), flat.stdout + flat.stderr
     assert [line.split()[1] for line in flat.stdout.splitlines() if "FAIL" in line] == ["strides:", "order-dict:"]
     assert ElementTree.parse(tmp_path / "flat.xml").getroot().get("name") == "floats:Flat"
-    sound = check("floats:Sound", "--json", f"--library={library_path}")
-    assert "no reason is needed" in check("floats:Sound", f"--library={library_path}", "--known=threads=why").stdout
-    assert sound.returncode == 0 and json.loads(sound.stdout)["passed"], sound.stdout + sound.stderr
+    taken = check("--consumer", "floats:take", "--on=floats:on", "--json", f"--library={library_path}")
+    said = {result["check"]: result["status"] for result in json.loads(taken.stdout)["results"]}
+    assert taken.returncode == 0 and said["waits"] == said["takes-layout"] == "pass", taken.stdout + taken.stderr
 
 
 @pytest.mark.parametrize("words, said", [
     (["test_testing:none"], "LookupError: no device"),
     (["test_testing:none", "--known=strides"], "the reason is missing"),
     (["numpy:zeros", "--known=stride=why"], "there is no check 'stride'"),
+    (["test_testing:none", "--consumer", "--late=test_testing:none"], "goes with --on alone"),
     (["test_testing:lost"], "NameError"),
     (["test_testing"], "is not MODULE:EXPRESSION"),
     ([], "MODULE:EXPRESSION is missing"),

@@ -75,6 +75,12 @@ class Driver:
         failed = self._cuda.cuPointerGetAttribute(c.byref(device), _DEVICE_ORDINAL, c.c_uint64(pointer))
         return None if failed else device.value
 
+    def allocate(self, nbytes: int) -> int:
+        """Memory of device 0 that is never freed."""
+        pointer = c.c_uint64()
+        self._call("cuMemAlloc_v2", c.byref(pointer), c.c_size_t(nbytes))
+        return pointer.value
+
     def stream(self, name: str) -> int:
         """A stream that waits for no default stream: one for each name."""
         if name not in self._streams:

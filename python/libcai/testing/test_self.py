@@ -17,9 +17,10 @@ from xml.etree import ElementTree
 
 import pytest
 
-from libcai import _dlpack, _export
+from libcai import _dlpack, _export, _view
 from libcai._rules import RULE
 from libcai.testing import Faults, check_producer
+from libcai.testing._consumer import consumer_report
 from libcai.testing._driver import find
 from libcai.testing._producer import TYPES, producer_report
 from libcai.testing._report import Report
@@ -397,7 +398,76 @@ NOT_HERE = {"layout", "mask", "buffer", "order-table"}
 
 
 def test_each_rule_has_a_fault() -> None:
-    assert {rule for rule, _, _ in FAULTS} | NOT_HERE | {"lifetime-stream"} == set(RULE)
+    rules = {rule for rule, _, _ in FAULTS} | {rule for rule, *_ in CONSUMERS}
+    assert rules | NOT_HERE | {"lifetime-stream"} == set(RULE)
+
+
+# --- consumers ---
+
+VIEW: Any = _view.function(LIBRARY)
+
+
+class Meddled:
+    """What a faulty consumer makes of an object: another dictionary, or a tensor with a change."""
+
+    def __init__(self, obj: Any, entries: dict[str, Any], change: Callable[[Any], object]) -> None:
+        self.obj, self.change = obj, change
+        if hasattr(obj, "__cuda_array_interface__"):
+            self.__cuda_array_interface__ = {**obj.__cuda_array_interface__, **entries}
+        else:
+            self.__dlpack_device__ = obj.__dlpack_device__
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "__dlpack__" and hasattr(self.obj, name):
+            return self.tensor
+        raise AttributeError(name)
+
+    def tensor(self, **options: Any) -> Any:
+        capsule = self.obj.__dlpack__(**options)
+        if _dlpack.capsule_name(capsule) == "dltensor_versioned":
+            self.change(_dlpack.capsule_at(capsule, _dlpack.ManagedVersioned))
+        return capsule
+
+
+KEPT: list[Any] = []
+# The rule, the entries that the consumer takes for others, the change of a tensor.
+CONSUMERS: list[tuple[str, dict[str, Any], Callable[[Any], object]]] = [
+    ("takes-layout", {"strides": None}, lambda managed: None),
+    ("takes-type", {"typestr": "<i4", "strides": None}, lambda managed: None),
+    ("takes-entries", {"typestr": "<f4"}, lambda managed: None),
+    ("takes-mask", {"mask": None}, lambda managed: None),
+    ("takes-offset", {}, lambda managed: setattr(managed.tensor, "byte_offset", 0)),
+    ("keeps-readonly", {}, lambda managed: setattr(managed, "flags", 0)),
+    ("refuses-entries", {"stream": 1}, lambda managed: None),
+    ("refuses-version", {}, lambda managed: setattr(managed.version, "major", 1)),
+    ("refuses-tensor", {}, lambda managed: setattr(managed.tensor.device, "type", 2)),
+    ("deletes-once", {}, KEPT.append),
+    ("waits", {"stream": None}, lambda managed: None),
+]
+
+
+def consumer(take: Callable[[Any], Any]) -> Report:
+    return consumer_report(take, on=on, library=LIBRARY, types=("float32", "int8"))
+
+
+@pytest.mark.skipif(not SIMULATED, reason="needs cuda-sim with two devices")
+def test_sound_consumer() -> None:
+    found = consumer(lambda obj: VIEW(obj, current[-1]))
+    assert found.passed and seen(found) == {} and found.count("pass") == 10, str(found)
+
+
+@pytest.mark.skipif(not SIMULATED, reason="needs cuda-sim with two devices")
+@pytest.mark.parametrize("rule, entries, change", CONSUMERS)
+def test_faulty_consumer(rule: str, entries: dict[str, Any], change: Callable[[Any], object]) -> None:
+    def take(obj: Any) -> Any:
+        made = VIEW(Meddled(obj, entries, change), current[-1])
+        if change == KEPT.append:
+            KEPT.append(made)
+        return made
+
+    level = {"must": "fail", "optional": "warning"}[RULE[rule].level]
+    found = consumer(take)
+    assert seen(found).get(rule) == level, str(found)
 
 
 # --- reports ---
@@ -429,9 +499,10 @@ def test_what_is_reported() -> None:
 
 
 def test_known() -> None:
-    known = dict.fromkeys(["strides", "memory"], "consumers know it")
+    known = dict.fromkeys(["strides", "memory", "shape"], "consumers know it")
     found = check_producer(faulty, library=LIBRARY, known=known)
     assert seen(found)["strides"] == "known" and "Reason: consumers know it" in str(found)
+    assert "shape: passed, so no reason is needed" in str(found)
 
 
 def test_what_has_one_shape() -> None:
