@@ -55,8 +55,9 @@ const TABLE: &[Row] = &[
     row("guard", "", Driver, "the host faults when it accesses device memory"),
     row("register", "=same|shifted", Driver,
         "shifted: registered host memory has another address on the device"),
-    row("free", "=race|syncs", Checker,
-        "syncs: cuMemFree waits for the device, as drivers may and often do"),
+    row("docs", "=11|13", Checker,
+        "the version of NVIDIA's documentation whose order holds (default:\n\
+         13); 11: cuMemFree and cuMemAlloc do not synchronize"),
     row("host-threads", "=seen|ordered", Checker,
         "ordered: host threads are ordered by their calls; seen (default):\n\
          only by what the checker observes and by annotations"),

@@ -69,6 +69,8 @@ pub enum Who {
     },
     /// Stands for the work of destroyed streams of a context.
     Destroyed,
+    /// Stands for the work of a context before a call that synchronized its streams.
+    Earlier,
 }
 
 /// The name of the legacy default stream in reports.
@@ -105,6 +107,7 @@ impl Identity {
             Who::Stream { id, device, kind } => format!("{kind} {id}{name} of device {device}"),
             Who::Foreign { pid, who } => format!("{who} of process {pid}"),
             Who::Destroyed => "a destroyed stream".to_owned(),
+            Who::Earlier => "earlier work of its context".to_owned(),
             Who::Branch { stream, graph } => {
                 format!("a branch of graph {graph} on stream {stream}")
             }

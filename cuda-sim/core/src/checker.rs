@@ -2,7 +2,7 @@
 //!
 //! The order of stream work is fixed by the calls that the host makes, not by when the device runs
 //! it. So each access is checked when it is enqueued, and the result holds for every schedule of
-//! the device.
+//! the device under which the host makes the same calls, and queries have the same answers.
 
 use crate::access::{Access, READ, WRITE};
 use crate::actor::{Actor, Identity, LEGACY, Number, Numbers, Who};
@@ -21,13 +21,17 @@ use crate::site::{AllocationInfo, Content, Moment, Site};
 use crate::stack::Stacks;
 use crate::timeline::Timeline;
 use crate::waits::Waits;
+use perhaps::{PERHAPS, Unsure};
 use std::borrow::Cow;
 use std::collections::hash_map::Entry as Known;
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Weak};
+use told::Told;
 
 mod numbers;
+mod perhaps;
 mod reports;
+mod told;
 
 struct ActorState {
     clock: Clock,
@@ -35,6 +39,8 @@ struct ActorState {
     /// Knowledge that counts only when it frees memory: drivers do not release memory that their
     /// own synchronous calls use.
     when_freeing: Knowledge,
+    /// If calls gave it knowledge that may not have waited.
+    unsure: Option<Box<Unsure>>,
     /// Whether its clock was read since its last own access. Then the next access is a new moment.
     published: bool,
 }
@@ -79,6 +85,9 @@ pub struct Checker {
     pub waits: Waits,
     /// Waits for values whose write is not known yet.
     pub open: OpenWaits,
+    /// Accesses to pageable memory by copies that may be done after their calls.
+    pageable: Shadow<Site>,
+    told: Told<Key>,
     time: u64,
     reported: HashMap<Key, Again>,
     printed: usize,
@@ -111,6 +120,8 @@ impl Checker {
             strict,
             waits: Waits::default(),
             open: OpenWaits::default(),
+            pageable: Shadow::default(),
+            told: Told::default(),
             time: 0,
             actors: Vec::new(),
             numbers: Numbers::default(),
@@ -150,7 +161,8 @@ impl Checker {
         known.iter().for_each(|known| clock.join(known));
         let identity = Identity::new(number, who);
         let when_freeing = Knowledge::default();
-        slot.state = Some(ActorState { clock, identity, when_freeing, published: false });
+        slot.state =
+            Some(ActorState { clock, identity, when_freeing, unsure: None, published: false });
         actor
     }
 
@@ -212,14 +224,15 @@ impl Checker {
     }
 
     pub fn learn(&mut self, actor: Actor, known: &Clock) {
-        if self.timeline.is_some() {
-            self.draw_order(actor, known);
-        }
-        self.state(actor).clock.join(known);
+        self.draw_order(actor, known);
+        self.state(actor).learn(known);
     }
 
-    #[cold]
+    /// Keeps what an actor is about to learn, if a report draws it.
     fn draw_order(&mut self, actor: Actor, known: &Clock) {
+        if self.timeline.is_none() {
+            return;
+        }
         let state = self.state(actor);
         if state.clock.includes(known) {
             return;
@@ -276,7 +289,7 @@ impl Checker {
     }
 
     pub fn learn_all(&mut self, actor: Actor, known: &Knowledge) {
-        self.state(actor).clock.join_all(known);
+        self.state(actor).learn_all(known);
     }
 
     /// Orders everything that `earlier` did so far before the next work of `later`.
@@ -315,8 +328,15 @@ impl Checker {
         if let (Some(known), Some(state)) =
             (self.objects.get(&object), self.actors[actor].state.as_mut())
         {
-            state.clock.join_all(known);
+            state.learn_all(known);
         }
+    }
+
+    /// Returns whether an actor comes after a wait for a number that nothing known has written.
+    /// `None`: an actor that has ended.
+    pub fn waits_openly(&self, actor: Option<Actor>) -> bool {
+        let state = actor.and_then(|actor| self.actors[actor].state.as_ref());
+        self.open.is_waited_for(state.map(|state| &state.clock))
     }
 
     // --- accesses ---
@@ -520,6 +540,11 @@ impl Checker {
         python::refused().filter(|_| !std::mem::replace(&mut self.said, true))
     }
 
+    fn key(&mut self, kinds: u32, first: &Site, second: &Site) -> Key {
+        let callers = [first.stack, second.stack].map(|stack| self.stacks.caller(stack));
+        Key::new(kinds, callers, [&first.label, &second.label])
+    }
+
     /// Returns what names a finding, if it was not found before, and what `needs` returns: the waits
     /// that may still order the two.
     fn fresh<T>(
@@ -531,8 +556,7 @@ impl Checker {
         needs: impl FnOnce(&OpenWaits) -> Vec<T>,
     ) -> Option<(Key, Vec<T>)> {
         let stacks = [first.stack, second.stack];
-        let callers = stacks.map(|stack| self.stacks.caller(stack));
-        let key = Key::new(kinds, callers, [&first.label, &second.label]);
+        let key = self.key(kinds, first, second);
         match self.reported.entry(key) {
             Known::Vacant(new) => {
                 let needs = needs(&self.open);
@@ -567,8 +591,19 @@ impl Checker {
         if self.open.orders(first.epoch, &moment.clock) {
             return;
         }
+        let remark = other & PERHAPS != 0;
+        let key = self.key(kinds, &first.site, &second.site);
+        let is_explained = self.told.explains(first, &moment.clock);
+        if is_explained && !self.reported.contains_key(&key) {
+            return;
+        }
         let needs = |open: &OpenWaits| open.needs(first.epoch, &moment.clock, moment.mark.epoch);
         let fresh = self.fresh(kinds, &first.site, &second.site, (from, to), needs);
+        let is_certain =
+            fresh.as_ref().map_or_else(|| needs(&self.open).is_empty(), |(_, all)| all.is_empty());
+        if is_certain && !remark && !is_explained {
+            self.told.add(key, fresh.is_some(), first, second);
+        }
         let Some((key, needs)) = fresh else { return };
         // The end of an allocation is not a use by a consumer, so no begin is missing.
         let ends = |site: &Site| {
@@ -608,7 +643,7 @@ impl Checker {
             waited,
             number,
             no_python: self.no_python(),
-            remark: false,
+            remark,
             rows: self.timeline.as_ref().map_or_else(Vec::new, |timeline| {
                 timeline.rows(&first.site, first.epoch, &second.site)
             }),

@@ -59,7 +59,8 @@ pub struct Config {
     pub stub: bool,
     pub guard: bool,
     pub shifted: bool,
-    pub free_syncs: bool,
+    /// Whether the order is that of the documentation of CUDA 11, and not that of 13.
+    pub old_docs: bool,
     pub threads_seen: bool,
     pub report: Option<String>,
     pub print_at_exit: bool,
@@ -151,7 +152,7 @@ impl Config {
             stub: flag("CUDASIM_STUB"),
             guard: flag("CUDASIM_GUARD"),
             shifted: get("CUDASIM_REGISTER").as_deref() == Some("shifted"),
-            free_syncs: get("CUDASIM_FREE").as_deref() == Some("syncs"),
+            old_docs: get("CUDASIM_DOCS").as_deref() == Some("11"),
             threads_seen: get("CUDASIM_HOST_THREADS").as_deref() == Some("seen"),
             report: get("CUDASIM_REPORT"),
             timeline: flag("CUDASIM_TIMELINE"),

@@ -284,6 +284,11 @@ impl OpenWaits {
         self.open.push(Open { id: self.next, wanted, since: known.now(), known });
     }
 
+    /// Returns whether one of this knowledge comes after a wait that is open. `None`: not known.
+    pub fn is_waited_for(&self, clock: Option<&Clock>) -> bool {
+        self.open.iter().any(|open| clock.is_none_or(|clock| clock.knows(open.since)))
+    }
+
     /// Returns the waits whose writes may order two accesses, and what a write has to come after.
     pub fn needs(&self, first: Epoch, second: &Clock, at: Epoch) -> Vec<(u64, Epoch)> {
         let need = |open: &Open| {

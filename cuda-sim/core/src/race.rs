@@ -105,6 +105,10 @@ impl Race {
     pub fn text(&self, stacks: &Stacks, more: More) -> String {
         let is_race = self.first.is_some() && matches!(self.rule, None | Some("R3" | "R4"));
         let what = match self.rule {
+            _ if is_race && self.remark => {
+                "remark: if an asynchronous copy of pageable memory returns early, a race"
+                    .to_owned()
+            }
             _ if is_race => "race".to_owned(),
             Some(rule) if self.remark => format!("remark, {rule}: {}", sentence(rule)),
             rule => {

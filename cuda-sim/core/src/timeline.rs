@@ -93,8 +93,8 @@ impl Timeline {
         if matches!(from.who, Who::Host { .. }) && !matches!(to.who, Who::Host { .. }) {
             return;
         }
-        // What a destroyed stream leaves behind enqueues nothing.
-        if matches!(to.who, Who::Destroyed) {
+        // What only stands for the work of others enqueues nothing.
+        if matches!(to.who, Who::Destroyed | Who::Earlier) {
             return;
         }
         self.push(time, What::Order { from, until, to });

@@ -3,8 +3,8 @@
 //     # Record after the write, wait before the read: ordered.
 //     event_between correct: p=mem a=nb b=nb e=ev; w a p; rec e a; wait b e; r b p
 //
-// A row has a name, the expected result (racy, correct, or remark for one whose report has remarks,
-// which do not count), and statements. Lines that are indented
+// A row has a name, the expected result (racy, racy2 for exactly two reports, correct, or remark
+// for one whose report has remarks, which do not count), and statements. Lines that are indented
 // continue the row. A statement is a verb with its arguments, a group of declarations, or
 // `3x(...)`, which repeats statements, `thread(...)`, which runs them in another host thread, or
 // `go(...)`, which does not wait for that thread: `join` does, and the end of the row.
@@ -291,23 +291,25 @@ static void run_row(void) {
 }
 
 static int visit_row(const char *theme, char *text, litmus_visitor *visit) {
-    char name[MAX_NAME], result[16];
+    static char result[16];
+    char name[MAX_NAME];
     int body = 0;
     if (text[0] == '\0') return 0;
-    if (sscanf(text, "%63[a-z_0-9] %15[a-z]: %n", name, result, &body) != 2 || body == 0) {
+    if (sscanf(text, "%63[a-z_0-9] %15[a-z0-9]: %n", name, result, &body) != 2 || body == 0) {
         snprintf(running, sizeof running, "%s", theme);
         snprintf(statement, sizeof statement, "%.60s", text);
         fail("expected \"name racy: ...\" or \"name correct: ...\"");
     }
     snprintf(running, sizeof running, "%s/%s", theme, name);
     snprintf(statement, sizeof statement, "%s", result);
-    const int racy = strcmp(result, "racy") == 0;
+    const int racy =
+        strncmp(result, "racy", 4) == 0 && result[4 + strspn(result + 4, "123456789")] == '\0';
     if (!racy && strcmp(result, "correct") != 0 && strcmp(result, "remark") != 0) {
         fail("neither racy nor correct");
     }
     row = text + body;
     if (row[strspn(row, " ;")] == '\0') fail("no statements");
-    return visit(theme, &(struct race_program){name, run_row, racy});
+    return visit(theme, &(struct race_program){name, run_row, result});
 }
 
 static int visit_file(const char *folder, const char *file, litmus_visitor *visit) {

@@ -73,6 +73,10 @@ def test_a_row_that_is_not_understood_fails(programs, row, message):
 STARTING = re.compile(r"^ +(_start|__libc_start\w*|start_thread|__clone\w*|clone\w*) |\(libc\.so", re.M)
 
 
+def options_of(program):
+    return {"rules": ["--rules=strict"], "docs_": ["--docs=11"]}.get(program[:5], [])
+
+
 @pytest.mark.parametrize("schedule", SCHEDULES)
 def test_expected_results(programs, schedule):
     """With the calls of CUDA 12, of which few differ, each program runs under one of the schedules."""
@@ -81,8 +85,7 @@ def test_expected_results(programs, schedule):
         wanted = wanted[SCHEDULES.index(schedule) :: len(SCHEDULES)]
 
     def result(one):
-        strict = ["--rules=strict"] if one[1].startswith("rules") else []
-        done = sim("--devices=2", f"--schedule={schedule}", *strict, "--", programs, "run", one[1], check=False)
+        done = sim("--devices=2", f"--schedule={schedule}", *options_of(one[1]), "--", programs, "run", one[1], check=False)
         return one, done
 
     with concurrent.futures.ThreadPoolExecutor(2 * WORKERS) as pool:

@@ -280,7 +280,7 @@ def test_page(driver, tmp_path, schedule):
 
 def test_the_page_is_bounded(driver, tmp_path):
     """Between two accesses that are far apart, operations are counted and not drawn."""
-    many = "OK(fill(p, a)); CUdeviceptr q; OK(cuMemAlloc(&q, 64)); for (int i = 0; i < %d; ++i) OK(fill(q, a));"
+    many = "CUdeviceptr q; OK(cuMemAlloc(&q, 64)); OK(fill(p, a)); for (int i = 0; i < %d; ++i) OK(fill(q, a));"
     for count, expected in ((200, "skipped"), (5000, "is older than what is kept")):
         (tmp_path / "race.c").write_text(RACE.replace("OK(fill(p, a));", many % count))
         program = compile_program(driver, tmp_path / "race", [tmp_path / "race.c"])

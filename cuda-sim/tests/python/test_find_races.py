@@ -68,12 +68,12 @@ def test_suite(tmp_path):
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "CUDASIM_"))}
     words = ["-m", "pytest", "-p", "cuda_sim.pytest_plugin", "-p", "no:cacheprovider", "-q"]
     done = subprocess.run(
-        [NUMBA, *words, "--cuda-sim", "--free=syncs", "--report=races.sarif"], cwd=tmp_path,
+        [NUMBA, *words, "--cuda-sim", "--report=races.sarif"], cwd=tmp_path,
         env={**inherited, "PYTHONPATH": str(PLUGIN), "COLUMNS": "200"}, capture_output=True, text=True, timeout=300,
     )  # fmt: skip
     assert done.returncode == 1, done.stdout + done.stderr
     found = [clean(line) for line in done.stdout.splitlines()]
-    for line in expected("pytest --cuda-sim --free=syncs"):
+    for line in expected("pytest --cuda-sim"):
         assert any(one.startswith(line) for one in found), f"{line}\n\n{done.stdout}"
     (result,) = json.loads((tmp_path / "races.sarif").read_text())["runs"][0]["results"]
     assert result["properties"]["test"] == "test_pipeline.py::test_unordered"

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from commands import BUILT, COMMAND, HEADERS, SIM, WORKERS, compile_once, compile_program, run, sim
-from test_cuda_sim import KERNELS, NULLS, RUNTIME, list_programs
+from test_cuda_sim import KERNELS, NULLS, RUNTIME, list_programs, options_of
 
 SCHEDULES = ["lazy", "threads"]
 
@@ -53,8 +53,7 @@ def test_expected_results(simulated, programs, schedule):
     """Every test program has the result beside a driver that it has on the simulated one."""
 
     def result(one):
-        strict = ["--rules=strict"] if one[1].startswith("rules") else []
-        return one, shadow(simulated, *strict, "--", programs, "run", one[1], schedule=schedule, check=False)
+        return one, shadow(simulated, *options_of(one[1]), "--", programs, "run", one[1], schedule=schedule, check=False)
 
     with concurrent.futures.ThreadPoolExecutor(2 * WORKERS) as pool:
         for one, done in pool.map(result, [one for one in list_programs(programs) if one[1] not in SIMULATED_ONLY]):
@@ -281,7 +280,7 @@ def test_user_objects(simulated, driver, tmp_path, schedule):  # noqa: F811
     for run_it in (lambda *words: shadow(simulated, *words, schedule=schedule, check=False), lambda *words: sim(*words, check=False)):
         done = run_it("--", program)
         assert done.returncode == 0, f"{done.returncode} {done.stdout}{done.stderr}"
-        done = run_it("--", program, "early")
+        done = run_it("--docs=11", "--", program, "early")
         assert done.returncode == 66, f"{done.returncode} {done.stdout}{done.stderr}"
 
 

@@ -2,20 +2,23 @@
 //!
 //! | | synchronous call | asynchronous call |
 //! |---|---|---|
-//! | pageable host to device | waits for the stream, then reads the bytes | reads the bytes |
+//! | pageable host to device | waits for the stream, then reads the bytes | may read the bytes |
 //! | pinned host to device | waits until it is done | does not wait |
-//! | device to pageable host | waits until it is done | waits until it is done |
+//! | device to pageable host | waits until it is done | may wait until it is done |
 //! | device to pinned host | waits until it is done | does not wait |
 //! | device to device | does not wait | does not wait |
 //! | host to host | waits until it is done | waits until it is done |
 //!
-//! Source: "API synchronization behavior" in the driver's documentation.
+//! Source: "API synchronization behavior" in the driver's documentation, 13.5. Where a call may wait
+//! or read, it does, and what relies on that is a remark. In the text of CUDA 11.0, a copy to
+//! pageable memory always waits, and so does every synchronous copy of managed memory.
 
 use super::copy_order::{DURING_THE_CALL, IN_STREAM, read_early, serialized};
 use crate::access::{Access, READ, WRITE};
 use crate::api::macros::api;
 use crate::capture::submit;
 use crate::ffi::get;
+use crate::memory::Kind;
 use crate::results::{Code, Result};
 use crate::sim::{Locked, Sim};
 use crate::work::{Copy, Extent, Origin, StreamRef, Work};
@@ -143,8 +146,12 @@ fn copy(sim: &mut Locked, stream: StreamRef, request: Request) -> Result {
     }
     let to_host = to_side != Side::Device;
     let from_host = from_side != Side::Device;
+    let managed = |end: &End| {
+        sim.memory.find(end.origin.address).is_some_and(|found| found.kind == Kind::Managed)
+    };
     let waits = match (from_side, to_side) {
         _ if capturing => false,
+        _ if synchronous && sim.config.old_docs && (managed(&from) || managed(&to)) => true,
         (Side::Device, Side::Device) => false,
         _ if from_host && to_host => true,
         (_, Side::Pageable) => true,
@@ -171,8 +178,25 @@ fn copy(sim: &mut Locked, stream: StreamRef, request: Request) -> Result {
         accesses.remove(0);
         read_early(sim, stream, order, read, label);
     }
+    let pageable = match (from_side, to_side) {
+        (Side::Pageable, Side::Device) => Some(read),
+        (Side::Device, Side::Pageable) if !sim.config.old_docs => {
+            Some(access(&to.origin, &extent, WRITE))
+        }
+        _ => None,
+    };
+    let pageable = pageable.filter(|_| !synchronous && !capturing && order == IN_STREAM);
+    if let Some(access) = &pageable {
+        sim.pageable_copy(stream, access, label);
+    }
     let position = submit(sim, stream, Work::Copy(work), accesses, label)?;
     match position {
+        Some(position) if waits && pageable.is_some() => {
+            Sim::wait_done(sim, stream, position);
+            sim.host_perhaps_knows(stream);
+            let context = sim.stream_mut(stream).context;
+            sim.context_error(context)
+        }
         Some(position) if waits => host_waits(sim, stream, position),
         _ => {
             if synchronous {

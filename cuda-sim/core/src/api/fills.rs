@@ -62,8 +62,9 @@ struct Elements {
     rows: usize,
 }
 
-/// Fills memory. A synchronous fill of host or managed memory makes the host wait; a fill of device
-/// memory does not. [API synchronization behavior]
+/// Fills memory. A synchronous fill of pinned memory makes the host wait; a fill of other memory does
+/// not. [API synchronization behavior, 13.5] In the text of CUDA 11.0, the host also waits for a fill
+/// of managed memory.
 fn fill(
     sim: &mut Locked,
     stream: StreamRef,
@@ -78,7 +79,8 @@ fn fill(
     }
     let extent = Extent { width, rows: rows as u64, layers: 1 };
     let (side, work, access) = fill_of(sim, address, pitch as u64, value, size, extent)?;
-    let managed = sim.memory.find(address).is_some_and(|found| found.kind == Kind::Managed);
+    let managed = sim.config.old_docs
+        && sim.memory.find(address).is_some_and(|found| found.kind == Kind::Managed);
     if synchronous {
         sim.forbid_on_capturing(stream)?;
         sim.forbid_while_capturing()?;

@@ -70,6 +70,9 @@ pub fn allocate(sim: &mut Locked, to: *mut u64, size: u64, label: &'static str) 
     sim.forbid_while_capturing()?;
     let device = sim.context(context)?.device;
     let base = take(sim, device, size)?;
+    if !sim.config.old_docs {
+        sim.synchronize_streams(context);
+    }
     let block = Some((device as usize, size));
     enter(
         sim,
@@ -105,11 +108,12 @@ pub fn free(sim: &mut Locked, address: u64) -> Result {
     if !matches!(found.kind, Kind::Device | Kind::Managed) && !of_pool {
         return Err(Code::INVALID_VALUE);
     }
+    // Memory of pools belongs to no context, and is freed without a wait. [cuMemFree] For other
+    // memory, cuda.h says that the call may wait, and the Programming Guide that it does.
     let context = found.context;
-    if sim.config.free_syncs && context != 0 {
-        super::contexts::synchronize(sim, context)?;
+    if !sim.config.old_docs && context != 0 {
+        Sim::synchronize_and_wait(sim, context)?;
     }
-    // cuda.h does not promise that it waits, so it counts as a write of the calling thread.
     end(sim, address, "cuMemFree")
 }
 

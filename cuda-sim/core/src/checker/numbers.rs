@@ -62,7 +62,7 @@ impl Checker {
         let Some(ended) = self.open.touched(access, content, moment) else { return };
         for over in ended.over {
             let waiter = &mut self.actors[over.since.actor].state;
-            waiter.iter_mut().for_each(|state| state.clock.join_all(&over.known));
+            waiter.iter_mut().for_each(|state| state.learn_all(&over.known));
         }
         ended.dropped.iter().for_each(|race| {
             self.reported.remove(&race.key);

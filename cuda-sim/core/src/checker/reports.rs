@@ -146,6 +146,7 @@ impl Checker {
         }
         self.races.clear();
         self.reported.clear();
+        self.told.clear();
         (self.printed, self.journaled) = (0, 0);
         count
     }

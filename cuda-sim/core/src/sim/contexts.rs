@@ -2,7 +2,7 @@
 
 use crate::handles;
 use crate::results::{Code, Result};
-use crate::sim::objects::{Context, Green, StreamKind};
+use crate::sim::objects::{Barrier, Context, Green, StreamKind};
 use crate::sim::state::{Locked, Sim};
 use crate::work::StreamRef;
 
@@ -60,6 +60,7 @@ pub fn new_context(
         green,
         waits: Vec::new(),
         waited: None,
+        barrier: Barrier::default(),
     });
     let legacy = sim.new_stream(StreamKind::Legacy, handle, device, 0, 0);
     if let Some(context) = sim.contexts.get_mut(handle) {

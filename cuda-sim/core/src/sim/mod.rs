@@ -2,7 +2,7 @@
 //!
 //! `objects` and `graphs` are the data, `state` holds them behind one lock. `contexts`, `streams`,
 //! `allocations` and `user_objects` create and end objects, `pools` and `graph_memory` have theirs;
-//! `order` determines what happens before what, `numbers` has waits for numbers in memory, `engine`
+//! `order` determines what happens before what, `barrier` what allocating and freeing memory orders, `numbers` has waits for numbers in memory, `engine`
 //! runs streams, `callbacks` calls functions of the program, `green` has green contexts, `exchange`
 //! checks the rules of array exchange, and `exit` reports at the end of the process.
 
@@ -12,6 +12,7 @@ mod shared;
 pub mod state;
 
 mod allocations;
+mod barrier;
 mod callbacks;
 mod contexts;
 mod engine;

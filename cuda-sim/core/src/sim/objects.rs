@@ -46,6 +46,16 @@ pub struct Context {
     pub waits: Vec<Work>,
     /// The actor with the knowledge of those waits.
     pub waited: Option<Actor>,
+    pub barrier: Barrier,
+}
+
+/// The last call that synchronized the streams of a context.
+#[derive(Default)]
+pub struct Barrier {
+    /// The number of such calls; 0 before the first.
+    pub(super) number: u64,
+    /// Knows the work that came before.
+    pub(super) actor: Option<Actor>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -79,6 +89,8 @@ pub struct Stream {
     pub(super) listed: bool,
     /// The position in the legacy stream up to which this one has waited.
     pub(super) legacy_seen: u64,
+    /// The number of the last barrier that its work comes after.
+    pub(super) barrier_seen: u64,
     pub(super) dirty: bool,
     pub actor: Option<Actor>,
     pub lane: Option<Lane>,

@@ -50,6 +50,24 @@ impl Sim {
         }
     }
 
+    /// Does the same for a call that may return before the work of a stream is done.
+    pub fn host_perhaps_knows(&mut self, stream: StreamRef) {
+        let host = self.host_actor();
+        let actor = self.get(stream).and_then(|stream| stream.actor);
+        if let (Some(actor), Some(checker)) = (actor, &mut self.checker) {
+            checker.order_perhaps(actor, host);
+        }
+    }
+
+    /// Records that a copy of pageable memory may access it after the call has returned.
+    pub fn pageable_copy(&mut self, stream: StreamRef, access: &Access, label: &'static str) {
+        let label = self.label(label);
+        let actor = self.stream_mut(stream).actor;
+        if let (Some(actor), Some(checker)) = (actor, &mut self.checker) {
+            checker.pageable_copy(actor, access, label, u64::from(thread_id()));
+        }
+    }
+
     pub fn this_thread_learns(&mut self, clock: Option<&Clock>) {
         let host = self.host_actor();
         if let (Some(clock), Some(checker)) = (clock, &mut self.checker) {
@@ -142,6 +160,7 @@ impl Sim {
     /// Prepares an operation on a stream: applies the rules of the default streams, and orders the
     /// past of the calling thread before it.
     pub fn prepare(&mut self, stream: StreamRef) {
+        self.comes_after_barrier(stream);
         self.default_stream_rules(stream);
         if self.checker.is_some() {
             self.learn_from_processes();
@@ -201,6 +220,13 @@ impl Sim {
         let host = self.host_actor();
         let checker = self.checker.as_mut()?;
         let moment = checker.host(host, label, u64::from(thread_id()));
+        for access in accesses {
+            let access = self.memory.on_device(access);
+            let memory = self.memory.find(access.address);
+            if let Some(checker) = &mut self.checker {
+                checker.remark(memory.map(|at| (&at.shadow, at.info())), &access, &moment);
+            }
+        }
         self.check_at(&moment, accesses);
         Some(moment)
     }

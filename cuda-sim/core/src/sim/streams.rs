@@ -34,6 +34,7 @@ impl Sim {
             detached: false,
             listed: false,
             legacy_seen: 0,
+            barrier_seen: 0,
             dirty: false,
             actor: None,
             lane: None,
