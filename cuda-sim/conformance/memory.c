@@ -25,6 +25,23 @@ RULE(memory, free_inside, "Only the beginning of an allocation can be freed", "c
     EXPECT(cuMemFree(p), CUDA_ERROR_INVALID_VALUE);
 }
 
+static void CUDA_CB set_late(void *done) {
+    usleep(20000);
+    atomic_store((atomic_int *)done, 1);
+}
+
+RULE(memory, free_waits, "Freeing memory waits for the work of all streams",
+     "allocation 13.5; cuMemFree: may wait") {
+    static atomic_int done;
+    CUstream a = stream(CU_STREAM_NON_BLOCKING);
+    const CUdeviceptr p = device(N);
+    atomic_store(&done, 0);
+    OK(cuLaunchHostFunc(a, set_late, &done));
+    OK(cuMemFree(p));
+    OBSERVE("done after cuMemFree", atomic_load(&done));
+    OK(cuStreamSynchronize(a));
+}
+
 RULE(memory, aligned, "Allocations are aligned to 256 bytes at least", "cuMemAlloc") {
     for (int i = 0; i < 10; ++i) {
         EXPECT(device(1) % 256, 0);
@@ -273,7 +290,8 @@ RULE(copies, fills, "Fills write elements of 1, 2 and 4 bytes", "cuMemsetD32") {
 }
 
 RULE(copies, device_to_pageable_waits,
-     "A copy to pageable memory is done when it returns, also asynchronously", "synchronization") {
+     "A copy to pageable memory is done when it returns, also asynchronously",
+     "synchronization 11.0; 13.5: may be") {
     static char back[N];
     const CUdeviceptr p = device(N);
     CUstream a = stream(CU_STREAM_NON_BLOCKING);
@@ -283,7 +301,8 @@ RULE(copies, device_to_pageable_waits,
 }
 
 RULE(copies, pageable_to_device_is_read_at_once,
-     "Pageable memory may be changed after an asynchronous copy from it", "synchronization") {
+     "Pageable memory may be changed after an asynchronous copy from it",
+     "observed; synchronization 13.5: may be") {
     static char out[N], back[N];
     const CUdeviceptr p = device(N);
     CUstream a = stream(CU_STREAM_NON_BLOCKING);

@@ -8,12 +8,15 @@ import re
 import subprocess
 import sys
 
+# That of the headers in requirements.txt.
+NEWEST = "13.5"
 RULES = """\
 # Rules of the driver
 
 This page lists the rules that the conformance suite checks on the simulated driver, and, with `make gpu-test`, on a
-real one. The last column is the source of a rule. The name of a function stands for its documentation in cuda.h,
-"synchronization" for the chapter on API synchronization behavior, and "capture" for that on stream capture. "observed"
+real one. The last columns are the source of a rule and the version of CUDA whose text it is. The name of a function
+stands for its documentation in cuda.h, "synchronization" for the chapter on API synchronization behavior, "capture" for
+that on stream capture, and "allocation" for that of the Programming Guide on stream-ordered allocation. "observed"
 means that others report it of real drivers, and "undocumented" that no documentation states it. Some rules only
 record what happens.
 """
@@ -35,9 +38,17 @@ def rules(lines):
         of, name, rule, source = re.fullmatch(r"([^/]+)/(\S+): (.*) \[(.*)\]", line).groups()
         if of != theme:
             theme = of
-            text += f"\n## {theme}\n\n| test | rule | source |\n|---|---|---|\n"
-        text += f"| {name} | {rule} | {source} |\n"
+            text += f"\n## {theme}\n\n| test | rule | source | version |\n|---|---|---|---|\n"
+        text += f"| {name} | {rule} | {source} | {version(source)} |\n"
     return text
+
+
+def version(source):
+    """The version of the text: that which the source names, or the newest that was read."""
+    named = re.search(r" (\d+\.\d+)", source)
+    if named:
+        return named[1]
+    return "" if source in ("observed", "undocumented", "measured") else NEWEST
 
 
 def entry_points(lines):
