@@ -10,8 +10,10 @@ use std::path::Path;
 
 /// Rows of the user's code; recursion may have any number of others.
 const ROWS: usize = 12;
-/// Letters of a column or of a line of source text.
+/// Letters of a line of source text.
 const WIDTH: usize = 100;
+/// Letters of a column that the next one is aligned after.
+const COLUMN: usize = 40;
 /// Files that are longer are not read to a line.
 const LONGEST: u64 = 1 << 24;
 
@@ -72,7 +74,7 @@ fn rows(frames: &[&Frame]) -> Vec<String> {
     let more = found.len().saturating_sub(ROWS);
     found.truncate(ROWS);
     let width = |of: &dyn Fn(&(String, String, &Frame, usize)) -> usize| {
-        found.iter().map(of).max().unwrap_or(0).min(WIDTH)
+        found.iter().map(of).max().unwrap_or(0).min(COLUMN)
     };
     let (first, second) =
         (width(&|row| row.0.chars().count()), width(&|row| row.1.chars().count()));
