@@ -125,8 +125,9 @@ class Collector:
         for path in self.folder.glob("*.json") if self.folder is not None else ():
             for line in path.read_bytes().splitlines():
                 with contextlib.suppress(ValueError):  # torn
-                    record = json.loads(line) if b'"kernel"' in line else {}
-                    found.update([record["kernel"]] if "kernel" in record else [])
+                    record: dict[str, Any] = json.loads(line) if b'"kernel"' in line else {}
+                    if "kernel" in record:
+                        found.add(record["kernel"])
         return sorted(found)
 
     def close(self) -> None:

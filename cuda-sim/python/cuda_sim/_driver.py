@@ -6,7 +6,7 @@ import ctypes
 import json
 import math
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from cuda_sim import Memory
