@@ -1,4 +1,4 @@
-"""Faults of libraries, without the kit that found them (findings.md): each test fails when the library is mended."""
+"""Faults of libraries, without the checks that found them (findings.md): each test fails when the library is mended."""
 
 import ctypes as c
 

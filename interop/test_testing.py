@@ -1,6 +1,6 @@
 """`libcai.testing` on the arrays of libraries, on the simulated driver: each library has the faults of its row, no others.
 
-What a fault is, and a reproducer without the kit, is in findings.md and test_findings.py.
+What a fault is, and a reproducer without the checks, is in findings.md and test_findings.py.
 """
 
 import contextlib

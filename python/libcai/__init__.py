@@ -4,6 +4,7 @@
     libcai.inspect(object)
     libcai.view(object, stream)
     libcai.export(object)
+    libcai.testing: checks for types that exchange arrays
 
 Importing this loads neither the library nor any other package.
 """

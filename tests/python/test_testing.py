@@ -15,7 +15,7 @@ PYTHONPATH = {"PYTHONPATH": f"{ROOT / 'python'}:{ROOT / 'tests/python'}", "PYTHO
 
 
 def test_self_and_own_producers(library_path):
-    files = [SELF, ROOT / "tests/python/kit_inside.py"]
+    files = [SELF, ROOT / "tests/python/testing_inside.py"]
     done = simulated(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *files, devices=2,
                      check=False, env={**PYTHONPATH, "CAI_LIBRARY": library_path})  # fmt: skip
     assert done.returncode == 0 and "skipped" not in done.stdout, done.stdout + done.stderr

@@ -681,7 +681,7 @@ class _Producer:
     def threads(self, report: Report) -> None:
         with report.check("threads"):
             array, errors, seen = self.sample(), list[BaseException](), set[Any]()
-            start = threading.Barrier(4)
+            start = threading.Barrier(4, timeout=10)
 
             def read() -> None:
                 try:

@@ -65,7 +65,7 @@ class Sound:
         self.memory = Memory(max(1, size), self.stream)
         self.offset = 0
         if DRIVER and self.stream != 1:
-            DRIVER.wait(1, self.stream)  # `make` has nothing pending: the legacy stream is what the kit waits for
+            DRIVER.wait(1, self.stream)  # `make` has nothing pending: the legacy stream is what the checks wait for
 
     def part(self, shape: tuple[int, ...], strides: tuple[int, ...], offset: int) -> Sound:
         part = type(self).__new__(type(self))
