@@ -4,8 +4,8 @@ What a fault is, and a reproducer without the checks, is in findings.md and test
 """
 
 import contextlib
-import os
 
+import cai_python as P
 import numpy as np
 import pytest
 
@@ -126,7 +126,7 @@ CONSUMERS = {
 def test_library(library):
     known, consider = {**LIBRARIES, **CONSUMERS}[library]
     check = consumer_report if library in CONSUMERS else producer_report
-    found = check(**library(), known=known, library=os.environ.get("CAI_LIBRARY"), name=library.__name__)
+    found = check(**library(), known=known, library=str(P.LIBRARY), name=library.__name__)
     status = {result.rule.id: result.status for result in found.results}
     assert found.passed and {rule for rule, seen in status.items() if seen == "known"} == set(known), str(found)
     assert {rule for rule, seen in status.items() if seen == "warning"} <= consider, str(found)

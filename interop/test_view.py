@@ -1,19 +1,14 @@
 """`libcai.view` beside cuda.core's StridedMemoryView: the same values, and streams of every library."""
 
 import ctypes
-import pathlib
-import sys
 
 import numpy as np
 import pytest
 from cuda.core.utils import StridedMemoryView
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT / "python"))
-import cai_python as P  # noqa: E402
-from cai_python import give, make  # noqa: E402
-
-from libcai import _abi, _view  # noqa: E402
+import cai_python as P
+from cai_python import give, make
+from libcai import _abi, _view
 
 view = _view.function(str(P.LIBRARY))
 NAMES = "ptr shape strides dtype device_id is_device_accessible readonly size exporting_obj".split()
