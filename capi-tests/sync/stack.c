@@ -43,7 +43,7 @@ int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*
     Dl_info of_function;
     *(void **)&create = dlsym(RTLD_NEXT, "pthread_create");
     if (dladdr(*(void **)&run, &of_function) != 0 &&
-        strstr(of_function.dli_fname, "libcai") != NULL) {
+        strstr(of_function.dli_fname, "/libcai.so") != NULL) {
         ASSERT(attributes == NULL && release_stack == NULL);
         release_stack = painted();
         ASSERT(pthread_attr_init(&with_stack) == 0);

@@ -138,8 +138,8 @@ def cython_module(source, folder, *flags):
 
 
 def simulated(*command, schedule="lazy", devices=1, check=True, **more):
-    """Runs a command on the simulated driver. A race makes it fail."""
-    options = ["--print=exit", f"--schedule={schedule}", f"--devices={devices}"]
+    """Runs a command on the simulated driver. A race makes it fail, also one that an allocation or a free would order."""
+    options = ["--print=exit", "--docs=11", f"--schedule={schedule}", f"--devices={devices}"]
     return run(CUDA_SIM, "run", *options, "--", *command, check=check, **more)
 
 
