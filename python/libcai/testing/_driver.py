@@ -149,13 +149,15 @@ class Driver:
             return []
         take = self._member(_TAKE_JSON, c.c_size_t, c.c_char_p, c.c_size_t)
         size = take(None, 0)
-        if not size:
-            return []
-        text = c.create_string_buffer(size + 4096)
-        if take(text, len(text)) > len(text):
-            return ["races that are longer than their space"]
-        found: list[dict[str, Any]] = json.loads(text.value.decode("utf-8", "replace"))
-        return [_line(race) for race in found if not race.get("remark")]
+        while size:
+            text = c.create_string_buffer(size)
+            needed = take(text, size)
+            # Another thread may have found one more in between.
+            if needed <= size:
+                found: list[dict[str, Any]] = json.loads(text.value.decode("utf-8", "replace")) if needed else []
+                return [_line(race) for race in found if not race.get("remark")]
+            size = needed
+        return []
 
 
 def _line(race: dict[str, Any]) -> str:

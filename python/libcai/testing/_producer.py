@@ -386,7 +386,7 @@ class _Producer:
         driver = self.needs_driver()
         if not self.cuda:
             raise Skip("the array is not in CUDA memory")
-        # Whoever takes a wrong number for a handle may crash on a real driver.
+        # A library that takes a wrong number for a handle may crash on a real driver.
         for bad in (0, -2, 1.5, "1") if driver.simulated else (0,):
             if ask(call, stream=bad)[1] is None:
                 report.add(RULE["dlpack-stream"], f"stream={bad!r}", "it is accepted")
