@@ -321,7 +321,10 @@ impl Python {
     #[cold]
     fn check(&self, state: usize) -> bool {
         let verdict = self.verdict(state).unwrap_or(BAD);
-        if verdict == BAD {
+        // SAFETY: `Checked` permits any address.
+        if verdict == BAD && unsafe { Checked::read::<u8>(&raw const verdict as usize) }.is_none() {
+            refuse("this process may not call process_vm_readv");
+        } else if verdict == BAD {
             refuse(&format!("the frames of CPython {} are not as expected", self.version));
         }
         let _ = CHECKED.compare_exchange(UNKNOWN, verdict, Ordering::AcqRel, Ordering::Relaxed);

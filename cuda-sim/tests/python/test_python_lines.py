@@ -189,17 +189,29 @@ CLAIMS = [f"3.{minor}.1" for minor in (9, 12) if abs(minor - MINOR) > 1]
 CLAIMS += [f"3.{14 if MINOR == 15 else 15}.1", "3.12.0rc1", "3.16.0"]
 
 
+def reason(racy, folder, code, **env):
+    """Why there are no Python frames, where a function of the program's is replaced."""
+    library = folder / "instead.so"
+    subprocess.run(["gcc", "-shared", "-fPIC", "-xc", "-", "-o", library], input=code, text=True, check=True)
+    text = PROGRAM.replace("BEFORE", "0") + "load(p := driver.memory()); driver.fill(p, two)\n"
+    done, races, *_ = racy(text, env={"LD_PRELOAD": str(library), **env})
+    assert done.returncode == 66 and races, (env, done.stderr)
+    frames = [frame for race in races for name in ("first", "second") for frame in race[name]["frames"]]
+    assert frames and not [frame for frame in frames if frame.get("language")], env
+    assert sum("note" in race for race in races) == 1
+    (said,) = re.findall(r"no Python lines: (.*)", done.stderr)
+    return said
+
+
 def test_interpreters_that_are_not_known(racy, tmp_path):
     """They have no Python frames and are not read wrongly; one sentence says so."""
-    library = tmp_path / "claim.so"
-    (tmp_path / "claim.c").write_text('#include <stdlib.h>\nconst char *Py_GetVersion(void) { return getenv("CLAIM"); }')
-    subprocess.run(["gcc", "-shared", "-fPIC", "-o", library, tmp_path / "claim.c"], check=True)
+    code = '#include <stdlib.h>\nconst char *Py_GetVersion(void) { return getenv("CLAIM"); }'
     for claim in CLAIMS:
-        text = PROGRAM.replace("BEFORE", "0") + "load(p := driver.memory()); driver.fill(p, two)\n"
-        done, races, *_ = racy(text, env={"LD_PRELOAD": str(library), "CLAIM": f"{claim} (main)"})
-        assert done.returncode == 66 and races, (claim, done.stderr)
-        frames = [frame for race in races for name in ("first", "second") for frame in race[name]["frames"]]
-        assert frames and not [frame for frame in frames if frame.get("language")], claim
-        (said,) = re.findall(r"no Python lines: .*", done.stderr)
-        assert re.fullmatch(rf"no Python lines: (the frames of )?CPython {re.escape(claim)} (is|are) not (known|as expected)", said), said
-        assert sum("note" in race for race in races) == 1
+        said = reason(racy, tmp_path, code, CLAIM=f"{claim} (main)")
+        assert re.fullmatch(rf"(the frames of )?CPython {re.escape(claim)} (is|are) not (known|as expected)", said), said
+
+
+def test_memory_that_may_not_be_read(racy, tmp_path):
+    """As in a container that forbids the call."""
+    said = reason(racy, tmp_path, "long process_vm_readv(void) { return -1; }")
+    assert said == "this process may not call process_vm_readv"
