@@ -137,6 +137,50 @@ static void refusals(void) {
     ASSERT_TEXT("out", why.field);
 }
 
+/* Each row changes something in an array of 12 bytes. */
+#define BYTES_REFUSED(change, status, path, event, flags)                                     \
+    do {                                                                                      \
+        cai_array array = host(extents, NULL, 2, values);                                     \
+        cai_error error;                                                                      \
+        void *address = &array;                                                               \
+        int64_t nbytes = -1;                                                                  \
+        test_row = #change ", " #event ", " #flags;                                           \
+        (void)(change);                                                                       \
+        ASSERT_STATUS(status, cai_unstable_array_bytes(&array, CAI_STREAM_NONE, event, flags, \
+                                                       &address, &nbytes, &error));           \
+        ASSERT_TEXT(path, error.field);                                                       \
+        ASSERT(address == &array && nbytes == -1);                                            \
+        test_row = NULL;                                                                      \
+    } while (0)
+
+static void is_block(cai_array array, cai_stream stream, int64_t size) {
+    void *address = values;
+    int64_t nbytes = -1;
+    ASSERT_STATUS(CAI_OK, cai_unstable_array_bytes(&array, stream, NULL, CAI_ACCESS_READ, &address,
+                                                   &nbytes, NULL));
+    ASSERT(address == array.data && nbytes == size);
+}
+
+static void bytes(void) {
+    static const int64_t shape[2] = {2, 3}, gaps[2] = {8, 2}, columns[2] = {2, 4};
+    static const int64_t none[2] = {2, 0};
+    const uint32_t reads = CAI_ACCESS_READ;
+    cai_array mask = host(extents, NULL, 2, values);
+    is_block(mask, CAI_STREAM_NONE, 12);
+    is_block(host(shape, columns, 2, values), CAI_STREAM_LEGACY, 12);
+    is_block(host(none, NULL, 2, NULL), CAI_STREAM_NONE, 0);
+    BYTES_REFUSED(array.strides = gaps, CAI_ERR_CONVERT_CONTIGUOUS, "strides", NULL, reads);
+    BYTES_REFUSED(array.mask = &mask, CAI_ERR_CONVERT_MASK, "mask", NULL, reads);
+    BYTES_REFUSED(memcpy(array.typestr, "|O8", 4), CAI_ERR_CONVERT_TYPE, "typestr", NULL, reads);
+    BYTES_REFUSED(array.device.type = CAI_DEVICE_OPENCL, CAI_ERR_CONVERT_DEVICE, "device.type",
+                  NULL, reads);
+    BYTES_REFUSED(array.flags = CAI_ARRAY_READONLY, CAI_ERR_READONLY, "flags", NULL,
+                  CAI_ACCESS_WRITE);
+    BYTES_REFUSED(0, CAI_ERR_ARGUMENT, "flags", NULL, 0);
+    BYTES_REFUSED(0, CAI_ERR_ARGUMENT, "event", &mask, reads);
+    BYTES_REFUSED(array.ndim = -1, CAI_ERR_NDIM, "ndim", NULL, reads);
+}
+
 static void back(void) {
     static const int64_t shape[2] = {3, 2}, backwards[2] = {-12, 4}, columns[2] = {2, 12};
     static const int64_t none[2] = {2, 0};
@@ -197,5 +241,6 @@ int main(void) {
     refusals();
     back();
     refusals_back();
+    bytes();
     return 0;
 }

@@ -36,6 +36,7 @@ int main(void) {
     cai_layout layout;
     char text[CAI_TYPESTR_SIZE];
     int64_t number = 0;
+    void *address = NULL;
     bool truth = false;
     const cai_array *none = NULL;
 
@@ -69,6 +70,9 @@ int main(void) {
     REFUSES("buffer", cai_unstable_array_copy_to_host(&array, 1, 0, NULL, 1, &out, e));
     REFUSES("array", cai_unstable_array_copy_from_host(NULL, 1, 0, text, 1, e));
     REFUSES("buffer", cai_unstable_array_copy_from_host(&array, 1, 0, NULL, 1, e));
+    REFUSES("array", cai_unstable_array_bytes(NULL, 1, NULL, 1, &address, &number, e));
+    REFUSES("address", cai_unstable_array_bytes(&array, 1, NULL, 1, NULL, &number, e));
+    REFUSES("nbytes", cai_unstable_array_bytes(&array, 1, NULL, 1, &address, NULL, e));
     REFUSES("bytes", cai_unstable_ipc_import(NULL, 1, -1, 0, &array, e));
     REFUSES("out", cai_unstable_ipc_import(text, 1, -1, 0, NULL, e));
     REFUSES("array", cai_unstable_array_slice(NULL, 0, 0, 1, 1, &out, e));

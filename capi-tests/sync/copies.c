@@ -189,6 +189,55 @@ CASE(copies_in_a_capture) {
     cai_array_release(&copy);
 }
 
+/* Moves by hand: what the address holds after the wait, and the producer's next work. */
+CASE(bytes_of_known_and_unknown_streams) {
+    static int host[N];
+    CUdeviceptr buffer = new_buffer();
+    CUstream producer = new_stream(), stream = new_stream(), other = new_stream();
+    CUevent ready;
+    CU(cuEventCreate(&ready, CU_EVENT_DISABLE_TIMING));
+    for (int i = 0; i < 6; ++i) {
+        const cai_array array = array_of(buffer, i % 2 ? CAI_STREAM_UNKNOWN : as_value(producer));
+        const cai_stream on = i < 2 ? CAI_STREAM_NONE : as_value(stream);
+        void *address;
+        int64_t nbytes;
+        count_up(buffer, producer);
+        OK(cai_unstable_array_bytes(&array, on, i < 4 ? NULL : (void *)ready, CAI_ACCESS_READ,
+                                    &address, &nbytes, error));
+        ASSERT((CUdeviceptr)address == buffer && nbytes == BYTES);
+        if (i >= 4) /* The event says when a move without a stream may begin. */
+            CU(cuEventSynchronize(ready));
+        memset(host, 0, sizeof host);
+        CU(cuMemcpyDtoHAsync(host, buffer, BYTES, i < 4 ? stream : other));
+        if (i / 2 == 1) OK(cai_array_consume_end(&array, as_value(stream), CAI_ACCESS_READ, error));
+        CU(cuStreamSynchronize(i < 4 ? stream : other));
+        fill(buffer, 7, producer);
+        for (int k = 0; k < N; ++k)
+            ASSERT(host[k] == k);
+    }
+    CU(cuEventDestroy(ready));
+}
+
+CASE(bytes_in_a_capture) {
+    CUdeviceptr buffer = new_buffer();
+    CUstream stream = new_stream();
+    CUgraph graph;
+    cai_array array = array_of(buffer, as_value(stream));
+    void *address;
+    int64_t nbytes;
+    CU(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    OK(cai_unstable_array_bytes(&array, as_value(stream), NULL, CAI_ACCESS_READ, &address, &nbytes,
+                                error));
+    REFUSED(CAI_ERR_CAPTURE_HOST, "stream",
+            cai_unstable_array_bytes(&array, CAI_STREAM_NONE, NULL, CAI_ACCESS_READ, &address,
+                                     &nbytes, error));
+    array.stream = CAI_STREAM_UNKNOWN;
+    REFUSED(CAI_ERR_CAPTURE_CONSUMER, "stream",
+            cai_unstable_array_bytes(&array, as_value(stream), NULL, CAI_ACCESS_READ, &address,
+                                     &nbytes, error));
+    CU(cuStreamEndCapture(stream, &graph));
+}
+
 /* What is on the device, after `stream`. */
 static const int *found_on(CUdeviceptr buffer, CUstream stream) {
     static int found[N];

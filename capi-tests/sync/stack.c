@@ -313,6 +313,11 @@ FUNCTION(cai_unstable_array_copy_to_host) {
 FUNCTION(cai_unstable_array_copy_from_host) {
     EACH(cai_unstable_array_copy_from_host(each, mine, 0, host, sizeof host, error));
 }
+FUNCTION(cai_unstable_array_bytes) {
+    void *address;
+    int64_t nbytes;
+    EACH(cai_unstable_array_bytes(each, mine, NULL, CAI_ACCESS_READ, &address, &nbytes, error));
+}
 
 /* An export and the import of what it made. */
 #define THERE_AND_BACK(to, from, tensor)                                                 \

@@ -1,5 +1,6 @@
-//! Copies of arrays to and from host memory, in C order.
+//! Copies of arrays to and from host memory, in C order, and bytes for others who copy.
 
+pub mod bytes;
 mod plan;
 mod transfer;
 
@@ -77,13 +78,19 @@ impl HostCopy {
     }
 }
 
-/// Refuses what neither direction copies: an array with a mask, and what is not a stream.
-fn check(array: &cai_array, stream: cai_stream) -> Result<()> {
+/// Refuses an array with a mask.
+fn without_mask(array: &cai_array) -> Result<()> {
     if !array.mask.is_null() {
         return fail!(CAI_ERR_CONVERT_MASK, "mask";
             found "a mask";
             expected "an array without a mask: copy the mask as an array of its own");
     }
+    Ok(())
+}
+
+/// Refuses what neither direction copies: an array with a mask, and what is not a stream.
+fn check(array: &cai_array, stream: cai_stream) -> Result<()> {
+    without_mask(array)?;
     if stream == 0 {
         return fail!(CAI_ERR_STREAM_ZERO, "stream";
             found "0"; expected "CAI_STREAM_NONE, or the stream to copy on: 1, 2 or a CUstream");

@@ -7,6 +7,7 @@ use std::ops::Deref;
 use super::{Described, common, masks};
 use crate::abi::{self, cai_array, cai_dtype};
 use crate::argument::Given;
+use crate::dtype::descr;
 use crate::error::Result;
 use crate::layout::{self, Bytes, Layout, Span};
 use crate::owner::Ref;
@@ -65,6 +66,14 @@ impl<'a> Valid<'a> {
     /// Checks that the elements, or all of their fields, have the machine's byte order.
     pub fn byte_order(&self) -> Result<()> {
         super::byte_order(self.unchecked(), &self.described.dtype)
+    }
+
+    /// Returns true if an element, or a field of one, is a Python object.
+    pub fn has_objects(&self) -> Result<bool> {
+        match self.fields() {
+            Some(fields) => descr::has_objects(fields),
+            None => Ok(self.dtype().kind as u8 == b'O'),
+        }
     }
 
     /// Returns the shape, the strides and the size of the elements.

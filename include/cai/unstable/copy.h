@@ -1,5 +1,5 @@
 /*
- * cai/unstable/copy.h: copies of arrays to host memory, and from it.
+ * cai/unstable/copy.h: copies of arrays to host memory, and from it; bytes for code that moves memory.
  *
  * Unstable: a minor release may change or remove what this header declares; the change log says so.
  * It has not run on a GPU yet, and nobody outside this repository uses it: both are needed before its
@@ -13,6 +13,8 @@
  *         static double data[6] = {1, 2, 3, 4, 5, 6};
  *         static const int64_t shape[2] = {3, 2}, columns[2] = {8, 24};
  *         cai_array array = CAI_ARRAY_INIT, copy = CAI_ARRAY_INIT;
+ *         void *address;
+ *         int64_t nbytes;
  *         array.data = data;
  *         array.shape = shape;
  *         array.strides = columns;
@@ -23,6 +25,10 @@
  *         if (cai_unstable_array_copy_to_host(&array, CAI_STREAM_NONE, 0, NULL, 0, &copy, NULL) != CAI_OK)
  *             return 1;
  *         printf("%g\n", ((double *)copy.data)[1]); // 4
+ *         if (cai_unstable_array_bytes(&copy, CAI_STREAM_NONE, NULL, CAI_ACCESS_READ, &address, &nbytes,
+ *                                      NULL) != CAI_OK)
+ *             return 1;
+ *         printf("%d bytes to send\n", (int)nbytes); // from `address`
  *         if (cai_unstable_array_copy_from_host(&array, CAI_STREAM_NONE, 0, copy.data, sizeof data, NULL))
  *             return 1;
  *         cai_array_release(&copy);
@@ -132,6 +138,44 @@ cai_status cai_unstable_array_copy_from_host(const cai_array *array,
                                              const void *buffer,
                                              size_t size,
                                              cai_error *error);
+
+/// Waits for the pending work on an array and reports the address and the number of bytes of its
+/// elements, for code that moves memory itself: to a network, a file or a cache.
+///
+/// | `stream` | `event` | the call |
+/// |---|---|---|
+/// | `CAI_STREAM_NONE` | NULL | blocks the host, as `cai_array_synchronize` |
+/// | another | NULL | makes the stream wait, as `cai_array_consume_begin` |
+/// | another | an event | the same, and records the event on it: poll the event |
+///
+/// After a move on a stream, call `cai_array_consume_end`. After one that the host knows to be done,
+/// nothing is needed. Keep the array until then. Release an interpreter's lock before a call that
+/// blocks.
+///
+/// `array`: must pass `cai_array_validate` with `CAI_CHECK_LAYOUT`, and be C- or
+/// Fortran-contiguous, so that its elements fill one block; a borrowed one is accepted. If its
+/// stream is `CAI_STREAM_UNKNOWN`, the call waits for its `event`, and without one for every stream
+/// of its context.
+/// `event`: NULL, or a `CUevent` of the stream's context, which stays the caller's.
+/// `flags`: as in `cai_array_consume_begin`, `CAI_ACCESS_WRITE` to receive into the array. No
+/// `CAI_CAPTURE_` bits if `stream` is `CAI_STREAM_NONE`.
+/// `address`, `nbytes`: need no initialization; written on success only. An array without elements
+/// has NULL and 0.
+///
+/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_ARGUMENT` for an event without a stream,
+/// `CAI_ERR_CONVERT_MASK`, `CAI_ERR_CONVERT_DEVICE` for memory that has no addresses,
+/// `CAI_ERR_CONVERT_TYPE` for Python objects, `CAI_ERR_CONVERT_CONTIGUOUS`, a status of
+/// `cai_array_validate`, of `cai_array_consume_begin`, or of `cai_array_synchronize`.
+/// Thread safety: any thread, also several on one array; allocates nothing unless a list has more
+/// than 32 fields. Source: CAI version 3, "Interface Requirements"; `cuEventRecord`.
+CAI_API
+cai_status cai_unstable_array_bytes(const cai_array *array,
+                                    cai_stream stream,
+                                    void *event,
+                                    uint32_t flags,
+                                    void **address,
+                                    int64_t *nbytes,
+                                    cai_error *error);
 
 #if defined(__cplusplus)
 }

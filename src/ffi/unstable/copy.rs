@@ -1,11 +1,11 @@
-//! Copies to and from the host, for C.
+//! Copies to and from the host, and bytes for others who copy, for C.
 
 use std::ffi::c_void;
 
 use super::super::guard::guard;
 use crate::abi::{self, cai_array, cai_error, cai_status, cai_stream};
 use crate::argument::{Buffer, In, List, Out};
-use crate::copy;
+use crate::copy::{self, bytes};
 use crate::error::{Result, fail};
 
 const FLAGS: u32 = abi::CAI_SYNC_IGNORE | abi::CAI_SYNC_CONSERVATIVE | abi::CAI_SYNC_THIS_CALL;
@@ -140,5 +140,60 @@ pub unsafe extern "C-unwind" fn cai_unstable_array_copy_from_host(
         let valid = given.valid(abi::CAI_CHECK_LAYOUT)?;
         // SAFETY: the data is alive and the buffer readable by the caller's contract.
         unsafe { copy::from_host(&valid, stream, flags, buffer, size) }
+    })
+}
+
+/// Waits for the pending work on an array and reports the address and the number of bytes of its
+/// elements, for code that moves memory itself: to a network, a file or a cache.
+///
+/// | `stream` | `event` | the call |
+/// |---|---|---|
+/// | `CAI_STREAM_NONE` | NULL | blocks the host, as `cai_array_synchronize` |
+/// | another | NULL | makes the stream wait, as `cai_array_consume_begin` |
+/// | another | an event | the same, and records the event on it: poll the event |
+///
+/// After a move on a stream, call `cai_array_consume_end`. After one that the host knows to be done,
+/// nothing is needed. Keep the array until then. Release an interpreter's lock before a call that
+/// blocks.
+///
+/// `array`: must pass `cai_array_validate` with `CAI_CHECK_LAYOUT`, and be C- or
+/// Fortran-contiguous, so that its elements fill one block; a borrowed one is accepted. If its
+/// stream is `CAI_STREAM_UNKNOWN`, the call waits for its `event`, and without one for every stream
+/// of its context.
+/// `event`: NULL, or a `CUevent` of the stream's context, which stays the caller's.
+/// `flags`: as in `cai_array_consume_begin`, `CAI_ACCESS_WRITE` to receive into the array. No
+/// `CAI_CAPTURE_` bits if `stream` is `CAI_STREAM_NONE`.
+/// `address`, `nbytes`: need no initialization; written on success only. An array without elements
+/// has NULL and 0.
+///
+/// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_ARGUMENT` for an event without a stream,
+/// `CAI_ERR_CONVERT_MASK`, `CAI_ERR_CONVERT_DEVICE` for memory that has no addresses,
+/// `CAI_ERR_CONVERT_TYPE` for Python objects, `CAI_ERR_CONVERT_CONTIGUOUS`, a status of
+/// `cai_array_validate`, of `cai_array_consume_begin`, or of `cai_array_synchronize`.
+/// Thread safety: any thread, also several on one array; allocates nothing unless a list has more
+/// than 32 fields. Source: CAI version 3, "Interface Requirements"; `cuEventRecord`.
+#[cfg_attr(feature = "exports", unsafe(no_mangle))]
+pub unsafe extern "C-unwind" fn cai_unstable_array_bytes(
+    array: *const cai_array,
+    stream: cai_stream,
+    event: *mut c_void,
+    flags: u32,
+    address: *mut *mut c_void,
+    nbytes: *mut i64,
+    error: *mut cai_error,
+) -> cai_status {
+    // SAFETY: the caller passes what the header requires.
+    let (array, address, nbytes, error) =
+        unsafe { (In::new(array), Out::new(address), Out::new(nbytes), Out::new(error)) };
+    guard(error, || {
+        let array = array.given("array")?;
+        let (address, nbytes) = (address.given("address")?, nbytes.given("nbytes")?);
+        let array = array.valid(abi::CAI_CHECK_LAYOUT)?;
+        let bytes = bytes::of(&array)?;
+        // SAFETY: the event is NULL or the stream's by the caller's contract.
+        unsafe { bytes::wait(&array, stream, event, flags) }?;
+        address.write(bytes.address);
+        nbytes.write(bytes.count);
+        Ok(())
     })
 }

@@ -117,11 +117,7 @@ fn check_requirements(to: &mut Description, options: &ImportOptions) -> Result<(
     if options.has(abi::CAI_IMPORT_REQUIRE_NATIVE) {
         array.byte_order()?;
     }
-    let has_objects = || match array.fields() {
-        Some(fields) => dtype::descr::has_objects(fields),
-        None => Ok(array.dtype().kind as u8 == b'O'),
-    };
-    if options.has(abi::CAI_IMPORT_REFUSE_OBJECTS) && has_objects()? {
+    if options.has(abi::CAI_IMPORT_REFUSE_OBJECTS) && array.has_objects()? {
         return fail!(CAI_ERR_CONVERT_TYPE, "typestr";
             found "{}, which contains Python objects", text_of(&array);
             expected "numbers or text, because CAI_IMPORT_REFUSE_OBJECTS is set");
