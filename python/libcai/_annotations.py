@@ -50,6 +50,16 @@ class HasArrayStruct(Protocol):
     def __array_struct__(self) -> object: ...
 
 
+class HasArrowDeviceArray(Protocol):
+    @property
+    def __arrow_c_device_array__(self) -> Any: ...
+
+
+class HasArrowArray(Protocol):
+    @property
+    def __arrow_c_array__(self) -> Any: ...
+
+
 class HasCudaStream(Protocol):
     """Streams of cuda.core and others."""
 
@@ -75,9 +85,10 @@ class HasNumbaStream(Protocol):
 
 # An array of a GPU library.
 ArrayLike = Union[
-    HasCudaArrayInterface, HasDlpack, HasDlpackExchange, HasCaiExchange, HasSyclUsmArrayInterface
-]
+    HasCudaArrayInterface, HasDlpack, HasDlpackExchange, HasCaiExchange, HasSyclUsmArrayInterface,
+    HasArrowDeviceArray,
+]  # fmt: skip
 # An array in host memory. Those of NumPy are both.
-HostArrayLike = Union["Buffer", HasArrayInterface, HasArrayStruct]
+HostArrayLike = Union["Buffer", HasArrayInterface, HasArrayStruct, HasArrowArray]
 # A CUDA stream: an object of cuda.core, PyTorch, CuPy or Numba, or the number of one.
 StreamLike = Union[SupportsIndex, HasCudaStream, HasTorchStream, HasCupyStream, HasNumbaStream]

@@ -1,4 +1,4 @@
-"""The nine protocols: whether an object offers them, and what the library does not report of DLPack and buffers."""
+"""The protocols: whether an object offers them, and what the library does not report of DLPack and buffers."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from ._report import Add, Array, Severity, State
 # CAI_PROTOCOL_ numbers, in the order in which the library tries them.
 NAMES = (
     ("__cai_exchange_api__", 1), ("__dlpack_c_exchange_api__", 2), ("__cuda_array_interface__", 3), ("__dlpack__", 4),
-    ("__sycl_usm_array_interface__", 5), ("buffer", 6), ("__array_struct__", 7), ("__array_interface__", 8),
-    ("Py_buffer", 9),
+    ("__sycl_usm_array_interface__", 5), ("buffer", 6), ("__arrow_c_device_array__", 10), ("__array_struct__", 7),
+    ("__array_interface__", 8), ("Py_buffer", 9),
 )  # fmt: skip
+ARROW = "__arrow_c_device_array__"
 TENSORS = ("__dlpack__", "__dlpack_c_exchange_api__")
 
 
@@ -25,6 +26,9 @@ def offered(obj: object, name: str, add: Add) -> tuple[State, str | None]:
         return _pep3118(obj)
     on = type(obj) if name.endswith("_api__") else obj
     _, state, message = attribute(on, name, add)
+    if name == ARROW and state == "absent":
+        # Of host memory, which the library takes as well.
+        _, state, message = attribute(obj, "__arrow_c_array__", add)
     return state, message
 
 

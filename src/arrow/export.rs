@@ -10,7 +10,7 @@ use std::ptr;
 use crate::abi::{self, CAI_MAX_NDIM, cai_array};
 use crate::arrow::abi::{Array, DeviceArray, NULLABLE, Schema, Structure};
 use crate::arrow::format::{self, Element};
-use crate::arrow::structures::Owned;
+use crate::arrow::structures::{Owned, OwnedDeviceArray};
 use crate::error::{Failure, Result, fail};
 use crate::memory::Extended;
 use crate::owner::{Count, Ref};
@@ -330,14 +330,18 @@ pub struct ArrowPair {
 }
 
 impl ArrowPair {
-    /// Returns the structures, which the caller owns from now on.
-    pub fn into_raw(self) -> (DeviceArray, Option<Schema>) {
+    pub fn into_owned(self) -> (OwnedDeviceArray, Option<Owned<Schema>>) {
         let ArrowPair { array, device_type, device_id, sync_event, schema } = self;
         let (array, reserved) = (array.into_raw(), [MaybeUninit::new(0); 3]);
-        (
-            DeviceArray { array, device_id, device_type, sync_event, reserved },
-            schema.map(Owned::into_raw),
-        )
+        let array = DeviceArray { array, device_id, device_type, sync_event, reserved };
+        // SAFETY: the only owner gave the array up.
+        (unsafe { OwnedDeviceArray::new(array) }, schema)
+    }
+
+    /// Returns the structures, which the caller owns from now on.
+    pub fn into_raw(self) -> (DeviceArray, Option<Schema>) {
+        let (array, schema) = self.into_owned();
+        (array.into_raw(), schema.map(Owned::into_raw))
     }
 }
 

@@ -16,9 +16,10 @@ mod tensor;
 use std::fmt;
 
 use crate::error::{Failure, failure};
-pub use abi::{DeviceArray, Schema};
+pub use abi::{Array, DeviceArray, Schema};
 pub use export::{CHECKS, check_flags, to_arrow};
 pub use import::from_arrow;
+pub use structures::{Owned, OwnedDeviceArray};
 
 /// The failure for a structure that does not conform to Arrow.
 #[cold]

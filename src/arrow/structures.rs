@@ -10,7 +10,8 @@ use crate::arrow::malformed;
 use crate::arrow::metadata::extension;
 use crate::error::Result;
 
-/// A structure that this value owns: dropping it calls the release callback.
+/// A structure that this value owns: dropping it calls the release callback, unless it was moved out.
+#[repr(transparent)]
 pub struct Owned<T: Structure>(T);
 
 // SAFETY: a structure may be released by any thread. ["The Arrow C data interface", "Release
@@ -52,6 +53,38 @@ impl<T: Structure> Drop for Owned<T> {
             // SAFETY: the callback is that of this structure, which this value owns and gives up.
             unsafe { release(&raw mut self.0) };
         }
+    }
+}
+
+/// The same for an array with its device.
+#[repr(transparent)]
+pub struct OwnedDeviceArray(DeviceArray);
+
+impl OwnedDeviceArray {
+    /// # Safety
+    /// The array is live, and has no other owner.
+    pub unsafe fn new(array: DeviceArray) -> Self {
+        OwnedDeviceArray(array)
+    }
+
+    /// Returns the array alone. Its event is not lost: it belongs to the array.
+    pub fn into_array(mut self) -> Owned<Array> {
+        // SAFETY: live, and this value is its owner.
+        unsafe { Owned::move_from(&raw mut self.0.array) }
+    }
+
+    /// Returns the structure, which the caller owns from now on.
+    pub fn into_raw(self) -> DeviceArray {
+        let array = self.0;
+        mem::forget(self);
+        array
+    }
+}
+
+impl Drop for OwnedDeviceArray {
+    fn drop(&mut self) {
+        // SAFETY: live or moved out, and this value is its owner.
+        drop(unsafe { Owned::move_from(&raw mut self.0.array) });
     }
 }
 

@@ -15,3 +15,9 @@ pub(crate) const DLPACK_CAPSULE: &std::ffi::CStr = c"dlpack_exchange_api";
 pub(crate) const VERSIONED: &CStr = c"dltensor_versioned";
 
 pub(crate) const UNVERSIONED: &CStr = c"dltensor";
+
+pub(crate) const ARROW_SCHEMA: &CStr = c"arrow_schema";
+
+pub(crate) const ARROW_ARRAY: &CStr = c"arrow_array";
+
+pub(crate) const ARROW_DEVICE_ARRAY: &CStr = c"arrow_device_array";

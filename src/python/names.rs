@@ -48,6 +48,8 @@ names! {
     sycl_usm_array_interface = c"__sycl_usm_array_interface__";
     array_interface = c"__array_interface__";
     array_struct = c"__array_struct__";
+    arrow_array = c"__arrow_c_array__";
+    arrow_device_array = c"__arrow_c_device_array__";
     dlpack = c"__dlpack__";
     dlpack_device = c"__dlpack_device__";
     dlpack_exchange = c"__dlpack_c_exchange_api__";

@@ -132,6 +132,7 @@ fn missing<'py>(py: Py<'py>, object: Obj, r#type: &Type<'py>) -> Result<Missing>
         (abi::CAI_PROTOCOL_DLPACK, [names.dlpack_device; 2]),
         (abi::CAI_PROTOCOL_SYCL_USM, [names.sycl_usm_array_interface; 2]),
         (abi::CAI_PROTOCOL_OPENCL_BUFFER, [names.base_data, names.buffer]),
+        (abi::CAI_UNSTABLE_PROTOCOL_ARROW, [names.arrow_device_array, names.arrow_array]),
         (abi::CAI_PROTOCOL_ARRAY_STRUCT, [names.array_struct; 2]),
         (abi::CAI_PROTOCOL_ARRAY_INTERFACE, [names.array_interface; 2]),
     ];

@@ -23,7 +23,9 @@ STREAM_LEGACY, STREAM_PER_THREAD = 1, 2
 STREAM_NONE, STREAM_UNKNOWN = T.STREAM_NONE, T.STREAM_UNKNOWN
 
 # EXCHANGE, DLPACK, ...
-PROTOCOLS = {name[len("CAI_PROTOCOL_") :]: number for name, number in vars(T.abi).items() if name.startswith("CAI_PROTOCOL_")}
+PROTOCOLS = {
+    name.split("PROTOCOL_")[1]: number for name, number in vars(T.abi).items() if name.startswith(("CAI_PROTOCOL_", "CAI_UNSTABLE_PROTOCOL_"))
+}
 globals().update(PROTOCOLS)
 
 UNKNOWN, CPU, CUDA, CUDA_HOST, OPENCL, CUDA_MANAGED, ONEAPI = 0, 1, 2, 3, 4, 13, 14

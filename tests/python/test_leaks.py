@@ -138,6 +138,7 @@ def kinds(leaks):
         ("exported", P.give(P.make()), 0, 0, 0, 1),
         ("capsule", host, 0, HOST, P.DLPACK, 2),
         ("DLPack's table", host, 0, HOST, P.DLPACK_EXCHANGE, 1),
+        ("Arrow's capsules", host, 0, HOST, P.ARROW, 2),
         ("buffer", bytearray(b"abc"), 0, HOST, P.PEP3118, 1),
         ("buffer with a format that is refused", memoryview((c.c_void_p * 2)()), E["CONVERT_TYPE"], HOST, P.PEP3118, 1),
         ("buffer of no sense", Lender(0), E["DATA_NULL"], HOST, P.PEP3118, 2),

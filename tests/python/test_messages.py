@@ -27,7 +27,7 @@ def parsed(text):
 def test_an_object_without_any_protocol(obj, name):
     words = refused(obj, TypeError, status="NO_PROTOCOL")
     assert words.startswith(f"{name} is not a GPU array; convert it, e.g. cupy.asarray(x). It has none of ")
-    assert "__cuda_array_interface__, __dlpack__" in words and words.endswith(", buffer of OpenCL")
+    assert "__cuda_array_interface__, __dlpack__" in words and words.endswith(", buffer of OpenCL, __arrow_c_device_array__")
     assert take.error.field == b"object"
 
 

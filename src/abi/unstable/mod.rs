@@ -1,10 +1,12 @@
 //! Types and constants of the headers in `cai/unstable`, which a minor release may change.
 
+mod arrow;
 mod capture;
 mod dlpack;
 mod exchange;
 mod ipc;
 
+pub use arrow::*;
 pub use capture::*;
 pub use dlpack::*;
 pub use exchange::*;

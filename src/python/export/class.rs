@@ -8,6 +8,7 @@ use crate::error::Result;
 use crate::python::capsules::{DLPACK_CAPSULE, EXCHANGE_CAPSULE};
 use crate::python::class::{Attribute, Contents, Ending, Instance, Method, entry};
 use crate::python::export::array_interface::array_interface;
+use crate::python::export::arrow;
 use crate::python::export::attributes::{array, device, dtype, shape, strides};
 use crate::python::export::buffer::{self, buffer, int_ptr, offset};
 use crate::python::export::cai_dict::cuda_array_interface;
@@ -65,7 +66,7 @@ unsafe impl Contents for Exported {
     }
 }
 
-static ATTRIBUTES: [Attribute<Exported>; 13] = [
+static ATTRIBUTES: [Attribute<Exported>; 14] = [
     Attribute::optional(
         c"__cuda_array_interface__",
         cuda_array_interface,
@@ -81,6 +82,11 @@ static ATTRIBUTES: [Attribute<Exported>; 13] = [
         array_interface,
         c"NumPy's array interface, for host memory.",
     ),
+    Attribute::optional(
+        c"__arrow_c_array__",
+        arrow::host_method,
+        c"The method of Arrow's PyCapsule interface, for host memory.",
+    ),
     Attribute::optional(c"shape", shape, c"The extents."),
     Attribute::optional(c"strides", strides, c"The strides in bytes."),
     Attribute::optional(c"dtype", dtype, c"The type as a numpy.dtype; without NumPy, the typestr."),
@@ -93,7 +99,7 @@ static ATTRIBUTES: [Attribute<Exported>; 13] = [
     Attribute::END,
 ];
 
-static METHODS: [Method<Exported>; 4] = [
+static METHODS: [Method<Exported>; 5] = [
     Method::with_keywords(
         c"__dlpack__",
         entry!(Exported => dlpack, arguments),
@@ -104,6 +110,12 @@ static METHODS: [Method<Exported>; 4] = [
         c"__dlpack_device__",
         entry!(Exported => dlpack_device),
         c"__dlpack_device__($self, /)\n--\n\nDevice type and number of DLPack.",
+    ),
+    Method::with_keywords(
+        c"__arrow_c_device_array__",
+        entry!(Exported => arrow::device_array, arguments),
+        c"__arrow_c_device_array__($self, /, requested_schema=None, **kwargs)\n--\n\n\
+          Capsules of Arrow's structures.",
     ),
     Method::with_keywords(
         c"__array__",

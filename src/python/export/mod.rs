@@ -2,6 +2,7 @@
 //! protocol that can represent it.
 
 pub mod array_interface;
+pub mod arrow;
 pub mod attributes;
 pub mod buffer;
 pub mod cai_dict;

@@ -1,6 +1,7 @@
 //! Imports Python objects: tries the protocols in order and checks the requirements of the caller.
 
 pub mod array_struct;
+pub mod arrow;
 pub mod buffer;
 pub mod dict;
 pub mod dict_explained;
@@ -451,8 +452,11 @@ fn try_protocols<'py>(
             }
             abi::CAI_PROTOCOL_SYCL_USM => from_sycl(py, object, options, depth, to)?,
             abi::CAI_PROTOCOL_OPENCL_BUFFER => buffer::import(py, object, options, to)?,
-            abi::CAI_PROTOCOL_ARRAY_STRUCT | abi::CAI_PROTOCOL_PEP3118 => {
+            abi::CAI_PROTOCOL_ARRAY_STRUCT
+            | abi::CAI_PROTOCOL_PEP3118
+            | abi::CAI_UNSTABLE_PROTOCOL_ARROW => {
                 let answer = match via {
+                    abi::CAI_UNSTABLE_PROTOCOL_ARROW => arrow::import(py, object, options, to)?,
                     abi::CAI_PROTOCOL_PEP3118 => pep3118::import(py, object, to)?,
                     _ => array_struct::import(py, object, to)?,
                 };
@@ -504,7 +508,7 @@ fn not_found(py: Py, object: Obj, options: &ImportOptions, host_only: bool) -> R
             expected "an array in device memory: copy it first, e.g. cupy.asarray(x), or allow \
                 host memory (CAI_IMPORT_ALLOW_HOST)");
     }
-    let mut list: Text<200> = Text::new(format_args!(""));
+    let mut list: Text<240> = Text::new(format_args!(""));
     for (index, via) in options.protocols().iter().enumerate() {
         let name = match *via {
             abi::CAI_PROTOCOL_EXCHANGE => "__cai_exchange_api__",
@@ -515,6 +519,7 @@ fn not_found(py: Py, object: Obj, options: &ImportOptions, host_only: bool) -> R
             abi::CAI_PROTOCOL_OPENCL_BUFFER => "buffer of OpenCL",
             abi::CAI_PROTOCOL_ARRAY_STRUCT => "__array_struct__",
             abi::CAI_PROTOCOL_PEP3118 => "Py_buffer",
+            abi::CAI_UNSTABLE_PROTOCOL_ARROW => "__arrow_c_device_array__",
             _ => "__array_interface__",
         };
         // A full text ends in a mark.

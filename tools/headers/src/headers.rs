@@ -21,7 +21,7 @@ const HEADERS: [(&str, &[&str]); 19] = [
     ("driver", &["abi/driver", "ffi/driver"]),
     ("dlpack", &["abi/dlpack", "ffi/dlpack"]),
     ("python", &["abi/python", "ffi/python"]),
-    ("unstable/arrow", &["ffi/unstable/arrow"]),
+    ("unstable/arrow", &["abi/unstable/arrow", "ffi/unstable/arrow"]),
     ("unstable/capture", &["abi/unstable/capture"]),
     ("unstable/copy", &["ffi/unstable/copy"]),
     ("unstable/dlpack", &["abi/unstable/dlpack"]),

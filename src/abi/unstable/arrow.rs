@@ -1,0 +1,6 @@
+//! The protocol of `cai/unstable/arrow.h`.
+
+/// Methods `__arrow_c_device_array__` and, with `CAI_IMPORT_ALLOW_HOST`, `__arrow_c_array__`, of arrays
+/// that `cai_unstable_array_from_arrow` accepts: for `cai_import_options.protocols`. In the default
+/// order it comes before the protocols for host memory.
+pub const CAI_UNSTABLE_PROTOCOL_ARROW: u8 = 10;
