@@ -593,3 +593,64 @@ def test_a_tensor_is_released_after_the_work_in_the_context_of_the_import(built,
         assert P.soon(lambda: counted.gone == 1, 20)
         """,
     )
+
+
+def test_imports_while_the_consumer_captures(built):
+    """The table of streams.md: what each protocol does at the import and at the begin. The capture goes on."""
+    python(
+        built,
+        """
+    WAYS = {"exchange": P.EXCHANGE, "tensors": P.DLPACK_EXCHANGE, "dictionary": P.CUDA_ARRAY_INTERFACE, "dlpack": P.DLPACK,
+            "arrow": P.ARROW, "unknown": P.CUDA_ARRAY_INTERFACE}
+    class Unknown:
+        def __init__(self, obj):
+            values = dict(obj.__cuda_array_interface__)
+            self.obj, self.__cuda_array_interface__ = obj, {**values, "version": 2}
+            del self.__cuda_array_interface__["stream"]
+    ALONE = "a capture of the producer's stream alone"
+    EXPECTED = {
+        # the producer's stream is the consumer's, is in the same graph, is not captured
+        "exchange": ["begun", "begun", "CAPTURE_CONSUMER"], "dictionary": ["begun", "begun", "CAPTURE_CONSUMER"],
+        "dlpack": ["begun", "begun", "a capture of the consumer's stream alone"], "tensors": [ALONE, ALONE, "CAPTURE_CONSUMER"],
+        "arrow": ["a stream that is being captured"] * 2 + ["CAPTURE_CONSUMER"], "unknown": ["begun"] * 3,
+    }
+
+    def attempt(way, case):
+        mine, theirs, data, graph, event = stream(), stream(), buffer(), c.c_void_p(), c.c_void_p()
+        ok(cuda.cuEventCreate(c.byref(event), 2))
+        def after(one, other):
+            ok(cuda.cuEventRecord(event, c.c_void_p(one)))
+            ok(cuda.cuStreamWaitEvent(c.c_void_p(other), event, 0))
+        producer = theirs if case else mine
+        if case == 2:
+            fill(data, 1, producer)
+        ok(cuda.cuStreamBeginCapture_v2(c.c_void_p(mine), 2))
+        if case == 1:
+            after(mine, theirs)
+        if case < 2:
+            fill(data, 1, producer)
+        obj = give(make((SIZE,), "|u1", data, stream=producer))
+        if way == "unknown":
+            obj = Unknown(obj)
+        try:
+            taken = take(obj, protocols=[WAYS[way]], stream=mine)
+            code = begin(taken, mine)
+            found = P.STATUS[code] if code else "begun"
+            if way == "unknown":
+                assert begin(taken, mine, READ | T.abi.CAI_SYNC_CONSERVATIVE) == ERRORS["CAPTURE_CONSUMER"]
+            elif not code:
+                copy(buffer_to_read, data, mine)
+        except RuntimeError as why:
+            found = str(why)
+        if case == 1:
+            after(theirs, mine)
+        ok(cuda.cuStreamEndCapture(c.c_void_p(mine), c.byref(graph)))
+        return found
+
+    buffer_to_read = buffer()
+    for way, all in EXPECTED.items():
+        for case, expected in enumerate(all):
+            found = attempt(way, case)
+            assert expected in found, (way, case, found)
+    """,
+    )
