@@ -2,7 +2,7 @@
 // gone: by how much the process grew, and the time for each, for a quarter of them and for all. Run
 // once with CUDASIM_RACES=off and once with it on. Arguments: a title, the number of streams (a
 // tenth as many threads), and the seconds of the last part. Without arguments, one line for each
-// kind: its name, and by how many kB ten times as many grow the process.
+// kind: its name, and by how many kB ten times as many grow the process; the last kind stays.
 #include "../tests/ok.h"
 
 #include <cuda.h>
@@ -43,6 +43,15 @@ static void stream_alone(void) {
     OK(cuMemcpyDtoDAsync(own, buffer + SIZE, SIZE, stream));
     OK(cuMemFreeAsync(own, stream));
     OK(cuStreamDestroy(stream));
+}
+
+static void stream_that_stays(void) {
+    CUstream stream;
+    OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    OK(cuStreamWaitEvent(stream, event, 0));
+    OK(cuMemsetD8Async(buffer, 1, SIZE, stream));
+    OK(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+    OK(cuEventRecord(event, stream));
 }
 
 static void event_alone(void) {
@@ -143,6 +152,7 @@ int main(int argc, char **argv) {
         grow("events", event_alone, 2000);
         grow("captures", capture, 2000);
         grow("threads", thread, 500);
+        grow("live streams", stream_that_stays, 1000);
         return 0;
     }
     printf("%s\n", argv[1]);

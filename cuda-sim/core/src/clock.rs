@@ -6,6 +6,7 @@
 //! later actor has the number, whose counts that comparison would take for the earlier one's.
 
 use crate::actor::{Actor, Number};
+use crate::counts::Counts;
 use std::sync::Arc;
 
 /// One operation of one actor.
@@ -21,39 +22,12 @@ pub struct Clock {
     number: Arc<Number>,
     pub own: u64,
     /// The actor's own entry is not used.
-    seen: Arc<Seen>,
-}
-
-/// Known counts, by actor.
-#[derive(Clone, Debug, Default)]
-struct Seen(Vec<u64>);
-
-impl Seen {
-    fn of(&self, actor: Actor) -> u64 {
-        self.0.get(actor).copied().unwrap_or(0)
-    }
-
-    fn include(&mut self, other: &Seen) {
-        if self.0.len() < other.0.len() {
-            self.0.resize(other.0.len(), 0);
-        }
-        for (mine, theirs) in self.0.iter_mut().zip(&other.0) {
-            *mine = (*mine).max(*theirs);
-        }
-    }
-
-    fn include_own(&mut self, clock: &Clock) {
-        let actor = clock.actor();
-        if self.0.len() <= actor {
-            self.0.resize(actor + 1, 0);
-        }
-        self.0[actor] = self.0[actor].max(clock.own);
-    }
+    seen: Counts,
 }
 
 impl Clock {
     pub fn new(number: Arc<Number>, own: u64) -> Clock {
-        Clock { number, own, seen: Arc::default() }
+        Clock { number, own, seen: Counts::default() }
     }
 
     pub fn actor(&self) -> Actor {
@@ -78,27 +52,29 @@ impl Clock {
         if self.includes(other) {
             return;
         }
-        let seen = Arc::make_mut(&mut self.seen);
-        seen.include(&other.seen);
-        seen.include_own(other);
+        if other.knows(self.now()) {
+            // It has all that this one learned.
+            self.seen = other.seen.clone();
+        } else {
+            self.seen.include_all(&other.seen);
+        }
+        self.seen.include(other.actor(), other.own);
         self.own += 1;
     }
 
     /// Adds the knowledge of several actors.
     pub fn join_all(&mut self, others: &Knowledge) {
-        let is_new = |(actor, known): (Actor, &u64)| *known > self.of(actor);
-        if others.seen.0.iter().enumerate().any(is_new) {
-            Arc::make_mut(&mut self.seen).include(&others.seen);
+        if self.seen.include_all(&others.seen) {
             self.own += 1;
         }
         others.newest.iter().for_each(|clock| self.join(clock));
     }
 
     /// Returns what is known of each actor.
-    pub fn counts(&self) -> impl Iterator<Item = (Actor, u64)> + '_ {
+    pub fn counts(&self) -> impl Iterator<Item = (Actor, u64)> {
         let own = (self.actor(), self.own);
-        let others = self.seen.0.iter().copied().enumerate();
-        others.filter(move |(actor, n)| *n > 0 && *actor != own.0).chain([own])
+        let others = self.seen.list().into_iter();
+        others.filter(move |(actor, _)| *actor != own.0).chain([own])
     }
 
     /// Starts the next operation.
@@ -118,7 +94,7 @@ pub struct Knowledge {
     /// The newest clocks that no other of them includes.
     newest: Vec<Clock>,
     /// Counts that others have learned.
-    seen: Seen,
+    seen: Counts,
 }
 
 /// Clocks that are kept one by one, because most are included by the next soon.
@@ -126,13 +102,8 @@ const NEWEST: usize = 4;
 
 impl Knowledge {
     pub fn of(counts: impl IntoIterator<Item = (Actor, u64)>) -> Knowledge {
-        let mut seen = Seen::default();
-        for (actor, n) in counts {
-            if seen.0.len() <= actor {
-                seen.0.resize(actor + 1, 0);
-            }
-            seen.0[actor] = seen.0[actor].max(n);
-        }
+        let mut seen = Counts::default();
+        counts.into_iter().for_each(|(actor, n)| seen.include(actor, n));
         Knowledge { newest: Vec::new(), seen }
     }
 
@@ -144,8 +115,8 @@ impl Knowledge {
         self.newest.retain(|other| !clock.includes(other));
         if self.newest.len() == NEWEST {
             for clock in self.newest.drain(..) {
-                self.seen.include(&clock.seen);
-                self.seen.include_own(&clock);
+                self.seen.include_all(&clock.seen);
+                self.seen.include(clock.actor(), clock.own);
             }
         }
         self.newest.push(clock);
@@ -156,6 +127,7 @@ impl Knowledge {
 pub mod tests {
     use super::*;
     use crate::actor::Numbers;
+    use crate::counts::tests::nodes;
 
     /// Clocks of different actors.
     pub fn clocks<const N: usize>() -> [Clock; N] {
@@ -182,6 +154,42 @@ pub mod tests {
         assert!(c.knows(second));
         // A copied clock does not change.
         assert!(!known.knows(second));
+    }
+
+    /// Returns the number of nodes for `n` clocks that stay, each after the one before, and those for
+    /// as many that all know of each other.
+    fn nodes_of(n: usize) -> [usize; 2] {
+        let mut numbers = Numbers::default();
+        let mut clock = || Clock::new(numbers.take(), 0);
+        let (mut host, mut middle) = (clock(), clock());
+        let mut chain: Vec<Clock> = Vec::new();
+        let mut star: Vec<Clock> = Vec::new();
+        for _ in 0..n {
+            host.step();
+            for all in [&mut chain, &mut star] {
+                let mut new = clock();
+                new.join(&host);
+                new.step();
+                all.push(new);
+            }
+            if let [.., before, new] = &mut chain[..] {
+                new.join(before);
+            }
+            middle.join(&star[star.len() - 1]);
+        }
+        let ends = [star[0].now(), star[n - 1].now(), chain[n - 1].now()];
+        star.iter_mut().for_each(|each| each.join(&middle));
+        chain.iter().for_each(|each| host.join(each));
+        assert!(star.iter().all(|each| ends.map(|end| each.knows(end)) == [true, true, false]));
+        assert!(chain.iter().all(|each| host.includes(each)));
+        [chain, star].map(|all| nodes(all.iter().map(|clock| &clock.seen)))
+    }
+
+    #[test]
+    fn clocks_share_what_they_know() {
+        let n = 4000;
+        let [chain, star] = nodes_of(n);
+        assert!(chain < 8 * n && star < 8 * n, "{chain} nodes in a chain, {star} in a star");
     }
 
     #[test]

@@ -13,6 +13,7 @@
 pub mod functions;
 pub mod access;
 mod actor;
+mod counts;
 pub mod clock;
 pub mod cudasim;
 pub mod real_driver;

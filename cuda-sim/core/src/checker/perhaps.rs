@@ -34,6 +34,8 @@ impl ActorState {
 
     fn settle(&mut self, join: impl FnOnce(&mut Clock)) {
         let Some(unsure) = &mut self.unsure else { return };
+        // A clock takes over one that knows its count: that one then knows all of this one too.
+        unsure.sure.own = self.clock.own;
         join(&mut unsure.sure);
         unsure.perhaps.retain(|known| !unsure.sure.includes(known));
         if unsure.perhaps.is_empty() {
