@@ -1,6 +1,7 @@
-// How the simulated driver grows with a program: time for each turn and peak memory, of programs
-// of different sizes, each in a process of its own. Run once with CUDASIM_RACES=off and once with
-// it on. Arguments: a title, the size of the largest, and a part of the name of what to run.
+// How the simulated driver grows with a program: processor time for each turn and peak memory, of
+// programs of different sizes, each in a process of its own. Run once with CUDASIM_RACES=off and
+// once with it on. Arguments: a title, the size of the largest, and a part of the name of what to
+// run.
 #include "../tests/ok.h"
 
 #include <cuda.h>
@@ -61,6 +62,16 @@ static void ring(long n) {
         if (i > 0) OK(cuStreamWaitEvent(streams[at], event, 0));
         OK(cuMemsetD8Async(buffer, 1, SIZE, streams[at]));
         OK(cuEventRecord(event, streams[at]));
+    }
+}
+
+// Streams that stay, each with memory of its own.
+static void apart(long n) {
+    for (long i = 0; i < n; ++i) {
+        CUdeviceptr own;
+        streams[i] = stream();
+        OK(cuMemAlloc(&own, SIZE));
+        OK(cuMemsetD8Async(own, 1, SIZE, streams[i]));
     }
 }
 
@@ -126,9 +137,24 @@ static void loop(long n) {
     }
 }
 
+// Operations that each have bytes and an event of their own.
+static void bytes(long n) {
+    for (long i = 0; i < FEW; ++i) {
+        streams[i] = stream();
+    }
+    for (long i = 0; i < n; ++i) {
+        CUevent own;
+        OK(cuEventCreate(&own, CU_EVENT_DISABLE_TIMING));
+        OK(cuMemsetD8Async(buffer + SIZE * (CUdeviceptr)i, 1, 8, streams[i % FEW]));
+        OK(cuEventRecord(own, streams[i % FEW]));
+        OK(cuStreamWaitEvent(streams[(i + 1) % FEW], own, 0));
+        OK(cuEventDestroy(own));
+    }
+}
+
 static double now(void) {
     struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
     return (double)time.tv_sec * 1e9 + (double)time.tv_nsec;
 }
 
@@ -175,11 +201,13 @@ int main(int argc, char **argv) {
         {"live streams in a chain", chain, 1, 1},
         {"live streams in a star", star, 1, 1},
         {"rounds of live streams in a ring", ring, 1, 1},
+        {"live streams with own memory", apart, 1, 1},
         {"destroyed streams in a chain", stream_in_chain, 1, 1},
         {"destroyed streams", stream_alone, 1, 1},
         {"captures", capture, 1, 2},
         {"short threads", thread, 1, 5},
         {"records, waits and fills", loop, 50, 1},
+        {"the same, each of other bytes", bytes, 50, 1},
     };
     printf("%s\n", argc > 1 ? argv[1] : "");
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; ++i) {

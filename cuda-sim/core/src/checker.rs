@@ -51,6 +51,8 @@ struct Slot {
     /// The count at which the last of them ended.
     own: u64,
     state: Option<ActorState>,
+    /// Whether it is in the list of those that were used.
+    is_used: bool,
 }
 
 const ENDED_HOSTS: usize = 16;
@@ -65,6 +67,8 @@ pub struct Checker {
     pub mode: Races,
     /// By number.
     actors: Vec<Slot>,
+    /// The actors whose clock may have changed since these were taken.
+    used: Vec<Actor>,
     numbers: Numbers,
     /// Actors of other processes.
     pub foreign: Foreign,
@@ -124,6 +128,7 @@ impl Checker {
             told: Told::default(),
             time: 0,
             actors: Vec::new(),
+            used: Vec::new(),
             numbers: Numbers::default(),
             foreign: Foreign::default(),
             retired: Vec::new(),
@@ -163,6 +168,7 @@ impl Checker {
         let when_freeing = Knowledge::default();
         slot.state =
             Some(ActorState { clock, identity, when_freeing, unsure: None, published: false });
+        self.state(actor);
         actor
     }
 
@@ -200,11 +206,23 @@ impl Checker {
         self.retired.push((Arc::downgrade(&ended.identity.number), actor));
     }
 
+    /// Every change of a clock comes here first.
     fn state(&mut self, actor: Actor) -> &mut ActorState {
-        match &mut self.actors[actor].state {
+        let slot = &mut self.actors[actor];
+        if !slot.is_used {
+            slot.is_used = true;
+            self.used.push(actor);
+        }
+        match &mut slot.state {
             Some(state) => state,
             None => unreachable!("an actor is not used after its end"),
         }
+    }
+
+    /// Returns the actors whose clock may have changed since the last call. Some may have ended.
+    pub fn take_used(&mut self) -> Vec<Actor> {
+        self.used.iter().for_each(|actor| self.actors[*actor].is_used = false);
+        std::mem::take(&mut self.used)
     }
 
     pub fn name(&mut self, actor: Actor, name: &str) {
@@ -325,6 +343,7 @@ impl Checker {
     }
 
     pub fn hb_after(&mut self, actor: Actor, object: usize) {
+        self.state(actor);
         if let (Some(known), Some(state)) =
             (self.objects.get(&object), self.actors[actor].state.as_mut())
         {

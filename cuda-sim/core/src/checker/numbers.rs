@@ -61,8 +61,10 @@ impl Checker {
     pub fn touched(&mut self, access: &Access, content: Content, moment: &Moment) {
         let Some(ended) = self.open.touched(access, content, moment) else { return };
         for over in ended.over {
-            let waiter = &mut self.actors[over.since.actor].state;
-            waiter.iter_mut().for_each(|state| state.learn_all(&over.known));
+            let waiter = over.since.actor;
+            if self.actors[waiter].state.is_some() {
+                self.learn_all(waiter, &over.known);
+            }
         }
         ended.dropped.iter().for_each(|race| {
             self.reported.remove(&race.key);

@@ -36,7 +36,7 @@ impl Sim {
     }
 
     /// Returns a context and the green ones over it.
-    fn family(&self, context: u64) -> Vec<u64> {
+    pub(super) fn family(&self, context: u64) -> Vec<u64> {
         let mut family = self.greens_over(context);
         family.push(context);
         family

@@ -56,6 +56,8 @@ pub struct Barrier {
     pub(super) number: u64,
     /// Knows the work that came before.
     pub(super) actor: Option<Actor>,
+    /// Streams with work that it may not know.
+    pub(super) news: Vec<StreamRef>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -91,6 +93,8 @@ pub struct Stream {
     pub(super) legacy_seen: u64,
     /// The number of the last barrier that its work comes after.
     pub(super) barrier_seen: u64,
+    /// Whether the list of the barrier has it.
+    pub(super) is_news: bool,
     pub(super) dirty: bool,
     pub actor: Option<Actor>,
     pub lane: Option<Lane>,

@@ -125,6 +125,8 @@ pub struct Sim {
     pub captures: HashMap<u64, Capture>,
     pub next_id: u64,
     pub(super) stream_slots: Vec<Option<Stream>>,
+    /// The last stream that had the number of an actor.
+    pub(super) stream_of_actor: HashMap<Actor, StreamRef>,
     pub(super) free_stream_slots: Vec<usize>,
     pub(super) busy: Vec<StreamRef>,
     pub memory: Memory,
@@ -307,6 +309,7 @@ impl Sim {
             // The numbers 0, 1 and 2 are stream tokens.
             next_id: 3,
             stream_slots: Vec::new(),
+            stream_of_actor: HashMap::new(),
             free_stream_slots: Vec::new(),
             busy: Vec::new(),
             memory: Memory::default(),

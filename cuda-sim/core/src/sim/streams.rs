@@ -35,6 +35,7 @@ impl Sim {
             listed: false,
             legacy_seen: 0,
             barrier_seen: 0,
+            is_news: false,
             dirty: false,
             actor: None,
             lane: None,
@@ -63,6 +64,7 @@ impl Sim {
             if let Some(checker) = &mut self.checker {
                 let actor = checker.actor(Some(host), Who::Stream { id, device, kind: name });
                 self.stream_mut(stream).actor = Some(actor);
+                self.stream_of_actor.insert(actor, stream);
             }
         }
         if let Some(context) = self.contexts.get_mut(context) {
