@@ -94,3 +94,60 @@ def test_elements_of_device_memory_are_accessible_in_device_code_only(tmp_path, 
         done = nvcc("-std=c++17", *INCLUDES, "-c", source, "-o", tmp_path / "access.o")
         assert (done.returncode == 0) == compiles, done.stderr
         assert compiles or "error: calling a __device__ function" in done.stderr
+
+
+PROGRAM = r"""
+#include <cstdio>
+
+__global__ void saxpy(float a, const float *x, float *y, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) y[i] += a * x[i];
+}
+template <class T> __global__ void fill(T *out, T value, size_t n) {
+    size_t i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) out[i] = value;
+}
+struct pair { const float *from; float *to; };
+namespace { __global__ void move(pair all) { all.to[threadIdx.x] = all.from[threadIdx.x]; } }
+extern "C" __global__ void twice(double *data, int n) { if (threadIdx.x < n) data[threadIdx.x] *= 2; }
+
+int main() {
+    float *x, *y;
+    cudaStream_t first, second;
+    cudaMalloc(&x, 4000);
+    cudaMalloc(&y, 4000);
+    cudaStreamCreateWithFlags(&first, cudaStreamNonBlocking);
+    cudaStreamCreateWithFlags(&second, cudaStreamNonBlocking);
+    fill<<<4, 256, 0, first>>>(x, 1.0f, 1000);
+    saxpy<<<4, 256, 0, second>>>(2, x, y, 1000);
+    move<<<1, 32, 0, second>>>({x, y});
+    twice<<<1, 32, 0, second>>>((double *)y, 32);
+    std::puts(cudaGetErrorString(cudaDeviceSynchronize()));
+}
+"""
+
+
+@pytest.mark.parametrize("compression", ["none", "size"])
+def test_kernels_of_a_program(tmp_path, compression):
+    """`cuda-sim kernels` reads what nvcc writes, also without a symbol table, and the program runs unchanged."""
+    (tmp_path / "program.cu").write_text(PROGRAM)
+    (tmp_path / "libcudart.so").symlink_to(CUDA / "lib/libcudart.so.13")
+    flags = [f"-Xfatbin=-compress-mode={compression}", "-cudart=shared", f"-L{tmp_path}"]
+    done = nvcc(*flags, tmp_path / "program.cu", "-o", tmp_path / "program")
+    assert done.returncode == 0, done.stderr
+
+    def sim(*words):
+        return subprocess.run([SIM / "bin/cuda-sim", *words], cwd=tmp_path, capture_output=True, text=True)
+
+    others = (
+        "# (anonymous namespace)::move(pair)\nmove(byte[16])\nfill(float*, float, unsigned long)\n"
+        "saxpy(float, const float*, float*, int)\n"
+    )
+    listed = sim("kernels", "program").stdout
+    assert listed == others + "twice(double*, int)\n"
+    (tmp_path / "kernels.txt").write_text(listed)
+    done = sim("run", "--runtime", "--kernels=kernels.txt", "./program")
+    assert done.returncode == 66 and done.stdout == "no error\n", done.stderr
+    assert "write by _Z4fillIfEvPT_S0_m" in done.stderr and "1 race found" in done.stderr
+    subprocess.run(["strip", tmp_path / "program"], check=True)
+    assert sim("kernels", "program").stdout == others + "twice(void*, unsigned)\n"

@@ -4,7 +4,9 @@
 mod child;
 mod folder;
 mod html;
+mod images;
 mod junit;
+mod kernels;
 mod manual;
 mod nearest;
 mod options;
@@ -12,6 +14,7 @@ mod report;
 mod sarif;
 mod shadow;
 
+use cudasim_core::declarations::Declarations;
 use cudasim_core::shown::shown;
 use folder::PrivateFolder;
 use options::Options;
@@ -54,6 +57,19 @@ fn run(arguments: &[OsString]) -> Result<ExitCode, String> {
     match arguments.first().and_then(|first| first.to_str()) {
         Some("run") => run_program(&arguments[1..]),
         Some("--missing") => list_missing(&arguments[1..]),
+        Some("kernels") => {
+            let files = arguments[1..].strip_prefix(&[OsString::from("--")]);
+            let files = files.unwrap_or(&arguments[1..]);
+            if files.is_empty() {
+                return Err("expected a program or a library".to_owned());
+            }
+            let found: Vec<OsString> = files
+                .iter()
+                .map(|file| find_program(Path::new(file)).map_or(file.clone(), Into::into))
+                .collect();
+            print!("{}", kernels::list(&found)?);
+            Ok(ExitCode::SUCCESS)
+        }
         Some("libdir") => {
             println!("{}", library_folders(false)?[0].display());
             Ok(ExitCode::SUCCESS)
@@ -318,6 +334,12 @@ fn symbols_of(name: &str) -> Vec<String> {
 
 fn run_program(arguments: &[OsString]) -> Result<ExitCode, String> {
     let (mut options, program) = options::parse(arguments)?;
+    if let Some((_, path)) = options.variables.iter_mut().find(|(name, _)| name == "KERNELS") {
+        Declarations::read(path.as_ref())?;
+        // Processes that the program starts may run in other folders.
+        let absolute = std::path::absolute(&*path).map_err(|error| error.to_string())?;
+        *path = absolute.to_string_lossy().into_owned();
+    }
     let reports = Reports::new(&options.reports)?;
     options.variables.extend(reports.iter().flat_map(Reports::variables));
     let (mut command, temporary) = command(&options, program)?;
@@ -377,7 +399,7 @@ fn list_missing(arguments: &[OsString]) -> Result<ExitCode, String> {
     let called = of("called");
     list("not simulated, and called", &called);
     let kernels = of("kernel");
-    list("kernels that are not declared with cudasim_register", &kernels);
+    list("kernels that are not declared", &kernels);
     list("simulated, and refused with CUDA_ERROR_NOT_SUPPORTED", &of("refused"));
     let mut looked_up = of("looked-up");
     looked_up.retain(|name| !called.contains(name));

@@ -55,6 +55,9 @@ const TABLE: &[Row] = &[
     row("guard", "", Driver, "the host faults when it accesses device memory"),
     row("register", "=same|shifted", Driver,
         "shifted: registered host memory has another address on the device"),
+    row("kernels", "=FILE", Checker,
+        "a file that declares the accesses of kernels, a line for each, as\n\
+         cuda-sim kernels prints them"),
     row("docs", "=11|13", Checker,
         "the version of NVIDIA's documentation whose order holds (default:\n\
          13); 11: cuMemFree and cuMemAlloc do not synchronize"),
@@ -249,8 +252,17 @@ pub fn listing() -> String {
 pub const WIDTH: usize = 38;
 
 /// The first words of a command line.
-pub const COMMANDS: &[&str] =
-    &["run", "--missing", "libdir", "entries", "manual", "options", "--version", "--help"];
+pub const COMMANDS: &[&str] = &[
+    "run",
+    "kernels",
+    "--missing",
+    "libdir",
+    "entries",
+    "manual",
+    "options",
+    "--version",
+    "--help",
+];
 
 /// Returns the help.
 pub fn usage() -> String {
@@ -273,11 +285,11 @@ cuda-sim: a simulated CUDA driver that finds races
 
     cuda-sim run [options] [--] program [arguments]
         Runs a program with the simulated libcuda.so.1 as the driver. Kernels are not executed:
-        declare them with cudasim_register, or use --shadow with a GPU. Exit status: 66 if races
-        were found, in this process or in one that it started; 67 if the program ended with 0, but
-        had looked for kernels that are not declared; 2 if an option is wrong, the program does not
-        start, or a report cannot be written; 128 and the number of the signal that ended the
-        program; otherwise the program's own.
+        declare them with --kernels or cudasim_register, or use --shadow with a GPU. Exit status: 66
+        if races were found, in this process or in one that it started; 67 if the program ended with
+        0, but had looked for kernels that are not declared; 2 if an option is wrong, the program
+        does not start, or a report cannot be written; 128 and the number of the signal that ended
+        the program; otherwise the program's own.
 
 {options}
         All but {of_command} are environment variables as well:
@@ -292,6 +304,10 @@ cuda-sim: a simulated CUDA driver that finds races
 
     cai-race [options] [--] program [arguments]
         cuda-sim run --rules=strict: for producers and consumers of arrays.
+
+    cuda-sim kernels [--] file...
+        Lists the kernels of programs, libraries, cubins and PTX as a file for --kernels: pointers to
+        const are read, others are read and written, from the pointer to the end of its allocation.
 
     cuda-sim --missing [--] program [arguments]
         Runs a program and lists the functions of the driver that are not simulated and that it

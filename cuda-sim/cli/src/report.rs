@@ -188,7 +188,7 @@ impl Reports {
         (undeclared_fails && !kernels.is_empty()).then(|| {
             let text = format!(
                 "the program ended with status 0, but these kernels are not declared, and were \
-                 not launched: {}; declare them with cudasim_register, or use --undeclared=warn",
+                 not launched: {}; declare them (`cuda-sim kernels` lists them), or use --undeclared=warn",
                 kernels.join(", ")
             );
             (text, UNDECLARED_EXIT_CODE)

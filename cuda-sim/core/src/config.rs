@@ -68,6 +68,8 @@ pub struct Config {
     pub timeline: bool,
     /// Whether reports have all frames of a stack.
     pub native: bool,
+    /// The file that declares kernels.
+    pub kernels: Option<String>,
 }
 
 pub const DRIVER_VERSION: i32 = 13050;
@@ -157,6 +159,7 @@ impl Config {
             report: get("CUDASIM_REPORT"),
             timeline: flag("CUDASIM_TIMELINE"),
             native: flag("CUDASIM_NATIVE"),
+            kernels: get("CUDASIM_KERNELS"),
             strict: get("CUDASIM_RULES").as_deref() == Some("strict"),
             print_at_exit: get("CUDASIM_PRINT").as_deref() == Some("exit"),
         }

@@ -39,6 +39,7 @@ mod again;
 mod race;
 mod advice;
 pub mod memory;
+pub mod declarations;
 mod processes;
 mod foreign;
 mod ipc;

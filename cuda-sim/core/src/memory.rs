@@ -91,6 +91,12 @@ impl Allocation {
     pub fn end(&self) -> u64 {
         self.base + self.size
     }
+
+    /// Returns the end of the bytes after an address of them, of the device or of the host.
+    pub fn end_from(&self, address: u64) -> u64 {
+        let is_of_device = (self.base..self.end()).contains(&address);
+        if is_of_device { self.end() } else { self.host + self.size }
+    }
 }
 
 /// One mapping with its free parts.

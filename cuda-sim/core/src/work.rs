@@ -57,7 +57,7 @@ pub enum KernelBody {
     /// From `cudasim_register`.
     Named(unsafe extern "C" fn(*const Grid, *mut *mut c_void)),
     /// Without a function of the program: what overwrites the bytes that it writes.
-    Unknown(fn(&[Access])),
+    Unknown(fn(&[(u8, Access)])),
     /// From `cudasim_launch`.
     Direct(unsafe extern "C" fn(*mut c_void)),
     /// Of either kind, on a device that cannot access the memory of its arguments.
@@ -74,8 +74,8 @@ pub struct Launch {
     pub arguments: Vec<u128>,
     /// The offset of each argument, in units of 16 bytes.
     pub offsets: Vec<usize>,
-    /// The accesses of a kernel without a function.
-    pub accesses: Vec<Access>,
+    /// The writes of a kernel without a function, with the value of the bytes afterwards.
+    pub fills: Vec<(u8, Access)>,
 }
 
 /// Whether and when a record was reached.
@@ -298,15 +298,15 @@ impl Launch {
     /// Returns the launch of a kernel that accesses memory out of its reach.
     pub fn faulting() -> Launch {
         let (arguments, offsets) = (Vec::new(), Vec::new());
-        let (handle, grid, accesses) = (0, Grid::default(), Vec::new());
-        Launch { handle, function: KernelBody::Faulting, grid, arguments, offsets, accesses }
+        let (handle, grid, fills) = (0, Grid::default(), Vec::new());
+        Launch { handle, function: KernelBody::Faulting, grid, arguments, offsets, fills }
     }
 
     fn run(&self) -> Result<(), Code> {
         match self.function {
             KernelBody::Faulting => return Err(Code::ILLEGAL_ADDRESS),
             KernelBody::Unknown(overwrite) => {
-                overwrite(&self.accesses);
+                overwrite(&self.fills);
                 return Ok(());
             }
             KernelBody::Named(_) | KernelBody::Direct(_) => {}

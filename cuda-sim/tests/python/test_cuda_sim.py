@@ -291,13 +291,13 @@ def test_kernels(driver, tmp_path, schedule):
     program = compile_program(driver, tmp_path / "kernels", [tmp_path / "kernels.c"])
     done = sim(f"--schedule={schedule}", "--undeclared=warn", "--", program, check=False)
     assert done.returncode == 0, f"{done.returncode} {done.stdout}{done.stderr}"
-    assert re.search(r"kernel none is not declared with cudasim_register.*\n +main \S+kernels\.c:\d+\n", done.stderr), done.stderr
+    assert re.search(r"kernel none is not declared.*\n +main \S+kernels\.c:\d+\n", done.stderr), done.stderr
     # Before the program goes on without it, once for each process; how often it is looked for is counted.
     first, *others = done.stderr.splitlines()
-    said = "cuda-sim: kernels are not executed: declare them with cudasim_register, or use --shadow with a GPU"
+    said = "cuda-sim: kernels are not executed: declare them with --kernels or cudasim_register, or use --shadow with a GPU"
     assert first == said and said not in others, done.stderr
     missing = run(COMMAND, "--missing", program, check=False)
-    assert missing.returncode == 1 and "declared with cudasim_register: \n  none\n" in missing.stdout
+    assert missing.returncode == 1 and "not declared: \n  none\n" in missing.stdout
     # By default it is no success.
     assert sim(f"--schedule={schedule}", "--", program, check=False).returncode == 67
 

@@ -152,7 +152,7 @@ def test_each_way_to_lack_a_function_has_its_list(driver, tmp_path):
     assert done.returncode == 1 and done.stdout.startswith("801\n")
     assert lists == {
         "not simulated, and called": ["cuArrayCreate_v2"],
-        "kernels that are not declared with cudasim_register": ["undeclared"],
+        "kernels that are not declared": ["undeclared"],
         "simulated, and refused with CUDA_ERROR_NOT_SUPPORTED": ["cuGraphClone"],
         "not simulated, and looked up with cuGetProcAddress only": ["cuArrayDestroy"],
         "looked up with cuGetProcAddress, and not found": ["cuInventedHere"],

@@ -1,7 +1,7 @@
 //! The functions of cudasim.h: kernels, host accesses, order between threads, allocators, names.
 
 use crate::access::{Access, READ, WRITE};
-use crate::api::modules::overwrite;
+use crate::api::modules::{fills, overwrite};
 use crate::capture::submit;
 use crate::conditions::Condition;
 use crate::cudasim::{Api, Grid, Kernel, Note};
@@ -155,7 +155,7 @@ extern "C" fn launch(
             grid: Grid::default(),
             arguments,
             offsets: Vec::new(),
-            accesses: if run.is_none() { accesses.clone() } else { Vec::new() },
+            fills: if run.is_none() { fills(&accesses) } else { Vec::new() },
         };
         let label = text(name).map_or("a kernel", |name| sim.interned(&name));
         submit(sim, stream, Work::Kernel(Arc::new(launch)), accesses, label)?;

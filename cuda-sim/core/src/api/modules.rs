@@ -3,14 +3,15 @@
 //! There is no device code: a function is one that the program registered under that name, see
 //! cudasim.h.
 
-use crate::access::Access;
+use crate::access::{Access, WRITE};
 use crate::api::macros::api;
 use crate::capture::submit;
 use crate::cudasim::Grid;
 use crate::ffi::{get, put, slice};
+use crate::memory;
 use crate::results::{Code, Result};
 use crate::shown::shown;
-use crate::sim::{Function, Locked, lock};
+use crate::sim::{Function, Locked, Registered, lock};
 use crate::work::{KernelBody, Launch, Work};
 use std::ffi::{CStr, CString, c_char, c_void};
 use std::sync::Arc;
@@ -29,7 +30,7 @@ fn function(sim: &mut Locked, to: *mut u64, module: u64, name: *const c_char) ->
     if to.is_null() {
         return Err(Code::INVALID_VALUE);
     }
-    if !sim.kernels.contains_key(name.as_bytes()) {
+    if !sim.kernels.contains_key(name.as_bytes()) && sim.declared.find(name.as_bytes()).is_none() {
         sim.undeclared_kernel(&shown(name.as_bytes()));
         return Err(Code::NOT_FOUND);
     }
@@ -72,6 +73,14 @@ impl Arguments {
         Ok(arguments)
     }
 
+    /// Returns the bytes of an argument.
+    fn argument(&self, index: usize, size: usize) -> &[u8] {
+        let at = self.offsets[index];
+        // SAFETY: `copy` reserved `size` bytes, rounded up, at this offset, and any byte of the
+        // numbers may be read.
+        unsafe { std::slice::from_raw_parts(self.bytes[at..].as_ptr().cast(), size) }
+    }
+
     /// Unpacks the buffer of `extra`, in which arguments are aligned to their sizes, up to 8 bytes.
     fn unpack(buffer: *mut u8, length: usize, sizes: &[usize]) -> Result<Arguments> {
         let mut pointers = Vec::with_capacity(sizes.len());
@@ -103,11 +112,17 @@ fn extra_buffer(extra: *mut *mut c_void) -> Result<(*mut u8, usize)> {
 }
 
 /// Overwrites what a kernel without a function writes: its results are not known.
-pub fn overwrite(accesses: &[Access]) {
+pub fn overwrite(fills: &[(u8, Access)]) {
     // Kernels run with the lock released.
     if let Some(sim) = lock() {
-        sim.overwrite(accesses);
+        sim.overwrite(fills);
     }
+}
+
+/// Returns what is overwritten of these accesses.
+pub fn fills(accesses: &[Access]) -> Vec<(u8, Access)> {
+    let written = accesses.iter().filter(|access| access.mode & WRITE != 0);
+    written.map(|access| (memory::UNKNOWN, *access)).collect()
 }
 
 /// Returns the work of a launch and its accesses.
@@ -119,19 +134,51 @@ fn prepare(
     extra: *mut *mut c_void,
 ) -> Result<(Work, Vec<Access>)> {
     let name = sim.functions.get(handle).ok_or(Code::INVALID_HANDLE)?.name.clone();
-    let kernel = *sim.kernels.get(name.as_bytes()).ok_or(Code::NOT_FOUND)?;
+    let kernel = sim.kernels.get(name.as_bytes()).copied();
+    let declared = sim.declared.find(name.as_bytes());
     let limits = grid.grid.iter().chain(&grid.block).all(|n| *n > 0);
     let threads: u64 = grid.block.iter().map(|n| u64::from(*n)).product();
     if !limits || threads > 1024 {
         return Err(Code::INVALID_VALUE);
     }
-    let sizes = slice(kernel.sizes, kernel.nargs)?;
+    let sizes = match (kernel, declared) {
+        (Some(kernel), _) => slice(kernel.sizes, kernel.nargs)?,
+        (None, Some(declared)) => &declared.sizes,
+        (None, None) => return Err(Code::NOT_FOUND),
+    };
     let arguments = if !extra.is_null() {
         let (buffer, length) = extra_buffer(extra)?;
         Arguments::unpack(buffer, length, sizes)?
     } else {
-        Arguments::copy(slice(arguments, kernel.nargs)?, sizes)?
+        Arguments::copy(slice(arguments, sizes.len())?, sizes)?
     };
+    let (None, Some(declared)) = (kernel, declared) else {
+        return registered(sim, handle, kernel.ok_or(Code::NOT_FOUND)?, grid, arguments);
+    };
+    let found = declared.accesses(
+        &grid,
+        |index| arguments.argument(index, sizes[index]),
+        |address| sim.memory.find(address).map(|found| found.end_from(address)),
+    );
+    let launch = Launch {
+        handle,
+        function: KernelBody::Unknown(overwrite),
+        grid,
+        arguments: arguments.bytes,
+        offsets: arguments.offsets,
+        fills: found.fills,
+    };
+    Ok((Work::Kernel(Arc::new(launch)), found.all))
+}
+
+/// The same for a kernel of `cudasim_register`.
+fn registered(
+    sim: &Locked,
+    handle: u64,
+    kernel: Registered,
+    grid: Grid,
+    arguments: Arguments,
+) -> Result<(Work, Vec<Access>)> {
     let mut accesses = Vec::new();
     let needed = sim.checker.is_some() || sim.devices.len() > 1 || kernel.run.is_none();
     if let (Some(declare), true) = (kernel.accesses, needed) {
@@ -162,7 +209,7 @@ fn prepare(
         grid,
         arguments: arguments.bytes,
         offsets: arguments.offsets,
-        accesses: if kernel.run.is_none() { accesses.clone() } else { Vec::new() },
+        fills: if kernel.run.is_none() { fills(&accesses) } else { Vec::new() },
     };
     Ok((Work::Kernel(Arc::new(launch)), accesses))
 }

@@ -74,8 +74,8 @@ impl Sim {
     }
 
     /// Overwrites the bytes that accesses write, as far as they are in memory of the device.
-    pub fn overwrite(&self, accesses: &[Access]) {
-        for access in accesses.iter().filter(|access| access.mode & WRITE != 0) {
+    pub fn overwrite(&self, fills: &[(u8, Access)]) {
+        for (byte, access) in fills {
             let access = self.memory.on_device(access);
             let (from, to) = access.hull();
             for found in self.memory.inside(from, to) {
@@ -87,7 +87,7 @@ impl Sim {
                         let size = (to - from) as usize;
                         // SAFETY: the bytes are in an allocation, which cannot end while the state
                         // is locked, and the engine has opened its pages to the host.
-                        unsafe { std::ptr::write_bytes(host as *mut u8, memory::UNKNOWN, size) };
+                        unsafe { std::ptr::write_bytes(host as *mut u8, *byte, size) };
                     }
                 });
             }

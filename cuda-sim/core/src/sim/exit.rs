@@ -84,8 +84,8 @@ impl Sim {
         }
         if self.undeclared.is_empty() {
             print(
-                "cuda-sim: kernels are not executed: declare them with cudasim_register, or use \
-                 --shadow with a GPU\n",
+                "cuda-sim: kernels are not executed: declare them with --kernels or \
+                 cudasim_register, or use --shadow with a GPU\n",
             );
         }
         let stack = self.checker.as_mut().map(|checker| checker.stacks.here());
@@ -101,8 +101,8 @@ impl Sim {
     fn report_undeclared(&self) {
         for (name, (count, stack)) in &self.undeclared {
             print(&format!(
-                "cuda-sim: kernel {name} is not declared with cudasim_register: it was not found \
-                 {}, and was not launched\n",
+                "cuda-sim: kernel {name} is not declared: it was not found {}, and was not \
+                 launched\n",
                 counted(*count, "time")
             ));
             for line in lines_of(self.checker.as_ref(), *stack) {

@@ -4,12 +4,15 @@ use crate::actor::Actor;
 use crate::checker::Checker;
 use crate::clock::Clock;
 use crate::config::{Config, Races, Schedule};
+use crate::console::print;
+use crate::declarations::Declarations;
 use crate::handles::{Kind, Table};
 use crate::journal::Journal;
 use crate::memory::Memory;
 use crate::open_waits::Word;
 use crate::python;
 use crate::resources::Sms;
+use crate::shown::shown;
 use crate::sim::graphs::{Capture, Exec, Graph, GraphMemory, GraphMemoryUse, Node, UserObject};
 use crate::sim::objects::{
     Advice, Context, DEVICE, Device, Event, Freed, Function, PINNED, Pool, PoolLocation,
@@ -144,6 +147,7 @@ pub struct Sim {
     pub(super) one_host: Option<Actor>,
     pub(super) random: u64,
     pub kernels: HashMap<Vec<u8>, Registered>,
+    pub declared: Declarations,
     /// Host functions that wait for the thread that runs them, and whether there is one.
     pub(super) host_functions: VecDeque<HostJob>,
     pub(super) host_function_thread: bool,
@@ -267,6 +271,16 @@ pub fn config() -> Option<Config> {
     lock().map(|sim| sim.config.clone())
 }
 
+/// Returns the kernels that a file declares. A file that cannot be read must not look like one without
+/// kernels.
+fn declared(config: &Config) -> Declarations {
+    let Some(path) = &config.kernels else { return Declarations::default() };
+    Declarations::read(path.as_ref()).unwrap_or_else(|fault| {
+        print(&format!("cuda-sim: {}\n", shown(fault.as_bytes())));
+        Declarations::default()
+    })
+}
+
 impl Sim {
     fn new(config: Config) -> Sim {
         let random = match config.schedule {
@@ -323,6 +337,7 @@ impl Sim {
             one_host: None,
             random,
             kernels: HashMap::new(),
+            declared: declared(&config),
             host_functions: VecDeque::new(),
             host_function_thread: false,
             calls: HashMap::new(),
