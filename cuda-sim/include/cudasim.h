@@ -40,7 +40,7 @@ extern "C" {
 #endif
 
 /* Grows with the table below. A simulator supports all versions up to its own. */
-#define CUDASIM_VERSION 6
+#define CUDASIM_VERSION 7
 
 /* The mode of an access. Both together: the bytes are read and then written. */
 #define CUDASIM_READ 1u
@@ -161,6 +161,15 @@ typedef struct cudasim_api {
     void (*set_condition)(uint64_t handle, unsigned value); /* since version 5 */
     void (*host_waited)(const void *address, size_t nbytes, uint64_t value,
                         unsigned flags); /* since version 6 */
+    /* For instrumented code, which collects the accesses of a thread, since version 7: `flush` runs
+     * in each thread before its next call. Returns a table: memory of the device is only at
+     * addresses whose bits 16 to 35 are the index of a byte that is not 0. NULL: nothing is
+     * checked. */
+    const unsigned char *(*watch_host)(void (*flush)(void));
+    /* Returns the place of an access, of which `pc` is the return address of the hook; 0: it is not
+     * checked. With the highest bit, report the access at once. */
+    uint32_t (*host_place)(const void *pc);
+    void (*host_access_at)(const void *address, size_t nbytes, uint32_t mode, uint32_t place);
 } cudasim_api;
 
 /*

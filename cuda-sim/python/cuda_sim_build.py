@@ -96,10 +96,12 @@ def build() -> dict[str, pathlib.Path | bytes]:
         f"{libraries}/libcudasim_threads.so": built / "libcudasim_threads.so",
         f"{libraries}/libcudasim_redirect.so": built / "libcudasim_redirect.so",
         f"{libraries}/driver/libcuda.so.1": built / "libcuda.so",
+        f"{libraries}/driver/libcudasim_host.a": built / "libcudasim_host.a",
         f"{libraries}/shadow/libcuda.so.1": built / "libcudasim_shadow.so",
         # Wheels have no links: linkers read this instead.
         f"{libraries}/driver/libcuda.so": b"INPUT(libcuda.so.1)\n",
         "cuda_sim/include/cudasim.h": SOURCE / "include/cudasim.h",
+        "cuda_sim/include/cudasim_mpi.c": SOURCE / "include/cudasim_mpi.c",
     }
     for major in ("12", "13"):
         files[f"{libraries}/runtime/libcudart.so.{major}"] = built / f"runtime/libcudart.so.{major}"

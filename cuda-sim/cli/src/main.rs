@@ -187,6 +187,10 @@ fn linked_folder(runtime: bool) -> Result<PathBuf, String> {
         "cuda-sim-driver"
     });
     link_into(&folder, &driver, &["libcuda.so.1", "libcuda.so"])?;
+    // It is built separately.
+    if let Ok(host) = library("libcudasim_host.a") {
+        link_into(&folder, &host, &["libcudasim_host.a"])?;
+    }
     if runtime {
         for name in ["libcudart.so.12", "libcudart.so.13"] {
             link_into(&folder, &library(name)?, &[name])?;

@@ -18,7 +18,7 @@ use crate::race::{Key, Race};
 use crate::rules::{MissingCall, Rules};
 use crate::shadow::{Mark, Shadow};
 use crate::site::{AllocationInfo, Content, Moment, Site};
-use crate::stack::Stacks;
+use crate::stack::{StackId, Stacks};
 use crate::timeline::Timeline;
 use crate::waits::Waits;
 use perhaps::{PERHAPS, Unsure};
@@ -79,6 +79,8 @@ pub struct Checker {
     /// Knowledge published at each address.
     objects: HashMap<usize, Knowledge>,
     pub stacks: Stacks,
+    /// The place of the next access, if it is not the current one.
+    pub place: Option<StackId>,
     races: Vec<Race>,
     /// The array exchanges that libraries report.
     pub rules: Rules,
@@ -135,6 +137,7 @@ impl Checker {
             ended_hosts: VecDeque::new(),
             objects: HashMap::new(),
             stacks: Stacks::default(),
+            place: None,
             races: Vec::new(),
             reported: HashMap::new(),
             printed: 0,
@@ -396,7 +399,7 @@ impl Checker {
         thread: u64,
         content: Content,
     ) -> Moment {
-        let stack = self.stacks.here();
+        let stack = self.place.take().unwrap_or_else(|| self.stacks.here());
         self.time += 1;
         let time = self.time;
         let stream = self.state(stream).identity.clone();

@@ -58,6 +58,9 @@ pub struct Api {
     pub synchronize: extern "C" fn(u32) -> i32,
     pub set_condition: extern "C" fn(u64, u32),
     pub host_waited: extern "C" fn(u64, usize, u64, u32),
+    pub watch_host: extern "C" fn(extern "C" fn()) -> *const u8,
+    pub host_place: extern "C" fn(usize) -> u32,
+    pub host_access_at: extern "C" fn(u64, usize, u32, u32),
 }
 
 /// `cudasim_cai_note` of cudasim.h.

@@ -3,6 +3,7 @@
 use crate::console::print;
 use crate::context;
 use crate::environment::variable;
+use crate::instrumented;
 use crate::missing;
 use crate::python;
 use crate::results::{self, Code, Result};
@@ -80,6 +81,7 @@ pub fn enter(
         report_ignored(symbol);
         return Code::NOT_PERMITTED.0;
     }
+    instrumented::flush();
     context::look_around();
     if !ASKED_OFTEN.iter().any(|name| symbol.starts_with(name)) || STRICT.load(Ordering::Relaxed) {
         python::look();

@@ -38,6 +38,7 @@ mod waits;
 mod again;
 mod race;
 mod advice;
+mod instrumented;
 pub mod memory;
 pub mod declarations;
 mod processes;

@@ -366,6 +366,8 @@ impl Memory {
         if allocation.host != allocation.base {
             self.shifted.insert(allocation.host, base);
         }
+        crate::instrumented::add(base, end - base);
+        crate::instrumented::add(allocation.host, allocation.size);
         self.allocations.insert(base, allocation);
     }
 

@@ -99,6 +99,12 @@ pub fn forget() {
     }
 }
 
+impl StackId {
+    pub fn number(self) -> u32 {
+        self.0
+    }
+}
+
 impl Stacks {
     /// Returns the stack of the calling thread.
     #[inline(never)]
@@ -143,6 +149,24 @@ impl Stacks {
         let id = self.whole(native, python);
         *entry = slots.map(|slots| Remembered { pointer, native, python, id, slots });
         id
+    }
+
+    /// Returns the stack of the calling thread from a return address outwards.
+    pub fn here_from(&mut self, pc: usize) -> StackId {
+        let id = self.here();
+        let (native, python) = self.parts[id.0 as usize];
+        match self.frames[native as usize].iter().position(|frame| *frame == pc) {
+            None | Some(0) => id,
+            Some(first) => {
+                let native = self.intern(self.frames[native as usize][first..].to_vec());
+                self.whole(native, python)
+            }
+        }
+    }
+
+    /// Returns the stack of a number.
+    pub fn numbered(&self, number: u32) -> Option<StackId> {
+        ((number as usize) < self.parts.len()).then_some(StackId(number))
     }
 
     /// Returns a stack without frames.

@@ -53,11 +53,11 @@ def test_what_is_in_it(wheel):
         assert not any(str(SIM).encode() in archive.read(name) for name in files if name.endswith((".py", "METADATA")))
         metadata = archive.read(f"cuda_sim-{VERSION}.dist-info/METADATA").decode()
     libraries = {f"cuda_sim/lib/cuda-sim/{name}" for name in (
-        "driver/libcuda.so.1", "driver/libcuda.so", "shadow/libcuda.so.1", "libcudasim_threads.so", "libcudasim_redirect.so",
+        "driver/libcuda.so.1", "driver/libcuda.so", "driver/libcudasim_host.a", "shadow/libcuda.so.1", "libcudasim_threads.so", "libcudasim_redirect.so",
         "runtime/libcudart.so.12", "runtime/libcudart.so.13")}  # fmt: skip
     sources = {f"cuda_sim/{path.name}" for path in (SIM / "python/cuda_sim").iterdir() if path.is_file()}
     assert "cuda_sim/py.typed" in sources
-    assert files == libraries | sources | {"cuda_sim/bin/cuda-sim", "cuda_sim/include/cudasim.h"} | {
+    assert files == libraries | sources | {"cuda_sim/bin/cuda-sim", "cuda_sim/include/cudasim.h", "cuda_sim/include/cudasim_mpi.c"} | {
         f"cuda_sim-{VERSION}.dist-info/{name}"
         for name in ("METADATA", "WHEEL", "RECORD", "entry_points.txt", "licenses/LICENSE-MIT", "licenses/LICENSE-APACHE",
                      "licenses/LICENSE-THIRD-PARTY")

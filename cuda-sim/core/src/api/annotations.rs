@@ -1,6 +1,7 @@
 //! The functions of cudasim.h: kernels, host accesses, order between threads, allocators, names.
 
 use crate::access::{Access, READ, WRITE};
+use crate::api::instrumented;
 use crate::api::modules::{fills, overwrite};
 use crate::capture::submit;
 use crate::conditions::Condition;
@@ -10,14 +11,14 @@ use crate::follow;
 use crate::real_driver;
 use crate::results::Code;
 use crate::shown::shown;
-use crate::sim::{PROCESS, Registered, Sim, has_ended, lock, thread_id};
+use crate::sim::{PROCESS, Registered, Sim, has_ended, is_locked_here, lock, thread_id};
 use crate::work::{FAILED, KernelBody, Launch, Work};
 use std::borrow::Cow;
 use std::ffi::{CStr, c_char, c_void};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-const VERSION: u32 = 6;
+const VERSION: u32 = 7;
 
 static API: Api = Api {
     struct_size: size_of::<Api>() as u32,
@@ -43,6 +44,9 @@ static API: Api = Api {
     synchronize,
     set_condition,
     host_waited,
+    watch_host: instrumented::watch_host,
+    host_place: instrumented::host_place,
+    host_access_at: instrumented::host_access_at,
 };
 
 /// The same without the function that observes exchanges, as beside a driver without a checker.
@@ -216,6 +220,7 @@ extern "C" fn cai(note: *const Note) {
 }
 
 extern "C" fn hb_before(object: usize) {
+    flush_host();
     if let Some(mut sim) = checking() {
         let host = sim.host_actor();
         if let Some(checker) = &mut sim.checker {
@@ -229,6 +234,7 @@ extern "C" fn hb_before(object: usize) {
 }
 
 extern "C" fn hb_after(object: usize) {
+    flush_host();
     if let Some(mut sim) = checking() {
         let host = sim.host_actor();
         if let Some(checker) = &mut sim.checker {
@@ -321,7 +327,15 @@ extern "C" fn label(name: *const c_char) {
     });
 }
 
+/// Records what instrumented code of this thread has accessed before.
+fn flush_host() {
+    if !is_locked_here() {
+        crate::instrumented::flush();
+    }
+}
+
 extern "C" fn races() -> usize {
+    flush_host();
     lock().map_or(0, |sim| sim.checker.as_ref().map_or(0, |checker| checker.found()))
 }
 
@@ -346,6 +360,7 @@ extern "C" fn host_address(address: u64) -> u64 {
 }
 
 extern "C" fn take_report(out: *mut u8, capacity: usize) -> usize {
+    flush_host();
     let Some(mut sim) = lock() else { return 0 };
     let Sim { checker, journal, .. } = &mut *sim;
     let Some(checker) = checker else { return 0 };
@@ -370,6 +385,7 @@ extern "C" fn take_json(out: *mut u8, capacity: usize) -> usize {
     if crate::ffi::FORKED.load(std::sync::atomic::Ordering::Relaxed) {
         return 0;
     }
+    flush_host();
     let Some(mut sim) = lock() else { return 0 };
     let Sim { checker, journal, .. } = &mut *sim;
     let Some(checker) = checker else { return 0 };

@@ -19,6 +19,7 @@ pub mod conditionals;
 pub mod graph_nodes;
 pub mod green;
 pub mod init;
+pub mod instrumented;
 mod macros;
 pub mod ipc;
 pub mod managed;

@@ -16,6 +16,7 @@ pub extern "C" fn at_exit() {
     if PROCESS.load(Ordering::Acquire) != std::process::id() as i32 {
         return;
     }
+    crate::instrumented::flush();
     EXITED.store(true, Ordering::Release);
     // A thread that never releases the lock must not block the process.
     let Some(mut sim) = try_lock_for(Duration::from_secs(2)) else { return };
