@@ -17,7 +17,7 @@ if [ $# -eq 0 ]; then
     rm -rf dist
     # shellcheck disable=SC2086 # the words of the list
     set -- $TARGETS
-    for part in abi source deb sbom sums; do
+    for part in simulator abi source deb sbom sums; do
         [ ! -x "$here/$part.sh" ] || set -- "$@" "$part"
     done
 fi

@@ -3,7 +3,7 @@
 #
 # Parts: x86_64-linux-gnu (in Debian 11, with glibc 2.31, the oldest that Debian's archive still has, and in Debian 13),
 # aarch64-linux-gnu and x86_64-windows-gnu (in Debian 13 with qemu-user and Wine), x86_64-linux-musl (with Zig's
-# compiler and Debian's musl), source, debs and formats (scripts beside this one), and same, which builds the platforms
+# compiler and Debian's musl), check, source, debs and formats (scripts beside this one), and same, which builds the platforms
 # in $SAME, or all, once more in another folder and compares. Needs what `make dist` and tools/targets need, and 3 GB
 # more.
 set -eu
@@ -11,7 +11,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 . "$here/targets.sh"
 sources=$(cd "$here/../.." && pwd)
 folder=$sources/build/dist-test
-[ $# -gt 0 ] || set -- $TARGETS source debs formats same
+[ $# -gt 0 ] || set -- $TARGETS check source debs formats same
 cd "$sources"
 mkdir -p "$folder"
 : >"$folder/Cargo.toml"
