@@ -8,7 +8,7 @@ import pytest
 
 # The package, the tests' helpers, and the modules with cai/torch.h: some libraries exchange arrays through that as well.
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT / "python"), str(ROOT / "tests/python"), str(ROOT / "contrib/tests/tensors")]
+sys.path[:0] = [str(ROOT / "python"), str(ROOT / "cuda-sim/python"), str(ROOT / "tests/python"), str(ROOT / "contrib/tests/tensors")]
 from race_checker import no_races, simulator  # noqa: E402, F401
 
 # Need no simulator, and have environments of their own; ports have a program of their own.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import ast
 import builtins
+import difflib
 import importlib
 import io
 import json
@@ -152,7 +153,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     check.add_argument("--junit", metavar="FILE", help="also writes a report for JUnit")
     check.add_argument("--library", dest="file", help="the library that reads arrays, instead of the package's")
     check.add_argument("--rules", action="store_true", help="lists all checks, their rules and sources")
-    options = parser.parse_args(arguments)
+    said = list(sys.argv[1:] if arguments is None else arguments)
+    near = difflib.get_close_matches(said[0], commands.choices, 1) if said and said[0] not in commands.choices else []
+    if near:
+        parser.error(f"there is no command {said[0]!r}; did you mean {near[0]!r}?")
+    options = parser.parse_args(said)
     if options.report_json and (options.command or options.asked):
         parser.error("--json stands alone, or behind a command")
     if options.static and "--libs" not in (options.asked or ()):

@@ -1,6 +1,6 @@
 """Careful access to foreign objects, without an exception.
 
-Whatever a producer does becomes a finding. Functions take `add(severity, rule, message)`.
+Whatever a producer does becomes a finding. Functions take `add(rule, message)`.
 """
 
 from __future__ import annotations
@@ -51,9 +51,7 @@ def attribute(obj: object, name: str, add: Add) -> tuple[Any, State, str | None]
         known, _ = ask(inspect.getattr_static, obj, name, None)
         # Without a property of that name, the words are Python's own, or those of __getattr__: no reason.
         return (None, "absent", None) if known is None else (None, "declined", describe(error))
-    add(
-        "error",
-        "attribute-raises",
+    add("attribute-raises",
         f"reading it raises {describe(error)}; without AttributeError, hasattr() raises too",
     )
     return None, "failed", describe(error)

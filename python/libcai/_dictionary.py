@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, cast
 from . import _abi
 from ._ask import ask, describe, items_of, safely, show
 from ._library import Library
-from ._report import Add, Array, Protocol, Result, Severity, counted
+from ._report import Add, Array, Protocol, Result, counted
+from ._rules import Severity
 
 if TYPE_CHECKING:
     from typing_extensions import TypeGuard
@@ -49,7 +50,7 @@ def read(library: Library, obj: object, protocol: Protocol, add: Add) -> tuple[R
             path = re.match(rf"{name}(?:\['(\w+)'\])?", result.message or "")
             key = path and path[1]
             if (result.status, key) not in reported:
-                add(severity or severity_of(name, result.status), result.status, message_of(name, result))
+                add(result.status, message_of(name, result), severity)
             reported.add((result.status, key))
             if key in tried:
                 break
@@ -73,13 +74,6 @@ def read(library: Library, obj: object, protocol: Protocol, add: Add) -> tuple[R
 def message_of(name: str, result: Result) -> str:
     """The library's message, without the name of the protocol before the path."""
     return re.sub(rf"\A{name}(?:: |(?=[\[.]))", "", result.message or "")
-
-
-def severity_of(name: str, status: str) -> Severity:
-    """A conversion that the library refuses may be of a sound array, and `__array_struct__` knows few types."""
-    if status.startswith("CAI_ERR_CONVERT_"):
-        return "note" if name == "__array_struct__" else "warning"
-    return "error"
 
 
 class _Holder:
@@ -117,19 +111,19 @@ def notes(obj: object, name: str, array: Array, add: Add) -> None:
     others, error = ask(lambda: [key for key in value if key not in KEYS[name]])
     if error is None and others:
         names = ", ".join(show(key) for key in others[:8])
-        add("note", "key-unknown", f"{names}: the specification does not know this; a few consumers refuse it")
+        add("key-unknown", f"{names}: the specification does not know this; a few consumers refuse it")
     if name != "__cuda_array_interface__":
         return
     version, (has_stream, _) = array.version, ask(operator.contains, value, "stream")
     number = version if isinstance(version, int) else None
     if number is not None and number < 2:
-        add("note", "version-old",
+        add("version-old",
             f"version {version} leaves strides of C-contiguous arrays and pointers of empty ones open")  # fmt: skip
     if number is not None and number < 3 and has_stream is False:
-        add("warning", "version-no-stream",
+        add("version-no-stream",
             f"version {version} has no stream on which work may be pending: the producer must wait for the work")  # fmt: skip
     elif number == 3 and has_stream is False:
-        add("note", "stream-absent", "version 3 without a stream means that no synchronization is needed")
+        add("stream-absent", "version 3 without a stream means that no synchronization is needed")
     _own_strides(obj, array, add)
 
 
@@ -141,9 +135,9 @@ def changes(library: Library, obj: object, protocol: Protocol, array: Array, add
     first, _ = ask(getattr, obj, name)
     second, error = ask(getattr, obj, name)
     if error is not None:
-        add("warning", "dict-changes", f"a later reading raises {describe(error)}")
+        add("dict-changes", f"a later reading raises {describe(error)}")
     elif first is second:
-        add("note", "dict-shared",
+        add("dict-shared",
             "every reading returns the same dictionary: a change by one reader is visible to all")  # fmt: skip
     else:
         # Not `array`, which may be of a dictionary with entries in place of refused ones.
@@ -152,7 +146,7 @@ def changes(library: Library, obj: object, protocol: Protocol, array: Array, add
         fields = [field for field in array.FIELDS if one and again and field not in ("mask", "type_name")]
         changed = [field for field in fields if getattr(one, field) != getattr(again, field)]
         if changed:
-            add("warning", "dict-changes", f"two readings differ in {', '.join(changed)}")
+            add("dict-changes", f"two readings differ in {', '.join(changed)}")
 
 
 def _own_strides(obj: object, array: Array, add: Add) -> None:
@@ -164,7 +158,7 @@ def _own_strides(obj: object, array: Array, add: Add) -> None:
         return
     # Some libraries count elements.
     if not any(array.same_strides(tuple(stride * unit for stride in own)) for unit in (1, array.itemsize or 1)):
-        add("error", "strides-none",
+        add("strides-none",
             f"strides is None, which means C-contiguous; the object's own strides are {own}")  # fmt: skip
 
 
@@ -180,12 +174,12 @@ def mask(library: Library, obj: object, protocol: Protocol, array: Array, add: A
     of, error = ask(operator.getitem, value, "mask")
     if error is not None or of is None:
         return
-    add("note", "mask", "it has a mask: most consumers refuse masks, and some do not look")
+    add("mask", "it has a mask: most consumers refuse masks, and some do not look")
     found = library.result(of, protocol.via).array
     size = ((array.elements or 0) + 7) // 8
     if found and found.shape and found.kind == "u" and found.itemsize == 1 and found.shape != array.shape:
         if len(found.shape) == 1 and found.shape[0] >= size:
-            add("warning", "mask-packed",
+            add("mask-packed",
                 f"mask has {counted(found.shape[0], 'byte')} for {counted(array.elements or 0, 'element')}: probably"
                 " packed bits, which the type"
                 " does not state")  # fmt: skip
@@ -194,13 +188,13 @@ def mask(library: Library, obj: object, protocol: Protocol, array: Array, add: A
 def meaning(obj: object, array: Array, add: Add) -> None:
     """The type of an array whose typestr does not say it."""
     if array.kind in "iufcmMU" and (array.itemsize or 0) > 1 and (array.typestr or "").startswith("|"):
-        add("note", "typestr-order-missing",
+        add("typestr-order-missing",
             f"typestr is {array.typestr!r}: '|' means that byte order does not matter, but it does")  # fmt: skip
     if not array.native:
-        add("warning", "typestr-order",
+        add("typestr-order",
             f"typestr is {array.typestr!r}, not this machine's byte order: some consumers do not look")  # fmt: skip
     if array.kind == "t":
-        add("note", "typestr-bits",
+        add("typestr-bits",
             f"typestr is {array.typestr!r}: bit fields are in the specification, but NumPy does not know them")  # fmt: skip
     if array.type_name or array.has_fields or array.kind not in "VWfu":
         return
@@ -208,10 +202,10 @@ def meaning(obj: object, array: Array, add: Add) -> None:
     found = _OPAQUE.match(safely(str, dtype)) if dtype is not None else None
     if found:
         array.type_name = found[1]
-        add("warning", "type-lost",
+        add("type-lost",
             f"{found[1]} travels as {array.typestr}: the type is lost, consumers need to know it")  # fmt: skip
     elif array.kind in "VW" or (array.kind == "f" and array.itemsize == 1):
-        add("warning", "typestr-opaque",
+        add("typestr-opaque",
             f"typestr is {array.typestr!r}: opaque bytes; consumers need to know what they mean")  # fmt: skip
 
 
@@ -224,11 +218,11 @@ def strides(array: Array, add: Add) -> None:
         return
     used = [stride for extent, stride in zip(array.shape, array.strides) if extent > 1]
     if any(stride % (array.itemsize or 1) for stride in used):
-        add("note", "strides-not-multiple",
+        add("strides-not-multiple",
             f"strides {array.strides} are not multiples of the {counted(array.itemsize or 1, 'byte')} of an element: some consumers"
             " refuse them")  # fmt: skip
     if any(stride < 0 for stride in used):
-        add("note", "strides-negative", f"strides {array.strides}: some consumers refuse negative ones")
+        add("strides-negative", f"strides {array.strides}: some consumers refuse negative ones")
     if any(stride == 0 for stride in used):
-        add("note", "strides-zero",
+        add("strides-zero",
             f"strides {array.strides}: several indices share an element; writing is not safe")  # fmt: skip

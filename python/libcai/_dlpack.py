@@ -105,30 +105,30 @@ def notes(obj: Any, array: Array, add: Add) -> None:
     if name == "dltensor":
         tensor, version = capsule_at(capsule, Managed).tensor, None
         array.version = "before 1.0"
-        add("note", "dlpack-unversioned", "the tensor is of the older kind, which cannot say that it is read-only")
+        add("dlpack-unversioned", "the tensor is of the older kind, which cannot say that it is read-only")
     elif name == "dltensor_versioned":
         managed = capsule_at(capsule, ManagedVersioned)
         tensor, version = managed.tensor, (managed.version.major, managed.version.minor)
         array.version = "{}.{}".format(*version)
         array.copied = bool(managed.flags & COPIED)
         if array.copied:
-            add("note", "dlpack-copied", "the tensor is a copy, made for this call")
+            add("dlpack-copied", "the tensor is a copy, made for this call")
     else:
         return
     if device is not None and device != (tensor.device.type, tensor.device.id):
         there = device_name(tensor.device.type, tensor.device.id)
-        add("error", "dlpack-device", f"__dlpack_device__ returns {show(device)}, the tensor is on {there}")
+        add("dlpack-device", f"__dlpack_device__ returns {show(device)}, the tensor is on {there}")
     if version and version >= (1, 2) and tensor.ndim and not tensor.strides:
-        add("warning", "dlpack-strides",
+        add("dlpack-strides",
             f"the tensor is of DLPack {array.version} and has no strides: since 1.2 they are demanded")  # fmt: skip
     if tensor.byte_offset:
-        add("note", "dlpack-byte-offset",
+        add("dlpack-byte-offset",
             f"the tensor has a byte_offset of {tensor.byte_offset}: some consumers ignore it")  # fmt: skip
     if tensor.bits * tensor.lanes % 8:
-        add("note", "dlpack-bits",
+        add("dlpack-bits",
             f"the tensor has elements of {counted(tensor.bits, 'bit')}: some consumers ignore how they are packed")  # fmt: skip
     if array.elements == 0 and tensor.data:
-        add("note", "dlpack-empty-pointer",
+        add("dlpack-empty-pointer",
             f"the tensor has no elements, and data {tensor.data:#x}: DLPack asks for NULL")  # fmt: skip
 
 
@@ -138,5 +138,5 @@ def _call(method: Callable[..., Any], device: tuple[Any, ...] | None, add: Add) 
     stream = -1 if device and device[0] in _WITH_STREAMS else None
     capsule, error = ask(method, stream=stream, max_version=_NEWEST)
     if isinstance(error, TypeError):
-        add("note", "dlpack-arguments", "it takes 'stream', and not 'max_version', which DLPack 1.0 added")
+        add("dlpack-arguments", "it takes 'stream', and not 'max_version', which DLPack 1.0 added")
     return capsule if error is None else ask(method, stream=stream)[0]

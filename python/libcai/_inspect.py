@@ -18,13 +18,13 @@ def inspect(obj: object, library: str | Literal[False] | None = None) -> Inspect
         if error is not None:
             # The last line of defence: an object can be hostile in more ways than are known here.
             protocol.state, protocol.message, protocol.array = "failed", _ask.describe(error), None
-            add("error", "unreadable", f"reading it ended in {_ask.describe(error)}")
+            add("unreadable", f"reading it ended in {_ask.describe(error)}")
         protocols.append(protocol)
     _compare.compare(protocols, findings)
     if problem:
-        findings.about("object")("error", "no-library", f"nothing is read: {problem}")
+        findings.about("object")("no-library", f"nothing is read: {problem}")
     if all(protocol.state == "absent" for protocol in protocols):
-        findings.about("object")("error", "no-protocol", "it offers no protocol for arrays")
+        findings.about("object")("no-protocol", "it offers no protocol for arrays")
     findings.number()
     # A metaclass may say anything, or nothing.
     name, _ = _ask.ask(name_of, type(obj))
@@ -53,7 +53,7 @@ def _protocol(obj: object, protocol: Protocol, library: _library.Library | None,
         result = library.result(obj, via)
         array = result.array
         if array is None and result.raised is None:
-            add(_dictionary.severity_of(name, result.status), result.status, _dictionary.message_of(name, result))
+            add(result.status, _dictionary.message_of(name, result))
         if result.status == "CAI_ERR_CONVERT_GRAD":
             array = library.result(obj, via, _abi.CAI_IMPORT_ALLOW_GRAD).array
     protocol.library, protocol.array = result, array
@@ -74,6 +74,6 @@ def _protocol(obj: object, protocol: Protocol, library: _library.Library | None,
     if not result.array or name in _protocols.TENSORS:
         return
     if library.result(obj, via, _abi.CAI_IMPORT_REFUSE_OBJECTS).status == "CAI_ERR_CONVERT_TYPE":
-        add("warning", "typestr-object",
+        add("typestr-object",
             "it has Python objects, which only Python can use: libcai imports their bytes unless"
             " CAI_IMPORT_REFUSE_OBJECTS is set")  # fmt: skip

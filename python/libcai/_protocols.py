@@ -6,7 +6,8 @@ from typing import Any
 
 from . import _dlpack
 from ._ask import ask, attribute, describe
-from ._report import Add, Array, Severity, State
+from ._report import Add, Array, State
+from ._rules import Severity
 
 # CAI_PROTOCOL_ numbers, in the order in which the library tries them.
 NAMES = (
@@ -42,7 +43,7 @@ def _buffer(obj: object) -> tuple[State, str | None]:
     return ("offered" if is_one else "absent"), None
 
 
-def _ignore(severity: Severity, rule: str, message: str) -> None:
+def _ignore(rule: str, message: str, severity: Severity | None = None) -> None:
     pass
 
 
@@ -60,10 +61,10 @@ def raised(name: str, error: BaseException, add: Add) -> tuple[State, str]:
     if isinstance(error, (BufferError, AttributeError)) or name.endswith("_api__"):
         return "declined", describe(error)
     if name == "__dlpack__":
-        add("warning", "dlpack-raises",
+        add("dlpack-raises",
             f"it raises {describe(error)}, expected BufferError if an array cannot be exported")  # fmt: skip
     else:
-        add("error", "unreadable", f"reading it ended in {describe(error)}")
+        add("unreadable", f"reading it ended in {describe(error)}")
     return "failed", describe(error)
 
 
@@ -73,12 +74,12 @@ def notes(obj: Any, name: str, array: Array, add: Add) -> None:
         _dlpack.notes(obj, array, add)
     if name == "buffer":
         if ask(getattr, obj, "offset", None)[0] is None:
-            add("warning", "buffer-offset", "there is no offset: the specification asks for it")
+            add("buffer-offset", "there is no offset: the specification asks for it")
         base, error = ask(getattr, obj, "base_data")
         if error is None:
-            add("note", "buffer-name",
+            add("buffer-name",
                 "the attribute is called base_data, as pyopencl does; the specification calls it buffer")  # fmt: skip
         else:
             base, _ = ask(getattr, obj, "buffer")
         if ask(getattr, base, "int_ptr")[1] is None:
-            add("note", "buffer-name", "the buffer has int_ptr, as pyopencl's do; the specification calls it _ptr")
+            add("buffer-name", "the buffer has int_ptr, as pyopencl's do; the specification calls it _ptr")

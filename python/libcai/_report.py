@@ -5,16 +5,19 @@ from __future__ import annotations
 import json
 import textwrap
 from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, Protocol as Kind
 
-from ._rules import of_finding
+from ._rules import Severity, severity_of
 
 WIDTH = 100
-Severity = Literal["error", "warning", "note"]
 State = Literal["offered", "absent", "declined", "failed"]
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
-# Adds a finding: severity, rule, message.
-Add = Callable[[Severity, str, str], None]
+
+
+class Add(Kind):
+    """Adds a finding: rule, message; a severity only where it is not that of the rule."""
+
+    def __call__(self, rule: str, message: str, severity: Severity | None = None, /) -> None: ...
 
 
 class Array:
@@ -145,11 +148,10 @@ class Findings(list[Finding]):
     """Findings about one protocol at a time."""
 
     def about(self, protocol: str) -> Add:
-        def add(severity: Severity, rule: str, message: str) -> None:
-            assert severity in SEVERITIES and of_finding(rule)
+        def add(rule: str, message: str, severity: Severity | None = None, /) -> None:
             # Several elements of one tuple can be wrong in the same way; the same words say nothing new.
             if not any((f.protocol, f.rule, f.message) == (protocol, rule, message) for f in self):
-                self.append(Finding(severity, protocol, rule, message))
+                self.append(Finding(severity or severity_of(rule, protocol), protocol, rule, message))
 
         return add
 

@@ -7,11 +7,13 @@ from typing import Literal, NamedTuple
 # "must": the text of the source demands it. "known": so does the text, and large libraries follow another convention.
 # "optional": the source recommends or allows it, or nothing but experience does.
 Level = Literal["must", "known", "optional"]
+# Of findings of `inspect`: wrong, breaks some consumers, good to know.
+Severity = Literal["error", "warning", "note"]
 
 
 class Rule(NamedTuple):
-    """One rule. `id` stays. `names`: findings of `libcai.inspect` that are about it. `after`: a fault of that rule is the
-    likely cause."""
+    """One rule. `id` stays. `names`: findings of `libcai.inspect` that are about it: with "!", errors; with "?", warnings;
+    else notes. `after`: a fault of that rule is the likely cause."""
 
     id: str
     level: Level
@@ -27,39 +29,39 @@ _CAI, _DLPACK, _STANDARD = "CUDA Array Interface", "DLPack", "array API standard
 RULES = (
     Rule("offered", "must", "A protocol describes the array, or raises AttributeError (BufferError in `__dlpack__`).", _CAI + ", " + _STANDARD,
          "Raise AttributeError in a property, and BufferError in `__dlpack__`, for an array that cannot be exported.",
-         "no-protocol no-library unreadable attribute-raises dlpack-raises"),
+         "!no-protocol !no-library !unreadable !attribute-raises ?dlpack-raises"),
     Rule("entries", "must", "The library can read every entry.", "the rule behind the status, in the specification",
          "Correct the entry that the message names."),
     Rule("shape", "must", "`shape` is that of the array.", _CAI + " \"shape\"; " + _DLPACK,
          "Export the shape of this array, not of its base."),
     Rule("strides", "must", "`strides` are the distances in bytes (in elements in DLPack), and None only in C order.",
-         _CAI + " \"strides\"; " + _DLPACK, "Write the strides; None only if the array is C-contiguous.", "strides-none"),
+         _CAI + " \"strides\"; " + _DLPACK, "Write the strides; None only if the array is C-contiguous.", "!strides-none"),
     Rule("pointer", "must", "`data` is the address of the element at index zero.", _CAI + " \"data\"; " + _DLPACK,
          "Add the offset of the part to the address of its base."),
     Rule("type", "must", "The type is that of the elements.", _CAI + " \"typestr\"; " + _DLPACK,
          "Derive the typestr and DLPack's code and bits from the same type.",
-         "type-lost typestr-object typestr-order-missing typestr-order typestr-bits typestr-opaque"),
+         "?type-lost ?typestr-object typestr-order-missing ?typestr-order typestr-bits ?typestr-opaque"),
     Rule("memory", "must", "The driver knows the memory, and it contains the whole array.", _CAI + " \"data\"",
          "Export an address that a CUDA device can access, inside one allocation.", "", "shape strides pointer type"),
     Rule("agreement", "must", "All protocols of an object describe the same array.", _DLPACK + ", " + _CAI,
          "Derive all protocols from one description, as `libcai.export` does.",
-         "shape-differs strides-differ type-differs pointer-differs readonly-differs device-differs device-host"
-         " dlpack-device", "shape strides pointer type"),
+         "!shape-differs !strides-differ !type-differs !pointer-differs ?readonly-differs !device-differs ?device-host"
+         " !dlpack-device", "shape strides pointer type"),
     Rule("same-again", "optional", "Another reading describes the same array, in a dictionary of its own.", _CAI,
-         "Make a new dictionary in each reading, of values that do not change.", "dict-changes dict-shared"),
+         "Make a new dictionary in each reading, of values that do not change.", "?dict-changes dict-shared"),
     Rule("names-the-work", "optional", "A dictionary of version 3 names the stream of pending work.", _CAI + " \"stream\"",
          "Export version 3 with `stream`, or wait for the work before the export.",
-         "version-no-stream version-old stream-absent"),
+         "?version-no-stream version-old stream-absent"),
     Rule("layout", "optional", "Every consumer accepts the layout.", "experience",
          "Mention in your documentation that some consumers refuse it.",
          "strides-not-multiple strides-negative strides-zero key-unknown"),
     Rule("mask", "optional", "A mask states one element for each element.", _CAI + " \"mask\"",
-         "Export packed bits as '|t1'. Most consumers refuse masks.", "mask mask-packed"),
+         "Export packed bits as '|t1'. Most consumers refuse masks.", "mask ?mask-packed"),
     Rule("buffer", "optional", "The OpenCL/CUDA buffer interface has all its attributes.", "OpenCL/CUDA buffer interface",
-         "Add the attributes that are missing.", "buffer-offset buffer-name"),
+         "Add the attributes that are missing.", "?buffer-offset buffer-name"),
     Rule("tensor", "optional", "A tensor follows the newest recommendations.", "dlpack.h",
          "Make tensors of DLPack 1.x, with strides, NULL for no elements, and without byte_offset.",
-         "dlpack-unversioned dlpack-copied dlpack-strides dlpack-byte-offset dlpack-bits dlpack-empty-pointer"),
+         "dlpack-unversioned dlpack-copied ?dlpack-strides dlpack-byte-offset dlpack-bits dlpack-empty-pointer"),
     Rule("no-trace", "must", "Reading the dictionary has no effect on the lifetime of the object.", _CAI + " \"Lifetime management\"",
          "Release what a reading takes."),
     Rule("dlpack-arguments", "optional", "`__dlpack__` takes stream, max_version, dl_device and copy, by keyword only.", _STANDARD,
@@ -130,15 +132,26 @@ RULES = (
 )  # fmt: skip
 
 RULE = {rule.id: rule for rule in RULES}
-_OF_FINDING = {name: rule for rule in RULES for name in rule.names.split()}
+_SEVERITIES: dict[str, Severity] = {"!": "error", "?": "warning"}
+_OF_FINDING = {name.lstrip("!?"): (rule, _SEVERITIES.get(name[0], "note")) for rule in RULES for name in rule.names.split()}
 
 
 def of_finding(name: str) -> Rule:
     """The rule that a finding of `libcai.inspect` is about. Statuses of the library have one for all."""
-    return _OF_FINDING[name] if not name.isupper() else RULE["entries"]
+    return RULE["entries"] if name.isupper() else _OF_FINDING[name][0]
+
+
+def severity_of(name: str, protocol: str) -> Severity:
+    """Of a finding. A conversion that the library refuses may be of a sound array, and `__array_struct__` knows few types."""
+    if name.startswith("CAI_ERR_CONVERT_"):
+        return "note" if protocol == "__array_struct__" else "warning"
+    return "error" if name.isupper() else _OF_FINDING[name][1]
 
 
 def table() -> str:
-    """All rules, as a table in Markdown."""
-    rows = ["| check | level | rule | source |", "|---|---|---|---|"]
-    return "\n".join(rows + [f"| `{rule.id}` | {rule.level} | {rule.text} | {rule.source} |" for rule in RULES])
+    """All rules, as a table in Markdown, with the findings of `inspect`."""
+    rows = ["| check | level | rule | source | findings of `inspect` |", "|---|---|---|---|---|"]
+    for rule in RULES:
+        found = ", ".join(f"`{name}` ({level})" for name, (of, level) in _OF_FINDING.items() if of is rule)
+        rows.append(f"| `{rule.id}` | {rule.level} | {rule.text} | {rule.source} | {found or '-'} |")
+    return "\n".join(rows)

@@ -184,6 +184,8 @@ def test_the_command():
         done = shell("inspect", wrong)
         assert done.returncode == 2 and "Traceback" not in done.stderr, done.stderr
     assert "EVALUATED" in shell("inspect", "--help").stdout
+    done = shell("inspct", "numpy:zeros(3)")
+    assert done.returncode == 2 and "there is no command 'inspct'; did you mean 'inspect'?" in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 from libcai.__main__ import main
 
 SELF = ROOT / "python/libcai/testing/test_self.py"
-PYTHONPATH = {"PYTHONPATH": f"{ROOT / 'python'}:{ROOT / 'tests/python'}", "PYTHONDONTWRITEBYTECODE": "1"}
+PYTHONPATH = {"PYTHONPATH": f"{ROOT / 'python'}:{ROOT / 'cuda-sim/python'}:{ROOT / 'tests/python'}", "PYTHONDONTWRITEBYTECODE": "1"}
 
 
 def test_self_and_own_producers(library_path):

@@ -15,7 +15,7 @@ import threading
 TYPE_CHECKING = False  # without `typing`, whose import takes time
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Mapping
-    from typing import Any, Protocol, SupportsInt, Union
+    from typing import Any, Literal, Protocol, SupportsInt, Union
 
     from cuda_sim.reports import Race
 
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "command",
+    "driver",
     "includedir",
     "kernel",
     "label",
@@ -135,6 +136,17 @@ def kernel(
         accesses = [_driver.access(memory, _driver.READ) for memory in reads]
         accesses += [_driver.access(memory, _driver.WRITE) for memory in writes]
         driver.kernel(_handle(stream), name.encode(), accesses)
+
+
+def driver() -> Literal["simulated", "shadow", ""]:
+    """Returns which driver this process has: the simulated one, or a real one with the checker beside it.
+
+    The empty string: neither, so that nothing here has an effect.
+    """
+    from cuda_sim import _driver
+
+    found = _driver.loaded()
+    return "" if found is None else "simulated" if found.simulated() else "shadow"
 
 
 def races() -> int:

@@ -73,7 +73,7 @@ class _Api:
         self._synchronize = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_uint)(functions[SYNCHRONIZE])
 
         self.races = ctypes.CFUNCTYPE(ctypes.c_size_t)(functions[RACES])
-        self._simulated = ctypes.CFUNCTYPE(ctypes.c_int)(functions[SIMULATED])
+        self.simulated = ctypes.CFUNCTYPE(ctypes.c_int)(functions[SIMULATED])
         pointer, chars, size = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t
         listed = (ctypes.POINTER(Access), size)
         launch = ctypes.CFUNCTYPE(ctypes.c_int, pointer, chars, pointer, pointer, size, *listed)
@@ -88,7 +88,7 @@ class _Api:
         """Enqueues a kernel that has no function, or declares one beside a real driver."""
         count = len(accesses)
         listed = (Access * count)(*accesses)
-        if not self._simulated():
+        if not self.simulated():
             self._accesses(stream, name, listed, count)
             return
         status: int = self._launch(stream, name, None, None, 0, listed, count)

@@ -220,7 +220,7 @@ def test_race():
     assert race["second"]["label"] == "a kernel" and '"two"' in race["second"]["actor"]
     assert (race["address"], race["nbytes"], race["more_ranges"]) == (p + 32, 32, 0)
     assert (race["first"]["mode"], race["second"]["mode"]) == ("write", "read")
-    assert cuda_sim.races() == 0 and cuda_sim.take() == []
+    assert cuda_sim.races() == 0 and cuda_sim.take() == [] and cuda_sim.driver() == "simulated"
 
 @pytest.mark.parametrize("shape, strides, typestr, touched", [
     ((), None, "<f4", "0123"),
@@ -277,7 +277,7 @@ def test_functions_of_the_package(session):
 
 
 def test_functions_of_the_package_without_the_driver():
-    code = "import cuda_sim as c; c.kernel(0, [(1, 2)]); assert (c.races(), c.take(), c.wait()) == (0, [], False)"
+    code = "import cuda_sim as c; c.kernel(0, [(1, 2)]); assert (c.races(), c.take(), c.wait(), c.driver()) == (0, [], False, '')"
     subprocess.run([sys.executable, "-c", code], env={"PYTHONPATH": str(PLUGIN)}, check=True)
 
 

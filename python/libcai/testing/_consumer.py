@@ -13,7 +13,7 @@ from .._ask import ask, describe
 from .._report import Array
 from .._rules import RULE
 from . import _driver
-from ._driver import READ, WRITE, Driver
+from ._driver import NO_CHECKER, READ, WRITE, Driver, Offered
 from ._producer import CAI, DLPACK, PARTS, TABLE, TYPES, Context, Faults
 from ._report import Report, Skip
 
@@ -45,17 +45,10 @@ def _move(managed: Any) -> None:
     managed.tensor.data, managed.tensor.byte_offset = managed.tensor.data - 256, 256
 
 
-class _Dictionary:
-    """Offers a dictionary, and nothing else. Entries that are `...` are absent."""
-
-    def __init__(self, **entries: Any) -> None:
-        self.__cuda_array_interface__ = {key: value for key, value in entries.items() if value is not ...}
-
-
 class _Tensor:
     """Offers DLPack only: the tensor of a dictionary, which `alter` may change. Notes how it is asked."""
 
-    def __init__(self, dictionary: _Dictionary, library: str, alter: Callable[[Any], object] | None = None) -> None:
+    def __init__(self, dictionary: Offered, library: str, alter: Callable[[Any], object] | None = None) -> None:
         self._array, self._alter = _export.export(dictionary, library), alter
         self.asked: list[dict[str, Any]] = []
         self.deleted = 0
@@ -142,11 +135,11 @@ class _Consumer:
         self.take, self.seen, self.on, self.library, self.driver = take, seen, on, library, driver
         self.base = driver.allocate(4096) + 1024
 
-    def dictionary(self, **more: Any) -> _Dictionary:
+    def dictionary(self, **more: Any) -> Offered:
         entries = {"shape": (3, 4), "strides": (16, 4), "typestr": "<f4", "data": (self.base, False), "version": 3, "stream": None}
-        return _Dictionary(**{**entries, **more})
+        return Offered(**{**entries, **more})
 
-    def offer(self, protocol: str, dictionary: _Dictionary) -> Any:
+    def offer(self, protocol: str, dictionary: Offered) -> Any:
         return dictionary if protocol == CAI else _Tensor(dictionary, self.library.path)
 
     def taken(self, obj: Any) -> tuple[Any, Array]:
@@ -161,7 +154,7 @@ class _Consumer:
                 return made, array
         raise Skip(describe(error) if error else "what it made cannot be read; pass seen=")
 
-    def compare(self, report: Report, rule: str, variant: str, dictionary: _Dictionary, obj: Any) -> None:
+    def compare(self, report: Report, rule: str, variant: str, dictionary: Offered, obj: Any) -> None:
         """Whether the result is what was offered: the dictionary as the library reads it."""
         made, got = self.taken(obj)
         want = self.library.result(dictionary, dict(_protocols.NAMES)[CAI]).array
@@ -246,7 +239,7 @@ class _Consumer:
             variant = f"{short} on {target}"
             with report.check("waits", variant):
                 if not self.on or not self.driver.checker:
-                    raise Skip("pass on=, and run it under `cuda-sim run`")
+                    raise Skip("pass on=" if self.driver.checker else NO_CHECKER)
                 theirs = int(target) if target.isdigit() else self.driver.stream("producer")
                 mine = self.driver.stream("consumer")
                 self.driver.done(variant)

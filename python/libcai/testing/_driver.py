@@ -1,30 +1,29 @@
-"""The driver of this process, and the race checker behind it: the one place that knows cuda-sim.
+"""The driver of this process; the package cuda_sim has the race checker behind it.
 
 Nothing here needs a GPU library. Without a checker, accesses are not declared and no race is found.
 """
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import ctypes as c
 import functools
-import json
+import importlib
 from collections.abc import Sequence
 from typing import Any
 
-READ, WRITE = 1, 2
-# Members of cudasim_api, behind two numbers of 4 bytes.
-_NAME_STREAM, _LABEL, _ACCESSES, _SIMULATED, _TAKE_JSON, _VERSION = 7, 8, 15, 16, 17, 4
+READ, WRITE = "reads", "writes"
+NO_CHECKER = "there is no race checker; pip install 'libcai[check]', and run it under `cuda-sim run`"
 _DEVICE_ORDINAL = 9  # CUpointer_attribute
 _NON_BLOCKING, _DISABLE_TIMING, _THREAD_LOCAL = 1, 2, 1
 
 
-class _Access(c.Structure):
-    """As cudasim_access in cudasim.h."""
+class Offered:
+    """An object with a dictionary, and nothing else. Entries that are `...` are absent."""
 
-    _fields_ = [
-        ("address", c.c_uint64), ("nbytes", c.c_uint64), ("mode", c.c_uint32), ("ndim", c.c_uint32),
-        ("count", c.c_int64 * 8), ("stride", c.c_int64 * 8),
-    ]  # fmt: skip
+    def __init__(self, **entries: Any) -> None:
+        self.__cuda_array_interface__ = {key: value for key, value in entries.items() if value is not ...}
 
 
 class DriverError(Exception):
@@ -36,14 +35,11 @@ class Driver:
 
     def __init__(self, cuda: c.CDLL) -> None:
         self._cuda = cuda
-        self._api: Any = None
-        get = getattr(cuda, "cudasim_get_api", None)
-        if get is not None:
-            get.restype, get.argtypes = c.c_void_p, [c.c_uint32]
-            address = get(_VERSION)
-            self._api = c.cast(address + 8, c.POINTER(c.c_void_p)) if address else None
-        self.checker = "" if self._api is None else "cuda-sim"
-        self.simulated = self._api is not None and bool(self._member(_SIMULATED, c.c_int)())
+        self._sim: Any = None
+        with contextlib.suppress(ImportError):
+            self._sim = importlib.import_module("cuda_sim")
+        kind = self._sim.driver() if self._sim else ""
+        self.checker, self.simulated = "cuda-sim" if kind else "", kind == "simulated"
         count = c.c_int()
         self._call("cuDeviceGetCount", c.byref(count))
         self._contexts = [c.c_void_p() for _ in range(count.value)]
@@ -51,16 +47,14 @@ class Driver:
             self._call("cuDevicePrimaryCtxRetain", c.byref(context), number)
         self.devices = count.value
         self._streams: dict[str, int] = {}
-        self._labels = 0
-        self._kept: list[bytes] = []
+        self._attempt = 0
+        self._label = contextlib.ExitStack()
+        atexit.register(self._label.close)
 
     def _call(self, name: str, *arguments: object) -> None:
         status = getattr(self._cuda, name)(*arguments)
         if status:
             raise DriverError(f"{name} returned {status}")
-
-    def _member(self, number: int, result: Any, *arguments: Any) -> Any:
-        return c.CFUNCTYPE(result, *arguments)(self._api[number])
 
     def current(self, device: int) -> None:
         self._call("cuCtxSetCurrent", self._contexts[device])
@@ -87,8 +81,8 @@ class Driver:
             handle = c.c_void_p()
             self._call("cuStreamCreate", c.byref(handle), _NON_BLOCKING)
             self._streams[name] = handle.value or 0
-            if self._api is not None:
-                self._member(_NAME_STREAM, None, c.c_void_p, c.c_char_p)(handle, name.encode())
+            if self.checker:
+                self._sim.name_stream(self._streams[name], name)
         return self._streams[name]
 
     def stream_id(self, handle: int) -> int | None:
@@ -124,40 +118,23 @@ class Driver:
         for device in reversed(range(self.devices)):
             self.current(device)
             self._call("cuCtxSynchronize")
-        if label and self._api is not None:
+        if label and self.checker:
             # One race is reported for each label and place in the code.
-            self._labels += 1
-            self._kept.append(f"{label} #{self._labels}".encode())
-            self._member(_LABEL, None, c.c_char_p)(self._kept[-1])
+            self._attempt += 1
+            self._label.close()
+            self._label.enter_context(self._sim.label(f"{label} #{self._attempt}"))
 
     def touch(
-        self, stream: int, mode: int, pointer: int, shape: Sequence[int], strides: Sequence[int], itemsize: int
+        self, stream: int, mode: str, pointer: int, shape: Sequence[int], strides: Sequence[int], itemsize: int
     ) -> None:
-        """Declares a kernel that reads or writes an array, to the checker."""
-        if self._api is None or 0 in shape or not pointer:
-            return
-        access = _Access(address=pointer, nbytes=itemsize, mode=mode, ndim=len(shape))
-        access.count[: len(shape)], access.stride[: len(shape)] = tuple(shape), tuple(strides)
-        text = f"{'read' if mode == READ else 'write'} #{self._labels}".encode()
-        self._kept.append(text)
-        declare = self._member(_ACCESSES, None, c.c_void_p, c.c_char_p, c.c_void_p, c.c_size_t)
-        declare(stream, text, c.addressof(access), 1)
+        """Enqueues a kernel that reads or writes an array, for the checker."""
+        if self.checker and pointer and 0 not in shape:
+            memory = Offered(shape=shape, strides=strides, typestr=f"|V{itemsize}", data=(pointer, False))
+            self._sim.kernel(stream, **{mode: [memory]}, name=f"{mode[:-1]} #{self._attempt}")
 
     def races(self) -> list[str]:
         """The races since the last call, in a line each."""
-        if self._api is None:
-            return []
-        take = self._member(_TAKE_JSON, c.c_size_t, c.c_char_p, c.c_size_t)
-        size = take(None, 0)
-        while size:
-            text = c.create_string_buffer(size)
-            needed = take(text, size)
-            # Another thread may have found one more in between.
-            if needed <= size:
-                found: list[dict[str, Any]] = json.loads(text.value.decode("utf-8", "replace")) if needed else []
-                return [_line(race) for race in found if not race.get("remark")]
-            size = needed
-        return []
+        return [_line(race) for race in self._sim.take() if not race.get("remark")] if self.checker else []
 
 
 def _line(race: dict[str, Any]) -> str:

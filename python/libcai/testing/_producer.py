@@ -22,7 +22,7 @@ from .._inspect import name_of
 from .._report import Array
 from .._rules import RULE, of_finding
 from . import _driver
-from ._driver import READ, WRITE, Driver
+from ._driver import NO_CHECKER, READ, WRITE, Driver, Offered
 from ._report import Report, Skip
 
 CAI, DLPACK, TABLE = "__cuda_array_interface__", "__dlpack__", "__dlpack_c_exchange_api__"
@@ -168,13 +168,6 @@ class _Tensor:
         self.strides = tuple(strides)
 
 
-class _Holder:
-    """An object with one dictionary."""
-
-    def __init__(self, value: object) -> None:
-        self.__cuda_array_interface__ = value
-
-
 class _Producer:
     def __init__(
         self, make: Make, library: _library.Library, driver: Driver | None, on: Context | None = None,
@@ -214,7 +207,7 @@ class _Producer:
         if self.driver is None:
             raise Skip("there is no CUDA driver; run it under `cuda-sim run`")
         if checker and not self.driver.checker:
-            raise Skip("there is no race checker; run it under `cuda-sim run`")
+            raise Skip(NO_CHECKER)
         return self.driver
 
     def needs(self, name: str) -> None:
@@ -248,7 +241,7 @@ class _Producer:
             for race in self.driver.races():
                 report.add(RULE["order-own"], during, race)
 
-    def touch(self, driver: Driver, stream: int, mode: int, array: Array | _Tensor) -> None:
+    def touch(self, driver: Driver, stream: int, mode: str, array: Array | _Tensor) -> None:
         driver.touch(stream, mode, array.pointer or 0, array.shape or (), array.strides or (), array.itemsize or 1)
 
     # --- what one array says ---
@@ -579,7 +572,7 @@ class _Producer:
         stream = value.get("stream")
         if stream is not None:
             driver.wait(mine, stream)
-        seen = self.array_of(_Holder(value), CAI)
+        seen = self.array_of(Offered(**value), CAI)
         self.touch(driver, mine, READ, seen)
         races = self._settled(driver, array)
         if not races:
@@ -625,7 +618,7 @@ class _Producer:
             with self._current(theirs):
                 array = self._pending(driver, theirs)
                 value = getattr(array, CAI)
-                seen, stream = self.array_of(_Holder(value), CAI), value.get("stream")
+                seen, stream = self.array_of(Offered(**value), CAI), value.get("stream")
                 # What the dictionary orders is another check.
                 driver.wait(mine, stream if stream is not None and not self.on else theirs)
                 driver.races()

@@ -13,6 +13,7 @@ from xml.etree import ElementTree
 from .._ask import describe
 from .._report import WIDTH, counted, plain
 from .._rules import RULE, RULES, Rule
+from ._driver import NO_CHECKER
 
 # "fail": a fault. "error": the check could not be run to its end. "known": a fault that the caller has given a reason for.
 Status = Literal["fail", "error", "warning", "known", "pass", "skipped"]
@@ -186,7 +187,7 @@ class Report:
         for reason, ids in skipped.items():
             lines += _wrapped("  skipped  ", f"{', '.join(ids)}: {reason}")
         if not self.checker:
-            lines += _wrapped("  ", "Order was not checked: there is no race checker. Run it under `cuda-sim run`.")
+            lines += _wrapped("  ", f"Order was not checked: {NO_CHECKER}.")
         return "\n".join(lines)
 
     def __repr__(self) -> str:

@@ -21,7 +21,7 @@ from libcai import _dlpack, _export, _view
 from libcai._rules import RULE
 from libcai.testing import Faults, check_producer
 from libcai.testing._consumer import consumer_report
-from libcai.testing._driver import find
+from libcai.testing._driver import WRITE, find
 from libcai.testing._producer import TYPES, producer_report
 from libcai.testing._report import Report
 
@@ -312,7 +312,7 @@ def late(destroyed: bool = False) -> Sound:
     assert DRIVER
     with on(DRIVER.stream("destroyed" if destroyed else "own")):
         array = Sound((3, 4), "float32")
-    DRIVER.touch(array.stream, 2, array.memory.pointer.value or 0, (3, 4), (16, 4), 4)
+    DRIVER.touch(array.stream, WRITE, array.memory.pointer.value or 0, (3, 4), (16, 4), 4)
     if destroyed:
         CUDA.cuStreamDestroy_v2(c.c_void_p(array.stream))
     return array
