@@ -30,13 +30,22 @@ impl Again {
         Again { first: range, ranges: HashSet::new(), callers, is_held }
     }
 
+    /// The race on these bytes is the one that is reported.
+    pub fn told(&mut self, range: (u64, u64)) {
+        (self.first, self.is_held) = (range, false);
+    }
+
     pub fn add(&mut self, range: (u64, u64), callers: [StackId; 2]) {
+        self.add_range(range);
+        if self.callers.len() <= MOST {
+            self.callers.insert(callers);
+        }
+    }
+
+    pub fn add_range(&mut self, range: (u64, u64)) {
         let is_inside = self.first.0 <= range.0 && range.1 <= self.first.1;
         if !is_inside && self.ranges.len() < MOST {
             self.ranges.insert(range);
-        }
-        if self.callers.len() <= MOST {
-            self.callers.insert(callers);
         }
     }
 

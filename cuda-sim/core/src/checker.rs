@@ -11,7 +11,7 @@ use crate::again::{Again, More};
 use crate::clock::{Clock, Epoch, Knowledge};
 use crate::config::Races;
 use crate::foreign::Foreign;
-use crate::open_waits::OpenWaits;
+use crate::open_waits::{Need, OpenWaits};
 use crate::processes::{Count, Entry};
 use crate::python;
 use crate::race::{Key, Race};
@@ -492,7 +492,7 @@ impl Checker {
         }
         let kind = 1000 + rule.bytes().map(u32::from).sum::<u32>();
         let earlier = first.map_or(second, |(site, _)| site);
-        let fresh = self.fresh(kind, earlier, second, (0, 0), |_| Vec::<()>::new());
+        let fresh = self.fresh(kind, earlier, second, (0, 0), |_| Vec::new());
         let Some((key, _)) = fresh else { return };
         self.newest += 1;
         let race = Race {
@@ -569,14 +569,14 @@ impl Checker {
 
     /// Returns what names a finding, if it was not found before, and what `needs` returns: the waits
     /// that may still order the two.
-    fn fresh<T>(
+    fn fresh(
         &mut self,
         kinds: u32,
         first: &Site,
         second: &Site,
         range: (u64, u64),
-        needs: impl FnOnce(&OpenWaits) -> Vec<T>,
-    ) -> Option<(Key, Vec<T>)> {
+        needs: impl FnOnce(&OpenWaits) -> Vec<Need>,
+    ) -> Option<(Key, Vec<Need>)> {
         let stacks = [first.stack, second.stack];
         let key = self.key(kinds, first, second);
         match self.reported.entry(key) {
@@ -585,11 +585,16 @@ impl Checker {
                 new.insert(Again::new(range, stacks, !needs.is_empty()));
                 Some((key, needs))
             }
-            // One that nothing can rule out takes the place of one that a write may.
-            Known::Occupied(mut known) if known.get().is_held && needs(&self.open).is_empty() => {
-                known.insert(Again::new(range, stacks, false));
-                self.open.drop_held(key);
-                Some((key, Vec::new()))
+            Known::Occupied(mut known) if known.get().is_held => {
+                let needs = needs(&self.open);
+                if needs.is_empty() {
+                    // One that nothing can rule out takes the place of those that a write may.
+                    known.insert(Again::new(range, stacks, false));
+                    self.open.drop_held(key);
+                    return Some((key, needs));
+                }
+                // Another write may rule this one out.
+                self.open.differs(key, &needs).then_some((key, needs))
             }
             Known::Occupied(mut known) => {
                 known.get_mut().add(range, stacks);

@@ -18,7 +18,7 @@ use crate::clock::{Clock, Epoch, Knowledge};
 use crate::race::{Key, Race};
 use crate::site::{Content, Moment, Site};
 use crate::work::satisfies;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 /// A wait for a number.
@@ -101,10 +101,13 @@ struct Open {
     known: Clock,
 }
 
+/// A wait, and what the write that ends it has to come after to rule a race out.
+pub type Need = (u64, Epoch);
+
 /// A race that a write may rule out: for each open wait, what the write has to come after.
 struct Held {
     race: Race,
-    needs: Vec<(u64, Epoch)>,
+    needs: Vec<Need>,
 }
 
 /// A wait that ended after work behind it was enqueued: what happens before that work.
@@ -113,6 +116,9 @@ pub struct Over {
     pub since: Epoch,
     pub known: Knowledge,
 }
+
+/// Maximum number of races of the same calls that are held.
+const MOST_ALIKE: usize = 16;
 
 /// Maximum number of waits, and of races, that are held. The oldest ones are given up.
 const MOST: usize = 1024;
@@ -290,7 +296,7 @@ impl OpenWaits {
     }
 
     /// Returns the waits whose writes may order two accesses, and what a write has to come after.
-    pub fn needs(&self, first: Epoch, second: &Clock, at: Epoch) -> Vec<(u64, Epoch)> {
+    pub fn needs(&self, first: Epoch, second: &Clock, at: Epoch) -> Vec<Need> {
         let need = |open: &Open| {
             if second.knows(open.since) {
                 Some((open.id, first))
@@ -332,11 +338,17 @@ impl OpenWaits {
         false
     }
 
-    pub fn hold(&mut self, race: Race, needs: Vec<(u64, Epoch)>) {
+    pub fn hold(&mut self, race: Race, needs: Vec<Need>) {
         self.held.push(Held { race, needs });
     }
 
-    /// Removes a race, in whose place a certain one is reported.
+    /// Returns whether a race is held for other writes than those with its key, of which a few are held.
+    pub fn differs(&self, key: Key, needs: &[Need]) -> bool {
+        let mut alike = self.held.iter().filter(|held| held.race.key == key);
+        alike.clone().count() < MOST_ALIKE && alike.all(|held| held.needs != needs)
+    }
+
+    /// Removes races, in whose place a certain one is reported.
     pub fn drop_held(&mut self, key: Key) {
         self.held.retain(|held| held.race.key != key);
     }
@@ -395,9 +407,10 @@ impl OpenWaits {
         ended
     }
 
-    /// Returns the races that a write may still rule out.
+    /// Returns the races that a write may still rule out: one of each key.
     pub fn held(&self) -> impl Iterator<Item = &Race> {
-        self.held.iter().map(|held| &held.race)
+        let mut seen = HashSet::new();
+        self.held.iter().map(|held| &held.race).filter(move |race| seen.insert(race.key))
     }
 
     /// Returns the races that no write has ruled out.

@@ -6,6 +6,7 @@ use crate::access::Access;
 use crate::actor::{Actor, Identity, Who};
 use crate::clock::Clock;
 use crate::open_waits::Wanted;
+use crate::race::Race;
 use crate::shadow::{Mark, Shadow};
 use crate::site::{AllocationInfo, Content, Moment, Site};
 
@@ -66,13 +67,27 @@ impl Checker {
                 self.learn_all(waiter, &over.known);
             }
         }
-        ended.dropped.iter().for_each(|race| {
-            self.reported.remove(&race.key);
-        });
-        for race in &ended.races {
-            self.reported.entry(race.key).and_modify(|again| again.is_held = false);
+        ended.races.into_iter().for_each(|race| self.tell(race));
+        for race in ended.dropped {
+            let is_held = self.reported.get(&race.key).is_some_and(|again| again.is_held);
+            if is_held && self.open.held().all(|other| other.key != race.key) {
+                self.reported.remove(&race.key);
+            }
         }
-        self.races.extend(ended.races);
+    }
+
+    /// Reports a race that was held, or counts it if another one of the same calls was reported.
+    fn tell(&mut self, race: Race) {
+        let range = race.bytes.as_ref().map_or((0, 0), |&(_, from, to)| (from, to));
+        match self.reported.get_mut(&race.key) {
+            Some(again) if !again.is_held => again.add_range(range),
+            Some(again) => {
+                again.told(range);
+                self.open.drop_held(race.key);
+                self.races.push(race);
+            }
+            None => self.races.push(race),
+        }
     }
 
     /// Makes an actor wait for a number. What happens before the write that ends the wait happens
@@ -98,6 +113,7 @@ impl Checker {
 
     /// Reports the races that no write has ruled out.
     pub fn end_open_waits(&mut self) {
-        self.races.extend(self.open.rest());
+        let rest: Vec<Race> = self.open.rest().collect();
+        rest.into_iter().for_each(|race| self.tell(race));
     }
 }
