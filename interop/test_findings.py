@@ -89,6 +89,18 @@ def test_cupy_later(simulator):
     work.synchronize()
 
 
+def test_cupy_stream():
+    cp = pytest.importorskip("cupy")
+    with cp.cuda.Stream(non_blocking=True) as stream:
+        array = cp.zeros(4, "f4")
+        handle, before, after = array.__cuda_array_interface__["stream"], c.c_uint64(), c.c_uint64()
+    cuda = c.CDLL("libcuda.so.1")
+    assert cuda.cuStreamGetId(c.c_void_p(handle), c.byref(before)) == 0
+    del stream
+    # Expected the same stream as long as there is `array`.
+    assert cuda.cuStreamGetId(c.c_void_p(handle), c.byref(after)) != 0 or before.value != after.value
+
+
 def test_torch_later(simulator):
     torch = pytest.importorskip("torch")
     work, mine = torch.cuda.Stream(), torch.cuda.Stream()
@@ -100,6 +112,24 @@ def test_torch_later(simulator):
     copy_on(mine.cuda_stream, array.data_ptr())
     assert simulator.take_report()[0] == 1
     torch.cuda.synchronize()
+
+
+@pytest.mark.parametrize("major, kind", [(2, 2), (1, 99)])
+def test_cuda_core_version_and_device(memory, major, kind):
+    from cuda.core.utils import StridedMemoryView
+    from libcai import _dlpack
+
+    class Altered:
+        __dlpack_device__ = memory[0].__dlpack_device__
+
+        def __dlpack__(self, **options):
+            capsule = memory[0].__dlpack__(max_version=(1, 0))
+            managed = _dlpack.capsule_at(capsule, _dlpack.ManagedVersioned)
+            managed.version.major, managed.tensor.device.type = major, kind
+            return capsule
+
+    view = StridedMemoryView.from_dlpack(Altered(), stream_ptr=-1)
+    assert view.ptr == int(memory[0].handle)  # expected an exception
 
 
 def test_cuda_core_stream(device, simulator):

@@ -9,16 +9,19 @@ import cai_python as P
 import numpy as np
 import pytest
 
+from libcai import _view
 from libcai.testing._consumer import CAI, consumer_report
 from libcai.testing._producer import producer_report
 
+libcai_view = _view.function(str(P.LIBRARY))
 LATER = "only the stream that is current at the export is ordered"
 
 
 def cupy():
     cp = pytest.importorskip("cupy")
     return dict(make=cp.zeros, on=cp.cuda.ExternalStream, work=lambda a: a.data.memset_async(1, a.nbytes),
-                device=cp.cuda.Device, parts={"broadcast": lambda a: cp.broadcast_to(a[0], (5, 4))})  # fmt: skip
+                device=cp.cuda.Device, fresh=lambda: cp.cuda.Stream(non_blocking=True),
+                parts={"broadcast": lambda a: cp.broadcast_to(a[0], (5, 4))})  # fmt: skip
 
 
 class Repeated:
@@ -83,7 +86,8 @@ def cuda_core():
 
 # What fails, with the reason, and what is to be considered.
 LIBRARIES = {
-    cupy: ({"entries": "negative strides overflow", "order-dict-later": LATER, "order-dlpack-later": LATER},
+    cupy: ({"entries": "negative strides overflow", "order-dict-later": LATER, "order-dlpack-later": LATER,
+            "lifetime-stream": "it ends with its object"},
            {"dlpack-stream"}),
     numba: ({"strides": "zero strides are exported as None", "memory": "the same"}, set()),
     torch: ({"dlpack-copy": "no flag", "order-dlpack-later": LATER},
@@ -113,11 +117,38 @@ def takes_torch():
                 on=lambda handle: t.cuda.stream(t.cuda.ExternalStream(handle)))  # fmt: skip
 
 
+def takes_cuda_core():
+    views = pytest.importorskip("cuda.core.utils").StridedMemoryView
+    current, on = current_stream(int)
+    return dict(take=lambda o: views.from_any_interface(o, stream_ptr=current[-1] if current else -1), on=on,
+                seen=lambda view: view if view.dtype else view)  # looked at late
+
+
+class Bytes:
+    """What a consumer of bytes has made of an object: its own address in place of the object's, and no mask."""
+
+    def __init__(self, made, obj, pointer, readonly):
+        self.made, self.said = made, obj if is_dictionary(obj) else libcai_view(obj, -1)
+        self.__cuda_array_interface__ = {**self.said.__cuda_array_interface__, "data": (pointer, readonly), "mask": None}
+
+
+def takes_ucxx():
+    arr = pytest.importorskip("ucxx._lib.arr")
+
+    def take(obj):
+        made = arr.Array(obj)
+        return Bytes(made, obj, made.ptr, made.readonly)
+
+    return dict(take=take, protocols=[CAI])
+
+
 CONSUMERS = {
-    takes_cupy: ({}, {"keeps-readonly", "refuses-entries"}),
-    takes_numba: ({}, {"keeps-readonly", "refuses-entries"}),
+    takes_cuda_core: ({"refuses-version": "it is not looked at", "refuses-tensor": "any device"}, {"refuses-entries"}),
+    takes_ucxx: ({}, {"refuses-entries"}),
+    takes_cupy: ({}, {"keeps-readonly", "refuses-entries", "takes-in-capture"}),
+    takes_numba: ({}, {"keeps-readonly", "refuses-entries", "takes-in-capture"}),
     takes_torch: ({"takes-entries": "the byte order is ignored", "takes-mask": "it is ignored", "waits": "no stream is read"},
-                  {"keeps-readonly", "refuses-entries"}),
+                  {"keeps-readonly", "refuses-entries", "takes-in-capture"}),
 }  # fmt: skip
 
 

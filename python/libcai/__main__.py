@@ -89,8 +89,8 @@ pending work, where dtype is a name such as "float32"; or one without parameters
 CHECK_EPILOG = """\
 examples:
   %(prog)s mine:make_array
-  cuda-sim run --devices=2 %(prog)s mine:make_array --on=mine:stream_context
-  cuda-sim run %(prog)s --consumer mine:asarray --on=mine:stream_context
+  cuda-sim run --print=exit --devices=2 %(prog)s mine:make_array --on=mine:stream_context
+  cuda-sim run --print=exit %(prog)s --consumer mine:asarray --on=mine:stream_context
   %(prog)s mine:make_array --known='dlpack-host=copies are made by .get()'
 
 exit codes:
@@ -102,6 +102,8 @@ _FUNCTIONS = {
     "on": "on(stream): a context, inside of which the library's current stream is that number",
     "work": "work(array): enqueues writes of the whole array on the current stream",
     "late": "late(): a new array with pending writes on a stream of its own, instead of --on and --work",
+    "fresh": "fresh(): a context, inside of which a new stream of the library is current",
+    "done": "with --consumer: done(array) ends the use",
     "device": "device(number): a context, inside of which arrays are made on that device",
 }
 
@@ -215,8 +217,8 @@ def _check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int:
     known = {name: reason for name, _, reason in (said.partition("=") for said in options.known)}
     if not all(known.values()):
         parser.error("--known: the reason is missing")
-    if options.consumer and set(functions) - {"on"}:
-        parser.error("--consumer goes with --on alone")
+    if set(functions) - {"on", "done"} if options.consumer else "done" in functions:
+        parser.error("--consumer goes with --on and --done, and --done with --consumer")
     functions.update(known=known, library=options.file, name=options.object)
     try:
         if options.consumer:

@@ -129,6 +129,10 @@ RULES = (
          "Rename the capsule, and call the deleter when your array ends."),
     Rule("waits", "must", "A consumer's stream waits for the work of the producer.", _CAI + " \"Interface Requirements\"; " + _STANDARD,
          "Wait for the exported `stream`; pass your own stream to `__dlpack__`."),
+    Rule("waits-back", "must", "After the end of a use, the producer's stream waits for the consumer's.", _CAI + " \"Interface Requirements\"",
+         "Record an event behind your work, and make the exported stream wait for it.", "", "waits"),
+    Rule("takes-in-capture", "optional", "Taking an array does not break a capture of the stream that it names.", "no text: experience",
+         "Do not synchronize, and make streams wait by events only."),
 )  # fmt: skip
 
 RULE = {rule.id: rule for rule in RULES}

@@ -53,7 +53,7 @@ def test_command(library_path, tmp_path):
     (["test_testing:none"], "LookupError: no device"),
     (["test_testing:none", "--known=strides"], "the reason is missing"),
     (["numpy:zeros", "--known=stride=why"], "there is no check 'stride'"),
-    (["test_testing:none", "--consumer", "--late=test_testing:none"], "goes with --on alone"),
+    (["test_testing:none", "--consumer", "--late=test_testing:none"], "goes with --on and --done"),
     (["test_testing:lost"], "NameError"),
     (["test_testing"], "is not MODULE:EXPRESSION"),
     ([], "MODULE:EXPRESSION is missing"),

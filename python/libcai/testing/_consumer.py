@@ -82,6 +82,7 @@ def check_consumer(
     *,
     seen: Callable[[Any], Any] | None = None,
     on: Context | None = None,
+    done: Callable[[Any], object] | None = None,
     protocols: Iterable[str] = (CAI, DLPACK),
     types: Iterable[str] = tuple(TYPES),
     known: Mapping[str, str] | None = None,
@@ -93,21 +94,21 @@ def check_consumer(
     `take(obj)` returns an array of the library over the memory of `obj`, as `cupy.asarray` does, or raises: what is
     refused is no fault. `seen(array)` returns an object that offers what the library made of it, by default the array.
     `on(stream)`: a context manager, inside of which the library's current stream is that number; with it, and under
-    cuda-sim, the order of streams is checked. `protocols`: those that `take` reads. Other arguments are as in
+    cuda-sim, the order of streams is checked. `done(array)` ends the use, as the end of a `with` block does; without
+    it, nothing is expected of the producer's stream. `protocols`: those that `take` reads. Other arguments are as in
     `check_producer`. Needs a CUDA driver, which may be the simulated one.
 
     Returns the report. Raises ValueError if `known` names no check, and RuntimeError without a driver.
     """
-    report = consumer_report(take, seen=seen, on=on, protocols=protocols, types=types, known=known, name=name, library=library)
+    report = consumer_report(take, protocols, known, name, library, seen=seen, on=on, done=done, types=types)
     if not report.passed:
         raise Faults(report)
     return report
 
 
 def consumer_report(
-    take: Callable[[Any], Any], *, seen: Callable[[Any], Any] | None = None, on: Context | None = None,
-    protocols: Iterable[str] = (CAI, DLPACK), types: Iterable[str] = tuple(TYPES), known: Mapping[str, str] | None = None,
-    name: str | None = None, library: str | None = None,
+    take: Callable[[Any], Any], protocols: Iterable[str] = (CAI, DLPACK), known: Mapping[str, str] | None = None,
+    name: str | None = None, library: str | None = None, types: Iterable[str] = tuple(TYPES), **functions: Any,
 ) -> Report:  # fmt: skip
     """As `check_consumer`, without the exception."""
     read, problem = _library.find(library)
@@ -116,12 +117,13 @@ def consumer_report(
         raise RuntimeError(problem or "there is no CUDA driver; run it under `cuda-sim run`")
     driver.current(0)
     report = Report(name or str(getattr(take, "__qualname__", "the function")), driver.checker, known or {})
-    consumer = _Consumer(take, seen, on, read, driver)
+    consumer = _Consumer(take, read, driver, **functions)
     for protocol in protocols:
         consumer.values(report, protocol, tuple(types))
         consumer.order(report, protocol)
     if CAI in protocols:
         consumer.dictionaries(report)
+        consumer.capture(report)
     if DLPACK in protocols:
         consumer.tensors(report)
     return report
@@ -129,10 +131,10 @@ def consumer_report(
 
 class _Consumer:
     def __init__(
-        self, take: Callable[[Any], Any], seen: Callable[[Any], Any] | None, on: Context | None, library: _library.Library,
-        driver: Driver,
+        self, take: Callable[[Any], Any], library: _library.Library, driver: Driver, seen: Callable[[Any], Any] | None = None,
+        on: Context | None = None, done: Callable[[Any], object] | None = None,
     ) -> None:  # fmt: skip
-        self.take, self.seen, self.on, self.library, self.driver = take, seen, on, library, driver
+        self.take, self.library, self.driver, self.seen, self.on, self.done = take, library, driver, seen, on, done
         self.base = driver.allocate(4096) + 1024
 
     def dictionary(self, **more: Any) -> Offered:
@@ -238,21 +240,51 @@ class _Consumer:
         for target in ("a stream", "1", "2"):
             variant = f"{short} on {target}"
             with report.check("waits", variant):
-                if not self.on or not self.driver.checker:
-                    raise Skip("pass on=" if self.driver.checker else NO_CHECKER)
                 theirs = int(target) if target.isdigit() else self.driver.stream("producer")
-                mine = self.driver.stream("consumer")
-                self.driver.done(variant)
-                self.driver.races()
-                self.driver.touch(theirs, WRITE, self.base, (_SIZE,), (1,), 1)
-                obj = self.offer(protocol, self.dictionary(stream=theirs))
-                with self.on(mine):
-                    made, got = self.taken(obj)
-                    self.driver.touch(mine, READ, got.pointer or 0, (_SIZE,), (1,), 1)
-                races = self.driver.races()
-                self.driver.done()
-                self.driver.races()
-                del made
+                races, asked = self._used(protocol, variant, theirs)
                 if races:
-                    asked = f"; it asks for stream={obj.asked[0].get('stream')!r}" if protocol == DLPACK and obj.asked else ""
                     report.add(RULE["waits"], variant, races[0] + asked)
+                elif protocol == CAI and self.done:
+                    report.settle("waits-back", variant)
+                    back, _ = self._used(protocol, f"{variant}, back", theirs, self.done)
+                    if back:
+                        report.add(RULE["waits-back"], variant, back[0])
+
+    def _used(
+        self, protocol: str, variant: str, theirs: int, done: Callable[[Any], object] | None = None
+    ) -> tuple[list[str], str]:
+        """Takes an array with pending work and reads it; with `done`, it is written again afterwards. Returns the races."""
+        if not self.on or not self.driver.checker:
+            raise Skip("pass on=" if self.driver.checker else NO_CHECKER)
+        mine = self.driver.stream("consumer")
+        self.driver.done(variant)
+        self.driver.races()
+        self.driver.touch(theirs, WRITE, self.base, (_SIZE,), (1,), 1)
+        obj = self.offer(protocol, self.dictionary(stream=theirs))
+        with self.on(mine):
+            made, got = self.taken(obj)
+            self.driver.touch(mine, READ, got.pointer or 0, (_SIZE,), (1,), 1)
+            if done:
+                done(made)
+        if done:
+            self.driver.touch(theirs, WRITE, self.base, (_SIZE,), (1,), 1)
+        races = self.driver.races()
+        self.driver.done()
+        self.driver.races()
+        del made
+        return races, f"; it asks for stream={obj.asked[0].get('stream')!r}" if protocol == DLPACK and obj.asked else ""
+
+    def capture(self, report: Report) -> None:
+        with report.check("takes-in-capture"):
+            if not self.on:
+                raise Skip("pass on=")
+            stream = self.driver.stream("capturing")
+            obj = self.dictionary(stream=stream)
+            self.driver.done("capture")
+            with self.on(stream):
+                self.driver.begin_capture(stream)
+                made, error = ask(self.take, obj)
+                intact = self.driver.end_capture(stream)
+            del made
+            if error is not None or not intact:
+                report.add(RULE["takes-in-capture"], "", describe(error) if error else "the capture is invalid afterwards")

@@ -78,6 +78,7 @@ def check_producer(
     on: Context | None = None,
     work: Callable[[Any], object] | None = None,
     late: Callable[[], Any] | None = None,
+    fresh: Callable[[], AbstractContextManager[Any]] | None = None,
     device: Context | None = None,
     parts: Mapping[str, Callable[[Any], Any]] | None = None,
     types: Iterable[str] = tuple(TYPES),
@@ -96,6 +97,7 @@ def check_producer(
       enqueues writes of the whole array there; without it, the check declares a write of its own.
     - `late()` returns a new array with pending writes of all of it on a stream of its own, which only the array keeps.
       Beside `on`, it is used for the lifetime of the stream alone.
+    - `fresh()`: a context manager, inside of which a new stream of the library is current. It is for that lifetime, too.
 
     `device(number)`: a context manager, inside of which `make` uses that device. `parts`: functions that make a part of
     an array of shape (3, 4), by names of `PARTS`; by default arrays are indexed. `known`: checks whose faults are meant,
@@ -104,7 +106,7 @@ def check_producer(
 
     Returns the report. Raises ValueError if `known` names no check, and what `make` raises for the first array.
     """
-    report = producer_report(make, on=on, work=work, late=late, device=device, parts=parts, types=types, shapes=shapes,
+    report = producer_report(make, on=on, work=work, late=late, fresh=fresh, device=device, parts=parts, types=types, shapes=shapes,
                              known=known, name=name, library=library)  # fmt: skip
     if not report.passed:
         raise Faults(report)
@@ -172,14 +174,14 @@ class _Producer:
     def __init__(
         self, make: Make, library: _library.Library, driver: Driver | None, on: Context | None = None,
         work: Callable[[Any], object] | None = None, late: Callable[[], Any] | None = None,
-        device: Context | None = None, parts: Mapping[str, Callable[[Any], Any]] | None = None,
+        fresh: Callable[[], AbstractContextManager[Any]] | None = None, device: Context | None = None, parts: Mapping[str, Callable[[Any], Any]] | None = None,
         types: Iterable[str] = tuple(TYPES), shapes: Iterable[tuple[int, ...]] = SHAPES,
     ) -> None:  # fmt: skip
         unknown = sorted(set(parts or ()) - set(PARTS)) + sorted(set(types) - set(TYPES))
         if unknown:
             raise ValueError(f"parts, types: {unknown[0]!r} is not known; there are {', '.join([*PARTS, *TYPES])}")
         self.make, self.library, self.driver = make, library, driver
-        self.on, self.work, self.late, self.device = on, work, late, device
+        self.on, self.work, self.late, self.fresh, self.device = on, work, late, fresh, device
         self.plain, self.parts = _is_plain(make), parts or {}
         self.types, self.shapes = tuple(types), tuple(shapes)
         if driver:
@@ -473,13 +475,14 @@ class _Producer:
             self.needs(CAI)
             if not driver.simulated:
                 raise Skip("only the simulator can be asked about a stream that may be destroyed")
-            array = self.late() if self.late else self.sample()
-            handle = getattr(array, CAI).get("stream")
-            if not isinstance(handle, int) or handle in (1, 2):
-                raise Skip("the array exports no stream of its own; pass late=")
-            known = driver.stream_id(handle)
+            with self.fresh() if self.fresh else contextlib.nullcontext():
+                array = self.late() if self.late and not self.fresh else self.sample()
+                handle = getattr(array, CAI).get("stream")
+                if not isinstance(handle, int) or handle in (1, 2):
+                    raise Skip("the array exports no stream of its own; pass late= or fresh=")
+                known = driver.stream_id(handle)
             gc.collect()
-            if getattr(array, CAI).get("stream") == handle and (known is None or driver.stream_id(handle) != known):
+            if known is None or driver.stream_id(handle) != known:
                 report.add(RULE["lifetime-stream"], "", f"stream {handle:#x} is destroyed while the array lives")
 
     @staticmethod

@@ -443,30 +443,34 @@ CONSUMERS: list[tuple[str, dict[str, Any], Callable[[Any], object]]] = [
     ("refuses-tensor", {}, lambda managed: setattr(managed.tensor.device, "type", 2)),
     ("deletes-once", {}, KEPT.append),
     ("waits", {"stream": None}, lambda managed: None),
+    ("waits-back", {}, lambda managed: None),
+    ("takes-in-capture", {}, lambda managed: None),
 ]
 
 
-def consumer(take: Callable[[Any], Any]) -> Report:
-    return consumer_report(take, on=on, library=LIBRARY, types=("float32", "int8"))
+def consumer(take: Callable[[Any], Any], done: Callable[[Any], object] = lambda made: made.release()) -> Report:
+    return consumer_report(take, on=on, done=done, library=LIBRARY, types=("float32", "int8"))
 
 
 @pytest.mark.skipif(not SIMULATED, reason="needs cuda-sim with two devices")
 def test_sound_consumer() -> None:
     found = consumer(lambda obj: VIEW(obj, current[-1]))
-    assert found.passed and seen(found) == {} and found.count("pass") == 10, str(found)
+    assert found.passed and seen(found) == {} and found.count("pass") == 12, str(found)
 
 
 @pytest.mark.skipif(not SIMULATED, reason="needs cuda-sim with two devices")
 @pytest.mark.parametrize("rule, entries, change", CONSUMERS)
 def test_faulty_consumer(rule: str, entries: dict[str, Any], change: Callable[[Any], object]) -> None:
     def take(obj: Any) -> Any:
+        if rule == "takes-in-capture":
+            assert CUDA.cuStreamSynchronize(c.c_void_p(current[-1])) == 0
         made = VIEW(Meddled(obj, entries, change), current[-1])
         if change == KEPT.append:
             KEPT.append(made)
         return made
 
     level = {"must": "fail", "optional": "warning"}[RULE[rule].level]
-    found = consumer(take)
+    found = consumer(take, KEPT.append) if rule == "waits-back" else consumer(take)
     assert seen(found).get(rule) == level, str(found)
 
 
