@@ -25,10 +25,10 @@ class Late(Sound):
     def dictionary(self):
         return {**super().dictionary(), "stream": 1}
 PYTHON
-cuda-sim run -- libcai check mine:Sound --on=mine:on >sound.txt
+cuda-sim run --print=exit -- libcai check mine:Sound --on=mine:on >sound.txt
 status=0
-cuda-sim run -- libcai check mine:Late --on=mine:on >late.txt || status=$?
+cuda-sim run --print=exit -- libcai check mine:Late --on=mine:on >late.txt || status=$?
 [ $status -eq 1 ] && grep -q '^  FAIL     order-dict: ' late.txt || { cat late.txt; exit 1; }
-pytest -q -p no:cacheprovider --cuda-sim --devices=2 --pyargs libcai.testing >self.txt || { cat self.txt; exit 1; }
+pytest -q -p no:cacheprovider --cuda-sim --devices=2 --pyargs libcai.testing >self.txt 2>&1 || { cat self.txt; exit 1; }
 ! grep -q skipped self.txt || { cat self.txt; exit 1; }
 echo "libcai[check]: $(head -n 1 sound.txt); $(tail -n 1 self.txt)"
