@@ -47,25 +47,6 @@ def test_buffers(device):
     a.sync()
 
 
-def test_a_producer_that_hides_its_stream_races(device, simulator):
-    producer, consumer = device.create_stream(), device.create_stream()
-    buffer = device.allocate(4096, stream=producer)
-    buffer.fill(9, stream=producer)
-    consumer.wait(producer)
-    buffer.fill(10, stream=producer)
-    data = (int(buffer.handle), False)
-    array = P.Exporter({"shape": (4096,), "typestr": "|u1", "data": data, "version": 3, "stream": None})
-    StridedMemoryView.from_cuda_array_interface(array, stream_ptr=int(consumer.handle))
-    other = device.allocate(4096, stream=consumer)
-    buffer.copy_to(other, stream=consumer)
-    consumer.sync()
-    count, text = simulator.take_report()
-    assert count == 1 and "read" in text, text
-    producer.sync()
-    other.close(consumer)
-    buffer.close(producer)
-
-
 def test_version_2_is_refused(memory):
     with make((3, 4), "<i2", int(memory[0].handle), stream=P.STREAM_UNKNOWN) as array, pytest.raises(BufferError):
         StridedMemoryView.from_cuda_array_interface(give(array), stream_ptr=int(memory[1].handle))

@@ -135,13 +135,6 @@ def test_held_without_the_lock():
     assert P.soon(lambda: alive() is None)
 
 
-def test_readonly():
-    """PyTorch has no read-only tensors."""
-    tensor = torch.zeros(3, 4, device="cuda")
-    with P.make((3, 4), "<f4", tensor.data_ptr(), readonly=True) as array:
-        assert torch.as_tensor(give(array, hide_readonly=True), device="cuda").data_ptr() == tensor.data_ptr()
-
-
 def test_exceptions_pass_through():
     tensor = torch.zeros(3, device="cuda", requires_grad=True)
     with pytest.raises(RuntimeError, match="requires grad"):
