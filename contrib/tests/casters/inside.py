@@ -4,6 +4,7 @@ driver. Nothing here is a GPU library: arrays are objects with a dictionary."""
 import ctypes
 import gc
 import importlib
+import pathlib
 import re
 import sys
 import threading
@@ -12,6 +13,12 @@ import weakref
 
 import pytest
 import race_checker
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+LIBRARY = str(ROOT / "target/release/libcai.so")
+sys.path[:0] = [str(ROOT / "python"), str(ROOT / "cuda-sim/python")]
+from libcai.testing._consumer import consumer_report  # noqa: E402
+from libcai.testing._producer import producer_report  # noqa: E402
 
 
 class Driver(race_checker.Driver):
@@ -772,3 +779,23 @@ def test_example_refuses(cut):
         cut(Array((4, 4), "<f8"), 1, 1)
     with pytest.raises((BufferError, TypeError, ValueError), match="found 1.*expected 2"):
         cut(Array((4,)), 1, 1)
+
+
+# --- what libcai.testing says of both -----------------------------------------------------------------------------
+
+
+def test_example_is_a_sound_producer(cut):
+    """The image is still being written on another stream."""
+
+    def late():
+        image = Array((8, 16), stream=driver.stream())
+        driver.write(image, 7, image.fields["stream"])
+        return cut(image, 3, 4, CupyStream(driver.stream()))
+
+    found = producer_report(lambda: cut(Array((8, 16)), 3, 4), late=late, library=LIBRARY)
+    assert found.passed and found.count("pass") > 20, str(found)
+
+
+def test_caster_is_a_sound_consumer(m):
+    found = consumer_report(m.echo, library=LIBRARY)
+    assert found.passed and found.count("pass") > 8, str(found)
