@@ -44,13 +44,14 @@ def test_extension_in_plain_c(tmp_path):
 
 USE_TYPE = """
 import ctypes as c, sys
-sys.path[:0] = sys.argv[1:4]
+sys.path[:0] = sys.argv[1:5]
 import cai_python as P, numpy
 cuda, context = c.CDLL("libcuda.so.1"), c.c_void_p()
 cuda.cuInit(0), cuda.cuDevicePrimaryCtxRetain(c.byref(context), 0), cuda.cuCtxSetCurrent(context)
 from floats import Floats
 from libcai.testing import check_producer
-check_producer(lambda: Floats(12, 2.5), late=lambda: Floats(12, 2.5), library=sys.argv[4])
+found = check_producer(lambda: Floats(12, 2.5), late=lambda: Floats(12, 2.5), library=sys.argv[5])
+assert found.checker and found.count("pass") > 20, found
 made = Floats(3, 2.5)
 count = sys.getrefcount(made)
 with P.take(made, protocols=[P.EXCHANGE]) as taken:
@@ -69,7 +70,7 @@ for count in 0, -1:
 def test_type_in_plain_c(tmp_path):
     flags = ["-std=c99", *STRICT, "-g", "-shared", "-isystem", PYTHON]
     compile("examples-c/10_python_type.c", tmp_path / "floats.so", *flags, cuda=True)
-    folders = [tmp_path, ROOT / "tests/python", ROOT / "python"]
+    folders = [tmp_path, ROOT / "tests/python", ROOT / "python", ROOT / "cuda-sim/python"]
     for schedule in ("lazy", "eager", "threads"):
         done = simulated(sys.executable, "-c", USE_TYPE, *folders, LIBRARY, schedule=schedule)
         assert done.stdout == "[2.5 2.5 2.5]\n" + 2 * "expected a count of 1 to 2^30\n"
