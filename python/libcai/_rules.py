@@ -137,7 +137,9 @@ RULES = (
 
 RULE = {rule.id: rule for rule in RULES}
 _SEVERITIES: dict[str, Severity] = {"!": "error", "?": "warning"}
-_OF_FINDING = {name.lstrip("!?"): (rule, _SEVERITIES.get(name[0], "note")) for rule in RULES for name in rule.names.split()}
+_OF_FINDING: dict[str, tuple[Rule, Severity]] = {
+    name.lstrip("!?"): (rule, _SEVERITIES.get(name[0], "note")) for rule in RULES for name in rule.names.split()
+}
 
 
 def of_finding(name: str) -> Rule:
