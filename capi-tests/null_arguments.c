@@ -75,6 +75,22 @@ int main(void) {
     REFUSES("nbytes", cai_unstable_array_bytes(&array, 1, NULL, 1, &address, NULL, e));
     REFUSES("bytes", cai_unstable_ipc_import(NULL, 1, -1, 0, &array, e));
     REFUSES("out", cai_unstable_ipc_import(text, 1, -1, 0, NULL, e));
+    {
+        uint64_t made = 7;
+        REFUSES("out_channel", cai_unstable_channel_create(0, 0, NULL, e));
+        REFUSES("out_fd", cai_unstable_channel_fd(0, NULL, e));
+        REFUSES("array",
+                cai_unstable_channel_export(0, 0, NULL, text, sizeof(text), NULL, &made, e));
+        REFUSES("buffer", cai_unstable_channel_export(0, 0, &array, NULL, 1, NULL, &made, e));
+        REFUSES("out_export",
+                cai_unstable_channel_export(0, 0, &array, text, sizeof(text), NULL, NULL, e));
+        REFUSES("bytes", cai_unstable_channel_import(0, NULL, 1, &array, e));
+        REFUSES("out", cai_unstable_channel_import(0, text, 1, NULL, e));
+        ASSERT_STATUS(CAI_ERR_ARGUMENT, cai_unstable_channel_poll(0, NULL, NULL));
+        ASSERT_STATUS(CAI_ERR_ARGUMENT, cai_unstable_channel_withdraw(0, made, NULL));
+        ASSERT_STATUS(CAI_ERR_ARGUMENT, cai_unstable_channel_release(0, NULL));
+        ASSERT(made == 7);
+    }
     REFUSES("array", cai_unstable_array_slice(NULL, 0, 0, 1, 1, &out, e));
     REFUSES("out", cai_unstable_array_slice(&array, 0, 0, 1, 1, NULL, e));
     REFUSES("arrays", cai_unstable_arrays_consume_begin(NULL, 1, 1, CAI_ACCESS_READ, e));

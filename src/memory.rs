@@ -60,6 +60,13 @@ pub fn boxed<T>(value: T) -> Result<Box<T>> {
     try_boxed(value).ok_or_else(|| Failure::no_memory(size_of::<T>()))
 }
 
+/// Appends a value to a vector.
+pub fn push<T>(to: &mut Vec<T>, value: T) -> Result<()> {
+    to.try_reserve(1).map_err(|_| Failure::no_memory(size_of::<T>()))?;
+    to.push(value);
+    Ok(())
+}
+
 /// Moves a value to the heap; `None` without memory.
 pub fn try_boxed<T>(value: T) -> Option<Box<T>> {
     const { assert!(size_of::<T>() > 0) };

@@ -474,6 +474,32 @@ struct cai_error {
 /// Check `CUDA_VISIBLE_DEVICES`.
 #define CAI_ERR_IPC_DEVICE 723
 
+/// The process that exported the array has ended, or belongs to another user.
+///
+/// Its data is undefined. Release the array; a restarted exporter has to export it again.
+#define CAI_ERR_IPC_PEER 724
+
+/// The array was exported on another machine, or in another network namespace.
+///
+/// Copy it there, for example with MPI, NCCL or NIXL.
+#define CAI_ERR_IPC_NODE 725
+
+/// The export was withdrawn, or never existed.
+#define CAI_ERR_IPC_SLOT 726
+
+/// A table of the channel is full.
+#define CAI_ERR_IPC_FULL 727
+
+/// The exporter has not accepted the connection yet.
+///
+/// Let it call `cai_unstable_channel_poll`, and import again.
+#define CAI_ERR_IPC_PENDING 728
+
+/// The operating system refused a call, or lacks it.
+///
+/// Channels need Linux. Out of descriptors, raise `ulimit -n`.
+#define CAI_ERR_IPC_SYSTEM 729
+
 /// Internal error. Please report it.
 ///
 /// In Python: SystemError.

@@ -11,7 +11,7 @@
 
 #include "cai.hpp"
 
-#if CAI_PRIVATE_HPP != 0xe470e6f5
+#if CAI_PRIVATE_HPP != 0x9004c579
 #error "cai/cai.hpp of another version was included before cai/view.hpp: include one of them only"
 #endif
 

@@ -335,6 +335,26 @@ pub const CAI_ERR_IPC_VERSION: cai_status = 722;
 ///
 /// Check `CUDA_VISIBLE_DEVICES`.
 pub const CAI_ERR_IPC_DEVICE: cai_status = 723;
+/// The process that exported the array has ended, or belongs to another user.
+///
+/// Its data is undefined. Release the array; a restarted exporter has to export it again.
+pub const CAI_ERR_IPC_PEER: cai_status = 724;
+/// The array was exported on another machine, or in another network namespace.
+///
+/// Copy it there, for example with MPI, NCCL or NIXL.
+pub const CAI_ERR_IPC_NODE: cai_status = 725;
+/// The export was withdrawn, or never existed.
+pub const CAI_ERR_IPC_SLOT: cai_status = 726;
+/// A table of the channel is full.
+pub const CAI_ERR_IPC_FULL: cai_status = 727;
+/// The exporter has not accepted the connection yet.
+///
+/// Let it call `cai_unstable_channel_poll`, and import again.
+pub const CAI_ERR_IPC_PENDING: cai_status = 728;
+/// The operating system refused a call, or lacks it.
+///
+/// Channels need Linux. Out of descriptors, raise `ulimit -n`.
+pub const CAI_ERR_IPC_SYSTEM: cai_status = 729;
 
 /// Internal error. Please report it.
 ///

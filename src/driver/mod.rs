@@ -21,14 +21,16 @@ pub use cudarc::driver::sys::{CUcontext, CUevent, CUgraph};
 pub use events::Event;
 pub use load::*;
 pub use pointer::{
-    NO_INFO, attributes, current_device, device_pointer, device_without_memory, home, is_inside,
+    attributes, buffer_id, current_device, device_pointer, device_without_memory, home, is_inside,
     locate, location,
 };
 pub(crate) use result::{
     CAPTURED_EVENT, CONTEXT_IS_DESTROYED, DEINITIALIZED, INVALID_CONTEXT, INVALID_HANDLE,
     NOT_READY, SUCCESS,
 };
-pub use share::{Allocation, Descriptor, MemoryKind, SharedEvent, SharedMemory, TemporaryStream};
+pub use share::{
+    Allocation, Descriptor, MemoryKind, SharedEvent, SharedMemory, SharedStream, TemporaryStream,
+};
 pub use share::{device_of, export_memory, uuid_of};
 pub use stream::{Capture, Stream, is_default};
 pub use table::{Api, Call, Function};

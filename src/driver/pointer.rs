@@ -234,6 +234,15 @@ pub fn attributes(thread: &CallingThread, address: *const c_void) -> Result<cai_
     })
 }
 
+/// Returns the number of the allocation that contains a device address, which no other allocation of
+/// the process ever has. 0 if the driver does not know the memory.
+pub fn buffer_id(driver: &Driver, address: *const c_void) -> Result<u64> {
+    let mut id = 0_u64;
+    let queries = [query(Attribute::CU_POINTER_ATTRIBUTE_BUFFER_ID, &mut id)];
+    query_all(driver, address as u64, queries)?;
+    Ok(id)
+}
+
 /// Returns the allocation that contains a device address, if the driver can tell. Needs a context
 /// that can access it. [cuMemGetAddressRange]
 fn allocation(

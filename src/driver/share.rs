@@ -88,6 +88,7 @@ pub struct Allocation {
     pub handle: [u8; 64],
 }
 
+#[cfg(test)]
 impl Allocation {
     /// Contents of unused places of a list.
     pub const NONE: Self =
@@ -374,6 +375,18 @@ impl SharedEvent {
         Ok(SharedEvent { driver, event })
     }
 
+    /// Opens an event of another process in the current context. [cuIpcOpenEventHandle]
+    fn open(driver: &'static Driver, handle: [u8; 64]) -> Result<SharedEvent> {
+        let mut event = ptr::null_mut();
+        let handle = CUipcEventHandle { reserved: chars(handle) };
+        opened(driver.ipc_open_event(&raw mut event, handle))?;
+        Ok(SharedEvent { driver, event })
+    }
+
+    pub fn as_ptr(&self) -> *mut c_void {
+        self.event.cast()
+    }
+
     /// Returns its name for other processes. [cuIpcGetEventHandle]
     pub fn handle(&self) -> Result<[u8; 64]> {
         let mut handle = CUipcEventHandle { reserved: [0; 64] };
@@ -399,6 +412,65 @@ impl Drop for SharedEvent {
         // An event may be destroyed while work on it is pending. [cuEventDestroy] If that fails,
         // the context is lost, and the event with it.
         let _ = self.driver.event_destroy(self.event);
+    }
+}
+
+// SAFETY: handles of the driver are those of the process.
+unsafe impl Send for SharedEvent {}
+
+/// A stream of this library, and an event on it that other processes can wait for. Both last as long
+/// as a connection to them.
+pub struct SharedStream {
+    stream: TemporaryStream,
+    event: SharedEvent,
+    /// The event's name for other processes.
+    pub handle: [u8; 64],
+    /// Dropped after both.
+    context: DeviceContext,
+}
+
+// SAFETY: handles of the driver are those of the process, and no method depends on the thread.
+unsafe impl Send for SharedStream {}
+
+impl SharedStream {
+    /// Makes a stream in a context of the device, or, for NULL, in the current or primary one.
+    pub fn new(thread: &CallingThread, device: i32, context: CUcontext) -> Result<SharedStream> {
+        let driver = thread.driver();
+        let context = match context.is_null() {
+            true => DeviceContext::of(thread, device)?,
+            false => DeviceContext { driver, context, device, is_primary: false },
+        };
+        let _entered = thread.enter(context.context)?;
+        let event = SharedEvent::new(driver)?;
+        let handle = event.handle()?;
+        Ok(SharedStream { stream: TemporaryStream::new(driver)?, event, handle, context })
+    }
+
+    /// Returns the stream as the functions of `sync` take it.
+    pub fn value(&self) -> abi::cai_stream {
+        self.stream.value()
+    }
+
+    pub fn device(&self) -> i32 {
+        self.context.device
+    }
+
+    /// Records the event, again. [cuEventRecord]
+    pub fn record(&self, thread: &CallingThread) -> Result<()> {
+        let _entered = thread.enter(self.context.context)?;
+        self.stream.record(&self.event)
+    }
+
+    /// Opens an event of a stream of another process on the same device.
+    pub fn open(&self, thread: &CallingThread, handle: [u8; 64]) -> Result<SharedEvent> {
+        let _entered = thread.enter(self.context.context)?;
+        SharedEvent::open(thread.driver(), handle)
+    }
+
+    /// Makes the stream wait for the newest record of an event. [cuStreamWaitEvent]
+    pub fn wait(&self, thread: &CallingThread, event: &SharedEvent) -> Result<()> {
+        let _entered = thread.enter(self.context.context)?;
+        thread.stream_wait(self.stream.stream, event.event, 0).ok()
     }
 }
 

@@ -39,6 +39,7 @@ use crate::abi::{
 };
 use crate::driver::{Allocation, MemoryKind};
 use crate::error::{Failure, Result, fail, failure};
+use crate::memory;
 
 const DIMENSIONS: usize = CAI_MAX_NDIM as usize;
 /// Arrays of a message: one, and its masks. There are at most as many allocations.
@@ -67,6 +68,7 @@ pub struct Part {
     pub strides: Option<[i64; DIMENSIONS]>,
 }
 
+#[cfg(test)]
 impl Part {
     pub const NONE: Self = Part {
         place: None,
@@ -82,31 +84,29 @@ impl Part {
 
 /// Values of which there are as many as arrays, or fewer.
 #[derive(PartialEq, Debug)]
-pub struct List<T> {
-    values: [T; ARRAYS],
-    count: usize,
-}
+pub struct List<T>(Vec<T>);
 
-impl<T: Copy> List<T> {
-    /// No values. `fill` is what unused places contain.
-    pub fn new(fill: T) -> Self {
-        List { values: [fill; ARRAYS], count: 0 }
+impl<T> List<T> {
+    pub const fn new() -> Self {
+        List(Vec::new())
     }
 
     /// Appends a value, and returns its index.
     pub fn push(&mut self, value: T) -> Result<usize> {
-        let place = self.count;
-        *self.values.get_mut(place).ok_or_else(Failure::internal)? = value;
-        self.count += 1;
+        let place = self.0.len();
+        if place == ARRAYS {
+            return Err(Failure::internal());
+        }
+        memory::push(&mut self.0, value)?;
         Ok(place)
     }
 
     pub fn all(&self) -> &[T] {
-        self.values.get(..self.count).unwrap_or_default()
+        &self.0
     }
 
     pub fn all_mut(&mut self) -> &mut [T] {
-        self.values.get_mut(..self.count).unwrap_or_default()
+        &mut self.0
     }
 }
 
@@ -122,7 +122,7 @@ pub struct Message {
 pub type Sink<'a> = &'a mut dyn FnMut(&[u8]);
 
 #[inline(never)]
-fn put(out: Sink, values: &[u32]) {
+pub(super) fn put(out: Sink, values: &[u32]) {
     values.iter().for_each(|value| out(&value.to_le_bytes()));
 }
 
@@ -131,11 +131,11 @@ fn put_all(out: Sink, values: &[i64]) {
     values.iter().for_each(|value| out(&value.to_le_bytes()));
 }
 
-struct Reader<'a>(&'a [u8]);
+pub(super) struct Reader<'a>(pub &'a [u8]);
 
-impl Reader<'_> {
+impl<'a> Reader<'a> {
     #[inline(never)]
-    fn next(&mut self, count: usize) -> Result<&[u8]> {
+    fn next(&mut self, count: usize) -> Result<&'a [u8]> {
         let Some((value, rest)) = self.0.split_at_checked(count) else {
             return malformed("size", "too few bytes");
         };
@@ -144,25 +144,25 @@ impl Reader<'_> {
     }
 
     #[inline(always)]
-    fn take<const N: usize>(&mut self) -> Result<[u8; N]> {
+    pub fn take<const N: usize>(&mut self) -> Result<[u8; N]> {
         let mut value = [0; N];
         value.copy_from_slice(self.next(N)?);
         Ok(value)
     }
 
     #[inline(never)]
-    fn u32(&mut self) -> Result<u32> {
+    pub fn u32(&mut self) -> Result<u32> {
         Ok(u32::from_le_bytes(self.take()?))
     }
 
     #[inline(never)]
-    fn up_to(&mut self, limit: usize, what: &str) -> Result<usize> {
+    pub fn up_to(&mut self, limit: usize, what: &str) -> Result<usize> {
         let value = self.u32()? as usize;
         if value > limit { malformed("bytes", what) } else { Ok(value) }
     }
 
     #[inline(never)]
-    fn u64(&mut self) -> Result<u64> {
+    pub fn u64(&mut self) -> Result<u64> {
         Ok(u64::from_le_bytes(self.take()?))
     }
 
@@ -204,11 +204,7 @@ impl Reader<'_> {
 
 impl Message {
     pub fn new() -> Self {
-        Message {
-            event: None,
-            allocations: List::new(Allocation::NONE),
-            parts: List::new(Part::NONE),
-        }
+        Message { event: None, allocations: List::new(), parts: List::new() }
     }
 
     /// Returns true if a file descriptor goes with the bytes.
@@ -310,7 +306,7 @@ impl Message {
 
 #[cold]
 #[inline(never)]
-fn malformed<T>(field: &str, found: &str) -> Result<T> {
+pub(super) fn malformed<T>(field: &str, found: &str) -> Result<T> {
     Err(failure!(crate::abi::CAI_ERR_IPC_BYTES, "{field}";
         found "{found}"; expected "the bytes that cai_unstable_ipc_export wrote, unchanged"))
 }

@@ -6,12 +6,16 @@
 //! compared with what the driver maps.
 
 mod bytes;
+#[cfg(target_os = "linux")]
+pub mod channel;
 
 use std::ffi::c_void;
 use std::fmt::{self, Write};
 use std::{iter, ptr};
 
-use crate::abi::{self, CAI_UNSTABLE_IPC_FIELDS, cai_array, cai_device, cai_pointer_info};
+use crate::abi::{
+    self, CAI_STREAM_NONE, CAI_UNSTABLE_IPC_FIELDS, cai_array, cai_device, cai_pointer_info,
+};
 use crate::device::{Name, may_be_cuda};
 use crate::driver::{
     self, Allocation, CallingThread, Descriptor, MemoryKind, SharedEvent, SharedMemory,
@@ -27,10 +31,7 @@ use crate::read::{self, Built, Descr, Given};
 use crate::sync::consume::{self, Phase};
 use crate::validate::{Described, Valid};
 pub use bytes::Sink;
-use bytes::{ARRAYS, List, Message, Part};
-
-/// Contents of unused places of a list: zeros, which take no code.
-const UNUSED: cai_array = cai_array { struct_size: 0, version: 0, stream: 0, ..read::NOTHING };
+use bytes::{List, Message, Part};
 
 const DIMENSIONS: usize = abi::CAI_MAX_NDIM as usize;
 
@@ -64,11 +65,16 @@ impl Export {
 impl<'a> Source<'a> {
     /// Asks the driver about the memory of an array and its masks.
     pub fn new(array: Valid<'a>) -> Result<Self> {
+        Source::with(array, &mut allocation)
+    }
+
+    /// As [`new`](Self::new), with a function that finds the allocation of an array or mask.
+    fn with(array: Valid<'a>, find: Find) -> Result<Self> {
         owner::not_borrowed(array.owner)?;
         let mut source = Source {
             array,
             first: None,
-            places: List::new(driver::NO_INFO),
+            places: List::new(),
             message: Message::new(),
             fields: None,
             text: 0,
@@ -80,20 +86,21 @@ impl<'a> Source<'a> {
             source.fields = Some(fields);
         }
         for (depth, array) in iter::once(array).chain(array.masks()).enumerate() {
-            source.add(&array).map_err(|failure| failure.in_mask(depth))?;
+            source.add(&array, find).map_err(|failure| failure.in_mask(depth))?;
         }
         source.length = source.message.length(source.text);
         Ok(source)
     }
 
-    fn add(&mut self, array: &Valid) -> Result<()> {
+    fn add(&mut self, array: &Valid, find: Find) -> Result<()> {
         if !may_be_cuda(array.device.r#type) {
             return fail!(CAI_ERR_CONVERT_DEVICE, "device.type";
                 found "{}", Name(array.device.r#type); expected "a CUDA device");
         }
         let mut part = part_of(array, array.layout());
         if !array.data.is_null() {
-            let info = allocation(array, array.span())?;
+            let info = find(array)?;
+            check_inside(array, &info)?;
             part.place = Some(self.place(&info)?);
             part.offset = (array.data as u64).wrapping_sub(info.base as u64);
             if array.stream != abi::CAI_STREAM_NONE {
@@ -162,12 +169,16 @@ impl<'a> Source<'a> {
             let destructor = unsafe { Destructor::new(Some(destroy_event), event.into_raw()) };
             owner = prepared.finish(Some(owner), destructor).owner;
         }
+        self.write(out);
+        Ok(Export { descriptor, owner })
+    }
+
+    fn write(&self, out: Sink) {
         self.message.write(self.length, self.text, out);
         if let Some(fields) = self.fields {
             // Measured in `new`, so this cannot fail.
             let _ = text::format(fields, &mut Text(out));
         }
-        Ok(Export { descriptor, owner })
     }
 }
 
@@ -226,8 +237,11 @@ fn part_of(array: &cai_array, layout: Layout) -> Part {
     }
 }
 
-/// Returns the allocation that an array lies in, which must be device memory.
-fn allocation(array: &cai_array, span: Span) -> Result<cai_pointer_info> {
+/// Finds the allocation that an array or a mask lies in.
+type Find<'f> = &'f mut dyn FnMut(&Valid) -> Result<cai_pointer_info>;
+
+/// Returns the allocation that an array begins in, which must be device memory.
+fn allocation(array: &Valid) -> Result<cai_pointer_info> {
     let thread = &CallingThread::new(driver::driver()?);
     let info = thread.relaxed(|| driver::attributes(thread, array.data))?;
     if info.device.r#type != abi::CAI_DEVICE_CUDA || info.size == 0 || !info.mapped {
@@ -235,6 +249,12 @@ fn allocation(array: &cai_array, span: Span) -> Result<cai_pointer_info> {
             found "{:p}, {}", array.data, Name(info.device.r#type);
             expected "an allocation of device memory");
     }
+    Ok(info)
+}
+
+/// Fails if an array extends beyond the allocation that it begins in.
+fn check_inside(array: &Valid, info: &cai_pointer_info) -> Result<()> {
+    let span = array.span();
     let low = (array.data as u64).wrapping_add_signed(span.lower);
     let high = (array.data as u64).wrapping_add_signed(span.upper);
     let (start, end) = (info.base as u64, (info.base as u64).saturating_add(info.size));
@@ -243,7 +263,7 @@ fn allocation(array: &cai_array, span: Span) -> Result<cai_pointer_info> {
             found "bytes from {low:#x} up to {high:#x}";
             expected "bytes of one allocation, from {start:#x} up to {end:#x}");
     }
-    Ok(info)
+    Ok(())
 }
 
 /// Records an event after the pending work on an array and its masks, in the context of `first`.
@@ -263,21 +283,63 @@ unsafe extern "C-unwind" fn destroy_event(event: *mut c_void) {
     drop(event);
 }
 
-/// The memory of an array and of its masks. Dropping it closes everything.
-type Opened = [Option<SharedMemory>; ARRAYS];
+/// Memory of this process in which an array of a message lies.
+#[derive(Clone, Copy)]
+struct Place {
+    base: u64,
+    size: u64,
+    device: i32,
+    /// The address of a `CUcontext`.
+    context: usize,
+}
+
+impl Place {
+    /// Returns the place of memory that was opened, of which only the driver knows the size.
+    fn of(thread: &CallingThread, memory: &SharedMemory) -> Result<Place> {
+        let info = driver::attributes(thread, memory.base() as *const c_void)?;
+        let device = memory.device();
+        if (info.device != cai_device { r#type: abi::CAI_DEVICE_CUDA, id: device }) {
+            return fail!(CAI_ERR_IPC_DEVICE, "bytes";
+                found "device {device}, by its UUID";
+                expected "device {}, where the memory is", info.device.id);
+        }
+        let (base, context) = (memory.base(), memory.context().addr());
+        let skipped = base.saturating_sub(info.base as u64);
+        Ok(Place { base, size: info.size.saturating_sub(skipped), device, context })
+    }
+
+    /// Lets an array lie here, if the memory is large enough.
+    fn put(&self, offset: u64, span: Span, array: &mut cai_array) -> Result<()> {
+        if ends(offset, span).is_none_or(|(_, high)| high > self.size) {
+            return outside(offset, span, self.size);
+        }
+        array.data = self.base.saturating_add(offset) as *mut c_void;
+        array.device = cai_device { r#type: abi::CAI_DEVICE_CUDA, id: self.device };
+        array.context = self.context as *mut c_void;
+        Ok(())
+    }
+}
+
+/// The memory of an array and of its masks, and how work on it is ordered.
+struct Opened<T> {
+    places: List<Place>,
+    stream: abi::cai_stream,
+    event: *mut c_void,
+    /// Dropped when the array is released.
+    keep: T,
+}
 
 /// Makes an array of bytes that come from anywhere. `descriptor` is not closed.
 pub fn import(bytes: &[u8], descriptor: i32) -> Result<Array> {
     let (message, text) = &Message::read(bytes)?;
-    let (parts, allocations) = (message.parts.all(), message.allocations.all());
-    let mut list = List::new((UNUSED, Span { lower: 0, upper: 0 }));
-    for (depth, part) in parts.iter().enumerate() {
-        list.push(described(allocations, part).map_err(|failure| failure.in_mask(depth))?)?;
-    }
-    let arrays = list.all_mut();
-    let fields = parse_fields(text)?;
-    let mut opened: Box<Opened> = memory::boxed([const { None }; ARRAYS])?;
-    if !allocations.is_empty() {
+    assemble(message, text, |_| open(message, descriptor))
+}
+
+/// Opens the memory of a message, and its event.
+fn open(message: &Message, descriptor: i32) -> Result<Opened<List<SharedMemory>>> {
+    let (mut places, mut keep) = (List::new(), List::new());
+    let (mut stream, mut event) = (CAI_STREAM_NONE, ptr::null_mut());
+    if !message.allocations.all().is_empty() {
         if descriptor < 0 && message.needs_descriptor() {
             return fail!(CAI_ERR_ARGUMENT, "fd";
                 found "{descriptor}";
@@ -286,25 +348,43 @@ pub fn import(bytes: &[u8], descriptor: i32) -> Result<Array> {
         }
         let thread = &CallingThread::new(driver::driver()?);
         thread.relaxed(|| {
-            for (from, to) in allocations.iter().zip(opened.iter_mut()) {
+            for from in message.allocations.all() {
                 let device = driver::device_of(thread, &from.uuid)?;
-                *to = Some(SharedMemory::open(thread, device, from, descriptor)?);
+                let memory = SharedMemory::open(thread, device, from, descriptor)?;
+                places.push(Place::of(thread, &memory)?)?;
+                keep.push(memory)?;
             }
-            let mut event: *mut c_void = ptr::null_mut();
-            if let (Some(handle), [Some(first), ..]) = (message.event, &mut *opened) {
+            if let (Some(handle), [first, ..]) = (message.event, keep.all_mut()) {
                 event = first.open_event(thread, handle)?.cast();
-            }
-            for (part, (array, span)) in parts.iter().zip(&mut *arrays) {
-                let memory = part.place.and_then(|place| opened.get(place)?.as_ref());
-                let Some(memory) = memory else { continue };
-                place(thread, memory, part.offset, *span, array)?;
-                if !event.is_null() {
-                    array.event = event;
-                    array.stream = abi::CAI_STREAM_UNKNOWN;
-                }
+                stream = abi::CAI_STREAM_UNKNOWN;
             }
             Ok(())
         })?;
+    }
+    Ok(Opened { places, stream, event, keep })
+}
+
+/// Makes the array of a message, whose memory `open` opens once the message is known to be sound.
+fn assemble<T: Send + 'static>(
+    message: &Message,
+    text: &[u8],
+    open: impl FnOnce(bool) -> Result<Opened<T>>,
+) -> Result<Array> {
+    let (parts, allocations) = (message.parts.all(), message.allocations.all());
+    let mut list = List::new();
+    for (depth, part) in parts.iter().enumerate() {
+        list.push(described(allocations, part).map_err(|failure| failure.in_mask(depth))?)?;
+    }
+    let arrays = list.all_mut();
+    let fields = parse_fields(text)?;
+    let is_readonly = parts.first().is_some_and(|part| part.is_readonly);
+    let Opened { places, stream, event, keep } = open(is_readonly)?;
+    for (part, (array, span)) in parts.iter().zip(&mut *arrays) {
+        let place = part.place.and_then(|place| places.all().get(place));
+        let Some(place) = place else { continue };
+        place.put(part.offset, *span, array)?;
+        array.event = event;
+        array.stream = stream;
     }
     if let (Some((array, _)), Some(fields)) = (arrays.first_mut(), &fields) {
         array.descr = fields.as_ptr();
@@ -319,7 +399,8 @@ pub fn import(bytes: &[u8], descriptor: i32) -> Result<Array> {
     // owners.
     let array = unsafe { Given::new(array) };
     let array = array.valid(abi::CAI_CHECK_LAYOUT)?;
-    Ok(array.prepare()?.finish(Destructor::drops(opened)))
+    let prepared = array.prepare()?;
+    Ok(prepared.finish(Destructor::drops(memory::boxed(keep)?)))
 }
 
 /// Parses the text of a message, which is empty without fields.
@@ -374,35 +455,6 @@ fn outside<T>(offset: u64, span: Span, size: u64) -> Result<T> {
     fail!(CAI_ERR_OUT_OF_ALLOCATION, "bytes";
         found "bytes from {} to {} of byte {offset}", span.lower, span.upper;
         expected "bytes of an allocation of {}", Count(size, "byte"))
-}
-
-/// Lets an array lie in memory that was opened, if that is large enough.
-fn place(
-    thread: &CallingThread,
-    memory: &SharedMemory,
-    offset: u64,
-    span: Span,
-    array: &mut cai_array,
-) -> Result<()> {
-    let info = driver::attributes(thread, memory.base() as *const c_void)?;
-    let device = cai_device { r#type: abi::CAI_DEVICE_CUDA, id: memory.device() };
-    if info.device != device {
-        return fail!(CAI_ERR_IPC_DEVICE, "bytes";
-            found "device {}, by its UUID", device.id;
-            expected "device {}, where the memory is", info.device.id);
-    }
-    let start = memory.base().saturating_add(offset);
-    let is_inside = match ends(start, span) {
-        Some((low, high)) => driver::is_inside(thread, &info, low, high)?,
-        None => false,
-    };
-    if !is_inside {
-        return outside(offset, span, info.size);
-    }
-    array.data = start as *mut c_void;
-    array.device = info.device;
-    array.context = memory.context().cast();
-    Ok(())
 }
 
 #[cold]

@@ -238,6 +238,11 @@ impl Array {
         self.raw.owner = self.owner.as_ptr();
     }
 
+    /// Adds a reference.
+    pub fn another(&self) -> Result<Self> {
+        Ok(Array { raw: self.raw, owner: self.owner.another()? })
+    }
+
     pub fn into_owner(self) -> Ref {
         self.owner
     }

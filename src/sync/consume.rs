@@ -12,7 +12,7 @@ use crate::read::Unchecked;
 use crate::sync::array_context::{ArrayContext, ArrayContexts, known_context, with_streams};
 use crate::sync::batch::{Batch, Work, once, thread_for};
 use crate::sync::order::{Direction, order, order_handles, wait_for};
-use crate::sync::{bad_flags, invalidated, names_a_stream, no_streams, policy};
+use crate::sync::{bad_flags, invalidated, lost_streams, names_a_stream, no_streams, policy};
 use crate::unwind;
 
 const ACCESS: u32 = abi::CAI_ACCESS_READ | abi::CAI_ACCESS_WRITE;
@@ -91,6 +91,7 @@ pub fn exchange_plain(
         && !array.data.is_null()
         && array.version >= 3
         && has_streams(&array)
+        && lost_streams::are_none()
         && policy::known(flags)? & abi::CAI_SYNC_IGNORE == 0;
     if !states_work {
         return None;
@@ -134,6 +135,9 @@ pub fn exchange_with(
     consumer: u64,
     flags: u32,
 ) -> Result<()> {
+    if phase == Phase::Begin {
+        lost_streams::check(array.stream)?;
+    }
     writable(&array, flags)?;
     order_one(batch, phase, array, consumer, flags)?;
     if array.mask.is_null() {
@@ -572,6 +576,7 @@ pub fn check_synchronize(flags: u32) -> Result<()> {
 
 /// As [`synchronize`], after [`check_synchronize`], for an array of a batch with the same flags.
 pub fn synchronize_with(batch: Option<&Batch>, array: Unchecked, flags: u32) -> Result<()> {
+    lost_streams::check(array.stream)?;
     writable(&array, flags)?;
     synchronize_one(batch, &array, array.owner(), flags)?;
     masks(array, 0, &mut |mask| synchronize_one(batch, &mask, mask.owner(), flags))

@@ -15,6 +15,7 @@ mod detached_thread;
 mod element;
 mod handover;
 pub mod identity;
+pub mod lost_streams;
 pub mod many;
 pub mod mark;
 pub mod notify;

@@ -5,7 +5,7 @@ use std::ffi::c_void;
 use super::super::guard::guard;
 use crate::abi::{self, CAI_UNSTABLE_IPC_SIZE, cai_array, cai_error, cai_owner, cai_status};
 use crate::argument::{Buffer, In, List, Out};
-use crate::error::fail;
+use crate::error::{Failure, Result, fail};
 use crate::ipc::{self, Source};
 
 /// Describes an array of device memory in bytes, from which another process on this machine makes
@@ -158,23 +158,31 @@ pub unsafe extern "C-unwind" fn cai_unstable_ipc_import(
         bytes.not_null("bytes")?;
         let out = out.array("out")?;
         no_flags(flags)?;
-        if size > CAI_UNSTABLE_IPC_SIZE {
-            return fail!(CAI_ERR_IPC_BYTES, "size";
-                found "{size}"; expected "at most {CAI_UNSTABLE_IPC_SIZE}");
-        }
-        // Copied, so that a process that shares the bytes cannot change what was checked.
-        let mut copy = [0u8; CAI_UNSTABLE_IPC_SIZE];
-        let given = bytes.given("bytes")?;
-        let copy = copy.get_mut(..given.len()).unwrap_or_default();
-        copy.copy_from_slice(given);
-        out.give(ipc::import(copy, fd)?);
+        out.give(with_copy(bytes.given("bytes")?, size, |bytes| ipc::import(bytes, fd))?);
         Ok(())
     })
 }
 
-fn no_flags(flags: u32) -> crate::error::Result<()> {
+fn no_flags(flags: u32) -> Result<()> {
     if flags == 0 {
         return Ok(());
     }
     fail!(CAI_ERR_NEWER_CALLER, "flags"; found "{flags:#x}"; expected "0")
+}
+
+/// Calls `body` with a copy of bytes that the caller says are `size`, so that a process that shares
+/// them cannot change what was checked.
+pub(super) fn with_copy<T>(
+    given: &[u8],
+    size: usize,
+    body: impl FnOnce(&[u8]) -> Result<T>,
+) -> Result<T> {
+    if size > CAI_UNSTABLE_IPC_SIZE {
+        return fail!(CAI_ERR_IPC_BYTES, "size";
+            found "{size}"; expected "at most {CAI_UNSTABLE_IPC_SIZE}");
+    }
+    let mut copy = Vec::new();
+    copy.try_reserve_exact(size).map_err(|_| Failure::no_memory(size))?;
+    copy.extend_from_slice(given);
+    body(&copy)
 }

@@ -1,5 +1,6 @@
 //! The exported functions of the headers in `cai/unstable`, which a minor release may change.
 
+pub mod channel;
 pub mod copy;
 pub mod arrow;
 pub mod ipc;

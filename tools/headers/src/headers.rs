@@ -26,7 +26,7 @@ const HEADERS: [(&str, &[&str]); 19] = [
     ("unstable/copy", &["ffi/unstable/copy"]),
     ("unstable/dlpack", &["abi/unstable/dlpack"]),
     ("unstable/exchange", &["abi/unstable/exchange", "ffi/unstable/exchange"]),
-    ("unstable/ipc", &["abi/unstable/ipc", "ffi/unstable/ipc"]),
+    ("unstable/ipc", &["abi/unstable/ipc", "ffi/unstable/ipc", "ffi/unstable/channel"]),
     ("unstable/json", &["ffi/unstable/json"]),
     ("unstable/many", &["ffi/unstable/many"]),
     ("unstable/release", &["ffi/unstable/release"]),

@@ -1,0 +1,489 @@
+/*
+ * Channels between two processes: this one exports, and a child that it starts, this program again
+ * with the name of a part, imports. The table of cai_unstable_channel_create is tested row by row.
+ * run: sim eager lazy random:7 threads hidden; omit works
+ */
+#include "ipc_test.h"
+
+#include <poll.h>
+#include <sys/resource.h>
+
+/* --- both sides */
+
+static uint64_t the_channel;
+
+static void create(unsigned slots) {
+    the_channel = 0;
+    OK(cai_unstable_channel_create(slots, 0, &the_channel, error));
+}
+
+static uint64_t polled(void) {
+    uint64_t left = 99;
+    ASSERT_STATUS(CAI_OK, cai_unstable_channel_poll(the_channel, &left, NULL));
+    return left;
+}
+
+/* Polls until so many exports are left. */
+static void wait_until(uint64_t left) {
+    for (int i = 0; polled() != left; ++i) {
+        ASSERT(i < 10000);
+        usleep(1000);
+    }
+}
+
+/* The next word of the other process, while the channel is polled. */
+static char word_from(int from) {
+    struct pollfd wait[2] = {{from, POLLIN, 0}, {-1, POLLIN, 0}};
+    OK(cai_unstable_channel_fd(the_channel, &wait[1].fd, error));
+    for (;;) {
+        ASSERT(poll(wait, 2, 60000) > 0);
+        if (wait[1].revents != 0) polled();
+        if (wait[0].revents != 0) return hear(from);
+    }
+}
+
+/* An owned array over a buffer. */
+static cai_array owned(CUdeviceptr buffer, cai_stream stream) {
+    cai_array borrowed = array_of(buffer, stream), array = CAI_ARRAY_INIT;
+    OK(cai_array_create(&borrowed, &freed, count_destroyed, &array, error));
+    return array;
+}
+
+/* The same, whose owner also frees the buffer, on any thread. */
+static void free_buffer(void *buffer) {
+    CU(cuCtxSetCurrent(context[0]));
+    CU(cuMemFree((CUdeviceptr)(uintptr_t)buffer));
+    count_destroyed(&freed);
+}
+
+static cai_array owning(CUdeviceptr buffer, cai_stream stream) {
+    cai_array borrowed = array_of(buffer, stream), array = CAI_ARRAY_INIT;
+    OK(cai_array_create(&borrowed, (void *)(uintptr_t)buffer, free_buffer, &array, error));
+    return array;
+}
+
+/* Exports an array, sends its record, and releases it. */
+static uint64_t export_array(cai_array *array) {
+    packet it = {0};
+    uint64_t made = 0;
+    size_t size = 0;
+    OK(cai_unstable_channel_export(the_channel, 0, array, it.bytes, sizeof it.bytes, &size, &made,
+                                   error));
+    ASSERT(size > 100 && size < 400 && made != 0);
+    it.size = size;
+    send_packet(peer_socket, &it, -1);
+    cai_array_release(array);
+    return made;
+}
+
+static void withdraw(uint64_t made) {
+    OK(cai_unstable_channel_withdraw(the_channel, made, error));
+}
+
+static cai_status try_import(const packet *it, cai_array *out, cai_error *why) {
+    const cai_array init = CAI_ARRAY_INIT;
+    *out = init;
+    return cai_unstable_channel_import(the_channel, it->bytes, it->size, out, why);
+}
+
+/* Imports, once the exporter has accepted. */
+static cai_array import_packet(const packet *it) {
+    cai_array array;
+    cai_error why;
+    int fd;
+    OK(cai_unstable_channel_fd(the_channel, &fd, error));
+    for (int i = 0; i < 100; ++i) {
+        const cai_status status = try_import(it, &array, &why);
+        struct pollfd wait = {fd, POLLIN, 0};
+        if (status == CAI_OK) return array;
+        if (status != CAI_ERR_IPC_PENDING) FAIL("%s", why.message);
+        poll(&wait, 1, 60000);
+        polled();
+    }
+    FAIL("%s", "never accepted");
+    return array;
+}
+
+static cai_array import_array(int from) {
+    packet it;
+    receive_packet(from, &it);
+    return import_packet(&it);
+}
+
+static void end_channel(void) {
+    OK(cai_unstable_channel_release(the_channel, error));
+    ASSERT_STATUS(CAI_ERR_ARGUMENT, cai_unstable_channel_release(the_channel, NULL));
+}
+
+static size_t races(void) {
+    char report[1 << 14];
+    return cudasim_take_report(report, sizeof report);
+}
+
+/* --- order */
+
+/* Reads an array and writes to it, on a stream of its own; without a wait that `word` names. */
+PART(uses) {
+    const int access = CAI_ACCESS_READ | CAI_ACCESS_WRITE;
+    CUstream stream = new_stream();
+    CUdeviceptr out = new_buffer();
+    cai_array array;
+    char word;
+    create(0);
+    array = import_array(from);
+    word = word_from(from);
+    ASSERT(array.ndim == 1 && array.shape[0] == N && array.device.type == CAI_DEVICE_CUDA);
+    if (word != 'b') OK(cai_array_consume_begin(&array, as_value(stream), access, error));
+    copy(out, (CUdeviceptr)(uintptr_t)array.data, stream);
+    fill((CUdeviceptr)(uintptr_t)array.data, 2, stream);
+    if (word != 'e') OK(cai_array_consume_end(&array, as_value(stream), access, error));
+    /* The work may be running. */
+    cai_array_release(&array);
+    ASSERT(array.owner == NULL);
+    tell(from, 'd');
+    ASSERT(word_from(from) == 'e');
+    CU(cuStreamSynchronize(stream));
+    if (word == 'n') ASSERT(holds(out, 1, stream));
+    tell(from, races() > 0 ? 'r' : 'n');
+    end_channel();
+}
+
+/* Keeps an allocation open in importers, whose closing it would also be an order of work. */
+static uint64_t export_nothing_pending(CUdeviceptr buffer) {
+    cai_array array = owned(buffer, CAI_STREAM_NONE);
+    unsigned char bytes[CAI_UNSTABLE_IPC_SIZE];
+    uint64_t made = 0;
+    OK(cai_unstable_channel_export(the_channel, 0, &array, bytes, sizeof bytes, NULL, &made,
+                                   error));
+    cai_array_release(&array);
+    return made;
+}
+
+/* Exports memory with pending work, and uses it once it comes back. Returns the number of races. */
+static int exporter(char word, cai_stream stated) {
+    CUstream stream = new_stream();
+    CUdeviceptr buffer = new_buffer(), other = new_buffer();
+    cai_array array;
+    uint64_t made, other_array;
+    int found;
+    create(0);
+    start_peer("uses");
+    other_array = export_nothing_pending(buffer);
+    atomic_store(&freed, 0);
+    fill(buffer, 1, stream);
+    if (stated == CAI_STREAM_NONE) CU(cuStreamSynchronize(stream));
+    array = stated == 0 ? owned(buffer, as_value(stream)) : owning(buffer, stated);
+    if (stated == CAI_STREAM_UNKNOWN) {
+        array.event = new_event();
+        CU(cuEventRecord(array.event, stream));
+    }
+    made = export_array(&array);
+    ASSERT(freed == 0);
+    tell(peer_socket, word);
+    ASSERT(word_from(peer_socket) == 'd');
+    withdraw(made);
+    ASSERT_STATUS(CAI_ERR_IPC_SLOT, cai_unstable_channel_withdraw(the_channel, made, NULL));
+    wait_until(1);
+    /* A stream that is not stated does not wait; then the array is released after the work. */
+    ASSERT(stated != 0 || freed == 1);
+    ASSERT(comes_true(is_one, &freed));
+    if (stated == 0) {
+        copy(other, buffer, stream);
+        if (word == 'n') ASSERT(holds(buffer, 2, stream));
+    }
+    CU(cuStreamSynchronize(stream));
+    found = races() > 0;
+    tell(peer_socket, 'e');
+    found |= word_from(peer_socket) == 'r';
+    /* Not counted: nothing used it, so nothing need wait. */
+    ASSERT(cai_unstable_channel_withdraw(the_channel, other_array, NULL) == CAI_OK);
+    wait_until(0);
+    end_peer();
+    end_channel();
+    if (stated == 0) CU(cuMemFree(buffer));
+    return found;
+}
+
+CASE(works) { ASSERT(!exporter('n', 0)); }
+CASE(without_a_stream) { ASSERT(!exporter('n', CAI_STREAM_NONE)); }
+CASE(unknown_stream_with_an_event) { ASSERT(!exporter('n', CAI_STREAM_UNKNOWN)); }
+CASE(a_begin_is_left_out) { ASSERT(exporter('b', 0)); }
+CASE(an_end_is_left_out) { ASSERT(exporter('e', 0)); }
+
+/* --- processes that end */
+
+PART(is_killed) {
+    cai_array array;
+    create(0);
+    array = import_array(from);
+    write_from(&array, 2, new_stream());
+    tell(from, 'd');
+    pause();
+}
+
+CASE(the_importer_is_killed) {
+    CUdeviceptr buffer = new_buffer();
+    CUstream stream = new_stream();
+    cai_array array = owned(buffer, as_value(stream));
+    uint64_t made;
+    int status;
+    create(0);
+    start_peer("is_killed");
+    atomic_store(&freed, 0);
+    made = export_array(&array);
+    ASSERT(word_from(peer_socket) == 'd');
+    withdraw(made);
+    ASSERT(polled() == 1 && freed == 0);
+    ASSERT(kill(peer, SIGKILL) == 0 && waitpid(peer, &status, 0) == peer);
+    ASSERT(freed == 0);
+    wait_until(0);
+    ASSERT(freed == 1);
+    /* Not waited for: the event may never complete. */
+    CU(cuStreamSynchronize(stream));
+    end_channel();
+    races();
+}
+
+PART(exports) {
+    cai_array array = owned(new_buffer(), as_value(new_stream()));
+    create(0);
+    peer_socket = from;
+    export_array(&array);
+    word_from(from);
+}
+
+/* A process that exports and is killed, and one that follows it. */
+CASE(the_exporter_is_killed) {
+    CUstream stream = new_stream();
+    const cai_stream consumer = as_value(stream);
+    cai_array array, other;
+    cai_error why;
+    packet it, again;
+    int status;
+    create(0);
+    start_peer("exports");
+    receive_packet(peer_socket, &it);
+    array = import_packet(&it);
+    read_into(new_buffer(), &array, stream);
+    ASSERT(kill(peer, SIGKILL) == 0 && waitpid(peer, &status, 0) == peer);
+    polled();
+    REFUSED(CAI_ERR_IPC_PEER, "stream",
+            cai_array_consume_begin(&array, consumer, CAI_ACCESS_READ, error));
+    REFUSED(CAI_ERR_IPC_PEER, "stream", cai_array_synchronize(&array, CAI_ACCESS_READ, error));
+    ASSERT_STATUS(CAI_ERR_IPC_PEER, try_import(&it, &other, &why));
+    OK(cai_array_consume_end(&array, consumer, CAI_ACCESS_READ, error));
+    cai_array_release(&array);
+    polled();
+    close(peer_socket);
+    start_peer("exports");
+    receive_packet(peer_socket, &again);
+    array = import_packet(&again);
+    ASSERT_STATUS(CAI_ERR_IPC_PEER, try_import(&it, &other, &why));
+    ASSERT(strstr(why.message, "has ended") != NULL);
+    read_into(new_buffer(), &array, stream);
+    CU(cuStreamSynchronize(stream));
+    cai_array_release(&array);
+    ASSERT(kill(peer, SIGKILL) == 0 && waitpid(peer, &status, 0) == peer);
+    end_channel();
+}
+
+/* --- refusals of the exporter */
+
+CASE(keys_and_a_full_table) {
+    const CUdeviceptr buffer = new_buffer();
+    cai_array array = owned(buffer, CAI_STREAM_NONE), other = owned(buffer, CAI_STREAM_NONE);
+    cai_array pool = owned(pool_buffer(new_pool(CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)),
+                           CAI_STREAM_NONE);
+    unsigned char bytes[CAI_UNSTABLE_IPC_SIZE], again[CAI_UNSTABLE_IPC_SIZE];
+    uint64_t made[3] = {0, 0, 0};
+    size_t size, same;
+    create(2);
+#define EXPORT(key, array, to, size, made) \
+    cai_unstable_channel_export(the_channel, key, array, to, sizeof to, size, made, error)
+    OK(EXPORT(7, &array, bytes, &size, &made[0]));
+    OK(EXPORT(7, &array, again, &same, &made[1]));
+    ASSERT(made[0] == made[1] && same == size && memcmp(bytes, again, size) == 0);
+    ASSERT(polled() == 1);
+    REFUSED(CAI_ERR_IPC_SLOT, "key", EXPORT(7, &other, bytes, &size, &made[1]));
+    OK(EXPORT(0, &array, bytes, &size, &made[1]));
+    REFUSED(CAI_ERR_IPC_FULL, "channel", EXPORT(0, &array, bytes, &size, &made[2]));
+    ASSERT(made[2] == 0);
+    withdraw(made[0]);
+    /* The slot is used again, but not its number. */
+    OK(EXPORT(7, &other, bytes, &size, &made[2]));
+    ASSERT(made[2] != made[0] && (uint32_t)made[2] == (uint32_t)made[0]);
+    REFUSED(CAI_ERR_IPC_SLOT, "export",
+            cai_unstable_channel_withdraw(the_channel, made[0], error));
+    withdraw(made[1]);
+    REFUSED(CAI_ERR_IPC_MEMORY, "data", EXPORT(0, &pool, bytes, &size, &made[0]));
+    REFUSED(CAI_ERR_BUFFER_SIZE, "size",
+            cai_unstable_channel_export(the_channel, 0, &array, bytes, size - 1, NULL, &made[0],
+                                        error));
+    ASSERT(polled() == 1);
+    /* Nothing of this process itself, and nothing behind the slots. */
+    OK(EXPORT(7, &other, bytes, &size, &made[2]));
+    {
+        packet it;
+        cai_array out;
+        cai_error why;
+        it.size = size;
+        memcpy(it.bytes, bytes, size);
+        ASSERT_STATUS(CAI_ERR_IPC_MEMORY, try_import(&it, &out, &why));
+        it.bytes[16] ^= 1;
+        ASSERT_STATUS(CAI_ERR_IPC_NODE, try_import(&it, &out, &why));
+        ASSERT(strstr(why.message, "boot id") != NULL);
+        it.bytes[16] ^= 1;
+        it.bytes[40] ^= 1;
+        ASSERT_STATUS(CAI_ERR_IPC_PEER, try_import(&it, &out, &why));
+        it.bytes[32] ^= 1;
+        ASSERT_STATUS(CAI_ERR_IPC_NODE, try_import(&it, &out, &why));
+        it.bytes[72] = 2;
+        ASSERT_STATUS(CAI_ERR_IPC_BYTES, try_import(&it, &out, &why));
+    }
+    cai_array_release(&array);
+    cai_array_release(&pool);
+    cai_array_release(&other);
+    atomic_store(&freed, 0);
+    end_channel();
+    ASSERT(freed == 1);
+    REFUSED(CAI_ERR_ARGUMENT, "channel", EXPORT(0, &array, bytes, &size, &made[0]));
+    REFUSED(CAI_ERR_ARGUMENT, "slots", cai_unstable_channel_create(1u << 21, 0, made, error));
+    REFUSED(CAI_ERR_NEWER_CALLER, "flags", cai_unstable_channel_create(0, 1, made, error));
+}
+
+/* --- refusals of the importer */
+
+/* Every byte of a record altered in several ways, and every length: a failed import leaves no claim.
+ */
+PART(is_attacked) {
+    static const unsigned char changes[] = {1, 2, 0x10, 0x80, 0xff};
+    long count[2] = {0, 0};
+    cai_array array;
+    cai_error why;
+    packet it;
+    create(0);
+    receive_packet(from, &it);
+    array = import_packet(&it);
+    cai_array_release(&array);
+    for (size_t at = 0; at < 5 * it.size; ++at) {
+        packet bad = it;
+        cai_status status;
+        bad.bytes[at / 5] ^= changes[at % 5];
+        status = try_import(&bad, &array, &why);
+        ASSERT(status == CAI_OK || (array.owner == NULL && why.code == status));
+        ASSERT(status != CAI_ERR_INTERNAL);
+        ++count[status == CAI_OK];
+        if (status == CAI_OK) {
+            ASSERT_STATUS(CAI_OK, cai_array_validate(&array, CAI_CHECK_LAYOUT, NULL));
+            cai_array_release(&array);
+        }
+    }
+    ASSERT(count[0] > 500);
+    for (size_t size = 0; size < it.size; ++size) {
+        packet bad = it;
+        bad.size = size;
+        ASSERT_STATUS(CAI_ERR_IPC_BYTES, try_import(&bad, &array, &why));
+    }
+    /* Another slot, and another generation of it. */
+    it.bytes[72] ^= 1;
+    ASSERT_STATUS(CAI_ERR_IPC_SLOT, try_import(&it, &array, &why));
+    it.bytes[72] ^= 1;
+    it.bytes[76] ^= 2;
+    ASSERT_STATUS(CAI_ERR_IPC_SLOT, try_import(&it, &array, &why));
+    it.bytes[76] ^= 2;
+    tell(from, 'd');
+    ASSERT(word_from(from) == 'w');
+    /* Nothing is imported after the withdrawal; what was before is not affected by it. */
+    ASSERT_STATUS(CAI_ERR_IPC_SLOT, try_import(&it, &array, &why));
+    tell(from, 'e');
+    ASSERT(word_from(from) == 'e');
+    end_channel();
+}
+
+CASE(records_are_altered) {
+    cai_array array = owned(new_buffer(), as_value(new_stream()));
+    uint64_t made;
+    create(0);
+    start_peer("is_attacked");
+    atomic_store(&freed, 0);
+    made = export_array(&array);
+    ASSERT(word_from(peer_socket) == 'd');
+    withdraw(made);
+    tell(peer_socket, 'w');
+    ASSERT(word_from(peer_socket) == 'e');
+    wait_until(0);
+    ASSERT(freed == 1);
+    tell(peer_socket, 'e');
+    end_peer();
+    end_channel();
+}
+
+/* A mask in another allocation, fields, and two importers of one export that is read-only. */
+PART(reads) {
+    CUdeviceptr out = new_buffer();
+    CUstream stream = new_stream();
+    cai_array array;
+    create(0);
+    array = import_array(from);
+    ASSERT(array.flags == CAI_ARRAY_READONLY && array.event != NULL && array.mask != NULL);
+    ASSERT(array.mask->data != array.data && array.descr != NULL);
+    read_into(out, &array, stream);
+    ASSERT(holds(out, 1, stream));
+    tell(from, 'd');
+    ASSERT(word_from(from) == 'g');
+    /* The channel may be gone before the array. */
+    end_channel();
+    cai_array_release(&array);
+    tell(from, 'r');
+    ASSERT(hear(from) == 'e');
+}
+
+CASE(two_importers) {
+    CUstream stream = new_stream();
+    const CUdeviceptr buffer = new_buffer();
+    cai_array array = array_of(buffer, as_value(stream)), kept = CAI_ARRAY_INIT;
+    cai_array mask = array_of(new_buffer(), as_value(stream));
+    unsigned char bytes[CAI_UNSTABLE_IPC_SIZE];
+    int sockets[2];
+    packet it = {0};
+    uint64_t made = 0;
+    size_t size = 0;
+    const cai_descr *fields = NULL;
+    cai_owner *fields_owner = NULL;
+    OK(cai_descr_parse("[('a', '<i4')]", &fields, &fields_owner, error));
+    memcpy(mask.typestr, "|b1", 4);
+    memcpy(array.typestr, "|V4", 4);
+    array.descr = fields;
+    array.mask = &mask;
+    array.flags = CAI_ARRAY_READONLY;
+    create(0);
+    fill(buffer, 1, stream);
+    atomic_store(&freed, 0);
+    OK(cai_array_create(&array, &freed, count_destroyed, &kept, error));
+    OK(cai_unstable_channel_export(the_channel, 0, &kept, bytes, sizeof bytes, &size, &made, error));
+    cai_owner_release(fields_owner);
+    cai_array_release(&kept);
+    it.size = size;
+    memcpy(it.bytes, bytes, size);
+    for (int i = 0; i < 2; ++i) {
+        start_peer("reads");
+        sockets[i] = peer_socket;
+        send_packet(peer_socket, &it, -1);
+        ASSERT(word_from(peer_socket) == 'd');
+    }
+    withdraw(made);
+    for (int i = 0; i < 2; ++i) {
+        ASSERT(polled() > 0 && freed == 0);
+        tell(sockets[i], 'g');
+        ASSERT(word_from(sockets[i]) == 'r');
+    }
+    wait_until(0);
+    ASSERT(freed == 1);
+    for (int i = 0; i < 2; ++i)
+        tell(sockets[i], 'e');
+    while (wait(NULL) > 0) {
+    }
+    end_channel();
+}
+
+int main(int count, char **words) { return ipc_main(count, words); }

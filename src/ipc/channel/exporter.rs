@@ -1,0 +1,675 @@
+//! The exporter's side: slots, ready events, and what importers still use.
+
+use std::collections::HashMap;
+use std::mem::MaybeUninit;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{Ordering, fence};
+
+use super::system::{self, Identity, Page, Process, Received, Watch};
+use super::{DEVICES, READY, Record, message, parse, said, word};
+use crate::abi::{
+    self, CAI_STREAM_NONE, CAI_STREAM_PER_THREAD, CAI_STREAM_UNKNOWN, cai_array, cai_pointer_info,
+    cai_stream,
+};
+use crate::driver::{self, CallingThread, MemoryKind, SharedEvent, SharedStream};
+use crate::error::{Failure, Result, fail};
+use crate::ipc::{Sink, Source, allocation};
+use crate::memory;
+use crate::owner::Array;
+use crate::read::Given;
+use crate::sync::consume::{self, Phase};
+use crate::sync::deferred::Deferred;
+use crate::sync::release_queue;
+use crate::validate::Valid;
+
+/// Importers of a channel, one for each bit of a mask.
+const PEERS: usize = 64;
+
+/// An allocation with exported arrays. Its number is new each time, also at the same address.
+struct Allocation {
+    number: u64,
+    info: cai_pointer_info,
+    uuid: [u8; 16],
+    handle: [u8; 64],
+    exports: u32,
+}
+
+/// A stream with a ready event.
+struct Ready {
+    /// Stream, id and context of the arrays that it is for.
+    of: (cai_stream, u64, usize),
+    shared: SharedStream,
+    sequence: u64,
+    /// The stream waits for work that the stream of the arrays does not wait for yet.
+    is_ahead: bool,
+    /// Number of the record of each importer's done events that the stream has waited for.
+    waited: Box<[[u64; DEVICES]; PEERS]>,
+}
+
+/// An array that was exported, and where.
+struct Export {
+    array: Array,
+    ready: Option<usize>,
+    sequence: u64,
+    /// Keys of the allocations.
+    allocations: Vec<u64>,
+    key: u64,
+    is_withdrawn: bool,
+}
+
+#[derive(Default)]
+struct Slot {
+    generation: u32,
+    export: Option<Export>,
+}
+
+/// A process that imports.
+struct Importer {
+    connection: Option<OwnedFd>,
+    process: Process,
+    page: Page,
+    done: [Option<SharedEvent>; DEVICES],
+}
+
+impl Importer {
+    fn claims(&self, slot: usize) -> u32 {
+        self.page.claims().get(slot).map_or(0, |claims| claims.load(Ordering::Acquire))
+    }
+}
+
+/// An allocation whose last array is released once the importers have closed it.
+struct Retiring {
+    number: u64,
+    unsent: u64,
+    open: u64,
+    array: Array,
+    after: Option<cai_stream>,
+}
+
+/// Arrays to release, outside of the lock: that runs code of others.
+#[derive(Default)]
+pub struct Due(Vec<(Array, Option<cai_stream>)>);
+
+impl Due {
+    fn add(&mut self, array: Array, after: Option<cai_stream>) {
+        match self.0.try_reserve(1) {
+            Ok(()) => self.0.push((array, after)),
+            Err(_) => std::mem::forget(array),
+        }
+    }
+
+    pub fn release(self) {
+        for (array, after) in self.0 {
+            let device = array.device.r#type;
+            let owner = Deferred::new(array.into_owner());
+            match after {
+                None => owner.release(),
+                // A reference that cannot be released after the work is kept for ever.
+                Some(stream) => drop(release_queue::release_after(owner, device, stream, false)),
+            }
+        }
+    }
+}
+
+pub struct Exports {
+    capacity: u32,
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+    withdrawn: Vec<u32>,
+    keys: HashMap<u64, u32>,
+    /// By the driver's number of the buffer.
+    allocations: HashMap<u64, Allocation>,
+    last_number: u64,
+    ready: Vec<Ready>,
+    importers: [Option<Importer>; PEERS],
+    /// Connections whose first message has not come yet.
+    strangers: Vec<OwnedFd>,
+    retiring: Vec<Retiring>,
+}
+
+// SAFETY: the pointers in it are those of arrays whose owners it holds, and handles of the driver,
+// which are those of the process.
+unsafe impl Send for Exports {}
+
+impl Exports {
+    pub fn new(capacity: u32) -> Exports {
+        Exports {
+            capacity,
+            slots: Vec::new(),
+            free: Vec::new(),
+            withdrawn: Vec::new(),
+            keys: HashMap::new(),
+            allocations: HashMap::new(),
+            last_number: 0,
+            ready: Vec::new(),
+            importers: [const { None }; PEERS],
+            strangers: Vec::new(),
+            retiring: Vec::new(),
+        }
+    }
+
+    /// Number of exports that were not released yet.
+    pub fn left(&self) -> u64 {
+        (self.slots.len() - self.free.len() + self.retiring.len()) as u64
+    }
+
+    pub fn export(
+        &mut self,
+        identity: &Identity,
+        key: u64,
+        array: Valid,
+        size: usize,
+        out: Sink,
+    ) -> (Result<(u64, usize)>, Due) {
+        let mut due = Due::default();
+        if self.free.is_empty() && self.slots.len() == self.capacity as usize {
+            due = self.collect();
+        }
+        let done = self.write(identity, key, array, size, out);
+        if done.is_err() {
+            self.allocations.retain(|_, allocation| allocation.exports > 0);
+        }
+        (done, due)
+    }
+
+    fn write(
+        &mut self,
+        identity: &Identity,
+        key: u64,
+        array: Valid,
+        size: usize,
+        out: Sink,
+    ) -> Result<(u64, usize)> {
+        let known = self.keys.get(&key).copied().filter(|_| key != 0);
+        let mut buffers = Vec::new();
+        let source = self.source(array, &mut buffers)?;
+        let length = super::HEAD + 8 * source.places.all().len() + source.length;
+        if size < length {
+            return fail!(CAI_ERR_BUFFER_SIZE, "size"; found "{size}"; expected "at least {length}");
+        }
+        let slot = match known {
+            Some(slot) => self.same(slot, key, &source, &buffers)?,
+            None => self.add(key, &source, buffers)?,
+        };
+        self.put(identity, slot, source, out)?;
+        let generation = self.slots.get(slot as usize).map_or(0, |slot| slot.generation);
+        Ok((u64::from(generation) << 32 | u64::from(slot), length))
+    }
+
+    /// Describes an array. `buffers` gets the keys of its allocations.
+    fn source<'a>(&mut self, array: Valid<'a>, buffers: &mut Vec<u64>) -> Result<Source<'a>> {
+        let (all, last_number) = (&mut self.allocations, &mut self.last_number);
+        let source = Source::with(array, &mut |array| {
+            let (id, info) = find(all, last_number, array)?;
+            if !buffers.contains(&id) {
+                memory::push(buffers, id)?;
+            }
+            Ok(info)
+        });
+        let mut source = source?;
+        for (id, to) in buffers.iter().zip(source.message.allocations.all_mut()) {
+            if let Some(known) = self.allocations.get(id) {
+                (to.uuid, to.handle) = (known.uuid, known.handle);
+            }
+        }
+        Ok(source)
+    }
+
+    /// Returns the slot of an array that was exported with this key before.
+    fn same(&self, slot: u32, key: u64, source: &Source, buffers: &[u64]) -> Result<u32> {
+        let before = self.slots.get(slot as usize).and_then(|slot| slot.export.as_ref());
+        let array = &source.array;
+        let is_same = before.is_some_and(|before| {
+            before.array.owner == array.owner
+                && before.array.data == array.data
+                && before.allocations == buffers
+                && (before.sequence > 0) == source.message.event.is_some()
+        });
+        if is_same {
+            return Ok(slot);
+        }
+        fail!(CAI_ERR_IPC_SLOT, "key";
+            found "{key}, of another array";
+            expected "the array that was exported with it, until it is withdrawn")
+    }
+
+    /// Records the ready event, and gives an array a slot.
+    fn add(&mut self, key: u64, source: &Source, allocations: Vec<u64>) -> Result<u32> {
+        let full = self.free.is_empty() && self.slots.len() == self.capacity as usize;
+        if full {
+            return fail!(CAI_ERR_IPC_FULL, "channel";
+                found "{} exports", self.capacity;
+                expected "a free slot: withdraw exports, or create the channel with more slots");
+        }
+        if self.free.is_empty() {
+            memory::push(&mut self.slots, Slot::default())?;
+            memory::push(&mut self.free, self.slots.len() as u32 - 1)?;
+        }
+        // Neither can fail when the slot is withdrawn and freed.
+        let all = self.slots.len();
+        for list in [&mut self.withdrawn, &mut self.free] {
+            let missing = all.saturating_sub(list.len());
+            list.try_reserve(missing).map_err(|_| Failure::no_memory(4 * missing))?;
+        }
+        self.keys.try_reserve(1).map_err(|_| Failure::no_memory(16))?;
+        let (mut ready, mut sequence) = (None, 0);
+        if let Some(first) = &source.first {
+            let index = self.ready_of(first, source)?;
+            ready = Some(index);
+            sequence = self.record(index, source)?;
+        }
+        let owner = source.array.retain()?;
+        let array = Array::new(*source.array, owner);
+        let Some(slot) = self.free.pop() else { return Err(Failure::internal()) };
+        let Some(place) = self.slots.get_mut(slot as usize) else {
+            return Err(Failure::internal());
+        };
+        for id in &allocations {
+            if let Some(known) = self.allocations.get_mut(id) {
+                known.exports += 1;
+            }
+        }
+        place.generation = place.generation.checked_add(1).unwrap_or(1);
+        let generation = place.generation;
+        place.export =
+            Some(Export { array, ready, sequence, allocations, key, is_withdrawn: false });
+        if key != 0 {
+            self.keys.insert(key, slot);
+        }
+        for importer in self.importers.iter().flatten() {
+            publish(&importer.page, slot, generation);
+        }
+        Ok(slot)
+    }
+
+    /// Returns the index of the stream with a ready event for an array.
+    fn ready_of(&mut self, first: &cai_array, source: &Source) -> Result<usize> {
+        let info = source.places.all().first().ok_or_else(Failure::internal)?;
+        let of = (first.stream, first.stream_id, info.context.addr());
+        let known = self.ready.iter().position(|ready| ready.of == of);
+        if let Some(known) = known {
+            return Ok(known);
+        }
+        if self.ready.len() == READY {
+            // Streams that share an event wait for each other's work.
+            let shared = self.ready.iter().enumerate().filter(|(_, ready)| ready.of.2 == of.2);
+            let count = shared.clone().count().max(1);
+            let place = (first.stream >> 4) as usize % count;
+            if let Some((index, _)) = shared.clone().nth(place) {
+                return Ok(index);
+            }
+            return fail!(CAI_ERR_IPC_FULL, "channel";
+                found "{READY} streams of other contexts"; expected "a channel for each context");
+        }
+        let thread = &CallingThread::new(driver::driver()?);
+        let make = || SharedStream::new(thread, info.device.id, info.context.cast());
+        let shared = thread.relaxed(make)?;
+        let waited = memory::boxed([[0; DEVICES]; PEERS])?;
+        memory::push(&mut self.ready, Ready { of, shared, sequence: 0, is_ahead: false, waited })?;
+        Ok(self.ready.len() - 1)
+    }
+
+    /// Records the ready event after the work that is pending on an array, if there may be any.
+    fn record(&mut self, index: usize, source: &Source) -> Result<u64> {
+        if source.message.event.is_none() {
+            return Ok(0);
+        }
+        let Some(ready) = self.ready.get_mut(index) else {
+            return Err(Failure::internal());
+        };
+        let (array, stream) = (source.array.unchecked(), ready.shared.value());
+        // In the caller's context, which a default stream of the array may be of.
+        consume::exchange_all_work(Phase::Begin, array, stream, abi::CAI_ACCESS_READ)?;
+        ready.shared.record(&CallingThread::new(driver::driver()?))?;
+        ready.sequence += 1;
+        for importer in self.importers.iter().flatten() {
+            let newest = importer.page.head().get(word::READY + index);
+            // Release: who reads the number finds the record.
+            newest.into_iter().for_each(|word| word.store(ready.sequence, Ordering::Release));
+        }
+        Ok(ready.sequence)
+    }
+
+    /// Writes the record of a slot.
+    fn put(&self, identity: &Identity, slot: u32, mut source: Source, out: Sink) -> Result<()> {
+        let place = self.slots.get(slot as usize);
+        let Some((place, export)) = place.and_then(|place| Some((place, place.export.as_ref()?)))
+        else {
+            return Err(Failure::internal());
+        };
+        let mut allocations = Vec::new();
+        for id in &export.allocations {
+            let number = self.allocations.get(id).map_or(0, |known| known.number);
+            memory::push(&mut allocations, number)?;
+        }
+        let ready = export.ready.and_then(|index| self.ready.get(index));
+        source.message.event =
+            ready.filter(|_| export.sequence > 0).map(|ready| ready.shared.handle);
+        let record = Record {
+            identity: *identity,
+            capacity: self.capacity,
+            slot,
+            generation: place.generation,
+            ready: export.ready.unwrap_or_default() as u32,
+            sequence: export.sequence,
+            allocations,
+        };
+        record.write(source.length, out);
+        source.write(out);
+        Ok(())
+    }
+
+    /// Lets nobody import an export any more. It is released once no importer has it.
+    pub fn withdraw(&mut self, export: u64) -> (Result<()>, Due) {
+        let (slot, generation) = (export as u32, (export >> 32) as u32);
+        let place = self.slots.get_mut(slot as usize);
+        let found = place.filter(|place| place.generation == generation && generation != 0);
+        let found = found.and_then(|place| place.export.as_mut());
+        let Some(found) = found.filter(|export| !export.is_withdrawn) else {
+            let failure = fail!(CAI_ERR_IPC_SLOT, "export";
+                found "{export:#x}"; expected "an export of this channel that is not withdrawn");
+            return (failure, Due::default());
+        };
+        found.is_withdrawn = true;
+        self.keys.remove(&found.key);
+        for importer in self.importers.iter().flatten() {
+            publish(&importer.page, slot, 0);
+        }
+        // An importer claims the slot and then looks at the generation; this does the reverse.
+        fence(Ordering::SeqCst);
+        let mut due = Due::default();
+        if !self.finish(slot, &mut due) {
+            // Reserved by `add`.
+            self.withdrawn.push(slot);
+        }
+        (Ok(()), due)
+    }
+
+    /// Releases a withdrawn export if no importer has it. Returns false if one has, or if the order
+    /// of its work is not known yet.
+    fn finish(&mut self, slot: u32, due: &mut Due) -> bool {
+        let index = slot as usize;
+        if self.importers.iter().flatten().any(|importer| importer.claims(index) > 0) {
+            return false;
+        }
+        let Ok(after) = self.order(index) else { return false };
+        let export = self.slots.get_mut(index).and_then(|slot| slot.export.take());
+        let Some(Export { array, allocations, .. }) = export else { return true };
+        // Reserved by `add`.
+        self.free.push(slot);
+        let mut open = 0_u64;
+        for (bit, importer) in self.importers.iter().enumerate() {
+            open |= u64::from(importer.as_ref().is_some_and(|it| it.connection.is_some())) << bit;
+        }
+        for id in &allocations {
+            let Some(known) = self.allocations.get_mut(id) else { continue };
+            known.exports -= 1;
+            if known.exports > 0 {
+                continue;
+            }
+            let number = known.number;
+            self.allocations.remove(id);
+            if open != 0 {
+                // Each allocation holds the array until the importers have closed it. Without memory
+                // for that, the array is kept for ever.
+                let another = array.another().ok();
+                let array = another.filter(|_| self.retiring.try_reserve(1).is_ok());
+                let Some(array) = array else {
+                    std::mem::forget(array);
+                    return true;
+                };
+                self.retiring.push(Retiring { number, unsent: open, open, array, after });
+            }
+        }
+        due.add(array, after);
+        true
+    }
+
+    /// Lets the stream of an exported array wait for what importers did with it. Returns the stream
+    /// after whose work the array must be released, if its own cannot wait.
+    fn order(&mut self, slot: usize) -> Result<Option<cai_stream>> {
+        let export = self.slots.get(slot).and_then(|slot| slot.export.as_ref());
+        let Some(export) = export else { return Ok(None) };
+        let ready = export.ready.and_then(|index| self.ready.get_mut(index));
+        let Some(ready) = ready else { return Ok(None) };
+        let thread = &CallingThread::new(driver::driver()?);
+        for (importer, waited) in self.importers.iter_mut().zip(ready.waited.iter_mut()) {
+            let Some(importer) = importer else { continue };
+            for (device, waited) in waited.iter_mut().enumerate() {
+                let words = importer.page.head().get(word::DONE + device * word::DONE_SIZE..);
+                let Some([newest, _, _, handle @ ..]) = words else { break };
+                // Acquire: the record that the number is of was made.
+                let newest = newest.load(Ordering::Acquire);
+                if newest <= *waited {
+                    continue;
+                }
+                if importer.process.has_ended(importer.connection.is_none()) {
+                    break;
+                }
+                let Some(event) = importer.done.get_mut(device) else { break };
+                if event.is_none() {
+                    let mut name = [0; 64];
+                    for (to, from) in name.chunks_exact_mut(8).zip(handle) {
+                        to.copy_from_slice(&from.load(Ordering::Relaxed).to_le_bytes());
+                    }
+                    *event = Some(thread.relaxed(|| ready.shared.open(thread, name))?);
+                }
+                if let Some(event) = event {
+                    ready.shared.wait(thread, event)?;
+                    (*waited, ready.is_ahead) = (newest, true);
+                }
+            }
+        }
+        let array = &export.array;
+        let after = Some(ready.shared.value());
+        // The per-thread default stream may be that of another thread.
+        if matches!(array.stream, CAI_STREAM_NONE | CAI_STREAM_UNKNOWN | CAI_STREAM_PER_THREAD) {
+            return Ok(after.filter(|_| ready.is_ahead));
+        }
+        let is_alone = ready.of == (array.stream, array.stream_id, ready.of.2);
+        if is_alone && !ready.is_ahead {
+            return Ok(None);
+        }
+        // SAFETY: the export's owner keeps alive all that the array refers to.
+        let given = unsafe { Given::new(&raw const **array) };
+        let mut scratch = MaybeUninit::uninit();
+        let given = given.unchecked(&mut scratch)?;
+        let access = consume::access(&given);
+        match consume::exchange(Phase::End, given, ready.shared.value(), access) {
+            Ok(()) => {
+                ready.is_ahead &= !is_alone;
+                Ok(None)
+            }
+            // The stream was destroyed, or is being captured.
+            Err(_) => Ok(after),
+        }
+    }
+
+    /// Releases what can be released by now.
+    pub fn collect(&mut self) -> Due {
+        let mut due = Due::default();
+        self.listen();
+        let mut place = 0;
+        while let Some(&slot) = self.withdrawn.get(place) {
+            if self.finish(slot, &mut due) {
+                self.withdrawn.swap_remove(place);
+            } else {
+                place += 1;
+            }
+        }
+        let mut place = 0;
+        while let Some(retiring) = self.retiring.get_mut(place) {
+            let sent =
+                tell(&self.importers, retiring.unsent, message(said::RETIRE, retiring.number));
+            retiring.unsent &= !sent;
+            if retiring.open == 0 {
+                let Retiring { array, after, .. } = self.retiring.swap_remove(place);
+                due.add(array, after);
+            } else {
+                place += 1;
+            }
+        }
+        due
+    }
+
+    /// Reads the messages of importers, and notices those that ended.
+    fn listen(&mut self) {
+        for (bit, place) in self.importers.iter_mut().enumerate() {
+            let Some(importer) = place else { continue };
+            let mut is_closed = importer.connection.is_none();
+            while let Some(connection) = &importer.connection {
+                let mut bytes = [0; 16];
+                match system::receive(connection, &mut bytes) {
+                    Received::Nothing => break,
+                    Received::End => {
+                        is_closed = true;
+                        importer.connection = None;
+                    }
+                    Received::Message(size, _) => {
+                        let found = bytes.get(..size).and_then(parse);
+                        let Some((said::CLOSED, number)) = found else { continue };
+                        let retiring = self.retiring.iter_mut();
+                        retiring
+                            .filter(|retiring| retiring.number == number)
+                            .for_each(|retiring| retiring.open &= !(1 << bit));
+                    }
+                }
+            }
+            let is_idle = || {
+                let claims = importer.page.claims().iter();
+                claims.map(|claims| claims.load(Ordering::Acquire)).all(|count| count == 0)
+            };
+            // A process that lives may have closed its connection while it uses arrays.
+            let is_over = importer.process.has_ended(is_closed) || is_closed && is_idle();
+            if is_over {
+                *place = None;
+                self.ready
+                    .iter_mut()
+                    .filter_map(|ready| ready.waited.get_mut(bit))
+                    .for_each(|waited| *waited = [0; DEVICES]);
+            }
+            if is_over || is_closed {
+                self.retiring.iter_mut().for_each(|retiring| {
+                    retiring.open &= !(u64::from(is_over) << bit);
+                    retiring.unsent &= !(1 << bit);
+                });
+            }
+        }
+    }
+
+    /// Accepts the connections that wait.
+    pub fn accept(&mut self, listener: &OwnedFd, watch: &Watch) -> Result<()> {
+        while let Some(connection) = system::accept(listener)? {
+            watch.add(&connection)?;
+            memory::push(&mut self.strangers, connection)?;
+        }
+        let mut place = 0;
+        while let Some(connection) = self.strangers.get(place) {
+            let mut bytes = [0; 16];
+            let first = match system::receive(connection, &mut bytes) {
+                Received::Nothing => {
+                    place += 1;
+                    continue;
+                }
+                Received::Message(16, Some(page)) => Some(page),
+                _ => None,
+            };
+            let connection = self.strangers.swap_remove(place);
+            let page = first.and_then(|page| Page::map(&page, self.capacity).ok());
+            let (Some(pid), Some(page)) = (system::peer_of(&connection), page) else { continue };
+            let Some((_, start)) = parse(&bytes) else { continue };
+            let Some((bit, _)) = self.importers.iter().enumerate().find(|(_, it)| it.is_none())
+            else {
+                return fail!(CAI_ERR_IPC_FULL, "channel";
+                    found "{PEERS} importers"; expected "a channel of its own for some of them");
+            };
+            let process = Process::watch(pid, start);
+            process.descriptor().map_or(Ok(()), |fd| watch.add(fd))?;
+            for (slot, place) in self.slots.iter().enumerate() {
+                if place.export.as_ref().is_some_and(|export| !export.is_withdrawn) {
+                    publish(&page, slot as u32, place.generation);
+                }
+            }
+            for (index, ready) in self.ready.iter().enumerate() {
+                let newest = page.head().get(word::READY + index);
+                newest.into_iter().for_each(|word| word.store(ready.sequence, Ordering::Release));
+            }
+            let accepted = page.head().get(word::ACCEPTED);
+            // Release: who reads this finds the generations.
+            accepted.into_iter().for_each(|word| word.store(1, Ordering::Release));
+            // It only wakes the importer, which looks at the page.
+            let _ = system::send(&connection, &message(said::WELCOME, 0), None);
+            let (connection, done) = (Some(connection), [const { None }; DEVICES]);
+            if let Some(place) = self.importers.get_mut(bit) {
+                *place = Some(Importer { connection, process, page, done });
+            }
+        }
+        Ok(())
+    }
+
+    /// Releases everything that no importer has; the rest is kept until the process ends.
+    pub fn end(&mut self) -> Due {
+        for slot in 0..self.slots.len() as u32 {
+            let place = self.slots.get(slot as usize);
+            let live = place.and_then(|place| Some((place.generation, place.export.as_ref()?)));
+            if let Some((generation, false)) = live.map(|(it, export)| (it, export.is_withdrawn)) {
+                let (_, due) = self.withdraw(u64::from(generation) << 32 | u64::from(slot));
+                due.release();
+            }
+        }
+        let due = self.collect();
+        for export in self.slots.iter_mut().filter_map(|slot| slot.export.take()) {
+            std::mem::forget(export.array);
+        }
+        self.retiring.drain(..).for_each(|retiring| std::mem::forget(retiring.array));
+        due
+    }
+}
+
+/// Sets the generation of a slot in an importer's page.
+fn publish(page: &Page, slot: u32, generation: u32) {
+    if let Some(word) = page.generations().get(slot as usize) {
+        // Release: who reads it finds the records of the ready events before.
+        word.store(generation, Ordering::Release);
+    }
+}
+
+/// Sends a message to some importers, and returns those to which it was sent.
+fn tell(importers: &[Option<Importer>; PEERS], mask: u64, message: [u8; 16]) -> u64 {
+    let mut sent = 0;
+    for (bit, importer) in importers.iter().enumerate() {
+        let connection = importer.as_ref().and_then(|importer| importer.connection.as_ref());
+        if let Some(connection) = connection.filter(|_| mask >> bit & 1 == 1) {
+            sent |= u64::from(system::send(connection, &message, None).is_ok()) << bit;
+        }
+    }
+    sent
+}
+
+/// Returns the allocation of an array, with its key, which is added if it is new.
+fn find(
+    all: &mut HashMap<u64, Allocation>,
+    last_number: &mut u64,
+    array: &Valid,
+) -> Result<(u64, cai_pointer_info)> {
+    let driver = driver::driver()?;
+    let id = driver::buffer_id(driver, array.data)?;
+    if let Some(known) = all.get(&id) {
+        return Ok((id, known.info));
+    }
+    let info = allocation(array)?;
+    if MemoryKind::of(&info) != MemoryKind::Plain {
+        return fail!(CAI_ERR_IPC_MEMORY, "data";
+            found "memory at {:p} of a pool or of cuMemCreate", info.base;
+            expected "memory of cuMemAlloc or cudaMalloc: cai_unstable_ipc_export takes others");
+    }
+    let thread = &CallingThread::new(driver);
+    let (uuid, handle) = thread.relaxed(|| {
+        let uuid = driver::uuid_of(thread, info.device.id)?;
+        Ok((uuid, driver::export_memory(thread, &info, &mut None)?))
+    })?;
+    all.try_reserve(1).map_err(|_| Failure::no_memory(size_of::<Allocation>()))?;
+    *last_number += 1;
+    all.insert(id, Allocation { number: *last_number, info, uuid, handle, exports: 0 });
+    Ok((id, info))
+}

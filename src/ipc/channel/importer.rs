@@ -1,0 +1,501 @@
+//! The importer's side: mappings of an exporter's allocations, and claims to its slots.
+
+use std::collections::HashMap;
+use std::ffi::c_void;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::ptr;
+use std::sync::atomic::{AtomicBool, Ordering, fence};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use super::system::{self, Identity, Page, Process, Received, Watch};
+use super::{DEVICES, READY, Record, ended, lock, message, parse, said, word};
+use crate::abi;
+use crate::driver::{
+    self, CallingThread, Capture, SharedEvent, SharedMemory, SharedStream, Stream,
+};
+use crate::error::{Failure, Result, fail};
+use crate::ipc::bytes::{List, Message, malformed};
+use crate::ipc::{Opened, Place, assemble};
+use crate::memory;
+use crate::owner::{self, Array, Destructor, Ref};
+use crate::sync::deferred::Deferred;
+use crate::sync::{lost_streams, release_queue};
+
+/// An allocation of the exporter.
+struct Mapping {
+    memory: SharedMemory,
+    place: Place,
+    size: u64,
+    /// Arrays in it.
+    arrays: u32,
+    is_retiring: bool,
+}
+
+/// A ready event of the exporter.
+struct Ready {
+    handle: [u8; 64],
+    event: SharedEvent,
+    /// Number of the newest record that the stream has certainly waited for.
+    waited: u64,
+}
+
+/// Stream of the arrays of one device, and its done event.
+struct Device {
+    shared: SharedStream,
+    /// Number of the done event's newest record.
+    sequence: u64,
+    ready: [Option<Ready>; READY],
+}
+
+/// Claims to give back, once the stream is not being captured any more.
+struct Claim {
+    slot: u32,
+    device: Option<usize>,
+    allocations: Vec<u64>,
+}
+
+struct State {
+    mappings: HashMap<u64, Mapping>,
+    devices: Vec<Device>,
+    late: Vec<Claim>,
+    /// Allocations to close after the work on a stream.
+    closing: Vec<(Ref, abi::cai_stream)>,
+    /// Numbers of allocations whose end the exporter does not know yet.
+    closed: Vec<u64>,
+    /// The channel was released: what becomes idle is closed.
+    is_released: bool,
+}
+
+/// A connection to an exporter.
+pub struct Link {
+    pub exporter: Identity,
+    capacity: u32,
+    process: Process,
+    has_ended: AtomicBool,
+    page: Page,
+    /// Closed last: the exporter may then free what was open.
+    state: Mutex<State>,
+    connection: OwnedFd,
+}
+
+impl Link {
+    /// Connects to the exporter of a record.
+    pub fn connect(own: &Identity, record: &Record, watch: &Watch) -> Result<Arc<Link>> {
+        let exporter = record.identity;
+        let connection = match system::connect(&exporter.nonce)? {
+            Ok(connection) => connection,
+            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
+                return Err(ended(&exporter));
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return pending(&exporter),
+            Err(error) => return system::refused("connect", &error),
+        };
+        let Some(pid) = system::peer_of(&connection) else {
+            return fail!(CAI_ERR_IPC_PEER, "bytes";
+                found "an exporter of another user"; expected "one of the same user");
+        };
+        let (page, descriptor) = Page::create(record.capacity)?;
+        let process = Process::watch(pid, exporter.start);
+        let hello = message(said::WELCOME, own.start);
+        if let Err(error) = system::send(&connection, &hello, Some(descriptor.as_fd())) {
+            return system::refused("sendmsg", &error);
+        }
+        watch.add(&connection)?;
+        process.descriptor().map_or(Ok(()), |fd| watch.add(fd))?;
+        let state = State {
+            mappings: HashMap::new(),
+            devices: Vec::new(),
+            late: Vec::new(),
+            closing: Vec::new(),
+            closed: Vec::new(),
+            is_released: false,
+        };
+        Ok(Arc::new(Link {
+            exporter,
+            capacity: record.capacity,
+            process,
+            has_ended: AtomicBool::new(false),
+            page,
+            state: Mutex::new(state),
+            connection,
+        }))
+    }
+
+    /// Makes an array of a record, whose bytes behind the head are `rest`.
+    pub fn import(self: &Arc<Self>, record: &Record, rest: &[u8]) -> Result<Array> {
+        if self.has_ended.load(Ordering::Relaxed) {
+            return Err(ended(&self.exporter));
+        }
+        if record.capacity != self.capacity {
+            return malformed("bytes", "another number of slots");
+        }
+        let (message, text) = &Message::read(rest)?;
+        if record.allocations.len() != message.allocations.all().len() {
+            return malformed("bytes", "another number of allocations");
+        }
+        if message.needs_descriptor() {
+            return malformed("bytes", "memory that needs a descriptor");
+        }
+        // Acquire: the generations were written before.
+        let accepted = self.page.head().get(word::ACCEPTED);
+        if accepted.is_none_or(|word| word.load(Ordering::Acquire) == 0) {
+            return pending(&self.exporter);
+        }
+        let claimed = self.claim(record)?;
+        assemble(message, text, |is_readonly| self.open(claimed, record, message, is_readonly))
+    }
+
+    /// Claims the slot of a record, unless the export was withdrawn.
+    fn claim(self: &Arc<Self>, record: &Record) -> Result<Claimed> {
+        let slot = record.slot as usize;
+        let words = (self.page.claims().get(slot), self.page.generations().get(slot));
+        let (Some(claims), Some(generation)) = words else {
+            return malformed("bytes", "a slot that the channel does not have");
+        };
+        claims.fetch_add(1, Ordering::Relaxed);
+        let claim = Claim { slot: record.slot, device: None, allocations: Vec::new() };
+        let claimed = Claimed { link: self.clone(), claim };
+        // The exporter writes the generation and then looks at the claims; this does the reverse.
+        fence(Ordering::SeqCst);
+        let found = generation.load(Ordering::Acquire);
+        if found != record.generation || found == 0 {
+            return fail!(CAI_ERR_IPC_SLOT, "bytes";
+                found "export {} of slot {slot}", record.generation;
+                expected "one that is not withdrawn, and the bytes that its exporter wrote");
+        }
+        Ok(claimed)
+    }
+
+    /// Opens the memory of a record, and lets the stream wait for the exporter's.
+    fn open(
+        &self,
+        mut claimed: Claimed,
+        record: &Record,
+        message: &Message,
+        is_readonly: bool,
+    ) -> Result<Opened<Claimed>> {
+        let mut places = List::new();
+        let claim = &mut claimed.claim;
+        let (mut stream, mut event) = (abi::CAI_STREAM_NONE, ptr::null_mut());
+        let mut state = lock(&self.state);
+        let state = &mut *state;
+        let wanted = record.allocations.len();
+        claim.allocations.try_reserve(wanted).map_err(|_| Failure::no_memory(8 * wanted))?;
+        if wanted > 0 {
+            let thread = &CallingThread::new(driver::driver()?);
+            for (number, from) in record.allocations.iter().zip(message.allocations.all()) {
+                if !state.mappings.contains_key(number) {
+                    state
+                        .mappings
+                        .try_reserve(1)
+                        .map_err(|_| Failure::no_memory(size_of::<Mapping>()))?;
+                    let (memory, place) = thread.relaxed(|| {
+                        let device = driver::device_of(thread, &from.uuid)?;
+                        let memory = SharedMemory::open(thread, device, from, -1)?;
+                        let place = Place::of(thread, &memory)?;
+                        Ok((memory, place))
+                    })?;
+                    let size = from.size;
+                    let new = Mapping { memory, place, size, arrays: 0, is_retiring: false };
+                    state.mappings.insert(*number, new);
+                }
+                let Some(mapping) = state.mappings.get_mut(number) else {
+                    return Err(Failure::internal());
+                };
+                if mapping.size != from.size {
+                    return malformed("bytes", "an allocation of another size");
+                }
+                places.push(mapping.place)?;
+                mapping.arrays += 1;
+                claim.allocations.push(*number);
+            }
+            let first = record.allocations.first().and_then(|first| state.mappings.get(first));
+            let Some(first) = first else { return Err(Failure::internal()) };
+            let index = self.device(thread, &mut state.devices, &first.memory)?;
+            claim.device = Some(index);
+            let Some(device) = state.devices.get_mut(index) else {
+                return Err(Failure::internal());
+            };
+            stream = device.shared.value();
+            if let Some(handle) = message.event {
+                let waited = self.wait(thread, device, record, handle)?;
+                // Readers of a read-only array need not wait for each other.
+                event = if is_readonly { waited } else { event };
+            }
+        }
+        Ok(Opened { places, stream, event, keep: claimed })
+    }
+
+    /// Returns the index of a memory's device, which gets a stream and a done event the first time.
+    fn device(
+        &self,
+        thread: &CallingThread,
+        devices: &mut Vec<Device>,
+        memory: &SharedMemory,
+    ) -> Result<usize> {
+        let id = memory.device();
+        if let Some(known) = devices.iter().position(|device| device.shared.device() == id) {
+            return Ok(known);
+        }
+        let index = devices.len();
+        let from = word::DONE + index * word::DONE_SIZE;
+        let words = self.page.head().get(from + 3..from + word::DONE_SIZE);
+        let Some(words) = words.filter(|_| index < DEVICES) else {
+            return fail!(CAI_ERR_IPC_FULL, "bytes";
+                found "memory of more than {DEVICES} devices"; expected "{DEVICES} at most");
+        };
+        let shared = thread.relaxed(|| SharedStream::new(thread, id, ptr::null_mut()))?;
+        for (to, from) in words.iter().zip(shared.handle.chunks_exact(8)) {
+            let mut word = [0; 8];
+            word.copy_from_slice(from);
+            // Relaxed: the number of the first record is written later, with Release.
+            to.store(u64::from_le_bytes(word), Ordering::Relaxed);
+        }
+        let new = Device { shared, sequence: 0, ready: [const { None }; READY] };
+        memory::push(devices, new)?;
+        Ok(index)
+    }
+
+    /// Lets the stream of a device wait for a ready event, unless it has. Returns the event.
+    fn wait(
+        &self,
+        thread: &CallingThread,
+        device: &mut Device,
+        record: &Record,
+        handle: [u8; 64],
+    ) -> Result<*mut c_void> {
+        let index = record.ready as usize;
+        let Some(place) = device.ready.get_mut(index) else { return Err(Failure::internal()) };
+        if place.is_none() {
+            let event = thread.relaxed(|| device.shared.open(thread, handle))?;
+            *place = Some(Ready { handle, event, waited: 0 });
+        }
+        let Some(ready) = place else { return Err(Failure::internal()) };
+        if ready.handle != handle {
+            return malformed("bytes", "another ready event");
+        }
+        if ready.waited < record.sequence {
+            // Acquire: the record that the number is of was made, so the wait includes it.
+            let newest = self.page.head().get(word::READY + index);
+            let newest = newest.map_or(0, |word| word.load(Ordering::Acquire));
+            device.shared.wait(thread, &ready.event)?;
+            ready.waited = newest;
+        }
+        Ok(ready.event.as_ptr())
+    }
+
+    /// Gives a claim back, after the work on the stream. Returns it if the stream is being captured,
+    /// or if the event cannot be recorded.
+    fn give_back(self: &Arc<Self>, state: &mut State, claim: Claim) -> Option<Claim> {
+        let device = claim.device.and_then(|index| state.devices.get_mut(index));
+        let mut stream = abi::CAI_STREAM_NONE;
+        if let (Some(device), Some(index)) = (device, claim.device) {
+            stream = device.shared.value();
+            if !self.has_ended.load(Ordering::Relaxed) {
+                if record(&device.shared).is_err() {
+                    return Some(claim);
+                }
+                device.sequence += 1;
+                let word = self.page.head().get(word::DONE + index * word::DONE_SIZE);
+                // Release: who reads the number finds the record.
+                word.into_iter().for_each(|word| word.store(device.sequence, Ordering::Release));
+            }
+        }
+        for number in &claim.allocations {
+            let Some(mapping) = state.mappings.get_mut(number) else { continue };
+            mapping.arrays -= 1;
+            if mapping.arrays == 0 && (mapping.is_retiring || state.is_released) {
+                self.close(state, *number, stream);
+            }
+        }
+        if let Some(claims) = self.page.claims().get(claim.slot as usize) {
+            // Release: the exporter finds the number of the done event's record.
+            claims.fetch_sub(1, Ordering::Release);
+        }
+        None
+    }
+
+    /// Closes an allocation, which [`finish`](Self::finish) does after the work on a stream.
+    fn close(self: &Arc<Self>, state: &mut State, number: u64, stream: abi::cai_stream) {
+        let Some(Mapping { memory, .. }) = state.mappings.remove(&number) else { return };
+        if stream == abi::CAI_STREAM_NONE {
+            drop(memory);
+            return note_closed(state, number);
+        }
+        let closing = Closing { memory: Some(memory), link: self.clone(), number };
+        // Without memory for that, the exporter waits until this process ends.
+        let Ok(closing) = memory::boxed(closing).map(Destructor::drops) else { return };
+        if let Ok(owner) = owner::new(closing) {
+            let _ = memory::push(&mut state.closing, (owner, stream));
+        }
+    }
+
+    /// Does what must be done without the lock.
+    fn finish(&self, mut state: MutexGuard<State>) {
+        self.tell(&mut state);
+        let closing = std::mem::take(&mut state.closing);
+        drop(state);
+        for (owner, stream) in closing {
+            let owner = Deferred::new(owner);
+            let _ = release_queue::release_after(owner, abi::CAI_DEVICE_CUDA, stream, false);
+        }
+    }
+
+    /// Closes what no array uses, now and later.
+    pub fn release(self: &Arc<Self>) {
+        let mut state = lock(&self.state);
+        self.retire_all(&mut state);
+        self.finish(state);
+    }
+
+    fn retire_all(self: &Arc<Self>, state: &mut State) {
+        state.is_released = true;
+        let idle = |state: &State| {
+            state
+                .mappings
+                .iter()
+                .find(|(_, mapping)| mapping.arrays == 0)
+                .map(|(number, _)| *number)
+        };
+        while let Some(number) = idle(state) {
+            self.retire(state, number);
+        }
+    }
+
+    /// Reads the exporter's messages, and notices its end.
+    pub fn poll(self: &Arc<Self>, watch: &Watch) {
+        let mut state = lock(&self.state);
+        let mut is_closed = false;
+        loop {
+            let mut bytes = [0; 16];
+            match system::receive(&self.connection, &mut bytes) {
+                Received::Nothing => break,
+                Received::End => {
+                    watch.remove(&self.connection);
+                    is_closed = true;
+                    break;
+                }
+                Received::Message(size, _) => {
+                    let found = bytes.get(..size).and_then(parse);
+                    if let Some((said::RETIRE, number)) = found {
+                        self.retire(&mut state, number);
+                    }
+                }
+            }
+        }
+        for claim in std::mem::take(&mut state.late) {
+            if let Some(claim) = self.give_back(&mut state, claim) {
+                keep_late(&mut state, claim);
+            }
+        }
+        if !self.has_ended.load(Ordering::Relaxed) && self.process.has_ended(is_closed) {
+            self.process.descriptor().into_iter().for_each(|fd| watch.remove(fd));
+            self.has_ended.store(true, Ordering::Relaxed);
+            state.devices.iter().for_each(|device| lost_streams::add(device.shared.value()));
+            self.retire_all(&mut state);
+        }
+        self.finish(state);
+    }
+
+    fn retire(self: &Arc<Self>, state: &mut State, number: u64) {
+        let Some(mapping) = state.mappings.get_mut(&number) else {
+            return note_closed(state, number);
+        };
+        mapping.is_retiring = true;
+        if mapping.arrays == 0 {
+            let id = mapping.memory.device();
+            let device = state.devices.iter().find(|device| device.shared.device() == id);
+            let stream = device.map_or(abi::CAI_STREAM_NONE, |device| device.shared.value());
+            self.close(state, number, stream);
+        }
+    }
+
+    /// Tells the exporter what was closed, as far as the connection takes it.
+    fn tell(&self, state: &mut State) {
+        while let Some(number) = state.closed.last() {
+            match system::send(&self.connection, &message(said::CLOSED, *number), None) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                _ => drop(state.closed.pop()),
+            }
+        }
+    }
+
+    /// Returns true for a connection to a process that has ended, and which no array uses.
+    pub fn is_over(link: &Arc<Link>) -> bool {
+        link.has_ended.load(Ordering::Relaxed) && Arc::strong_count(link) == 1
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        // A stream with the same handle may follow.
+        let state = lock(&self.state);
+        state.devices.iter().for_each(|device| lost_streams::remove(device.shared.value()));
+    }
+}
+
+/// Records the done event, unless the stream is being captured.
+fn record(shared: &SharedStream) -> Result<()> {
+    let thread = &CallingThread::new(driver::driver()?);
+    if Stream::from_handle(shared.value(), 0).capture_here(thread)? != Capture::None {
+        return Err(Failure::internal());
+    }
+    shared.record(thread)
+}
+
+/// Keeps a claim for later. Without memory, it is never given back.
+fn keep_late(state: &mut State, claim: Claim) {
+    let _ = memory::push(&mut state.late, claim);
+}
+
+fn note_closed(state: &mut State, number: u64) {
+    let _ = memory::push(&mut state.closed, number);
+}
+
+#[cold]
+fn pending<T>(exporter: &Identity) -> Result<T> {
+    fail!(CAI_ERR_IPC_PENDING, "bytes";
+        found "an exporter, process {}, that has not accepted the connection yet", exporter.pid;
+        expected "a call of cai_unstable_channel_poll there: wait for the descriptor of this channel, \
+            and import again")
+}
+
+/// A claim to a slot, which is given back when this is dropped: with the array.
+struct Claimed {
+    link: Arc<Link>,
+    claim: Claim,
+}
+
+impl Drop for Claimed {
+    fn drop(&mut self) {
+        // In a child of fork, the claim is that of the parent.
+        if driver::is_forked() {
+            return;
+        }
+        let Claim { slot, device, .. } = self.claim;
+        let claim =
+            Claim { slot, device, allocations: std::mem::take(&mut self.claim.allocations) };
+        let mut state = lock(&self.link.state);
+        if let Some(claim) = self.link.give_back(&mut state, claim) {
+            keep_late(&mut state, claim);
+        }
+        self.link.finish(state);
+    }
+}
+
+/// An allocation that is closed when this is dropped.
+struct Closing {
+    memory: Option<SharedMemory>,
+    link: Arc<Link>,
+    number: u64,
+}
+
+impl Drop for Closing {
+    fn drop(&mut self) {
+        drop(self.memory.take());
+        let mut state = lock(&self.link.state);
+        note_closed(&mut state, self.number);
+        self.link.tell(&mut state);
+    }
+}

@@ -1,0 +1,319 @@
+//! Arrays between processes at scale: one handle for each allocation, one event for each exporting
+//! stream, and one for each importer, whatever the number of arrays.
+//!
+//! An exporter gives each array a slot and writes a record, which the caller carries anywhere. The
+//! first import of a record connects to the exporter, and sends it a page of shared memory. In the
+//! page, the importer counts its arrays of each slot, and the exporter writes the generation of each
+//! slot: whichever of a claim and a withdrawal comes first, the other process sees it.
+//!
+//! ```text
+//! exporter's stream -> shared stream, ready event -> importer's shared stream -> consumer's stream
+//! exporter's stream <- shared stream <- done event,  importer's shared stream <- consumer's stream
+//! ```
+//!
+//! A record is this head, little-endian, and the bytes of `cai_unstable_ipc_export`:
+//!
+//! | from | bytes | content |
+//! |---|---|---|
+//! | 0 | 8 | `CAI CHN\0` |
+//! | 8 | 4, 4 | version 1, length of all |
+//! | 16 | 16, 8 | boot id, network namespace |
+//! | 40 | 16, 4, 4, 8 | nonce, pid, number of slots, start time of the exporter |
+//! | 72 | 4, 4 | slot, generation |
+//! | 80 | 4, 4 | index of the ready event, number of allocations |
+//! | 88 | 8 | number of the record of the ready event |
+//! | 96 | 8 each | numbers of the allocations |
+
+mod exporter;
+mod importer;
+mod system;
+
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::abi::CAI_ERR_IPC_PEER;
+use crate::driver;
+use crate::error::{Failure, Result, fail, failure};
+use crate::ipc::Sink;
+use crate::ipc::bytes::{ARRAYS, Reader, malformed, put};
+use crate::memory;
+use crate::owner::Array;
+use crate::sync::release_queue;
+use crate::validate::Valid;
+use exporter::Exports;
+use importer::Link;
+use system::{Identity, Watch};
+
+/// Slots of a channel, by default and at most.
+const DEFAULT_SLOTS: u32 = 1 << 17;
+const MOST_SLOTS: u32 = 1 << 20;
+/// Ready events of an exporter: one for each stream, or for several if there are more streams.
+const READY: usize = 64;
+/// Devices of an importer that have a done event.
+const DEVICES: usize = 16;
+
+const MAGIC: [u8; 8] = *b"CAI CHN\0";
+const VERSION: u32 = 1;
+const HEAD: usize = 96;
+
+/// Words of the head of a page.
+mod word {
+    /// Written by the exporter: 1 once the slots' generations are there.
+    pub const ACCEPTED: usize = 0;
+    /// Written by the exporter: number of the newest record of each ready event.
+    pub const READY: usize = 8;
+    /// Written by the importer, for each device: number of the newest record of its done event, the
+    /// device's UUID, and the event's handle.
+    pub const DONE: usize = 128;
+    pub const DONE_SIZE: usize = 11;
+}
+
+/// Messages of a connection: a word of 8 bytes and a number. The importer's first message is longer.
+mod said {
+    /// From the exporter: it has accepted the connection.
+    pub const WELCOME: u64 = 1;
+    /// From the exporter: an allocation may be freed once the importer has closed it.
+    pub const RETIRE: u64 = 2;
+    /// From the importer: it has closed an allocation.
+    pub const CLOSED: u64 = 3;
+}
+
+/// A message other than the first: what is said, of which allocation.
+fn message(word: u64, number: u64) -> [u8; 16] {
+    ((u128::from(number) << 64) | u128::from(word)).to_le_bytes()
+}
+
+fn parse(bytes: &[u8]) -> Option<(u64, u64)> {
+    let all = u128::from_le_bytes(bytes.try_into().ok()?);
+    Some((all as u64, (all >> 64) as u64))
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Head of a record.
+struct Record {
+    identity: Identity,
+    capacity: u32,
+    slot: u32,
+    generation: u32,
+    ready: u32,
+    sequence: u64,
+    allocations: Vec<u64>,
+}
+
+impl Record {
+    /// Writes the head. `rest`: number of the bytes that follow.
+    fn write(&self, rest: usize, out: Sink) {
+        let Identity { boot, network, nonce, pid, start } = self.identity;
+        out(&MAGIC);
+        put(out, &[VERSION, (HEAD + 8 * self.allocations.len() + rest) as u32]);
+        out(&boot);
+        out(&network.to_le_bytes());
+        out(&nonce);
+        put(out, &[pid, self.capacity]);
+        out(&start.to_le_bytes());
+        let count = self.allocations.len() as u32;
+        put(out, &[self.slot, self.generation, self.ready, count]);
+        out(&self.sequence.to_le_bytes());
+        self.allocations.iter().for_each(|number| out(&number.to_le_bytes()));
+    }
+
+    /// Reads a head that comes from anywhere, and returns the bytes behind it.
+    fn read(bytes: &[u8]) -> Result<(Record, &[u8])> {
+        let mut reader = Reader(bytes);
+        if reader.take()? != MAGIC {
+            return malformed("bytes", "bytes that begin otherwise");
+        }
+        let version = reader.u32()?;
+        if version != VERSION {
+            return fail!(CAI_ERR_IPC_VERSION, "bytes";
+                found "version {version} of a record";
+                expected "{VERSION}: use libraries of one age on both sides");
+        }
+        if reader.u32()? as usize != bytes.len() {
+            return malformed("size", "another number of bytes");
+        }
+        let (boot, network, nonce) = (reader.take()?, reader.u64()?, reader.take()?);
+        let pid = reader.u32()?;
+        let capacity = reader.up_to(MOST_SLOTS as usize, "too many slots")? as u32;
+        let start = reader.u64()?;
+        let slot = reader.u32()?;
+        if slot >= capacity {
+            return malformed("bytes", "a slot that the channel does not have");
+        }
+        let generation = reader.u32()?;
+        let ready = reader.up_to(READY - 1, "an unknown ready event")? as u32;
+        let count = reader.up_to(ARRAYS, "too many allocations")?;
+        let sequence = reader.u64()?;
+        let mut allocations = Vec::new();
+        for _ in 0..count {
+            memory::push(&mut allocations, reader.u64()?)?;
+        }
+        let identity = Identity { boot, network, nonce, pid, start };
+        let record = Record { identity, capacity, slot, generation, ready, sequence, allocations };
+        Ok((record, reader.0))
+    }
+}
+
+/// A channel of this process: its exports, and its connections to other exporters.
+pub struct Channel {
+    number: u64,
+    identity: Identity,
+    listener: OwnedFd,
+    watch: Watch,
+    exports: Mutex<Exports>,
+    links: Mutex<Vec<Arc<Link>>>,
+}
+
+static CHANNELS: Mutex<Vec<Arc<Channel>>> = Mutex::new(Vec::new());
+static LAST_NUMBER: AtomicU64 = AtomicU64::new(0);
+
+/// Makes a channel, and returns its number.
+pub fn create(slots: u32) -> Result<u64> {
+    if slots > MOST_SLOTS {
+        return fail!(CAI_ERR_ARGUMENT, "slots"; found "{slots}"; expected "at most {MOST_SLOTS}");
+    }
+    let slots = if slots == 0 { DEFAULT_SLOTS } else { slots };
+    let identity = Identity::own()?;
+    let listener = system::listen(&identity.nonce)?;
+    let watch = Watch::new()?;
+    watch.add(&listener)?;
+    let number = LAST_NUMBER.fetch_add(1, Ordering::Relaxed) + 1;
+    let exports = Mutex::new(Exports::new(slots));
+    let channel =
+        Channel { number, identity, listener, watch, exports, links: Mutex::new(Vec::new()) };
+    memory::push(&mut lock(&CHANNELS), Arc::new(channel))?;
+    Ok(number)
+}
+
+/// Returns a channel of this process.
+pub fn find(number: u64) -> Result<Arc<Channel>> {
+    let all = lock(&CHANNELS);
+    let found = all.iter().find(|channel| channel.number == number).cloned();
+    drop(all);
+    let Some(channel) = found else { return unknown(number) };
+    if driver::is_forked() || channel.identity.pid != std::process::id() {
+        return fail!(CAI_ERR_FORKED, "channel";
+            found "a channel of the parent process"; expected "a channel that this process made");
+    }
+    Ok(channel)
+}
+
+#[cold]
+fn unknown<T>(number: u64) -> Result<T> {
+    fail!(CAI_ERR_ARGUMENT, "channel";
+        found "{number}"; expected "a channel that was created and not released")
+}
+
+/// Withdraws all exports of a channel and closes its connections.
+pub fn release(number: u64) -> Result<()> {
+    let channel = find(number)?;
+    lock(&CHANNELS).retain(|other| other.number != number);
+    let due = lock(&channel.exports).end();
+    due.release();
+    let links = std::mem::take(&mut *lock(&channel.links));
+    links.iter().for_each(Link::release);
+    Ok(())
+}
+
+impl Channel {
+    /// Returns a descriptor that is readable while `poll` has something to do.
+    pub fn descriptor(&self) -> i32 {
+        self.watch.as_raw()
+    }
+
+    /// Writes the record of an array into a buffer of `size` bytes. Returns the number of the export
+    /// and the number of bytes.
+    pub fn export(&self, key: u64, array: Valid, size: usize, out: Sink) -> Result<(u64, usize)> {
+        let mut exports = lock(&self.exports);
+        let (done, due) = exports.export(&self.identity, key, array, size, out);
+        drop(exports);
+        due.release();
+        done
+    }
+
+    pub fn withdraw(&self, export: u64) -> Result<()> {
+        let (done, due) = lock(&self.exports).withdraw(export);
+        due.release();
+        done
+    }
+
+    /// Accepts connections, notices processes that ended, and releases what nobody uses any more.
+    /// Returns the number of exports that are left.
+    pub fn poll(&self) -> Result<u64> {
+        let mut exports = lock(&self.exports);
+        let accepted = exports.accept(&self.listener, &self.watch);
+        let due = exports.collect();
+        let left = exports.left();
+        drop(exports);
+        due.release();
+        release_queue::progress();
+        let links = lock(&self.links).clone();
+        links.iter().for_each(|link| link.poll(&self.watch));
+        drop(links);
+        // Those to processes that ended, once nothing uses them.
+        let mut kept = lock(&self.links);
+        let mut ended = Vec::new();
+        while let Some(place) = kept.iter().position(Link::is_over) {
+            ended.push(kept.swap_remove(place));
+        }
+        drop(kept);
+        drop(ended);
+        accepted?;
+        Ok(left)
+    }
+
+    /// Makes an array of a record.
+    pub fn import(&self, bytes: &[u8]) -> Result<Array> {
+        let (record, rest) = Record::read(bytes)?;
+        let link = self.link(&record)?;
+        link.import(&record, rest)
+    }
+
+    /// Returns the connection to the exporter of a record, which is made the first time.
+    fn link(&self, record: &Record) -> Result<Arc<Link>> {
+        let mut links = lock(&self.links);
+        let nonce = record.identity.nonce;
+        if let Some(known) = links.iter().find(|link| link.exporter.nonce == nonce) {
+            return Ok(known.clone());
+        }
+        self.check_location(&record.identity)?;
+        let link = Link::connect(&self.identity, record, &self.watch)?;
+        memory::push(&mut links, link.clone())?;
+        Ok(link)
+    }
+
+    /// Fails for an exporter that no connection can reach.
+    fn check_location(&self, exporter: &Identity) -> Result<()> {
+        let own = &self.identity;
+        let id = u128::from_be_bytes;
+        if exporter.boot != own.boot {
+            return fail!(CAI_ERR_IPC_NODE, "bytes";
+                found "an array of the machine with boot id {:032x}", id(exporter.boot);
+                expected "this machine, {:032x}: copy the array there", id(own.boot));
+        }
+        if exporter.nonce == own.nonce {
+            return fail!(CAI_ERR_IPC_MEMORY, "bytes";
+                found "an array of this process itself";
+                expected "one of another process: use the array that was exported");
+        }
+        if exporter.network != own.network {
+            return fail!(CAI_ERR_IPC_NODE, "bytes";
+                found "an array of network namespace {}", exporter.network;
+                expected "{}, this one: share it between the containers", own.network);
+        }
+        Ok(())
+    }
+}
+
+/// The failure for a process that has ended.
+#[cold]
+fn ended(exporter: &Identity) -> Failure {
+    let Identity { pid, start, .. } = exporter;
+    failure!(CAI_ERR_IPC_PEER, "bytes";
+        found "an array of process {pid}, started at tick {start}, which has ended";
+        expected "a process that runs: let its successor export the array again")
+}
