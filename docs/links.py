@@ -39,6 +39,7 @@ DEFAULTS = {
     "driver": "specification.md#data-and-device",
     "dtype": "dtypes.md#fields",
     "dlpack": "protocols.md#dlpack-in-c",
+    "ipc": "elsewhere.md#between-processes-ipc",
     "many": "streams.md#begin-and-end",
     "mpi": "elsewhere.md#mpi",
     "mpi_types": "elsewhere.md#mpi",

@@ -76,9 +76,7 @@ static uint64_t export_array(cai_array *array) {
     return made;
 }
 
-static void withdraw(uint64_t made) {
-    OK(cai_unstable_channel_withdraw(the_channel, made, error));
-}
+static void withdraw(uint64_t made) { OK(cai_unstable_channel_withdraw(the_channel, made, error)); }
 
 static cai_status try_import(const packet *it, cai_array *out, cai_error *why) {
     const cai_array init = CAI_ARRAY_INIT;
@@ -292,8 +290,8 @@ CASE(the_exporter_is_killed) {
 CASE(keys_and_a_full_table) {
     const CUdeviceptr buffer = new_buffer();
     cai_array array = owned(buffer, CAI_STREAM_NONE), other = owned(buffer, CAI_STREAM_NONE);
-    cai_array pool = owned(pool_buffer(new_pool(CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)),
-                           CAI_STREAM_NONE);
+    cai_array pool =
+        owned(pool_buffer(new_pool(CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)), CAI_STREAM_NONE);
     unsigned char bytes[CAI_UNSTABLE_IPC_SIZE], again[CAI_UNSTABLE_IPC_SIZE];
     uint64_t made[3] = {0, 0, 0};
     size_t size, same;
@@ -312,8 +310,7 @@ CASE(keys_and_a_full_table) {
     /* The slot is used again, but not its number. */
     OK(EXPORT(7, &other, bytes, &size, &made[2]));
     ASSERT(made[2] != made[0] && (uint32_t)made[2] == (uint32_t)made[0]);
-    REFUSED(CAI_ERR_IPC_SLOT, "export",
-            cai_unstable_channel_withdraw(the_channel, made[0], error));
+    REFUSED(CAI_ERR_IPC_SLOT, "export", cai_unstable_channel_withdraw(the_channel, made[0], error));
     withdraw(made[1]);
     REFUSED(CAI_ERR_IPC_MEMORY, "data", EXPORT(0, &pool, bytes, &size, &made[0]));
     REFUSED(CAI_ERR_BUFFER_SIZE, "size",
@@ -353,7 +350,8 @@ CASE(keys_and_a_full_table) {
 
 /* --- refusals of the importer */
 
-/* Every byte of a record altered in several ways, and every length: a failed import leaves no claim.
+/* Every byte of a record altered in several ways, and every length: a failed import leaves no
+ * claim.
  */
 PART(is_attacked) {
     static const unsigned char changes[] = {1, 2, 0x10, 0x80, 0xff};
@@ -460,7 +458,8 @@ CASE(two_importers) {
     fill(buffer, 1, stream);
     atomic_store(&freed, 0);
     OK(cai_array_create(&array, &freed, count_destroyed, &kept, error));
-    OK(cai_unstable_channel_export(the_channel, 0, &kept, bytes, sizeof bytes, &size, &made, error));
+    OK(cai_unstable_channel_export(the_channel, 0, &kept, bytes, sizeof bytes, &size, &made,
+                                   error));
     cai_owner_release(fields_owner);
     cai_array_release(&kept);
     it.size = size;
