@@ -10,7 +10,8 @@ use cudarc::driver::sys::{
 use crate::abi::{self, cai_pointer_info};
 use crate::driver::context::CallingThread;
 use crate::driver::load::{self, Driver};
-use crate::driver::result::{INVALID_VALUE, NOT_SUPPORTED};
+use crate::driver::result::{INVALID_CONTEXT, INVALID_VALUE, NOT_SUPPORTED};
+use crate::driver::stream::Stream;
 use crate::driver::table::{Api, Call};
 use crate::error::{Count, Result, fail};
 
@@ -418,10 +419,11 @@ impl Drop for SharedEvent {
 // SAFETY: handles of the driver are those of the process.
 unsafe impl Send for SharedEvent {}
 
-/// A stream of this library, and an event on it that other processes can wait for. Both last as long
-/// as a connection to them.
+/// A stream, and an event on it that other processes can wait for.
 pub struct SharedStream {
-    stream: TemporaryStream,
+    value: abi::cai_stream,
+    /// Destroyed with this, unless the stream is a caller's.
+    _own: Option<TemporaryStream>,
     event: SharedEvent,
     /// The event's name for other processes.
     pub handle: [u8; 64],
@@ -443,12 +445,23 @@ impl SharedStream {
         let _entered = thread.enter(context.context)?;
         let event = SharedEvent::new(driver)?;
         let handle = event.handle()?;
-        Ok(SharedStream { stream: TemporaryStream::new(driver)?, event, handle, context })
+        let own = TemporaryStream::new(driver)?;
+        Ok(SharedStream { value: own.value(), _own: Some(own), event, handle, context })
+    }
+
+    /// Makes an event for a stream of a caller, which is a handle and not a default stream.
+    pub fn of(thread: &CallingThread, device: i32, stream: &Stream) -> Result<SharedStream> {
+        let (driver, context) = (thread.driver(), stream.context(thread)?);
+        let context = DeviceContext { driver, context, device, is_primary: false };
+        let _entered = thread.enter(context.context)?;
+        let event = SharedEvent::new(driver)?;
+        let handle = event.handle()?;
+        Ok(SharedStream { value: stream.value(), _own: None, event, handle, context })
     }
 
     /// Returns the stream as the functions of `sync` take it.
     pub fn value(&self) -> abi::cai_stream {
-        self.stream.value()
+        self.value
     }
 
     pub fn device(&self) -> i32 {
@@ -457,8 +470,17 @@ impl SharedStream {
 
     /// Records the event, again. [cuEventRecord]
     pub fn record(&self, thread: &CallingThread) -> Result<()> {
+        self.call(thread, || thread.event_record(self.event.event, self.value as CUstream))
+    }
+
+    /// Makes a call for which some drivers need a current context.
+    fn call(&self, thread: &CallingThread, call: impl Fn() -> Call) -> Result<()> {
+        let first = call();
+        if first.code != INVALID_CONTEXT {
+            return first.ok();
+        }
         let _entered = thread.enter(self.context.context)?;
-        self.stream.record(&self.event)
+        call().ok()
     }
 
     /// Opens an event of a stream of another process on the same device.
@@ -469,8 +491,7 @@ impl SharedStream {
 
     /// Makes the stream wait for the newest record of an event. [cuStreamWaitEvent]
     pub fn wait(&self, thread: &CallingThread, event: &SharedEvent) -> Result<()> {
-        let _entered = thread.enter(self.context.context)?;
-        thread.stream_wait(self.stream.stream, event.event, 0).ok()
+        self.call(thread, || thread.stream_wait(self.value as CUstream, event.event, 0))
     }
 }
 

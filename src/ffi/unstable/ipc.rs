@@ -181,6 +181,12 @@ pub(super) fn with_copy<T>(
         return fail!(CAI_ERR_IPC_BYTES, "size";
             found "{size}"; expected "at most {CAI_UNSTABLE_IPC_SIZE}");
     }
+    // Most need no allocation.
+    let mut near = [0; 512];
+    if let Some(copy) = near.get_mut(..size) {
+        copy.copy_from_slice(given);
+        return body(copy);
+    }
     let mut copy = Vec::new();
     copy.try_reserve_exact(size).map_err(|_| Failure::no_memory(size))?;
     copy.extend_from_slice(given);

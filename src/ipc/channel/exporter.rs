@@ -6,12 +6,12 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::{Ordering, fence};
 
 use super::system::{self, Identity, Page, Process, Received, Watch};
-use super::{DEVICES, READY, Record, message, parse, said, word};
+use super::{DEVICES, DIRECT, Numbers, READY, Record, message, parse, said, word};
 use crate::abi::{
     self, CAI_STREAM_NONE, CAI_STREAM_PER_THREAD, CAI_STREAM_UNKNOWN, cai_array, cai_pointer_info,
     cai_stream,
 };
-use crate::driver::{self, CallingThread, MemoryKind, SharedEvent, SharedStream};
+use crate::driver::{self, CallingThread, Capture, MemoryKind, SharedEvent, SharedStream, Stream};
 use crate::error::{Failure, Result, fail};
 use crate::ipc::{Sink, Source, allocation};
 use crate::memory;
@@ -38,6 +38,8 @@ struct Allocation {
 struct Ready {
     /// Stream, id and context of the arrays that it is for.
     of: (cai_stream, u64, usize),
+    /// The stream is that of the arrays, not one of the library.
+    is_direct: bool,
     shared: SharedStream,
     sequence: u64,
     /// The stream waits for work that the stream of the arrays does not wait for yet.
@@ -46,13 +48,70 @@ struct Ready {
     waited: Box<[[u64; DEVICES]; PEERS]>,
 }
 
+impl Ready {
+    /// Lets the stream wait for the newest records of all done events. `direct`: an array whose stream
+    /// it is.
+    fn wait(
+        &mut self,
+        thread: &CallingThread,
+        importers: &mut [Option<Importer>; PEERS],
+        direct: Option<&cai_array>,
+    ) -> Result<()> {
+        for (importer, waited) in importers.iter_mut().zip(self.waited.iter_mut()) {
+            let Some(importer) = importer else { continue };
+            for (device, waited) in waited.iter_mut().enumerate() {
+                let words = importer.page.head().get(word::DONE + device * word::DONE_SIZE..);
+                let Some([newest, _, _, handle @ ..]) = words else { break };
+                // Acquire: the record that the number is of was made.
+                let newest = newest.load(Ordering::Acquire);
+                if newest <= *waited {
+                    continue;
+                }
+                if importer.process.has_ended(importer.connection.is_none()) {
+                    break;
+                }
+                let Some(event) = importer.done.get_mut(device) else { break };
+                if event.is_none() {
+                    let mut name = [0; 64];
+                    for (to, from) in name.chunks_exact_mut(8).zip(handle) {
+                        to.copy_from_slice(&from.load(Ordering::Relaxed).to_le_bytes());
+                    }
+                    *event = Some(thread.relaxed(|| self.shared.open(thread, name))?);
+                }
+                if let Some(event) = event {
+                    direct.map_or(Ok(()), |array| check_live(thread, array))?;
+                    self.shared.wait(thread, event)?;
+                    (*waited, self.is_ahead) = (newest, true);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Returns the stream of an array, which is a handle.
+fn stream_of(array: &cai_array) -> Stream {
+    Stream::from_handle(array.stream, array.stream_id)
+}
+
+/// Fails if the stream of an array, a handle, is being captured or is another one by now.
+fn check_live(thread: &CallingThread, array: &cai_array) -> Result<()> {
+    let stream = stream_of(array);
+    if stream.capture_here(thread)? != Capture::None {
+        return fail!(CAI_ERR_CAPTURE_PRODUCER, "stream";
+            found "a stream that is being captured";
+            expected "a stream outside of a capture, whose events mean nothing elsewhere");
+    }
+    if stream.has_id() { stream.check_id(thread) } else { Ok(()) }
+}
+
 /// An array that was exported, and where.
 struct Export {
     array: Array,
     ready: Option<usize>,
     sequence: u64,
     /// Keys of the allocations.
-    allocations: Vec<u64>,
+    allocations: Numbers,
     key: u64,
     is_withdrawn: bool,
 }
@@ -112,6 +171,7 @@ impl Due {
 }
 
 pub struct Exports {
+    identity: Identity,
     capacity: u32,
     slots: Vec<Slot>,
     free: Vec<u32>,
@@ -132,8 +192,9 @@ pub struct Exports {
 unsafe impl Send for Exports {}
 
 impl Exports {
-    pub fn new(capacity: u32) -> Exports {
+    pub fn new(identity: Identity, capacity: u32) -> Exports {
         Exports {
+            identity,
             capacity,
             slots: Vec::new(),
             free: Vec::new(),
@@ -155,7 +216,6 @@ impl Exports {
 
     pub fn export(
         &mut self,
-        identity: &Identity,
         key: u64,
         array: Valid,
         size: usize,
@@ -165,23 +225,16 @@ impl Exports {
         if self.free.is_empty() && self.slots.len() == self.capacity as usize {
             due = self.collect();
         }
-        let done = self.write(identity, key, array, size, out);
+        let done = self.write(key, array, size, out);
         if done.is_err() {
             self.allocations.retain(|_, allocation| allocation.exports > 0);
         }
         (done, due)
     }
 
-    fn write(
-        &mut self,
-        identity: &Identity,
-        key: u64,
-        array: Valid,
-        size: usize,
-        out: Sink,
-    ) -> Result<(u64, usize)> {
+    fn write(&mut self, key: u64, array: Valid, size: usize, out: Sink) -> Result<(u64, usize)> {
         let known = self.keys.get(&key).copied().filter(|_| key != 0);
-        let mut buffers = Vec::new();
+        let mut buffers = Numbers::NONE;
         let source = self.source(array, &mut buffers)?;
         let length = super::HEAD + 8 * source.places.all().len() + source.length;
         if size < length {
@@ -191,23 +244,24 @@ impl Exports {
             Some(slot) => self.same(slot, key, &source, &buffers)?,
             None => self.add(key, &source, buffers)?,
         };
-        self.put(identity, slot, source, out)?;
+        self.put(slot, source, out)?;
         let generation = self.slots.get(slot as usize).map_or(0, |slot| slot.generation);
         Ok((u64::from(generation) << 32 | u64::from(slot), length))
     }
 
     /// Describes an array. `buffers` gets the keys of its allocations.
-    fn source<'a>(&mut self, array: Valid<'a>, buffers: &mut Vec<u64>) -> Result<Source<'a>> {
-        let (all, last_number) = (&mut self.allocations, &mut self.last_number);
+    fn source<'a>(&mut self, array: Valid<'a>, buffers: &mut Numbers) -> Result<Source<'a>> {
+        let (identity, all) = (&self.identity, &mut self.allocations);
+        let last_number = &mut self.last_number;
         let source = Source::with(array, &mut |array| {
-            let (id, info) = find(all, last_number, array)?;
-            if !buffers.contains(&id) {
-                memory::push(buffers, id)?;
+            let (id, info) = find(identity, all, last_number, array)?;
+            if !buffers.all().contains(&id) {
+                buffers.push(id)?;
             }
             Ok(info)
         });
         let mut source = source?;
-        for (id, to) in buffers.iter().zip(source.message.allocations.all_mut()) {
+        for (id, to) in buffers.all().iter().zip(source.message.allocations.all_mut()) {
             if let Some(known) = self.allocations.get(id) {
                 (to.uuid, to.handle) = (known.uuid, known.handle);
             }
@@ -216,13 +270,13 @@ impl Exports {
     }
 
     /// Returns the slot of an array that was exported with this key before.
-    fn same(&self, slot: u32, key: u64, source: &Source, buffers: &[u64]) -> Result<u32> {
+    fn same(&self, slot: u32, key: u64, source: &Source, buffers: &Numbers) -> Result<u32> {
         let before = self.slots.get(slot as usize).and_then(|slot| slot.export.as_ref());
         let array = &source.array;
         let is_same = before.is_some_and(|before| {
             before.array.owner == array.owner
                 && before.array.data == array.data
-                && before.allocations == buffers
+                && before.allocations == *buffers
                 && (before.sequence > 0) == source.message.event.is_some()
         });
         if is_same {
@@ -234,7 +288,7 @@ impl Exports {
     }
 
     /// Records the ready event, and gives an array a slot.
-    fn add(&mut self, key: u64, source: &Source, allocations: Vec<u64>) -> Result<u32> {
+    fn add(&mut self, key: u64, source: &Source, allocations: Numbers) -> Result<u32> {
         let full = self.free.is_empty() && self.slots.len() == self.capacity as usize;
         if full {
             return fail!(CAI_ERR_IPC_FULL, "channel";
@@ -264,7 +318,7 @@ impl Exports {
         let Some(place) = self.slots.get_mut(slot as usize) else {
             return Err(Failure::internal());
         };
-        for id in &allocations {
+        for id in allocations.all() {
             if let Some(known) = self.allocations.get_mut(id) {
                 known.exports += 1;
             }
@@ -286,13 +340,17 @@ impl Exports {
     fn ready_of(&mut self, first: &cai_array, source: &Source) -> Result<usize> {
         let info = source.places.all().first().ok_or_else(Failure::internal)?;
         let of = (first.stream, first.stream_id, info.context.addr());
-        let known = self.ready.iter().position(|ready| ready.of == of);
+        let direct = source.message.parts.all().len() == 1
+            && first.version >= 3
+            && (CAI_STREAM_PER_THREAD + 1..CAI_STREAM_UNKNOWN).contains(&first.stream);
+        let known = self.ready.iter().position(|ready| ready.of == of && ready.is_direct == direct);
         if let Some(known) = known {
             return Ok(known);
         }
         if self.ready.len() == READY {
             // Streams that share an event wait for each other's work.
-            let shared = self.ready.iter().enumerate().filter(|(_, ready)| ready.of.2 == of.2);
+            let fits = |ready: &Ready| !ready.is_direct && ready.of.2 == of.2;
+            let shared = self.ready.iter().enumerate().filter(|(_, ready)| fits(ready));
             let count = shared.clone().count().max(1);
             let place = (first.stream >> 4) as usize % count;
             if let Some((index, _)) = shared.clone().nth(place) {
@@ -301,11 +359,26 @@ impl Exports {
             return fail!(CAI_ERR_IPC_FULL, "channel";
                 found "{READY} streams of other contexts"; expected "a channel for each context");
         }
+        let direct = direct && self.ready.len() < DIRECT;
+        self.add_ready(of, info.device.id, direct.then_some(first))
+    }
+
+    /// Adds a ready event, on the stream of an array or on one of the library.
+    fn add_ready(
+        &mut self,
+        of: (cai_stream, u64, usize),
+        device: i32,
+        direct: Option<&cai_array>,
+    ) -> Result<usize> {
         let thread = &CallingThread::new(driver::driver()?);
-        let make = || SharedStream::new(thread, info.device.id, info.context.cast());
-        let shared = thread.relaxed(make)?;
+        let shared = thread.relaxed(|| match direct {
+            Some(array) => SharedStream::of(thread, device, &stream_of(array)),
+            None => SharedStream::new(thread, device, of.2 as *mut _),
+        })?;
         let waited = memory::boxed([[0; DEVICES]; PEERS])?;
-        memory::push(&mut self.ready, Ready { of, shared, sequence: 0, is_ahead: false, waited })?;
+        let is_direct = direct.is_some();
+        let new = Ready { of, is_direct, shared, sequence: 0, is_ahead: false, waited };
+        memory::push(&mut self.ready, new)?;
         Ok(self.ready.len() - 1)
     }
 
@@ -317,10 +390,15 @@ impl Exports {
         let Some(ready) = self.ready.get_mut(index) else {
             return Err(Failure::internal());
         };
-        let (array, stream) = (source.array.unchecked(), ready.shared.value());
-        // In the caller's context, which a default stream of the array may be of.
-        consume::exchange_all_work(Phase::Begin, array, stream, abi::CAI_ACCESS_READ)?;
-        ready.shared.record(&CallingThread::new(driver::driver()?))?;
+        let thread = &CallingThread::new(driver::driver()?);
+        if ready.is_direct {
+            check_live(thread, &source.array)?;
+        } else {
+            let (array, stream) = (source.array.unchecked(), ready.shared.value());
+            // In the caller's context, which a default stream of the array may be of.
+            consume::exchange_all_work(Phase::Begin, array, stream, abi::CAI_ACCESS_READ)?;
+        }
+        ready.shared.record(thread)?;
         ready.sequence += 1;
         for importer in self.importers.iter().flatten() {
             let newest = importer.page.head().get(word::READY + index);
@@ -331,22 +409,22 @@ impl Exports {
     }
 
     /// Writes the record of a slot.
-    fn put(&self, identity: &Identity, slot: u32, mut source: Source, out: Sink) -> Result<()> {
+    fn put(&self, slot: u32, mut source: Source, out: Sink) -> Result<()> {
         let place = self.slots.get(slot as usize);
         let Some((place, export)) = place.and_then(|place| Some((place, place.export.as_ref()?)))
         else {
             return Err(Failure::internal());
         };
-        let mut allocations = Vec::new();
-        for id in &export.allocations {
+        let mut allocations = Numbers::NONE;
+        for id in export.allocations.all() {
             let number = self.allocations.get(id).map_or(0, |known| known.number);
-            memory::push(&mut allocations, number)?;
+            allocations.push(number)?;
         }
         let ready = export.ready.and_then(|index| self.ready.get(index));
         source.message.event =
             ready.filter(|_| export.sequence > 0).map(|ready| ready.shared.handle);
         let record = Record {
-            identity: *identity,
+            identity: self.identity,
             capacity: self.capacity,
             slot,
             generation: place.generation,
@@ -401,7 +479,7 @@ impl Exports {
         for (bit, importer) in self.importers.iter().enumerate() {
             open |= u64::from(importer.as_ref().is_some_and(|it| it.connection.is_some())) << bit;
         }
-        for id in &allocations {
+        for id in allocations.all() {
             let Some(known) = self.allocations.get_mut(id) else { continue };
             known.exports -= 1;
             if known.exports > 0 {
@@ -429,38 +507,27 @@ impl Exports {
     /// after whose work the array must be released, if its own cannot wait.
     fn order(&mut self, slot: usize) -> Result<Option<cai_stream>> {
         let export = self.slots.get(slot).and_then(|slot| slot.export.as_ref());
-        let Some(export) = export else { return Ok(None) };
-        let ready = export.ready.and_then(|index| self.ready.get_mut(index));
-        let Some(ready) = ready else { return Ok(None) };
+        let Some((export, index)) = export.and_then(|it| Some((it, it.ready?))) else {
+            return Ok(None);
+        };
+        let Some(ready) = self.ready.get_mut(index) else { return Ok(None) };
         let thread = &CallingThread::new(driver::driver()?);
-        for (importer, waited) in self.importers.iter_mut().zip(ready.waited.iter_mut()) {
-            let Some(importer) = importer else { continue };
-            for (device, waited) in waited.iter_mut().enumerate() {
-                let words = importer.page.head().get(word::DONE + device * word::DONE_SIZE..);
-                let Some([newest, _, _, handle @ ..]) = words else { break };
-                // Acquire: the record that the number is of was made.
-                let newest = newest.load(Ordering::Acquire);
-                if newest <= *waited {
-                    continue;
-                }
-                if importer.process.has_ended(importer.connection.is_none()) {
-                    break;
-                }
-                let Some(event) = importer.done.get_mut(device) else { break };
-                if event.is_none() {
-                    let mut name = [0; 64];
-                    for (to, from) in name.chunks_exact_mut(8).zip(handle) {
-                        to.copy_from_slice(&from.load(Ordering::Relaxed).to_le_bytes());
-                    }
-                    *event = Some(thread.relaxed(|| ready.shared.open(thread, name))?);
-                }
-                if let Some(event) = event {
-                    ready.shared.wait(thread, event)?;
-                    (*waited, ready.is_ahead) = (newest, true);
-                }
-            }
-        }
         let array = &export.array;
+        if ready.is_direct {
+            let done = ready.wait(thread, &mut self.importers, Some(array));
+            let Err(failure) = done else { return Ok(None) };
+            if failure.status() == abi::CAI_ERR_CAPTURE_PRODUCER {
+                return Err(failure);
+            }
+            // The stream was destroyed: one of the library takes its place.
+            let (device, of) = (ready.shared.device(), (0, 0, ready.of.2));
+            let known = self.ready.iter().position(|ready| ready.of == of);
+            let index = known.map_or_else(|| self.add_ready(of, device, None), Ok)?;
+            let Some(ready) = self.ready.get_mut(index) else { return Ok(None) };
+            ready.wait(thread, &mut self.importers, None)?;
+            return Ok(Some(ready.shared.value()));
+        }
+        ready.wait(thread, &mut self.importers, None)?;
         let after = Some(ready.shared.value());
         // The per-thread default stream may be that of another thread.
         if matches!(array.stream, CAI_STREAM_NONE | CAI_STREAM_UNKNOWN | CAI_STREAM_PER_THREAD) {
@@ -648,6 +715,7 @@ fn tell(importers: &[Option<Importer>; PEERS], mask: u64, message: [u8; 16]) -> 
 
 /// Returns the allocation of an array, with its key, which is added if it is new.
 fn find(
+    identity: &Identity,
     all: &mut HashMap<u64, Allocation>,
     last_number: &mut u64,
     array: &Valid,
@@ -657,6 +725,8 @@ fn find(
     if let Some(known) = all.get(&id) {
         return Ok((id, known.info));
     }
+    // A child of fork has no allocation that is known.
+    identity.check_process()?;
     let info = allocation(array)?;
     if MemoryKind::of(&info) != MemoryKind::Plain {
         return fail!(CAI_ERR_IPC_MEMORY, "data";

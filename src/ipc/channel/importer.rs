@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use super::system::{self, Identity, Page, Process, Received, Watch};
-use super::{DEVICES, READY, Record, ended, lock, message, parse, said, word};
+use super::{DEVICES, Numbers, READY, Record, ended, lock, message, parse, said, word};
 use crate::abi;
 use crate::driver::{
     self, CallingThread, Capture, SharedEvent, SharedMemory, SharedStream, Stream,
@@ -49,10 +49,11 @@ struct Device {
 }
 
 /// Claims to give back, once the stream is not being captured any more.
+#[derive(Clone, Copy)]
 struct Claim {
     slot: u32,
     device: Option<usize>,
-    allocations: Vec<u64>,
+    allocations: Numbers,
 }
 
 struct State {
@@ -131,7 +132,7 @@ impl Link {
             return malformed("bytes", "another number of slots");
         }
         let (message, text) = &Message::read(rest)?;
-        if record.allocations.len() != message.allocations.all().len() {
+        if record.allocations.1 != message.allocations.all().len() {
             return malformed("bytes", "another number of allocations");
         }
         if message.needs_descriptor() {
@@ -154,7 +155,7 @@ impl Link {
             return malformed("bytes", "a slot that the channel does not have");
         };
         claims.fetch_add(1, Ordering::Relaxed);
-        let claim = Claim { slot: record.slot, device: None, allocations: Vec::new() };
+        let claim = Claim { slot: record.slot, device: None, allocations: Numbers::NONE };
         let claimed = Claimed { link: self.clone(), claim };
         // The exporter writes the generation and then looks at the claims; this does the reverse.
         fence(Ordering::SeqCst);
@@ -180,11 +181,9 @@ impl Link {
         let (mut stream, mut event) = (abi::CAI_STREAM_NONE, ptr::null_mut());
         let mut state = lock(&self.state);
         let state = &mut *state;
-        let wanted = record.allocations.len();
-        claim.allocations.try_reserve(wanted).map_err(|_| Failure::no_memory(8 * wanted))?;
-        if wanted > 0 {
+        if record.allocations.1 > 0 {
             let thread = &CallingThread::new(driver::driver()?);
-            for (number, from) in record.allocations.iter().zip(message.allocations.all()) {
+            for (number, from) in record.allocations.all().iter().zip(message.allocations.all()) {
                 if !state.mappings.contains_key(number) {
                     state
                         .mappings
@@ -208,9 +207,10 @@ impl Link {
                 }
                 places.push(mapping.place)?;
                 mapping.arrays += 1;
-                claim.allocations.push(*number);
+                claim.allocations.push(*number)?;
             }
-            let first = record.allocations.first().and_then(|first| state.mappings.get(first));
+            let first =
+                record.allocations.all().first().and_then(|first| state.mappings.get(first));
             let Some(first) = first else { return Err(Failure::internal()) };
             let index = self.device(thread, &mut state.devices, &first.memory)?;
             claim.device = Some(index);
@@ -302,7 +302,7 @@ impl Link {
                 word.into_iter().for_each(|word| word.store(device.sequence, Ordering::Release));
             }
         }
-        for number in &claim.allocations {
+        for number in claim.allocations.all() {
             let Some(mapping) = state.mappings.get_mut(number) else { continue };
             mapping.arrays -= 1;
             if mapping.arrays == 0 && (mapping.is_retiring || state.is_released) {
@@ -473,11 +473,8 @@ impl Drop for Claimed {
         if driver::is_forked() {
             return;
         }
-        let Claim { slot, device, .. } = self.claim;
-        let claim =
-            Claim { slot, device, allocations: std::mem::take(&mut self.claim.allocations) };
         let mut state = lock(&self.link.state);
-        if let Some(claim) = self.link.give_back(&mut state, claim) {
+        if let Some(claim) = self.link.give_back(&mut state, self.claim) {
             keep_late(&mut state, claim);
         }
         self.link.finish(state);

@@ -50,6 +50,8 @@ const DEFAULT_SLOTS: u32 = 1 << 17;
 const MOST_SLOTS: u32 = 1 << 20;
 /// Ready events of an exporter: one for each stream, or for several if there are more streams.
 const READY: usize = 64;
+/// Those that are recorded on a stream of the exporter itself; the others on one of the library.
+const DIRECT: usize = 48;
 /// Devices of an importer that have a done event.
 const DEVICES: usize = 16;
 
@@ -101,7 +103,25 @@ struct Record {
     generation: u32,
     ready: u32,
     sequence: u64,
-    allocations: Vec<u64>,
+    allocations: Numbers,
+}
+
+/// Numbers of the allocations of an array and its masks.
+#[derive(Clone, Copy, PartialEq)]
+struct Numbers([u64; ARRAYS], usize);
+
+impl Numbers {
+    const NONE: Self = Numbers([0; ARRAYS], 0);
+
+    fn push(&mut self, number: u64) -> Result<()> {
+        *self.0.get_mut(self.1).ok_or_else(Failure::internal)? = number;
+        self.1 += 1;
+        Ok(())
+    }
+
+    fn all(&self) -> &[u64] {
+        self.0.get(..self.1).unwrap_or_default()
+    }
 }
 
 impl Record {
@@ -109,16 +129,16 @@ impl Record {
     fn write(&self, rest: usize, out: Sink) {
         let Identity { boot, network, nonce, pid, start } = self.identity;
         out(&MAGIC);
-        put(out, &[VERSION, (HEAD + 8 * self.allocations.len() + rest) as u32]);
+        put(out, &[VERSION, (HEAD + 8 * self.allocations.1 + rest) as u32]);
         out(&boot);
         out(&network.to_le_bytes());
         out(&nonce);
         put(out, &[pid, self.capacity]);
         out(&start.to_le_bytes());
-        let count = self.allocations.len() as u32;
+        let count = self.allocations.1 as u32;
         put(out, &[self.slot, self.generation, self.ready, count]);
         out(&self.sequence.to_le_bytes());
-        self.allocations.iter().for_each(|number| out(&number.to_le_bytes()));
+        self.allocations.all().iter().for_each(|number| out(&number.to_le_bytes()));
     }
 
     /// Reads a head that comes from anywhere, and returns the bytes behind it.
@@ -148,9 +168,9 @@ impl Record {
         let ready = reader.up_to(READY - 1, "an unknown ready event")? as u32;
         let count = reader.up_to(ARRAYS, "too many allocations")?;
         let sequence = reader.u64()?;
-        let mut allocations = Vec::new();
+        let mut allocations = Numbers::NONE;
         for _ in 0..count {
-            memory::push(&mut allocations, reader.u64()?)?;
+            allocations.push(reader.u64()?)?;
         }
         let identity = Identity { boot, network, nonce, pid, start };
         let record = Record { identity, capacity, slot, generation, ready, sequence, allocations };
@@ -182,7 +202,7 @@ pub fn create(slots: u32) -> Result<u64> {
     let watch = Watch::new()?;
     watch.add(&listener)?;
     let number = LAST_NUMBER.fetch_add(1, Ordering::Relaxed) + 1;
-    let exports = Mutex::new(Exports::new(slots));
+    let exports = Mutex::new(Exports::new(identity, slots));
     let channel =
         Channel { number, identity, listener, watch, exports, links: Mutex::new(Vec::new()) };
     memory::push(&mut lock(&CHANNELS), Arc::new(channel))?;
@@ -195,11 +215,13 @@ pub fn find(number: u64) -> Result<Arc<Channel>> {
     let found = all.iter().find(|channel| channel.number == number).cloned();
     drop(all);
     let Some(channel) = found else { return unknown(number) };
-    if driver::is_forked() || channel.identity.pid != std::process::id() {
-        return fail!(CAI_ERR_FORKED, "channel";
-            found "a channel of the parent process"; expected "a channel that this process made");
-    }
-    Ok(channel)
+    if driver::is_forked() { forked() } else { Ok(channel) }
+}
+
+#[cold]
+fn forked<T>() -> Result<T> {
+    fail!(CAI_ERR_FORKED, "channel";
+        found "a channel of the parent process"; expected "a channel that this process made")
 }
 
 #[cold]
@@ -229,7 +251,7 @@ impl Channel {
     /// and the number of bytes.
     pub fn export(&self, key: u64, array: Valid, size: usize, out: Sink) -> Result<(u64, usize)> {
         let mut exports = lock(&self.exports);
-        let (done, due) = exports.export(&self.identity, key, array, size, out);
+        let (done, due) = exports.export(key, array, size, out);
         drop(exports);
         due.release();
         done
@@ -281,6 +303,7 @@ impl Channel {
             return Ok(known.clone());
         }
         self.check_location(&record.identity)?;
+        self.identity.check_process()?;
         let link = Link::connect(&self.identity, record, &self.watch)?;
         memory::push(&mut links, link.clone())?;
         Ok(link)

@@ -47,6 +47,13 @@ impl Identity {
     }
 }
 
+impl Identity {
+    /// Fails in a child of the process that made the channel: it may have started the driver itself.
+    pub fn check_process(&self) -> Result<()> {
+        if self.pid == std::process::id() { Ok(()) } else { super::forked() }
+    }
+}
+
 /// Returns when a process started. [proc_pid_stat(5), field 22]
 pub fn start_of(pid: u32) -> Option<u64> {
     let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
