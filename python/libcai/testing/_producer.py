@@ -519,17 +519,18 @@ class _Producer:
     def _current(self, stream: int) -> AbstractContextManager[Any]:
         return self.on(stream) if self.on else contextlib.nullcontext()
 
-    def _pending(self, driver: Driver, stream: int) -> Any:
-        """An array that is being written: on the library's current stream, or on one that only the type knows."""
+    def _pending(self, driver: Driver, stream: int, beside: bool = False) -> Any:
+        """An array that is being written: on the library's current stream, or on one that only the type knows, with
+        nothing else to do, or beside other work."""
         if self.late and not self.on:
             return self.late()
         array = self.sample()
-        seen = self.array_of(array)
-        driver.done()
+        if not beside:
+            driver.done()
         if self.work:
             self.work(array)
         else:
-            self.touch(driver, stream, WRITE, seen)
+            self.touch(driver, stream, WRITE, self.array_of(array))
         return array
 
     def order(self, report: Report) -> None:
@@ -633,21 +634,11 @@ class _Producer:
                     driver.wait(stream, mine)
                 del array, value
                 gc.collect()
-                kept = [self._again(driver, theirs) for _ in range(4)]
+                kept = [self._pending(driver, theirs, beside=True) for _ in range(4)]
             del kept
             races = driver.races()
             if races:
                 report.add(RULE["order-reuse"], "", races[0])
-
-    def _again(self, driver: Driver, stream: int) -> Any:
-        if self.late and not self.on:
-            return self.late()
-        array = self.sample()
-        if self.work:
-            self.work(array)
-        else:
-            self.touch(driver, stream, WRITE, self.array_of(array))
-        return array
 
     # --- captures, threads, devices ---
 
