@@ -1,12 +1,12 @@
 /*
  * Work that the simulator runs in place of kernels, and order and memory that the checker cannot
  * observe, declared with the functions of cudasim.h. It ends with a race that it expects, and
- * prints "2 2, then 1 race":
+ * prints "4 4, then 1 race":
  *
  *     gcc -g declare.c $HEADERS -L"$(cuda-sim libdir)" -lcuda -lpthread -o declare
  *     cuda-sim run --print=exit ./declare
  *
- * HEADERS: as in docs/using.md, "Declare kernels".
+ * HEADERS: -I"$CUDA_HOME/include", as in docs/using.md, and -I with the folder of cudasim.h.
  */
 #include <cuda.h>
 #include <cudasim.h>
@@ -44,6 +44,31 @@ static void crash(void *data) {
 static cudasim_access bytes(CUdeviceptr address, uint32_t mode) {
     const cudasim_access access = {.address = address, .nbytes = BYTES, .mode = mode};
     return access;
+}
+
+/* The same as a kernel of a module, with the bytes that a launch accesses. */
+static void twice_run(const cudasim_grid *grid, void **args) {
+    (void)grid;
+    twice(args[0]);
+}
+
+static size_t twice_accesses(const cudasim_grid *grid, void **args, cudasim_access *out,
+                             size_t capacity) {
+    (void)grid;
+    if (capacity >= 1) out[0] = bytes(*(CUdeviceptr *)args[0], CUDASIM_READ | CUDASIM_WRITE);
+    return 1;
+}
+
+static void launch_registered(CUdeviceptr floats, CUstream stream) {
+    static const size_t sizes[] = {sizeof(CUdeviceptr)};
+    static const cudasim_kernel kernel = {"twice", twice_run, twice_accesses, 1, sizes};
+    CUmodule module;
+    CUfunction function;
+    void *args[] = {&floats};
+    cudasim_register(&kernel, 1);
+    OK(cuModuleLoadData(&module, "the image of your kernels")); /* not read here */
+    OK(cuModuleGetFunction(&function, module, "twice"));
+    OK(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, stream, args, NULL));
 }
 
 /* A host function that a stream calls: it reads what the launch declares. */
@@ -134,6 +159,7 @@ int main(void) {
     const struct twice arguments = {floats};
     OK(cudasim_launch(stream, "twice", twice, &arguments, sizeof arguments, &access, 1));
     cudasim_label(NULL);
+    launch_registered(floats, stream);
     access = bytes(floats, CUDASIM_READ);
     OK(cuLaunchHostFunc(stream, look, NULL));
     cudasim_accesses(stream, "look", &access, 1);

@@ -305,7 +305,7 @@ def test_kernels(driver, tmp_path, schedule):
 @pytest.mark.parametrize("schedule", SCHEDULES)
 def test_example(driver, schedule):
     program = compile_once(driver, "declare", [SIM / "examples/declare.c"])
-    assert sim(f"--schedule={schedule}", "--", program).stdout == "2 2, then 1 race\n"
+    assert sim(f"--schedule={schedule}", "--", program).stdout == "4 4, then 1 race\n"
 
 
 DECLARED = r"""
