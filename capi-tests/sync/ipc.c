@@ -7,6 +7,8 @@
 #include "ipc_test.h"
 #include <cai/unstable/ipc.h>
 
+#include <sys/resource.h>
+
 /* An array with an owner over part of a buffer: every second element, backwards. */
 static cai_array owned(CUdeviceptr buffer, cai_stream stream) {
     static const int64_t shape[1] = {N / 2}, strides[1] = {-8};
@@ -278,6 +280,24 @@ CASE(arguments) {
     cai_array_release(&array);
     cai_array_release(&mapped);
     ASSERT(freed == 2);
+}
+
+/* Whatever code the driver returns then. */
+CASE(no_free_descriptor) {
+    const struct rlimit few = {64, 64};
+    cai_array array = owned(new_buffer(), as_value(new_stream()));
+    unsigned char bytes[CAI_UNSTABLE_IPC_SIZE];
+    cai_owner *kept = NULL;
+    uint64_t channel = 0;
+    ASSERT(setrlimit(RLIMIT_NOFILE, &few) == 0);
+    while (dup(0) >= 0) {
+    }
+    REFUSED(CAI_ERR_IPC_SYSTEM, "fd",
+            cai_unstable_ipc_export(&array, 0, bytes, sizeof bytes, NULL, NULL, &kept, error));
+    ASSERT(kept == NULL);
+    REFUSED(CAI_ERR_IPC_SYSTEM, "channel", cai_unstable_channel_create(0, 0, &channel, error));
+    cai_array_release(&array);
+    ASSERT(freed == 1);
 }
 
 /* --- altered bytes */

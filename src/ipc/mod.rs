@@ -22,7 +22,7 @@ use crate::driver::{
     TemporaryStream,
 };
 use crate::dtype::{self, text};
-use crate::error::{Count, Result, fail};
+use crate::error::{Count, Failure, Result, fail, failure};
 use crate::layout::{Layout, Span};
 use crate::memory;
 use crate::owner::description::{self, OwnedFields};
@@ -144,7 +144,11 @@ impl<'a> Source<'a> {
     }
 
     /// Writes the bytes and makes an owner that keeps array and event alive; on failure neither.
-    pub fn export(mut self, out: Sink) -> Result<Export> {
+    pub fn export(self, out: Sink) -> Result<Export> {
+        self.export_to(out).map_err(explained)
+    }
+
+    fn export_to(mut self, out: Sink) -> Result<Export> {
         let mut descriptor = None;
         let mut event = None;
         if let Some(first) = &self.first {
@@ -332,7 +336,26 @@ struct Opened<T> {
 /// Makes an array of bytes that come from anywhere. `descriptor` is not closed.
 pub fn import(bytes: &[u8], descriptor: i32) -> Result<Array> {
     let (message, text) = &Message::read(bytes)?;
-    assemble(message, text, |_| open(message, descriptor))
+    assemble(message, text, |_| open(message, descriptor).map_err(explained))
+}
+
+/// Replaces the driver's failure by its reason if the process has no free descriptor: drivers return
+/// codes that mean something else.
+#[cold]
+fn explained(failure: Failure) -> Failure {
+    let code = failure.details().map_or(0, |details| details.driver_code);
+    #[cfg(unix)]
+    if code != 0 {
+        let error = std::fs::File::open("/dev/null").err();
+        if error.and_then(|error| error.raw_os_error()) == Some(libc::EMFILE) {
+            return failure!(abi::CAI_ERR_IPC_SYSTEM, "fd";
+                found "no free file descriptor in this process";
+                expected "one for each export, and more for each import: raise `ulimit -n`, or use \
+                    a channel (cai_unstable_channel_create)")
+            .driver(code);
+        }
+    }
+    failure
 }
 
 /// Opens the memory of a message, and its event.

@@ -85,7 +85,8 @@ extern "C" {
 /// descriptor, `CAI_ERR_CONVERT_TYPE` for fields with a `dtype_code`, or whose text has more than
 /// `CAI_UNSTABLE_IPC_FIELDS` bytes, `CAI_ERR_CONVERT_DEVICE` for another device than CUDA's,
 /// `CAI_ERR_IPC_MEMORY` for host, managed, imported and other memory that cannot be shared,
-/// `CAI_ERR_OUT_OF_ALLOCATION`, `CAI_ERR_DRIVER_FUNCTION`, `CAI_ERR_NO_MEMORY`, a status of
+/// `CAI_ERR_IPC_SYSTEM` without a free descriptor, `CAI_ERR_OUT_OF_ALLOCATION`,
+/// `CAI_ERR_DRIVER_FUNCTION`, `CAI_ERR_NO_MEMORY`, a status of
 /// `cai_array_validate`, of `cai_array_consume_begin` for the array's stream, or of
 /// `cai_pointer_info_get`.
 /// Thread safety: any thread. Allocates one block if there is an event. Source: CUDA driver API,
@@ -120,7 +121,7 @@ cai_status cai_unstable_ipc_export(const cai_array *array,
 /// `stream` is `CAI_STREAM_UNKNOWN` with an `event` after the exporter's work, which
 /// `cai_array_consume_begin` waits for, or `CAI_STREAM_NONE`; so is that of its masks, with the
 /// same event. The exporter does not wait for this process: `cai_array_consume_end` has no effect,
-/// so synchronize the work before you tell the exporter that you are done. Without elements,
+/// so synchronize the work before you tell the exporter that you are done, or use a channel. Without elements,
 /// `device` is not known, and nothing is opened. Written on success only; release it with
 /// `cai_array_release`.
 ///
@@ -129,8 +130,8 @@ cai_status cai_unstable_ipc_export(const cai_array *array,
 /// `CAI_ERR_IPC_DEVICE`, `CAI_ERR_OUT_OF_ALLOCATION` if the array does not fit in the memory,
 /// `CAI_ERR_IPC_MEMORY` if the driver does not open a handle: the bytes were altered, the exporter
 /// has ended, or it is this process itself, which CUDA refuses for plain allocations;
-/// `CAI_ERR_DRIVER_FUNCTION`, `CAI_ERR_NO_MEMORY`, a status of `cai_array_validate`, of
-/// `cai_descr_parse`, or of `cai_driver_info_get`.
+/// `CAI_ERR_IPC_SYSTEM` without a free descriptor, `CAI_ERR_DRIVER_FUNCTION`,
+/// `CAI_ERR_NO_MEMORY`, a status of `cai_array_validate`, of `cai_descr_parse`, or of `cai_driver_info_get`.
 /// Thread safety: any thread. Allocates two blocks, and more for fields. Source: CUDA driver API,
 /// `cuIpcOpenMemHandle`, `cuMemPoolImportPointer`, `cuMemImportFromShareableHandle`,
 /// `cuIpcOpenEventHandle`.

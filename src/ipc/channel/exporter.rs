@@ -226,6 +226,7 @@ impl Exports {
             due = self.collect();
         }
         let done = self.write(key, array, size, out);
+        let done = done.map_err(crate::ipc::explained);
         if done.is_err() {
             self.allocations.retain(|_, allocation| allocation.exports > 0);
         }

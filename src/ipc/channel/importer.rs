@@ -16,7 +16,7 @@ use crate::driver::{
 };
 use crate::error::{Failure, Result, fail};
 use crate::ipc::bytes::{List, Message, malformed};
-use crate::ipc::{Opened, Place, assemble};
+use crate::ipc::{Opened, Place, assemble, explained};
 use crate::memory;
 use crate::owner::{self, Array, Destructor, Ref};
 use crate::sync::deferred::Deferred;
@@ -144,7 +144,9 @@ impl Link {
             return pending(&self.exporter);
         }
         let claimed = self.claim(record)?;
-        assemble(message, text, |is_readonly| self.open(claimed, record, message, is_readonly))
+        assemble(message, text, |is_readonly| {
+            self.open(claimed, record, message, is_readonly).map_err(explained)
+        })
     }
 
     /// Claims the slot of a record, unless the export was withdrawn.
