@@ -228,14 +228,15 @@ CASE(the_importer_is_killed) {
     int status;
     create(0);
     start_peer("is_killed");
+    export_nothing_pending(buffer);
     atomic_store(&freed, 0);
     made = export_array(&array);
     ASSERT(word_from(peer_socket) == 'd');
     withdraw(made);
-    ASSERT(polled() == 1 && freed == 0);
+    ASSERT(polled() == 2 && freed == 0);
     ASSERT(kill(peer, SIGKILL) == 0 && waitpid(peer, &status, 0) == peer);
     ASSERT(freed == 0);
-    wait_until(0);
+    wait_until(1);
     ASSERT(freed == 1);
     /* Not waited for: the event may never complete. */
     CU(cuStreamSynchronize(stream));
