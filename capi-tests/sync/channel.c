@@ -392,7 +392,7 @@ PART(is_attacked) {
     ASSERT_STATUS(CAI_ERR_IPC_SLOT, try_import(&it, &array, &why));
     it.bytes[76] ^= 2;
     tell(from, 'd');
-    ASSERT(word_from(from) == 'w');
+    ASSERT(hear(from) == 'w');
     /* Nothing is imported after the withdrawal; what was before is not affected by it. */
     ASSERT_STATUS(CAI_ERR_IPC_SLOT, try_import(&it, &array, &why));
     tell(from, 'e');
@@ -409,6 +409,8 @@ CASE(records_are_altered) {
     made = export_array(&array);
     ASSERT(word_from(peer_socket) == 'd');
     withdraw(made);
+    /* The importer has given everything back, but has the allocation open. */
+    ASSERT(polled() == 1 && freed == 0);
     tell(peer_socket, 'w');
     ASSERT(word_from(peer_socket) == 'e');
     wait_until(0);
