@@ -382,6 +382,37 @@ FUNCTION(cai_unstable_ipc_export) {
     cai_array_release(&given);
 }
 FUNCTION(cai_unstable_ipc_import) { run_cai_unstable_ipc_export(); }
+/* Two channels of one process, up to where the memory would be opened. */
+FUNCTION(cai_unstable_channel_create) {
+    uint64_t from, to, made, left;
+    size_t size;
+    int32_t fd;
+    cai_array given = CAI_ARRAY_INIT, out = CAI_ARRAY_INIT;
+    ASSERT_STATUS(CAI_OK, cai_unstable_channel_create(8, 0, &from, error));
+    ASSERT_STATUS(CAI_OK, cai_unstable_channel_create(8, 0, &to, error));
+    ASSERT_STATUS(CAI_OK, cai_unstable_channel_fd(from, &fd, error));
+    ASSERT_STATUS(CAI_OK, cai_array_create(&arrays[0], NULL, NULL, &given, error));
+    ASSERT_STATUS(CAI_OK, cai_unstable_channel_export(from, 0, &given, text, sizeof text, &size,
+                                                      &made, error));
+    cai_array_release(&given);
+    while (cai_unstable_channel_import(to, text, size, &out, error) == CAI_ERR_IPC_PENDING)
+        ASSERT_STATUS(CAI_OK, cai_unstable_channel_poll(from, NULL, error));
+    /* Memory is not opened in the process that it is of. */
+    cai_array_release(&out);
+    ASSERT_STATUS(CAI_OK, cai_unstable_channel_withdraw(from, made, error));
+    do {
+        ASSERT_STATUS(CAI_OK, cai_unstable_channel_poll(to, NULL, error));
+        ASSERT_STATUS(CAI_OK, cai_unstable_channel_poll(from, &left, error));
+    } while (left > 0);
+    ASSERT_STATUS(CAI_OK, cai_unstable_channel_release(to, error));
+    ASSERT_STATUS(CAI_OK, cai_unstable_channel_release(from, error));
+}
+FUNCTION(cai_unstable_channel_export) { run_cai_unstable_channel_create(); }
+FUNCTION(cai_unstable_channel_fd) { run_cai_unstable_channel_create(); }
+FUNCTION(cai_unstable_channel_import) { run_cai_unstable_channel_create(); }
+FUNCTION(cai_unstable_channel_poll) { run_cai_unstable_channel_create(); }
+FUNCTION(cai_unstable_channel_release) { run_cai_unstable_channel_create(); }
+FUNCTION(cai_unstable_channel_withdraw) { run_cai_unstable_channel_create(); }
 FUNCTION(cai_array_consume_begin) {
     EACH(cai_array_consume_begin(each, mine, CAI_ACCESS_READ, error));
     EACH(cai_array_consume_end(each, mine, CAI_ACCESS_READ, error));

@@ -127,7 +127,7 @@ struct Importer {
     connection: Option<OwnedFd>,
     process: Process,
     page: Page,
-    done: [Option<SharedEvent>; DEVICES],
+    done: Box<[Option<SharedEvent>; DEVICES]>,
 }
 
 impl Importer {
@@ -651,6 +651,7 @@ impl Exports {
                 return fail!(CAI_ERR_IPC_FULL, "channel";
                     found "{PEERS} importers"; expected "a channel of its own for some of them");
             };
+            let done = memory::boxed([const { None }; DEVICES])?;
             let process = Process::watch(pid, start);
             process.descriptor().map_or(Ok(()), |fd| watch.add(fd))?;
             for (slot, place) in self.slots.iter().enumerate() {
@@ -667,7 +668,7 @@ impl Exports {
             accepted.into_iter().for_each(|word| word.store(1, Ordering::Release));
             // It only wakes the importer, which looks at the page.
             let _ = system::send(&connection, &message(said::WELCOME, 0), None);
-            let (connection, done) = (Some(connection), [const { None }; DEVICES]);
+            let connection = Some(connection);
             if let Some(place) = self.importers.get_mut(bit) {
                 *place = Some(Importer { connection, process, page, done });
             }
