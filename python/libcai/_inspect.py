@@ -63,6 +63,8 @@ def _protocol(obj: object, protocol: Protocol, library: _library.Library | None,
         protocol.state = "failed"
     if array is None:
         return
+    if name == _protocols.ARROW:
+        array.readonly = None  # all of Arrow's arrays are
     _protocols.notes(obj, name, array, add)
     if is_dictionary:
         _dictionary.notes(obj, name, array, add)
