@@ -197,16 +197,17 @@ pub fn receive(from: &OwnedFd, bytes: &mut [u8]) -> Received {
         return if is_pending { Received::Nothing } else { Received::End };
     }
     let mut descriptor = None;
-    // SAFETY: the system has filled the buffer, whose headers are whole. A descriptor in it is new.
+    // SAFETY: the system has filled the buffer, whose headers are whole. The descriptors in it are
+    // new: the first one is kept, and others, for which the buffer's padding has room, are closed.
     unsafe {
         let head = libc::CMSG_FIRSTHDR(&raw const message);
-        let rights = libc::CMSG_LEN(size_of::<c_int>() as u32) as usize;
-        if !head.is_null()
-            && (*head).cmsg_type == libc::SCM_RIGHTS
-            && (*head).cmsg_len as usize >= rights
-        {
-            let fd = libc::CMSG_DATA(head).cast::<c_int>().read_unaligned();
-            descriptor = Some(OwnedFd::from_raw_fd(fd));
+        if !head.is_null() && (*head).cmsg_type == libc::SCM_RIGHTS {
+            let bytes = ((*head).cmsg_len as usize).saturating_sub(libc::CMSG_LEN(0) as usize);
+            for index in 0..bytes / size_of::<c_int>() {
+                let fd = libc::CMSG_DATA(head).cast::<c_int>().add(index).read_unaligned();
+                let found = OwnedFd::from_raw_fd(fd);
+                descriptor.get_or_insert(found);
+            }
         }
     }
     if count == 0 { Received::End } else { Received::Message(count as usize, descriptor) }
@@ -380,5 +381,55 @@ impl Drop for Page {
     fn drop(&mut self) {
         // SAFETY: mapped by `map`, with this size.
         unsafe { libc::munmap(self.start, Page::bytes(self.capacity)) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Descriptors of this process.
+    fn open() -> usize {
+        fs::read_dir("/proc/self/fd").map_or(0, Iterator::count)
+    }
+
+    /// A message from a process that sends more descriptors than this library does.
+    #[test]
+    fn more_descriptors_than_one_are_closed() {
+        let mut ends = [0; 2];
+        let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC;
+        // SAFETY: two descriptors have room; both are new. The message refers to locals, and its
+        // buffer has room for a header and four descriptors.
+        let [from, to] = unsafe {
+            assert_eq!(libc::socketpair(libc::AF_UNIX, kind, 0, ends.as_mut_ptr()), 0);
+            let ends = ends.map(|end| OwnedFd::from_raw_fd(end));
+            let mut control = [0u64; 4];
+            let mut byte = 1u8;
+            let mut part = libc::iovec { iov_base: (&raw mut byte).cast(), iov_len: 1 };
+            let mut message: libc::msghdr = MaybeUninit::zeroed().assume_init();
+            message.msg_iov = &raw mut part;
+            message.msg_iovlen = 1;
+            message.msg_control = control.as_mut_ptr().cast();
+            message.msg_controllen = size_of_val(&control) as _;
+            let head = libc::CMSG_FIRSTHDR(&raw const message);
+            (*head).cmsg_level = libc::SOL_SOCKET;
+            (*head).cmsg_type = libc::SCM_RIGHTS;
+            (*head).cmsg_len = libc::CMSG_LEN(4 * size_of::<c_int>() as u32) as _;
+            let own = ends[0].as_raw_fd();
+            libc::CMSG_DATA(head).cast::<[c_int; 4]>().write_unaligned([own; 4]);
+            assert_eq!(libc::sendmsg(own, &raw const message, 0), 1);
+            ends
+        };
+        let before = open();
+        let received = receive(&to, &mut [0; 8]);
+        assert!(matches!(received, Received::Message(1, Some(_))));
+        drop(received);
+        // Other tests of the process open files, too.
+        let soon = (0..500).any(|_| {
+            std::thread::sleep(std::time::Duration::from_millis(2));
+            open() <= before
+        });
+        drop(from);
+        assert!(soon, "{} descriptors more than before", open() - before);
     }
 }
