@@ -134,6 +134,30 @@ fn put_all(out: Sink, values: &[i64]) {
 pub(super) struct Reader<'a>(pub &'a [u8]);
 
 impl<'a> Reader<'a> {
+    /// Reads what all forms begin with: the name of the form, its version, and the number of bytes.
+    pub fn begin<const N: usize>(
+        bytes: &'a [u8],
+        magic: [u8; N],
+        expected: u32,
+    ) -> Result<Reader<'a>> {
+        let mut reader = Reader(bytes);
+        if reader.take()? != magic {
+            return malformed("bytes", "bytes that begin otherwise");
+        }
+        let version = reader.u32()?;
+        if version != expected {
+            return fail!(CAI_ERR_IPC_VERSION, "bytes";
+                found "version {version} of the form";
+                expected "{expected}: use libraries of one age on both sides");
+        }
+        let length = reader.u32()? as usize;
+        if length != bytes.len() {
+            return fail!(CAI_ERR_IPC_BYTES, "size";
+                found "{}", bytes.len(); expected "{length}, which the bytes state");
+        }
+        Ok(reader)
+    }
+
     #[inline(never)]
     fn next(&mut self, count: usize) -> Result<&'a [u8]> {
         let Some((value, rest)) = self.0.split_at_checked(count) else {
@@ -264,21 +288,7 @@ impl Message {
 
     /// Reads bytes that come from anywhere. Returns the text of the fields, too.
     pub fn read(bytes: &[u8]) -> Result<(Message, &[u8])> {
-        let mut reader = Reader(bytes);
-        if reader.take()? != MAGIC {
-            return malformed("bytes", "bytes that begin otherwise");
-        }
-        let version = reader.u32()?;
-        if version != VERSION {
-            return fail!(CAI_ERR_IPC_VERSION, "bytes";
-                found "version {version} of the form";
-                expected "{VERSION}: use libraries of one age on both sides");
-        }
-        let length = reader.u32()? as usize;
-        if length != bytes.len() {
-            return fail!(CAI_ERR_IPC_BYTES, "size";
-                found "{}", bytes.len(); expected "{length}, which the bytes state");
-        }
+        let mut reader = Reader::begin(bytes, MAGIC, VERSION)?;
         let has_event = reader.up_to(1, "unknown bits")? == 1;
         let allocation_count = reader.up_to(ARRAYS, "too many allocations")?;
         let count = reader.up_to(ARRAYS, "too many masks")?;

@@ -143,19 +143,7 @@ impl Record {
 
     /// Reads a head that comes from anywhere, and returns the bytes behind it.
     fn read(bytes: &[u8]) -> Result<(Record, &[u8])> {
-        let mut reader = Reader(bytes);
-        if reader.take()? != MAGIC {
-            return malformed("bytes", "bytes that begin otherwise");
-        }
-        let version = reader.u32()?;
-        if version != VERSION {
-            return fail!(CAI_ERR_IPC_VERSION, "bytes";
-                found "version {version} of a record";
-                expected "{VERSION}: use libraries of one age on both sides");
-        }
-        if reader.u32()? as usize != bytes.len() {
-            return malformed("size", "another number of bytes");
-        }
+        let mut reader = Reader::begin(bytes, MAGIC, VERSION)?;
         let (boot, network, nonce) = (reader.take()?, reader.u64()?, reader.take()?);
         let pid = reader.u32()?;
         let capacity = reader.up_to(MOST_SLOTS as usize, "too many slots")? as u32;
