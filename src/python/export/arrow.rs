@@ -39,7 +39,7 @@ fn host_array<'py>(
     py.pair(schema, array)
 }
 
-/// The method of arrays in host memory. Others lack it: who finds it reads the memory.
+/// The method of arrays in host memory. Others lack it: a consumer that finds it reads the memory.
 pub fn host_method<'py>(py: Py<'py>, this: Instance<'_, Exported>) -> Result<Owned<'py>> {
     let found = this.contents().array()?.device.r#type;
     if found != abi::CAI_DEVICE_CPU {

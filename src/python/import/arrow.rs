@@ -44,7 +44,7 @@ pub fn import(
     let array_name = if name == DEVICE { ARROW_DEVICE_ARRAY } else { ARROW_ARRAY };
     let source = pointer(py, name, array, array_name)?;
     // SAFETY: the names of the capsules state the types of the structures, which live as long as
-    // the pair. Whoever has a capsule may move the array out of it.
+    // the pair. Code that has a capsule may move the array out of it.
     let made = unsafe {
         if name == DEVICE {
             arrow::from_arrow(source.cast().as_ptr(), schema.as_ptr())
