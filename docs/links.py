@@ -19,7 +19,7 @@ FENCE = re.compile(r"(^ *(?:```+|~~~+).*?^ *(?:```+|~~~+) *$)", re.M | re.S)
 SPECIFICATION = BOOK / "specification.md"
 EXAMPLES = ("examples-c", "contrib/examples", "examples-py", "examples-rs", "interop/languages", "cuda-sim/examples")
 # Not where a rule is stated: summaries, and lists of all names.
-NOT_GUIDES = {"README.md", "background.md", "performance.md", "packaging.md"}
+NOT_GUIDES = {"README.md", "performance.md", "packaging.md"}
 # Titles in the specification of the CUDA Array Interface, which the comments name as sources, and what states them here.
 SOURCES = {
     "Interface Requirements": "specification.md#streams",
