@@ -20,8 +20,12 @@ pub(crate) const CHECKS: Names = names![
     CAI_CHECK_NATIVE
 ];
 
-pub(crate) const EXPORT: Names =
-    names![CAI_EXPORT_VERSION_2, CAI_EXPORT_STRIDES, CAI_EXPORT_HIDE_READONLY];
+pub(crate) const EXPORT: Names = names![
+    CAI_EXPORT_VERSION_2,
+    CAI_EXPORT_STRIDES,
+    CAI_EXPORT_HIDE_READONLY,
+    CAI_UNSTABLE_EXPORT_VERSION_4
+];
 
 /// Flags of functions that order streams.
 pub(crate) const SYNC: Names = names![

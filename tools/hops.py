@@ -244,11 +244,11 @@ def take(obj, **options):
         raise Refused("BufferError") from None
 
 
-def through(protocol, *names, **options):
+def through(protocol, *names, exported=None, **options):
     """Out as an object, of which the protocol may see these attributes, and in again."""
 
     def there_and_back(array):
-        obj = P.give(array)
+        obj = P.give(array, **(exported or {}))
         return take(Only(obj, *names) if names else obj, protocols=[protocol], **options)
 
     return there_and_back
@@ -313,6 +313,9 @@ def processes(array):
 # The title, the function, and the memory that arrays of the table have.
 PROTOCOLS = {
     "dictionary": (through(P.CUDA_ARRAY_INTERFACE, "__cuda_array_interface__", device=True), "CUDA"),
+    "dictionary, version 4": (
+        through(P.CUDA_ARRAY_INTERFACE, "__cuda_array_interface__", exported={"version_4": True}, version_4=True, device=True), "CUDA",
+    ),
     "exchange table": (through(P.EXCHANGE), "CUDA"),
     "DLPack": (tensor("dlpack"), "CUDA"),
     "unversioned DLPack": (tensor("dlpack_unversioned"), "CUDA"),

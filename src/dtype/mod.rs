@@ -389,6 +389,24 @@ pub fn code_name(code: u16) -> Option<&'static str> {
     table::of_code(code).map(|of| of.name)
 }
 
+/// Returns the type that a name of [`code_name`], or one such as `float32`, adds to a typestr's: its
+/// code, which is 0 if the typestr says it all. `None` if the name is not known. Fails if it is that
+/// of another type.
+pub fn code_of_name(name: &[u8], typestr: &cai_dtype) -> Option<Result<u16>> {
+    let named = table::TYPES.iter().find(|of| of.name.as_bytes() == name)?;
+    let is_same = match named.code {
+        abi::CAI_DTYPE_NONE => table::of(typestr).is_some_and(|of| of.name == named.name),
+        code => with_code(*typestr, code).is_ok(),
+    };
+    Some(if is_same {
+        Ok(named.code)
+    } else {
+        fail!(CAI_ERR_DTYPE_CODE, "dtype";
+            found "\"{}\" for another typestr", named.name;
+            expected "a name for the type in typestr, as \"bfloat16\" for \"<V2\"")
+    })
+}
+
 /// Returns an array's element type: typestr and code. The fields are checked by [`descr`].
 pub fn of_array(array: &cai_array) -> Result<cai_dtype> {
     from_field(&array.typestr, array.dtype_code)

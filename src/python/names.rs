@@ -93,5 +93,7 @@ names! {
     index = c"index";
     id = c"id";
     readonly = c"readonly";
+    stream_id = c"stream_id";
+    event = c"event";
     empty = c"";
 }

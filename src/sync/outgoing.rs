@@ -106,12 +106,25 @@ pub fn for_dictionary(array: Unchecked) -> Result<u64> {
 fn checked(given: Unchecked) -> Result<u64> {
     let replaced = replaced(&given)?;
     let array = replaced.as_ref().unwrap_or(&given);
-    if array.stream <= CAI_STREAM_PER_THREAD {
-        means_the_same(array, given.owner())?;
-    } else {
-        is_alive(array)?;
-    }
+    check(array, given.owner())?;
     Ok(array.stream)
+}
+
+/// Fails unless readers of a dictionary find the array's stream.
+fn check(array: &cai_array, owner: Option<Borrowed>) -> Result<()> {
+    if array.stream <= CAI_STREAM_PER_THREAD {
+        means_the_same(array, owner)
+    } else {
+        is_alive(array)
+    }
+}
+
+/// Returns the array as a dictionary of version 4 states it: its stream, whose identity and event may
+/// be stated too.
+pub fn for_version_4(given: Unchecked) -> Result<cai_array> {
+    let array = replaced(&given)?.unwrap_or(*given);
+    check(&array, given.owner())?;
+    Ok(array)
 }
 
 /// Fails if the stream was destroyed since the array got its identity: readers would wait for

@@ -38,9 +38,10 @@ IMPORT = {
     "grad": T.abi.CAI_IMPORT_ALLOW_GRAD, "opencl": T.abi.CAI_IMPORT_OPENCL_BUFFER_CL_MEM, "cuda": T.abi.CAI_IMPORT_OPENCL_BUFFER_CUDA_ADDRESS,
     "identify_stream": T.abi.CAI_IMPORT_IDENTIFY_STREAM, "require_stream": T.abi.CAI_IMPORT_REQUIRE_STREAM,
     "packed_mask": T.abi.CAI_IMPORT_ALLOW_PACKED_MASK, "lanes": T.abi.CAI_UNSTABLE_IMPORT_LANES,
+    "version_4": T.abi.CAI_UNSTABLE_IMPORT_VERSION_4,
 }  # fmt: skip
 IMPORT_NDIM = 64
-EXPORT = {"version_2": 1, "strides": 2, "hide_readonly": 4}
+EXPORT = {"version_2": 1, "strides": 2, "hide_readonly": 4, "version_4": T.abi.CAI_UNSTABLE_EXPORT_VERSION_4}
 
 ERRORS = {name[len("CAI_ERR_") :]: number for name, number in vars(T.abi).items() if name.startswith("CAI_ERR_")}
 STATUS = {number: name for name, number in ERRORS.items()}
@@ -124,6 +125,7 @@ class Taken:
         self.context = array.context
         self.byte_offset = array.byte_offset
         self.event = array.event
+        self.stream_id = array.stream_id
         self.descr = descr_text(array.descr)
         self.mask = Taken(array.mask.contents, owned=False) if array.mask else None
 

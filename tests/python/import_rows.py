@@ -289,6 +289,58 @@ STREAMS = [
     Row(dict(stream=Raises(BOOM)), BOOM, strict="TYPE"),
 ]
 
+
+
+def version_4(entries, outcome, options=None, strict="VERSION ['version']"):
+    """A row with keys of the proposed version 4, which the options ask for. Strict mode has no such version."""
+    return Row({**entries, "version": 4}, outcome, options=dict(version_4=True, **(options or {})), only="cuda", strict=strict)
+
+
+BF16 = dict(dtype="bfloat16", typestr="<V2")
+EVENT = 0x6000_0000
+NUMBERS_OF_4 = ("context", "stream_id", "event")
+VERSION_4 = [
+    version_4({}, dict(version=3)),
+    version_4(dict(version=4, stream=STREAM), dict(version=3)),
+    # Another version has no such keys, and without the option no version has them.
+    Row(dict(device=object(), context=-1, event="x", dtype=4, version=3), {}, options=dict(version_4=True), only="cuda"),
+    Row(dict(device=object(), context=-1, event="x", dtype=4, version=4), dict(version=3), strict="VERSION ['version']", only="cuda"),
+    # A producer that does not know its stream.
+    *[
+        Row(dict(version=version, event=EVENT, stream=MISSING, **BF16),
+            dict(version=2 if version is MISSING else version, event=EVENT, stream=UNKNOWN, dtype_code=P.BFLOAT16),
+            options=dict(version_4=True), only="cuda", strict="KEY" if version is MISSING else dict(version=version, stream=UNKNOWN))
+        for version in (1, 2, MISSING)
+    ],
+    *[version_4(dict(device=(kind, 1)), dict(device=(kind, 1))) for kind in (P.CUDA, P.CUDA_HOST, P.CUDA_MANAGED)],
+    *[version_4(dict(device=(kind, 0)), "DEVICE_TYPE [0]") for kind in (P.CPU, 0, 10, P.ONEAPI, -1, 2**31, 2**70)],
+    *[version_4(dict(device=(P.CUDA, id)), "DEVICE_ID .id") for id in (-1, 2**31, 2**64)],
+    *[version_4(dict(device=found), "TYPE") for found in ("cuda:0", 0, [P.CUDA, 0], (P.CUDA,), (P.CUDA, 0, 0), object())],
+    *[version_4(dict(device=(P.CUDA, found)), "TYPE [1]") for found in (None, "0", True, 0.0)],
+    version_4(dict(device=(P.CUDA, Raises(BOOM))), BOOM),
+    version_4(dict(context=QUEUE, stream=2, stream_id=7), dict(context=QUEUE, stream_id=7)),
+    version_4(dict(event=EVENT, stream=STREAM, stream_id=7, data=(ADDRESS, True)), dict(event=EVENT, stream_id=7)),
+    *[version_4({key: None, "stream": STREAM}, {}) for key in (*NUMBERS_OF_4, "device", "dtype")],
+    *[version_4({key: found, "stream": STREAM}, "VALUE") for key in NUMBERS_OF_4 for found in (0, -1, 2**64, -(2**64))],
+    *[version_4({key: found, "stream": STREAM}, "TYPE") for key in NUMBERS_OF_4 for found in ("7", True, 7.0, (7,), object())],
+    *[version_4({key: Raises(BOOM), "stream": STREAM}, BOOM) for key in NUMBERS_OF_4],
+    version_4(dict(stream_id=7, stream=None), "STREAM_ID"),
+    version_4(dict(event=EVENT, stream=MISSING), "EVENT"),
+    version_4(BF16, dict(dtype_code=P.BFLOAT16)),
+    version_4(dict(dtype="float8_e4m3fn", typestr="|V1"), dict(dtype_code=P.FLOAT8_E4M3FN)),
+    version_4(dict(dtype="float8_e5m2", typestr="|u1"), dict(dtype_code=P.FLOAT8_E5M2)),
+    version_4(dict(dtype="float32"), {}),
+    # A name of a later version: the typestr says how many bytes there are.
+    version_4(dict(dtype="float7_later"), {}),
+    *[version_4(dict(dtype=name), "DTYPE_CODE") for name in ("bfloat16", "float64", "float8_e5m2")],
+    version_4(dict(dtype="float32", typestr="|V4"), "DTYPE_CODE"),
+    *[version_4(dict(dtype=found), "TYPE") for found in (4, b"bfloat16", float, ("bfloat16",))],
+    version_4({"": Derived, **BF16}, dict(dtype_code=P.BFLOAT16)),
+    version_4({"": collections.UserDict, **BF16}, dict(dtype_code=P.BFLOAT16), strict="TYPE"),
+    version_4(dict(mask=Mask(version=4, device=(P.CUDA, 2))), dict(mask=dict(device=(P.CUDA, 2))), options=dict(allow_mask=True)),
+    version_4(dict(mask=Mask(version=4, event=-1)), "VALUE .*['event']", options=dict(allow_mask=True)),
+]
+
 ASCII_CONTROL = "x\x1b[2J\n\r\x07\x7f\x85\x9b\u061c\u200b\u200f\u2028\u202e\u2066\ufeff\U000e0041"
 NAMED = type(ASCII_CONTROL, (), {})
 LONG_NAMED = type("x" * 5000, (), {})
@@ -641,4 +693,4 @@ BUFFERS = [
     ],
 ]
 
-ROWS = DICTIONARIES + SHAPES + VERSIONS + DATA + STREAMS + TYPES + DESCRS + MASKS + DEMANDS + MESSAGES + SYCL + BUFFERS
+ROWS = DICTIONARIES + SHAPES + VERSIONS + DATA + STREAMS + VERSION_4 + TYPES + DESCRS + MASKS + DEMANDS + MESSAGES + SYCL + BUFFERS

@@ -518,6 +518,7 @@ def check(way, row):
         options = {**way.options, **row.options, **flags}
         if mode == "strict":  # which excludes it
             options.pop("packed_mask", None)
+            options.pop("version_4", None)
         if isinstance(outcome, type):
             assert {type(attempt(way, obj, quiet=quiet, **options)) for quiet in (False, True)} == {outcome}, mode
         elif isinstance(outcome, BaseException):

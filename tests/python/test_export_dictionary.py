@@ -36,6 +36,30 @@ def test_types_that_numpy_does_not_have(typestr):
         assert found["typestr"] == typestr
 
 
+@pytest.mark.parametrize("stream, version", [(STREAM, 4), (P.STREAM_UNKNOWN, 2)])
+def test_version_4(stream, version):
+    """What is known besides comes in again. Readers of version 3 find their keys, and no other version than they know."""
+    event, context = 0x6000_0000, 0x5151_0000
+    mask = make((2, 3), "|b1", ADDRESS + 64, device=(P.CUDA_MANAGED, 0))
+    array = make((2, 3), "|V1", ADDRESS, stream=stream, event=event, context=context, device=(P.CUDA_MANAGED, 0),
+                 dtype_code=P.FLOAT8_E4M3FN, mask=mask)  # fmt: skip
+    mask.release()
+    with array:
+        obj = give(array, version_4=True)
+        exact(found := obj.__cuda_array_interface__)
+        more = dict(device=(P.CUDA_MANAGED, 0), context=context, event=event, dtype="float8_e4m3fn")
+        of_3 = {key: value for key, value in found.items() if key not in (*more, "mask", "version")}
+        assert found.items() >= more.items() and found["version"] == version
+        assert of_3.items() <= give(array).__cuda_array_interface__.items()
+        of_mask = found["mask"].__cuda_array_interface__
+        assert of_mask["device"] == more["device"] and of_mask["version"] == 4
+        options = dict(protocols=[P.CUDA_ARRAY_INTERFACE], allow_mask=True, version_4=True)
+        with take(obj, **options) as again:
+            for field in ("stream", "event", "context", "device", "dtype_code"):
+                assert getattr(again, field) == getattr(array, field), field
+            assert again.mask.device == (P.CUDA_MANAGED, 0)
+
+
 # --- masks
 
 
@@ -180,6 +204,10 @@ def test_options():
         with pytest.raises(ValueError):
             P.held.cai_array_to_python(c.byref(array.array), c.byref(options), c.byref(out), c.byref(error))
         assert error.code == ERRORS["NEWER_CALLER"]
+        options = P.export_options(version_2=True, version_4=True)
+        with pytest.raises(ValueError):
+            P.held.cai_array_to_python(c.byref(array.array), c.byref(options), c.byref(out), c.byref(error))
+        assert error.code == ERRORS["ARGUMENT"] and error.field == b"options->flags"
         options = P.export_options()
         options.struct_size = 4
         with pytest.raises(ValueError):

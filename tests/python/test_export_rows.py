@@ -18,7 +18,7 @@ from import_ways import shown
 from importing import same_type
 from producers import ADDRESS, STREAM
 
-OPTIONS = [{}, {"version_2": True}, {"strides": True}, {"hide_readonly": True}]
+OPTIONS = [{}, {"version_2": True}, {"strides": True}, {"hide_readonly": True}, {"version_4": True}]
 
 
 class Row:
@@ -28,7 +28,7 @@ class Row:
         self.array, self.lacks, self.entries = {"data": ADDRESS, **array}, set(lacks.split()), entries
         self.name = ", ".join(f"{key}={shown(value)}" for key, value in array.items()) or "dense"
 
-    def expected(self, version_2=False, strides=False, hide_readonly=False):
+    def expected(self, version_2=False, strides=False, hide_readonly=False, version_4=False):
         with make(**self.array) as array:
             found = dict(shape=array.shape, typestr=array.typestr, data=(array.data, array.readonly and not hide_readonly),
                          version=3, strides=None, stream=array.stream)  # fmt: skip
@@ -40,6 +40,8 @@ class Row:
         if version_2 or found["stream"] == P.STREAM_UNKNOWN:
             found["version"] = 2
             del found["stream"]
+        elif version_4:
+            found["version"] = 4
         return found
 
 
@@ -66,8 +68,9 @@ class Cuda:
     def seen(self, array, **options):
         return getattr(give(array, **options), CAI, None)
 
-    def expected(self, row, **options):
-        return row.expected(**options)
+    def expected(self, row, version_4=False, **options):
+        more = {"device": self.device} if version_4 else {}
+        return {**row.expected(version_4=version_4, **options), **more}
 
     def same(self, found, expected, options):
         # Strides of extents of one, or of no elements, are as the array has them: they do not matter.
@@ -97,7 +100,7 @@ class Host(Cuda):
     def seen(self, array, **options):
         return getattr(give(array, **options), HOST, None)
 
-    def expected(self, row, version_2=False, **options):
+    def expected(self, row, version_2=False, version_4=False, **options):
         found = row.expected(**options)
         found.pop("stream", None)
         return {**found, "version": 3}

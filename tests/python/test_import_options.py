@@ -16,6 +16,7 @@ from producers import STREAM
 
 BOTH = P.IMPORT["strict"] | P.IMPORT["lenient"]
 STRICT_AND_PACKED = P.IMPORT["strict"] | P.IMPORT["packed_mask"]
+STRICT_AND_4 = P.IMPORT["strict"] | P.IMPORT["version_4"]
 
 
 @pytest.mark.parametrize("quiet", [False, True])
@@ -24,8 +25,8 @@ STRICT_AND_PACKED = P.IMPORT["strict"] | P.IMPORT["packed_mask"]
     "member, value, status, path",
     [
         *[("struct_size", size, "STRUCT_SIZE", "") for size in (0, 1, 8, 520, 5000)],
-        ("flags", 1 << 29, "NEWER_CALLER", ""), ("flags", BOTH, "ARGUMENT", ""),
-        ("flags", STRICT_AND_PACKED, "ARGUMENT", ""), ("reserved", (0, 1, 0), "NEWER_CALLER", ""),
+        ("flags", 1 << 28, "NEWER_CALLER", ""), ("flags", BOTH, "ARGUMENT", ""),
+        ("flags", STRICT_AND_PACKED, "ARGUMENT", ""), ("flags", STRICT_AND_4, "ARGUMENT", ""), ("reserved", (0, 1, 0), "NEWER_CALLER", ""),
         ("dlpack_stream", 0, "STREAM_ZERO", ""),  # which could mean either default stream, in the options as everywhere
         ("protocols", (len(P.PROTOCOLS) + 1,), "NEWER_CALLER", "[0]"), ("protocols", (3, 200), "NEWER_CALLER", "[1]"),
         ("protocols", (3, 255, 1), "NEWER_CALLER", "[1]"), ("protocols", (3,) * 15 + (200,), "NEWER_CALLER", "[15]"),

@@ -5,9 +5,11 @@ mod capture;
 mod dlpack;
 mod exchange;
 mod ipc;
+mod version4;
 
 pub use arrow::*;
 pub use capture::*;
 pub use dlpack::*;
 pub use exchange::*;
 pub use ipc::*;
+pub use version4::*;

@@ -20,6 +20,9 @@ pub fn cuda_array_interface<'py>(py: Py<'py>, this: Instance<'_, Exported>) -> R
 }
 
 fn cuda<'py>(py: Py<'py>, array: &Reading, flags: u32) -> Result<Owned<'py>> {
+    if flags & abi::CAI_UNSTABLE_EXPORT_VERSION_4 != 0 {
+        return version_4(py, array, &outgoing::for_version_4(array.unchecked())?, flags);
+    }
     let without_stream = flags & abi::CAI_EXPORT_VERSION_2 != 0;
     let stream =
         if without_stream { array.stream } else { outgoing::for_dictionary(array.unchecked())? };
@@ -34,6 +37,46 @@ fn cuda<'py>(py: Py<'py>, array: &Reading, flags: u32) -> Result<Owned<'py>> {
     }
     if let Some(mask) = mask_of(py, array, flags)? {
         dictionary.set(py.names.mask, &mask)?;
+    }
+    Ok(dictionary.into_object())
+}
+
+/// Makes a dictionary of version 4, with the stream, its identity and the event of `stated`. Each key
+/// that it adds is missing if its value is not known. Without a known stream it has version 2, as
+/// readers of version 3 would take the data for ready otherwise.
+#[cold]
+#[inline(never)]
+fn version_4<'py>(
+    py: Py<'py>,
+    array: &Reading,
+    stated: &cai_array,
+    flags: u32,
+) -> Result<Owned<'py>> {
+    let (dictionary, names) = (Dictionary::new(py)?, &py.names);
+    let is_known = stated.stream != abi::CAI_STREAM_UNKNOWN;
+    let version = if is_known { 4 } else { 2 };
+    Filling::Empty { version }.fill(py, &dictionary, array, flags)?;
+    match stated.stream {
+        abi::CAI_STREAM_NONE => dictionary.set(names.stream, py.none())?,
+        stream if is_known => dictionary.set(names.stream, &py.unsigned(stream)?)?,
+        _ => {}
+    }
+    if let Some(mask) = mask_of(py, array, flags)? {
+        dictionary.set(names.mask, &mask)?;
+    }
+    if array.device.r#type != abi::CAI_DEVICE_UNKNOWN {
+        let device =
+            py.pair(py.int(array.device.r#type.into())?, py.int(array.device.id.into())?)?;
+        dictionary.set(names.device, &device)?;
+    }
+    let (context, event) = (stated.context as u64, stated.event as u64);
+    let numbers =
+        [(names.context, context), (names.stream_id, stated.stream_id), (names.event, event)];
+    for (key, number) in numbers.into_iter().filter(|&(_, number)| number != 0) {
+        dictionary.set(key, &py.unsigned(number)?)?;
+    }
+    if let Some(name) = dtype::code_name(array.dtype_code) {
+        dictionary.set(names.dtype, &py.string(name.as_bytes())?)?;
     }
     Ok(dictionary.into_object())
 }

@@ -25,12 +25,19 @@ use crate::validate;
 pub fn flags(options: In<cai_export_options>) -> Result<u32> {
     let Some(options) = options.optional() else { return Ok(0) };
     let flags = options.options()?.flags;
-    const KNOWN: u32 =
-        abi::CAI_EXPORT_VERSION_2 | abi::CAI_EXPORT_STRIDES | abi::CAI_EXPORT_HIDE_READONLY;
+    const KNOWN: u32 = abi::CAI_EXPORT_VERSION_2
+        | abi::CAI_EXPORT_STRIDES
+        | abi::CAI_EXPORT_HIDE_READONLY
+        | abi::CAI_UNSTABLE_EXPORT_VERSION_4;
     if flags & !KNOWN != 0 {
         return fail!(CAI_ERR_NEWER_CALLER, "options->flags";
             found "{}", Named(flags & !KNOWN, flags::EXPORT);
             expected "only {}", Named(KNOWN, flags::EXPORT));
+    }
+    const VERSIONS: u32 = abi::CAI_EXPORT_VERSION_2 | abi::CAI_UNSTABLE_EXPORT_VERSION_4;
+    if flags & VERSIONS == VERSIONS {
+        return fail!(CAI_ERR_ARGUMENT, "options->flags";
+            found "{}", Named(VERSIONS, flags::EXPORT); expected "at most one of them");
     }
     Ok(flags)
 }

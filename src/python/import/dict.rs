@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::owner::{Destructor, description};
 use crate::python::import::dict_keys::{Held, OtherObjects, Protocol, in_dictionary};
 use crate::python::import::options::ImportOptions;
-use crate::python::import::{dict_explained, dict_in_place, fields, sycl};
+use crate::python::import::{dict_explained, dict_in_place, dict_version4, fields, sycl};
 use crate::python::owner::{Description, Holder, attach, attach_with_fields, attach_with_mask};
 use crate::python::py::{Builtin, Name, Obj, Owned, Py, Type};
 use crate::read::Unchecked;
@@ -80,10 +80,14 @@ fn explain<'py>(
     options: &ImportOptions,
     to: &mut Description,
 ) -> Result<OtherObjects<'py>> {
-    match values {
-        Some(values) => dict_explained::read_values(py, values, Protocol::Cuda, options, to),
-        None => dict_explained::read(py, dictionary, Protocol::Cuda, options, to),
+    let extras = match values {
+        Some(values) => dict_explained::read_values(py, values, Protocol::Cuda, options, to)?,
+        None => dict_explained::read(py, dictionary, Protocol::Cuda, options, to)?,
+    };
+    if options.has(abi::CAI_UNSTABLE_IMPORT_VERSION_4) {
+        dict_version4::read(py, dictionary, to)?;
     }
+    Ok(extras)
 }
 
 /// Attaches an owner that also holds the fields.

@@ -95,6 +95,10 @@ impl Explaining<'_> {
 impl<'a> Reader<'a> for Explaining<'_> {
     type Refusal = Failure;
 
+    fn reads_more(_: &ImportOptions) -> bool {
+        true
+    }
+
     #[cold]
     fn refuse(
         &self,

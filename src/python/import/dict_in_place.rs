@@ -15,7 +15,7 @@ use std::fmt::Display;
 use std::mem::MaybeUninit;
 use std::ptr::{self, NonNull};
 
-use crate::abi::{CAI_TYPESTR_SIZE, cai_array, cai_status};
+use crate::abi::{self, CAI_TYPESTR_SIZE, cai_array, cai_status};
 use crate::error::{self, Failure};
 use crate::owner::description::CommonField;
 use crate::python::capi::{Capi, Object};
@@ -355,6 +355,11 @@ impl<'a, 'py> InPlace<'a, 'py> {
 
 impl<'a> Reader<'a> for InPlace<'a, '_> {
     type Refusal = Refused;
+
+    #[inline(always)]
+    fn reads_more(options: &ImportOptions) -> bool {
+        !options.has(abi::CAI_UNSTABLE_IMPORT_VERSION_4)
+    }
 
     #[inline(always)]
     fn refuse(&self, _: cai_status, _: Entry, _: &dyn Display, _: &dyn Display) -> Refused {

@@ -45,6 +45,9 @@ pub trait Reader<'a> {
     /// The reason why an object is refused.
     type Refusal: From<Failure>;
 
+    /// Returns true unless the keys of version 4 are asked for, and only another reader reads them.
+    fn reads_more(options: &ImportOptions) -> bool;
+
     /// Refuses what breaks a rule.
     fn refuse(
         &self,
@@ -199,7 +202,9 @@ fn version<'a, R: Reader<'a>>(
         return Ok(Some(version));
     }
     if !options.strict() && version > last {
-        return Ok(Some(last));
+        if protocol != Protocol::Cuda || R::reads_more(options) {
+            return Ok(Some(last));
+        }
     }
     let expected: Text<48> = match first == last {
         true => Text::new(format_args!("{last}")),
@@ -222,8 +227,19 @@ fn stream<'a, R: Reader<'a>>(
 ) -> Result<(), R::Refusal> {
     let Some(object) = object else {
         to.array.version = stated.unwrap_or(2) as u16;
-        to.array.stream =
-            if to.array.version < 3 { abi::CAI_STREAM_UNKNOWN } else { abi::CAI_STREAM_NONE };
+        to.array.stream = abi::CAI_STREAM_NONE;
+        if to.array.version < 3 {
+            to.array.stream = abi::CAI_STREAM_UNKNOWN;
+            if !R::reads_more(options) {
+                const EXPECTED: &str = "another reader";
+                return Err(reader.refuse(
+                    abi::CAI_ERR_VERSION,
+                    Entry::of(VERSION),
+                    &"",
+                    &EXPECTED,
+                ));
+            }
+        }
         return Ok(());
     };
     let place = Entry::of(STREAM);

@@ -3,7 +3,7 @@
 use crate::error::{Result, Text, fail};
 use crate::python::import::dict_keys::{Held, OFFSET, Protocol, STREAM};
 use crate::python::import::options::ImportOptions;
-use crate::python::py::{Builtin, Obj, Py, Type};
+use crate::python::py::{Builtin, Name, Obj, Owned, Py, Type};
 
 /// Returns true for an object that has values by keys, and is not something else that has items.
 fn is_mapping(py: Py, object: Obj) -> bool {
@@ -35,17 +35,35 @@ pub fn look_up<'py>(
         return fail!(CAI_ERR_TYPE, "{}", protocol.name();
             found "{found}"; expected "a dictionary{hint}");
     }
-    // A type that makes up what is missing may store it, so it is asked first which keys there are.
-    let makes_up = is_dict && Type::of(py, mapping).has(py, py.names.missing)?;
+    let makes_up = makes_up(py, mapping)?;
     let mut values = Held::default();
     for (index, (&key, value)) in py.names.keys().iter().zip(&mut values).enumerate() {
         let wanted = match protocol {
             Protocol::Cuda | Protocol::Host | Protocol::Buffer => index < OFFSET,
             Protocol::Sycl => index != STREAM,
         };
-        if wanted && (!makes_up || mapping.contains(py, key)?) {
-            *value = mapping.optional_item(py, key)?;
+        if wanted {
+            *value = item(py, mapping, key, makes_up)?;
         }
     }
     Ok(values)
+}
+
+/// Returns true for a type that makes up what is missing, and may store it: it is asked first which
+/// keys there are.
+pub fn makes_up(py: Py, mapping: Obj) -> Result<bool> {
+    Ok(mapping.is_a(py, Builtin::Dict) && Type::of(py, mapping).has(py, py.names.missing)?)
+}
+
+/// Returns the value of a key.
+pub fn item<'py>(
+    py: Py<'py>,
+    mapping: Obj,
+    key: Name,
+    makes_up: bool,
+) -> Result<Option<Owned<'py>>> {
+    if makes_up && !mapping.contains(py, key)? {
+        return Ok(None);
+    }
+    mapping.optional_item(py, key)
 }

@@ -8,6 +8,7 @@ pub mod dict_explained;
 pub mod dict_in_place;
 pub mod dict_keys;
 pub mod dict_reader;
+pub mod dict_version4;
 pub mod dlpack;
 pub mod exchange_table;
 pub mod fields;

@@ -30,13 +30,16 @@ macro_rules! contradictions {
     };
 }
 /// Pairs of flags of which only one can be meant.
-const CONTRADICTIONS: [(u32, &str); 3] = contradictions![
+const CONTRADICTIONS: [(u32, &str); 4] = contradictions![
     CAI_IMPORT_STRICT CAI_IMPORT_ALLOW_STREAM_ZERO,
     CAI_IMPORT_STRICT CAI_IMPORT_ALLOW_PACKED_MASK,
+    CAI_IMPORT_STRICT CAI_UNSTABLE_IMPORT_VERSION_4,
     CAI_IMPORT_OPENCL_BUFFER_CL_MEM CAI_IMPORT_OPENCL_BUFFER_CUDA_ADDRESS
 ];
 
-const FLAGS: u32 = (2 * abi::CAI_IMPORT_ALLOW_PACKED_MASK - 1) | abi::CAI_UNSTABLE_IMPORT_LANES;
+const FLAGS: u32 = (2 * abi::CAI_IMPORT_ALLOW_PACKED_MASK - 1)
+    | abi::CAI_UNSTABLE_IMPORT_LANES
+    | abi::CAI_UNSTABLE_IMPORT_VERSION_4;
 
 /// Returns true if nothing has to be checked after an import.
 #[inline]
@@ -167,6 +170,7 @@ impl ImportOptions {
             | abi::CAI_IMPORT_ALLOW_STREAM_ZERO
             | abi::CAI_IMPORT_ALLOW_PACKED_MASK
             | abi::CAI_UNSTABLE_IMPORT_LANES
+            | abi::CAI_UNSTABLE_IMPORT_VERSION_4
             | abi::CAI_IMPORT_ALLOW_MASK
             | abi::CAI_IMPORT_ALLOW_HOST
             | abi::CAI_IMPORT_ALLOW_GRAD

@@ -12,7 +12,7 @@ use crate::{tables, type_table};
 
 /// The headers, in the order of `cai.h`, and the files in `src` whose items each declares: types first. Those in
 /// `unstable/` are not part of `cai.h`.
-const HEADERS: [(&str, &[&str]); 19] = [
+const HEADERS: [(&str, &[&str]); 20] = [
     ("abi", &["abi/core"]),
     ("status", &["abi/version", "abi/status", "ffi/library"]),
     ("array", &["abi/array", "ffi/validate", "ffi/array", "ffi/owner", "ffi/layout"]),
@@ -31,6 +31,7 @@ const HEADERS: [(&str, &[&str]); 19] = [
     ("unstable/many", &["ffi/unstable/many"]),
     ("unstable/release", &["ffi/unstable/release"]),
     ("unstable/slice", &["ffi/unstable/slice"]),
+    ("unstable/version4", &["abi/unstable/version4"]),
     ("unstable/view", &["ffi/unstable/view"]),
 ];
 
