@@ -185,6 +185,9 @@ int main(void) {
         REFUSES("object", cai_unstable_stream_from_python(NULL, 1, 0, &stream, NULL, e));
         REFUSES("out", cai_unstable_stream_from_python(some, 1, 0, NULL, NULL, e));
         REFUSES("out", cai_unstable_python_view(NULL, e));
+        REFUSES("prototype",
+                cai_unstable_python_empty_like(NULL, NULL, 0, NULL, NULL, &object, NULL, e));
+        REFUSES("out", cai_unstable_python_empty_like(some, NULL, 0, NULL, NULL, NULL, &out, e));
         REFUSES("dictionary", cai_array_from_python_dict(NULL, NULL, NULL, &out, e));
         REFUSES("out", cai_array_from_python_dict((struct _object *)text, NULL, NULL, NULL, e));
         ASSERT(object == NULL);

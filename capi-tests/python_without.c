@@ -38,6 +38,8 @@ int main(void) {
     ASSERT_STATUS(CAI_ERR_NO_PYTHON, cai_array_to_python(&array, NULL, &made, NULL));
     ASSERT_STATUS(CAI_ERR_NO_PYTHON, cai_unstable_python_view(&made, &why));
     ASSERT_STATUS(CAI_ERR_NO_PYTHON,
+                  cai_unstable_python_empty_like(object, NULL, 0, NULL, NULL, &made, &array, &why));
+    ASSERT_STATUS(CAI_ERR_NO_PYTHON,
                   cai_unstable_stream_from_python(object, 1, 0, &stream, NULL, &why));
     ASSERT(made == NULL && stream == 5);
     ASSERT(cai_python_raise(NULL) == NULL);

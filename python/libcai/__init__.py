@@ -4,6 +4,7 @@
     libcai.inspect(object)
     libcai.view(object, stream)
     libcai.export(object)
+    libcai.empty_like(prototype)
     libcai.testing: checks for types that exchange arrays
 
 Importing this loads neither the library nor any other package.
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from typing import Literal
 
     from ._annotations import ArrayLike, HostArrayLike, StreamLike
-    from ._native import Array, View, view
+    from ._native import Array, View, empty_like, view
     from ._report import Finding, Inspection
 
     __version__: str
@@ -32,6 +33,7 @@ __all__ = [
     "StreamLike",
     "View",
     "cmakedir",
+    "empty_like",
     "export",
     "includedir",
     "inspect",
@@ -46,7 +48,8 @@ __all__ = [
 # Imported when asked for. `_native` loads the library.
 _LATER = {
     "Array": "_native", "ArrayLike": "_annotations", "Finding": "_report", "HostArrayLike": "_annotations",
-    "Inspection": "_report", "StreamLike": "_annotations", "View": "_native", "view": "_native",
+    "Inspection": "_report", "StreamLike": "_annotations", "View": "_native", "empty_like": "_native",
+    "view": "_native",
 }  # fmt: skip
 
 if not TYPE_CHECKING:  # with this function, every name would have the type Any

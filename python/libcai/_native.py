@@ -9,4 +9,5 @@ class _Empty:
 
 view = _view.function()
 View = view.__self__
+empty_like = View._empty_like
 Array = type(_export.export(_Empty()))

@@ -1,5 +1,5 @@
 from collections.abc import Callable
-from typing import Any, final
+from typing import Any, TypeVar, final
 
 from typing_extensions import CapsuleType
 
@@ -8,6 +8,12 @@ from ._annotations import ArrayLike, HostArrayLike, StreamLike
 def view(
     obj: ArrayLike | HostArrayLike, /, stream: StreamLike | None = None, *, readonly: bool = False
 ) -> View: ...
+
+_Any = TypeVar("_Any")
+
+def empty_like(
+    prototype: _Any, /, shape: int | tuple[int, ...] | None = None, dtype: Any = None, stream: StreamLike | None = None
+) -> _Any: ...
 
 # Attributes that an object may lack raise AttributeError.
 

@@ -3,8 +3,8 @@
 //! Nothing of Python is linked, and nothing of it is needed to build: [`capi`] finds CPython's
 //! functions in the process. [`interpreter`] keeps the state of each interpreter and releases
 //! objects from threads that are in none. [`import`] tries the protocols and makes an array with an
-//! owner of [`owner`]; [`export`] makes objects for arrays; [`stream`] reads stream objects, and
-//! [`view`] makes views that are ordered on them; [`error`] raises exceptions.
+//! owner of [`owner`]; [`export`] makes objects for arrays; [`stream`] reads stream objects,
+//! [`view`] makes views that are ordered on them, and [`empty`] has other libraries allocate; [`error`] raises exceptions.
 
 mod at_exit;
 mod cache;
@@ -12,6 +12,7 @@ mod capi;
 mod capsules;
 mod class;
 mod deferred;
+pub mod empty;
 mod error;
 mod export;
 mod formats;

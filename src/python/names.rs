@@ -95,5 +95,9 @@ names! {
     readonly = c"readonly";
     stream_id = c"stream_id";
     event = c"event";
+    new_empty = c"new_empty";
+    empty_array = c"empty";
+    empty_like = c"_empty_like";
+    array_namespace = c"__array_namespace__";
     empty = c"";
 }

@@ -345,10 +345,11 @@ def test_the_package_has_it(monkeypatch):
     import libcai
 
     monkeypatch.setattr("libcai._paths.library", lambda: str(P.LIBRARY))
-    for name in ("view", "View"):
+    for name in ("view", "View", "empty_like"):
         libcai.__dict__.pop(name, None)
-    assert libcai.View is View and libcai.view is view and "view" in libcai.__all__
-    for name in ("view", "View"):
+    assert libcai.View is View and libcai.view is view and {"view", "empty_like"} <= set(libcai.__all__)
+    assert libcai.empty_like is View._empty_like
+    for name in ("view", "View", "empty_like"):
         libcai.__dict__.pop(name, None)
     with pytest.raises(AttributeError, match="no attribute 'views'"):
         libcai.views

@@ -86,6 +86,50 @@ cai_status cai_unstable_stream_from_python(struct _object *object,
 /// Thread safety: any thread that holds the interpreter's lock. Allocates.
 CAI_API cai_status cai_unstable_python_view(struct _object **out, cai_error *error);
 
+/// Allocates an array through the library of a Python object, so that a function returns the type
+/// that it received: `numpy.empty`, `cupy.empty`, `new_empty` of PyTorch and of libraries that have
+/// this method too, or `empty` of the object's `__array_namespace__`. The array is on the device of
+/// `prototype`, in C order, and its elements are not set.
+///
+/// `prototype`: a `PyObject *`. An array of JAX is refused, because nothing may write to arrays of
+/// JAX.
+/// `like`: NULL for the shape and the type of `prototype`, or an array of which only `ndim`, `shape`,
+/// `typestr` and `dtype_code` are read. If its typestr is empty, the type is that of `prototype`.
+/// `stream`: 0, or the stream that the memory belongs to. With 0 it belongs to the library's current
+/// stream: the right one for a result that the Python caller goes on to use. CuPy and PyTorch
+/// allocate with `stream` as their current stream; others do not read it.
+/// `allocate`: NULL, or a function that is called if the object's library is none of those, or JAX.
+/// `like` describes the wanted array, without data; `out` is initialized, gets a reference of its own,
+/// and becomes a `libcai.Array`. `context` is passed to it. It is called with the interpreter's lock
+/// held, and may set a Python exception if it fails.
+/// `out`: a new reference.
+/// `out_array`: NULL, or an initialized array that holds no reference. It describes the new array,
+/// with a reference of its own; its stream is that of the memory, or `CAI_STREAM_UNKNOWN` if the
+/// library does not name it. Call `cai_array_consume_begin` before you write, and
+/// `cai_array_consume_end` before you return `out`. If the library's arrays can be read only, the
+/// call fails. Both outputs are written on success only.
+///
+/// On failure a Python exception is set. Exceptions of the library stay set.
+///
+/// Returns a status of `cai_array_from_python` or of `allocate`: `CAI_ERR_NO_PROTOCOL` if no library
+/// is known that allocates for the object, `CAI_ERR_READONLY` for JAX; or `CAI_ERR_CONVERT_TYPE` for a
+/// type that the library has no name for, or a status of `cai_array_to_python`.
+/// Thread safety: any thread that holds the interpreter's lock. Allocates only what the library does.
+/// Source: Python array API standard, `empty`; PyTorch, `Tensor.new_empty`.
+CAI_API
+cai_status cai_unstable_python_empty_like(struct _object *prototype,
+                                          const cai_array *like,
+                                          cai_stream stream,
+                                          cai_status (*allocate)(const cai_array *like,
+                                                                 cai_stream stream,
+                                                                 void *context,
+                                                                 cai_array *out,
+                                                                 cai_error *error),
+                                          void *context,
+                                          struct _object **out,
+                                          cai_array *out_array,
+                                          cai_error *error);
+
 #if defined(__cplusplus)
 }
 #endif

@@ -1,11 +1,15 @@
 //! Views and streams of Python, for C.
 
+use std::ffi::c_void;
+use std::mem::MaybeUninit;
+
 use super::super::python::with_exception;
-use crate::abi::{self, _object, cai_error, cai_status, cai_stream};
-use crate::argument::Out;
+use crate::abi::{self, _object, cai_array, cai_error, cai_status, cai_stream};
+use crate::argument::{In, Out};
 use crate::error::{Failure, fail};
+use crate::python::empty::{self, Element, Known, Made, Request};
 use crate::python::stream::Accepted;
-use crate::python::{self, Obj, Owned, Py};
+use crate::python::{self, Description, Obj, Owned, Py};
 
 /// Returns the CUDA stream of a Python object: of cuda.core, PyTorch, CuPy, Numba, of any other
 /// object with `__cuda_stream__`, or of an integer.
@@ -94,6 +98,107 @@ pub unsafe extern "C-unwind" fn cai_unstable_python_view(
     with_exception(error, &mut true, |_| {
         let out = out.given("out")?;
         out.write(Py::with(|py| python::view_function(py).map(Owned::into_raw))?);
+        Ok(())
+    })
+}
+
+/// Allocates an array through the library of a Python object, so that a function returns the type
+/// that it received: `numpy.empty`, `cupy.empty`, `new_empty` of PyTorch and of libraries that have
+/// this method too, or `empty` of the object's `__array_namespace__`. The array is on the device of
+/// `prototype`, in C order, and its elements are not set.
+///
+/// `prototype`: a `PyObject *`. An array of JAX is refused, because nothing may write to arrays of
+/// JAX.
+/// `like`: NULL for the shape and the type of `prototype`, or an array of which only `ndim`, `shape`,
+/// `typestr` and `dtype_code` are read. If its typestr is empty, the type is that of `prototype`.
+/// `stream`: 0, or the stream that the memory belongs to. With 0 it belongs to the library's current
+/// stream: the right one for a result that the Python caller goes on to use. CuPy and PyTorch
+/// allocate with `stream` as their current stream; others do not read it.
+/// `allocate`: NULL, or a function that is called if the object's library is none of those, or JAX.
+/// `like` describes the wanted array, without data; `out` is initialized, gets a reference of its own,
+/// and becomes a `libcai.Array`. `context` is passed to it. It is called with the interpreter's lock
+/// held, and may set a Python exception if it fails.
+/// `out`: a new reference.
+/// `out_array`: NULL, or an initialized array that holds no reference. It describes the new array,
+/// with a reference of its own; its stream is that of the memory, or `CAI_STREAM_UNKNOWN` if the
+/// library does not name it. Call `cai_array_consume_begin` before you write, and
+/// `cai_array_consume_end` before you return `out`. If the library's arrays can be read only, the
+/// call fails. Both outputs are written on success only.
+///
+/// On failure a Python exception is set. Exceptions of the library stay set.
+///
+/// Returns a status of `cai_array_from_python` or of `allocate`: `CAI_ERR_NO_PROTOCOL` if no library
+/// is known that allocates for the object, `CAI_ERR_READONLY` for JAX; or `CAI_ERR_CONVERT_TYPE` for a
+/// type that the library has no name for, or a status of `cai_array_to_python`.
+/// Thread safety: any thread that holds the interpreter's lock. Allocates only what the library does.
+/// Source: Python array API standard, `empty`; PyTorch, `Tensor.new_empty`.
+#[cfg_attr(feature = "exports", unsafe(no_mangle))]
+pub unsafe extern "C-unwind" fn cai_unstable_python_empty_like(
+    prototype: *mut _object,
+    like: *const cai_array,
+    stream: cai_stream,
+    allocate: Option<
+        unsafe extern "C-unwind" fn(
+            like: *const cai_array,
+            stream: cai_stream,
+            context: *mut c_void,
+            out: *mut cai_array,
+            error: *mut cai_error,
+        ) -> cai_status,
+    >,
+    context: *mut c_void,
+    out: *mut *mut _object,
+    out_array: *mut cai_array,
+    error: *mut cai_error,
+) -> cai_status {
+    // SAFETY: the caller passes what the header requires.
+    let (prototype, like, out, described, error) = unsafe {
+        let described = (!out_array.is_null()).then(|| Out::new(out_array));
+        (Obj::from_ptr(prototype), In::new(like), Out::new(out), described, Out::new(error))
+    };
+    with_exception(error, &mut true, |_| {
+        let prototype = prototype.ok_or_else(|| Failure::null("prototype"))?;
+        let out = out.given("out")?;
+        let out_array = described.map(|out| out.array("out_array")).transpose()?;
+        let mut scratch = MaybeUninit::uninit();
+        let like = like.optional().map(|like| like.unchecked(&mut scratch)).transpose()?;
+        let mut to = Description::new();
+        let made = Py::with(|py| {
+            let shape = match &like {
+                None => None,
+                Some(like) => Some(py.tuple_of_ints(empty::extents(like)?)?),
+            };
+            let request = Request {
+                shape: shape.as_ref().map(Owned::obj),
+                element: match &like {
+                    None => None,
+                    Some(like) => Known::new(like)?.map(Element::Known),
+                },
+                stream,
+            };
+            let made = empty::empty_like(py, prototype, &request, |made| match &out_array {
+                Some(_) => empty::describe(py, made, stream, &mut to),
+                None => Ok(()),
+            })?;
+            match (made, allocate) {
+                (Made::Array(made), _) => Ok(made.into_raw()),
+                (Made::Nothing(failure), None) => Err(failure),
+                (Made::Nothing(_), Some(allocate)) => {
+                    let allocator = (allocate, context);
+                    // SAFETY: the caller passes what the header requires.
+                    unsafe {
+                        empty::by_callback(py, prototype, like.as_ref(), stream, allocator, &mut to)
+                    }
+                    .map(Owned::into_raw)
+                }
+            }
+        })?;
+        out.write(made);
+        if let Some(out_array) = out_array {
+            // SAFETY: `taken` gives the reference of the description away.
+            unsafe { out_array.write(&to.array) };
+            to.taken();
+        }
         Ok(())
     })
 }

@@ -13,6 +13,7 @@ use crate::python::py::{Obj, Py, python_exception};
 use crate::validate;
 
 const NAME: &str = "__cai_exchange_api__";
+const FROM_OBJECT: &str = "__cai_exchange_api__.from_object";
 
 /// Answer of a table, or of a structure, to the request for an object's array.
 pub enum Answer {
@@ -47,7 +48,8 @@ pub fn from_table(
         // A function that fails gives no reference, whatever it wrote.
         to.taken();
         // SAFETY: terminated above, or filled by the function, by the same contract.
-        return Ok(Answer::Refused(unsafe { foreign(py, status, error.as_ptr()) }));
+        let failure = unsafe { foreign(py, status, error.as_ptr(), FROM_OBJECT) };
+        return Ok(Answer::Refused(failure));
     }
     // SAFETY: the function filled the array by the contract of the table.
     unsafe { validate::array(&raw const to.array, abi::CAI_CHECK_LAYOUT) }
@@ -62,25 +64,28 @@ pub fn from_table(
     Ok(Answer::Array)
 }
 
-/// Returns a failure with the message of another library.
+/// Returns a failure with the message of another library's `function`.
 ///
 /// # Safety
-/// `error` was filled in.
+/// `error` was filled in, or its texts are empty.
 #[cold]
-unsafe fn foreign(py: Py, status: abi::cai_status, error: *const cai_error) -> Failure {
+pub unsafe fn foreign(
+    py: Py,
+    status: abi::cai_status,
+    error: *const cai_error,
+    function: &str,
+) -> Failure {
     if py.has_exception() {
         return python_exception();
     }
     if matches!(status, abi::CAI_ERR_PYTHON_EXCEPTION | abi::CAI_OK) {
-        return failure!(abi::CAI_ERR_EXCHANGE_TABLE, "__cai_exchange_api__.from_object";
+        return failure!(abi::CAI_ERR_EXCHANGE_TABLE, "{function}";
             found "CAI_ERR_PYTHON_EXCEPTION without an exception"; expected "an exception");
     }
-    // SAFETY: `from_table` terminated it before the function was called.
+    // SAFETY: its texts are terminated (this function's contract).
     if unsafe { (&raw const (*error).message).cast::<c_char>().read() } == 0 {
-        return failure!(status, "__cai_exchange_api__.from_object";
-            found "";
-            expected "__cai_exchange_api__.from_object: found a failure without a message, \
-                expected an array");
+        return failure!(status, "{function}";
+            found ""; expected "{function}: found a failure without a message, expected an array");
     }
     // SAFETY: filled in, with terminated texts (this function's contract).
     let (field, message) = unsafe {

@@ -8,6 +8,7 @@ use crate::abi::{self, cai_array};
 use crate::device;
 use crate::error::{Failure, Result, fail};
 use crate::python::class::{Attribute, Contents, Ending, Held, Instance, Method, Readable, entry};
+use crate::python::empty;
 use crate::python::export::export;
 use crate::python::export::object::{CAN_BE_RELEASED, Exported, Reading, shown};
 use crate::python::export::pep3118;
@@ -55,6 +56,13 @@ unsafe impl Contents for View {
 
     fn len(_: Py, this: Instance<'_, Self>) -> Result<usize> {
         this.array()?.len()
+    }
+
+    /// The package finds the function here.
+    fn complete(py: Py, class: Obj) -> Result<()> {
+        let module = py.string(b"libcai")?;
+        let function = empty::FUNCTION.make(py, None, Some(module.obj()))?;
+        class.set_attr(py, py.names.empty_like, function.obj())
     }
 
     /// The consumer keeps the `libcai.Array` that offers the array, and so the memory, also after
