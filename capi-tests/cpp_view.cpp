@@ -415,6 +415,54 @@ void empty() {
     ASSERT(h.size() == 0 && h.is_contiguous() && h.stride_bytes(0) == -3);
 }
 
+// One type for both kinds of memory: which of the two views there is, and what is refused.
+void any_view() {
+    using any = cai::any_view<float, 2>;
+    static_assert(!std::is_constructible_v<any, cai::array> && std::is_trivially_copyable_v<any>);
+    const struct {
+        std::int32_t device;
+        bool host, on_device;
+    } rows[] = {
+        {CAI_DEVICE_CPU, true, false},      {CAI_DEVICE_CUDA, false, true},
+        {CAI_DEVICE_CUDA_HOST, true, true}, {CAI_DEVICE_CUDA_MANAGED, true, true},
+        {CAI_DEVICE_UNKNOWN, false, true},
+    };
+    for (const auto &row : rows) {
+        cai_array a = describe();
+        a.device.type = row.device;
+        const any v(a);
+        ASSERT(v.is_host() == row.host && v.is_device() == row.on_device);
+        ASSERT(v.size() == 12 && v.extent(1) == 4 && !v.empty());
+        const auto seen = v.visit([](const cai::host_view<float, 2> &) { return 'h'; },
+                                  [](const cai::view<float, 2> &) { return 'd'; });
+        ASSERT(seen == (row.on_device ? 'd' : 'h'));
+        if (row.host) {
+            ASSERT(static_cast<void *>(&v.as_host()(1, 2)) == memory + 6 * sizeof(float));
+        } else {
+            throws(CAI_ERR_CONVERT_DEVICE, "device.type", "found device memory",
+                   [&] { (void)v.as_host(); });
+        }
+        if (row.on_device) {
+            ASSERT(static_cast<void *>(v.as_device().data()) == memory);
+        } else {
+            throws(CAI_ERR_HOST_MEMORY, "device.type", "found host memory",
+                   [&] { (void)v.as_device(); });
+        }
+        a.typestr[2] = '8';
+        any kept = v;
+        cai_error why;
+        ASSERT_STATUS(CAI_ERR_CONVERT_TYPE, any::try_make(a, kept, &why));
+        ASSERT(kept.size() == 12 && kept.is_host() == row.host);
+        throws(CAI_ERR_CONVERT_TYPE, "typestr", "found <f8", [&] { any refused(a); });
+    }
+    cai_array handle = describe();
+    handle.device.type = CAI_DEVICE_OPENCL;
+    throws(CAI_ERR_CONVERT_DEVICE, "device.type", "not a handle", [&] { any refused(handle); });
+    const any nothing;
+    ASSERT(nothing.empty() && nothing.is_host() && !nothing.is_device() &&
+           nothing.as_host().empty());
+}
+
 // A view takes no reference, also where it throws.
 void references() {
     static_assert(std::is_constructible_v<cai::host_view<float, 2>, cai::array &>);
@@ -453,6 +501,7 @@ int main() {
     access();
     elements();
     empty();
+    any_view();
     references();
     return 0;
 }

@@ -2,6 +2,7 @@
 //
 //   cai::view, cai::contiguous_view             elements of device memory, accessible in kernels
 //   cai::host_view, cai::host_contiguous_view   elements of memory that the host can reach
+//   cai::any_view                               one of cai::view and cai::host_view
 //
 // A view checks the array once, when it is constructed. It owns nothing and allocates nothing.
 //
@@ -11,7 +12,7 @@
 
 #include "cai.hpp"
 
-#if CAI_PRIVATE_HPP != 0x9004c579
+#if CAI_PRIVATE_HPP != 0x33d9d180
 #error "cai/cai.hpp of another version was included before cai/view.hpp: include one of them only"
 #endif
 
@@ -480,6 +481,83 @@ template <class T, std::size_t N> class host_view : public parts::strided<T, N> 
         return mdspan_type(base::data(), mapping(extents_type(shape), steps));
     }
 #endif
+};
+
+// Elements of host memory or of device memory, for functions that accept both. It has no access to
+// elements: only the view of the right kind does. For managed and page-locked memory both exist.
+// Otherwise as cai::view; no array is refused because of its device, unless its data is a handle.
+template <class T, std::size_t N> class any_view {
+  public:
+    using element_type = T;
+    using value_type = std::remove_cv_t<T>;
+    static constexpr std::size_t rank() noexcept { return N; }
+
+    // A view of no elements, in host memory.
+    any_view() noexcept = default;
+    // Makes `out` a view of the array. On failure, its elements are unchanged.
+    [[nodiscard]] static cai_status try_make(const cai_array &array, any_view &out,
+                                             cai_error *why = nullptr,
+                                             allow allowed = allow::nothing) noexcept {
+        any_view made;
+        cai_status status = CAI_OK;
+        made.has_device_ = array.device.type != CAI_DEVICE_CPU;
+        made.has_host_ = CAI_PRIVATE_IS_IN(CAI_PRIVATE_HOST_READABLE, array.device.type);
+        if (made.has_device_) {
+            status = view<T, N>::try_make(array, made.device_, why, allowed);
+        }
+        if (status == CAI_OK && made.has_host_) {
+            status = host_view<T, N>::try_make(array, made.host_, why, allowed);
+        }
+        if (status == CAI_OK) {
+            out = made;
+        }
+        return status;
+    }
+    explicit any_view(const cai_array &array, allow allowed = allow::nothing) {
+        cai_error why;
+        check(try_make(array, *this, &why, allowed), why);
+    }
+    explicit any_view(const cai::array &array, allow allowed = allow::nothing)
+        : any_view(array.get(), allowed) {}
+    explicit any_view(const cai::array &&, allow = allow::nothing) = delete;
+
+    bool is_host() const noexcept { return has_host_; }
+    bool is_device() const noexcept { return has_device_; }
+    std::int64_t extent(std::size_t d) const noexcept {
+        return has_device_ ? device_.extent(d) : host_.extent(d);
+    }
+    std::int64_t size() const noexcept { return has_device_ ? device_.size() : host_.size(); }
+    bool empty() const noexcept { return has_device_ ? device_.empty() : host_.empty(); }
+
+    // Returns the view of host memory. Throws CAI_ERR_CONVERT_DEVICE if the host cannot reach it.
+    const host_view<T, N> &as_host() const {
+        if (!has_host_) {
+            detail::refuse(CAI_ERR_CONVERT_DEVICE, "device.type", "device memory",
+                           "memory that the host can reach");
+        }
+        return host_;
+    }
+    // Returns the view of device memory. Throws CAI_ERR_HOST_MEMORY for host memory.
+    const view<T, N> &as_device() const {
+        if (!has_device_) {
+            detail::refuse(CAI_ERR_HOST_MEMORY, "device.type", "host memory", "device memory");
+        }
+        return device_;
+    }
+    // Calls `on_device` with the view of device memory if there is one, otherwise `on_host` with
+    // that of host memory, and returns the result. Both must return the same type.
+    template <class Host, class Device>
+    decltype(auto) visit(Host &&on_host, Device &&on_device) const {
+        static_assert(std::is_same_v<decltype(on_host(host_)), decltype(on_device(device_))>,
+                      "both functions must return the same type");
+        return has_device_ ? on_device(device_) : on_host(host_);
+    }
+
+  private:
+    view<T, N> device_;
+    host_view<T, N> host_;
+    bool has_device_ = false;
+    bool has_host_ = true;
 };
 
 // Rank of a contiguous view that accepts any number of dimensions.

@@ -27,7 +27,7 @@
 #include <type_traits>
 #include <utility>
 
-#if CAI_PRIVATE_HPP != 0x9004c579
+#if CAI_PRIVATE_HPP != 0x33d9d180
 #error "cai/cai.hpp of another version was included before cai/arguments.hpp"
 #endif
 
