@@ -33,7 +33,9 @@ WORK = ROOT / "build/fuzz"
 PAGE = FUZZ / "README.md"
 TRIED = WORK / "tried.json"
 # Those that have CPython inside come last.
-TARGETS = ["typestr", "descr_text", "array", "dlpack", "arrow", "owners", "ipc", "import_options", "exchange_tables"]
+TARGETS = [
+    "typestr", "descr_text", "array", "dlpack", "arrow", "owners", "ipc", "channel", "import_options", "exchange_tables",
+]  # fmt: skip
 WITH_PYTHON = ["import_options", "exchange_tables"]
 COVERAGE = ["coverage-level=4", "coverage-inline-8bit-counters", "coverage-pc-table", "coverage-trace-compares"]
 FLAGS = ["--cfg fuzzing", "-Cpasses=sancov-module", *(f"-Cllvm-args=-sanitizer-{flag}" for flag in COVERAGE), "-Zsanitizer=address",

@@ -363,6 +363,10 @@ PART(is_attacked) {
     packet it;
     create(0);
     receive_packet(from, &it);
+    /* Another number of slots: the exporter refuses that connection, and not the next. */
+    it.bytes[60] ^= 1;
+    ASSERT_STATUS(CAI_ERR_IPC_PENDING, try_import(&it, &array, &why));
+    it.bytes[60] ^= 1;
     array = import_packet(&it);
     cai_array_release(&array);
     for (size_t at = 0; at < 5 * it.size; ++at) {

@@ -1,5 +1,6 @@
-//! Shared parts of the targets: structures of any size in blocks of exactly that size, and tensors.
+//! Shared parts of the targets: structures of any size in blocks of exactly that size, tensors, and hostile peers.
 
+pub mod peer;
 pub mod python;
 pub mod tensor;
 

@@ -628,6 +628,10 @@ impl Exports {
     /// Accepts the connections that wait.
     pub fn accept(&mut self, listener: &OwnedFd, watch: &Watch) -> Result<()> {
         while let Some(connection) = system::accept(listener)? {
+            // Another user could hold descriptors of this process by connecting and saying nothing.
+            if system::peer_of(&connection).is_none() {
+                continue;
+            }
             watch.add(&connection)?;
             memory::push(&mut self.strangers, connection)?;
         }

@@ -70,7 +70,7 @@ struct State {
 
 /// A connection to an exporter.
 pub struct Link {
-    pub exporter: Identity,
+    exporter: Identity,
     capacity: u32,
     process: Process,
     has_ended: AtomicBool,
@@ -123,13 +123,21 @@ impl Link {
         }))
     }
 
+    pub fn is_to(&self, record: &Record) -> bool {
+        (self.exporter, self.capacity) == (record.identity, record.capacity)
+    }
+
+    /// Returns true once the exporter has written the generations of its slots.
+    fn is_accepted(&self) -> bool {
+        // Acquire: the generations were written before.
+        let accepted = self.page.head().get(word::ACCEPTED);
+        accepted.is_some_and(|word| word.load(Ordering::Acquire) != 0)
+    }
+
     /// Makes an array of a record, whose bytes behind the head are `rest`.
     pub fn import(self: &Arc<Self>, record: &Record, rest: &[u8]) -> Result<Array> {
         if self.has_ended.load(Ordering::Relaxed) {
             return Err(ended(&self.exporter));
-        }
-        if record.capacity != self.capacity {
-            return malformed("bytes", "another number of slots");
         }
         let (message, text) = &Message::read(rest)?;
         if record.allocations.1 != message.allocations.all().len() {
@@ -138,9 +146,7 @@ impl Link {
         if message.needs_descriptor() {
             return malformed("bytes", "memory that needs a descriptor");
         }
-        // Acquire: the generations were written before.
-        let accepted = self.page.head().get(word::ACCEPTED);
-        if accepted.is_none_or(|word| word.load(Ordering::Acquire) == 0) {
+        if !self.is_accepted() {
             return pending(&self.exporter);
         }
         let claimed = self.claim(record)?;
@@ -391,7 +397,10 @@ impl Link {
                 keep_late(&mut state, claim);
             }
         }
-        if !self.has_ended.load(Ordering::Relaxed) && self.process.has_ended(is_closed) {
+        // A connection that was refused is made again by the next import.
+        let is_refused = is_closed && !self.is_accepted();
+        let has_ended = is_refused || self.process.has_ended(is_closed);
+        if has_ended && !self.has_ended.load(Ordering::Relaxed) {
             self.process.descriptor().into_iter().for_each(|fd| watch.remove(fd));
             self.has_ended.store(true, Ordering::Relaxed);
             state.devices.iter().for_each(|device| lost_streams::add(device.shared.value()));

@@ -286,8 +286,8 @@ impl Channel {
     /// Returns the connection to the exporter of a record, which is made the first time.
     fn link(&self, record: &Record) -> Result<Arc<Link>> {
         let mut links = lock(&self.links);
-        let nonce = record.identity.nonce;
-        if let Some(known) = links.iter().find(|link| link.exporter.nonce == nonce) {
+        // A forged record must not decide how this process connects for others of its exporter.
+        if let Some(known) = links.iter().find(|link| link.is_to(record)) {
             return Ok(known.clone());
         }
         self.check_location(&record.identity)?;
