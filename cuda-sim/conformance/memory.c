@@ -400,8 +400,9 @@ struct message {
     CUipcEventHandle done;
 };
 
-RULE(ipc, two_processes, "Another process sees the memory, ordered by a shared event",
-     "cuIpcOpenMemHandle") {
+RULE(ipc, two_processes,
+     "Another process sees the memory, ordered by a shared event or a number in it",
+     "cuIpcOpenMemHandle, cuStreamWaitValue64") {
     // The child is a program of its own: a driver does not survive fork.
     const char *role = getenv("CONFORMANCE_IPC");
     if (role != NULL) {
@@ -419,6 +420,9 @@ RULE(ipc, two_processes, "Another process sees the memory, ordered by a shared e
         EXPECT(back[N - 1], 42);
         OK(cuMemsetD8(p, 43, N));
         OK(cuCtxSynchronize());
+        OK(cuStreamWaitValue64(a, p + N, 7, CU_STREAM_WAIT_VALUE_GEQ));
+        OK(cuStreamWriteValue64(a, p + N + 8, 8, CU_STREAM_WRITE_VALUE_DEFAULT));
+        OK(cuStreamSynchronize(a));
         // A handle that is open gives the same address again, until it is closed as often.
         CUdeviceptr again = 0;
         OK(cuIpcOpenMemHandle(&again, message.memory, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS));
@@ -442,10 +446,12 @@ RULE(ipc, two_processes, "Another process sees the memory, ordered by a shared e
     struct message message;
     CUevent done;
     CUstream a = stream(CU_STREAM_NON_BLOCKING);
-    const CUdeviceptr p = device(N);
+    const CUdeviceptr p = device(N + 16);
     OK(cuEventCreate(&done, CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS));
+    OK(cuMemsetD8Async(p + N, 0, 16, a));
     OK(cuMemsetD8Async(p, 42, N, a));
     OK(cuEventRecord(done, a));
+    OK(cuStreamWriteValue64(a, p + N, 7, CU_STREAM_WRITE_VALUE_DEFAULT));
     OK(cuIpcGetMemHandle(&message.memory, p));
     OK(cuIpcGetEventHandle(&message.done, done));
     EXPECT(write(fds[1], &message, sizeof message), sizeof message);
@@ -453,6 +459,7 @@ RULE(ipc, two_processes, "Another process sees the memory, ordered by a shared e
     EXPECT(waitpid(child, &status, 0), child);
     EXPECT(status, 0);
     char back = 0;
+    if (status == 0) OK(cuStreamWaitValue64(a, p + N + 8, 8, CU_STREAM_WAIT_VALUE_GEQ));
     OK(cuStreamSynchronize(a));
     OK(cuMemcpyDtoH(&back, p + N - 1, 1));
     EXPECT(back, 43);

@@ -58,7 +58,9 @@ static void begin(int early) {
         receive_handles();
         return;
     }
-    p = alloc(N);
+    p = alloc(2 * N);
+    CHECK(cuMemsetD8(p + N, 0, N));
+    CHECK(cuCtxSynchronize());
     written = shared_event(), has_read = shared_event();
     if (early) writes(a, p, N);
     send_handles();
@@ -151,6 +153,44 @@ static void back_again(int wait_back) {
 static void there_and_back(void) { back_again(1); }
 static void there_without_a_way_back(void) { back_again(0); }
 
+// The same order by numbers in the memory, behind what is used.
+static void wait_for_number(CUstream stream, int word, unsigned long long value) {
+    CHECK(cuStreamWaitValue64(stream, p + N + 8 * word, value, CU_STREAM_WAIT_VALUE_GEQ));
+}
+
+static void write_number(CUstream stream, int word, unsigned long long value) {
+    CHECK(cuStreamWriteValue64(stream, p + N + 8 * word, value, 0));
+}
+
+static void numbers(unsigned long long less, int wait_back) {
+    begin(0);
+    CUstream b = make_nonblocking();
+    for (unsigned long long i = 1; i < 100; ++i) {
+        if (!second) {
+            writes(a, p, N);
+            write_number(a, 0, i);
+            tell();
+            await();
+            if (wait_back) wait_for_number(b, 1, i);
+            writes(b, p, N);
+            write_number(b, 2, i);
+            wait_for_number(a, 2, i);
+        } else {
+            await();
+            if (less < i) wait_for_number(a, 0, i - less);
+            reads(a, p, N);
+            write_number(a, 1, i);
+            tell();
+        }
+    }
+    if (second) await();
+    else tell();
+}
+
+static void numbers_there_and_back(void) { numbers(0, 1); }
+static void numbers_there_without_a_way_back(void) { numbers(0, 0); }
+static void number_of_the_round_before(void) { numbers(1, 1); }
+
 static void host_waits_for_the_event_of_the_other(void) {
     begin(0);
     if (second) {
@@ -236,6 +276,9 @@ static const struct {
     {"both_read", both_read, 0},
     {"there_and_back", there_and_back, 0},
     {"there_without_a_way_back", there_without_a_way_back, 1},
+    {"numbers_there_and_back", numbers_there_and_back, 0},
+    {"numbers_there_without_a_way_back", numbers_there_without_a_way_back, 1},
+    {"number_of_the_round_before", number_of_the_round_before, 1},
     {"host_waits_for_the_event_of_the_other", host_waits_for_the_event_of_the_other, 0},
     {"freed_too_early", freed_too_early, 1},
     {"freed_afterwards", freed_afterwards, 0},

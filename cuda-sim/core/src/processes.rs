@@ -209,21 +209,39 @@ pub struct Entry {
     pub who: String,
 }
 
-/// The accesses of all processes to one allocation.
+/// A number that a stream of a process writes with `cuStreamWriteValue`, and what happens before.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Store {
+    pub at: Count,
+    /// Offset in the allocation.
+    pub offset: u64,
+    pub wide: bool,
+    pub value: u64,
+    pub known: Vec<Count>,
+}
+
+/// The accesses of all processes to one allocation, and the numbers that they write there.
 ///
-/// The words: lock, number of users, number of entries; from `USERS` on three words for each user,
-/// from `ENTRIES` on those of the entries.
+/// The words: lock, number of users, number of entries, number of stores; from `USERS` on three
+/// words for each user, from `ENTRIES` on those of the entries, from `STORES` on those of the newest
+/// stores.
 pub struct History(Region);
 
 const USED: usize = 1;
 const ENTERED: usize = 2;
+const STORED: usize = 3;
 const USERS: usize = 8;
 const MOST_USERS: usize = 64;
 const ENTRIES: usize = USERS + 3 * MOST_USERS;
 const ENTRY_WORDS: usize = 64;
 /// Maximum number of entries. Beyond it the oldest half is forgotten.
 const MOST_ENTRIES: usize = 2048;
-const HISTORY_WORDS: usize = ENTRIES + ENTRY_WORDS * MOST_ENTRIES;
+const STORES: usize = ENTRIES + ENTRY_WORDS * MOST_ENTRIES;
+const MOST_STORES: usize = 64;
+/// Counts of a store. What is left out is not ordered.
+const MOST_KNOWN: usize = 124;
+const STORE_WORDS: usize = 7 + 3 * MOST_KNOWN;
+const HISTORY_WORDS: usize = STORES + STORE_WORDS * MOST_STORES;
 /// Words of each of the two texts of an entry.
 const TEXT_WORDS: usize = 16;
 
@@ -314,6 +332,44 @@ impl History {
     /// Enters an access from before the allocation was shared.
     pub fn begin_with(&self, entry: &Entry) {
         self.0.locked(|| self.push(entry));
+    }
+
+    /// Enters a number that a stream writes.
+    pub fn store(&self, new: &Store) {
+        let counts = |count: &Count| [count.process, count.place, count.count];
+        let known = &new.known[..new.known.len().min(MOST_KNOWN)];
+        let head = [new.offset, u64::from(new.wide), new.value, known.len() as u64];
+        let words = head.into_iter().chain(std::iter::once(&new.at).chain(known).flat_map(counts));
+        self.0.locked(|| {
+            let stored = self.0.get(STORED);
+            let at = STORES + STORE_WORDS * (stored as usize % MOST_STORES);
+            words.enumerate().for_each(|(k, word)| self.0.set(at + k, word));
+            self.0.set(STORED, stored + 1);
+        });
+    }
+
+    /// Returns the stores to a number, the oldest first, and whether older ones were forgotten.
+    pub fn stores(&self, offset: u64, wide: bool) -> (Vec<Store>, bool) {
+        let mut found = Vec::new();
+        let stored = self.0.locked(|| {
+            let stored = self.0.get(STORED) as usize;
+            for i in stored.saturating_sub(MOST_STORES)..stored {
+                let at = STORES + STORE_WORDS * (i % MOST_STORES);
+                let word = |k| self.0.get(at + k);
+                if (word(0), word(1)) != (offset, u64::from(wide)) {
+                    continue;
+                }
+                let count = |k| Count {
+                    process: word(4 + 3 * k),
+                    place: word(5 + 3 * k),
+                    count: word(6 + 3 * k),
+                };
+                let known = (1..=(word(3) as usize).min(MOST_KNOWN)).map(count).collect();
+                found.push(Store { at: count(0), offset, wide, value: word(2), known });
+            }
+            stored
+        });
+        (found, stored > MOST_STORES)
     }
 
     fn remove(&self, i: usize) {
@@ -437,6 +493,24 @@ mod tests {
         let all = entry(2, 1, 0, 8 * 2 * MOST_ENTRIES as u64, READ);
         let found = history.enter(&all, &mut |_| false).len();
         assert!((MOST_ENTRIES / 2..=MOST_ENTRIES).contains(&found), "{found}");
+    }
+
+    #[test]
+    fn old_stores_are_forgotten() {
+        let history = History::new().unwrap();
+        let store = |offset, value| {
+            let at = Count { process: 1, place: 2, count: value };
+            Store { at, offset, wide: true, value, known: vec![at; value as usize] }
+        };
+        history.store(&store(8, 1));
+        history.store(&store(16, 2));
+        assert_eq!(history.stores(8, true), (vec![store(8, 1)], false));
+        assert_eq!(history.stores(8, false), (vec![], false));
+        (3..100).for_each(|value| history.store(&store(16, value)));
+        let (found, are_lost) = history.stores(16, true);
+        assert!(
+            are_lost && found[..] == (36..100).map(|value| store(16, value)).collect::<Vec<_>>()
+        );
     }
 
     #[test]

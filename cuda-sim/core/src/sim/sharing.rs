@@ -1,11 +1,14 @@
 //! The allocations that are shared with other processes, and what passes between the hosts.
 
 use crate::access::Access;
+use crate::actor::Actor;
 use crate::clock::Clock;
-use crate::processes::{Count, History, SharedClock, User};
+use crate::open_waits::{Wanted, Word};
+use crate::processes::{Count, History, SharedClock, Store, User};
 use crate::results::Result;
 use crate::sim::shared::{Peer, SharedMemory, entry};
 use crate::sim::state::Sim;
+use crate::work::satisfies;
 use std::os::fd::RawFd;
 use std::sync::Arc;
 
@@ -52,6 +55,64 @@ impl Sim {
         let history = Arc::new(history);
         self.shared.histories.insert(base, SharedMemory { history, users: 0 });
         Ok(())
+    }
+
+    /// Returns the history that a number is in, and its offset there.
+    fn history_of(&self, word: Word) -> Option<(Arc<History>, u64)> {
+        let base = self.memory.find(word.address)?.base;
+        Some((self.shared.histories.get(&base)?.history.clone(), word.address - base))
+    }
+
+    /// Lets other processes know what happens before a number that a stream writes. Returns whether
+    /// they may wait for it.
+    pub fn share_store(&mut self, actor: Option<Actor>, word: Word, value: u64) -> bool {
+        let Some((history, offset)) = self.history_of(word) else { return false };
+        if let (Some(actor), Some(checker)) = (actor, &mut self.checker) {
+            let known = checker.snapshot(actor);
+            let (process, place) = (checker.foreign.own, actor as u64);
+            let at = Count { process, place, count: known.own };
+            let known = checker.foreign.counts(&known);
+            history.store(&Store { at, offset, wide: word.wide, value, known });
+        }
+        true
+    }
+
+    /// Lets an actor wait for a number that processes share. As within one, it learns what happens
+    /// before all writes that may end the wait; but only those that are enqueued by now count.
+    /// Returns false if there is none.
+    pub fn wait_for_store(&mut self, actor: Actor, wanted: &Wanted) -> bool {
+        let Wanted { word, value, flags } = *wanted;
+        let Some((history, offset)) = self.history_of(word) else { return false };
+        let Some(checker) = &mut self.checker else { return false };
+        let known = checker.snapshot(actor);
+        let known = checker.foreign.counts(&known);
+        let (stores, are_lost) = history.stores(offset, word.wide);
+        let of = |counts: &[Count], at: Count| {
+            let same = |count: &&Count| (count.process, count.place) == (at.process, at.place);
+            counts.iter().find(same).map_or(0, |count| count.count)
+        };
+        let knows = |counts: &[Count], at: Count| of(counts, at) >= at.count;
+        let is_over = |store: &Store| {
+            let mut later = stores.iter().filter(|later| later.at != store.at);
+            later.any(|later| knows(&known, later.at) && knows(&later.known, store.at))
+        };
+        let may_end = |store: &Store| satisfies(store.value, value, word.wide, flags);
+        let found: Vec<&Store> =
+            stores.iter().filter(|store| may_end(store) && !is_over(store)).collect();
+        // One that was forgotten may have ended it as well, unless it was overwritten.
+        let is_unknown = are_lost
+            && stores.iter().all(may_end)
+            && !stores.iter().any(|store| knows(&known, store.at));
+        let Some((first, others)) = found.split_first().filter(|_| !is_unknown) else {
+            return false;
+        };
+        let least = |count: &Count| {
+            let least = |n: u64, other: &&Store| n.min(of(&other.known, *count));
+            Count { count: others.iter().fold(count.count, least), ..*count }
+        };
+        let common: Vec<Count> = first.known.iter().map(least).filter(|it| it.count > 0).collect();
+        checker.learn_counts(actor, &common);
+        true
     }
 
     /// Stops following the accesses to an allocation that ends here.
