@@ -42,6 +42,7 @@ DEFAULTS = {
     "ipc": "elsewhere.md#between-processes-ipc",
     "many": "streams.md#begin-and-end",
     "mpi": "elsewhere.md#mpi",
+    "mpi_check": "elsewhere.md#mpi",
     "mpi_types": "elsewhere.md#mpi",
     "nccl": "elsewhere.md#nccl",
     "python": "python.md#import-options",

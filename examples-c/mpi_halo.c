@@ -89,8 +89,7 @@ static void prepare(halo *it, const cai_array *block, MPI_Comm grid) {
 
 static void exchange(halo *it) {
     for (int axis = 0; axis < 3; ++axis) {
-        for (int i = 0; i < 4; ++i)
-            CHECK(cai_mpi_start(&it->requests[axis][i], error));
+        CHECK(cai_mpi_start_all(4, it->requests[axis], error));
         CHECK(cai_mpi_wait_all(4, it->requests[axis], error));
     }
 }

@@ -25,7 +25,7 @@ INCLUDES = [
 STRICT = ["-Werror", "all-warnings", "-Xcompiler", "-Wall,-Wextra,-Wshadow,-Wconversion,-Werror"]
 
 # These need the headers of a framework, and are compiled beside it.
-FRAMEWORKS = ("mpi.h", "mpi_types.h", "torch.h", "tvm_ffi.h", "xla_ffi.h")
+FRAMEWORKS = ("mpi.h", "mpi_check.h", "mpi_types.h", "torch.h", "tvm_ffi.h", "xla_ffi.h")
 FOLDERS = (ROOT / "include/cai", ROOT / "contrib/include/cai")
 HEADERS = sorted(str(path.relative_to(folder)) for folder in FOLDERS for path in folder.rglob("*.h*"))
 HEADERS = [name for name in HEADERS if name not in FRAMEWORKS]

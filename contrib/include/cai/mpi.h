@@ -12,6 +12,12 @@
  *         return cai_mpi_send(array, to, 0, MPI_COMM_WORLD, 0, error);
  *     }
  *
+ *     // Sends a prepared message once more.
+ *     static cai_status again(cai_mpi_request *it, cai_error *error) {
+ *         const cai_status status = cai_mpi_start(it, error);
+ *         return status == CAI_OK ? cai_mpi_wait(it, NULL, error) : status;
+ *     }
+ *
  *     // Completes a message of cai_mpi_irecv if it has arrived.
  *     static cai_status poll(cai_mpi_request *it, int *done, cai_error *error) {
  *         MPI_Status status;
@@ -90,6 +96,7 @@
 #error "cai/mpi.h needs MPI 3.0 or later"
 #endif
 
+#include "mpi_check.h"
 #include "mpi_types.h"
 
 /** A function of MPI failed: `error->field` names it, and `error->message` has MPI's text. */
@@ -103,6 +110,13 @@
 /** Uses no derived datatype, as reductions require: an array with gaps is copied through the host,
  *  and one of more than INT_MAX elements is refused. */
 #define CAI_MPI_PLAIN 0x40000
+/** For messages, while you look for a mistake: the sender states type and shape in front of the
+ *  elements, and the receiver compares them with its array, which stays as it is if they differ
+ *  (`CAI_ERR_MPI_MISMATCH`). Both sides set it: a receiver alone reports that, and a sender alone
+ *  sends 552 bytes too many, which MPI reports unless the receiver has room for them. Messages that
+ *  are shorter than the array, or have another shape, are mismatches. All data is copied through
+ *  the host. */
+#define CAI_MPI_CHECK 0x80000
 
 #define CAI_PRIVATE_MPI_SYNC (CAI_SYNC_IGNORE | CAI_SYNC_CONSERVATIVE | CAI_SYNC_THIS_CALL)
 
@@ -271,9 +285,15 @@ static inline void cai_mpi_discard(cai_mpi_buffer *it) {
     it->datatype = it->element = MPI_DATATYPE_NULL;
 }
 
+/* Bytes in front of the elements in a message. */
+static inline size_t cai_private_mpi_stated(const cai_mpi_buffer *it) {
+    return (it->flags & CAI_MPI_CHECK) != 0 ? sizeof(cai_private_mpi_header) : 0;
+}
+
 /* Fills a buffer whose array is set, but for the contents of a copy. */
 static inline cai_status cai_private_mpi_prepare(cai_mpi_buffer *it, cai_error *error) {
     const uint32_t flags = it->flags;
+    const int64_t stated = CAI_PRIVATE_CAST(int64_t, cai_private_mpi_stated(it));
     int64_t strides[CAI_MAX_NDIM], extents[CAI_MAX_NDIM], steps[CAI_MAX_NDIM], itemsize, unit;
     const cai_array *array = &it->array;
     cai_layout layout;
@@ -291,8 +311,10 @@ static inline cai_status cai_private_mpi_prepare(cai_mpi_buffer *it, cai_error *
     it->nbytes = layout.nbytes;
     itemsize = dtype.itemsize;
     unit = it->element == MPI_BYTE ? 1 : itemsize;
-    if (layout.nbytes == 0) return CAI_OK;
-    if (itemsize == 0) { /* packed bits: bytes without strides */
+    if (layout.nbytes == 0 && stated == 0) return CAI_OK;
+    if (layout.nbytes == 0) {
+        direct = 0;
+    } else if (itemsize == 0) { /* packed bits: bytes without strides */
         itemsize = 1;
         extents[0] = layout.nbytes;
         steps[0] = 1;
@@ -311,26 +333,47 @@ static inline cai_status cai_private_mpi_prepare(cai_mpi_buffer *it, cai_error *
         it->address = array->data;
         return cai_private_mpi_elements(it, used, extents, steps, itemsize, unit, error);
     }
-    extents[0] = layout.nbytes / itemsize;
-    steps[0] = itemsize;
-    status = cai_private_mpi_elements(it, 1, extents, steps, itemsize, unit, error);
+    if (stated != 0) {
+        it->element = MPI_BYTE;
+        it->count = 1;
+        status = cai_mpi_failure(cai_private_mpi_stated_type(layout.nbytes, &it->datatype),
+                                 "MPI_Type_create_struct", error);
+        it->is_derived = status == CAI_OK;
+        if (status == CAI_OK)
+            status = cai_mpi_failure(MPI_Type_commit(&it->datatype), "MPI_Type_commit", error);
+    } else {
+        extents[0] = layout.nbytes / itemsize;
+        steps[0] = itemsize;
+        status = cai_private_mpi_elements(it, 1, extents, steps, itemsize, unit, error);
+    }
     if (status != CAI_OK) return status;
-    it->stage = malloc(CAI_PRIVATE_CAST(size_t, layout.nbytes));
+    it->stage = malloc(CAI_PRIVATE_CAST(size_t, stated + layout.nbytes));
     if (it->stage == NULL)
         return cai_error_set(error, CAI_ERR_NO_MEMORY, "shape", "no memory for a copy on the host");
     it->address = it->stage;
     return CAI_OK;
 }
 
+/* The copy's elements. */
+static inline void *cai_private_mpi_copy(const cai_mpi_buffer *it) {
+    return CAI_PRIVATE_CAST(char *, it->stage) + cai_private_mpi_stated(it);
+}
+
 /* Waits for the work that is pending on the array, and fills a copy that MPI reads. */
 static inline cai_status cai_private_mpi_load(cai_mpi_buffer *it, cai_error *error) {
     const uint32_t sync = it->flags & CAI_PRIVATE_MPI_SYNC;
+    if (cai_private_mpi_stated(it) != 0) {
+        cai_private_mpi_header header;
+        memset(&header, 0, sizeof(header));
+        if ((it->flags & CAI_ACCESS_READ) != 0) cai_private_mpi_state(&it->array, &header);
+        memcpy(it->stage, &header, sizeof(header));
+    }
     if (it->nbytes == 0) return CAI_OK;
     if (it->stage != NULL && (it->flags & CAI_ACCESS_READ) != 0) {
         cai_array copy = CAI_ARRAY_INIT;
-        const cai_status status =
-            cai_unstable_array_copy_to_host(&it->array, CAI_STREAM_NONE, sync, it->stage,
-                                            CAI_PRIVATE_CAST(size_t, it->nbytes), &copy, error);
+        const cai_status status = cai_unstable_array_copy_to_host(
+            &it->array, CAI_STREAM_NONE, sync, cai_private_mpi_copy(it),
+            CAI_PRIVATE_CAST(size_t, it->nbytes), &copy, error);
         cai_array_release(&copy);
         return status;
     }
@@ -340,9 +383,10 @@ static inline cai_status cai_private_mpi_load(cai_mpi_buffer *it, cai_error *err
                                  sync | (it->flags & (CAI_ACCESS_READ | CAI_ACCESS_WRITE)), error);
 }
 
-/* `cai_mpi_begin`, but for the wait and the contents of a copy. */
+/* `cai_mpi_begin`, but for the wait and the contents of a copy. `check`: CAI_MPI_CHECK or 0. */
 static inline cai_status cai_private_mpi_open(const cai_array *array, uint32_t flags,
-                                              cai_mpi_buffer *out, cai_error *error) {
+                                              uint32_t check, cai_mpi_buffer *out,
+                                              cai_error *error) {
     const cai_mpi_buffer unused = CAI_MPI_BUFFER_INIT;
     const uint32_t access = CAI_ACCESS_READ | CAI_ACCESS_WRITE;
     const uint32_t known =
@@ -354,8 +398,9 @@ static inline cai_status cai_private_mpi_open(const cai_array *array, uint32_t f
                              "found NULL");
     if ((flags & ~known) != 0 || (flags & access) == 0)
         return cai_error_set(error, CAI_ERR_ARGUMENT, "flags",
-                             "expected CAI_ACCESS_ bits, and any of the CAI_MPI_ bits, "
-                             "CAI_SYNC_IGNORE, CAI_SYNC_CONSERVATIVE and CAI_SYNC_THIS_CALL");
+                             "expected CAI_ACCESS_ bits, and any of the CAI_MPI_ bits (of "
+                             "messages alone: CAI_MPI_CHECK), CAI_SYNC_IGNORE, "
+                             "CAI_SYNC_CONSERVATIVE and CAI_SYNC_THIS_CALL");
     if (array->struct_size < sizeof(cai_array)) return cai_array_validate(array, 0, error);
     if (array->owner != NULL) {
         status = cai_array_retain(array, error);
@@ -364,7 +409,7 @@ static inline cai_status cai_private_mpi_open(const cai_array *array, uint32_t f
     /* The members of the first version; an unknown flag says that others matter, and is refused. */
     memcpy(&out->array, array, sizeof(cai_array));
     out->array.struct_size = sizeof(cai_array);
-    out->flags = flags;
+    out->flags = flags | check | (check != 0 ? CAI_MPI_STAGE : 0);
     status = cai_private_mpi_prepare(out, error);
     if (status != CAI_OK) cai_mpi_discard(out);
     return status;
@@ -379,11 +424,10 @@ static inline cai_status cai_private_mpi_open(const cai_array *array, uint32_t f
  * `cai_mpi_discard`, and the caller may release its own earlier. A borrowed array must live until
  * then, with its shape and strides.
  * `flags`: `CAI_ACCESS_READ` if MPI sends, `CAI_ACCESS_WRITE` if it receives all elements, both
- * otherwise; `CAI_MPI_` bits; any of `CAI_SYNC_IGNORE`, `CAI_SYNC_CONSERVATIVE`,
- * `CAI_SYNC_THIS_CALL`.
- * `out`: overwritten; a buffer that is in use would be lost. Call `cai_mpi_end` when MPI is done,
- * or `cai_mpi_discard` if MPI failed. If this function fails, `out` is `CAI_MPI_BUFFER_INIT`, and
- * there is nothing to free.
+ * otherwise; `CAI_MPI_` bits except `CAI_MPI_CHECK`; any of `CAI_SYNC_IGNORE`,
+ * `CAI_SYNC_CONSERVATIVE`, `CAI_SYNC_THIS_CALL`. `out`: overwritten; a buffer that is in use would
+ * be lost. Call `cai_mpi_end` when MPI is done, or `cai_mpi_discard` if MPI failed. If this
+ * function fails, `out` is `CAI_MPI_BUFFER_INIT`, and there is nothing to free.
  *
  * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_ARGUMENT` for other flags, if MPI would write
  * elements that share bytes, and for `CAI_MPI_PLAIN` with more than INT_MAX elements,
@@ -394,7 +438,7 @@ static inline cai_status cai_private_mpi_open(const cai_array *array, uint32_t f
  */
 static inline cai_status cai_mpi_begin(const cai_array *array, uint32_t flags, cai_mpi_buffer *out,
                                        cai_error *error) {
-    cai_status status = cai_private_mpi_open(array, flags, out, error);
+    cai_status status = cai_private_mpi_open(array, flags, 0, out, error);
     if (status != CAI_OK) return status;
     status = cai_private_mpi_load(out, error);
     if (status != CAI_OK) cai_mpi_discard(out);
@@ -413,14 +457,14 @@ static inline cai_status cai_private_mpi_store(cai_mpi_buffer *it, int64_t recei
             status = cai_unstable_array_copy_to_host(&it->array, CAI_STREAM_NONE, sync, NULL, 0,
                                                      &before, error);
             if (status == CAI_OK) {
-                memcpy(before.data, it->stage, CAI_PRIVATE_CAST(size_t, received));
-                memcpy(it->stage, before.data, nbytes);
+                memcpy(before.data, cai_private_mpi_copy(it), CAI_PRIVATE_CAST(size_t, received));
+                memcpy(cai_private_mpi_copy(it), before.data, nbytes);
                 cai_array_release(&before);
             }
         }
         if (status == CAI_OK)
-            status = cai_unstable_array_copy_from_host(&it->array, CAI_STREAM_NONE, sync, it->stage,
-                                                       nbytes, error);
+            status = cai_unstable_array_copy_from_host(&it->array, CAI_STREAM_NONE, sync,
+                                                       cai_private_mpi_copy(it), nbytes, error);
     }
     return status;
 }
@@ -443,15 +487,15 @@ static inline cai_status cai_mpi_end(cai_mpi_buffer *it, cai_error *error) {
 
 /* --- messages */
 
-/* Number of bytes that arrived, for a message that goes through a copy. */
+/* Number of bytes that arrived, for a message that goes through a copy; -1 if there was none. */
 static inline cai_status cai_private_mpi_received(const cai_mpi_buffer *it,
                                                   const MPI_Status *status, int64_t *bytes,
                                                   cai_error *error) {
     MPI_Count elements = 0;
     int size = 1, is_cancelled = 0;
     int code = MPI_Test_cancelled(status, &is_cancelled);
-    *bytes = 0;
-    if (code == MPI_SUCCESS && is_cancelled) return CAI_OK;
+    *bytes = -1;
+    if (code == MPI_SUCCESS && (is_cancelled || status->MPI_SOURCE == MPI_PROC_NULL)) return CAI_OK;
     if (code == MPI_SUCCESS) code = MPI_Get_elements_x(status, it->element, &elements);
     if (code == MPI_SUCCESS) code = MPI_Type_size(it->element, &size);
     if (code != MPI_SUCCESS) return cai_mpi_failure(code, "MPI_Get_elements", error);
@@ -478,8 +522,8 @@ static inline void cai_private_mpi_done(cai_mpi_request *it) {
  *
  * `status`: what MPI reported about the request. NULL or `MPI_STATUS_IGNORE` only if it is a send.
  *
- * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, after which nothing has changed, `CAI_ERR_MPI` or a
- * status of `cai_mpi_end`. In all other cases, the message is complete.
+ * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, after which nothing has changed, `CAI_ERR_MPI`,
+ * `CAI_ERR_MPI_MISMATCH` or a status of `cai_mpi_end`. In all other cases, the message is complete.
  */
 static inline cai_status cai_mpi_finish(cai_mpi_request *it, const MPI_Status *status,
                                         cai_error *error) {
@@ -495,6 +539,12 @@ static inline cai_status cai_mpi_finish(cai_mpi_request *it, const MPI_Status *s
                              "than the array");
     if (it->buffer.stage != NULL && (it->buffer.flags & CAI_ACCESS_WRITE) != 0)
         result = cai_private_mpi_received(&it->buffer, status, &received, error);
+    if (result == CAI_OK && received >= 0 && (it->buffer.flags & CAI_MPI_CHECK) != 0 &&
+        (it->buffer.flags & CAI_ACCESS_WRITE) != 0) {
+        result = cai_private_mpi_compare(&it->buffer.array, it->buffer.stage, received,
+                                         status->MPI_SOURCE, status->MPI_TAG, error);
+        received = it->buffer.nbytes;
+    }
     if (result == CAI_OK) result = cai_private_mpi_store(&it->buffer, received, error);
     cai_private_mpi_done(it);
     return result;
@@ -506,20 +556,32 @@ static inline cai_status cai_mpi_finish(cai_mpi_request *it, const MPI_Status *s
  *
  * `out_status`: gets MPI's status; may be NULL or `MPI_STATUS_IGNORE`.
  *
- * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_MPI` or a status of `cai_mpi_end`. In any
- * case everything is freed, or the prepared request can be started again.
+ * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_MPI`, `CAI_ERR_MPI_MISMATCH` or a status of
+ * `cai_mpi_end`. In any case everything is freed, or the prepared request can be started again.
  */
 static inline cai_status cai_mpi_wait(cai_mpi_request *it, MPI_Status *out_status,
                                       cai_error *error) {
     MPI_Status status;
-    int code;
+    cai_status result;
+    int code, kind = MPI_SUCCESS;
     if (it == NULL) return cai_error_set(error, CAI_ERR_NULL_ARGUMENT, "it", "found NULL");
     if (it->is_idle || it->buffer.datatype == MPI_DATATYPE_NULL) return CAI_OK;
     code = MPI_Wait(&it->request, &status);
     if (out_status != NULL && out_status != MPI_STATUS_IGNORE) *out_status = status;
     if (code == MPI_SUCCESS) return cai_mpi_finish(it, &status, error);
+    result = cai_mpi_failure(code, "MPI_Wait", error);
+    if ((it->buffer.flags & CAI_MPI_CHECK) != 0 && (it->buffer.flags & CAI_ACCESS_WRITE) != 0 &&
+        MPI_Error_class(code, &kind) == MPI_SUCCESS && kind == MPI_ERR_TRUNCATE &&
+        cai_private_mpi_is_stated(it->buffer.stage)) {
+        /* MPI has no room for the elements, but what the sender states about them may be there. */
+        const cai_status mismatch =
+            cai_private_mpi_compare(&it->buffer.array, it->buffer.stage,
+                                    CAI_PRIVATE_CAST(int64_t, sizeof(cai_private_mpi_header)),
+                                    status.MPI_SOURCE, status.MPI_TAG, error);
+        if (mismatch != CAI_OK) result = mismatch;
+    }
     cai_private_mpi_done(it);
-    return cai_mpi_failure(code, "MPI_Wait", error);
+    return result;
 }
 
 /**
@@ -553,14 +615,15 @@ static inline cai_status cai_private_mpi_request(const cai_array *array, uint32_
     out->communicator = communicator;
     out->peer = peer;
     out->tag = tag;
-    return cai_private_mpi_open(array, flags | access, &out->buffer, error);
+    return cai_private_mpi_open(array,
+                                (flags & ~CAI_PRIVATE_CAST(uint32_t, CAI_MPI_CHECK)) | access,
+                                flags & CAI_MPI_CHECK, &out->buffer, error);
 }
 
-/* Starts the message of a request that is not in transit. */
+/* Starts the message of a request that is not in transit and whose copy is filled. */
 static inline cai_status cai_private_mpi_post(cai_mpi_request *it, cai_error *error) {
     const cai_mpi_buffer *from = &it->buffer;
-    cai_status status = cai_private_mpi_load(&it->buffer, error);
-    if (status != CAI_OK) return status;
+    cai_status status;
     if ((from->flags & CAI_ACCESS_READ) != 0)
         status = cai_mpi_failure(MPI_Isend(from->address, from->count, from->datatype, it->peer,
                                            it->tag, it->communicator, &it->request),
@@ -580,7 +643,8 @@ static inline cai_status cai_private_mpi_once(const cai_array *array, uint32_t a
     cai_status status =
         cai_private_mpi_request(array, access, peer, tag, communicator, flags, out, error);
     if (status != CAI_OK) return status;
-    status = cai_private_mpi_post(out, error);
+    status = cai_private_mpi_load(&out->buffer, error);
+    if (status == CAI_OK) status = cai_private_mpi_post(out, error);
     if (status != CAI_OK) cai_mpi_discard(&out->buffer);
     return status;
 }
@@ -611,7 +675,7 @@ static inline cai_status cai_private_mpi_init(const cai_array *array, uint32_t a
  * the data before `cai_mpi_wait` has returned. If the array has an owner, the request holds a
  * reference, and the caller may release its own.
  *
- * `flags`: 0 or any of the `CAI_MPI_` and `CAI_SYNC_` bits that `cai_mpi_begin` accepts.
+ * `flags`: 0, or any of the bits of `cai_mpi_begin` but `CAI_ACCESS_`, and `CAI_MPI_CHECK`.
  * `out`: overwritten; it must not be in use. Complete it with `cai_mpi_wait`. If this function
  * fails, `out` is not in use, and need not be completed.
  *
@@ -674,27 +738,44 @@ static inline cai_status cai_mpi_recv_init(const cai_array *array, int source, i
 }
 
 /**
- * Starts a message that `cai_mpi_send_init` or `cai_mpi_recv_init` has prepared, as `MPI_Start`,
- * after the work that is pending on the array. Until `cai_mpi_wait` has returned, nothing may write
- * the data, or read it if it is received.
+ * Starts `count` messages that `cai_mpi_send_init` or `cai_mpi_recv_init` has prepared, as
+ * `MPI_Startall`, after the work that is pending on their arrays. Until `cai_mpi_wait_all` has
+ * returned, nothing may write the data, or read it if it is received.
  *
- * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_ARGUMENT` if the request is not prepared or
- * its last message was not completed, `CAI_ERR_MPI`, or a status of `cai_array_synchronize` or
- * `cai_unstable_array_copy_to_host`. If it fails, the request can be started again.
+ * Waits for the work of all arrays before it starts a message: if that fails, none has started.
+ *
+ * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_ARGUMENT` if `count` is negative, if a
+ * request is not prepared, or if its last message was not completed, `CAI_ERR_MPI`, after which
+ * those before the one that failed are in transit, or a status of `cai_array_synchronize` or
+ * `cai_unstable_array_copy_to_host`. A request that has not started can be started again.
  */
-static inline cai_status cai_mpi_start(cai_mpi_request *it, cai_error *error) {
-    cai_status status;
-    if (it == NULL) return cai_error_set(error, CAI_ERR_NULL_ARGUMENT, "it", "found NULL");
-    if (!it->is_prepared || it->buffer.datatype == MPI_DATATYPE_NULL)
-        return cai_error_set(error, CAI_ERR_ARGUMENT, "it",
-                             "found a request that is not prepared: call cai_mpi_send_init or "
-                             "cai_mpi_recv_init first");
-    if (!it->is_idle)
-        return cai_error_set(error, CAI_ERR_ARGUMENT, "it",
-                             "found a message in transit: call cai_mpi_wait first");
-    status = cai_private_mpi_post(it, error);
-    it->is_idle = status != CAI_OK;
+static inline cai_status cai_mpi_start_all(int count, cai_mpi_request *requests, cai_error *error) {
+    cai_status status = CAI_OK;
+    int i;
+    if (count < 0) return cai_error_set(error, CAI_ERR_ARGUMENT, "count", "found less than 0");
+    if (count > 0 && requests == NULL)
+        return cai_error_set(error, CAI_ERR_NULL_ARGUMENT, "requests", "found NULL");
+    for (i = 0; i < count; ++i) {
+        if (!requests[i].is_prepared || requests[i].buffer.datatype == MPI_DATATYPE_NULL)
+            return cai_error_set(error, CAI_ERR_ARGUMENT, "requests",
+                                 "found a request that is not prepared: call cai_mpi_send_init or "
+                                 "cai_mpi_recv_init first");
+        if (!requests[i].is_idle)
+            return cai_error_set(error, CAI_ERR_ARGUMENT, "requests",
+                                 "found a message in transit: call cai_mpi_wait first");
+    }
+    for (i = 0; i < count && status == CAI_OK; ++i)
+        status = cai_private_mpi_load(&requests[i].buffer, error);
+    for (i = 0; i < count && status == CAI_OK; ++i) {
+        status = cai_private_mpi_post(&requests[i], error);
+        requests[i].is_idle = status != CAI_OK;
+    }
     return status;
+}
+
+/** Starts a prepared message. As `cai_mpi_start_all` for one request. */
+static inline cai_status cai_mpi_start(cai_mpi_request *it, cai_error *error) {
+    return cai_mpi_start_all(1, it, error);
 }
 
 /**
@@ -740,6 +821,43 @@ static inline cai_status cai_mpi_recv(const cai_array *array, int source, int ta
     cai_mpi_request it = CAI_MPI_REQUEST_INIT;
     const cai_status status = cai_mpi_irecv(array, source, tag, communicator, flags, &it, error);
     return status != CAI_OK ? status : cai_mpi_wait(&it, out_status, error);
+}
+
+/* --- failures on other ranks */
+
+/**
+ * Makes the ranks of a communicator fail together. A rank whose call fails before MPI is called
+ * sends nothing, and the others would wait for it. So each rank prepares what it needs
+ * (`cai_mpi_begin`, `cai_mpi_send_init`, `cai_mpi_recv_init`), then all ranks call this function,
+ * and go on (`cai_mpi_start_all`, or a collective function of MPI) only if it returns `CAI_OK`.
+ * Blocks until all ranks have called it, as `MPI_Allreduce` with an int.
+ *
+ * `communicator`: not an intercommunicator.
+ * `status`: that of this rank, `CAI_OK` or the failure that `error` describes.
+ * `error`: not changed if `status` is a failure; otherwise gets the rank that failed.
+ *
+ * Returns `status` if it is a failure. Otherwise that of the lowest rank that failed, `CAI_OK` if
+ * none has, or `CAI_ERR_MPI`.
+ */
+static inline cai_status cai_mpi_agree(MPI_Comm communicator, cai_status status, cai_error *error) {
+    int mine[2] = {INT_MAX, CAI_OK}, first[2] = {INT_MAX, CAI_OK};
+    char text[CAI_ERROR_MESSAGE_SIZE];
+    int code = MPI_SUCCESS;
+    if (status != CAI_OK) {
+        code = MPI_Comm_rank(communicator, &mine[0]);
+        if (code != MPI_SUCCESS) mine[0] = 0; /* the others must not wait */
+        mine[1] = status;
+    }
+    code = MPI_Allreduce(mine, first, 1, MPI_2INT, MPI_MINLOC, communicator);
+    if (status != CAI_OK) return status;
+    if (code != MPI_SUCCESS) return cai_mpi_failure(code, "MPI_Allreduce", error);
+    if (first[1] == CAI_OK) return CAI_OK;
+    (void)snprintf(text, sizeof(text), "found %s on rank %d",
+                   first[1] == CAI_ERR_MPI            ? "CAI_ERR_MPI"
+                   : first[1] == CAI_ERR_MPI_MISMATCH ? "CAI_ERR_MPI_MISMATCH"
+                                                      : cai_status_name(first[1]),
+                   first[0]);
+    return cai_error_set(error, first[1], "rank", text);
 }
 
 #endif /* CAI_MPI_H */

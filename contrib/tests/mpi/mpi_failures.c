@@ -135,8 +135,7 @@ static cai_status exchange_prepared(uint32_t flags, cai_error *error) {
     if (first == CAI_OK) first = status;
     for (int message = 0; message < 2 && first == CAI_OK; ++message) {
         ASSERT(owners == 2);
-        for (int i = 0; i < 2 && first == CAI_OK; ++i)
-            first = cai_mpi_start(&requests[i], error);
+        first = cai_mpi_start_all(2, requests, error);
         if (first != CAI_OK)
             for (int i = 0; i < 2; ++i)
                 if (requests[i].request != MPI_REQUEST_NULL) PMPI_Cancel(&requests[i].request);
@@ -216,7 +215,10 @@ static void nulls(void) {
     REFUSED(CAI_ERR_NULL_ARGUMENT, "out", cai_mpi_send_init(&array, 0, 0, self, 0, NULL, error));
     REFUSED(CAI_ERR_NULL_ARGUMENT, "out", cai_mpi_recv_init(&array, 0, 0, self, 0, NULL, error));
     REFUSED(CAI_ERR_NULL_ARGUMENT, "array", cai_mpi_recv_init(NULL, 0, 0, self, 0, &it, error));
-    REFUSED(CAI_ERR_NULL_ARGUMENT, "it", cai_mpi_start(NULL, error));
+    REFUSED(CAI_ERR_NULL_ARGUMENT, "requests", cai_mpi_start(NULL, error));
+    REFUSED(CAI_ERR_NULL_ARGUMENT, "requests", cai_mpi_start_all(2, NULL, error));
+    REFUSED(CAI_ERR_ARGUMENT, "count", cai_mpi_start_all(-1, &it, error));
+    OK(cai_mpi_start_all(0, NULL, error));
     REFUSED(CAI_ERR_NULL_ARGUMENT, "array", cai_mpi_isend(NULL, 0, 0, self, 0, &it, error));
     REFUSED(CAI_ERR_NULL_ARGUMENT, "array", cai_mpi_send(NULL, 0, 0, self, 0, error));
     REFUSED(CAI_ERR_NULL_ARGUMENT, "array", cai_mpi_recv(NULL, 0, 0, self, 0, NULL, error));
@@ -233,7 +235,7 @@ static void nulls(void) {
     OK(cai_mpi_end(&it.buffer, error));
     OK(cai_mpi_request_free(NULL, error));
     OK(cai_mpi_request_free(&it, error));
-    REFUSED(CAI_ERR_ARGUMENT, "it", cai_mpi_start(&it, error));
+    REFUSED(CAI_ERR_ARGUMENT, "requests", cai_mpi_start(&it, error));
 }
 
 /* Requests that are not in the state that a call needs. */
@@ -250,7 +252,7 @@ static void states(void) {
     OK(cai_mpi_finish(&it, NULL, error));
     ASSERT(memory[512] < 0);
     OK(cai_mpi_start(&it, error));
-    REFUSED(CAI_ERR_ARGUMENT, "it", cai_mpi_start(&it, error));
+    REFUSED(CAI_ERR_ARGUMENT, "requests", cai_mpi_start(&it, error));
     REFUSED(CAI_ERR_ARGUMENT, "it", cai_mpi_request_free(&it, error));
     for (int i = 0; i < 24; ++i)
         data[i] = i;
@@ -267,15 +269,34 @@ static void states(void) {
     MPI_Cancel(&it.request);
     MPI_Wait(&it.request, &status);
     cai_mpi_discard(&it.buffer);
-    REFUSED(CAI_ERR_ARGUMENT, "it", cai_mpi_start(&it, error));
+    REFUSED(CAI_ERR_ARGUMENT, "requests", cai_mpi_start(&it, error));
     OK(cai_mpi_request_free(&it, error));
     /* One for a single message cannot be started again. */
     OK(cai_mpi_irecv(&array, 0, 1, MPI_COMM_SELF, 0, &it, error));
-    REFUSED(CAI_ERR_ARGUMENT, "it", cai_mpi_start(&it, error));
+    REFUSED(CAI_ERR_ARGUMENT, "requests", cai_mpi_start(&it, error));
     REFUSED(CAI_ERR_ARGUMENT, "it", cai_mpi_request_free(&it, error));
     MPI_Cancel(&it.request);
     OK(cai_mpi_wait(&it, NULL, error));
     OK(cai_mpi_request_free(&it, error));
+}
+
+/* If one of several requests is not ready, or its stream cannot be waited for, none has started. */
+static void start_together(void) {
+    cai_array array = plain(), lost = plain();
+    cai_mpi_request two[2];
+    OK(cai_mpi_recv_init(&array, 0, 1, MPI_COMM_SELF, 0, &two[0], error));
+    OK(cai_mpi_irecv(&array, 0, 2, MPI_COMM_SELF, 0, &two[1], error));
+    REFUSED(CAI_ERR_ARGUMENT, "requests", cai_mpi_start_all(2, two, error));
+    ASSERT(two[0].request == MPI_REQUEST_NULL && two[0].is_idle);
+    MPI_Cancel(&two[1].request);
+    OK(cai_mpi_wait(&two[1], NULL, error));
+    lost.device.type = CAI_DEVICE_CUDA; /* CAI_CUDA_DRIVER names no file */
+    lost.stream = 0x1000;
+    OK(cai_mpi_recv_init(&lost, 0, 1, MPI_COMM_SELF, CAI_MPI_DIRECT, &two[1], error));
+    REFUSED(CAI_ERR_NO_DRIVER, "driver", cai_mpi_start_all(2, two, error));
+    ASSERT(two[0].request == MPI_REQUEST_NULL && two[0].is_idle && two[1].is_idle);
+    for (int i = 0; i < 2; ++i)
+        OK(cai_mpi_request_free(&two[i], error));
 }
 
 /* What `out` held does not matter, and after a failure there is nothing to wait for. */
@@ -308,6 +329,29 @@ static void refusals(void) {
             cai_mpi_send(&array, 0, 0, MPI_COMM_SELF, CAI_ACCESS_WRITE, error));
     REFUSED(CAI_ERR_ARGUMENT, "flags",
             cai_mpi_recv(&array, 0, 0, MPI_COMM_SELF, CAI_ACCESS_READ, NULL, error));
+    /* A mask is refused by every function, also of an array without elements. */
+    for (int round = 0; round < 2; ++round) {
+        static const int64_t empty[3] = {2, 0, 4};
+        cai_array mask = plain();
+        set_typestr(&mask, "|b1");
+        array.mask = &mask;
+        if (round == 1) {
+            array.shape = mask.shape = empty;
+            array.data = mask.data = NULL;
+        }
+        REFUSED(CAI_ERR_CONVERT_MASK, "mask",
+                cai_mpi_begin(&array, CAI_ACCESS_READ, &it.buffer, error));
+        REFUSED(CAI_ERR_CONVERT_MASK, "mask",
+                cai_mpi_isend(&array, 0, 0, MPI_COMM_SELF, 0, &it, error));
+        REFUSED(CAI_ERR_CONVERT_MASK, "mask",
+                cai_mpi_send_init(&array, 0, 0, MPI_COMM_SELF, 0, &it, error));
+        REFUSED(CAI_ERR_CONVERT_MASK, "mask",
+                cai_mpi_recv_init(&array, 0, 0, MPI_COMM_SELF, CAI_MPI_CHECK, &it, error));
+    }
+    array = plain();
+    /* The statement of CAI_MPI_CHECK is no element of other functions of MPI. */
+    REFUSED(CAI_ERR_ARGUMENT, "flags",
+            cai_mpi_begin(&array, CAI_ACCESS_READ | CAI_MPI_CHECK, &it.buffer, error));
     /* Without elements as well, so that it does not depend on the shape. */
     array.flags = CAI_ARRAY_READONLY;
     static const int64_t none[3] = {2, 0, 4};
@@ -382,6 +426,221 @@ static void statuses(void) {
     ASSERT(datatypes == 0);
 }
 
+/* --- what a checked message states */
+
+typedef struct {
+    const char *name, *typestr;
+    uint16_t code;
+    int ndim;
+    int64_t shape[3];
+    uint32_t flags;
+    const char *fields;
+} side;
+
+static cai_array of_side(const side *it, double *data, cai_owner **fields) {
+    cai_array array = valid_array();
+    const cai_descr *descr = NULL;
+    int64_t count = 1;
+    for (int i = 0; i < it->ndim; ++i)
+        count *= it->shape[i];
+    array.data = count > 0 ? data : NULL;
+    array.shape = it->shape;
+    array.ndim = it->ndim;
+    array.dtype_code = it->code;
+    set_typestr(&array, it->typestr);
+    *fields = NULL;
+    if (it->fields != NULL) OK(cai_descr_parse(it->fields, &descr, fields, error));
+    array.descr = descr;
+    return array;
+}
+
+/* The receiver's array does not change, whichever function receives, and all is released. */
+static void checked_pair(const side *from, const side *to, const char *field, const char *text) {
+    static double data[2][512];
+    double before[512];
+    cai_owner *fields[2];
+    cai_array source = of_side(from, data[0], &fields[0]),
+              target = of_side(to, data[1], &fields[1]);
+    for (int way = 0; way < 3; ++way) {
+        cai_mpi_request sent, received;
+        cai_error why;
+        cai_status status;
+        for (int i = 0; i < 512; ++i) {
+            data[0][i] = i + 1;
+            data[1][i] = before[i] = -1 - i;
+        }
+        OK(cai_mpi_isend(&source, 0, 7, MPI_COMM_SELF, from->flags, &sent, error));
+        memset(&why, 0, sizeof why);
+        if (way == 0) {
+            OK(cai_mpi_irecv(&target, MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_SELF, to->flags,
+                             &received, error));
+            status = cai_mpi_wait(&received, NULL, &why);
+            ASSERT(received.buffer.datatype == MPI_DATATYPE_NULL);
+        } else if (way == 1) {
+            status = cai_mpi_recv(&target, 0, 7, MPI_COMM_SELF, to->flags, NULL, &why);
+        } else {
+            OK(cai_mpi_recv_init(&target, 0, MPI_ANY_TAG, MPI_COMM_SELF, to->flags, &received,
+                                 error));
+            OK(cai_mpi_start(&received, error));
+            status = cai_mpi_wait(&received, NULL, &why);
+            ASSERT(received.is_idle);
+            OK(cai_mpi_request_free(&received, error));
+        }
+        (void)cai_mpi_wait(&sent, NULL, NULL);
+        if (field == NULL) {
+            ASSERT_STATUS(CAI_OK, status);
+            ASSERT(memcmp(data[0], data[1], 8) == 0 || target.data == NULL);
+        } else {
+            if (status != CAI_ERR_MPI_MISMATCH) FAIL("%d: %s", (int)status, why.message);
+            ASSERT_TEXT(field, why.field);
+            ASSERT_CONTAINS(why.message, text);
+            ASSERT_CONTAINS(why.message, "from rank 0 with tag 7");
+            ASSERT(memcmp(data[1], before, sizeof before) == 0);
+        }
+        ASSERT(datatypes == 0);
+    }
+    for (int i = 0; i < 2; ++i)
+        cai_owner_release(fields[i]);
+}
+
+static void checks(void) {
+    enum { C = CAI_MPI_CHECK };
+    const char *ab = "[('a', '<i4'), ('b', '<i4')]", *ac = "[('a', '<i4'), ('c', '<i4')]",
+               *nested = "[('a', [('a', '<i4'), ('b', '<i4')])]", *pair = "[('a', '<i4', (2,))]",
+               *time = "[('a', '<M8[s]')]", *other_time = "[('a', '<M8[ms]')]";
+    const struct {
+        side from, to;
+        const char *field, *text;
+    } rows[] = {
+        {{"same", "<f8", 0, 2, {3, 4}, C, NULL}, {"", "<f8", 0, 2, {3, 4}, C, NULL}, NULL, NULL},
+        {{"orders", "|u1", 0, 1, {24}, C, NULL}, {"", "<u1", 0, 1, {24}, C, NULL}, NULL, NULL},
+        {{"other flags", "<f8", 0, 1, {3}, C, NULL},
+         {"", "<f8", 0, 1, {3}, C | CAI_MPI_PLAIN | CAI_MPI_DIRECT, NULL},
+         NULL,
+         NULL},
+        {{"empty", "<f8", 0, 2, {3, 0}, C, NULL}, {"", "<f8", 0, 2, {3, 0}, C, NULL}, NULL, NULL},
+        {{"scalar", "<f8", 0, 0, {0}, C, NULL}, {"", "<f8", 0, 0, {0}, C, NULL}, NULL, NULL},
+        {{"kind", "<f4", 0, 1, {6}, C, NULL},
+         {"", "<i4", 0, 1, {6}, C, NULL},
+         "typestr",
+         "found \"<f4\" from rank 0 with tag 7, expected \"<i4\""},
+        {{"smaller", "<f4", 0, 1, {6}, C, NULL}, {"", "<f8", 0, 1, {6}, C, NULL}, "typestr", "<f4"},
+        {{"larger", "<f8", 0, 1, {6}, C, NULL}, {"", "<f4", 0, 1, {6}, C, NULL}, "typestr", "<f8"},
+        {{"unit", "<M8[s]", 0, 1, {6}, C, NULL},
+         {"", "<M8[us]", 0, 1, {6}, C, NULL},
+         "typestr",
+         "\"<M8[us]\""},
+        {{"code", "<V1", CAI_DTYPE_FLOAT8_E4M3FN, 1, {6}, C, NULL},
+         {"", "<V1", CAI_DTYPE_FLOAT8_E5M2, 1, {6}, C, NULL},
+         "dtype_code",
+         "expected 12"},
+        {{"no code", "<V2", 0, 1, {6}, C, NULL},
+         {"", "<V2", CAI_DTYPE_BFLOAT16, 1, {6}, C, NULL},
+         "dtype_code",
+         "found 0"},
+        {{"names", "|V8", 0, 1, {6}, C, ab},
+         {"", "|V8", 0, 1, {6}, C, ac},
+         "descr",
+         "other fields"},
+        {{"nested", "|V8", 0, 1, {6}, C, nested}, {"", "|V8", 0, 1, {6}, C, ab}, "descr", "other"},
+        {{"sub-array", "|V8", 0, 1, {6}, C, pair}, {"", "|V8", 0, 1, {6}, C, ab}, "descr", "other"},
+        {{"field's unit", "|V8", 0, 1, {6}, C, time},
+         {"", "|V8", 0, 1, {6}, C, other_time},
+         "descr",
+         "other fields"},
+        {{"same fields", "|V8", 0, 1, {6}, C, nested},
+         {"", "|V8", 0, 1, {6}, C, nested},
+         NULL,
+         NULL},
+        {{"no fields", "|V8", 0, 1, {6}, C, NULL},
+         {"", "|V8", 0, 1, {6}, C, ab},
+         "descr",
+         "found no fields"},
+        {{"axes", "<f8", 0, 2, {3, 4}, C, NULL},
+         {"", "<f8", 0, 2, {4, 3}, C, NULL},
+         "shape",
+         "found (3, 4) from rank 0 with tag 7, expected (4, 3)"},
+        {{"ndim", "<f8", 0, 2, {3, 4}, C, NULL},
+         {"", "<f8", 0, 1, {12}, C, NULL},
+         "shape",
+         "expected (12,)"},
+        {{"short", "<f8", 0, 1, {3}, C, NULL}, {"", "<f8", 0, 1, {4}, C, NULL}, "shape", "(3,)"},
+        {{"long", "<f8", 0, 1, {400}, C, NULL}, {"", "<f8", 0, 1, {4}, C, NULL}, "shape", "(400,)"},
+        {{"empty receiver", "<f8", 0, 1, {400}, C, NULL},
+         {"", "<f8", 0, 1, {0}, C, NULL},
+         "shape",
+         "(0,)"},
+        {{"receiver alone", "<f8", 0, 1, {400}, 0, NULL},
+         {"", "<f8", 0, 1, {400}, C, NULL},
+         "flags",
+         "CAI_MPI_CHECK"},
+        {{"receiver alone, few bytes", "<f8", 0, 1, {3}, 0, NULL},
+         {"", "<f8", 0, 1, {3}, C, NULL},
+         "flags",
+         "CAI_MPI_CHECK"},
+        {{"receiver alone, no bytes", "<f8", 0, 1, {0}, 0, NULL},
+         {"", "<f8", 0, 1, {0}, C, NULL},
+         "flags",
+         "CAI_MPI_CHECK"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
+        test_row = rows[i].from.name;
+        checked_pair(&rows[i].from, &rows[i].to, rows[i].field, rows[i].text);
+    }
+    test_row = NULL;
+}
+
+/* Messages are compared with the arrays that received them, in whatever order they complete; none
+ * is compared if there is none; a sender alone is MPI's to report; an extent is a number. */
+static void checks_of_states(void) {
+    static const int64_t five[1] = {5}, huge[64] = {INT64_MAX, INT64_MIN, INT64_MAX, INT64_MIN};
+    const cai_array array = plain();
+    cai_array row = plain(), wide = plain();
+    cai_private_mpi_header header;
+    cai_mpi_request sent[2], received[2];
+    cai_error why;
+    char text[160];
+    row.ndim = 1;
+    row.shape = five;
+    row.data = memory;
+    wide.data = memory + 1024;
+    OK(cai_mpi_irecv(&wide, 0, 1, MPI_COMM_SELF, CAI_MPI_CHECK, &received[0], error));
+    OK(cai_mpi_irecv(&row, 0, 1, MPI_COMM_SELF, CAI_MPI_CHECK, &received[1], error));
+    OK(cai_mpi_isend(&array, 0, 1, MPI_COMM_SELF, CAI_MPI_CHECK, &sent[0], error));
+    OK(cai_mpi_isend(&row, 0, 1, MPI_COMM_SELF, CAI_MPI_CHECK, &sent[1], error));
+    OK(cai_mpi_wait(&received[1], NULL, error));
+    OK(cai_mpi_wait(&received[0], NULL, error));
+    OK(cai_mpi_wait_all(2, sent, error));
+    OK(cai_mpi_recv(&array, MPI_PROC_NULL, 1, MPI_COMM_SELF, CAI_MPI_CHECK, NULL, error));
+    OK(cai_mpi_irecv(&array, 0, 1, MPI_COMM_SELF, CAI_MPI_CHECK, &received[0], error));
+    MPI_Cancel(&received[0].request);
+    OK(cai_mpi_wait(&received[0], NULL, error));
+    OK(cai_mpi_isend(&array, 0, 1, MPI_COMM_SELF, CAI_MPI_CHECK, &sent[0], error));
+    REFUSED(CAI_ERR_MPI, "MPI_Wait", cai_mpi_recv(&wide, 0, 1, MPI_COMM_SELF, 0, NULL, error));
+    (void)cai_mpi_wait(&sent[0], NULL, NULL);
+    /* A prepared request does not take an earlier message's statement for that of a later one. */
+    OK(cai_mpi_recv_init(&wide, 0, 1, MPI_COMM_SELF, CAI_MPI_CHECK, &received[0], error));
+    for (int is_checked = 1; is_checked >= 0; --is_checked) {
+        OK(cai_mpi_start(&received[0], error));
+        OK(cai_mpi_isend(&array, 0, 1, MPI_COMM_SELF, is_checked ? CAI_MPI_CHECK : 0, &sent[0],
+                         error));
+        ASSERT_STATUS(is_checked ? CAI_OK : CAI_ERR_MPI_MISMATCH,
+                      cai_mpi_wait(&received[0], NULL, &why));
+        OK(cai_mpi_wait(&sent[0], NULL, error));
+    }
+    OK(cai_mpi_request_free(&received[0], error));
+    memset(&header, 0, sizeof header);
+    memcpy(header.shape, huge, sizeof huge);
+    for (header.ndim = 0; header.ndim <= CAI_MAX_NDIM; ++header.ndim) {
+        memset(text, 0x7f, sizeof text);
+        cai_private_mpi_write_shape(&header, text, sizeof text);
+        ASSERT(memchr(text, 0, sizeof text) != NULL);
+    }
+    ASSERT_CONTAINS(text, "(9223372036854775807, -9223372036854775808, ");
+    ASSERT_CONTAINS(text, ", ...)");
+    ASSERT(datatypes == 0);
+}
+
 int main(int count, char **words) {
     MPI_Init(&count, &words);
     MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
@@ -391,8 +650,13 @@ int main(int count, char **words) {
     outputs();
     refusals();
     statuses();
+    start_together();
+    checks();
+    checks_of_states();
     each_call_fails(exchange, 0, 2 * 4 + 4);
     each_call_fails(exchange, CAI_MPI_STAGE, 7);
+    each_call_fails(exchange, CAI_MPI_CHECK, 7);
+    each_call_fails(exchange_prepared, CAI_MPI_CHECK, 2 + 2 * 5);
     each_call_fails(exchange_prepared, 0, 2 * 4 + 2 * 4);
     each_call_fails(exchange_prepared, CAI_MPI_STAGE, 2 + 2 * 5);
     each_large_type_fails(16);

@@ -1,6 +1,7 @@
 /*
  * Messages of cai/mpi.h from and to arrays of any layout, within one process: `mpi_messages` in
- * host memory, `mpi_messages device` in memory of a CUDA device.
+ * host memory, `mpi_messages device` in memory of a CUDA device; and between the ranks of
+ * `mpiexec -n 3 mpi_messages ranks`.
  * run: by test_mpi_header.py
  */
 #include <cai/mpi.h>
@@ -150,8 +151,9 @@ static void layouts(int rounds, int which) {
     for (int round = 0; round < rounds; ++round) {
         const int kind = (int)below(8), itemsize = sizes[kind], ndim = (int)below(5);
         /* DIRECT: as if MPI accepted device memory, which the host can access in a simulation. */
-        static const uint32_t ways[4] = {0, CAI_MPI_STAGE, CAI_MPI_PLAIN, CAI_MPI_DIRECT};
-        const uint32_t flags = ways[below(4)];
+        static const uint32_t ways[5] = {0, CAI_MPI_STAGE, CAI_MPI_PLAIN, CAI_MPI_DIRECT,
+                                         CAI_MPI_CHECK};
+        const uint32_t flags = ways[below(5)];
         unsigned char expected[SPACE];
         int64_t shape[6], count = 1;
         for (int i = 0; i < ndim; ++i)
@@ -258,8 +260,7 @@ static void prepared(uint32_t flags) {
         memcpy(expected, to.bytes, SPACE);
         for (int64_t n = 0; n < 7; ++n)
             memcpy(expected + element(&to, n), from.bytes + element(&from, n), 8);
-        OK(cai_mpi_start(&requests[0], error));
-        OK(cai_mpi_start(&requests[1], error));
+        OK(cai_mpi_start_all(2, requests, error));
         OK(cai_mpi_wait_all(2, requests, error));
         read_back(&to);
         ASSERT(memcmp(expected, to.bytes, SPACE) == 0 && owners == 2);
@@ -577,9 +578,207 @@ static void refusals(void) {
     REFUSED(CAI_ERR_MPI, "MPI_Isend", cai_mpi_send(&good, 7, 0, MPI_COMM_SELF, 0, error));
 }
 
+/* --- between ranks, in host memory */
+
+enum { RANKS = 3, ROWS = 5, COLUMNS = 4 };
+
+static int rank;
+
+/* Rows of a matrix with gaps, from `first` on. */
+static cai_array rows_of(double *matrix, int64_t first, const int64_t *shape) {
+    static const int64_t strides[2] = {COLUMNS * sizeof(double), sizeof(double)};
+    cai_array array = plain("<f8", matrix + first * COLUMNS, 2, shape);
+    array.strides = strides;
+    if (shape[0] == 0) array.data = NULL;
+    return array;
+}
+
+/* Each collective call takes part with pieces that have no elements, on some ranks or on all. */
+static void empty_pieces(void) {
+    static const int64_t shapes[RANKS][2] = {{2, 3}, {0, 3}, {3, 3}}, all[2] = {ROWS, 3};
+    static const int counts[RANKS] = {6, 0, 9}, starts[RANKS] = {0, 6, 6};
+    const uint32_t in = CAI_ACCESS_READ | CAI_MPI_PLAIN, out = CAI_ACCESS_WRITE | CAI_MPI_PLAIN;
+    double mine[ROWS * COLUMNS], gathered[ROWS * COLUMNS], sums[ROWS * COLUMNS];
+    cai_mpi_buffer piece, whole, none;
+    for (int i = 0; i < ROWS * COLUMNS; ++i) {
+        mine[i] = 100 * rank + i;
+        gathered[i] = sums[i] = -1;
+    }
+    const cai_array part = rows_of(mine, 0, shapes[rank]), nothing = rows_of(mine, 0, shapes[1]);
+    const cai_array target = rows_of(gathered, 0, all);
+    for (int to_all = 0; to_all < 2; ++to_all) {
+        OK(cai_mpi_begin(&part, in, &piece, error));
+        ASSERT(piece.count == counts[rank] && piece.datatype == MPI_DOUBLE);
+        OK(cai_mpi_begin(&target, out, &whole, error));
+        if (to_all)
+            MPI_Allgatherv(piece.address, piece.count, piece.datatype, whole.address, counts,
+                           starts, whole.datatype, MPI_COMM_WORLD);
+        else
+            MPI_Gatherv(piece.address, piece.count, piece.datatype, whole.address, counts, starts,
+                        whole.datatype, 2, MPI_COMM_WORLD);
+        OK(cai_mpi_end(&piece, error));
+        if (to_all || rank == 2) OK(cai_mpi_end(&whole, error));
+        else cai_mpi_discard(&whole);
+        for (int i = 0; i < ROWS * COLUMNS; ++i) {
+            const int row = i / COLUMNS, column = i % COLUMNS;
+            double expected = row < 2 ? i : 200 + i - 2 * COLUMNS;
+            if (column == 3 || !(to_all || rank == 2)) expected = -1;
+            ASSERT(gathered[i] >= expected && gathered[i] <= expected);
+            gathered[i] = -1;
+        }
+        OK(cai_mpi_begin(&nothing, in, &none, error));
+        ASSERT(none.count == 0 && none.address == NULL && none.datatype == MPI_DOUBLE);
+        OK(cai_mpi_begin(&nothing, in | out, &whole, error));
+        MPI_Allreduce(none.address, whole.address, none.count, none.datatype, MPI_SUM,
+                      MPI_COMM_WORLD);
+        MPI_Allreduce(MPI_IN_PLACE, whole.address, whole.count, whole.datatype, MPI_SUM,
+                      MPI_COMM_WORLD);
+        MPI_Bcast(whole.address, whole.count, whole.datatype, 1, MPI_COMM_WORLD);
+        OK(cai_mpi_end(&none, error));
+        OK(cai_mpi_end(&whole, error));
+    }
+    ASSERT(sums[0] < 0);
+}
+
+/* Pieces with gaps, of another number of rows for each pair of ranks, also none. */
+static void all_to_all(void) {
+    double mine[RANKS * ROWS * COLUMNS], theirs[RANKS * ROWS * COLUMNS];
+    int64_t shapes[2][RANKS][2];
+    cai_mpi_buffer pieces[2][RANKS];
+    int counts[2][RANKS], starts[2][RANKS];
+    MPI_Datatype each[2][RANKS];
+    for (int i = 0; i < RANKS * ROWS * COLUMNS; ++i) {
+        mine[i] = 1000 * rank + i;
+        theirs[i] = -1;
+    }
+    for (int side = 0; side < 2; ++side)
+        for (int other = 0; other < RANKS; ++other) {
+            const int from = side == 0 ? rank : other, to = side == 0 ? other : rank;
+            double *matrix = (side == 0 ? mine : theirs) + other * ROWS * COLUMNS;
+            shapes[side][other][0] = (2 * from + to) % 3;
+            shapes[side][other][1] = 3;
+            const cai_array piece = rows_of(matrix, 1, shapes[side][other]);
+            cai_mpi_buffer *it = &pieces[side][other];
+            OK(cai_mpi_begin(&piece, side == 0 ? CAI_ACCESS_READ : CAI_ACCESS_WRITE, it, error));
+            counts[side][other] = it->count;
+            each[side][other] = it->datatype;
+            starts[side][other] = 0;
+            if (it->count > 0)
+                starts[side][other] = (int)((char *)it->address - (char *)(side ? theirs : mine));
+        }
+    MPI_Alltoallw(mine, counts[0], starts[0], each[0], theirs, counts[1], starts[1], each[1],
+                  MPI_COMM_WORLD);
+    for (int other = 0; other < RANKS; ++other) {
+        OK(cai_mpi_end(&pieces[0][other], error));
+        OK(cai_mpi_end(&pieces[1][other], error));
+        for (int i = 0; i < ROWS * COLUMNS; ++i) {
+            const int row = i / COLUMNS;
+            double expected = 1000 * other + rank * ROWS * COLUMNS + i;
+            if (row < 1 || row > (2 * other + rank) % 3 || i % COLUMNS == 3) expected = -1;
+            const double found = theirs[other * ROWS * COLUMNS + i];
+            ASSERT(found >= expected && found <= expected);
+        }
+    }
+}
+
+/* A mask is an array of its own. A rank that passes one with the data is refused, and with it all.
+ */
+static void masked_pieces(void) {
+    const int64_t shape[1] = {4};
+    double data[4] = {rank + 0.5, rank, rank, rank}, gathered[4 * RANKS];
+    unsigned char valid[4] = {1, 0, 1, (unsigned char)(rank % 2)}, all_valid[4 * RANKS];
+    cai_array array = plain("<f8", data, 1, shape), mask = plain("|b1", valid, 1, shape);
+    cai_mpi_buffer parts[2];
+    cai_status status;
+    cai_error why;
+    if (rank == 1) array.mask = &mask;
+    status = cai_mpi_begin(&array, CAI_ACCESS_READ | CAI_MPI_PLAIN, &parts[0], &why);
+    ASSERT_STATUS(rank == 1 ? CAI_ERR_CONVERT_MASK : CAI_OK, status);
+    ASSERT_STATUS(CAI_ERR_CONVERT_MASK, cai_mpi_agree(MPI_COMM_WORLD, status, &why));
+    ASSERT(why.code == CAI_ERR_CONVERT_MASK);
+    ASSERT_CONTAINS(why.message, rank == 1 ? "mask: found a mask"
+                                           : "rank: found CAI_ERR_CONVERT_MASK on rank 1");
+    cai_mpi_discard(&parts[0]);
+    array.mask = NULL;
+    status = cai_mpi_begin(&array, CAI_ACCESS_READ | CAI_MPI_PLAIN, &parts[0], &why);
+    if (status == CAI_OK)
+        status = cai_mpi_begin(&mask, CAI_ACCESS_READ | CAI_MPI_PLAIN, &parts[1], &why);
+    OK(cai_mpi_agree(MPI_COMM_WORLD, status, error));
+    MPI_Allgather(parts[0].address, parts[0].count, parts[0].datatype, gathered, parts[0].count,
+                  parts[0].datatype, MPI_COMM_WORLD);
+    MPI_Allgather(parts[1].address, parts[1].count, parts[1].datatype, all_valid, parts[1].count,
+                  parts[1].datatype, MPI_COMM_WORLD);
+    for (int i = 0; i < 2; ++i)
+        OK(cai_mpi_end(&parts[i], error));
+    for (int i = 0; i < RANKS; ++i)
+        ASSERT((int)(2 * gathered[4 * i]) == 2 * i + 1 && all_valid[4 * i + 3] == i % 2 &&
+               all_valid[4 * i] == 1 && all_valid[4 * i + 1] == 0);
+}
+
+static void agreement(void) {
+    const cai_status rows[][RANKS] = {
+        {CAI_ERR_NDIM, 0, 0},
+        {0, 0, CAI_ERR_SHAPE_NULL},
+        {0, CAI_ERR_MPI, CAI_ERR_NDIM},
+        {0, CAI_ERR_MPI_MISMATCH, 0},
+        {CAI_ERR_NO_MEMORY, CAI_ERR_NDIM, CAI_ERR_DRIVER},
+    };
+    const char *const texts[] = {"CAI_ERR_NDIM on rank 0", "CAI_ERR_SHAPE_NULL on rank 2",
+                                 "CAI_ERR_MPI on rank 1", "CAI_ERR_MPI_MISMATCH on rank 1", ""};
+    const int first[] = {0, 2, 1, 1, 0};
+    OK(cai_mpi_agree(MPI_COMM_WORLD, CAI_OK, error));
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
+        const cai_status mine = rows[i][rank];
+        cai_error why;
+        cai_error_set(&why, mine, "own", "text");
+        ASSERT_STATUS(mine != CAI_OK ? mine : rows[i][first[i]],
+                      cai_mpi_agree(MPI_COMM_WORLD, mine, &why));
+        if (mine != CAI_OK) ASSERT_TEXT("own: text", why.message);
+        else ASSERT_CONTAINS(why.message, texts[i]);
+    }
+}
+
+/* Rank 0 receives from any rank what the others state; one of them is wrong. The messages are
+ * longer than MPI sends before the receiver is ready. */
+static void checked_ranks(void) {
+    enum { LONG = 100000 };
+    const int64_t shape[1] = {LONG};
+    double *data = (double *)calloc(LONG, sizeof(double));
+    cai_array array = plain(rank == 2 ? "<i8" : "<f8", data, 1, shape);
+    int wrong = 0;
+    if (rank > 0) {
+        OK(cai_mpi_send(&array, 0, rank, MPI_COMM_WORLD, CAI_MPI_CHECK, error));
+        OK(cai_mpi_send(&array, 0, 9, MPI_COMM_WORLD, CAI_MPI_CHECK, error));
+    }
+    for (int message = 0; rank == 0 && message < 4; ++message) {
+        cai_error why;
+        MPI_Status status;
+        memset(&status, 0, sizeof status);
+        if (cai_mpi_recv(&array, MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, CAI_MPI_CHECK,
+                         &status, &why) != CAI_OK) {
+            ASSERT(why.code == CAI_ERR_MPI_MISMATCH && status.MPI_SOURCE == 2);
+            ASSERT_CONTAINS(why.message, "found \"<i8\" from rank 2");
+            ++wrong;
+        }
+    }
+    ASSERT(rank > 0 || wrong == 2);
+    free(data);
+}
+
 int main(int count, char **words) {
     int level;
     MPI_Init_thread(&count, &words, MPI_THREAD_MULTIPLE, &level);
+    if (count > 1 && strcmp(words[1], "ranks") == 0) {
+        MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+        empty_pieces();
+        all_to_all();
+        masked_pieces();
+        agreement();
+        checked_ranks();
+        MPI_Finalize();
+        if (rank == 0) puts("passed");
+        return 0;
+    }
     on_device = count > 1 && strcmp(words[1], "device") == 0;
     if (on_device) {
         CUdevice device;
@@ -602,6 +801,7 @@ int main(int count, char **words) {
     prepared(0);
     prepared(CAI_MPI_STAGE);
     prepared(CAI_MPI_DIRECT);
+    prepared(CAI_MPI_CHECK);
     reduction();
     gather();
     if (on_device) {

@@ -27,13 +27,17 @@ def mpi(request):
 
 @pytest.fixture(scope="session")
 def launch(mpi):
-    """A command that runs so many ranks, and its environment."""
     folder, _ = mpi
     # Open MPI starts no ranks for root without both.
     root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
     options = ["--oversubscribe"] if folder.name == "openmpi" else []
     environment = {**root, **NO_HOOKS}
-    return lambda ranks, *command: run(folder / "bin/mpiexec", "-n", ranks, *options, *command, env=environment).stdout
+
+    def launch(ranks, *command, **more):
+        """A hang is a failure."""
+        return run(folder / "bin/mpiexec", "-n", ranks, *options, *command, env=environment, timeout=120, **more)
+
+    return launch
 
 
 @pytest.fixture(scope="session")
@@ -67,7 +71,7 @@ def test_strict_warnings(mpi, standard, tmp_path):
     source.write_text(
         program + "int use(const cai_array *a, cai_mpi_request *it, int n);\n"
         "int use(const cai_array *a, cai_mpi_request *it, int n) {\n"
-        "return pass_on(a, 0, n, NULL) + sum(a, NULL) + poll(it, &n, NULL) + is_direct(a); }\n"
+        "return pass_on(a, 0, n, NULL) + sum(a, NULL) + poll(it, &n, NULL) + again(it, NULL) + is_direct(a); }\n"
     )
     compiler, flags = ("g++", CPP) if "++" in standard else ("gcc", C)
     folder, wrapper = mpi
@@ -79,19 +83,29 @@ def test_strict_warnings(mpi, standard, tmp_path):
 
 
 def test_example(build, launch):
-    assert launch(2, build(ROOT / "contrib/examples/mpi_transpose.c", "-std=c99")) == "0 3 6\n"
+    assert launch(2, build(ROOT / "contrib/examples/mpi_transpose.c", "-std=c99")).stdout == "0 3 6\n"
 
 
-def test_messages(build):
+def test_failure_on_one_rank(build, launch):
+    """The other ranks end too."""
+    program = build(ROOT / "contrib/examples/mpi_agree.c", "-std=c99")
+    assert launch(3, program).stdout == "3 6\n"
+    done = launch(3, program, 1, check=False)
+    assert done.returncode != 0
+    assert done.stdout.splitlines()[0] == "rank: found CAI_ERR_CONVERT_BYTE_ORDER on rank 1"
+
+
+def test_messages(build, launch):
     program = build(HERE / "mpi_messages.c")
-    assert run(program).stdout == "passed\n"
+    assert run(program, timeout=120).stdout == "passed\n"
+    assert launch(3, program, "ranks").stdout == "passed\n"
     for schedule in ("lazy", "eager", "threads"):
         assert "passed\n" in run(*SIMULATED, f"--schedule={schedule}", "--", program, "device", env=NO_HOOKS).stdout
 
 
 def test_failures(build):
     """Wrong arguments; and each call of MPI and each allocation fails once."""
-    assert run(build(HERE / "mpi_failures.c"), env={"CAI_CUDA_DRIVER": "/nonexistent"}).stdout == "passed\n"
+    assert run(build(HERE / "mpi_failures.c"), env={"CAI_CUDA_DRIVER": "/nonexistent"}, timeout=120).stdout == "passed\n"
 
 
 @pytest.mark.parametrize("memory", ["host", "device"])
@@ -99,6 +113,6 @@ def test_failures(build):
 def test_halo(build, launch, ranks, memory):
     program = build(ROOT / "examples-c/mpi_halo.c", "-std=c99")
     simulated = SIMULATED + ("--",) if memory == "device" else ()
-    done = launch(ranks, *simulated, program, memory)
+    done = launch(ranks, *simulated, program, memory).stdout
     blocks = {2: "1 x 2 x 1", 4: "1 x 2 x 2"}[ranks]
     assert f"{blocks} blocks in {memory} memory, wrong cells: 0\n" in done
