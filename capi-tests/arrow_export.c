@@ -291,12 +291,12 @@ static void what_it_cannot_express(void) {
     test_row = NULL;
     array = owned("<f4", 2, shape);
     ASSERT_STATUS(CAI_ERR_NEWER_CALLER,
-                  cai_unstable_array_to_arrow(&array, 1, &values, NULL, &error));
+                  cai_unstable_array_to_arrow(&array, 2, &values, NULL, &error));
     ASSERT_TEXT("flags", error.field);
     /* The flags come before the rules of the array. */
     array.ndim = 65;
     ASSERT_STATUS(CAI_ERR_NEWER_CALLER,
-                  cai_unstable_array_to_arrow(&array, 1, &values, NULL, &error));
+                  cai_unstable_array_to_arrow(&array, 2, &values, NULL, &error));
     ASSERT_TEXT("flags", error.field);
     array.ndim = 2;
     /* An event of an unknown stream stays what it is. */

@@ -73,10 +73,10 @@ def from_arrow(pair):
     return P.Taken(array)
 
 
-def to_arrow(taken, pair):
+def to_arrow(taken, pair, flags=0):
     error = T.Error()
     status = held.cai_unstable_array_to_arrow(
-        c.byref(taken.array), 0, c.byref(pair.array), c.byref(pair.schema), c.byref(error)
+        c.byref(taken.array), flags, c.byref(pair.array), c.byref(pair.schema), c.byref(error)
     )
     if status:
         raise P.Refused(status, error.message.decode())
@@ -92,9 +92,9 @@ def from_capsules(obj):
     return take(obj, host=True, allow_mask=True, protocols=[P.ARROW])
 
 
-def to_pyarrow(taken):
+def to_pyarrow(taken, flags=0):
     with Pair() as pair:
-        to_arrow(taken, pair)
+        to_arrow(taken, pair, flags)
         array = pa.Array._import_from_c_device(*pair.addresses)
         assert not pair.array.array.release and not pair.schema.release
     array.validate(full=True)
@@ -109,6 +109,25 @@ def test_tensors(permutation):
     for part in (array, array.slice(1)):
         with from_pyarrow(part) as taken:
             assert np.array_equal(np.asarray(give(taken)), part.to_numpy_ndarray())
+
+
+@pytest.mark.parametrize("axes", [(0, 1, 2), (0, 2, 1)])
+@pytest.mark.parametrize("tensor", [0, T.abi.CAI_UNSTABLE_ARROW_TENSOR])
+def test_tensors_out(axes, tensor):
+    """An array whose dimensions after the first are stored in another order is one of tensors."""
+    values = np.arange(24, dtype="<f4").reshape(2, 3, 4).transpose(axes)
+    with take(values, host=True) as taken:
+        array = to_pyarrow(taken, tensor)
+        assert isinstance(array.type, pa.FixedShapeTensorType) == bool(tensor or axes != (0, 1, 2))
+        if tensor or axes != (0, 1, 2):
+            assert np.array_equal(array.to_numpy_ndarray(), values) and array.type.permutation in (None, [1, 0])
+        if axes != (0, 1, 2):
+            assert pa.array(give(taken)).storage.flatten().equals(array.storage.flatten())
+        with from_pyarrow(array) as again:
+            assert np.array_equal(np.asarray(give(again)), values)
+    del array
+    with pytest.raises(P.Refused), take(values.transpose(2, 0, 1), host=True) as taken:
+        to_pyarrow(taken)
 
 
 def bits(address, count):

@@ -11,7 +11,9 @@ use crate::abi::{self, CAI_MAX_NDIM, cai_array};
 use crate::arrow::abi::{Array, DeviceArray, NULLABLE, Schema, Structure};
 use crate::arrow::format::{self, Element};
 use crate::arrow::structures::{Owned, OwnedDeviceArray};
-use crate::error::{Failure, Result, fail};
+use crate::arrow::tensor;
+use crate::error::{Count as Counted, Failure, Result, fail};
+use crate::layout::Layout;
 use crate::memory::Extended;
 use crate::owner::{Count, Ref};
 use crate::sync::mark::{self, OwnedEvent};
@@ -54,8 +56,14 @@ pub const CHECKS: u32 = abi::CAI_CHECK_LAYOUT | abi::CAI_CHECK_ALIGNMENT;
 struct Description<'a> {
     array: Valid<'a>,
     element: Element,
+    /// The size of the lists of each level but the innermost one.
+    lists: [i64; DIMENSIONS],
+    /// The levels: one for each dimension, or two for tensors.
+    levels: usize,
     /// The bitmap of each level, or NULL.
     bitmaps: [*const c_void; DIMENSIONS],
+    /// The metadata of the tensor type.
+    tensor: Option<Vec<u8>>,
 }
 
 #[cold]
@@ -67,8 +75,71 @@ fn no_type<T>(array: &cai_array) -> Result<T> {
             ns, S, V without fields and dtype_code")
 }
 
+/// Finds the dimension of the array that each stored dimension after the first is, if the array is in
+/// C order but for their order. Dimensions are counted from the second one.
+fn stored_order(layout: &Layout) -> Result<Option<[usize; DIMENSIONS]>> {
+    if layout.is_packed_bits() || layout.shape.contains(&0) {
+        return Ok(None);
+    }
+    let mut steps = [0; DIMENSIONS];
+    let steps = steps.get_mut(..layout.shape.len()).ok_or_else(Failure::internal)?;
+    layout.write_strides(steps)?;
+    let (mut order, mut is_stored) = ([0; DIMENSIONS], [false; DIMENSIONS]);
+    let mut step = layout.bits / 8;
+    let fits =
+        |dimension: usize, step: i64| match (layout.shape.get(dimension), steps.get(dimension)) {
+            (Some(&extent), Some(&stride)) => extent == 1 || stride == step,
+            _ => false,
+        };
+    let count = layout.shape.len().saturating_sub(1);
+    for place in (0..count).rev() {
+        let next = (0..count).rev().find(|&index| !is_stored[index] && fits(index + 1, step));
+        let Some(found) = next else { return Ok(None) };
+        (order[place], is_stored[found]) = (found, true);
+        step = step.saturating_mul(layout.shape[found + 1]);
+    }
+    Ok(fits(0, step).then_some(order))
+}
+
+/// Makes the two levels of tensors of those of an array in C order but for `order`.
+fn into_tensors(of: &mut Description, order: &[usize]) -> Result<()> {
+    let extents = of.array.layout().shape.get(1..).unwrap_or_default();
+    let size = layout::count(extents)?;
+    if i32::try_from(size).is_err() {
+        return fail!(CAI_ERR_CONVERT_TYPE, "shape";
+            found "tensors of {}", Counted(size, "element");
+            expected "at most 2^31 - 1, the largest size of Arrow's lists");
+    }
+    let is_permuted = !order.is_sorted();
+    let [mut whole, mut elements] = [of.bitmaps[0], ptr::null()];
+    for level in (1..=extents.len()).rev() {
+        let bitmap = std::mem::replace(&mut of.bitmaps[level], ptr::null());
+        let (outer, inner) = extents.split_at(level);
+        let is_one = |of: &[i64]| of.iter().all(|&extent| extent == 1);
+        let place = if is_one(inner) && !is_permuted && elements.is_null() {
+            &mut elements
+        } else if is_one(outer) && whole.is_null() {
+            &mut whole
+        } else if bitmap.is_null() {
+            continue;
+        } else {
+            return fail!(CAI_ERR_CONVERT_MASK, "mask";
+                found "a mask of some dimensions of tensors, or of permuted ones";
+                expected "one of whole tensors, or of all elements in the stored order");
+        };
+        if !bitmap.is_null() {
+            *place = bitmap;
+        }
+    }
+    [of.bitmaps[0], of.bitmaps[1]] = [whole, elements];
+    of.lists = [0; DIMENSIONS];
+    (of.lists[0], of.levels) = (size, 2);
+    of.tensor = Some(tensor::metadata(extents, order)?);
+    Ok(())
+}
+
 /// Checks that Arrow can express an array.
-fn describe(array: Valid) -> Result<Description> {
+fn describe(array: Valid, flags: u32) -> Result<Description> {
     let (dtype, layout) = (array.dtype(), array.layout());
     let element = if dtype::has_fields(&array) { None } else { format::element(&dtype) };
     let Some(element) = element else { return no_type(&array) };
@@ -77,16 +148,20 @@ fn describe(array: Valid) -> Result<Description> {
         return fail!(CAI_ERR_CONVERT_NDIM, "ndim";
             found "0"; expected "at least 1, for Arrow's arrays have a length");
     };
-    for (index, &extent) in lists.iter().enumerate() {
-        if i32::try_from(extent).is_err() {
-            return fail!(CAI_ERR_CONVERT_TYPE, "shape[{}]", index + 1;
-                found "{extent}"; expected "at most 2^31 - 1, the largest size of Arrow's lists");
-        }
-    }
-    if !layout.is_c_contiguous() {
+    let order = match layout.is_c_contiguous() && flags & abi::CAI_UNSTABLE_ARROW_TENSOR == 0 {
+        true => None,
+        false => stored_order(&layout)?,
+    };
+    if order.is_none() && !layout.is_c_contiguous() {
         return fail!(CAI_ERR_CONVERT_CONTIGUOUS, "strides";
             found "gaps or another order";
-            expected "a C-contiguous array, for Arrow has no strides");
+            expected "a C-contiguous array, or one whose dimensions after the first are stored in \
+                another order, for Arrow has no strides");
+    }
+    let is_list = |&(_, &extent): &(usize, &i64)| order.is_none() && i32::try_from(extent).is_err();
+    if let Some((index, &extent)) = lists.iter().enumerate().find(is_list) {
+        return fail!(CAI_ERR_CONVERT_TYPE, "shape[{}]", index + 1;
+            found "{extent}"; expected "at most 2^31 - 1, the largest size of Arrow's lists");
     }
     let mut bitmaps = [ptr::null(); DIMENSIONS];
     if !array.mask.is_null() && !array.data.is_null() {
@@ -96,7 +171,14 @@ fn describe(array: Valid) -> Result<Description> {
             *bitmap = mask.data;
         }
     }
-    Ok(Description { array, element, bitmaps })
+    let (levels, mut sizes) = (layout.shape.len(), [0; DIMENSIONS]);
+    sizes.iter_mut().zip(lists).for_each(|(to, size)| *to = *size);
+    let mut found = Description { array, element, lists: sizes, levels, bitmaps, tensor: None };
+    match order {
+        Some(order) if levels > 1 => into_tensors(&mut found, &order[..levels - 1])?,
+        _ => {}
+    }
+    Ok(found)
 }
 
 /// Returns the place for the bitmap that a mask is.
@@ -167,6 +249,8 @@ struct Shared {
     count: Count,
     /// The target of `sync_event`.
     event: *mut c_void,
+    /// That of the outermost schema.
+    metadata: Option<Vec<u8>>,
     /// Dropped before the owner is released.
     kept: Option<OwnedEvent>,
     owner: Option<Ref>,
@@ -175,7 +259,8 @@ struct Shared {
 type Block<T> = Extended<Shared, Level<T>>;
 
 fn allocate<T: Exported>(levels: usize) -> Result<Block<T>> {
-    let shared = Shared { count: Count::one(), event: ptr::null_mut(), kept: None, owner: None };
+    let (event, metadata, kept, owner) = (ptr::null_mut(), None, None, None);
+    let shared = Shared { count: Count::one(), event, metadata, kept, owner };
     let level = Level { structure: MaybeUninit::uninit(), child: ptr::null_mut(), rest: T::REST };
     Extended::new(shared, levels, level)
 }
@@ -245,15 +330,18 @@ fn fill<T: Exported>(
     Ok(unsafe { Owned::new(outermost) })
 }
 
-fn schema_of(of: &Description, block: Block<Schema>) -> Result<Owned<Schema>> {
-    let shape = of.array.layout().shape;
+fn schema_of(of: &mut Description, mut block: Block<Schema>) -> Result<Owned<Schema>> {
+    let (shared, _) = block.parts();
+    shared.metadata = of.tensor.take();
+    let tensor = shared.metadata.as_ref().map_or(ptr::null(), |text| text.as_ptr().cast());
     fill(block, |links, rest| {
         let mut sized = |prefix, size| {
             *rest = format::sized(prefix, size);
             rest.as_ptr().cast::<c_char>()
         };
-        let mut metadata = ptr::null();
-        let format = match (shape.get(links.level + 1), of.element) {
+        let mut metadata = if links.level == 0 { tensor } else { ptr::null() };
+        let size = of.lists.get(links.level).filter(|_| links.n_children > 0);
+        let format = match (size, of.element) {
             (Some(&size), _) => sized("+w:", size),
             (None, Element::Binary(size)) => sized("w:", i64::from(size)),
             (None, Element::Plain(format)) => format.as_ptr(),
@@ -345,29 +433,31 @@ impl ArrowPair {
     }
 }
 
-/// Fails for flags, of which this version knows none.
+/// Fails for flags that this version does not know.
 pub fn check_flags(flags: u32) -> Result<()> {
-    if flags != 0 {
+    if flags & !abi::CAI_UNSTABLE_ARROW_TENSOR != 0 {
         return fail!(CAI_ERR_NEWER_CALLER, "flags";
-            found "{flags:#x}"; expected "0, for this version knows no flags");
+            found "{flags:#x}"; expected "only CAI_UNSTABLE_ARROW_TENSOR, which this version knows");
     }
     Ok(())
 }
 
 /// Makes Arrow structures, with a reference to the owner, of an array that passed [`CHECKS`].
-pub fn to_arrow(array: Valid, with_schema: bool) -> Result<ArrowPair> {
-    let description = describe(array)?;
+pub fn to_arrow(array: Valid, flags: u32, with_schema: bool) -> Result<ArrowPair> {
+    let mut description = describe(array, flags)?;
     let (device_type, device_id) = device_of(&array)?;
-    let shape = array.layout().shape;
     let mut lengths = [0; DIMENSIONS];
-    let lengths = lengths.get_mut(..shape.len()).ok_or_else(Failure::internal)?;
-    for (index, length) in lengths.iter_mut().enumerate() {
+    let lengths = lengths.get_mut(..description.levels).ok_or_else(Failure::internal)?;
+    let first = array.layout().shape.first().copied().unwrap_or_default();
+    let (mut extents, mut count) = ([0; DIMENSIONS], 0);
+    for (length, &size) in lengths.iter_mut().zip([first].iter().chain(&description.lists)) {
         // Only that of an array without elements can overflow.
-        *length = layout::count(shape.get(..=index).unwrap_or_default())?;
+        (extents[count], count) = (size, count + 1);
+        *length = layout::count(&extents[..count])?;
     }
     let mut block = allocate(lengths.len())?;
     let schema = match with_schema {
-        true => Some(schema_of(&description, allocate(lengths.len())?)?),
+        true => Some(schema_of(&mut description, allocate(lengths.len())?)?),
         false => None,
     };
     let (event, kept) = mark::of(&array)?.keep()?;

@@ -1,6 +1,7 @@
 //! Arrow's extension type `arrow.fixed_shape_tensor`: lists whose elements form tensors.
 
 use crate::abi::CAI_MAX_NDIM;
+use crate::error::{Failure, Result, Text};
 
 pub const NAME: &[u8] = b"arrow.fixed_shape_tensor";
 
@@ -67,6 +68,43 @@ impl Tensor {
         let values = self.permutation.as_ref()?.values();
         (!values.is_sorted()).then_some(values)
     }
+}
+
+/// Makes the metadata of a schema of this type. Of each stored dimension, `order` says which of
+/// `extents` it has.
+pub fn metadata(extents: &[i64], order: &[usize]) -> Result<Vec<u8>> {
+    const SIZE: usize = 48 + DIMENSIONS * 24;
+    let mut permutation = [0; DIMENSIONS];
+    for (place, &of) in order.iter().enumerate() {
+        permutation[of] = place as i64;
+    }
+    let permutation = &permutation[..order.len()];
+    let mut json: Text<SIZE> = Text::new(format_args!("{{\"shape\":["));
+    let mut separator = "";
+    for &of in order {
+        // At most 31 extents are above 1, so the text has space for all.
+        let _ = write!(json, "{separator}{}", extents[of]);
+        separator = ",";
+    }
+    if !permutation.is_sorted() {
+        separator = "],\"permutation\":[";
+        for place in permutation {
+            let _ = write!(json, "{separator}{place}");
+            separator = ",";
+        }
+    }
+    let _ = write!(json, "]}}");
+    let texts: [&[u8]; 4] =
+        [b"ARROW:extension:name", NAME, b"ARROW:extension:metadata", json.as_str().as_bytes()];
+    let size = 4 + texts.iter().map(|text| 4 + text.len()).sum::<usize>();
+    let mut out = Vec::new();
+    out.try_reserve_exact(size).map_err(|_| Failure::no_memory(size))?;
+    out.extend(2i32.to_ne_bytes());
+    for text in texts {
+        out.extend((text.len() as i32).to_ne_bytes());
+        out.extend_from_slice(text);
+    }
+    Ok(out)
 }
 
 /// The rest of a text. Its methods return `None` where the text is not what they expect.

@@ -51,6 +51,10 @@ struct ArrowSchema;
 extern "C" {
 #endif
 
+/// For `cai_unstable_array_to_arrow`: an array of two or more dimensions always becomes one of
+/// `arrow.fixed_shape_tensor`. Its masks are of whole tensors, or of all elements in the stored order.
+#define CAI_UNSTABLE_ARROW_TENSOR 1
+
 /// Methods `__arrow_c_device_array__` and, with `CAI_IMPORT_ALLOW_HOST`, `__arrow_c_array__`, of arrays
 /// that `cai_unstable_array_from_arrow` accepts: for `cai_import_options.protocols`. In the default
 /// order it comes before the protocols for host memory.
@@ -101,7 +105,9 @@ cai_status cai_unstable_array_from_arrow(struct ArrowDeviceArray *array,
 /// which the array's `release` gives up. Both must be released once, from any thread, in any order.
 /// Children may be moved out of them.
 ///
-/// The first extent becomes the length; each other dimension becomes a fixed-size list. The mask
+/// The first extent becomes the length; each other dimension becomes a fixed-size list. If those
+/// dimensions are stored in another order, they become one list of the type
+/// `arrow.fixed_shape_tensor`, whose permutation restores theirs. The mask
 /// becomes the bitmap of the level whose extents it has. `|b1` becomes `arrow.bool8` and `|t1`
 /// `bool`; times become timestamps without a time zone, and durations; NaT stays a number, and is
 /// not null.
@@ -111,7 +117,7 @@ cai_status cai_unstable_array_from_arrow(struct ArrowDeviceArray *array,
 ///
 /// `array`: must have an owner and pass `cai_array_validate` with `CAI_CHECK_LAYOUT` and
 /// `CAI_CHECK_ALIGNMENT`.
-/// `flags`: 0.
+/// `flags`: 0, or `CAI_UNSTABLE_ARROW_TENSOR`.
 /// `out_array`: `sync_event` points to an event that is recorded on the array's stream by this
 /// call, and destroyed with the Arrow array. It is the array's own `event` if the array is
 /// read-only or its stream is `CAI_STREAM_UNKNOWN`, and NULL for `CAI_STREAM_NONE`. If neither
@@ -126,6 +132,7 @@ cai_status cai_unstable_array_from_arrow(struct ArrowDeviceArray *array,
 /// lists above 2^31 - 1 elements, `CAI_ERR_CONVERT_BYTE_ORDER`, `CAI_ERR_CONVERT_NDIM` for an array
 /// without dimensions, `CAI_ERR_CONVERT_CONTIGUOUS`, `CAI_ERR_CONVERT_MASK` for a mask that is not
 /// `|t1`, on another device, or broadcast along a dimension before its last one,
+/// or of some dimensions of tensors,
 /// `CAI_ERR_CONVERT_DEVICE`, `CAI_ERR_STREAM_DEVICE` for a stream of a device other than CUDA's,
 /// `CAI_ERR_CAPTURE_PRODUCER` if the stream is being captured, `CAI_ERR_ALIGNMENT`,
 /// `CAI_ERR_NO_MEMORY`, a status of `cai_array_validate`, or, if the array has a stream, of

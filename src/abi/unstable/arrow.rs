@@ -1,4 +1,8 @@
-//! The protocol of `cai/unstable/arrow.h`.
+//! The protocol and the flag of `cai/unstable/arrow.h`.
+
+/// For `cai_unstable_array_to_arrow`: an array of two or more dimensions always becomes one of
+/// `arrow.fixed_shape_tensor`. Its masks are of whole tensors, or of all elements in the stored order.
+pub const CAI_UNSTABLE_ARROW_TENSOR: u32 = 1;
 
 /// Methods `__arrow_c_device_array__` and, with `CAI_IMPORT_ALLOW_HOST`, `__arrow_c_array__`, of arrays
 /// that `cai_unstable_array_from_arrow` accepts: for `cai_import_options.protocols`. In the default

@@ -66,7 +66,7 @@ fn structures<'py>(
     let valid = unsafe { Given::new(&raw const *reading) }.valid(CHECKS)?;
     // Other threads may have to run: the host may wait for a function that needs the lock.
     // SAFETY: the structures are made without Python.
-    let made = unsafe { py.without_lock(|| arrow::to_arrow(valid, true)) }?;
+    let made = unsafe { py.without_lock(|| arrow::to_arrow(valid, 0, true)) }?;
     let (array, schema) = made.into_owned();
     let schema = into_capsule(py, schema.ok_or_else(Failure::internal)?)?;
     Ok((schema, array))
