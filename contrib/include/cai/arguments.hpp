@@ -3,6 +3,8 @@
 //
 //   cai::stream        a CUDA stream that a bound function takes as an argument
 //   cai::masked_array  an array argument that may have a mask
+//   cai::like          a view argument whose library allocates the result
+//   cai::result        an array of that library, made by cai::empty_like
 //
 // Thread safety: functions run with the interpreter's lock held, unless their comment states
 // otherwise.
@@ -18,11 +20,13 @@
 #include <cai/unstable/exchange.h>
 #include <cai/unstable/view.h>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
 #include <exception>
+#include <memory>
 #include <optional>
 #include <type_traits>
 #include <utility>
@@ -304,6 +308,11 @@ struct imported {
         const cai_status status = require_of_import(array, wanted, why);
         return status == CAI_OK ? out.fill(array, why) : status;
     }
+    template <class T, std::size_t N>
+    static cai_status view_of(const cai_array &array, any_view<T, N> &out,
+                              cai_error *why) noexcept {
+        return any_view<T, N>::try_make(array, out, why);
+    }
 };
 
 // Each array has an owner, although the function's caller holds the object during the call. A
@@ -375,6 +384,13 @@ template <class T, std::size_t N> struct view_traits<view<T, N>> {
         return made;
     }
 };
+template <class T, std::size_t N> struct view_traits<any_view<T, N>> : view_traits<view<T, N>> {
+    static constexpr cai_import_options options() noexcept {
+        cai_import_options made = view_traits<view<T, N>>::options();
+        made.flags |= CAI_IMPORT_ALLOW_HOST;
+        return made;
+    }
+};
 template <class T, int N> struct view_traits<contiguous_view<T, N>> {
     static constexpr int ndim = N;
     static constexpr bool contiguous = true;
@@ -389,40 +405,58 @@ template <class T, int N> struct view_traits<contiguous_view<T, N>> {
     }
 };
 
-// View among the arguments of a call. It keeps its array alive, and orders streams from the moment
-// at which the function receives it until the end of the call.
-template <class View> class view_argument {
+// Array of a call: orders streams from `begin` until the end of the call.
+class ordered_array {
   public:
-    view_argument() = default;
-    view_argument(const view_argument &) = delete;
-    view_argument &operator=(const view_argument &) = delete;
-    ~view_argument() {
+    ordered_array() = default;
+    ordered_array(const ordered_array &) = delete;
+    ordered_array &operator=(const ordered_array &) = delete;
+    ~ordered_array() {
         if (!work_) {
             return;
         }
         try {
             work_->end();
             // A producer without a stream cannot be made to wait, and would free the data at once.
-            if (array_.stream() >= CAI_STREAM_UNKNOWN && !view_.empty()) {
-                array_.release_after(stream_);
+            // The host is done with its memory when the function returns.
+            if (value.stream() >= CAI_STREAM_UNKNOWN && value.get().data != nullptr &&
+                value.get().device.type != CAI_DEVICE_CPU) {
+                value.release_after(stream_);
             }
         } catch (const error &) {
             // There is no caller left to which it could be reported.
             PyThreadState *state = PyEval_SaveThread();
-            wait_on_host(array_.get(), stream_);
+            wait_on_host(value.get(), stream_);
             PyEval_RestoreThread(state);
         }
     }
+    bool begun() const noexcept { return work_.has_value(); }
+    // Makes the stream wait for the producer. Throws error. Needs no lock.
+    void begin(cai_stream stream, std::uint32_t access) {
+        stream_ = stream;
+        work_.emplace(value, stream, access);
+    }
 
+    array value;
+
+  private:
+    std::optional<consumer> work_; // ends before the array is released
+    cai_stream stream_ = 0;
+};
+
+// View among the arguments of a call. It keeps its array alive, and orders streams from the moment
+// at which the function receives it until the end of the call.
+template <class View> class view_argument {
+  public:
     // `type` is the view's name in signatures.
     outcome load(PyObject *object, bool convert, const char *type) noexcept {
         static constexpr cai_import_options options = view_traits<View>::options();
-        const outcome loaded = load_array(object, convert, options, &kind, type, array_);
+        const outcome loaded = load_array(object, convert, options, &kind, type, array_.value);
         if (loaded != outcome::taken) {
             return loaded;
         }
         cai_error why;
-        if (imported::view_of(array_.get(), view_, &why) != CAI_OK) {
+        if (imported::view_of(array_.value.get(), view_, &why) != CAI_OK) {
             return refuse_argument(object, convert, &kind, type, why);
         }
         loaded_at_ = ++this_thread.clock;
@@ -431,13 +465,10 @@ template <class View> class view_argument {
 
     // Makes the call's stream wait for the producer. Throws error. Needs no lock.
     View &begin() {
-        if (!work_) {
+        if (!array_.begun()) {
             first_pass::over();
-            stream_ = call_stream::at(this_thread, loaded_at_);
-            if (stream_ == 0) {
-                stream_ = default_stream();
-            }
-            work_.emplace(array_, stream_, access);
+            const cai_stream stream = call_stream::at(this_thread, loaded_at_);
+            array_.begin(stream != 0 ? stream : default_stream(), access);
         }
         return view_;
     }
@@ -448,11 +479,9 @@ template <class View> class view_argument {
                                                 : CAI_ACCESS_READ | CAI_ACCESS_WRITE;
     static constexpr char kind = 0;
 
-    array array_;
+    ordered_array array_;
     View view_;
-    std::optional<consumer> work_; // ends before the array is released
     std::uint64_t loaded_at_ = 0;
-    cai_stream stream_ = 0;
 };
 
 // --- streams
@@ -495,6 +524,19 @@ inline outcome load_stream(PyObject *object, bool convert, cai_stream &out) noex
 template <class> inline constexpr bool never = false;
 
 // --- results
+
+// Object of another library, and its array. Made and destroyed with the interpreter's lock held.
+struct new_object {
+    PyObject *object = nullptr;
+    ordered_array array; // has a reference of its own: the object outlives the work
+
+    new_object() = default;
+    new_object(const new_object &) = delete;
+    new_object &operator=(const new_object &) = delete;
+    ~new_object() { Py_XDECREF(object); }
+};
+
+struct results;
 
 // Returns a new reference to an object, or NULL with an exception set.
 inline PyObject *export_array(const array &result) noexcept {
@@ -575,6 +617,106 @@ template <class Class, auto Describe> struct producer {
 };
 
 } // namespace detail CAI_PRIVATE_HIDDEN
+
+// View argument of a function that returns an array of the argument's own library: what
+// cai::empty_like allocates is a NumPy array if the caller passed one of NumPy, and so on.
+//
+//   auto scaled(cai::like<cai::view<const float, 1>> in, float factor, cai::stream stream) {
+//       auto out = cai::empty_like<cai::view<float, 1>>(in, stream);
+//       ... // enqueues work on `*in` and `*out`
+//       return out;
+//   }
+template <class View> class like {
+  public:
+    const View &operator*() const noexcept { return view_; }
+    const View *operator->() const noexcept { return &view_; }
+    // Returns a borrowed reference, for the time of the call.
+    PyObject *object() const noexcept { return object_; }
+
+  private:
+    friend struct detail::results;
+    View view_;
+    PyObject *object_ = nullptr;
+};
+
+// Result of a bound function: an object of another library and a view of its array. When the
+// function returns it, the library's current stream waits for the work. Use it with the
+// interpreter's lock held.
+template <class View> class CAI_PRIVATE_HIDDEN result {
+  public:
+    const View &operator*() const noexcept { return view_; }
+    const View *operator->() const noexcept { return &view_; }
+    // Returns a borrowed reference; NULL for an object that was moved.
+    PyObject *object() const noexcept { return made_ ? made_->object : nullptr; }
+
+  private:
+    friend struct detail::results;
+    View view_;
+    std::unique_ptr<detail::new_object> made_;
+};
+
+namespace detail CAI_PRIVATE_HIDDEN {
+
+struct results {
+    template <class View> static void set(like<View> &out, const View &view) { out.view_ = view; }
+    template <class View> static void set(like<View> &out, PyObject *object) {
+        out.object_ = object;
+    }
+    // Ends the work, and gives the reference away.
+    template <class View> static PyObject *take(result<View> &given) noexcept {
+        if (!given.made_) {
+            PyErr_SetString(PyExc_ValueError, "a cai::result that was moved");
+            return nullptr;
+        }
+        PyObject *object = std::exchange(given.made_->object, nullptr);
+        given.made_.reset();
+        return object;
+    }
+    template <class View>
+    static result<View> make(PyObject *prototype, cai_stream stream,
+                             const std::array<std::int64_t, View::rank()> &shape) {
+        using value_type = typename View::value_type;
+        cai_array wanted = CAI_ARRAY_INIT;
+        wanted.ndim = static_cast<std::int32_t>(shape.size());
+        wanted.shape = shape.data();
+        write_typestr<value_type>(wanted.typestr);
+        wanted.dtype_code = code_of<value_type>::value;
+        result<View> made;
+        made.made_ = std::make_unique<new_object>();
+        array &described = made.made_->array.value;
+        cai_error why;
+        // The memory belongs to the library's current stream, on which the caller goes on to use
+        // it, and may drop it at any time.
+        check(cai_unstable_python_empty_like(prototype, &wanted, 0, nullptr, nullptr,
+                                             &made.made_->object, imported::empty(described), &why),
+              why);
+        check(imported::view_of(described.get(), made.view_, &why), why);
+        made.made_->array.begin(stream, CAI_ACCESS_READ | CAI_ACCESS_WRITE);
+        return made;
+    }
+};
+
+} // namespace detail CAI_PRIVATE_HIDDEN
+
+// Allocates an array through the library of an argument, on its device, in C order: NumPy, CuPy,
+// PyTorch, or any with `__array_namespace__`. `View` is a cai::view or a cai::any_view of elements
+// that are not const. The stream is ordered after the library's current one, until the function
+// ends. Throws error; the exception of the library stays set, and passes on.
+template <class View, class Given>
+CAI_PRIVATE_HIDDEN result<View> empty_like(const like<Given> &given, cai_stream stream,
+                                           const std::array<std::int64_t, View::rank()> &shape) {
+    return detail::results::make<View>(given.object(), stream, shape);
+}
+// The same, of the shape of the argument.
+template <class View, class Given>
+CAI_PRIVATE_HIDDEN result<View> empty_like(const like<Given> &given, cai_stream stream) {
+    static_assert(View::rank() == Given::rank(), "pass a shape");
+    std::array<std::int64_t, View::rank()> shape{};
+    for (std::size_t d = 0; d < shape.size(); ++d) {
+        shape[d] = given->extent(d);
+    }
+    return empty_like<View>(given, stream, shape);
+}
 
 // Makes a bound class a producer. Each export calls `Describe` with a `const T &`. It returns a
 // cai::array, whose owner keeps the data alive (for example cai::make_owner of a std::shared_ptr).

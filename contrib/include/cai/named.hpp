@@ -62,7 +62,10 @@ template <class View> constexpr std::size_t write_name(char *out, bool annotatio
             put(one);
         }
     };
-    put(annotation ? "typing.Annotated[libcai.ArrayLike, \"" : "Array[");
+    constexpr bool host = (view_traits<View>::options().flags & CAI_IMPORT_ALLOW_HOST) != 0;
+    put(!annotation ? "Array["
+        : host      ? "typing.Annotated[libcai.ArrayLike | libcai.HostArrayLike, \""
+                    : "typing.Annotated[libcai.ArrayLike, \"");
     if constexpr (kind == 0) {
         put("byte");
     } else if constexpr (kind == 'b') {
@@ -107,6 +110,8 @@ template <> struct is_named<masked_array> : std::true_type {};
 template <> struct is_named<stream> : std::true_type {};
 template <class T, std::size_t N> struct is_named<view<T, N>> : std::true_type {};
 template <class T, int N> struct is_named<contiguous_view<T, N>> : std::true_type {};
+template <class T, std::size_t N> struct is_named<any_view<T, N>> : std::true_type {};
+template <class View> struct is_named<like<View>> : std::true_type {};
 template <class T> struct is_named<std::optional<T>> : is_named<T> {};
 template <class Allocator> struct is_named<std::vector<array, Allocator>> : std::true_type {};
 template <class Allocator>

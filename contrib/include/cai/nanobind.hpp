@@ -157,6 +157,36 @@ template <class T, std::size_t N>
 struct type_caster<cai::view<T, N>> : cai_view_caster<cai::view<T, N>> {};
 template <class T, int N>
 struct type_caster<cai::contiguous_view<T, N>> : cai_view_caster<cai::contiguous_view<T, N>> {};
+template <class T, std::size_t N>
+struct type_caster<cai::any_view<T, N>> : cai_view_caster<cai::any_view<T, N>> {};
+
+template <class View> struct type_caster<cai::like<View>> {
+    using Value = cai::like<View>;
+    static constexpr auto Name = type_caster<View>::Name;
+    template <class> using Cast = Value &;
+    template <class> bool can_cast() const noexcept { return argument_.template can_cast<View>(); }
+
+    bool from_python(handle source, std::uint32_t flags, cleanup_list *cleanup) noexcept {
+        cai::detail::results::set(value_, source.ptr());
+        return argument_.from_python(source, flags, cleanup);
+    }
+    explicit operator Value &() {
+        cai::detail::results::set(value_, argument_.operator View &());
+        return value_;
+    }
+
+  private:
+    type_caster<View> argument_;
+    Value value_;
+};
+
+template <class View> struct type_caster<cai::result<View>> {
+    using Value = cai::result<View>;
+    static constexpr auto Name = const_name("typing.Any");
+    static handle from_cpp(Value &&source, rv_policy, cleanup_list *) noexcept {
+        return cai::detail::results::take(source);
+    }
+};
 
 // The caster of <nanobind/stl/optional.h> would release a view's array before the call, and hide a
 // stream from the views.
@@ -188,6 +218,12 @@ template <class T, int N>
 struct type_caster<std::optional<cai::contiguous_view<T, N>>>
     : cai_optional_caster<cai::contiguous_view<T, N>> {};
 template <class T, std::size_t N>
+struct type_caster<std::optional<cai::any_view<T, N>>> : cai_optional_caster<cai::any_view<T, N>> {
+};
+template <class T, std::size_t N>
+struct remove_opt_mono<std::optional<cai::any_view<T, N>>> : remove_opt_mono<cai::any_view<T, N>> {
+};
+template <class T, std::size_t N>
 struct remove_opt_mono<std::optional<cai::view<T, N>>> : remove_opt_mono<cai::view<T, N>> {};
 template <class T, int N>
 struct remove_opt_mono<std::optional<cai::contiguous_view<T, N>>>
@@ -195,6 +231,11 @@ struct remove_opt_mono<std::optional<cai::contiguous_view<T, N>>>
 
 template <class T, std::size_t N, class Allocator>
 struct type_caster<std::vector<cai::view<T, N>, Allocator>> {
+    static_assert(cai::detail::never<T>,
+                  "views would outlive their arrays: take std::vector<cai::array>");
+};
+template <class T, std::size_t N, class Allocator>
+struct type_caster<std::vector<cai::any_view<T, N>, Allocator>> {
     static_assert(cai::detail::never<T>,
                   "views would outlive their arrays: take std::vector<cai::array>");
 };
@@ -264,6 +305,8 @@ template <> struct has_arg_defaults<cai::stream> : std::true_type {};
 template <> struct has_arg_defaults<std::optional<cai::stream>> : std::true_type {};
 template <class T, std::size_t N>
 struct has_arg_defaults<std::optional<cai::view<T, N>>> : std::true_type {};
+template <class T, std::size_t N>
+struct has_arg_defaults<std::optional<cai::any_view<T, N>>> : std::true_type {};
 template <class T, int N>
 struct has_arg_defaults<std::optional<cai::contiguous_view<T, N>>> : std::true_type {};
 #endif

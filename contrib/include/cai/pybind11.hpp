@@ -16,6 +16,11 @@
 //                            const if the function only reads.
 //   cai::contiguous_view<T>  the same for C-contiguous arrays, with any number of dimensions, or
 //                            with N (cai::contiguous_view<T, N>).
+//   cai::any_view<T, N>      accepts host memory as well, as of NumPy: the function asks which it
+//   is,
+//                            and is done with host memory when it returns.
+//   cai::like<View>          a view, and the object, whose library cai::empty_like allocates in: a
+//                            function returns the cai::result, an object of that library.
 //   cai::array               accepts any GPU array without a mask. The function may keep it, and
 //                            must order streams itself: see cai::consumer. As a result, it becomes
 //                            an object that all those libraries accept.
@@ -151,6 +156,37 @@ template <class T, std::size_t N>
 struct type_caster<cai::view<T, N>> : cai_view_caster<cai::view<T, N>> {};
 template <class T, int N>
 struct type_caster<cai::contiguous_view<T, N>> : cai_view_caster<cai::contiguous_view<T, N>> {};
+template <class T, std::size_t N>
+struct type_caster<cai::any_view<T, N>> : cai_view_caster<cai::any_view<T, N>> {};
+
+template <class View> struct type_caster<cai::like<View>> {
+    static constexpr auto name = type_caster<View>::name;
+    template <class> using cast_op_type = cai::like<View> &;
+
+    bool load(handle source, bool convert) {
+        cai::detail::results::set(value_, source.ptr());
+        return argument_.load(source, convert);
+    }
+    operator cai::like<View> &() {
+        cai::detail::results::set(value_, argument_.operator View &());
+        return value_;
+    }
+
+  private:
+    type_caster<View> argument_;
+    cai::like<View> value_;
+};
+
+template <class View> struct type_caster<cai::result<View>> {
+    static constexpr auto name = const_name("typing.Any");
+    static handle cast(cai::result<View> &&source, return_value_policy, handle) {
+        PyObject *made = cai::detail::results::take(source);
+        if (made == nullptr) {
+            throw error_already_set();
+        }
+        return made;
+    }
+};
 
 // The caster of <pybind11/stl.h> would release a view's array before the call, and hide a stream
 // from the views.
@@ -180,8 +216,17 @@ template <class T, int N>
 struct type_caster<std::optional<cai::contiguous_view<T, N>>>
     : cai_optional_caster<cai::contiguous_view<T, N>> {};
 
+template <class T, std::size_t N>
+struct type_caster<std::optional<cai::any_view<T, N>>> : cai_optional_caster<cai::any_view<T, N>> {
+};
+
 template <class T, std::size_t N, class Allocator>
 struct type_caster<std::vector<cai::view<T, N>, Allocator>> {
+    static_assert(cai::detail::never<T>,
+                  "views would outlive their arrays: take std::vector<cai::array>");
+};
+template <class T, std::size_t N, class Allocator>
+struct type_caster<std::vector<cai::any_view<T, N>, Allocator>> {
     static_assert(cai::detail::never<T>,
                   "views would outlive their arrays: take std::vector<cai::array>");
 };

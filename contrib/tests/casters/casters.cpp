@@ -184,6 +184,53 @@ MODULE {
     m.def(
         "released", [](read_only v) { return v.size(); }, py::call_guard<py::gil_scoped_release>());
 
+    // Either kind of memory, and results of the argument's library.
+    cai::def(
+        m, "fill_any",
+        [](cai::any_view<float, 1> to, int byte, cai::stream s) {
+            return to.visit(
+                [byte](const cai::host_view<float, 1> &host) {
+                    for (std::int64_t at = 0; at < host.size(); ++at) {
+                        host(at) = static_cast<float>(byte);
+                    }
+                    return std::string("host");
+                },
+                [byte, s](const numbers<1> &device) {
+                    write(device, byte, s);
+                    return std::string("device");
+                });
+        },
+        py::arg("to"), py::arg("byte"), py::arg("stream") = py::none());
+    m.def(
+        "maybe_any",
+        [](std::optional<cai::any_view<const float, 1>> v) { return v ? v->size() : -1; },
+        py::arg("v") = py::none());
+    m.def("copy_like", [](const cai::like<read_only> &from, cai::stream s) {
+        auto out = cai::empty_like<numbers<1>>(from, s);
+        copy(*from, *out, s);
+        return out;
+    });
+    m.def("rows_like", [](const cai::like<read_only> &from, std::int64_t rows, cai::stream s) {
+        auto out = cai::empty_like<numbers<2>>(from, s, {rows, from->size()});
+        write(*out, 7, s);
+        return out;
+    });
+    m.def("brain_like", [](const cai::like<read_only> &from, cai::stream s) {
+        return cai::empty_like<cai::view<bfloat16, 1>>(from, s);
+    });
+    m.def("fail_like",
+          [](const cai::like<read_only> &from, cai::stream s) -> cai::result<numbers<1>> {
+              const auto out = cai::empty_like<numbers<1>>(from, s);
+              throw std::runtime_error("own");
+          });
+    m.def("twice", [](const cai::like<cai::any_view<const double, 1>> &from) {
+        auto out = cai::empty_like<cai::any_view<double, 1>>(from, CAI_STREAM_LEGACY);
+        for (std::int64_t at = 0; at < out->size(); ++at) {
+            out->as_host()(at) = 2 * from->as_host()(at);
+        }
+        return out;
+    });
+
     // Casters of the extension's own.
     m.def("own", [](const own &given) { return given.device; });
     m.def("own_or", [](const own &) { return "own"; });

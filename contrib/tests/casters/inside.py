@@ -4,13 +4,16 @@ driver. Nothing here is a GPU library: arrays are objects with a dictionary."""
 import ctypes
 import gc
 import importlib
+import math
 import pathlib
 import re
 import sys
 import threading
 import time
+import types
 import weakref
 
+import numpy
 import pytest
 import race_checker
 
@@ -85,6 +88,30 @@ def no_races():
     yield
     count, text = driver.take_races()
     assert count == 0, text
+
+
+class Pooled(Array):
+    """An array of a library whose memory belongs to its current stream, on which it is freed at once."""
+
+    live = 0
+
+    def __init__(self, shape, typestr, stream):
+        super().__init__((0,), typestr)
+        self.stream, self.shape, self.dtype, self.device = stream, shape, typestr, "here"
+        self.nbytes = 4 * math.prod(shape)
+        address = ctypes.c_uint64()
+        driver.call("cuMemAllocAsync", ctypes.byref(address), ctypes.c_size_t(self.nbytes), ctypes.c_void_p(stream))
+        self.address = address.value
+        driver.write(self, 1, stream)
+        self.fields |= {"shape": shape, "data": (self.address, False), "stream": stream}
+        Pooled.live += 1
+
+    def __del__(self):
+        Pooled.live -= 1
+        driver.call("cuMemFreeAsync", ctypes.c_uint64(self.address), ctypes.c_void_p(self.stream))
+
+    def __array_namespace__(self):
+        return types.SimpleNamespace(float32="<f4", empty=lambda shape, dtype, device: Pooled(shape, dtype, self.stream))
 
 
 # --- arrays ------------------------------------------------------------------------------------------------------
@@ -799,3 +826,59 @@ def test_example_is_a_sound_producer(cut):
 def test_caster_is_a_sound_consumer(m):
     found = consumer_report(m.echo, library=LIBRARY)
     assert found.passed and found.count("pass") > 8, str(found)
+
+
+# --- host or device, and results of the argument's library ---------------------------------------------------------
+
+
+def test_either_kind_of_memory(m):
+    host, device = numpy.zeros(4, "f4"), Array()
+    assert m.fill_any(host, 3) == "host" and host.tolist() == [3] * 4
+    assert m.fill_any(device, 3) == "device" and driver.read(device) == 3
+    assert m.maybe_any(host) == m.maybe_any(device) == 4 and m.maybe_any() == m.maybe_any(None) == -1
+    with pytest.raises(BufferError, match=r'^argument 1 \("to"\): .*found <f8, expected <f4'):
+        m.fill_any(numpy.zeros(4), 3)
+    host.flags.writeable = False
+    with pytest.raises(BufferError, match="read-only"):
+        m.fill_any(host, 3)
+    with pytest.raises((BufferError, TypeError), match="host memory|incompatible"):
+        m.copy_like(host, 1)  # the view is of device memory
+
+
+def test_a_result_of_numpy(m):
+    given = numpy.arange(3.0)
+    made = m.twice(given)
+    assert type(made) is numpy.ndarray and made.tolist() == [0, 2, 4]
+    gone = weakref.ref(made)
+    del made
+    assert gone() is None
+
+
+def test_a_result_in_order(m):
+    """The library's stream before the call's, and that before whatever the library's does next: its pool frees."""
+    theirs, ours = driver.stream(), driver.stream()
+    given = Pooled((4,), "<f4", theirs)
+    for shape, make in (((4,), lambda: m.copy_like(given, ours)), ((3, 4), lambda: m.rows_like(given, 3, ours))):
+        made = make()
+        assert type(made) is Pooled and made.shape == shape
+        driver.write(made, 5, theirs)
+        assert Pooled.live == 2
+        del made
+    m.copy_like(given, ours)  # dropped at once
+    assert Pooled.live == 1
+    driver.call("cuCtxSynchronize")
+
+
+def test_a_result_that_fails(m):
+    """Nothing is kept, and the exception is that of the library or of the function."""
+    stream = driver.stream()
+    given = Pooled((4,), "<f4", stream)
+    with pytest.raises(RuntimeError, match="own"):
+        m.fail_like(given, stream)
+    with pytest.raises(AttributeError, match="bfloat16"):
+        m.brain_like(given, stream)
+    with pytest.raises((TypeError, ValueError), match="new_empty or __array_namespace__"):
+        m.copy_like(Array(), stream)
+    assert Pooled.live == 1
+    del given
+    assert Pooled.live == 0
