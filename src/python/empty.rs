@@ -152,12 +152,14 @@ fn library_of(py: Py, r#type: Obj) -> Result<Text<64>> {
     Ok(Text::new(format_args!("{}", root.escape_ascii())))
 }
 
+/// Returns the module of a library, which was imported before an object of it was made.
 fn module<'py>(py: Py<'py>, name: &str) -> Result<Owned<'py>> {
-    let mut terminated = [0; 65];
-    for (to, from) in terminated.iter_mut().take(64).zip(name.bytes()) {
-        *to = from;
+    match py.imported(py.string(name.as_bytes())?.obj())? {
+        Some(module) => Ok(module),
+        None => fail!(CAI_ERR_NO_PROTOCOL, "prototype";
+            found "an object of a module {name} that is not in sys.modules";
+            expected "a library that is imported"),
     }
-    py.import(CStr::from_bytes_until_nul(&terminated).unwrap_or_default())
 }
 
 fn attribute<'py>(py: Py<'py>, of: Obj, name: &str) -> Result<Owned<'py>> {
@@ -221,15 +223,29 @@ fn of_cupy<'py>(
         if request.stream == 0 {
             return make();
         }
-        let cuda = attribute(py, module(py, "cupy")?.obj(), "cuda")?;
-        let stream = attribute(py, cuda.obj(), "ExternalStream")?;
-        within(py, stream.obj().call(py, [handle(py, request.stream)?.obj()])?.obj(), make)
+        within(py, cupys_stream(py, request.stream)?.obj(), make)
     })
 }
 
-/// Returns the handle of a stream of another library. Theirs of the legacy default stream is 0.
-fn handle(py: Py<'_>, stream: u64) -> Result<Owned<'_>> {
-    py.unsigned(if stream == abi::CAI_STREAM_LEGACY { 0 } else { stream })
+/// Returns a stream of CuPy, to which the legacy default stream is 0.
+fn cupys_stream(py: Py<'_>, stream: u64) -> Result<Owned<'_>> {
+    let handle = py.unsigned(if stream == abi::CAI_STREAM_LEGACY { 0 } else { stream })?;
+    let cuda = attribute(py, module(py, "cupy")?.obj(), "cuda")?;
+    let class = attribute(py, cuda.obj(), "Stream")?;
+    let name = py.string(b"from_external")?;
+    let Some(from) = class.obj().optional_attr(py, name.obj())? else {
+        // Before CuPy 14, which replaces it.
+        return attribute(py, cuda.obj(), "ExternalStream")?.obj().call(py, [handle.obj()]);
+    };
+    // An object with a method that returns version and handle.
+    let tuple = py.pair(py.int(0)?, handle)?;
+    let partial = attribute(py, py.import(c"functools")?.obj(), "partial")?;
+    let method = partial.obj().call(py, [py.builtin(Builtin::Tuple), tuple.obj()])?;
+    let keywords = Dictionary::new(py)?;
+    keywords.set(py.names.cuda_stream, method.obj())?;
+    let object = attribute(py, py.import(c"types")?.obj(), "SimpleNamespace")?;
+    let object = object.obj().call_with(py, 0, [].into_iter(), Some(keywords.dict()))?;
+    from.obj().call(py, [object.obj()])
 }
 
 /// PyTorch's method, and that of libraries which have it too.
@@ -268,7 +284,7 @@ fn of_torch<'py>(
         attribute(py, cuda.obj(), "default_stream")?.obj().call(py, [device.obj()])?
     } else {
         let made = attribute(py, cuda.obj(), "ExternalStream")?;
-        made.obj().call(py, [handle(py, request.stream)?.obj(), device.obj()])?
+        made.obj().call(py, [py.unsigned(request.stream)?.obj(), device.obj()])?
     };
     let manager = attribute(py, cuda.obj(), "stream")?.obj().call(py, [stream.obj()])?;
     within(py, manager.obj(), make)

@@ -73,7 +73,7 @@ def log():
 @pytest.fixture
 def cupy(monkeypatch, log):
     module = types.ModuleType("cupy")
-    module.cuda = types.SimpleNamespace(ExternalStream=lambda handle: Manager(log, "stream", handle))
+    module.cuda = types.SimpleNamespace(Stream=None, ExternalStream=lambda handle: Manager(log, "stream", handle))
     module.ndarray = type("ndarray", (Memory,), {"__module__": "cupy._core.core"})
 
     def empty(shape, dtype):
@@ -150,9 +150,13 @@ def test_the_standard(log):
 
 
 @pytest.mark.parametrize("stream, handle", [(0, None), (1, 0), (2, 2), (96, 96)])
-def test_cupy(cupy, log, stream, handle):
+@pytest.mark.parametrize("newest", [False, True])
+def test_cupy(cupy, log, stream, handle, newest):
     """On the device and the stream; the array is described while they are current."""
-    cupy.more["stream"] = property(lambda self: None) and 5
+    cupy.more["stream"] = 5
+    if newest:
+        cupy.cuda.Stream = types.SimpleNamespace(from_external=lambda of: Manager(log, "stream", of.__cuda_stream__()[1]))
+        cupy.cuda.ExternalStream = None
     made, taken = call(cupy.prototype, wanted((4,), "<f8"), stream)
     assert type(made) is cupy.ndarray and taken.stream == 5
     inner = [] if handle is None else [("stream", handle)]

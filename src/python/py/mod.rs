@@ -278,6 +278,15 @@ impl<'py> Py<'py> {
         self.made((self.capi().import)(module.into()))
     }
 
+    /// Returns a module that was imported before; `None` if it was not.
+    pub fn imported(self, module: Obj) -> Result<Option<Owned<'py>>> {
+        match (self.capi().imported)(module).0 {
+            Some(object) => Ok(Some(Owned { object, py: self })),
+            None if self.has_exception() => raised(),
+            None => Ok(None),
+        }
+    }
+
     pub fn has_exception(self) -> bool {
         (self.capi().error_occurred)().is_some()
     }

@@ -152,6 +152,7 @@ table! {
         capsule_pointer = "PyCapsule_GetPointer" (Obj<'_>, Option<Text<'_>>) -> Option<NonNull<c_void>>;
         capsule_rename = "PyCapsule_SetName" (Obj<'_>, Text<'static>) -> c_int;
         import = "PyImport_ImportModule" (Text<'_>) -> New;
+        imported = "PyImport_GetModule" (Obj<'_>) -> New;
         save_thread = "PyEval_SaveThread" () -> Option<Saved>;
         restore_thread = "PyEval_RestoreThread" (Saved);
         type_is_subtype = "PyType_IsSubtype" (TypeObj<'_>, TypeObj<'_>) -> c_int;
