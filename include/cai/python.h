@@ -168,7 +168,8 @@ struct cai_import_options {
     /// use it, and no import waits: `cai_array_consume_begin` does. The producer orders its work
     /// before it, and the array is released on it: it must live until then.
     /// `CAI_STREAM_UNKNOWN`: the legacy default stream. `CAI_STREAM_NONE`: the producer orders
-    /// nothing. 0 is refused.
+    /// nothing. 0 is refused. A producer that raises RuntimeError (TensorFlow) is asked again
+    /// without a stream, which means the legacy default stream.
     cai_stream dlpack_stream;
     /// Number of dimensions that `CAI_IMPORT_REQUIRE_NDIM` requires.
     int32_t ndim;

@@ -88,6 +88,39 @@ def test_dlpack_without_versions():
     assert obj.calls == [STREAM]
 
 
+@pytest.mark.parametrize("stream", [P.STREAM_UNKNOWN, P.STREAM_NONE, 1, 2, STREAM])
+def test_dlpack_without_streams(stream):
+    """TensorFlow 2.21 raises for every stream: it blocks the host. No stream means the legacy one."""
+
+    class Blocking(Dlpack):
+        def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
+            self.calls.append(stream)
+            if stream is not None:
+                raise RuntimeError("tf.Tensor does not support DLPack export with a non-None stream")
+            return self.source.__dlpack__(stream=-1)
+
+    obj = Blocking(make((5,)))
+    with take(obj, protocols=[P.DLPACK], stream=stream) as taken:
+        assert taken.shape == (5,) and taken.stream == 1
+    assert len(obj.calls) == 2 and obj.calls[1] is None
+
+
+def test_dlpack_that_raises_twice():
+    """Of two exceptions, the first is raised, unless the second is no Exception."""
+    for second in (RuntimeError("second"), KeyboardInterrupt(), BufferError(), Boom()):
+        errors = [RuntimeError("first"), second]
+
+        class Bad(Dlpack):
+            def __dlpack__(self, **options):
+                self.calls.append(options.get("stream"))
+                raise errors[len(self.calls) - 1]
+
+        obj = Bad(make((5,)))
+        with pytest.raises(BaseException) as info:
+            take(obj, protocols=[P.DLPACK])
+        assert info.value is errors[not isinstance(second, Exception)] and obj.calls == [1, None]
+
+
 def test_dlpack_that_raises():
     for error in (Boom(), RuntimeError(), BufferError(), TypeError("mine")):
 

@@ -68,13 +68,15 @@ class Index:
 
 
 class Dlpack:
-    def __init__(self, device, capsule):
-        self.device, self.capsule = device, capsule
+    def __init__(self, device, capsule, streams=True):
+        self.device, self.capsule, self.streams = device, capsule, streams
 
     def __dlpack_device__(self):
         return self.device
 
-    def __dlpack__(self, **_):
+    def __dlpack__(self, stream=None, **_):
+        if not self.streams and stream is not None or self.capsule is None:
+            raise RuntimeError("no streams")
         return self.capsule
 
 
@@ -171,6 +173,8 @@ def kinds(leaks):
         ("host", host, E["HOST_MEMORY"], 0, 0, 1),
         ("no device", Dlpack(5, None), E["TYPE"], 0, P.DLPACK, 1),
         ("no capsule", Dlpack((2, 0), 5), E["TYPE"], 0, P.DLPACK, 1),
+        ("no streams, no capsule", Dlpack((2, 0), 5, streams=False), E["TYPE"], 0, P.DLPACK, 1),
+        ("raises for every stream", Dlpack((2, 0), None), E["PYTHON_EXCEPTION"], 0, P.DLPACK, 2),
         ("wrong capsule", Dlpack((2, 0), wrong), E["TYPE"], 0, P.DLPACK, 1),
         ("table that fails", published(leaks, 0), E["VALUE"], 0, 0, 1),
         ("table that raises", published(leaks, 1), E["PYTHON_EXCEPTION"], 0, 0, 1),

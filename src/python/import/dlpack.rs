@@ -161,7 +161,14 @@ pub fn from_dlpack(
             stream => (Some(stream as i64), stream),
         },
     };
-    let capsule = capsule(py, method.obj(), asked)?;
+    let (capsule, stream) = match capsule(py, method.obj(), asked) {
+        Ok(capsule) => (capsule, stream),
+        // TensorFlow refuses every stream, and blocks the host instead.
+        Err(_) if asked.is_some() && py.raised(Exception::Runtime) => {
+            (capsule_without_stream(py, method.obj())?, abi::CAI_STREAM_LEGACY)
+        }
+        Err(failure) => return Err(failure),
+    };
     let pointer = |name: &CStr| capsule.obj().capsule(py, Some(name));
     let (versioned, unversioned) = (pointer(c"dltensor_versioned"), pointer(c"dltensor"));
     let Some(managed) = versioned.or(unversioned) else {
@@ -225,6 +232,17 @@ fn capsule<'py>(py: Py<'py>, method: Obj, stream: Option<i64>) -> Result<Owned<'
         }
         capsule => capsule,
     }
+}
+
+/// Calls `__dlpack__` without a stream, which means the legacy default stream, after a RuntimeError.
+/// That is raised again if this call fails as well, unless with a KeyboardInterrupt or the like.
+fn capsule_without_stream<'py>(py: Py<'py>, method: Obj) -> Result<Owned<'py>> {
+    let first = py.take_exception();
+    let capsule = capsule(py, method, None);
+    if capsule.is_err() && py.raised(Exception::Any) {
+        first.restore();
+    }
+    capsule
 }
 
 fn device_of(py: Py, device: Obj) -> Result<i32> {
