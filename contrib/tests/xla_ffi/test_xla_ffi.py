@@ -8,7 +8,7 @@ import cai_ctypes as T
 import cai_python as P
 import numpy as np
 import pytest
-from cai_python import make
+from cai_python import give, make, take
 from commands import ROOT, STRICT, compile, python_of, run, simulated
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -197,6 +197,19 @@ def test_handler_of_cpp(tmp_path):
     assert np.asarray(call("reverse", jnp.asarray(value))).tobytes() == value.tobytes()[::-1]
     with pytest.raises(Exception, match="dtype: found"):
         call("reverse", jnp.zeros(2, "int4")).block_until_ready()
+
+
+def test_arrays_without_a_handler():
+    """The host waits for the array; on a GPU, the stream that DLPack passes would. JAX has no other handle for order."""
+    value = jax.jit(lambda x: jnp.cumsum(x @ x, 0))(jnp.ones((600, 600)))
+    with take(value, host=True, protocols=[P.DLPACK]) as taken:
+        last = np.ctypeslib.as_array((c.c_double * 600).from_address(taken.data + 8 * 600 * 599))
+        assert (last == 600.0 * 600).all() and taken.shape == (600, 600)
+    with pytest.raises(RuntimeError, match="WaitUntilBufferReadyOnStream"):
+        value.__dlpack__(stream=1)
+    memory = np.arange(4.0)
+    with make((4,), "<f8", memory.ctypes.data, device=(P.CPU, 0)) as array:
+        assert np.array_equal(jax.dlpack.from_dlpack(give(array)), memory)
 
 
 def test_example(tmp_path):
