@@ -84,7 +84,8 @@ static inline void cai_private_mpi_state(const cai_array *array, cai_private_mpi
     out->dtype_code = array->dtype_code;
     out->ndim = array->ndim;
     /* A single row without a name describes a plain type. */
-    if (first != NULL && (array->descr->count > 1 || first->name[0] != 0))
+    if (first != NULL && (array->descr->count > 1 || first->name[0] != 0 || first->nested != NULL ||
+                          first->ndim != 0))
         out->fields = cai_private_mpi_fields(0xcbf29ce484222325u, array->descr);
     if (array->ndim > 0)
         memcpy(out->shape, array->shape,

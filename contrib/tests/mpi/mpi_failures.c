@@ -507,7 +507,8 @@ static void checks(void) {
     enum { C = CAI_MPI_CHECK };
     const char *ab = "[('a', '<i4'), ('b', '<i4')]", *ac = "[('a', '<i4'), ('c', '<i4')]",
                *nested = "[('a', [('a', '<i4'), ('b', '<i4')])]", *pair = "[('a', '<i4', (2,))]",
-               *time = "[('a', '<M8[s]')]", *other_time = "[('a', '<M8[ms]')]";
+               *time = "[('a', '<M8[s]')]", *other_time = "[('a', '<M8[ms]')]",
+               *plain_row = "[('', '|V8')]", *plain_pair = "[('', '<f4', (2,))]";
     const struct {
         side from, to;
         const char *field, *text;
@@ -552,6 +553,14 @@ static void checks(void) {
          {"", "|V8", 0, 1, {6}, C, nested},
          NULL,
          NULL},
+        {{"a row without a name", "|V8", 0, 1, {6}, C, plain_row},
+         {"", "|V8", 0, 1, {6}, C, NULL},
+         NULL,
+         NULL},
+        {{"a pair without a name", "|V8", 0, 1, {6}, C, plain_pair},
+         {"", "|V8", 0, 1, {6}, C, NULL},
+         "descr",
+         "expected none"},
         {{"no fields", "|V8", 0, 1, {6}, C, NULL},
          {"", "|V8", 0, 1, {6}, C, ab},
          "descr",
