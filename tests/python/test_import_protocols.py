@@ -119,6 +119,11 @@ def test_dlpack_that_raises_twice():
         with pytest.raises(BaseException) as info:
             take(obj, protocols=[P.DLPACK])
         assert info.value is errors[not isinstance(second, Exception)] and obj.calls == [1, None]
+    # The host has no stream to leave out.
+    errors, obj = [RuntimeError("first")], Bad(make((5,)), device=(1, 0))
+    with pytest.raises(RuntimeError):
+        take(obj, host=True, protocols=[P.DLPACK])
+    assert obj.calls == [None]
 
 
 def test_dlpack_that_raises():
