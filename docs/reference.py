@@ -224,13 +224,16 @@ def python(links, place):
 def python_functions():
     """The name, the signature and the comment of each public function."""
     package = ROOT / "python/libcai"
-    # The library makes the function `view`, so its comment is in the sources of the library.
-    text = re.search(r'const DOC: &CStr = c".*?--(.*?)";', (ROOT / "src/python/view/mod.rs").read_text(), re.S)[1]
-    doc = re.sub(r"\\\n\s*", "", text).replace("\\n", "\n").strip()
+    # The library makes these functions, so their comments are in the sources of the library.
+    made = {}
+    for name, file in (("view", "view/mod"), ("empty_like", "empty")):
+        text = (ROOT / f"src/python/{file}.rs").read_text()
+        doc = re.search(r'const DOC: &CStr =\s+c".*?--(.*?)";', text, re.S)[1]
+        made[name] = re.sub(r"\\\n\s*", "", doc).replace("\\n", "\n").strip()
     found = []
     for file in ("__init__.py", "_paths.py", "_native.pyi"):
         for node in ast.parse((package / file).read_text()).body:
             if isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
                 returns = f" -> {ast.unparse(node.returns)}" if node.returns else ""
-                found.append((node.name, f"({ast.unparse(node.args)}){returns}", ast.get_docstring(node) or doc))
+                found.append((node.name, f"({ast.unparse(node.args)}){returns}", ast.get_docstring(node) or made[node.name]))
     return sorted(found)

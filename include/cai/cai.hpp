@@ -24,7 +24,7 @@
 
 #include "abi.hpp"
 
-#if CAI_PRIVATE_HPP != 0x33d9d180
+#if CAI_PRIVATE_HPP != 0xb2d51712
 #error "cai/abi.hpp of another version was included before cai/cai.hpp: include cai/cai.hpp first"
 #endif
 

@@ -12,7 +12,7 @@
 
 #include "cai.hpp"
 
-#if CAI_PRIVATE_HPP != 0x33d9d180
+#if CAI_PRIVATE_HPP != 0xb2d51712
 #error "cai/cai.hpp of another version was included before cai/view.hpp: include one of them only"
 #endif
 

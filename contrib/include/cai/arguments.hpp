@@ -31,7 +31,7 @@
 #include <type_traits>
 #include <utility>
 
-#if CAI_PRIVATE_HPP != 0x33d9d180
+#if CAI_PRIVATE_HPP != 0xb2d51712
 #error "cai/cai.hpp of another version was included before cai/arguments.hpp"
 #endif
 

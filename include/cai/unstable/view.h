@@ -1,5 +1,5 @@
 /*
- * cai/unstable/view.h: the Python function `libcai.view`, and streams of Python objects.
+ * cai/unstable/view.h: the Python function `libcai.view`, streams of Python objects, and results.
  *
  * Unstable: a minor release may change or remove what this header declares; the change log says so.
  * It has not run on a GPU yet, and nobody outside this repository uses it: both are needed before its
@@ -9,10 +9,13 @@
  *     #include <cai/unstable/view.h>
  *
  *     int main(void) {
- *         struct _object *view;
+ *         struct _object *view, *result;
  *         cai_stream stream;
  *         cai_status status = cai_unstable_stream_from_python(NULL, 0, 0, &stream, NULL, NULL);
  *         if (cai_unstable_python_view(&view, NULL) != CAI_ERR_NO_PYTHON) return 1; // in this process
+ *         if (cai_unstable_python_empty_like(NULL, NULL, 0, NULL, NULL, &result, NULL, NULL) !=
+ *             CAI_ERR_NULL_ARGUMENT) // no prototype
+ *             return 1;
  *         return status == CAI_ERR_NULL_ARGUMENT ? 0 : 1;
  *     }
  *
