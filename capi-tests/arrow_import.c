@@ -601,6 +601,140 @@ static void members_without_a_meaning(void) {
     end(&out);
 }
 
+/* A batch of columns that are children of one structure, which releases them. */
+enum { COLUMNS = 3 };
+
+typedef struct {
+    struct ArrowArray arrays[COLUMNS], *places[COLUMNS];
+    const void *validity[1];
+    void *event;
+} batch_memory;
+
+static void release_batch(struct ArrowArray *self) {
+    batch_memory *memory = self->private_data;
+    for (int i = 0; i < COLUMNS; ++i)
+        if (memory->arrays[i].release != NULL) memory->arrays[i].release(&memory->arrays[i]);
+    ++released_arrays;
+    free(memory);
+    self->release = NULL;
+}
+
+static struct ArrowDeviceArray batch_of(int64_t length, int64_t offset, const void *validity) {
+    struct ArrowDeviceArray batch = foreign_values(length, NULL);
+    batch_memory *memory = calloc(1, sizeof *memory);
+    ASSERT(memory != NULL);
+    batch.array.release(&batch.array);
+    for (int i = 0; i < COLUMNS; ++i) {
+        memory->arrays[i] = foreign_values(length + offset, test_data).array;
+        memory->places[i] = &memory->arrays[i];
+    }
+    memory->validity[0] = validity;
+    batch.array.offset = offset;
+    batch.array.n_buffers = 1;
+    batch.array.buffers = memory->validity;
+    batch.array.null_count = validity != NULL ? -1 : 0;
+    batch.array.n_children = COLUMNS;
+    batch.array.children = memory->places;
+    batch.array.release = release_batch;
+    batch.array.private_data = memory;
+    return batch;
+}
+
+static void batches(void) {
+    static const char *const formats[COLUMNS] = {"f", "u", "l"};
+    static const struct {
+        const char *field;
+        cai_status status;
+        int what;
+    } wrong[] = {
+        {"count", CAI_ERR_VALUE, 0},
+        {"schema.format", CAI_ERR_CONVERT_TYPE, 1},
+        {"schema.release", CAI_ERR_ARROW, 2},
+        {"array.release", CAI_ERR_ARROW, 3},
+        {"array.length", CAI_ERR_ARROW, 4},
+        {"array.n_children", CAI_ERR_ARROW, 5},
+        {"columns[2].array.length", CAI_ERR_ARROW, 7},
+        {"columns[1].schema.format", CAI_ERR_CONVERT_TYPE, 8},
+        {"columns[0].schema.children", CAI_ERR_ARROW, 9},
+        {"columns[0].array.children", CAI_ERR_ARROW, 10},
+        {"device_type", CAI_ERR_CONVERT_DEVICE, 11},
+        {"columns[0].buffers[0]", CAI_ERR_ARROW, 12},
+        {"count", CAI_ERR_VALUE, 13},
+        {"out->struct_size", CAI_ERR_STRUCT_SIZE, 14},
+    };
+    static uint64_t validity = 0xf5;
+    struct ArrowSchema children[COLUMNS], *places[COLUMNS], schema = schema_of_values("+s");
+    cai_error error;
+    for (int i = 0; i < COLUMNS; ++i) {
+        children[i] = schema_of_values(formats[i]);
+        places[i] = &children[i];
+    }
+    schema.n_children = COLUMNS;
+    schema.children = places;
+    for (int left_out = 0; left_out < 2; ++left_out) {
+        const int before = released_arrays;
+        struct ArrowDeviceArray batch = batch_of(3, 2, left_out ? &validity : NULL);
+        cai_array first = CAI_ARRAY_INIT, last = CAI_ARRAY_INIT;
+        cai_array *out[COLUMNS] = {&first, NULL, left_out ? NULL : &last};
+        const int made = released_arrays;
+        ASSERT(made == before + 1);
+        ASSERT_STATUS(CAI_OK,
+                      cai_unstable_arrays_from_arrow(&batch, &schema, COLUMNS, out, &error));
+        ASSERT(batch.array.release == NULL && released_arrays == made);
+        ASSERT_STATUS(CAI_OK, cai_array_validate(&first, CAI_CHECK_LAYOUT, NULL));
+        /* The offset of the batch is that of its columns, too. */
+        ASSERT(first.data == (const char *)test_data + 8 && first.shape[0] == 3);
+        ASSERT_TEXT("<f4", first.typestr);
+        if (left_out) {
+            ASSERT(first.mask != NULL && *(const unsigned char *)first.mask->data == 5);
+            ASSERT(last.owner == NULL);
+        } else {
+            ASSERT(last.data == (const char *)test_data + 16 && last.owner != first.owner);
+            ASSERT(first.mask == NULL);
+        }
+        cai_array_release(&first);
+        ASSERT(released_arrays == (left_out ? made + 4 : made));
+        cai_array_release(&last);
+        ASSERT(released_arrays == made + 4);
+    }
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; ++i) {
+        struct ArrowDeviceArray batch = batch_of(3, 0, NULL);
+        struct ArrowSchema given = schema;
+        const int before = released_arrays;
+        int64_t count = COLUMNS;
+        cai_array arrays[COLUMNS] = {CAI_ARRAY_INIT, CAI_ARRAY_INIT, CAI_ARRAY_INIT};
+        cai_array *out[COLUMNS] = {&arrays[0], NULL, &arrays[2]};
+        void (*release)(struct ArrowArray *) = batch.array.release;
+        test_row = wrong[i].field;
+        switch (wrong[i].what) {
+        case 0: count = 2; break;
+        case 1: given.format = "+w:3"; break;
+        case 2: given.release = NULL; break;
+        case 3: batch.array.release = NULL; break;
+        case 4: batch.array.length = -1; break;
+        case 5: batch.array.n_children = 2; break;
+        case 7: batch.array.children[2]->length = 2; break;
+        case 8: out[1] = &arrays[1]; break;
+        case 9: given.children = NULL; break;
+        case 10: batch.array.children = NULL; break;
+        case 11: batch.device_type = ARROW_DEVICE_METAL; break;
+        case 12: batch.array.null_count = 1; break;
+        case 13: count = -1; break;
+        default: arrays[2].struct_size = 1;
+        }
+        ASSERT_STATUS(wrong[i].status,
+                      cai_unstable_arrays_from_arrow(&batch, &given, count, out, &error));
+        ASSERT_TEXT(wrong[i].field, error.field);
+        ASSERT(arrays[0].owner == NULL && released_arrays == before);
+        release(&batch.array);
+        ASSERT(released_arrays == before + 4);
+    }
+    test_row = NULL;
+    for (int i = 0; i < COLUMNS; ++i)
+        children[i].release(&children[i]);
+    schema.release(&schema);
+}
+
 int main(void) {
     types();
     extension_types();
@@ -613,6 +747,11 @@ int main(void) {
     devices_and_events();
     malformed();
     members_without_a_meaning();
+    {
+        const int arrays = released_arrays, schemas = released_schemas;
+        batches();
+        released_arrays = arrays, released_schemas = schemas;
+    }
     /* One schema was that of a dictionary. */
     ASSERT(released_arrays + 1 == released_schemas);
     return 0;

@@ -56,6 +56,24 @@ int main(void) {
         REFUSES("array", cai_unstable_array_from_arrow(NULL, &schema, &out, e));
         REFUSES("schema", cai_unstable_array_from_arrow(&values, NULL, &out, e));
         REFUSES("out", cai_unstable_array_from_arrow(&values, &schema, NULL, e));
+        REFUSES("batch", cai_unstable_arrays_from_arrow(NULL, &schema, 0, NULL, e));
+        REFUSES("schema", cai_unstable_arrays_from_arrow(&values, NULL, 0, NULL, e));
+        REFUSES("out", cai_unstable_arrays_from_arrow(&values, &schema, 1, NULL, e));
+        {
+            const cai_array *const arrays[] = {NULL};
+            const char *const names[] = {NULL};
+            const char *const named[] = {"x"};
+            struct _object *object;
+            REFUSES("arrays",
+                    cai_unstable_arrow_stream_to_python(NULL, names, 1, 1, 0, &object, e));
+            REFUSES("names",
+                    cai_unstable_arrow_stream_to_python(arrays, NULL, 1, 1, 0, &object, e));
+            REFUSES("out", cai_unstable_arrow_stream_to_python(arrays, names, 1, 1, 0, NULL, e));
+            REFUSES("names",
+                    cai_unstable_arrow_stream_to_python(arrays, names, 1, 1, 0, &object, e));
+            REFUSES("arrays",
+                    cai_unstable_arrow_stream_to_python(arrays, named, 1, 1, 0, &object, e));
+        }
         REFUSES("array", cai_unstable_array_to_arrow(NULL, 0, &values, &schema, e));
         REFUSES("out_array", cai_unstable_array_to_arrow(&array, 0, NULL, &schema, e));
     }

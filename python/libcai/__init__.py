@@ -5,6 +5,7 @@
     libcai.view(object, stream)
     libcai.export(object)
     libcai.empty_like(prototype)
+    libcai.arrow_batches(object), arrow_stream(batches)
     libcai.testing: checks for types that exchange arrays
 
 Importing this loads neither the library nor any other package.
@@ -16,9 +17,11 @@ from ._paths import cmakedir, includedir, libdir, library, load, pkgconfigdir
 
 TYPE_CHECKING = False  # without `typing`, whose import takes time
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
     from typing import Literal
 
     from ._annotations import ArrayLike, HostArrayLike, StreamLike
+    from ._arrow import ArrowBatches, ArrowStream
     from ._native import Array, View, empty_like, view
     from ._report import Finding, Inspection
 
@@ -32,6 +35,8 @@ __all__ = [
     "Inspection",
     "StreamLike",
     "View",
+    "arrow_batches",
+    "arrow_stream",
     "cmakedir",
     "empty_like",
     "export",
@@ -100,3 +105,34 @@ def export(obj: object) -> Array:
     from . import _export
 
     return _export.export(obj)
+
+
+def arrow_batches(obj: object, columns: Iterable[str] | None = None) -> ArrowBatches:
+    """Returns an iterator of the record batches of `obj`: each is a dictionary of arrays by the names of its columns.
+
+    `obj` has `__arrow_c_device_stream__` or `__arrow_c_stream__`: a table or a reader of pyarrow, nanoarrow, Polars or
+    DuckDB. Each array keeps its batch alive. `columns`: the names of those to read; the others may have any type.
+
+    The iterator is also a context manager, and has `close()`. Raises OSError with the producer's message if the producer
+    fails, and what `cai_unstable_arrays_from_arrow` refuses as `cai_python_raise` does. One thread at a time may use it.
+    """
+    from . import _arrow
+
+    return _arrow.ArrowBatches(obj, columns)
+
+
+def arrow_stream(
+    batches: Mapping[str, ArrayLike | HostArrayLike] | Iterable[Mapping[str, ArrayLike | HostArrayLike]], *, tensors: bool = False
+) -> ArrowStream:
+    """Returns an object with `__arrow_c_device_stream__` and, if all arrays are in host memory, `__arrow_c_stream__`.
+
+    `batches`: a mapping of names and arrays of the same length, or several with the same names and types. They are read
+    at once. `tensors`: arrays of more than one dimension become `arrow.fixed_shape_tensor`; otherwise they become lists,
+    except for those that only a permutation describes.
+
+    Each call of a method makes a new stream. Arrays that Arrow cannot express raise BufferError then. Any thread may call
+    it.
+    """
+    from . import _arrow
+
+    return _arrow.arrow_stream(batches, tensors=tensors)

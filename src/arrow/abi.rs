@@ -1,6 +1,6 @@
 //! The structures of the Arrow C data and C device data interfaces.
 
-use std::ffi::{c_char, c_void};
+use std::ffi::{c_char, c_int, c_void};
 use std::mem::{MaybeUninit, size_of};
 
 /// A release callback, which takes the structure that it is a member of.
@@ -54,6 +54,30 @@ pub struct DeviceArray {
     pub reserved: [MaybeUninit<i64>; 3],
 }
 
+/// `ArrowDeviceArrayStream`.
+#[repr(C)]
+pub struct DeviceStream {
+    pub device_type: i32,
+    pub get_schema: unsafe extern "C-unwind" fn(*mut DeviceStream, *mut Schema) -> c_int,
+    pub get_next: unsafe extern "C-unwind" fn(*mut DeviceStream, *mut DeviceArray) -> c_int,
+    pub get_last_error: unsafe extern "C-unwind" fn(*mut DeviceStream) -> *const c_char,
+    /// NULL in a structure that was released or moved.
+    pub release: Release<DeviceStream>,
+    pub private_data: *mut c_void,
+}
+
+/// `ArrowArrayStream`.
+#[repr(C)]
+pub struct HostStream {
+    pub get_schema: unsafe extern "C-unwind" fn(*mut HostStream, *mut Schema) -> c_int,
+    pub get_next: unsafe extern "C-unwind" fn(*mut HostStream, *mut Array) -> c_int,
+    pub get_last_error: unsafe extern "C-unwind" fn(*mut HostStream) -> *const c_char,
+    pub release: Release<HostStream>,
+    pub private_data: *mut c_void,
+}
+
+const _: () = assert!(size_of::<DeviceStream>() == 48);
+const _: () = assert!(size_of::<HostStream>() == 40);
 const _: () = assert!(size_of::<Schema>() == 72);
 const _: () = assert!(size_of::<Array>() == 80);
 const _: () = assert!(size_of::<DeviceArray>() == 128);

@@ -14,7 +14,7 @@ use crate::arrow::structures::{Owned, OwnedDeviceArray};
 use crate::arrow::tensor;
 use crate::error::{Count as Counted, Failure, Result, fail};
 use crate::layout::Layout;
-use crate::memory::Extended;
+use crate::memory::{self, Extended};
 use crate::owner::{Count, Ref};
 use crate::sync::mark::{self, OwnedEvent};
 use crate::validate::Valid;
@@ -53,15 +53,21 @@ static BOOL8: [u8; 75] = {
 /// Checks of an array that is exported. Consumers take values for aligned, which Arrow recommends.
 pub const CHECKS: u32 = abi::CAI_CHECK_LAYOUT | abi::CAI_CHECK_ALIGNMENT;
 
-struct Description<'a> {
+pub struct Description<'a> {
     array: Valid<'a>,
+    pub r#type: Type,
+    /// The bitmap of each level, or NULL.
+    bitmaps: [*const c_void; DIMENSIONS],
+}
+
+/// The type of an array in Arrow.
+#[derive(PartialEq, Eq)]
+pub struct Type {
     element: Element,
     /// The size of the lists of each level but the innermost one.
     lists: [i64; DIMENSIONS],
     /// The levels: one for each dimension, or two for tensors.
     levels: usize,
-    /// The bitmap of each level, or NULL.
-    bitmaps: [*const c_void; DIMENSIONS],
     /// The metadata of the tensor type.
     tensor: Option<Vec<u8>>,
 }
@@ -132,14 +138,15 @@ fn into_tensors(of: &mut Description, order: &[usize]) -> Result<()> {
         }
     }
     [of.bitmaps[0], of.bitmaps[1]] = [whole, elements];
-    of.lists = [0; DIMENSIONS];
-    (of.lists[0], of.levels) = (size, 2);
-    of.tensor = Some(tensor::metadata(extents, order)?);
+    let tensor = Some(tensor::metadata(extents, order)?);
+    let mut lists = [0; DIMENSIONS];
+    lists[0] = size;
+    of.r#type = Type { element: of.r#type.element, lists, levels: 2, tensor };
     Ok(())
 }
 
 /// Checks that Arrow can express an array.
-fn describe(array: Valid, flags: u32) -> Result<Description> {
+pub fn describe(array: Valid, flags: u32) -> Result<Description> {
     let (dtype, layout) = (array.dtype(), array.layout());
     let element = if dtype::has_fields(&array) { None } else { format::element(&dtype) };
     let Some(element) = element else { return no_type(&array) };
@@ -173,7 +180,8 @@ fn describe(array: Valid, flags: u32) -> Result<Description> {
     }
     let (levels, mut sizes) = (layout.shape.len(), [0; DIMENSIONS]);
     sizes.iter_mut().zip(lists).for_each(|(to, size)| *to = *size);
-    let mut found = Description { array, element, lists: sizes, levels, bitmaps, tensor: None };
+    let r#type = Type { element, lists: sizes, levels, tensor: None };
+    let mut found = Description { array, r#type, bitmaps };
     match order {
         Some(order) if levels > 1 => into_tensors(&mut found, &order[..levels - 1])?,
         _ => {}
@@ -249,8 +257,8 @@ struct Shared {
     count: Count,
     /// The target of `sync_event`.
     event: *mut c_void,
-    /// That of the outermost schema.
-    metadata: Option<Vec<u8>>,
+    /// Name and metadata of the outermost schema.
+    texts: Vec<Vec<u8>>,
     /// Dropped before the owner is released.
     kept: Option<OwnedEvent>,
     owner: Option<Ref>,
@@ -259,8 +267,8 @@ struct Shared {
 type Block<T> = Extended<Shared, Level<T>>;
 
 fn allocate<T: Exported>(levels: usize) -> Result<Block<T>> {
-    let (event, metadata, kept, owner) = (ptr::null_mut(), None, None, None);
-    let shared = Shared { count: Count::one(), event, metadata, kept, owner };
+    let (event, texts, kept, owner) = (ptr::null_mut(), Vec::new(), None, None);
+    let shared = Shared { count: Count::one(), event, texts, kept, owner };
     let level = Level { structure: MaybeUninit::uninit(), child: ptr::null_mut(), rest: T::REST };
     Extended::new(shared, levels, level)
 }
@@ -330,10 +338,20 @@ fn fill<T: Exported>(
     Ok(unsafe { Owned::new(outermost) })
 }
 
-fn schema_of(of: &mut Description, mut block: Block<Schema>) -> Result<Owned<Schema>> {
+/// Makes the schema of a type. The name is empty, or ends in a NUL.
+pub fn schema_of(of: &Type, name: &[u8]) -> Result<Owned<Schema>> {
+    let mut block = allocate::<Schema>(of.levels)?;
     let (shared, _) = block.parts();
-    shared.metadata = of.tensor.take();
-    let tensor = shared.metadata.as_ref().map_or(ptr::null(), |text| text.as_ptr().cast());
+    let mut kept = |text: &[u8]| -> Result<*const c_char> {
+        let mut copy = Vec::new();
+        copy.try_reserve_exact(text.len()).map_err(|_| Failure::no_memory(text.len()))?;
+        copy.extend_from_slice(text);
+        let address = copy.as_ptr().cast();
+        memory::push(&mut shared.texts, copy)?;
+        Ok(address)
+    };
+    let tensor = of.tensor.as_ref().map_or(Ok(ptr::null()), |text| kept(text))?;
+    let name = if name.is_empty() { c"".as_ptr() } else { kept(name)? };
     fill(block, |links, rest| {
         let mut sized = |prefix, size| {
             *rest = format::sized(prefix, size);
@@ -352,7 +370,7 @@ fn schema_of(of: &mut Description, mut block: Block<Schema>) -> Result<Owned<Sch
         };
         Schema {
             format,
-            name: if links.level == 0 { c"" } else { c"item" }.as_ptr(),
+            name: if links.level == 0 { name } else { c"item".as_ptr() },
             metadata,
             // As in types that Arrow's libraries make. Types that differ in it are not equal.
             flags: NULLABLE,
@@ -385,7 +403,7 @@ fn array_of(of: &Description, lengths: &[i64], block: Block<Array>) -> Result<Ow
     })
 }
 
-fn device_of(array: &cai_array) -> Result<(i32, i64)> {
+pub fn device_of(array: &cai_array) -> Result<(i32, i64)> {
     let device = array.device;
     let (r#type, id) = match device.r#type {
         abi::CAI_DEVICE_UNKNOWN => dlpack::device_of(array)?,
@@ -444,20 +462,11 @@ pub fn check_flags(flags: u32) -> Result<()> {
 
 /// Makes Arrow structures, with a reference to the owner, of an array that passed [`CHECKS`].
 pub fn to_arrow(array: Valid, flags: u32, with_schema: bool) -> Result<ArrowPair> {
-    let mut description = describe(array, flags)?;
+    let description = describe(array, flags)?;
     let (device_type, device_id) = device_of(&array)?;
-    let mut lengths = [0; DIMENSIONS];
-    let lengths = lengths.get_mut(..description.levels).ok_or_else(Failure::internal)?;
-    let first = array.layout().shape.first().copied().unwrap_or_default();
-    let (mut extents, mut count) = ([0; DIMENSIONS], 0);
-    for (length, &size) in lengths.iter_mut().zip([first].iter().chain(&description.lists)) {
-        // Only that of an array without elements can overflow.
-        (extents[count], count) = (size, count + 1);
-        *length = layout::count(&extents[..count])?;
-    }
-    let mut block = allocate(lengths.len())?;
+    let (lengths, mut block) = description.block()?;
     let schema = match with_schema {
-        true => Some(schema_of(&mut description, allocate(lengths.len())?)?),
+        true => Some(schema_of(&description.r#type, b"")?),
         false => None,
     };
     let (event, kept) = mark::of(&array)?.keep()?;
@@ -469,6 +478,28 @@ pub fn to_arrow(array: Valid, flags: u32, with_schema: bool) -> Result<ArrowPair
     } else {
         block.as_ptr().wrapping_byte_add(offset_of!(Shared, event)).cast()
     };
-    let array = array_of(&description, lengths, block)?;
+    let array = array_of(&description, &lengths, block)?;
     Ok(ArrowPair { array, device_type, device_id, sync_event, schema })
+}
+
+impl Description<'_> {
+    /// Returns the lengths of the levels, and a block for them.
+    fn block(&self) -> Result<([i64; DIMENSIONS], Block<Array>)> {
+        let first = self.array.layout().shape.first().copied().unwrap_or_default();
+        let (mut extents, mut lengths) = ([0; DIMENSIONS], [0; DIMENSIONS]);
+        let sizes = [first].into_iter().chain(self.r#type.lists).take(self.r#type.levels);
+        for (level, size) in sizes.enumerate() {
+            extents[level] = size;
+            // Only that of an array without elements can overflow.
+            lengths[level] = layout::count(&extents[..=level])?;
+        }
+        Ok((lengths, allocate(self.r#type.levels)?))
+    }
+
+    /// Makes the array, with a reference to the owner, as a part of another array, which has the event.
+    pub fn part(&self) -> Result<Owned<Array>> {
+        let (lengths, mut block) = self.block()?;
+        block.parts().0.owner = Some(self.array.retain()?);
+        array_of(self, &lengths, block)
+    }
 }

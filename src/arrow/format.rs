@@ -85,7 +85,7 @@ fn number(digits: &[u8]) -> Option<i64> {
     })
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Element {
     /// One without parameters.
     Plain(&'static CStr),

@@ -14,7 +14,7 @@ use crate::arrow::tensor::{self, Tensor};
 use crate::device::Name;
 use crate::error::{Count, Failure, Result, fail};
 use crate::memory::Extended;
-use crate::owner::{self, Destructor};
+use crate::owner::{self, Destructor, description};
 use crate::read::{self, Built, Given};
 use crate::validate::Described;
 
@@ -106,7 +106,15 @@ fn check(array: &Array, buffers: i64, children: i64) -> Result<()> {
     Ok(())
 }
 
-fn tree(mut array: Live<Array>, mut schema: Live<Schema>) -> Result<Tree> {
+/// The elements of an array that are read, and the bitmap of the structures that they are in.
+#[derive(Clone, Copy)]
+struct Rows {
+    begin: i64,
+    count: i64,
+    outer: Option<(Bits, i64)>,
+}
+
+fn tree(mut array: Live<Array>, mut schema: Live<Schema>, rows: Rows) -> Result<Tree> {
     let bits = Bits { bitmap: ptr::null(), start: 0, count: 0 };
     let mut tree = Tree {
         depth: 0,
@@ -121,7 +129,10 @@ fn tree(mut array: Live<Array>, mut schema: Live<Schema>) -> Result<Tree> {
         data: ptr::null(),
     };
     // The elements of this level that belong to the array: the first one and their number.
-    let (mut begin, mut count, mut extent) = (0, array.length, array.length);
+    let (mut begin, mut count, mut extent) = (rows.begin, rows.count, rows.count);
+    if let Some((bits, null_count)) = rows.outer.filter(|_| count > 0) {
+        tree.add_nulls(0, bits.bitmap, bits.start, count, null_count)?;
+    }
     let mut tensor: Option<Tensor> = None;
     for depth in 0.. {
         let of_schema = |failure| inside(failure, depth).within(format_args!("schema."));
@@ -311,8 +322,90 @@ pub unsafe fn from_arrow(given: *mut DeviceArray, schema: *const Schema) -> Resu
             "an array that was neither released nor moved",
         ));
     }
-    let (at, stream, event) = place(device)?;
-    let mut tree = tree(device.array(), schema)?;
+    let place = place(device)?;
+    let rows = Rows { begin: 0, count: device.array.length, outer: None };
+    let (prepared, mut block) = prepare(place, tree(device.array(), schema, rows)?)?;
+    // Nothing fails from here on.
+    // SAFETY: live, and the caller's (this function's contract). Nothing reads the view any more.
+    *block.parts().0 = Some(unsafe { Owned::move_from(&raw mut (*given).array) });
+    Ok(prepared.finish(Destructor::drops_extended(block)))
+}
+
+/// Makes arrays of the columns of an Arrow array of structures, and takes the latter over, as
+/// [`from_arrow`] does. Each array holds a reference to it, and has the index of its column beside
+/// it.
+///
+/// # Safety
+/// Both point to live structures, of which the caller owns the first.
+pub unsafe fn columns_from_arrow(
+    given: *mut DeviceArray,
+    schema: *const Schema,
+    count: usize,
+    is_wanted: impl Fn(usize) -> bool,
+) -> Result<Vec<(usize, owner::Array)>> {
+    // SAFETY: live (this function's contract), and unchanged until the array is moved.
+    let (device, schema) = unsafe { (Live::new(given), Live::new(schema)) };
+    let batch = device.array();
+    let of_schema = |failure: Failure| failure.within(format_args!("schema."));
+    let of_array = |failure: Failure| failure.within(format_args!("array."));
+    if schema.release.is_none() {
+        let expected = "a schema that was neither released nor moved";
+        return Err(of_schema(malformed("release", &"NULL", expected)));
+    }
+    let format = schema.format().map_err(of_schema)?;
+    if format != b"+s" || !schema.dictionary.is_null() {
+        return fail!(CAI_ERR_CONVERT_TYPE, "schema.format";
+            found "\"{}\"", format.escape_ascii(); expected "\"+s\": a record batch");
+    }
+    if usize::try_from(schema.n_children) != Ok(count) {
+        return fail!(CAI_ERR_VALUE, "count";
+            found "{count}"; expected "schema->n_children ({})", schema.n_children);
+    }
+    check(&batch, 1, schema.n_children).map_err(of_array)?;
+    let place = place(device)?;
+    let bits = Bits { bitmap: batch.buffer(0).cast(), start: batch.offset, count: batch.length };
+    let outer = (batch.null_count != 0).then_some((bits, batch.null_count));
+    let rows = Rows { begin: batch.offset, count: batch.length, outer };
+    // Until the end it holds nothing: on failure the caller keeps the batch.
+    let held = Extended::new(None::<Owned<Array>>, 0, 0u8)?;
+    let batch_place = held.as_ptr();
+    let owner = owner::new(Destructor::drops_extended(held))?;
+    let mut columns = Vec::new();
+    columns.try_reserve_exact(count).map_err(|_| Failure::no_memory(count))?;
+    for index in (0..count).filter(|&index| is_wanted(index)) {
+        let column = || {
+            let schema = schema.child_at(index).map_err(of_schema)?;
+            let array = batch.child_at(index).map_err(of_array)?;
+            if array.length < rows.begin.saturating_add(rows.count) {
+                let expected = "the offset and length of the structures";
+                return Err(of_array(malformed("length", &array.length, expected)));
+            }
+            let (prepared, mut block) = prepare(place, tree(array, schema, rows)?)?;
+            *block.parts().0 = Some(owner.another()?);
+            Ok((index, prepared, block))
+        };
+        columns
+            .push(column().map_err(|failure| failure.within(format_args!("columns[{index}].")))?);
+    }
+    let mut arrays = Vec::new();
+    arrays.try_reserve_exact(count).map_err(|_| Failure::no_memory(count))?;
+    // Nothing fails from here on.
+    // SAFETY: the structure is live, and the caller's (this function's contract). The place is in
+    // the block of `owner`, to which this function holds a reference, and nothing else reads or
+    // writes it before the owner is destroyed.
+    unsafe { *batch_place = Some(Owned::move_from(&raw mut (*given).array)) };
+    for (index, prepared, block) in columns {
+        arrays.push((index, prepared.finish(Destructor::drops_extended(block))));
+    }
+    Ok(arrays)
+}
+
+/// Prepares the array of a tree, and a block for its owner, which is to hold what keeps the buffers
+/// alive. Copies of bits are behind it.
+fn prepare<T>(
+    (at, stream, event): (cai_device, u64, *mut c_void),
+    mut tree: Tree,
+) -> Result<(description::Prepared, Extended<Option<T>, u8>)> {
     let shape = tree.shape.get(..tree.ndim).ok_or_else(Failure::internal)?;
     let is_empty = shape.contains(&0);
 
@@ -380,7 +473,7 @@ pub unsafe fn from_arrow(given: *mut DeviceArray, schema: *const Schema) -> Resu
     }
     // The owner holds the array, with the copies of bits behind it.
     let mut block = Extended::new(None, copied, 0)?;
-    let (held, space) = block.parts();
+    let (_, space) = block.parts();
     // SAFETY: all bits that are not aligned are in host memory, which was checked above.
     let mut copies = unsafe { Copies::new(space) };
     if has_bits {
@@ -395,10 +488,7 @@ pub unsafe fn from_arrow(given: *mut DeviceArray, schema: *const Schema) -> Resu
     // owner, nor have its masks.
     let checked = unsafe { Given::new(&raw const array) };
     let prepared = checked.valid(abi::CAI_CHECK_LAYOUT)?.prepare()?;
-    // Nothing fails from here on.
-    // SAFETY: live, and the caller's (this function's contract). Nothing reads the view any more.
-    *held = Some(unsafe { Owned::move_from(&raw mut (*given).array) });
-    Ok(prepared.finish(Destructor::drops_extended(block)))
+    Ok((prepared, block))
 }
 
 struct Masks {

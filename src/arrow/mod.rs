@@ -5,6 +5,7 @@
 //! pending is an event, without a stream.
 
 mod abi;
+mod batch;
 mod bits;
 mod export;
 mod format;
@@ -16,9 +17,10 @@ mod tensor;
 use std::fmt;
 
 use crate::error::{Failure, failure};
-pub use abi::{Array, DeviceArray, Schema};
+pub use abi::{Array, DeviceArray, DeviceStream, HostStream, Schema};
+pub use batch::{OwnedStream, batches, in_host_memory, into_stream};
 pub use export::{CHECKS, check_flags, to_arrow};
-pub use import::from_arrow;
+pub use import::{columns_from_arrow, from_arrow};
 pub use structures::{Owned, OwnedDeviceArray};
 
 /// The failure for a structure that does not conform to Arrow.

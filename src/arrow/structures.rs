@@ -8,7 +8,7 @@ use std::ptr;
 use crate::arrow::abi::{Array, DeviceArray, Schema, Structure};
 use crate::arrow::malformed;
 use crate::arrow::metadata::extension;
-use crate::error::Result;
+use crate::error::{Result, Text};
 
 /// A structure that this value owns: dropping it calls the release callback, unless it was moved out.
 #[repr(transparent)]
@@ -67,6 +67,10 @@ impl OwnedDeviceArray {
         OwnedDeviceArray(array)
     }
 
+    pub fn device_type(&self) -> i32 {
+        self.0.device_type
+    }
+
     /// Returns the array alone. Its event is not lost: it belongs to the array.
     pub fn into_array(mut self) -> Owned<Array> {
         // SAFETY: live, and this value is its owner.
@@ -119,16 +123,24 @@ impl<'a, T> Live<'a, T> {
 }
 
 impl<'a, T: Structure> Live<'a, T> {
+    /// Returns the only child.
     pub fn child(self) -> Result<Live<'a, T>> {
+        self.child_at(0)
+    }
+
+    pub fn child_at(self, index: usize) -> Result<Live<'a, T>> {
         let (count, children) = self.0.children();
-        if count < 1 || children.is_null() {
-            return Err(malformed("children", &"NULL", "an array of one pointer"));
+        if !usize::try_from(count).is_ok_and(|count| index < count) || children.is_null() {
+            return Err(malformed("children", &"NULL", "an array of pointers to all children"));
         }
-        // SAFETY: not NULL, so it points to one address at least, which is NULL or that of a live
-        // structure (an invariant of this type).
-        match unsafe { children.read().as_ref() } {
-            Some(first) => Ok(Live(first)),
-            None => Err(malformed("children[0]", &"NULL", "a structure")),
+        // SAFETY: not NULL, so it points to `count` addresses, each of which is NULL or that of a
+        // live structure (an invariant of this type).
+        match unsafe { children.add(index).read().as_ref() } {
+            Some(child) => Ok(Live(child)),
+            None => {
+                let field: Text<40> = Text::new(format_args!("children[{index}]"));
+                Err(malformed(field.as_str(), &"NULL", "a structure"))
+            }
         }
     }
 }

@@ -21,3 +21,7 @@ pub(crate) const ARROW_SCHEMA: &CStr = c"arrow_schema";
 pub(crate) const ARROW_ARRAY: &CStr = c"arrow_array";
 
 pub(crate) const ARROW_DEVICE_ARRAY: &CStr = c"arrow_device_array";
+
+pub(crate) const ARROW_STREAM: &CStr = c"arrow_array_stream";
+
+pub(crate) const ARROW_DEVICE_STREAM: &CStr = c"arrow_device_array_stream";

@@ -31,6 +31,7 @@ mod values;
 mod view;
 
 pub use error::{raise, raise_nothing};
+pub use export::arrow::stream as arrow_stream;
 pub use export::{export, flags as export_flags};
 pub use import::options::ImportOptions;
 pub use import::{import, import_dictionary, share_own};

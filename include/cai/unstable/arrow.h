@@ -55,6 +55,9 @@ extern "C" {
 /// `arrow.fixed_shape_tensor`. Its masks are of whole tensors, or of all elements in the stored order.
 #define CAI_UNSTABLE_ARROW_TENSOR 1
 
+/// For `cai_unstable_arrow_stream_to_python`: the stream of `__arrow_c_stream__`, for host memory.
+#define CAI_UNSTABLE_ARROW_HOST 2
+
 /// Methods `__arrow_c_device_array__` and, with `CAI_IMPORT_ALLOW_HOST`, `__arrow_c_array__`, of arrays
 /// that `cai_unstable_array_from_arrow` accepts: for `cai_import_options.protocols`. In the default
 /// order it comes before the protocols for host memory.
@@ -101,6 +104,33 @@ cai_status cai_unstable_array_from_arrow(struct ArrowDeviceArray *array,
                                          cai_array *out,
                                          cai_error *error);
 
+/// Creates an array from each column of a record batch: an Arrow array of structures (`+s`), which
+/// it takes over. `release` is called exactly once, when the last reference to any column is
+/// released.
+///
+/// Each column is imported as by `cai_unstable_array_from_arrow`; those of other types make the call
+/// fail. Nulls of the batch become a mask of each column. The names are
+/// `schema->children[index]->name`.
+///
+/// `batch`: if the function succeeds, it was moved, and its `release` is NULL. If it fails, nothing
+/// has changed, and the caller must still release it.
+/// `schema`: only read. The caller must still release it.
+/// `count`: `schema->n_children`.
+/// `out`: `count` addresses of initialized arrays that hold no reference, or NULL for columns to
+/// leave out, which may have any type. Each array has an owner of its own, the event of the batch,
+/// and its device. All are written on success only.
+///
+/// Returns a status of `cai_unstable_array_from_arrow`, or `CAI_ERR_VALUE` for another `count`.
+/// `error->field` begins with `columns[1].` for the second column.
+/// Thread safety: any thread; allocates four blocks, and two for each column. Source: Arrow, "The
+/// Arrow C Device data interface", "Struct arrays".
+CAI_API
+cai_status cai_unstable_arrays_from_arrow(struct ArrowDeviceArray *batch,
+                                          const struct ArrowSchema *schema,
+                                          int64_t count,
+                                          cai_array *const *out,
+                                          cai_error *error);
+
 /// Creates an Arrow array and its schema from an array, with a reference of its own to the owner,
 /// which the array's `release` gives up. Both must be released once, from any thread, in any order.
 /// Children may be moved out of them.
@@ -146,6 +176,36 @@ cai_status cai_unstable_array_to_arrow(const cai_array *array,
                                        struct ArrowDeviceArray *out_array,
                                        struct ArrowSchema *out_schema,
                                        cai_error *error);
+
+/// Creates a capsule with a stream of record batches, as the Python methods `__arrow_c_device_stream__`
+/// and, with `CAI_UNSTABLE_ARROW_HOST`, `__arrow_c_stream__` return it.
+///
+/// Each array becomes a column as by `cai_unstable_array_to_arrow`, with a reference of its own to the
+/// owner. All arrays of a batch have the same first extent and are on one device. Its `sync_event` is
+/// that of the first array with pending work; the host waits for work of arrays that have another
+/// stream.
+///
+/// `arrays`: `columns` times `batches` addresses of arrays, batch by batch.
+/// `names`: `columns` names in UTF-8, which are copied.
+/// `flags`: 0, or any of `CAI_UNSTABLE_ARROW_TENSOR` and `CAI_UNSTABLE_ARROW_HOST`.
+/// `out`: a new reference to a `PyObject`. Written on success only.
+///
+/// On failure a Python exception is set if there is an interpreter.
+///
+/// Returns a status of `cai_unstable_array_to_arrow`, `CAI_ERR_VALUE` for a number of columns or
+/// batches below 1, and for arrays of another length, `CAI_ERR_CONVERT_DEVICE` for another device,
+/// `CAI_ERR_CONVERT_TYPE` for a column whose type or shape changes, `CAI_ERR_NO_PYTHON`,
+/// `CAI_ERR_PYTHON_VERSION`, `CAI_ERR_PYTHON_LOCK` or `CAI_ERR_PYTHON_EXCEPTION`.
+/// Thread safety: any thread that holds the interpreter's lock. Allocates. Source: Arrow, "The Arrow
+/// PyCapsule Interface".
+CAI_API
+cai_status cai_unstable_arrow_stream_to_python(const cai_array *const *arrays,
+                                               const char *const *names,
+                                               int64_t columns,
+                                               int64_t batches,
+                                               uint32_t flags,
+                                               struct _object **out,
+                                               cai_error *error);
 
 /* The Arrow C data interface. */
 #ifndef ARROW_C_DATA_INTERFACE

@@ -1,9 +1,18 @@
 //! Arrow's structures, for C.
 
+use std::ffi::c_char;
+
 use super::super::guard::guard;
-use crate::abi::{ArrowDeviceArray, ArrowSchema, cai_array, cai_error, cai_status};
-use crate::argument::{Fixed, In, Out};
+use super::super::python::with_exception;
+use crate::abi::{
+    _object, ArrowDeviceArray, ArrowSchema, CAI_UNSTABLE_ARROW_HOST, cai_array, cai_error,
+    cai_status,
+};
+use crate::argument::{Fixed, In, List, Out, Text};
 use crate::arrow::{self, DeviceArray, Schema};
+use crate::error::fail;
+use crate::memory;
+use crate::python::{self, Owned, Py};
 
 // SAFETY: Arrow's structures never change.
 unsafe impl Fixed for DeviceArray {}
@@ -61,6 +70,69 @@ pub unsafe extern "C-unwind" fn cai_unstable_array_from_arrow(
         let out = out.array("out")?;
         // SAFETY: both are alive as the header requires, and the first is the caller's.
         out.give(unsafe { arrow::from_arrow(source.as_ptr().cast(), schema.as_ptr().cast()) }?);
+        Ok(())
+    })
+}
+
+/// Creates an array from each column of a record batch: an Arrow array of structures (`+s`), which
+/// it takes over. `release` is called exactly once, when the last reference to any column is
+/// released.
+///
+/// Each column is imported as by `cai_unstable_array_from_arrow`; those of other types make the call
+/// fail. Nulls of the batch become a mask of each column. The names are
+/// `schema->children[index]->name`.
+///
+/// `batch`: if the function succeeds, it was moved, and its `release` is NULL. If it fails, nothing
+/// has changed, and the caller must still release it.
+/// `schema`: only read. The caller must still release it.
+/// `count`: `schema->n_children`.
+/// `out`: `count` addresses of initialized arrays that hold no reference, or NULL for columns to
+/// leave out, which may have any type. Each array has an owner of its own, the event of the batch,
+/// and its device. All are written on success only.
+///
+/// Returns a status of `cai_unstable_array_from_arrow`, or `CAI_ERR_VALUE` for another `count`.
+/// `error->field` begins with `columns[1].` for the second column.
+/// Thread safety: any thread; allocates four blocks, and two for each column. Source: Arrow, "The
+/// Arrow C Device data interface", "Struct arrays".
+#[cfg_attr(feature = "exports", unsafe(no_mangle))]
+pub unsafe extern "C-unwind" fn cai_unstable_arrays_from_arrow(
+    batch: *mut ArrowDeviceArray,
+    schema: *const ArrowSchema,
+    count: i64,
+    out: *const *mut cai_array,
+    error: *mut cai_error,
+) -> cai_status {
+    let size = usize::try_from(count).unwrap_or(0);
+    // SAFETY: the caller passes what the header requires.
+    let (source, schema, out, error) = unsafe {
+        let out = List::new(out, size);
+        (Out::new(batch), In::new(schema), out, Out::new(error))
+    };
+    guard(error, || {
+        let source = source.given("batch")?;
+        let schema = schema.given("schema")?;
+        let places = out.given("out")?;
+        if count < 0 {
+            return fail!(CAI_ERR_VALUE, "count"; found "{count}"; expected "at least 0");
+        }
+        // SAFETY: `count` addresses, each NULL or that of an array (this function's contract).
+        let out = |index: usize| unsafe { Out::new(places[index]) };
+        let is_wanted = |index: usize| !places[index].is_null();
+        for index in (0..size).filter(|&index| is_wanted(index)) {
+            out(index).array("out")?;
+        }
+        // SAFETY: both are alive as the header requires, and the first is the caller's.
+        let arrays = unsafe {
+            arrow::columns_from_arrow(
+                source.as_ptr().cast(),
+                schema.as_ptr().cast(),
+                size,
+                is_wanted,
+            )
+        }?;
+        for (index, array) in arrays {
+            out(index).array("out")?.give(array);
+        }
         Ok(())
     })
 }
@@ -128,6 +200,72 @@ pub unsafe extern "C-unwind" fn cai_unstable_array_to_arrow(
         if let (Some(schema), Some(to)) = (schema, schema_to) {
             to.write(schema);
         }
+        Ok(())
+    })
+}
+
+/// Creates a capsule with a stream of record batches, as the Python methods `__arrow_c_device_stream__`
+/// and, with `CAI_UNSTABLE_ARROW_HOST`, `__arrow_c_stream__` return it.
+///
+/// Each array becomes a column as by `cai_unstable_array_to_arrow`, with a reference of its own to the
+/// owner. All arrays of a batch have the same first extent and are on one device. Its `sync_event` is
+/// that of the first array with pending work; the host waits for work of arrays that have another
+/// stream.
+///
+/// `arrays`: `columns` times `batches` addresses of arrays, batch by batch.
+/// `names`: `columns` names in UTF-8, which are copied.
+/// `flags`: 0, or any of `CAI_UNSTABLE_ARROW_TENSOR` and `CAI_UNSTABLE_ARROW_HOST`.
+/// `out`: a new reference to a `PyObject`. Written on success only.
+///
+/// On failure a Python exception is set if there is an interpreter.
+///
+/// Returns a status of `cai_unstable_array_to_arrow`, `CAI_ERR_VALUE` for a number of columns or
+/// batches below 1, and for arrays of another length, `CAI_ERR_CONVERT_DEVICE` for another device,
+/// `CAI_ERR_CONVERT_TYPE` for a column whose type or shape changes, `CAI_ERR_NO_PYTHON`,
+/// `CAI_ERR_PYTHON_VERSION`, `CAI_ERR_PYTHON_LOCK` or `CAI_ERR_PYTHON_EXCEPTION`.
+/// Thread safety: any thread that holds the interpreter's lock. Allocates. Source: Arrow, "The Arrow
+/// PyCapsule Interface".
+#[cfg_attr(feature = "exports", unsafe(no_mangle))]
+pub unsafe extern "C-unwind" fn cai_unstable_arrow_stream_to_python(
+    arrays: *const *const cai_array,
+    names: *const *const c_char,
+    columns: i64,
+    batches: i64,
+    flags: u32,
+    out: *mut *mut _object,
+    error: *mut cai_error,
+) -> cai_status {
+    let count = usize::try_from(columns).unwrap_or(0);
+    let all = usize::try_from(batches).unwrap_or(0).saturating_mul(count);
+    // SAFETY: the caller passes what the header requires.
+    let (arrays, names, out, error) = unsafe {
+        (List::new(arrays, all), List::new(names, count), Out::new(out), Out::new(error))
+    };
+    with_exception(error, &mut true, |_| {
+        for (name, value) in [("columns", columns), ("batches", batches)] {
+            if value < 1 {
+                return fail!(CAI_ERR_VALUE, "{name}"; found "{value}"; expected "at least 1");
+            }
+        }
+        let (arrays, names) = (arrays.given("arrays")?, names.given("names")?);
+        let out = out.given("out")?;
+        arrow::check_flags(flags & !CAI_UNSTABLE_ARROW_HOST)?;
+        let (mut texts, mut valid) = (Vec::new(), Vec::new());
+        for &name in names {
+            // SAFETY: NULL or a terminated text (this function's contract).
+            memory::push(&mut texts, unsafe { Text::new(name) }.given("names")?)?;
+        }
+        for &array in arrays {
+            // SAFETY: NULL or an array (this function's contract).
+            let array = unsafe { In::new(array) }.given("arrays")?;
+            memory::push(&mut valid, array.valid(arrow::CHECKS)?)?;
+        }
+        let object = Py::with(|py| {
+            let is_host = flags & CAI_UNSTABLE_ARROW_HOST != 0;
+            let flags = flags & !CAI_UNSTABLE_ARROW_HOST;
+            python::arrow_stream(py, &valid, &texts, flags, is_host).map(Owned::into_raw)
+        })?;
+        out.write(object);
         Ok(())
     })
 }

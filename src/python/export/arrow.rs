@@ -3,17 +3,20 @@
 use std::ffi::CStr;
 
 use crate::abi;
-use crate::arrow::{self, Array, CHECKS, OwnedDeviceArray, Schema};
+use crate::arrow::{self, Array, CHECKS, DeviceStream, HostStream, OwnedDeviceArray, Schema};
 use crate::device;
 use crate::error::{Failure, Result, fail};
 use crate::memory;
 use crate::python::capi::Object;
-use crate::python::capsules::{ARROW_ARRAY, ARROW_DEVICE_ARRAY, ARROW_SCHEMA};
+use crate::python::capsules::{
+    ARROW_ARRAY, ARROW_DEVICE_ARRAY, ARROW_DEVICE_STREAM, ARROW_SCHEMA, ARROW_STREAM,
+};
 use crate::python::class::{Instance, Method, entry};
 use crate::python::export::object::Exported;
 use crate::python::py::{Dict, Obj, Owned, Py, Tuple};
 use crate::read::Given;
 use crate::unwind;
+use crate::validate::Valid;
 
 /// Capsules of a schema and of an array with its device. The arguments are a wish for another type,
 /// which a producer that cannot cast ignores, and those of later versions.
@@ -87,6 +90,33 @@ impl InCapsule for arrow::Owned<Array> {
 
 impl InCapsule for OwnedDeviceArray {
     const NAME: &'static CStr = ARROW_DEVICE_ARRAY;
+}
+
+impl InCapsule for arrow::OwnedStream<DeviceStream> {
+    const NAME: &'static CStr = ARROW_DEVICE_STREAM;
+}
+
+impl InCapsule for arrow::OwnedStream<HostStream> {
+    const NAME: &'static CStr = ARROW_STREAM;
+}
+
+/// Makes a capsule of a stream of batches, as `__arrow_c_stream__` returns it if `is_host`, else
+/// `__arrow_c_device_stream__`.
+pub fn stream<'py>(
+    py: Py<'py>,
+    arrays: &[Valid],
+    names: &[&CStr],
+    flags: u32,
+    is_host: bool,
+) -> Result<Owned<'py>> {
+    // Other threads may have to run: the host may wait for a function that needs the lock.
+    // SAFETY: the batches are made without Python.
+    let batches = unsafe { py.without_lock(|| arrow::batches(arrays, names, flags)) }?;
+    if is_host {
+        arrow::in_host_memory(&batches)?;
+        return into_capsule(py, arrow::into_stream::<HostStream>(batches)?);
+    }
+    into_capsule(py, arrow::into_stream::<DeviceStream>(batches)?)
 }
 
 fn into_capsule<T: InCapsule>(py: Py<'_>, structure: T) -> Result<Owned<'_>> {
