@@ -11,8 +11,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "python"), str(ROOT / "cuda-sim/python"), str(ROOT / "tests/python"), str(ROOT / "contrib/tests/tensors")]
 from race_checker import no_races, simulator  # noqa: E402, F401
 
-# Need no simulator, and have environments of their own; ports have a program of their own.
-collect_ignore = ["browser", "host", "nvcc", "ports"]
+# Need no simulator, and have environments of their own; ports have a program of their own, Ray a conftest.
+collect_ignore = ["browser", "host", "nvcc", "ports", "ray"]
 
 
 def pytest_collection_finish():

@@ -1,6 +1,6 @@
 # Tests with other libraries, for ../Makefile: `make interop`.
 
-.PHONY: interop interop-simulator interop-host interop-nvcc interop-browser interop-ports
+.PHONY: interop interop-simulator interop-host interop-nvcc interop-browser interop-ports interop-ray
 
 # Real libraries on the simulated driver, in an environment of their own (2.0 GB): under the schedule that runs
 # only what a wait requires, and with a thread for each stream.
@@ -33,6 +33,20 @@ INTEROP_NVCC := build/interop-nvcc
 $(INTEROP_NVCC)/ready: interop/nvcc/requirements.txt $(VENV)/ready
 	$(call environment,$(INTEROP_NVCC),-r interop/nvcc/requirements.txt)
 	touch $@
+
+# Ray (500 MB): the oldest version whose transport takes arrays of any class, and the newest. They start with a Python that
+# has no other library, and with that of PyTorch and CuPy for the programs of the page.
+INTEROP_RAY := build/interop-ray
+$(INTEROP_RAY)/ready: interop/ray/requirements.txt interop/ray/requirements-oldest.txt $(VENV)/ready
+	rm -rf $(INTEROP_RAY)
+	$(PY) $(PIP) install --target $(INTEROP_RAY)/newest -r interop/ray/requirements.txt
+	$(PY) $(PIP) install --target $(INTEROP_RAY)/oldest -r interop/ray/requirements-oldest.txt
+	touch $@
+# $(call in_ray,AGE,OPTIONS OF CUDA-SIM,PYTHON,OPTIONS OF PYTEST)
+define in_ray
+PYTHONPATH="$(CURDIR)/$(INTEROP_RAY)/$(1)" timeout 300 $(SIM) run --print=exit --undeclared=warn --docs=11 $(2) -- \
+    $(3) -m pytest -q -p no:cacheprovider --confcutdir=interop/ray interop/ray $(4)
+endef
 
 # What runs tests in each environment: $(call in_nvcc,PATHS). ../contrib/rules.mk has those of the adapters, which run in
 # the same processes.
@@ -73,7 +87,12 @@ interop-host: target-link $(INTEROP_HOST)/ready lib sim
 	timeout 400 $(SIM) run --print=exit --undeclared=warn --docs=11 -- $(INTEROP_HOST)/bin/python -m pytest -q \
 	    -p no:cacheprovider interop/test_testing.py -k ucxx
 
+interop-ray: target-link $(INTEROP)/ready $(INTEROP_RAY)/ready lib bindings sim
+	$(call in_ray,oldest,,$(PY))
+	$(call in_ray,newest,,$(PY))
+	LD_LIBRARY_PATH="$(CURDIR)/$(INTEROP)/stubs" $(call in_ray,newest,--runtime=13,$(INTEROP)/bin/python,-k program)
+
 interop-ports: target-link $(INTEROP_HOST)/ready lib sim
 	timeout 1200 $(INTEROP_HOST)/bin/python interop/ports/run.py build/interop-ports
 
-interop: interop-simulator interop-host interop-browser interop-nvcc interop-ports ## tests with PyTorch, Numba and others (6 GB)
+interop: interop-simulator interop-host interop-ray interop-browser interop-nvcc interop-ports ## tests with PyTorch, Numba and others (6 GB)
