@@ -13,7 +13,6 @@ import signal
 import pytest
 import ray
 from conftest import settled
-from race_checker import Simulator
 
 import libcai.ray
 
@@ -279,16 +278,16 @@ def test_there_are_programs():
 
 
 @pytest.mark.parametrize("name, text, printed", PROGRAMS, ids=[name for name, _, _ in PROGRAMS])
-def test_program(name, text, printed, tmp_path, capfd):
+def test_program(name, text, printed, tmp_path, capfd, actors):
     if name.startswith("with_"):
         pytest.importorskip(name.removeprefix("with_").removesuffix(".py"))
     (tmp_path / name).write_text(text)
-    actors = [value for value in runpy.run_path(str(tmp_path / name), run_name="__main__").values() if isinstance(value, ray.actor.ActorHandle)]
-    assert capfd.readouterr().out.splitlines()[-1] == printed
-    assert get([actor.__ray_call__.remote(races) for actor in actors]) == [0, 0]
-    for actor in actors:
-        ray.kill(actor)  # Ray keeps handles of the newest transfer, and so the GPU that the next program needs
-
-
-def races(actor):
-    return Simulator().take_report()[0]
+    values = runpy.run_path(str(tmp_path / name), run_name="__main__").values()
+    made = [value for value in values if isinstance(value, ray.actor.ActorHandle)]
+    try:
+        assert capfd.readouterr().out.splitlines()[-1] == printed
+        assert get([actor.__ray_call__.remote(actors.races_of) for actor in made]) == [0, 0]
+    finally:
+        for actor in made:
+            # Ray keeps handles of the newest transfer, and so the GPU that the next program needs.
+            ray.kill(actor)
