@@ -4,4 +4,4 @@ import pathlib
 import sys
 
 INTEROP = pathlib.Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(INTEROP), str(INTEROP.parent / "tests/python")]
+sys.path[:0] = [str(INTEROP), str(INTEROP.parent / "tests/python"), str(INTEROP.parent / "python")]

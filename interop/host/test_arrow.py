@@ -12,6 +12,7 @@ import pytest
 import cai_ctypes as T
 import cai_python as P
 from cai_python import give, held, take
+from libcai import _arrow
 
 
 class ArrowSchema(c.Structure):
@@ -367,3 +368,93 @@ def test_an_object_of_ours():
         view = np.asarray(give(taken))
     assert not view.flags.writeable and view.tolist() == array.to_pylist()
     assert view.__array_interface__["data"][0] == array.buffers()[1].address
+
+
+def arrow_batches(obj, columns=None):
+    return _arrow.ArrowBatches(obj, columns, str(P.LIBRARY))
+
+
+def arrow_stream(batches, **options):
+    return _arrow.arrow_stream(batches, path=str(P.LIBRARY), **options)
+
+
+COLUMNS = {"whole": np.arange(7), "number": np.arange(7) * 0.5, "pair": np.arange(14.0).reshape(7, 2)}
+
+
+def of_duckdb():
+    import duckdb
+
+    return duckdb.sql("select range as whole, range * 0.5::double as number, 'x' as text from range(7)")
+
+
+def of_polars():
+    import polars
+
+    return polars.DataFrame({"whole": range(7), "number": COLUMNS["number"], "text": ["x"] * 7})
+
+
+# Tables of each library, sliced and in several batches, with a column that is no array.
+TABLES = {
+    "pyarrow": lambda: pa.table({"whole": range(-1, 9), "number": np.arange(-1, 9) * 0.5, "text": ["x"] * 10}).slice(1, 7),
+    "reader": lambda: pa.table({"whole": range(7), "number": COLUMNS["number"]}).to_reader(max_chunksize=3),
+    "batch": lambda: pa.record_batch({"whole": range(-1, 9), "number": np.arange(-1, 9) * 0.5}).slice(1, 7),
+    "nanoarrow": lambda: na.ArrayStream(pa.table({"whole": range(7), "number": COLUMNS["number"]})),
+    "polars": of_polars,
+    "duckdb": of_duckdb,
+}
+
+
+@pytest.mark.parametrize("library", TABLES)
+def test_tables_in(library):
+    batches = list(arrow_batches(TABLES[library](), ["whole", "number"]))
+    for name in ("whole", "number"):
+        assert np.concatenate([np.asarray(batch[name]) for batch in batches]).tolist() == COLUMNS[name].tolist()
+
+
+def test_nulls_of_tables():
+    table = pa.table({"x": [1.5, None, 2.5, None]}).slice(1)
+    [batch] = arrow_batches(table)
+    with take(batch["x"], host=True, allow_mask=True) as taken:
+        values, valid = values_of(taken.array)
+        assert values[1] == 2.5 and valid.tolist() == [False, True, False]
+
+
+def test_tables_out():
+    import duckdb
+    import polars
+
+    stream = arrow_stream([COLUMNS, {name: column[:2] for name, column in COLUMNS.items()}])
+    expected = {name: [*column.tolist(), *column[:2].tolist()] for name, column in COLUMNS.items()}
+    assert pa.table(stream).to_pydict() == expected
+    assert pa.RecordBatchReader.from_stream(stream).read_all().to_pydict() == expected
+    assert na.ArrayStream(stream).read_all().to_pylist() == pa.table(stream).to_pylist()
+    assert polars.DataFrame(stream).to_dict(as_series=False) == expected
+    assert duckdb.sql("select sum(whole), sum(number) from stream").fetchall() == [(22, 11.0)]
+
+
+def test_tensors_of_tables():
+    table = pa.table(arrow_stream(COLUMNS, tensors=True))
+    assert isinstance(table["pair"].type, pa.FixedShapeTensorType)
+    assert np.array_equal(table["pair"].chunk(0).to_numpy_ndarray(), COLUMNS["pair"])
+
+
+def test_memory_of_tables():
+    before = pa.total_allocated_bytes()
+    batches = arrow_batches(pa.table({"x": np.arange(1000) + 1, "y": pa.array(["x"] * 1000)}).to_reader(max_chunksize=300), ["x"])
+    columns = [batch["x"] for batch in batches]
+    gc.collect()
+    assert pa.total_allocated_bytes() > before and np.asarray(columns[3])[-1] == 1000
+    del columns, batches
+    gc.collect()
+    assert pa.total_allocated_bytes() == before
+
+
+def test_a_reader_that_fails():
+    def produce():
+        yield pa.record_batch({"x": [1]})
+        raise ValueError("no more")
+
+    with arrow_batches(pa.RecordBatchReader.from_batches(pa.schema({"x": pa.int64()}), produce())) as batches:
+        assert np.asarray(next(batches)["x"]).tolist() == [1]
+        with pytest.raises(OSError, match="no more"):
+            next(batches)
