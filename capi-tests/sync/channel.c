@@ -11,10 +11,12 @@
 /* --- both sides */
 
 static uint64_t the_channel;
+/* Of the exporter's channel; an importer's has none. */
+static unsigned flags;
 
 static void create(unsigned slots) {
     the_channel = 0;
-    OK(cai_unstable_channel_create(slots, 0, &the_channel, error));
+    OK(cai_unstable_channel_create(slots, flags, &the_channel, error));
 }
 
 static uint64_t polled(void) {
@@ -203,11 +205,21 @@ static int exporter(char word, cai_stream stated) {
     return found;
 }
 
+static int by_numbers(char word, cai_stream stated) {
+    flags = CAI_UNSTABLE_CHANNEL_NUMBERS;
+    return exporter(word, stated);
+}
+
 CASE(works) { ASSERT(!exporter('n', 0)); }
 CASE(without_a_stream) { ASSERT(!exporter('n', CAI_STREAM_NONE)); }
 CASE(unknown_stream_with_an_event) { ASSERT(!exporter('n', CAI_STREAM_UNKNOWN)); }
 CASE(a_begin_is_left_out) { ASSERT(exporter('b', 0)); }
 CASE(an_end_is_left_out) { ASSERT(exporter('e', 0)); }
+CASE(numbers_work) { ASSERT(!by_numbers('n', 0)); }
+CASE(numbers_without_a_stream) { ASSERT(!by_numbers('n', CAI_STREAM_NONE)); }
+CASE(numbers_and_an_unknown_stream) { ASSERT(!by_numbers('n', CAI_STREAM_UNKNOWN)); }
+CASE(numbers_and_a_begin_is_left_out) { ASSERT(by_numbers('b', 0)); }
+CASE(numbers_and_an_end_is_left_out) { ASSERT(by_numbers('e', 0)); }
 
 /* --- processes that end */
 
@@ -220,7 +232,7 @@ PART(is_killed) {
     pause();
 }
 
-CASE(the_importer_is_killed) {
+static void the_importer_ends(void) {
     CUdeviceptr buffer = new_buffer();
     CUstream stream = new_stream();
     cai_array array = owned(buffer, as_value(stream));
@@ -242,6 +254,89 @@ CASE(the_importer_is_killed) {
     CU(cuStreamSynchronize(stream));
     end_channel();
     races();
+}
+
+CASE(the_importer_is_killed) { the_importer_ends(); }
+
+CASE(numbers_and_the_importer_is_killed) {
+    flags = CAI_UNSTABLE_CHANNEL_NUMBERS;
+    the_importer_ends();
+}
+
+/* A stream that waits for a number that nothing writes. */
+static CUstream new_stuck_stream(void) {
+    CUstream stream = new_stream();
+    const CUdeviceptr number = new_buffer();
+    fill(number, 0, stream);
+    CU(cuStreamWaitValue64(stream, number, UINT32_MAX, CU_STREAM_WAIT_VALUE_EQ));
+    return stream;
+}
+
+PART(is_killed_with_stuck_work) {
+    cai_array array;
+    create(0);
+    array = import_array(from);
+    write_from(&array, 2, new_stuck_stream());
+    cai_array_release(&array);
+    tell(from, 'd');
+    pause();
+}
+
+/* The exporter's stream waits already for what an importer's stream never does, twice. */
+CASE(numbers_and_stuck_importers_are_killed) {
+    CUdeviceptr buffer = new_buffer(), other = new_buffer();
+    CUstream stream = new_stream();
+    flags = CAI_UNSTABLE_CHANNEL_NUMBERS;
+    create(0);
+    for (int i = 1; i < 3; ++i) {
+        cai_array array = owned(buffer, as_value(stream));
+        uint64_t made;
+        int status;
+        start_peer("is_killed_with_stuck_work");
+        export_nothing_pending(buffer);
+        atomic_store(&freed, 0);
+        made = export_array(&array);
+        ASSERT(word_from(peer_socket) == 'd');
+        withdraw(made);
+        ASSERT(polled() == (uint64_t)i && freed == 1);
+        copy(other, buffer, stream);
+        ASSERT(cuStreamQuery(stream) == CUDA_ERROR_NOT_READY);
+        ASSERT(kill(peer, SIGKILL) == 0 && waitpid(peer, &status, 0) == peer);
+        polled();
+        CU(cuStreamSynchronize(stream));
+        close(peer_socket);
+    }
+    end_channel();
+    races();
+}
+
+PART(exports_stuck_work) {
+    const CUdeviceptr buffer = new_buffer();
+    cai_array array = owned(buffer, as_value(new_stuck_stream()));
+    flags = CAI_UNSTABLE_CHANNEL_NUMBERS;
+    create(0);
+    peer_socket = from;
+    export_array(&array);
+    word_from(from);
+}
+
+/* A consumer's stream waits already for what the exporter's stream never does. */
+CASE(numbers_and_a_stuck_exporter_is_killed) {
+    CUstream stream = new_stream();
+    cai_array array;
+    packet it;
+    int status;
+    create(0);
+    start_peer("exports_stuck_work");
+    receive_packet(peer_socket, &it);
+    array = import_packet(&it);
+    OK(cai_array_consume_begin(&array, as_value(stream), CAI_ACCESS_READ, error));
+    ASSERT(cuStreamQuery(stream) == CUDA_ERROR_NOT_READY);
+    ASSERT(kill(peer, SIGKILL) == 0 && waitpid(peer, &status, 0) == peer);
+    polled();
+    CU(cuStreamSynchronize(stream));
+    cai_array_release(&array);
+    end_channel();
 }
 
 PART(exports) {
@@ -347,7 +442,7 @@ CASE(keys_and_a_full_table) {
     ASSERT(freed == 1);
     REFUSED(CAI_ERR_ARGUMENT, "channel", EXPORT(0, &array, bytes, &size, &made[0]));
     REFUSED(CAI_ERR_ARGUMENT, "slots", cai_unstable_channel_create(1u << 21, 0, made, error));
-    REFUSED(CAI_ERR_NEWER_CALLER, "flags", cai_unstable_channel_create(0, 1, made, error));
+    REFUSED(CAI_ERR_NEWER_CALLER, "flags", cai_unstable_channel_create(0, 2, made, error));
 }
 
 /* --- refusals of the importer */

@@ -87,7 +87,12 @@ void *find_behind(const char *name);
     X(cuMemAddressFree)                   \
     X(cuMemMap)                           \
     X(cuMemUnmap)                         \
-    X(cuMemSetAccess)
+    X(cuMemSetAccess)                     \
+    X(cuDeviceGetAttribute)               \
+    X(cuMemAlloc_v2)                      \
+    X(cuMemsetD8Async)                    \
+    X(cuStreamWriteValue64_v2)            \
+    X(cuStreamWaitValue64_v2)
 /* Handles of other processes are passed by value. */
 #define WITH_HANDLE(X)       \
     X(cuIpcOpenMemHandle_v2) \

@@ -11,6 +11,7 @@ mod load;
 mod pointer;
 mod result;
 mod share;
+mod shared_stream;
 mod slots;
 mod stream;
 mod table;
@@ -28,9 +29,8 @@ pub(crate) use result::{
     CAPTURED_EVENT, CONTEXT_IS_DESTROYED, DEINITIALIZED, INVALID_CONTEXT, INVALID_HANDLE,
     NOT_READY, SUCCESS,
 };
-pub use share::{
-    Allocation, Descriptor, MemoryKind, SharedEvent, SharedMemory, SharedStream, TemporaryStream,
-};
+pub use share::{Allocation, Descriptor, MemoryKind, SharedMemory};
 pub use share::{device_of, export_memory, uuid_of};
+pub use shared_stream::{Numbers, SharedEvent, SharedStream, TemporaryStream, write_number};
 pub use stream::{Capture, Stream, is_default};
 pub use table::{Api, Call, Function};

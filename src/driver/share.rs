@@ -1,28 +1,21 @@
-//! Memory and events that processes share.
+//! Memory that processes share.
 
 use std::ffi::{c_char, c_void};
 use std::ptr;
 
-use cudarc::driver::sys::{
-    CUcontext, CUevent, CUipcEventHandle, CUipcMemHandle, CUmemoryPool, CUstream,
-};
+use cudarc::driver::sys::{CUcontext, CUevent, CUipcEventHandle, CUipcMemHandle, CUmemoryPool};
 
 use crate::abi::{self, cai_pointer_info};
 use crate::driver::context::CallingThread;
 use crate::driver::load::{self, Driver};
-use crate::driver::result::{INVALID_CONTEXT, INVALID_VALUE, NOT_SUPPORTED};
-use crate::driver::stream::Stream;
-use crate::driver::table::{Api, Call};
+use crate::driver::result::{INVALID_VALUE, NOT_SUPPORTED};
+use crate::driver::table::Call;
 use crate::error::{Count, Result, fail};
 
 /// `CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR`
 const FILE_DESCRIPTOR: i32 = 1;
 /// `CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS`, the only flag, which is required.
 const LAZY_PEER_ACCESS: u32 = 1;
-/// `CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS`
-const INTERPROCESS: u32 = 6;
-/// `CU_STREAM_NON_BLOCKING`
-const NON_BLOCKING: u32 = 1;
 /// `CU_MEM_LOCATION_TYPE_DEVICE`
 const ON_DEVICE: i32 = 1;
 /// `CU_MEM_ACCESS_FLAGS_PROT_READWRITE`
@@ -149,11 +142,11 @@ pub fn export_memory(
     }
 }
 
-fn bytes(handle: [c_char; 64]) -> [u8; 64] {
+pub(super) fn bytes(handle: [c_char; 64]) -> [u8; 64] {
     handle.map(|byte| byte as u8)
 }
 
-fn chars(handle: [u8; 64]) -> [c_char; 64] {
+pub(super) fn chars(handle: [u8; 64]) -> [c_char; 64] {
     handle.map(|byte| byte as c_char)
 }
 
@@ -179,16 +172,16 @@ pub fn device_of(driver: &Driver, uuid: &[u8; 16]) -> Result<i32> {
 }
 
 /// A context of a device, with a reference to it if it is the primary one.
-struct DeviceContext {
-    driver: &'static Driver,
-    context: CUcontext,
-    device: i32,
-    is_primary: bool,
+pub(super) struct DeviceContext {
+    pub driver: &'static Driver,
+    pub context: CUcontext,
+    pub device: i32,
+    pub is_primary: bool,
 }
 
 impl DeviceContext {
     /// Returns the current context if it is one of this device, or else the primary one.
-    fn of(thread: &CallingThread, device: i32) -> Result<DeviceContext> {
+    pub fn of(thread: &CallingThread, device: i32) -> Result<DeviceContext> {
         let driver = thread.driver();
         let context = thread.current()?;
         if !context.is_null() {
@@ -351,7 +344,7 @@ impl Drop for SharedMemory {
 /// Fails if a call refused to open what another process exported. Drivers return different codes
 /// for the same reason; the context, which they may blame, was made current.
 #[inline(never)]
-fn opened(call: Call) -> Result<()> {
+pub(super) fn opened(call: Call) -> Result<()> {
     let Err(failure) = call.ok() else { return Ok(()) };
     match failure.status() {
         abi::CAI_ERR_DRIVER | abi::CAI_ERR_NO_CONTEXT | abi::CAI_ERR_STREAM_HANDLE => {
@@ -360,168 +353,5 @@ fn opened(call: Call) -> Result<()> {
             .map_err(|failure| failure.driver(call.code))
         }
         _ => Err(failure),
-    }
-}
-
-/// An event that other processes can open. Destroyed when dropped.
-pub struct SharedEvent {
-    driver: &'static Driver,
-    event: CUevent,
-}
-
-impl SharedEvent {
-    pub fn new(driver: &'static Driver) -> Result<SharedEvent> {
-        let mut event = ptr::null_mut();
-        driver.event_create(&raw mut event, INTERPROCESS).ok()?;
-        Ok(SharedEvent { driver, event })
-    }
-
-    /// Opens an event of another process in the current context. [cuIpcOpenEventHandle]
-    fn open(driver: &'static Driver, handle: [u8; 64]) -> Result<SharedEvent> {
-        let mut event = ptr::null_mut();
-        let handle = CUipcEventHandle { reserved: chars(handle) };
-        opened(driver.ipc_open_event(&raw mut event, handle))?;
-        Ok(SharedEvent { driver, event })
-    }
-
-    pub fn as_ptr(&self) -> *mut c_void {
-        self.event.cast()
-    }
-
-    /// Returns its name for other processes. [cuIpcGetEventHandle]
-    pub fn handle(&self) -> Result<[u8; 64]> {
-        let mut handle = CUipcEventHandle { reserved: [0; 64] };
-        self.driver.ipc_event_handle(&raw mut handle, self.event).ok()?;
-        Ok(bytes(handle.reserved))
-    }
-
-    pub fn into_raw(self) -> *mut c_void {
-        let event = self.event;
-        std::mem::forget(self);
-        event.cast()
-    }
-
-    /// Takes an event of [`into_raw`](Self::into_raw) back. `None` in a child of fork.
-    pub fn from_raw(event: *mut c_void) -> Option<SharedEvent> {
-        let driver = load::loaded(Api::Cuda).filter(|_| !load::is_forked())?;
-        Some(SharedEvent { driver, event: event.cast() })
-    }
-}
-
-impl Drop for SharedEvent {
-    fn drop(&mut self) {
-        // An event may be destroyed while work on it is pending. [cuEventDestroy] If that fails,
-        // the context is lost, and the event with it.
-        let _ = self.driver.event_destroy(self.event);
-    }
-}
-
-// SAFETY: handles of the driver are those of the process.
-unsafe impl Send for SharedEvent {}
-
-/// A stream, and an event on it that other processes can wait for.
-pub struct SharedStream {
-    value: abi::cai_stream,
-    /// Destroyed with this, unless the stream is a caller's.
-    _own: Option<TemporaryStream>,
-    event: SharedEvent,
-    /// The event's name for other processes.
-    pub handle: [u8; 64],
-    /// Dropped after both.
-    context: DeviceContext,
-}
-
-// SAFETY: handles of the driver are those of the process, and no method depends on the thread.
-unsafe impl Send for SharedStream {}
-
-impl SharedStream {
-    /// Makes a stream in a context of the device, or, for NULL, in the current or primary one.
-    pub fn new(thread: &CallingThread, device: i32, context: CUcontext) -> Result<SharedStream> {
-        let driver = thread.driver();
-        let context = match context.is_null() {
-            true => DeviceContext::of(thread, device)?,
-            false => DeviceContext { driver, context, device, is_primary: false },
-        };
-        let _entered = thread.enter(context.context)?;
-        let event = SharedEvent::new(driver)?;
-        let handle = event.handle()?;
-        let own = TemporaryStream::new(driver)?;
-        Ok(SharedStream { value: own.value(), _own: Some(own), event, handle, context })
-    }
-
-    /// Makes an event for a stream of a caller, which is a handle and not a default stream.
-    pub fn of(thread: &CallingThread, device: i32, stream: &Stream) -> Result<SharedStream> {
-        let (driver, context) = (thread.driver(), stream.context(thread)?);
-        let context = DeviceContext { driver, context, device, is_primary: false };
-        let _entered = thread.enter(context.context)?;
-        let event = SharedEvent::new(driver)?;
-        let handle = event.handle()?;
-        Ok(SharedStream { value: stream.value(), _own: None, event, handle, context })
-    }
-
-    /// Returns the stream as the functions of `sync` take it.
-    pub fn value(&self) -> abi::cai_stream {
-        self.value
-    }
-
-    pub fn device(&self) -> i32 {
-        self.context.device
-    }
-
-    /// Records the event, again. [cuEventRecord]
-    pub fn record(&self, thread: &CallingThread) -> Result<()> {
-        self.call(thread, || thread.event_record(self.event.event, self.value as CUstream))
-    }
-
-    /// Makes a call for which some drivers need a current context.
-    fn call(&self, thread: &CallingThread, call: impl Fn() -> Call) -> Result<()> {
-        let first = call();
-        if first.code != INVALID_CONTEXT {
-            return first.ok();
-        }
-        let _entered = thread.enter(self.context.context)?;
-        call().ok()
-    }
-
-    /// Opens an event of a stream of another process on the same device.
-    pub fn open(&self, thread: &CallingThread, handle: [u8; 64]) -> Result<SharedEvent> {
-        let _entered = thread.enter(self.context.context)?;
-        SharedEvent::open(thread.driver(), handle)
-    }
-
-    /// Makes the stream wait for the newest record of an event. [cuStreamWaitEvent]
-    pub fn wait(&self, thread: &CallingThread, event: &SharedEvent) -> Result<()> {
-        self.call(thread, || thread.stream_wait(self.value as CUstream, event.event, 0))
-    }
-}
-
-/// A stream of the current context for a moment. Dropping it does not wait for its work.
-pub struct TemporaryStream {
-    driver: &'static Driver,
-    stream: CUstream,
-}
-
-impl TemporaryStream {
-    /// Makes a stream that neither default stream waits for.
-    pub fn new(driver: &'static Driver) -> Result<TemporaryStream> {
-        let mut stream = ptr::null_mut();
-        driver.stream_create(&raw mut stream, NON_BLOCKING).ok()?;
-        Ok(TemporaryStream { driver, stream })
-    }
-
-    /// Returns the stream as the functions of `sync` take it.
-    pub fn value(&self) -> abi::cai_stream {
-        self.stream as u64
-    }
-
-    /// Records an event of the current context. [cuEventRecord]
-    pub fn record(&self, event: &SharedEvent) -> Result<()> {
-        self.driver.event_record(event.event, self.stream).ok()
-    }
-}
-
-impl Drop for TemporaryStream {
-    fn drop(&mut self) {
-        let _ = self.driver.stream_destroy(self.stream);
     }
 }

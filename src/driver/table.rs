@@ -186,6 +186,10 @@ table! {
     stream_flags = "cuStreamGetFlags", "hipStreamGetFlags"(stream: CUstream, out: *mut u32);
     stream_wait = "cuStreamWaitEvent", "hipStreamWaitEvent"(stream: CUstream, event: CUevent,
         flags: u32);
+    stream_write = "cuStreamWriteValue64_v2"(stream: CUstream, to: CUdeviceptr, number: u64,
+        flags: u32);
+    stream_wait_value = "cuStreamWaitValue64_v2"(stream: CUstream, at: CUdeviceptr, number: u64,
+        flags: u32);
     stream_synchronize = "cuStreamSynchronize", "hipStreamSynchronize"(stream: CUstream);
     stream_is_capturing = "cuStreamIsCapturing", "hipStreamIsCapturing"(stream: CUstream,
         status: *mut i32);
@@ -217,7 +221,10 @@ table! {
     copy_rows = "cuMemcpy2DAsync_v2"(copy: *const CUDA_MEMCPY2D, stream: CUstream);
     address_range = "cuMemGetAddressRange_v2"(base: *mut CUdeviceptr, size: *mut usize,
         pointer: CUdeviceptr);
+    memory_allocate = "cuMemAlloc_v2"(out: *mut CUdeviceptr, bytes: usize);
+    memory_fill = "cuMemsetD8Async"(to: CUdeviceptr, byte: u8, bytes: usize, stream: CUstream);
     memory_free = "cuMemFree_v2"(pointer: CUdeviceptr);
+    device_attribute = "cuDeviceGetAttribute"(out: *mut i32, attribute: i32, device: CUdevice);
     device_uuid = "cuDeviceGetUuid_v2"(out: *mut [u8; 16], device: CUdevice);
     ipc_memory_handle = "cuIpcGetMemHandle"(out: *mut CUipcMemHandle, pointer: CUdeviceptr);
     ipc_open_memory = "cuIpcOpenMemHandle_v2"(out: *mut CUdeviceptr, handle: CUipcMemHandle,

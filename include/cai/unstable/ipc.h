@@ -41,6 +41,9 @@ extern "C" {
 /// Maximum length of the text of an array's fields, as `cai_descr_format` writes it.
 #define CAI_UNSTABLE_IPC_FIELDS 4096
 
+/// Flag of `cai_unstable_channel_create`: streams of processes wait for numbers in device memory.
+#define CAI_UNSTABLE_CHANNEL_NUMBERS 1
+
 /// Describes an array of device memory in bytes, from which another process on this machine makes
 /// an array over the same memory with `cai_unstable_ipc_import`. The caller sends the bytes by any means.
 ///
@@ -167,12 +170,18 @@ cai_status cai_unstable_ipc_import(const void *bytes,
 ///
 /// If a process is killed while its pending work has not run, streams that wait for it may never
 /// continue. Channels need CUDA's interprocess events: containers have to share the IPC namespace
-/// and the network namespace. Only processes of one user connect; they trust each other with the
-/// memory of exported allocations, but no record and no message of another process makes this one
-/// access memory outside of them.
+/// and the network namespace. With `CAI_UNSTABLE_CHANNEL_NUMBERS`, streams write and wait for
+/// numbers in device memory instead, and the IPC namespace need not be shared. CUDA does not see
+/// this order. Streams that wait for a process that ended continue after `poll`, which writes the
+/// number. An exporter's first export from a device allocates 9 kB there, and waits until they are
+/// filled; once it has had an importer, they are kept until the process ends.
+///
+/// Only processes of one user connect; they trust each other with the memory of exported
+/// allocations, but no record and no message of another process makes this one access memory outside
+/// of them.
 ///
 /// `slots`: exports at one time, up to 1048576; 0 means 131072.
-/// `flags`: 0.
+/// `flags`: 0 or `CAI_UNSTABLE_CHANNEL_NUMBERS`, which importers find in the records.
 /// `out_channel`: the channel's number, which no other channel of the process has. Written on success
 /// only.
 ///
@@ -224,9 +233,11 @@ CAI_API cai_status cai_unstable_channel_fd(uint64_t channel, int32_t *out_fd, ca
 /// only.
 ///
 /// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_ARGUMENT`, `CAI_ERR_BUFFER_SIZE`,
+/// `CAI_ERR_DRIVER_FUNCTION` if the device or the driver lacks numbers in memory,
 /// `CAI_ERR_IPC_FULL` if all slots are in use, `CAI_ERR_IPC_SLOT` for the key of another array,
 /// or a status of `cai_unstable_ipc_export`.
-/// Thread safety: any thread. Source: CUDA driver API, `cuIpcGetMemHandle`, `cuIpcGetEventHandle`.
+/// Thread safety: any thread. Source: CUDA driver API, `cuIpcGetMemHandle`, `cuIpcGetEventHandle`,
+/// `cuStreamWriteValue64`, `cuStreamWaitValue64`.
 CAI_API
 cai_status cai_unstable_channel_export(uint64_t channel,
                                        uint64_t key,
@@ -264,7 +275,7 @@ cai_status cai_unstable_channel_withdraw(uint64_t channel,
 /// `out`: must be initialized (`CAI_ARRAY_INIT`) and hold no reference, which would be lost. Its
 /// `stream` belongs to the channel and already waits for the exporter's work: bracket your own work
 /// with `cai_array_consume_begin` and `cai_array_consume_end`. Of a read-only array, readers do not
-/// wait for each other. Written on success only; release it with `cai_array_release` on any thread,
+/// wait for each other, if there are events. Written on success only; release it with `cai_array_release` on any thread,
 /// right after `cai_array_consume_end`: the work may still be running.
 ///
 /// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_ARGUMENT`, `CAI_ERR_STRUCT_SIZE`,
@@ -280,7 +291,7 @@ cai_status cai_unstable_channel_import(uint64_t channel,
                                        cai_error *error);
 
 /// Accepts connections, notices processes that ended, gives back and releases what is no longer
-/// used. Never blocks.
+/// used. Never waits for work of an array.
 ///
 /// `channel`: from `cai_unstable_channel_create`.
 /// `out_exports`: number of exports whose array was not released yet. May be NULL.

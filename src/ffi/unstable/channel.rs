@@ -33,12 +33,18 @@ use crate::ipc::channel;
 ///
 /// If a process is killed while its pending work has not run, streams that wait for it may never
 /// continue. Channels need CUDA's interprocess events: containers have to share the IPC namespace
-/// and the network namespace. Only processes of one user connect; they trust each other with the
-/// memory of exported allocations, but no record and no message of another process makes this one
-/// access memory outside of them.
+/// and the network namespace. With `CAI_UNSTABLE_CHANNEL_NUMBERS`, streams write and wait for
+/// numbers in device memory instead, and the IPC namespace need not be shared. CUDA does not see
+/// this order. Streams that wait for a process that ended continue after `poll`, which writes the
+/// number. An exporter's first export from a device allocates 9 kB there, and waits until they are
+/// filled; once it has had an importer, they are kept until the process ends.
+///
+/// Only processes of one user connect; they trust each other with the memory of exported
+/// allocations, but no record and no message of another process makes this one access memory outside
+/// of them.
 ///
 /// `slots`: exports at one time, up to 1048576; 0 means 131072.
-/// `flags`: 0.
+/// `flags`: 0 or `CAI_UNSTABLE_CHANNEL_NUMBERS`, which importers find in the records.
 /// `out_channel`: the channel's number, which no other channel of the process has. Written on success
 /// only.
 ///
@@ -56,10 +62,11 @@ pub unsafe extern "C-unwind" fn cai_unstable_channel_create(
     let (out_channel, error) = unsafe { (Out::new(out_channel), Out::new(error)) };
     guard(error, || {
         let out_channel = out_channel.given("out_channel")?;
-        if flags != 0 {
-            return fail!(CAI_ERR_NEWER_CALLER, "flags"; found "{flags:#x}"; expected "0");
+        let known = abi::CAI_UNSTABLE_CHANNEL_NUMBERS;
+        if flags & !known != 0 {
+            return fail!(CAI_ERR_NEWER_CALLER, "flags"; found "{flags:#x}"; expected "{known:#x}");
         }
-        out_channel.write(channel::create(slots)?);
+        out_channel.write(channel::create(slots, flags & known != 0)?);
         Ok(())
     })
 }
@@ -124,9 +131,11 @@ pub unsafe extern "C-unwind" fn cai_unstable_channel_fd(
 /// only.
 ///
 /// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_ARGUMENT`, `CAI_ERR_BUFFER_SIZE`,
+/// `CAI_ERR_DRIVER_FUNCTION` if the device or the driver lacks numbers in memory,
 /// `CAI_ERR_IPC_FULL` if all slots are in use, `CAI_ERR_IPC_SLOT` for the key of another array,
 /// or a status of `cai_unstable_ipc_export`.
-/// Thread safety: any thread. Source: CUDA driver API, `cuIpcGetMemHandle`, `cuIpcGetEventHandle`.
+/// Thread safety: any thread. Source: CUDA driver API, `cuIpcGetMemHandle`, `cuIpcGetEventHandle`,
+/// `cuStreamWriteValue64`, `cuStreamWaitValue64`.
 #[cfg_attr(feature = "exports", unsafe(no_mangle))]
 pub unsafe extern "C-unwind" fn cai_unstable_channel_export(
     channel: u64,
@@ -193,7 +202,7 @@ pub unsafe extern "C-unwind" fn cai_unstable_channel_withdraw(
 /// `out`: must be initialized (`CAI_ARRAY_INIT`) and hold no reference, which would be lost. Its
 /// `stream` belongs to the channel and already waits for the exporter's work: bracket your own work
 /// with `cai_array_consume_begin` and `cai_array_consume_end`. Of a read-only array, readers do not
-/// wait for each other. Written on success only; release it with `cai_array_release` on any thread,
+/// wait for each other, if there are events. Written on success only; release it with `cai_array_release` on any thread,
 /// right after `cai_array_consume_end`: the work may still be running.
 ///
 /// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_ARGUMENT`, `CAI_ERR_STRUCT_SIZE`,
@@ -225,7 +234,7 @@ pub unsafe extern "C-unwind" fn cai_unstable_channel_import(
 }
 
 /// Accepts connections, notices processes that ended, gives back and releases what is no longer
-/// used. Never blocks.
+/// used. Never waits for work of an array.
 ///
 /// `channel`: from `cai_unstable_channel_create`.
 /// `out_exports`: number of exports whose array was not released yet. May be NULL.
@@ -263,7 +272,7 @@ mod channel {
 
     pub struct Channel(Infallible);
 
-    pub fn create(_: u32) -> Result<u64> {
+    pub fn create(_: u32, _: bool) -> Result<u64> {
         fail!(CAI_ERR_IPC_SYSTEM, "channel";
             found "another operating system"; expected "Linux: use cai_unstable_ipc_export")
     }

@@ -5,13 +5,16 @@ use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{Ordering, fence};
 
+use super::ready::{Importer, Ready, check_live, publish, stream_of, tell};
 use super::system::{self, Identity, Page, Process, Received, Watch};
-use super::{DEVICES, DIRECT, Numbers, READY, Record, message, parse, said, word};
+use super::{
+    Allocations, DEVICES, DIRECT, NUMBERS, PEERS, READY, Record, done, message, parse, said, word,
+};
 use crate::abi::{
     self, CAI_STREAM_NONE, CAI_STREAM_PER_THREAD, CAI_STREAM_UNKNOWN, cai_array, cai_pointer_info,
     cai_stream,
 };
-use crate::driver::{self, CallingThread, Capture, MemoryKind, SharedEvent, SharedStream, Stream};
+use crate::driver::{self, CallingThread, MemoryKind, Numbers, SharedStream};
 use crate::error::{Failure, Result, fail};
 use crate::ipc::{Sink, Source, allocation};
 use crate::memory;
@@ -22,9 +25,6 @@ use crate::sync::deferred::Deferred;
 use crate::sync::release_queue;
 use crate::validate::Valid;
 
-/// Importers of a channel, one for each bit of a mask.
-const PEERS: usize = 64;
-
 /// An allocation with exported arrays. Its number is new each time, also at the same address.
 struct Allocation {
     number: u64,
@@ -34,84 +34,13 @@ struct Allocation {
     exports: u32,
 }
 
-/// A stream with a ready event.
-struct Ready {
-    /// Stream, id and context of the arrays that it is for.
-    of: (cai_stream, u64, usize),
-    /// The stream is that of the arrays, not one of the library.
-    is_direct: bool,
-    shared: SharedStream,
-    sequence: u64,
-    /// The stream waits for work that the stream of the arrays does not wait for yet.
-    is_ahead: bool,
-    /// Number of the record of each importer's done events that the stream has waited for.
-    waited: Box<[[u64; DEVICES]; PEERS]>,
-}
-
-impl Ready {
-    /// Lets the stream wait for the newest records of all done events. `direct`: an array whose stream
-    /// it is.
-    fn wait(
-        &mut self,
-        thread: &CallingThread,
-        importers: &mut [Option<Importer>; PEERS],
-        direct: Option<&cai_array>,
-    ) -> Result<()> {
-        for (importer, waited) in importers.iter_mut().zip(self.waited.iter_mut()) {
-            let Some(importer) = importer else { continue };
-            for (device, waited) in waited.iter_mut().enumerate() {
-                let words = importer.page.head().get(word::DONE + device * word::DONE_SIZE..);
-                let Some([newest, _, _, handle @ ..]) = words else { break };
-                // Acquire: the record that the number is of was made.
-                let newest = newest.load(Ordering::Acquire);
-                if newest <= *waited {
-                    continue;
-                }
-                if importer.process.has_ended(importer.connection.is_none()) {
-                    break;
-                }
-                let Some(event) = importer.done.get_mut(device) else { break };
-                if event.is_none() {
-                    let mut name = [0; 64];
-                    for (to, from) in name.chunks_exact_mut(8).zip(handle) {
-                        to.copy_from_slice(&from.load(Ordering::Relaxed).to_le_bytes());
-                    }
-                    *event = Some(thread.relaxed(|| self.shared.open(thread, name))?);
-                }
-                if let Some(event) = event {
-                    direct.map_or(Ok(()), |array| check_live(thread, array))?;
-                    self.shared.wait(thread, event)?;
-                    (*waited, self.is_ahead) = (newest, true);
-                }
-            }
-        }
-        Ok(())
-    }
-}
-
-/// Returns the stream of an array, which is a handle.
-fn stream_of(array: &cai_array) -> Stream {
-    Stream::from_handle(array.stream, array.stream_id)
-}
-
-/// Fails if the stream of an array, a handle, is being captured or is another one by now.
-fn check_live(thread: &CallingThread, array: &cai_array) -> Result<()> {
-    let stream = stream_of(array);
-    if stream.capture_here(thread)? != Capture::None {
-        return fail!(CAI_ERR_CAPTURE_PRODUCER, "stream";
-            found "a stream that is being captured";
-            expected "a stream outside of a capture, whose events mean nothing elsewhere");
-    }
-    if stream.has_id() { stream.check_id(thread) } else { Ok(()) }
-}
-
 /// An array that was exported, and where.
 struct Export {
     array: Array,
     ready: Option<usize>,
     sequence: u64,
     /// Keys of the allocations.
-    allocations: Numbers,
+    allocations: Allocations,
     key: u64,
     is_withdrawn: bool,
 }
@@ -120,20 +49,6 @@ struct Export {
 struct Slot {
     generation: u32,
     export: Option<Export>,
-}
-
-/// A process that imports.
-struct Importer {
-    connection: Option<OwnedFd>,
-    process: Process,
-    page: Page,
-    done: Box<[Option<SharedEvent>; DEVICES]>,
-}
-
-impl Importer {
-    fn claims(&self, slot: usize) -> u32 {
-        self.page.claims().get(slot).map_or(0, |claims| claims.load(Ordering::Acquire))
-    }
 }
 
 /// An allocation whose last array is released once the importers have closed it.
@@ -181,6 +96,11 @@ pub struct Exports {
     allocations: HashMap<u64, Allocation>,
     last_number: u64,
     ready: Vec<Ready>,
+    /// Of each device, if streams wait for numbers and not for events.
+    numbers: Vec<Numbers>,
+    has_numbers: bool,
+    /// An importer may have them open.
+    are_kept: bool,
     importers: [Option<Importer>; PEERS],
     /// Connections whose first message has not come yet.
     strangers: Vec<OwnedFd>,
@@ -192,7 +112,7 @@ pub struct Exports {
 unsafe impl Send for Exports {}
 
 impl Exports {
-    pub fn new(identity: Identity, capacity: u32) -> Exports {
+    pub fn new(identity: Identity, capacity: u32, has_numbers: bool) -> Exports {
         Exports {
             identity,
             capacity,
@@ -203,6 +123,9 @@ impl Exports {
             allocations: HashMap::new(),
             last_number: 0,
             ready: Vec::new(),
+            numbers: Vec::new(),
+            has_numbers,
+            are_kept: false,
             importers: [const { None }; PEERS],
             strangers: Vec::new(),
             retiring: Vec::new(),
@@ -235,7 +158,7 @@ impl Exports {
 
     fn write(&mut self, key: u64, array: Valid, size: usize, out: Sink) -> Result<(u64, usize)> {
         let known = self.keys.get(&key).copied().filter(|_| key != 0);
-        let mut buffers = Numbers::NONE;
+        let mut buffers = Allocations::NONE;
         let source = self.source(array, &mut buffers)?;
         let length = super::HEAD + 8 * source.places.all().len() + source.length;
         if size < length {
@@ -251,7 +174,7 @@ impl Exports {
     }
 
     /// Describes an array. `buffers` gets the keys of its allocations.
-    fn source<'a>(&mut self, array: Valid<'a>, buffers: &mut Numbers) -> Result<Source<'a>> {
+    fn source<'a>(&mut self, array: Valid<'a>, buffers: &mut Allocations) -> Result<Source<'a>> {
         let (identity, all) = (&self.identity, &mut self.allocations);
         let last_number = &mut self.last_number;
         let source = Source::with(array, &mut |array| {
@@ -262,6 +185,11 @@ impl Exports {
             Ok(info)
         });
         let mut source = source?;
+        // The way back needs a number of this array's device also without pending work.
+        if self.has_numbers && source.first.is_some() && source.message.event.is_none() {
+            source.message.event = Some([0; 64]);
+            source.length = source.message.length(source.text);
+        }
         for (id, to) in buffers.all().iter().zip(source.message.allocations.all_mut()) {
             if let Some(known) = self.allocations.get(id) {
                 (to.uuid, to.handle) = (known.uuid, known.handle);
@@ -271,7 +199,7 @@ impl Exports {
     }
 
     /// Returns the slot of an array that was exported with this key before.
-    fn same(&self, slot: u32, key: u64, source: &Source, buffers: &Numbers) -> Result<u32> {
+    fn same(&self, slot: u32, key: u64, source: &Source, buffers: &Allocations) -> Result<u32> {
         let before = self.slots.get(slot as usize).and_then(|slot| slot.export.as_ref());
         let array = &source.array;
         let is_same = before.is_some_and(|before| {
@@ -289,7 +217,7 @@ impl Exports {
     }
 
     /// Records the ready event, and gives an array a slot.
-    fn add(&mut self, key: u64, source: &Source, allocations: Numbers) -> Result<u32> {
+    fn add(&mut self, key: u64, source: &Source, allocations: Allocations) -> Result<u32> {
         let full = self.free.is_empty() && self.slots.len() == self.capacity as usize;
         if full {
             return fail!(CAI_ERR_IPC_FULL, "channel";
@@ -372,15 +300,32 @@ impl Exports {
         direct: Option<&cai_array>,
     ) -> Result<usize> {
         let thread = &CallingThread::new(driver::driver()?);
+        let has_event = !self.has_numbers;
         let shared = thread.relaxed(|| match direct {
-            Some(array) => SharedStream::of(thread, device, &stream_of(array)),
-            None => SharedStream::new(thread, device, of.2 as *mut _),
+            Some(array) => SharedStream::of(thread, device, &stream_of(array), has_event),
+            None => SharedStream::new(thread, device, of.2 as *mut _, has_event),
         })?;
+        let numbers = match has_event {
+            true => None,
+            false => Some(self.numbers_of(thread, &shared)?),
+        };
         let waited = memory::boxed([[0; DEVICES]; PEERS])?;
         let is_direct = direct.is_some();
-        let new = Ready { of, is_direct, shared, sequence: 0, is_ahead: false, waited };
+        let new = Ready { of, is_direct, shared, numbers, sequence: 0, is_ahead: false, waited };
         memory::push(&mut self.ready, new)?;
         Ok(self.ready.len() - 1)
+    }
+
+    /// Returns the place of the numbers of a stream's device.
+    fn numbers_of(&mut self, thread: &CallingThread, stream: &SharedStream) -> Result<usize> {
+        let device = stream.device();
+        let known = self.numbers.iter().position(|numbers| numbers.device() == device);
+        if let Some(known) = known {
+            return Ok(known);
+        }
+        let new = thread.relaxed(|| Numbers::new(thread, device, stream.context(), NUMBERS))?;
+        memory::push(&mut self.numbers, new)?;
+        Ok(self.numbers.len() - 1)
     }
 
     /// Records the ready event after the work that is pending on an array, if there may be any.
@@ -399,8 +344,7 @@ impl Exports {
             // In the caller's context, which a default stream of the array may be of.
             consume::exchange_all_work(Phase::Begin, array, stream, abi::CAI_ACCESS_READ)?;
         }
-        ready.shared.record(thread)?;
-        ready.sequence += 1;
+        ready.record(thread, index, &self.numbers)?;
         for importer in self.importers.iter().flatten() {
             let newest = importer.page.head().get(word::READY + index);
             // Release: who reads the number finds the record.
@@ -416,14 +360,16 @@ impl Exports {
         else {
             return Err(Failure::internal());
         };
-        let mut allocations = Numbers::NONE;
+        let mut allocations = Allocations::NONE;
         for id in export.allocations.all() {
             let number = self.allocations.get(id).map_or(0, |known| known.number);
             allocations.push(number)?;
         }
         let ready = export.ready.and_then(|index| self.ready.get(index));
-        source.message.event =
-            ready.filter(|_| export.sequence > 0).map(|ready| ready.shared.handle);
+        source.message.event = ready.filter(|_| export.sequence > 0).map(|ready| {
+            let numbers = ready.numbers.and_then(|place| self.numbers.get(place));
+            numbers.map_or(ready.shared.handle, |numbers| numbers.handle)
+        });
         let record = Record {
             identity: self.identity,
             capacity: self.capacity,
@@ -431,6 +377,7 @@ impl Exports {
             generation: place.generation,
             ready: export.ready.unwrap_or_default() as u32,
             sequence: export.sequence,
+            has_numbers: self.has_numbers,
             allocations,
         };
         record.write(source.length, out);
@@ -515,7 +462,7 @@ impl Exports {
         let thread = &CallingThread::new(driver::driver()?);
         let array = &export.array;
         if ready.is_direct {
-            let done = ready.wait(thread, &mut self.importers, Some(array));
+            let done = ready.wait(thread, &mut self.importers, &self.numbers, Some(array));
             let Err(failure) = done else { return Ok(None) };
             if failure.status() == abi::CAI_ERR_CAPTURE_PRODUCER {
                 return Err(failure);
@@ -525,10 +472,10 @@ impl Exports {
             let known = self.ready.iter().position(|ready| ready.of == of);
             let index = known.map_or_else(|| self.add_ready(of, device, None), Ok)?;
             let Some(ready) = self.ready.get_mut(index) else { return Ok(None) };
-            ready.wait(thread, &mut self.importers, None)?;
+            ready.wait(thread, &mut self.importers, &self.numbers, None)?;
             return Ok(Some(ready.shared.value()));
         }
-        ready.wait(thread, &mut self.importers, None)?;
+        ready.wait(thread, &mut self.importers, &self.numbers, None)?;
         let after = Some(ready.shared.value());
         // The per-thread default stream may be that of another thread.
         if matches!(array.stream, CAI_STREAM_NONE | CAI_STREAM_UNKNOWN | CAI_STREAM_PER_THREAD) {
@@ -611,10 +558,19 @@ impl Exports {
             let is_over = importer.process.has_ended(is_closed) || is_closed && is_idle();
             if is_over {
                 *place = None;
+                let newest = newest_waited(&self.ready, bit);
+                // No stream may wait for a number that nobody writes any more.
+                for numbers in &self.numbers {
+                    for (device, newest) in newest.iter().enumerate().filter(|(_, it)| **it > 0) {
+                        let _ = numbers.write(done(bit, device), *newest);
+                    }
+                }
+                // Numbers only grow, also those of the next importer. Events begin anew.
+                let next = if self.has_numbers { newest } else { [0; DEVICES] };
                 self.ready
                     .iter_mut()
                     .filter_map(|ready| ready.waited.get_mut(bit))
-                    .for_each(|waited| *waited = [0; DEVICES]);
+                    .for_each(|waited| *waited = next);
             }
             if is_over || is_closed {
                 self.retiring.iter_mut().for_each(|retiring| {
@@ -667,6 +623,13 @@ impl Exports {
                 let newest = page.head().get(word::READY + index);
                 newest.into_iter().for_each(|word| word.store(ready.sequence, Ordering::Release));
             }
+            self.are_kept = true;
+            let place = page.head().get(word::PLACE);
+            place.into_iter().for_each(|word| word.store(bit as u64, Ordering::Relaxed));
+            for (device, newest) in newest_waited(&self.ready, bit).into_iter().enumerate() {
+                let first = page.head().get(word::DONE + device * word::DONE_SIZE);
+                first.into_iter().for_each(|word| word.store(newest, Ordering::Relaxed));
+            }
             let accepted = page.head().get(word::ACCEPTED);
             // Release: who reads this finds the generations.
             accepted.into_iter().for_each(|word| word.store(1, Ordering::Release));
@@ -695,28 +658,20 @@ impl Exports {
             std::mem::forget(export.array);
         }
         self.retiring.drain(..).for_each(|retiring| std::mem::forget(retiring.array));
+        if self.are_kept {
+            std::mem::take(&mut self.numbers).into_iter().for_each(std::mem::forget);
+        }
         due
     }
 }
 
-/// Sets the generation of a slot in an importer's page.
-fn publish(page: &Page, slot: u32, generation: u32) {
-    if let Some(word) = page.generations().get(slot as usize) {
-        // Release: who reads it finds the records of the ready events before.
-        word.store(generation, Ordering::Release);
+/// Returns the newest record of each done event of an importer that a stream has waited for.
+fn newest_waited(all: &[Ready], bit: usize) -> [u64; DEVICES] {
+    let mut newest = [0; DEVICES];
+    for waited in all.iter().filter_map(|ready| ready.waited.get(bit)) {
+        newest.iter_mut().zip(waited).for_each(|(newest, waited)| *newest = *waited.max(newest));
     }
-}
-
-/// Sends a message to some importers, and returns those to which it was sent.
-fn tell(importers: &[Option<Importer>; PEERS], mask: u64, message: [u8; 16]) -> u64 {
-    let mut sent = 0;
-    for (bit, importer) in importers.iter().enumerate() {
-        let connection = importer.as_ref().and_then(|importer| importer.connection.as_ref());
-        if let Some(connection) = connection.filter(|_| mask >> bit & 1 == 1) {
-            sent |= u64::from(system::send(connection, &message, None).is_ok()) << bit;
-        }
-    }
-    sent
+    newest
 }
 
 /// Returns the allocation of an array, with its key, which is added if it is new.

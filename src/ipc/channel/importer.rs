@@ -9,10 +9,14 @@ use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use super::system::{self, Identity, Page, Process, Received, Watch};
-use super::{DEVICES, Numbers, READY, Record, ended, lock, message, parse, said, word};
+use super::{
+    Allocations, DEVICES, MOST_RECORDS, NUMBERS, PEERS, READY, Record, done, ended, lock, message,
+    parse, said, word,
+};
 use crate::abi;
 use crate::driver::{
-    self, CallingThread, Capture, SharedEvent, SharedMemory, SharedStream, Stream,
+    self, Allocation, CallingThread, Capture, MemoryKind, SharedEvent, SharedMemory, SharedStream,
+    Stream,
 };
 use crate::error::{Failure, Result, fail};
 use crate::ipc::bytes::{List, Message, malformed};
@@ -32,10 +36,10 @@ struct Mapping {
     is_retiring: bool,
 }
 
-/// A ready event of the exporter.
+/// A ready event of the exporter, or a number.
 struct Ready {
     handle: [u8; 64],
-    event: SharedEvent,
+    event: Option<SharedEvent>,
     /// Number of the newest record that the stream has certainly waited for.
     waited: u64,
 }
@@ -43,6 +47,9 @@ struct Ready {
 /// Stream of the arrays of one device, and its done event.
 struct Device {
     shared: SharedStream,
+    /// Memory of the exporter with numbers, if there are no events, and the index of the one that is
+    /// written here.
+    numbers: Option<(SharedMemory, usize)>,
     /// Number of the done event's newest record.
     sequence: u64,
     ready: [Option<Ready>; READY],
@@ -53,7 +60,7 @@ struct Device {
 struct Claim {
     slot: u32,
     device: Option<usize>,
-    allocations: Numbers,
+    allocations: Allocations,
 }
 
 struct State {
@@ -72,6 +79,7 @@ struct State {
 pub struct Link {
     exporter: Identity,
     capacity: u32,
+    has_numbers: bool,
     process: Process,
     has_ended: AtomicBool,
     page: Page,
@@ -115,6 +123,7 @@ impl Link {
         Ok(Arc::new(Link {
             exporter,
             capacity: record.capacity,
+            has_numbers: record.has_numbers,
             process,
             has_ended: AtomicBool::new(false),
             page,
@@ -124,7 +133,8 @@ impl Link {
     }
 
     pub fn is_to(&self, record: &Record) -> bool {
-        (self.exporter, self.capacity) == (record.identity, record.capacity)
+        (self.exporter, self.capacity, self.has_numbers)
+            == (record.identity, record.capacity, record.has_numbers)
     }
 
     /// Returns true once the exporter has written the generations of its slots.
@@ -163,7 +173,7 @@ impl Link {
             return malformed("bytes", "a slot that the channel does not have");
         };
         claims.fetch_add(1, Ordering::Relaxed);
-        let claim = Claim { slot: record.slot, device: None, allocations: Numbers::NONE };
+        let claim = Claim { slot: record.slot, device: None, allocations: Allocations::NONE };
         let claimed = Claimed { link: self.clone(), claim };
         // The exporter writes the generation and then looks at the claims; this does the reverse.
         fence(Ordering::SeqCst);
@@ -220,7 +230,7 @@ impl Link {
             let first =
                 record.allocations.all().first().and_then(|first| state.mappings.get(first));
             let Some(first) = first else { return Err(Failure::internal()) };
-            let index = self.device(thread, &mut state.devices, &first.memory)?;
+            let index = self.device(thread, &mut state.devices, &first.memory, message.event)?;
             claim.device = Some(index);
             let Some(device) = state.devices.get_mut(index) else {
                 return Err(Failure::internal());
@@ -241,6 +251,7 @@ impl Link {
         thread: &CallingThread,
         devices: &mut Vec<Device>,
         memory: &SharedMemory,
+        handle: Option<[u8; 64]>,
     ) -> Result<usize> {
         let id = memory.device();
         if let Some(known) = devices.iter().position(|device| device.shared.device() == id) {
@@ -253,16 +264,52 @@ impl Link {
             return fail!(CAI_ERR_IPC_FULL, "bytes";
                 found "memory of more than {DEVICES} devices"; expected "{DEVICES} at most");
         };
-        let shared = thread.relaxed(|| SharedStream::new(thread, id, ptr::null_mut()))?;
-        for (to, from) in words.iter().zip(shared.handle.chunks_exact(8)) {
+        let (shared, numbers) = thread.relaxed(|| {
+            let shared = SharedStream::new(thread, id, ptr::null_mut(), !self.has_numbers)?;
+            let numbers = if self.has_numbers {
+                Some(self.numbers(thread, id, index, handle)?)
+            } else {
+                None
+            };
+            Ok((shared, numbers))
+        })?;
+        let name = handle.filter(|_| self.has_numbers).unwrap_or(shared.handle);
+        // Events begin with 0, which nobody has written.
+        let first = self.page.head().get(from);
+        let sequence = first.map_or(0, |word| word.load(Ordering::Relaxed));
+        if sequence >= MOST_RECORDS {
+            return malformed("bytes", "an impossible number");
+        }
+        for (to, from) in words.iter().zip(name.chunks_exact(8)) {
             let mut word = [0; 8];
             word.copy_from_slice(from);
             // Relaxed: the number of the first record is written later, with Release.
             to.store(u64::from_le_bytes(word), Ordering::Relaxed);
         }
-        let new = Device { shared, sequence: 0, ready: [const { None }; READY] };
+        let new = Device { shared, numbers, sequence, ready: [const { None }; READY] };
         memory::push(devices, new)?;
         Ok(index)
+    }
+
+    /// Opens the memory with numbers of a device, and returns the index of the one that is written
+    /// here when a device's work is done.
+    fn numbers(
+        &self,
+        thread: &CallingThread,
+        id: i32,
+        device: usize,
+        handle: Option<[u8; 64]>,
+    ) -> Result<(SharedMemory, usize)> {
+        let Some(handle) = handle else { return malformed("bytes", "no handle of numbers") };
+        let place = self.page.head().get(word::PLACE);
+        let place = place.map_or(0, |word| word.load(Ordering::Relaxed)) as usize;
+        let size = 8 * NUMBERS as u64;
+        let from = Allocation { kind: MemoryKind::Plain, uuid: [0; 16], size, handle };
+        let memory = SharedMemory::open(thread, id, &from, -1)?;
+        if Place::of(thread, &memory)?.size < size || place >= PEERS {
+            return malformed("bytes", "numbers in another allocation");
+        }
+        Ok((memory, done(place, device)))
     }
 
     /// Lets the stream of a device wait for a ready event, unless it has. Returns the event.
@@ -276,7 +323,10 @@ impl Link {
         let index = record.ready as usize;
         let Some(place) = device.ready.get_mut(index) else { return Err(Failure::internal()) };
         if place.is_none() {
-            let event = thread.relaxed(|| device.shared.open(thread, handle))?;
+            let event = match device.numbers {
+                Some(_) => None,
+                None => Some(thread.relaxed(|| device.shared.open(thread, handle))?),
+            };
             *place = Some(Ready { handle, event, waited: 0 });
         }
         let Some(ready) = place else { return Err(Failure::internal()) };
@@ -287,10 +337,20 @@ impl Link {
             // Acquire: the record that the number is of was made, so the wait includes it.
             let newest = self.page.head().get(word::READY + index);
             let newest = newest.map_or(0, |word| word.load(Ordering::Acquire));
-            device.shared.wait(thread, &ready.event)?;
+            match (&ready.event, &device.numbers) {
+                (Some(event), _) => device.shared.wait(thread, event)?,
+                (None, Some((memory, _))) if newest < MOST_RECORDS => {
+                    // The stream would wait for ever.
+                    if self.process.has_ended(false) {
+                        return Err(ended(&self.exporter));
+                    }
+                    device.shared.wait_for(thread, number(memory, index), newest)?;
+                }
+                _ => return malformed("bytes", "an impossible number"),
+            }
             ready.waited = newest;
         }
-        Ok(ready.event.as_ptr())
+        Ok(ready.event.as_ref().map_or(ptr::null_mut(), SharedEvent::as_ptr))
     }
 
     /// Gives a claim back, after the work on the stream. Returns it if the stream is being captured,
@@ -301,7 +361,7 @@ impl Link {
         if let (Some(device), Some(index)) = (device, claim.device) {
             stream = device.shared.value();
             if !self.has_ended.load(Ordering::Relaxed) {
-                if record(&device.shared).is_err() {
+                if device.record().is_err() {
                     return Some(claim);
                 }
                 device.sequence += 1;
@@ -404,6 +464,7 @@ impl Link {
             self.process.descriptor().into_iter().for_each(|fd| watch.remove(fd));
             self.has_ended.store(true, Ordering::Relaxed);
             state.devices.iter().for_each(|device| lost_streams::add(device.shared.value()));
+            state.devices.iter().for_each(Device::let_go);
             self.retire_all(&mut state);
         }
         self.finish(state);
@@ -440,19 +501,53 @@ impl Link {
 
 impl Drop for Link {
     fn drop(&mut self) {
-        // A stream with the same handle may follow.
-        let state = lock(&self.state);
-        state.devices.iter().for_each(|device| lost_streams::remove(device.shared.value()));
+        let mut state = lock(&self.state);
+        for device in &mut state.devices {
+            let stream = device.shared.value();
+            // A stream with the same handle may follow.
+            lost_streams::remove(stream);
+            let numbers = device.numbers.take().filter(|_| !driver::is_forked());
+            let numbers = numbers.and_then(|(memory, _)| memory::boxed(memory).ok());
+            if let Some(Ok(owner)) = numbers.map(|memory| owner::new(Destructor::drops(memory))) {
+                // The stream writes the last number.
+                let owner = Deferred::new(owner);
+                let _ = release_queue::release_after(owner, abi::CAI_DEVICE_CUDA, stream, false);
+            }
+        }
     }
 }
 
-/// Records the done event, unless the stream is being captured.
-fn record(shared: &SharedStream) -> Result<()> {
-    let thread = &CallingThread::new(driver::driver()?);
-    if Stream::from_handle(shared.value(), 0).capture_here(thread)? != Capture::None {
-        return Err(Failure::internal());
+impl Device {
+    /// Records the done event, or writes the number, unless the stream is being captured.
+    fn record(&self) -> Result<()> {
+        let thread = &CallingThread::new(driver::driver()?);
+        if Stream::from_handle(self.shared.value(), 0).capture_here(thread)? != Capture::None {
+            return Err(Failure::internal());
+        }
+        match &self.numbers {
+            None => self.shared.record(thread),
+            Some((memory, index)) => {
+                self.shared.write(thread, number(memory, *index), self.sequence + 1)
+            }
+        }
     }
-    shared.record(thread)
+
+    /// Writes the numbers that the stream may wait for, which nobody else writes any more. All
+    /// importers write the same one.
+    fn let_go(&self) {
+        let Some((memory, _)) = &self.numbers else { return };
+        for index in 0..READY {
+            let is_used = self.ready.get(index).is_some_and(Option::is_some);
+            let (true, Ok(driver)) = (is_used, driver::driver()) else { continue };
+            let (context, address) = (memory.context(), number(memory, index));
+            let _ = driver::write_number(driver, context, address, MOST_RECORDS);
+        }
+    }
+}
+
+/// Returns the address of a number of the exporter.
+fn number(memory: &SharedMemory, index: usize) -> u64 {
+    memory.base() + 8 * index as u64
 }
 
 /// Keeps a claim for later. Without memory, it is never given back.

@@ -11,6 +11,9 @@
 //! exporter's stream <- shared stream <- done event,  importer's shared stream <- consumer's stream
 //! ```
 //!
+//! Where processes share no events, streams write and wait for numbers in memory of the exporter
+//! instead: one for each of its ready events, and one for each importer and device.
+//!
 //! A record is this head, little-endian, and the bytes of `cai_unstable_ipc_export`:
 //!
 //! | from | bytes | content |
@@ -20,12 +23,13 @@
 //! | 16 | 16, 8 | boot id, network namespace |
 //! | 40 | 16, 4, 4, 8 | nonce, pid, number of slots, start time of the exporter |
 //! | 72 | 4, 4 | slot, generation |
-//! | 80 | 4, 4 | index of the ready event, number of allocations |
+//! | 80 | 2, 2, 4 | index of the ready event, 1 for numbers, number of allocations |
 //! | 88 | 8 | number of the record of the ready event |
 //! | 96 | 8 each | numbers of the allocations |
 
 mod exporter;
 mod importer;
+mod ready;
 mod system;
 
 use std::os::fd::OwnedFd;
@@ -54,6 +58,17 @@ const READY: usize = 64;
 const DIRECT: usize = 48;
 /// Devices of an importer that have a done event.
 const DEVICES: usize = 16;
+/// Importers of a channel, one for each bit of a mask.
+const PEERS: usize = 64;
+/// Numbers of a device.
+const NUMBERS: usize = READY + PEERS * DEVICES;
+/// More records than a process ever makes.
+const MOST_RECORDS: u64 = 1 << 62;
+
+/// Returns the index of the number that an importer writes when it is done.
+fn done(importer: usize, device: usize) -> usize {
+    READY + importer * DEVICES + device
+}
 
 const MAGIC: [u8; 8] = *b"CAI CHN\0";
 const VERSION: u32 = 1;
@@ -63,6 +78,9 @@ const HEAD: usize = 96;
 mod word {
     /// Written by the exporter: 1 once the slots' generations are there.
     pub const ACCEPTED: usize = 0;
+    /// Written by the exporter, before: the importer's place in its table, and the first number of
+    /// each done event.
+    pub const PLACE: usize = 1;
     /// Written by the exporter: number of the newest record of each ready event.
     pub const READY: usize = 8;
     /// Written by the importer, for each device: number of the newest record of its done event, the
@@ -103,15 +121,16 @@ struct Record {
     generation: u32,
     ready: u32,
     sequence: u64,
-    allocations: Numbers,
+    has_numbers: bool,
+    allocations: Allocations,
 }
 
 /// Numbers of the allocations of an array and its masks.
 #[derive(Clone, Copy, PartialEq)]
-struct Numbers([u64; ARRAYS], usize);
+struct Allocations([u64; ARRAYS], usize);
 
-impl Numbers {
-    const NONE: Self = Numbers([0; ARRAYS], 0);
+impl Allocations {
+    const NONE: Self = Allocations([0; ARRAYS], 0);
 
     fn push(&mut self, number: u64) -> Result<()> {
         *self.0.get_mut(self.1).ok_or_else(Failure::internal)? = number;
@@ -136,7 +155,8 @@ impl Record {
         put(out, &[pid, self.capacity]);
         out(&start.to_le_bytes());
         let count = self.allocations.1 as u32;
-        put(out, &[self.slot, self.generation, self.ready, count]);
+        let ready = self.ready | u32::from(self.has_numbers) << 16;
+        put(out, &[self.slot, self.generation, ready, count]);
         out(&self.sequence.to_le_bytes());
         self.allocations.all().iter().for_each(|number| out(&number.to_le_bytes()));
     }
@@ -153,15 +173,28 @@ impl Record {
             return malformed("bytes", "a slot that the channel does not have");
         }
         let generation = reader.u32()?;
-        let ready = reader.up_to(READY - 1, "an unknown ready event")? as u32;
+        let ready = reader.up_to(READY - 1 | 1 << 16, "an unknown ready event")? as u32;
+        let (ready, has_numbers) = (ready & 0xffff, ready >> 16 == 1);
+        if ready as usize >= READY {
+            return malformed("bytes", "an unknown ready event");
+        }
         let count = reader.up_to(ARRAYS, "too many allocations")?;
         let sequence = reader.u64()?;
-        let mut allocations = Numbers::NONE;
+        let mut allocations = Allocations::NONE;
         for _ in 0..count {
             allocations.push(reader.u64()?)?;
         }
         let identity = Identity { boot, network, nonce, pid, start };
-        let record = Record { identity, capacity, slot, generation, ready, sequence, allocations };
+        let record = Record {
+            identity,
+            capacity,
+            slot,
+            generation,
+            ready,
+            sequence,
+            has_numbers,
+            allocations,
+        };
         Ok((record, reader.0))
     }
 }
@@ -180,7 +213,7 @@ static CHANNELS: Mutex<Vec<Arc<Channel>>> = Mutex::new(Vec::new());
 static LAST_NUMBER: AtomicU64 = AtomicU64::new(0);
 
 /// Makes a channel, and returns its number.
-pub fn create(slots: u32) -> Result<u64> {
+pub fn create(slots: u32, has_numbers: bool) -> Result<u64> {
     if slots > MOST_SLOTS {
         return fail!(CAI_ERR_ARGUMENT, "slots"; found "{slots}"; expected "at most {MOST_SLOTS}");
     }
@@ -190,7 +223,7 @@ pub fn create(slots: u32) -> Result<u64> {
     let watch = Watch::new()?;
     watch.add(&listener)?;
     let number = LAST_NUMBER.fetch_add(1, Ordering::Relaxed) + 1;
-    let exports = Mutex::new(Exports::new(identity, slots));
+    let exports = Mutex::new(Exports::new(identity, slots, has_numbers));
     let channel =
         Channel { number, identity, listener, watch, exports, links: Mutex::new(Vec::new()) };
     memory::push(&mut lock(&CHANNELS), Arc::new(channel))?;
