@@ -137,6 +137,7 @@ def test_pickled_types(described, expected, protocol):
     one, other = array.__array_interface__, copy.__array_interface__
     assert [one.get(key) for key in KEYS] == [other.get(key) for key in KEYS]
     assert libcai.ray.c.string_at(other["data"][0], len(expected)) == expected
+    assert other["data"][1] is False
 
 
 def test_pickled_out_of_band():

@@ -24,7 +24,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import Any, NoReturn, final
 
 from . import _abi, _paths, _view
 
@@ -79,6 +79,7 @@ def _read(obj: object) -> _abi.cai_array:
     return array
 
 
+@final
 class Array:
     """An array of any library, which Ray passes to another actor without copying it.
 
@@ -152,8 +153,8 @@ class Array:
     def begin(self, stream: int, write: bool = False) -> None:
         """Makes a stream, given by its handle, wait for the work that is pending on the array.
 
-        `write`: whether your work writes. Then also for readers. Raises RuntimeError for the driver, BufferError for a
-        read-only array, or if the process that exported the array has ended.
+        `write`: whether your work writes; the stream then also waits for readers. Raises BufferError for a read-only
+        array, or if the process that exported the array has ended; RuntimeError for the driver.
         """
         self._half("cai_array_consume_begin", stream, write)
 
@@ -194,8 +195,8 @@ class Array:
             text = c.create_string_buffer(_abi.CAI_UNSTABLE_IPC_FIELDS)
             _check(held.cai_descr_format(self._raw.descr, text, len(text), None, error), error)
             fields = text.value
-        # Without another copy, where the pickler can.
-        data = pickle.PickleBuffer(buffer) if protocol >= 5 else bytes(buffer)
+        # Without another copy, where the pickler can; writable, unless the unpickler lends memory that is not.
+        data = pickle.PickleBuffer(buffer) if protocol >= 5 else buffer
         return _unpickled, (data, self.shape, self._raw.typestr, self._raw.dtype_code, fields)
 
 
