@@ -34,17 +34,18 @@ $(INTEROP_NVCC)/ready: interop/nvcc/requirements.txt $(VENV)/ready
 	$(call environment,$(INTEROP_NVCC),-r interop/nvcc/requirements.txt)
 	touch $@
 
-# Ray (500 MB): the oldest version whose transport takes arrays of any class, and the newest. They start with a Python that
+# Ray, and NIXL without what it names (750 MB): the oldest version whose transport takes arrays of any class, and the newest. They start with a Python that
 # has no other library, and with that of PyTorch and CuPy for the programs of the page.
 INTEROP_RAY := build/interop-ray
-$(INTEROP_RAY)/ready: interop/ray/requirements.txt interop/ray/requirements-oldest.txt $(VENV)/ready
+$(INTEROP_RAY)/ready: interop/ray/requirements.txt interop/ray/requirements-oldest.txt interop/ray/requirements-nixl.txt $(VENV)/ready
 	rm -rf $(INTEROP_RAY)
 	$(PY) $(PIP) install --target $(INTEROP_RAY)/newest -r interop/ray/requirements.txt
 	$(PY) $(PIP) install --target $(INTEROP_RAY)/oldest -r interop/ray/requirements-oldest.txt
+	$(PY) $(PIP) install --target $(INTEROP_RAY)/nixl --no-deps -r interop/ray/requirements-nixl.txt
 	touch $@
 # $(call in_ray,AGE,OPTIONS OF CUDA-SIM,PYTHON,OPTIONS OF PYTEST)
 define in_ray
-PYTHONPATH="$(CURDIR)/$(INTEROP_RAY)/$(1)" timeout 300 $(SIM) run --print=exit --undeclared=warn --docs=11 $(2) -- \
+PYTHONPATH="$(CURDIR)/$(INTEROP_RAY)/$(1):$(CURDIR)/$(INTEROP_RAY)/nixl" timeout 300 $(SIM) run --print=exit --undeclared=warn --docs=11 $(2) -- \
     $(3) -m pytest -q -p no:cacheprovider --confcutdir=interop/ray interop/ray $(4)
 endef
 

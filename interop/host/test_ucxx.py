@@ -3,6 +3,7 @@ copies it either way."""
 
 import asyncio
 import gc
+import multiprocessing
 
 import numpy as np
 import pytest
@@ -47,11 +48,11 @@ def test_it_keeps_the_object():
     assert array.counted.gone == 1
 
 
-def test_messages():
-    """Between two endpoints of one process."""
-    source, target = np.arange(5000.0), np.zeros(5000)
+def receive(pipe):
+    """In a process of its own."""
+    target = np.zeros(5000)
 
-    async def exchange():
+    async def accept():
         received = asyncio.get_running_loop().create_future()
 
         async def serve(endpoint):
@@ -60,13 +61,33 @@ def test_messages():
             received.set_result(None)
 
         listener = ucxx.create_listener(serve)
-        endpoint = await ucxx.create_endpoint("127.0.0.1", listener.port)
-        await endpoint.send(out(source))
+        pipe.send(listener.port)
         await received
-        await endpoint.close()
         listener.close()
 
     ucxx.init()
-    asyncio.run(asyncio.wait_for(exchange(), 30))
+    asyncio.run(asyncio.wait_for(accept(), 30))
     ucxx.reset()
-    assert (target == source).all()
+    pipe.send(target)
+
+
+def test_messages():
+    """Between two processes."""
+    source = np.arange(5000.0)
+    spawn = multiprocessing.get_context("spawn")
+    pipe, other = spawn.Pipe()
+    receiver = spawn.Process(target=receive, args=(other,))
+    receiver.start()
+    other.close()
+    port = pipe.recv()
+
+    async def send():
+        endpoint = await ucxx.create_endpoint("127.0.0.1", port)
+        await endpoint.send(out(source))
+        await endpoint.close()
+
+    ucxx.init()
+    asyncio.run(asyncio.wait_for(send(), 30))
+    ucxx.reset()
+    assert (pipe.recv() == source).all()
+    receiver.join()

@@ -9,6 +9,8 @@ import pickle
 import re
 import runpy
 import signal
+import subprocess
+import sys
 
 import pytest
 import ray
@@ -292,3 +294,11 @@ def test_program(name, text, printed, tmp_path, capfd, actors):
         for actor in made:
             # Ray keeps handles of the newest transfer, and so the GPU that the next program needs.
             ray.kill(actor)
+
+
+def test_program_with_nixl():
+    """Two processes; the arrays are on the host."""
+    pytest.importorskip("torch")
+    program = pathlib.Path(__file__).with_name("nixl_read.py")
+    done = subprocess.run([sys.executable, program], check=True, stdout=subprocess.PIPE, text=True, timeout=60)
+    assert done.stdout.splitlines()[-1] == "DONE [0.0, 1.0, 2.0, 3.0]"
