@@ -19,7 +19,7 @@ use crate::read::{self, Unchecked};
 use crate::validate;
 
 const DOC: &CStr =
-    c"empty_like($module, prototype, /, shape=None, dtype=None, stream=None)\n--\n\n\
+    c"empty_like(prototype, /, shape=None, dtype=None, stream=None)\n--\n\n\
     Returns a new array of the library of `prototype`, on its device, in C order. Its elements are \
     not set.\n\n\
     `shape`: None, an integer or a tuple of integers. None: that of `prototype`.\n\

@@ -3,6 +3,7 @@ afterwards. ../../interop has the libraries themselves; here modules of their na
 
 import ctypes as c
 import gc
+import inspect
 import sys
 import types
 import weakref
@@ -206,7 +207,12 @@ def test_refused():
         empty_like(Memory(), 1, shape=1)
     with pytest.raises(ValueError, match="^stream: found 0"):
         empty_like(Memory(), stream=0)
+    lost = type("Array", (Memory,), {"__module__": "numpy.lost"})
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(TypeError, match="not in sys.modules"):
+        patch.delitem(sys.modules, "numpy", raising=False)
+        empty_like(lost())
     assert empty_like.__module__ == "libcai" and empty_like.__doc__.startswith("Returns a new array")
+    assert str(inspect.signature(empty_like)) == "(prototype, /, shape=None, dtype=None, stream=None)"
 
 
 def test_failures_hold_nothing(cupy, log):
