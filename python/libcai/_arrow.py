@@ -94,7 +94,8 @@ class ArrowBatches:
     """Iterator of record batches: each is a dictionary of arrays by the names of its columns."""
 
     def __init__(self, obj: object, columns: Iterable[str] | None = None, path: str | None = None):
-        self._schema, self._stream = _Schema(), None
+        self._schema = _Schema()
+        self._stream: Any = None
         self._library = _loaded(path or _paths.library())
         self._stream = _moved(obj)
         try:
@@ -158,7 +159,7 @@ class ArrowBatches:
         if self._library.cai_unstable_arrays_from_arrow(c.addressof(batch), c.addressof(self._schema), len(places), places, error):
             self._library.cai_python_raise(error)  # raises
         try:
-            result = {}
+            result: dict[str, Array] = {}
             for name, array in found.items():
                 made = c.py_object()
                 self._library.cai_array_to_python(array, None, made, None)  # raises the exception that the library sets

@@ -201,10 +201,9 @@ fn version<'a, R: Reader<'a>>(
     if versions.contains(&version) {
         return Ok(Some(version));
     }
-    if !options.strict() && version > last {
-        if protocol != Protocol::Cuda || R::reads_more(options) {
-            return Ok(Some(last));
-        }
+    let is_read = protocol != Protocol::Cuda || R::reads_more(options);
+    if !options.strict() && version > last && is_read {
+        return Ok(Some(last));
     }
     let expected: Text<48> = match first == last {
         true => Text::new(format_args!("{last}")),
