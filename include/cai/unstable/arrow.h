@@ -9,6 +9,14 @@
  *     #include <cai/unstable/arrow.h>
  *     #include <cai/cai.h>
  *
+ *     // The first two columns of a record batch; any others are left out.
+ *     static cai_status two_columns(struct ArrowDeviceArray *batch, const struct ArrowSchema *schema,
+ *                                   cai_array *x, cai_array *y, cai_error *error) {
+ *         cai_array *out[16] = {x, y};
+ *         if (schema->n_children < 2 || schema->n_children > 16) return CAI_ERR_VALUE;
+ *         return cai_unstable_arrays_from_arrow(batch, schema, schema->n_children, out, error);
+ *     }
+ *
  *     static cai_status there_and_back(const cai_array *array, cai_array *out, cai_error *error) {
  *         struct ArrowDeviceArray values;
  *         struct ArrowSchema schema;
@@ -30,6 +38,9 @@
  *         array.device.type = CAI_DEVICE_CPU;
  *         memcpy(array.typestr, "<f4", sizeof("<f4"));
  *         array.stream = CAI_STREAM_NONE;
+ *         struct ArrowSchema none;
+ *         memset(&none, 0, sizeof none);
+ *         if (two_columns(NULL, &none, &out, &out, NULL) != CAI_ERR_VALUE) return 1;
  *         return there_and_back(&array, &out, NULL) == CAI_ERR_BORROWED ? 0 : 1; // it has no owner
  *     }
  *
@@ -46,6 +57,7 @@
 
 struct ArrowDeviceArray;
 struct ArrowSchema;
+struct _object;
 
 #if defined(__cplusplus)
 extern "C" {
