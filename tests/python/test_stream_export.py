@@ -654,3 +654,55 @@ def test_imports_while_the_consumer_captures(built):
             assert expected in found, (way, case, found)
     """,
     )
+
+
+# --- batches and dictionaries with an event ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("schedule", ["lazy", "threads"])
+def test_batches_of_arrow(built, schedule):
+    """A batch has the event of one stream; the host waited for the other."""
+    python(
+        built,
+        """
+        sys.path.insert(0, str(P.ROOT / "python"))
+        from libcai import _arrow
+        own, other, mine, target = stream(), stream(), stream(), buffer()
+        x, y = make((SIZE,), "|u1", buffer(), stream=own), make((SIZE,), "|u1", buffer(), stream=other)
+        fill(x.data, 1, own), fill(y.data, 2, other)
+        batches = _arrow.arrow_stream({"x": give(x), "y": give(y), "z": give(x)}, path=str(P.LIBRARY))
+        assert not hasattr(batches, "__arrow_c_stream__")
+        batch, = _arrow.ArrowBatches(batches, path=str(P.LIBRARY))
+        del batches
+        for name, value in [("x", 1), ("y", 2), ("z", 1)]:
+            with take(batch[name]) as taken:
+                assert taken.event and taken.stream == UNKNOWN and taken.readonly and taken.device == (P.CUDA, 0)
+                read(taken, target, mine)
+            assert bytes_of(target, mine) == {value}
+        x.release(), y.release()
+        assert x.counted.gone == y.counted.gone == 0
+        del batch, taken
+        gc.collect()
+        assert P.soon(lambda: x.counted.gone == y.counted.gone == 1, 5)
+        """,
+        schedule=schedule,
+    )
+
+
+def test_an_event_in_a_dictionary(built):
+    """Version 4 orders a reader that version 3 could not: the stream is not known."""
+    python(
+        built,
+        """
+        own, mine, target, event = stream(), stream(), buffer(), c.c_void_p()
+        ok(cuda.cuEventCreate(c.byref(event), 2))
+        data = buffer()
+        fill(data, 3, own)
+        ok(cuda.cuEventRecord(event, c.c_void_p(own)))
+        obj = give(make((SIZE,), "|u1", data, stream=UNKNOWN, event=event.value, readonly=True), version_4=True)
+        assert obj.__cuda_array_interface__["version"] == 2
+        taken = take(obj, protocols=DICT, version_4=True)
+        read(taken, target, mine)
+        assert bytes_of(target, mine) == {3}
+        """,
+    )
