@@ -77,6 +77,19 @@ struct Input {
     event: Option<Option<u64>>,
     reserved: i64,
     flags: Option<u32>,
+    batch: Option<Batch>,
+}
+
+/// A record batch whose columns all have the same levels.
+#[derive(Arbitrary, Debug)]
+struct Batch {
+    columns: u8,
+    wanted: u8,
+    offset: u8,
+    length: u8,
+    null_count: Option<i8>,
+    validity: Option<[u8; 16]>,
+    broken: Option<(u8, i8)>,
 }
 
 /// Memory that a structure's release frees.
@@ -111,6 +124,102 @@ unsafe extern "C-unwind" fn release_schema(schema: *mut Schema) {
     unsafe {
         drop(Box::from_raw((*schema).private.cast::<Kept>()));
         (*schema).release = None;
+    }
+}
+
+struct Columns {
+    arrays: Vec<Array>,
+    places: Vec<*mut Array>,
+    buffers: [*const c_void; 1],
+    validity: [u8; 16],
+}
+
+unsafe extern "C-unwind" fn release_batch(batch: *mut Array) {
+    // SAFETY: only `import_batch` makes structures with this callback, and releases each once.
+    unsafe {
+        let mut columns = Box::from_raw((*batch).private.cast::<Columns>());
+        for array in &mut columns.arrays {
+            array.release.unwrap()(array);
+        }
+        (*batch).release = None;
+    }
+}
+
+/// Imports a batch: each column is released once, and all that come in are arrays of the same length.
+fn import_batch(input: &Input, batch: &Batch) {
+    let count = usize::from(batch.columns % 4);
+    let (arrays, schemas) = (ARRAYS.get(), SCHEMAS.get());
+    let made: Vec<_> = (0..count).map(|_| make(input)).collect();
+    let mut types: Vec<Schema> = made.iter().map(|(_, schema)| *schema).collect();
+    let mut type_places: Vec<_> = types.iter_mut().map(|schema| schema as *mut Schema).collect();
+    let columns = Box::into_raw(Box::new(Columns {
+        arrays: made.iter().map(|(device, _)| device.array).collect(),
+        places: vec![],
+        buffers: [null()],
+        validity: batch.validity.unwrap_or_default(),
+    }));
+    // SAFETY: all structures are alive until they are released.
+    unsafe {
+        (*columns).places = (*columns).arrays.iter_mut().map(|array| array as *mut Array).collect();
+        if batch.validity.is_some() {
+            (*columns).buffers[0] = (&raw const (*columns).validity).cast();
+        }
+        let array = Array {
+            length: i64::from(batch.length % 40),
+            null_count: i64::from(batch.null_count.unwrap_or(0)),
+            offset: i64::from(batch.offset % 20),
+            n_buffers: 1,
+            n_children: count as i64,
+            buffers: (*columns).buffers.as_mut_ptr(),
+            children: (*columns).places.as_mut_ptr(),
+            dictionary: null_mut(),
+            release: Some(release_batch),
+            private: columns.cast(),
+        };
+        let (first, mut schema) = match made.first() {
+            Some((device, schema)) => (*device, *schema),
+            None => return drop(Box::from_raw(columns)),
+        };
+        let format = c"+s";
+        (schema.format, schema.metadata, schema.n_children) = (format.as_ptr(), null(), count as i64);
+        schema.children = type_places.as_mut_ptr();
+        let mut device = DeviceArray { array, ..first };
+        match batch.broken {
+            Some((0, value)) => device.array.n_children = value.into(),
+            Some((1, value)) => device.array.n_buffers = value.into(),
+            Some((2, _)) => schema.children = null_mut(),
+            Some((3, _)) => device.array.children = null_mut(),
+            Some((4, _)) => device.array.children.add(count - 1).write(null_mut()),
+            Some((5, _)) => schema.release = None,
+            _ => {}
+        }
+        let least = size_of::<cai_array>() as u32;
+        let places: Vec<_> = (0..count).map(|_| Placed::init(least)).collect();
+        let wanted = |index: usize| batch.wanted >> index & 1 == 1;
+        let out: Vec<_> =
+            places.iter().enumerate().map(|(index, place)| if wanted(index) { place.array() } else { null_mut() }).collect();
+        let (source, of) = ((&raw mut device).cast(), (&raw const schema).cast());
+        let status = cai_unstable_arrays_from_arrow(source, of, count as i64, out.as_ptr(), null_mut());
+        assert_eq!(status == CAI_OK, device.array.release.is_none());
+        assert_eq!(SCHEMAS.get(), schemas);
+        for (index, place) in places.iter().enumerate() {
+            if status != CAI_OK || !wanted(index) {
+                place.assert_untouched(least);
+                continue;
+            }
+            let array = place.array();
+            assert_eq!(cai_array_validate(array, CAI_CHECK_LAYOUT, null_mut()), CAI_OK);
+            assert_eq!(*(*array).shape, i64::from(batch.length % 40));
+            assert_eq!(ARRAYS.get(), arrays);
+            cai_array_release(array);
+        }
+        if status != CAI_OK {
+            release_batch(&raw mut device.array);
+        }
+        for schema in &mut types {
+            release_schema(schema);
+        }
+        assert_eq!((ARRAYS.get(), SCHEMAS.get()), (arrays + count, schemas + count));
     }
 }
 
@@ -251,6 +360,9 @@ fn make(input: &Input) -> (DeviceArray, Schema) {
 fuzz_target!(|input: Input| {
     if input.levels.is_empty() {
         return;
+    }
+    if let Some(batch) = &input.batch {
+        import_batch(&input, batch);
     }
     let (arrays, schemas) = (ARRAYS.get(), SCHEMAS.get());
     // SAFETY: both structures are alive until they are released.
