@@ -18,8 +18,7 @@ use crate::python::stream::{self, Accepted};
 use crate::read::{self, Unchecked};
 use crate::validate;
 
-const DOC: &CStr =
-    c"empty_like(prototype, /, shape=None, dtype=None, stream=None)\n--\n\n\
+const DOC: &CStr = c"empty_like(prototype, /, shape=None, dtype=None, stream=None)\n--\n\n\
     Returns a new array of the library of `prototype`, on its device, in C order. Its elements are \
     not set.\n\n\
     `shape`: None, an integer or a tuple of integers. None: that of `prototype`.\n\
