@@ -7,6 +7,7 @@ use std::sync::OnceLock;
 
 use arbitrary::Arbitrary;
 use cai::abi::*;
+use cai::ffi::unstable::view::*;
 use cai::ffi::{array::*, dtype::*, layout::*, python::*, validate::*};
 use cai_fuzz::python::{Object, exported, python};
 use cai_fuzz::{CANARY, Placed, Size, is_legal, typestr};
@@ -103,6 +104,26 @@ fuzz_target!(|input: Input| {
     unsafe {
         let mut error = std::mem::MaybeUninit::<cai_error>::zeroed().assume_init();
         (error.field[95], error.message[407]) = (CANARY as _, CANARY as _);
+        // None of the objects has a library that allocates: the wanted array is read, and nothing is held.
+        let like = Placed::init(size_of::<cai_array>() as u32);
+        let extents = [1i64; CAI_MAX_NDIM as usize];
+        (*like.array()).ndim = options.ndim;
+        (*like.array()).shape = extents.as_ptr();
+        (*like.array()).typestr = options.typestr;
+        (*like.array()).dtype_code = options.dtype_code;
+        let mut made = null_mut();
+        let status = cai_unstable_python_empty_like(
+            object,
+            like.array(),
+            options.dlpack_stream,
+            None,
+            null_mut(),
+            &mut made,
+            null_mut(),
+            null_mut(),
+        );
+        assert!(status != CAI_OK && made.is_null() && python.raised());
+        assert!(is_common || python.references(object) == before, "references after status {status}");
         let given = if input.without { null() } else { placed.start.cast() };
         let status = cai_array_from_python(object, given, out.array(), &mut error);
         let raised = python.raised();

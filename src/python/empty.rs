@@ -148,7 +148,7 @@ fn library_of(py: Py, r#type: Obj) -> Result<Text<64>> {
     let module = r#type.optional_attr(py, py.names.module)?;
     let text = module.as_ref().and_then(|module| module.obj().text(py)).unwrap_or_default();
     let root = text.split(|letter| *letter == b'.').next().unwrap_or_default();
-    Ok(Text::new(format_args!("{}", root.escape_ascii())))
+    Ok(Text::new(format_args!("{}", std::str::from_utf8(root).unwrap_or_default())))
 }
 
 /// Returns the module of a library, which was imported before an object of it was made.
