@@ -1,15 +1,15 @@
 //! The exporter's side: slots, ready events, and what importers still use.
 
+mod peers;
+
 use std::collections::HashMap;
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{Ordering, fence};
 
 use super::ready::{Importer, Ready, check_live, publish, stream_of, tell};
-use super::system::{self, Identity, Page, Process, Received, Watch};
-use super::{
-    Allocations, DEVICES, DIRECT, NUMBERS, PEERS, READY, Record, done, message, parse, said, word,
-};
+use super::system::Identity;
+use super::{Allocations, DEVICES, DIRECT, NUMBERS, PEERS, READY, Record, message, said, word};
 use crate::abi::{
     self, CAI_STREAM_NONE, CAI_STREAM_PER_THREAD, CAI_STREAM_UNKNOWN, cai_array, cai_pointer_info,
     cai_stream,
@@ -527,122 +527,6 @@ impl Exports {
         due
     }
 
-    /// Reads the messages of importers, and notices those that ended.
-    fn listen(&mut self) {
-        for (bit, place) in self.importers.iter_mut().enumerate() {
-            let Some(importer) = place else { continue };
-            let mut is_closed = importer.connection.is_none();
-            while let Some(connection) = &importer.connection {
-                let mut bytes = [0; 16];
-                match system::receive(connection, &mut bytes) {
-                    Received::Nothing => break,
-                    Received::End => {
-                        is_closed = true;
-                        importer.connection = None;
-                    }
-                    Received::Message(size, _) => {
-                        let found = bytes.get(..size).and_then(parse);
-                        let Some((said::CLOSED, number)) = found else { continue };
-                        let retiring = self.retiring.iter_mut();
-                        retiring
-                            .filter(|retiring| retiring.number == number)
-                            .for_each(|retiring| retiring.open &= !(1 << bit));
-                    }
-                }
-            }
-            let is_idle = || {
-                let claims = importer.page.claims().iter();
-                claims.map(|claims| claims.load(Ordering::Acquire)).all(|count| count == 0)
-            };
-            // A process that lives may have closed its connection while it uses arrays.
-            let is_over = importer.process.has_ended(is_closed) || is_closed && is_idle();
-            if is_over {
-                *place = None;
-                let newest = newest_waited(&self.ready, bit);
-                // No stream may wait for a number that nobody writes any more.
-                for numbers in &self.numbers {
-                    for (device, newest) in newest.iter().enumerate().filter(|(_, it)| **it > 0) {
-                        let _ = numbers.write(done(bit, device), *newest);
-                    }
-                }
-                // Numbers only grow, also those of the next importer. Events begin anew.
-                let next = if self.has_numbers { newest } else { [0; DEVICES] };
-                self.ready
-                    .iter_mut()
-                    .filter_map(|ready| ready.waited.get_mut(bit))
-                    .for_each(|waited| *waited = next);
-            }
-            if is_over || is_closed {
-                self.retiring.iter_mut().for_each(|retiring| {
-                    retiring.open &= !(u64::from(is_over) << bit);
-                    retiring.unsent &= !(1 << bit);
-                });
-            }
-        }
-    }
-
-    /// Accepts the connections that wait.
-    pub fn accept(&mut self, listener: &OwnedFd, watch: &Watch) -> Result<()> {
-        while let Some(connection) = system::accept(listener)? {
-            // Another user could hold descriptors of this process by connecting and saying nothing.
-            if system::peer_of(&connection).is_none() {
-                continue;
-            }
-            watch.add(&connection)?;
-            memory::push(&mut self.strangers, connection)?;
-        }
-        let mut place = 0;
-        while let Some(connection) = self.strangers.get(place) {
-            let mut bytes = [0; 16];
-            let first = match system::receive(connection, &mut bytes) {
-                Received::Nothing => {
-                    place += 1;
-                    continue;
-                }
-                Received::Message(16, Some(page)) => Some(page),
-                _ => None,
-            };
-            let connection = self.strangers.swap_remove(place);
-            let page = first.and_then(|page| Page::map(&page, self.capacity).ok());
-            let (Some(pid), Some(page)) = (system::peer_of(&connection), page) else { continue };
-            let Some((_, start)) = parse(&bytes) else { continue };
-            let Some((bit, _)) = self.importers.iter().enumerate().find(|(_, it)| it.is_none())
-            else {
-                return fail!(CAI_ERR_IPC_FULL, "channel";
-                    found "{PEERS} importers"; expected "a channel of its own for some of them");
-            };
-            let done = memory::boxed([const { None }; DEVICES])?;
-            let process = Process::watch(pid, start);
-            process.descriptor().map_or(Ok(()), |fd| watch.add(fd))?;
-            for (slot, place) in self.slots.iter().enumerate() {
-                if place.export.as_ref().is_some_and(|export| !export.is_withdrawn) {
-                    publish(&page, slot as u32, place.generation);
-                }
-            }
-            for (index, ready) in self.ready.iter().enumerate() {
-                let newest = page.head().get(word::READY + index);
-                newest.into_iter().for_each(|word| word.store(ready.sequence, Ordering::Release));
-            }
-            self.are_kept = true;
-            let place = page.head().get(word::PLACE);
-            place.into_iter().for_each(|word| word.store(bit as u64, Ordering::Relaxed));
-            for (device, newest) in newest_waited(&self.ready, bit).into_iter().enumerate() {
-                let first = page.head().get(word::DONE + device * word::DONE_SIZE);
-                first.into_iter().for_each(|word| word.store(newest, Ordering::Relaxed));
-            }
-            let accepted = page.head().get(word::ACCEPTED);
-            // Release: who reads this finds the generations.
-            accepted.into_iter().for_each(|word| word.store(1, Ordering::Release));
-            // It only wakes the importer, which looks at the page.
-            let _ = system::send(&connection, &message(said::WELCOME, 0), None);
-            let connection = Some(connection);
-            if let Some(place) = self.importers.get_mut(bit) {
-                *place = Some(Importer { connection, process, page, done });
-            }
-        }
-        Ok(())
-    }
-
     /// Releases everything that no importer has; the rest is kept until the process ends.
     pub fn end(&mut self) -> Due {
         for slot in 0..self.slots.len() as u32 {
@@ -663,15 +547,6 @@ impl Exports {
         }
         due
     }
-}
-
-/// Returns the newest record of each done event of an importer that a stream has waited for.
-fn newest_waited(all: &[Ready], bit: usize) -> [u64; DEVICES] {
-    let mut newest = [0; DEVICES];
-    for waited in all.iter().filter_map(|ready| ready.waited.get(bit)) {
-        newest.iter_mut().zip(waited).for_each(|(newest, waited)| *newest = *waited.max(newest));
-    }
-    newest
 }
 
 /// Returns the allocation of an array, with its key, which is added if it is new.

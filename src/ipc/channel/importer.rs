@@ -1,5 +1,7 @@
 //! The importer's side: mappings of an exporter's allocations, and claims to its slots.
 
+mod device;
+
 use std::collections::HashMap;
 use std::ffi::c_void;
 use std::io;
@@ -15,8 +17,7 @@ use super::{
 };
 use crate::abi;
 use crate::driver::{
-    self, Allocation, CallingThread, Capture, MemoryKind, SharedEvent, SharedMemory, SharedStream,
-    Stream,
+    self, Allocation, CallingThread, MemoryKind, SharedEvent, SharedMemory, SharedStream,
 };
 use crate::error::{Failure, Result, fail};
 use crate::ipc::bytes::{List, Message, malformed};
@@ -25,6 +26,7 @@ use crate::memory;
 use crate::owner::{self, Array, Destructor, Ref};
 use crate::sync::deferred::Deferred;
 use crate::sync::{lost_streams, release_queue};
+use device::{Device, Ready, number};
 
 /// An allocation of the exporter.
 struct Mapping {
@@ -34,25 +36,6 @@ struct Mapping {
     /// Arrays in it.
     arrays: u32,
     is_retiring: bool,
-}
-
-/// A ready event of the exporter, or a number.
-struct Ready {
-    handle: [u8; 64],
-    event: Option<SharedEvent>,
-    /// Number of the newest record that the stream has certainly waited for.
-    waited: u64,
-}
-
-/// Stream of the arrays of one device, and its done event.
-struct Device {
-    shared: SharedStream,
-    /// Memory of the exporter with numbers, if there are no events, and the index of the one that is
-    /// written here.
-    numbers: Option<(SharedMemory, usize)>,
-    /// Number of the done event's newest record.
-    sequence: u64,
-    ready: [Option<Ready>; READY],
 }
 
 /// Claims to give back, once the stream is not being captured any more.
@@ -515,39 +498,6 @@ impl Drop for Link {
             }
         }
     }
-}
-
-impl Device {
-    /// Records the done event, or writes the number, unless the stream is being captured.
-    fn record(&self) -> Result<()> {
-        let thread = &CallingThread::new(driver::driver()?);
-        if Stream::from_handle(self.shared.value(), 0).capture_here(thread)? != Capture::None {
-            return Err(Failure::internal());
-        }
-        match &self.numbers {
-            None => self.shared.record(thread),
-            Some((memory, index)) => {
-                self.shared.write(thread, number(memory, *index), self.sequence + 1)
-            }
-        }
-    }
-
-    /// Writes the numbers that the stream may wait for, which nobody else writes any more. All
-    /// importers write the same one.
-    fn let_go(&self) {
-        let Some((memory, _)) = &self.numbers else { return };
-        for index in 0..READY {
-            let is_used = self.ready.get(index).is_some_and(Option::is_some);
-            let (true, Ok(driver)) = (is_used, driver::driver()) else { continue };
-            let (context, address) = (memory.context(), number(memory, index));
-            let _ = driver::write_number(driver, context, address, MOST_RECORDS);
-        }
-    }
-}
-
-/// Returns the address of a number of the exporter.
-fn number(memory: &SharedMemory, index: usize) -> u64 {
-    memory.base() + 8 * index as u64
 }
 
 /// Keeps a claim for later. Without memory, it is never given back.

@@ -155,7 +155,7 @@ impl Record {
         put(out, &[pid, self.capacity]);
         out(&start.to_le_bytes());
         let count = self.allocations.1 as u32;
-        let ready = self.ready | u32::from(self.has_numbers) << 16;
+        let ready = self.ready | (u32::from(self.has_numbers) << 16);
         put(out, &[self.slot, self.generation, ready, count]);
         out(&self.sequence.to_le_bytes());
         self.allocations.all().iter().for_each(|number| out(&number.to_le_bytes()));
@@ -173,7 +173,7 @@ impl Record {
             return malformed("bytes", "a slot that the channel does not have");
         }
         let generation = reader.u32()?;
-        let ready = reader.up_to(READY - 1 | 1 << 16, "an unknown ready event")? as u32;
+        let ready = reader.up_to((READY - 1) | (1 << 16), "an unknown ready event")? as u32;
         let (ready, has_numbers) = (ready & 0xffff, ready >> 16 == 1);
         if ready as usize >= READY {
             return malformed("bytes", "an unknown ready event");
