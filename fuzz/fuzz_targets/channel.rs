@@ -182,6 +182,7 @@ fn say(to: &OwnedFd, message: &Message, descriptors: u8, page: Option<&OwnedFd>)
 
 fn run(operations: Vec<Operation>) {
     let (mut exporter, mut importer) = (0, 0);
+    let flags = operations.len() as u32 % 2 * CAI_UNSTABLE_CHANNEL_NUMBERS;
     let mut exports: Vec<Export> = Vec::new();
     let mut imported: Vec<(Option<usize>, cai_array)> = Vec::new();
     let mut peers: Vec<Peer> = Vec::new();
@@ -192,7 +193,7 @@ fn run(operations: Vec<Operation>) {
     let mut is_calm = true;
     // SAFETY: all pointers are valid; structures that are not initialized are only written.
     unsafe {
-        assert_eq!(cai_unstable_channel_create(SLOTS, 0, &mut exporter, null_mut()), CAI_OK);
+        assert_eq!(cai_unstable_channel_create(SLOTS, flags, &mut exporter, null_mut()), CAI_OK);
         assert_eq!(cai_unstable_channel_create(1, 0, &mut importer, null_mut()), CAI_OK);
         for operation in operations.into_iter().take(100) {
             let (page, words) = std::mem::take(&mut storm);
