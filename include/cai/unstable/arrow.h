@@ -41,6 +41,10 @@
  *         struct ArrowSchema none;
  *         memset(&none, 0, sizeof none);
  *         if (two_columns(NULL, &none, &out, &out, NULL) != CAI_ERR_VALUE) return 1;
+ *         struct _object *capsule; // of `__arrow_c_device_stream__`
+ *         if (cai_unstable_arrow_stream_to_python(NULL, NULL, 1, 1, 0, &capsule, NULL) !=
+ *             CAI_ERR_NULL_ARGUMENT)
+ *             return 1;
  *         return there_and_back(&array, &out, NULL) == CAI_ERR_BORROWED ? 0 : 1; // it has no owner
  *     }
  *
