@@ -189,7 +189,8 @@ pub unsafe extern "C-unwind" fn cai_array_from_python_dict(
 /// On failure a Python exception is set if there is an interpreter.
 ///
 /// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_ARGUMENT` for flags that exclude each other,
-/// `CAI_ERR_NEWER_CALLER`, `CAI_ERR_STRUCT_SIZE`, `CAI_ERR_BORROWED`, `CAI_ERR_OWNER_OPS`, `CAI_ERR_NO_PYTHON`, `CAI_ERR_PYTHON_VERSION`,
+/// `CAI_ERR_NEWER_CALLER`, `CAI_ERR_STRUCT_SIZE`, `CAI_ERR_BORROWED`, `CAI_ERR_OWNER_OPS`,
+/// `CAI_ERR_NO_PYTHON`, `CAI_ERR_PYTHON_VERSION`,
 /// `CAI_ERR_PYTHON_LOCK`, `CAI_ERR_PYTHON_EXCEPTION`, `CAI_ERR_NO_MEMORY`, or a status of
 /// `cai_array_validate`.
 /// Thread safety: any thread that holds the interpreter's lock. Allocates. Source: CAI version 3,

@@ -202,8 +202,8 @@ pub unsafe extern "C-unwind" fn cai_unstable_channel_withdraw(
 /// `out`: must be initialized (`CAI_ARRAY_INIT`) and hold no reference, which would be lost. Its
 /// `stream` belongs to the channel and already waits for the exporter's work: bracket your own work
 /// with `cai_array_consume_begin` and `cai_array_consume_end`. Of a read-only array, readers do not
-/// wait for each other, if there are events. Written on success only; release it with `cai_array_release` on any thread,
-/// right after `cai_array_consume_end`: the work may still be running.
+/// wait for each other, if there are events. Written on success only; release it with
+/// `cai_array_release` on any thread, right after `cai_array_consume_end`: the work may still be running.
 ///
 /// Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_ARGUMENT`, `CAI_ERR_STRUCT_SIZE`,
 /// `CAI_ERR_IPC_PENDING`, `CAI_ERR_IPC_PEER`, `CAI_ERR_IPC_NODE`, `CAI_ERR_IPC_SLOT`,

@@ -5,6 +5,7 @@ use std::ptr;
 
 use crate::abi::{self, DLManagedTensorVersioned, cai_array, cai_owner};
 use crate::dlpack::{self, ManagedTensor, View};
+use crate::driver::{self, CallingThread, Capture, Stream};
 use crate::error::{Failure, Result, fail};
 use crate::owner::{self, Destructor};
 use crate::python::cache::OfferedTables;
@@ -12,7 +13,7 @@ use crate::python::import::options::ImportOptions;
 use crate::python::owner::{Description, attach_tensor};
 use crate::python::py::{Builtin, Dictionary, Exception, Obj, Owned, Py, raised};
 use crate::sync::{identity, release_in_order};
-use crate::{device, driver, memory};
+use crate::{device, memory};
 
 /// Prefixes the field of a failure with the name of the protocol.
 pub fn of(name: &'static str) -> impl Fn(Failure) -> Failure {
@@ -164,7 +165,11 @@ pub fn from_dlpack(
     let (capsule, stream) = match capsule(py, method.obj(), asked) {
         Ok(capsule) => (capsule, stream),
         // TensorFlow refuses every stream, and blocks the host instead.
-        Err(_) if asked.is_some() && py.raised(Exception::Runtime) => {
+        Err(_)
+            if asked.is_some()
+                && py.raised(Exception::Runtime)
+                && (device_type == ROCM || !is_captured(wished)) =>
+        {
             (capsule_without_stream(py, method.obj())?, abi::CAI_STREAM_LEGACY)
         }
         Err(failure) => return Err(failure),
@@ -232,6 +237,16 @@ fn capsule<'py>(py: Py<'py>, method: Obj, stream: Option<i64>) -> Result<Owned<'
         }
         capsule => capsule,
     }
+}
+
+/// Returns true if a capture of this stream, or of one that waits for the legacy default stream, is
+/// in progress: a wait of the legacy stream would be no part of the graph, or break the capture.
+fn is_captured(stream: u64) -> bool {
+    let driver = driver::is_present().then(driver::driver);
+    let Some(Ok(driver)) = driver else { return false };
+    let stream = if stream < abi::CAI_STREAM_UNKNOWN { stream } else { abi::CAI_STREAM_LEGACY };
+    let found = Stream::from_handle(stream, 0).capture_here(&CallingThread::new(driver));
+    !matches!(found, Ok(Capture::None))
 }
 
 /// Calls `__dlpack__` without a stream, which means the legacy default stream, after a RuntimeError.
