@@ -13,6 +13,7 @@ BENCH_SIM = $(SIM) run --races=off --exchanges=hidden --schedule=eager --runtime
 BENCH_PROGRAMS = exchange=./exchange \
     streams="CAI_CUDA_DRIVER=./null_driver.so ./streams 'a driver that does nothing'" \
     simulated="$(BENCH_SIM) ./streams 'the simulated driver'" \
+    channel="$(BENCH_SIM) ./channel" \
     python="$(BENCH_PYTHON) -B $(CURDIR)/bench/python_bench.py" \
     arrow=$(call bench_if,$(NANOARROW),./arrow,nanoarrow) \
     mpich=$(call bench_if,$(INTEROP_HOST)/ready,./mpich,MPICH) \
@@ -50,8 +51,8 @@ bench-adopters: $(VENV)/ready $(BENCH)/startup sim ## measures compiling, size a
 	$(PY) bench/adopters.py $(BENCH)-prefix $(filter %/packaging.md,$(BENCH_BOOK))
 	BENCH_PROCESSES=3 $(PY) bench/run.py $(BENCH) $(BENCH_BOOK) startup="$(BENCH_SIM) ./startup"
 
-bench-programs: $(VENV)/ready lib sim $(addprefix $(BENCH)/,exchange streams null_driver.so view python_ways.so pybind11_ways.so) \
-    $(addprefix $(BENCH)/,pybind11_casters.so nanobind_casters.so $(if $(wildcard $(INTEROP)/ready),tvm_casters.so)) \
+bench-programs: $(VENV)/ready lib sim $(addprefix $(BENCH)/,exchange streams null_driver.so channel view python_ways.so) \
+    $(addprefix $(BENCH)/,pybind11_ways.so pybind11_casters.so nanobind_casters.so $(if $(wildcard $(INTEROP)/ready),tvm_casters.so)) \
     $(if $(wildcard $(NANOARROW)),$(BENCH)/arrow) $(if $(wildcard $(INTEROP_HOST)/ready),$(BENCH)/mpich $(BENCH)/openmpi)
 
 $(BENCH)/libcai.so.1: lib

@@ -170,6 +170,7 @@ C_ROW = r'^    \{"(.*?)",'
 BENCHES = [
     ("bench/exchange.c", C_ROW, 5),
     ("bench/streams.c", C_ROW, 5),
+    ("bench/channel.c", C_ROW, 5),
     ("bench/arrow.c", C_ROW, 5),
     ("rust/benches/view.rs", r'^ +\(?"((?:slice|View|ContiguousView|ArrayRef|the same of).*?)",', 10),
     ("bench/python_bench.py", r'(?:Row|call|native)\("([^"]+)"', 40),
