@@ -101,7 +101,8 @@ pub struct Exports {
     has_numbers: bool,
     /// An importer may have them open.
     are_kept: bool,
-    importers: [Option<Importer>; PEERS],
+    /// By their bit. No longer than needed, because each export goes through it.
+    importers: Vec<Option<Importer>>,
     /// Connections whose first message has not come yet.
     strangers: Vec<OwnedFd>,
     retiring: Vec<Retiring>,
@@ -126,7 +127,7 @@ impl Exports {
             numbers: Vec::new(),
             has_numbers,
             are_kept: false,
-            importers: [const { None }; PEERS],
+            importers: Vec::new(),
             strangers: Vec::new(),
             retiring: Vec::new(),
         }

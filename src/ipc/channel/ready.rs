@@ -43,7 +43,7 @@ impl Ready {
     pub fn wait(
         &mut self,
         thread: &CallingThread,
-        importers: &mut [Option<Importer>; PEERS],
+        importers: &mut [Option<Importer>],
         numbers: &[Numbers],
         direct: Option<&cai_array>,
     ) -> Result<()> {
@@ -129,7 +129,7 @@ pub fn publish(page: &Page, slot: u32, generation: u32) {
 }
 
 /// Sends a message to some importers, and returns those to which it was sent.
-pub fn tell(importers: &[Option<Importer>; PEERS], mask: u64, message: [u8; 16]) -> u64 {
+pub fn tell(importers: &[Option<Importer>], mask: u64, message: [u8; 16]) -> u64 {
     let mut sent = 0;
     for (bit, importer) in importers.iter().enumerate() {
         let connection = importer.as_ref().and_then(|importer| importer.connection.as_ref());

@@ -63,6 +63,8 @@ impl Exports {
                 });
             }
         }
+        let used = self.importers.iter().rposition(Option::is_some).map_or(0, |last| last + 1);
+        self.importers.truncate(used);
     }
 
     /// Accepts the connections that wait.
@@ -90,11 +92,15 @@ impl Exports {
             let page = first.and_then(|page| Page::map(&page, self.capacity).ok());
             let (Some(pid), Some(page)) = (system::peer_of(&connection), page) else { continue };
             let Some((_, start)) = parse(&bytes) else { continue };
-            let Some((bit, _)) = self.importers.iter().enumerate().find(|(_, it)| it.is_none())
-            else {
+            let free = self.importers.iter().position(Option::is_none);
+            let bit = free.unwrap_or(self.importers.len());
+            if bit == PEERS {
                 return fail!(CAI_ERR_IPC_FULL, "channel";
                     found "{PEERS} importers"; expected "a channel of its own for some of them");
-            };
+            }
+            if free.is_none() {
+                memory::push(&mut self.importers, None)?;
+            }
             let done = memory::boxed([const { None }; DEVICES])?;
             let process = Process::watch(pid, start);
             process.descriptor().map_or(Ok(()), |fd| watch.add(fd))?;
