@@ -8,17 +8,18 @@ becomes through one protocol, beside choices that the protocol keeps; the page h
 row for each protocol. The
 random part checks the cells: an array is refused if a cell of its choices says so, with a status that such a cell
 states; otherwise each choice becomes what its cell says, and every byte is the same. What came back leaves through a
-second protocol, which must do as much.
+second protocol, which must do as much. Between processes, another one says what it found; what comes back is made of that.
 """
 
 import collections
 import ctypes as c
 import json
 import math
-import os
 import pathlib
 import random
+import subprocess
 import sys
+from multiprocessing import connection
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests/python"))
@@ -45,11 +46,8 @@ def ask(name, *arguments):
 # --- the machine
 
 
-class Machine:
-    """Memory of each kind, filled with the same bytes."""
-
-    SIZE = 2 << 20
-    USED = 4096
+class Driver:
+    """The first device, as the context of this process."""
 
     def __init__(self):
         self.cuda = c.CDLL("libcuda.so.1")
@@ -57,13 +55,26 @@ class Machine:
         self.call("cuInit", 0)
         self.call("cuDevicePrimaryCtxRetain", c.byref(self.context), 0)
         self.call("cuCtxSetCurrent", self.context)
+
+    def call(self, name, *arguments):
+        code = getattr(self.cuda, name)(*arguments)
+        assert code == 0, f"{name}: {code}"
+
+
+class Machine(Driver):
+    """Memory of each kind, filled with the same bytes."""
+
+    USED = 4096
+
+    def __init__(self):
+        super().__init__()
         self.stream, self.event = c.c_void_p(), c.c_void_p()
         self.call("cuStreamCreate", c.byref(self.stream), 1)
         self.call("cuEventCreate", c.byref(self.event), 2)
         self.bytes = bytes(random.Random(1).randbytes(self.USED))
         self.host = c.create_string_buffer(self.USED + 64)
         host = (c.addressof(self.host) + 63) // 64 * 64
-        self.at = {P.CPU: host, P.CUDA: self.mapped(), P.CUDA_MANAGED: self.managed()}
+        self.at = {P.CPU: host, P.CUDA: self.allocated("cuMemAlloc_v2"), P.CUDA_MANAGED: self.allocated("cuMemAllocManaged", 1)}
         c.memmove(host, self.bytes, self.USED)
         for device in (P.CUDA, P.CUDA_MANAGED):
             self.call("cuMemcpyHtoD_v2", c.c_uint64(self.at[device]), self.bytes, c.c_size_t(self.USED))
@@ -71,26 +82,9 @@ class Machine:
         # Addresses and handles that nothing reads.
         self.at |= {ROCM: host, P.ONEAPI: host, P.OPENCL: host}
 
-    def call(self, name, *arguments):
-        code = getattr(self.cuda, name)(*arguments)
-        assert code == 0, f"{name}: {code}"
-
-    def managed(self):
+    def allocated(self, function, *flags):
         pointer = c.c_uint64()
-        self.call("cuMemAllocManaged", c.byref(pointer), c.c_size_t(self.SIZE), 1)
-        return pointer.value
-
-    def mapped(self):
-        """Memory that this process may open again from its own bytes for other processes."""
-        # CUmemAllocationProp: pinned memory, a file descriptor, device 0.
-        properties = (c.c_int * 8)(1, 1, 1, 0, 0, 0, 0, 0)
-        # CUmemAccessDesc: device 0, reading and writing.
-        access = (c.c_int * 3)(1, 0, 3)
-        handle, pointer = c.c_uint64(), c.c_uint64()
-        self.call("cuMemCreate", c.byref(handle), c.c_size_t(self.SIZE), properties, c.c_uint64(0))
-        self.call("cuMemAddressReserve", c.byref(pointer), c.c_size_t(self.SIZE), c.c_size_t(0), c.c_uint64(0), c.c_uint64(0))
-        self.call("cuMemMap", pointer, c.c_size_t(self.SIZE), c.c_size_t(0), handle, c.c_uint64(0))
-        self.call("cuMemSetAccess", pointer, c.c_size_t(self.SIZE), access, c.c_size_t(1))
+        self.call(function, c.byref(pointer), c.c_size_t(self.USED), *flags)
         return pointer.value
 
 
@@ -298,17 +292,173 @@ def arrow(array):
     return P.Taken(back)
 
 
-def processes(array):
-    data, size, fd, owner, back = c.create_string_buffer(4096), c.c_size_t(), c.c_int32(), c.c_void_p(), T.new_array()
-    ask("unstable_ipc_export", c.byref(array.array), c.c_uint32(0), data, c.c_size_t(len(data)), c.byref(size), c.byref(fd), c.byref(owner))
-    try:
-        ask("unstable_ipc_import", data, size, fd, c.c_uint32(0), c.byref(back))
-    finally:
-        if fd.value >= 0:
-            os.close(fd.value)
-        P.held.cai_owner_release(owner)
-    return P.Taken(back)
+# --- another process, which CUDA and channels need for arrays between processes
 
+
+def base_of_allocation(array):
+    """The address of its allocation in this process."""
+    if 0 in array.shape:
+        return 0
+    info = T.abi.cai_pointer_info()
+    ask("pointer_info_get", c.c_void_p(array.data), c.byref(info))
+    return info.base
+
+
+def told(array):
+    """What this process can say of an array, and its masks, to the other one. Addresses are offsets in the allocation."""
+    return {
+        "shape": array.shape, "typestr": array.typestr, "strides": array.strides, "data": array.data - base_of_allocation(array),
+        "stream": {None: "none", P.STREAM_UNKNOWN: "unknown"}.get(array.stream, "some"), "event": array.event is not None,
+        "readonly": array.readonly, "flags": array.array.flags, "device": array.device, "dtype_code": array.dtype_code,
+        "descr": array.descr, "byte_offset": array.byte_offset, "bytes": bytes_of(array), "mask": told(array.mask) if array.mask else None,
+    }  # fmt: skip
+
+
+class Channel:
+    def __init__(self, flags):
+        self.flags = flags
+        self.number, descriptor = c.c_uint64(), c.c_int32()
+        ask("unstable_channel_create", c.c_uint32(0), c.c_uint32(flags), c.byref(self.number))
+        ask("unstable_channel_fd", self.number, c.byref(descriptor))
+        self.descriptor = descriptor.value
+
+    def poll(self):
+        """The number of exports that have their array."""
+        exports = c.c_uint64()
+        ask("unstable_channel_poll", self.number, c.byref(exports))
+        return exports.value
+
+    def end(self):
+        ask("unstable_channel_release", self.number)
+
+
+class Importer:
+    """The other process: gets bytes, and tells what array they become."""
+
+    def __init__(self, descriptor):
+        self.driver, self.exporter, self.channel = Driver(), connection.Connection(descriptor), Channel(0)
+        while True:
+            ready = connection.wait([self.exporter, self.channel.descriptor])
+            self.channel.poll()
+            if self.exporter in ready:
+                try:
+                    way, data = self.exporter.recv()
+                except EOFError:
+                    break
+                self.exporter.send(self.answer(way, data))
+        self.channel.end()
+
+    def answer(self, way, data):
+        try:
+            with getattr(self, way)(data) as back:
+                return told(back)
+        except Refused as refused:
+            return Refused(str(refused))
+
+    def bytes(self, data):
+        back = T.new_array()
+        ask("unstable_ipc_import", data, c.c_size_t(len(data)), c.c_int32(-1), c.c_uint32(0), c.byref(back))
+        return P.Taken(back)
+
+    def record(self, data):
+        while True:
+            back = T.new_array()
+            try:
+                ask("unstable_channel_import", self.channel.number, data, c.c_size_t(len(data)), c.byref(back))
+            except Refused as refused:
+                if str(refused) != "IPC_PENDING":
+                    raise
+                connection.wait([self.channel.descriptor], 0.01)
+                self.channel.poll()
+            else:
+                return P.Taken(back)
+
+
+class Exporter:
+    """This process, and the other one, to which all arrays go."""
+
+    def __init__(self, machine):
+        self.machine = machine
+        self.importer, there = connection.Pipe()
+        command = [sys.executable, __file__, "importer", str(there.fileno())]
+        self.process = subprocess.Popen(command, pass_fds=[there.fileno()])
+        there.close()
+        self.channels = [Channel(0), Channel(T.abi.CAI_UNSTABLE_CHANNEL_NUMBERS)]
+        self.buffer = c.create_string_buffer(T.abi.CAI_UNSTABLE_IPC_SIZE)
+        # While an array of the memory is exported, the other process does not open it again for each.
+        with P.make(data=machine.at[P.CUDA]) as array:
+            self.kept = {channel: self.export(channel, array)[1] for channel in self.channels}
+        self.owner = array.counted
+
+    def ask(self, way, data):
+        """What the other process says of these bytes. Accepts its connection."""
+        self.importer.send((way, data))
+        while self.importer not in connection.wait([self.importer, *(channel.descriptor for channel in self.channels)]):
+            for channel in self.channels:
+                channel.poll()
+        found = self.importer.recv()
+        if isinstance(found, Refused):
+            raise found
+        return found
+
+    def made(self, said, array):
+        """An array of what the other process said: with this one's memory, and a stream and event in place of those there."""
+        # The device of a mask may not be known here.
+        assert bytes_of(array) in (said["bytes"], None), said
+        assert said["flags"] == (T.FLAG_READONLY if said["readonly"] else 0) and said["byte_offset"] == 0, said
+        mask = self.made(said["mask"], array.mask) if said["mask"] else None
+        stream = {"none": P.STREAM_NONE, "unknown": P.STREAM_UNKNOWN}.get(said["stream"], self.machine.stream.value)
+        event = self.machine.event.value if said["event"] else None
+        kept = {name: said[name] for name in ("shape", "typestr", "strides", "readonly", "device", "dtype_code", "descr")}
+        back = P.make(data=said["data"] + base_of_allocation(array), stream=stream, event=event, mask=mask, **kept)
+        if mask:
+            mask.release()
+        return back
+
+    def by_bytes(self, array):
+        data, size, fd, owner = self.buffer, c.c_size_t(), c.c_int32(), c.c_void_p()
+        ask("unstable_ipc_export", c.byref(array.array), c.c_uint32(0), data, c.c_size_t(len(data)), c.byref(size), c.byref(fd),
+            c.byref(owner))  # fmt: skip
+        try:
+            assert fd.value == -1
+            return self.made(self.ask("bytes", data[: size.value]), array)
+        finally:
+            P.held.cai_owner_release(owner)
+
+    def by_record(self, array):
+        """Through the channels in turn, which must do the same: each cell of the table has several arrays."""
+        channel = self.channels[0]
+        self.channels.reverse()
+        record, number = self.export(channel, array)
+        try:
+            said = self.ask("record", record)
+        finally:
+            self.withdraw(channel, number, 1)
+        for part in filter(None, (said, said["mask"])):
+            # Where there are events, readers wait for the exporter's alone if nobody writes.
+            assert part["event"] <= (channel.flags == 0 and said["readonly"]), said
+        return self.made(said, array)
+
+    def export(self, channel, array):
+        """The record, and the export."""
+        size, number = c.c_size_t(), c.c_uint64()
+        ask("unstable_channel_export", channel.number, c.c_uint64(0), c.byref(array.array), self.buffer, c.c_size_t(len(self.buffer)),
+            c.byref(size), c.byref(number))  # fmt: skip
+        return self.buffer[: size.value], number
+
+    def withdraw(self, channel, number, others):
+        ask("unstable_channel_withdraw", channel.number, number)
+        assert P.soon(lambda: channel.poll() <= others)
+
+    def end(self):
+        for channel in self.channels:
+            self.withdraw(channel, self.kept[channel], 0)
+            channel.end()
+        self.importer.close()
+        assert self.process.wait() == 0 and P.soon(lambda: self.owner.gone == 1)
+
+
+exporter = None
 
 # The title, the function, and the memory that arrays of the table have.
 PROTOCOLS = {
@@ -326,10 +476,10 @@ PROTOCOLS = {
     "buffer interface": (through(P.OPENCL_BUFFER, "buffer", "_ptr", "int_ptr", "offset", "dtype", "shape", "strides", opencl=True), "OpenCL"),
     "Arrow": (arrow, "CUDA"),
     "JSON": (json_text, "CUDA"),
-    "IPC": (processes, "CUDA"),
+    "IPC": (lambda array: exporter.by_bytes(array), "CUDA"),
+    "IPC, channel": (lambda array: exporter.by_record(array), "CUDA"),
     "copy to the host": (lambda array: to_host(array.array), "CUDA"),
 }
-COPIES = {"IPC", "copy to the host"}
 # Refusals that are not a status, as the page calls them.
 REFUSALS = {"AttributeError": "absent", "BufferError": "BufferError"}
 
@@ -348,7 +498,7 @@ def hop(protocol, array, choices):
             rest = len(before) * 8 - math.prod(array.shape)
             before, after = (text[:-1] + bytes([text[-1] & 0xFF >> rest]) for text in (before, after))
         assert before is None or after is None or before == after, (protocol, choices, before, after)
-        if protocol not in COPIES and back.device[0] in READABLE:
+        if protocol != "copy to the host" and back.device[0] in READABLE:
             assert back.data == array.data, (protocol, choices)
         return back, found_in(back, array, choices)
     except BaseException:
@@ -474,7 +624,9 @@ def try_random_arrays(machine, cells, count, seed):
 
 
 def main(what, count="200", seed="1"):
+    global exporter
     machine = Machine()
+    exporter = Exporter(machine)
     cells = table(machine)
     before = PAGE.read_text()
     head, rest = before.split(BEGIN)
@@ -485,7 +637,11 @@ def main(what, count="200", seed="1"):
     elif before != after:
         sys.exit("docs/src/specification.md is stale: run `cuda-sim run -- python tools/hops.py write`")
     print("came back:", dict(try_random_arrays(machine, cells, int(count), int(seed))))
+    exporter.end()
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    if sys.argv[1] == "importer":
+        Importer(int(sys.argv[2]))
+    else:
+        main(*sys.argv[1:])
