@@ -265,17 +265,29 @@ static void masks(void) {
 static void what_it_cannot_express(void) {
     static const int64_t shape[2] = {3, 4}, swapped[2] = {4, 12}, wide[2] = {1, INT64_C(1) << 31};
     static const int64_t overflow[3] = {INT64_C(1) << 62, 4, 0};
+    /* Tensors whose two dimensions are swapped, without and with gaps between them. */
+    static const int64_t tensors[3] = {3, 2, 2}, permuted[3] = {16, 4, 8}, apart[3] = {32, 4, 8};
     static const cai_field field = {.name = "x", .typestr = "<f4"};
     static const cai_descr descr = {sizeof(cai_descr), sizeof(cai_field), 1, &field};
     static int event;
     struct ArrowDeviceArray values;
     cai_error error;
-    cai_array array;
+    cai_array array, mask = CAI_ARRAY_INIT;
+    mask.data = test_data;
+    mask.shape = tensors;
+    mask.ndim = 3;
+    set_typestr(&mask, "|t1");
+    mask.device.type = CAI_DEVICE_CPU;
+    mask.stream = CAI_STREAM_NONE;
+    REFUSED((array.ndim = 3, array.shape = tensors, array.strides = permuted, array.mask = &mask),
+            CAI_ERR_CONVERT_MASK, "mask");
     REFUSED((set_typestr(&array, "|V4"), array.descr = &descr), CAI_ERR_CONVERT_TYPE, "typestr");
     REFUSED((set_typestr(&array, "<V2"), array.dtype_code = CAI_DTYPE_BFLOAT16),
             CAI_ERR_CONVERT_TYPE, "typestr");
     REFUSED(set_typestr(&array, ">f4"), CAI_ERR_CONVERT_BYTE_ORDER, "typestr");
     REFUSED(array.strides = swapped, CAI_ERR_CONVERT_CONTIGUOUS, "strides");
+    REFUSED((array.ndim = 3, array.shape = tensors, array.strides = apart),
+            CAI_ERR_CONVERT_CONTIGUOUS, "strides");
     REFUSED(array.ndim = 0, CAI_ERR_CONVERT_NDIM, "ndim");
     REFUSED((set_typestr(&array, "|i1"), array.shape = wide), CAI_ERR_CONVERT_TYPE, "shape[1]");
     REFUSED((array.ndim = 3, array.shape = overflow, array.data = NULL), CAI_ERR_SIZE_OVERFLOW,
