@@ -82,10 +82,10 @@ interop-simulator: target-link $(INTEROP)/ready lib sim
 	$(call in_simulator,interop $(CONTRIB_SIMULATOR))
 	+$(if $(HAS_SIM),$(MAKE_SIM) test-python NUMBA="$(CURDIR)/$(INTEROP)/bin/python" ARGS=tests/python/test_find_races.py)
 
+# UCX_MEM_EVENTS: UCX takes a lock inside malloc otherwise, which may be called under a lock of the simulator.
 interop-host: target-link $(INTEROP_HOST)/ready lib sim
 	$(call in_host,interop/test_exchange.py interop/host $(CONTRIB_HOST) --ignore=$(UCXX))
 	$(call in_host,$(UCXX))
-	# UCX takes a lock inside malloc otherwise, which may be called under a lock of the simulator.
 	UCX_MEM_EVENTS=n timeout 400 $(SIM) run --print=exit --undeclared=warn --docs=11 -- $(INTEROP_HOST)/bin/python -m pytest -q \
 	    -p no:cacheprovider interop/test_testing.py -k ucxx
 

@@ -37,7 +37,7 @@ class _DeviceStream(_Structure):
 
 
 class _Schema(_Structure):
-    format: bytes
+    format: bytes | None
     name: bytes | None
     n_children: int
     children: Any
@@ -101,7 +101,8 @@ class ArrowBatches:
         try:
             self._get("get_schema", self._schema)
             if self._schema.format != b"+s":
-                raise TypeError(f"found elements of Arrow's format {self._schema.format.decode()!r}, expected record batches (+s)")
+                found = (self._schema.format or b"").decode(errors="replace")
+                raise TypeError(f"found elements of Arrow's format {found!r}, expected record batches (+s)")
             names = [(self._schema.children[index][0].name or b"").decode() for index in range(self._schema.n_children)]
             wanted = names if columns is None else list(columns)
             for name in wanted:

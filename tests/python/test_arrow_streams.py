@@ -183,8 +183,9 @@ def test_producers_that_fail(fails, text):
     assert producer.released == {"stream": 1, "schema": int(fails == "get_next")}
 
 
-def test_a_stream_of_other_arrays():
-    producer = Producer(format=b"l")
-    with pytest.raises(TypeError, match="format 'l'"):
+@pytest.mark.parametrize(("format", "shown"), [(b"l", "'l'"), (None, "''"), (b"\xff", "'\ufffd'")])
+def test_a_stream_of_other_arrays(format, shown):
+    producer = Producer(format=format)
+    with pytest.raises(TypeError, match=f"format {shown}"):
         arrow_batches(producer)
     assert producer.released == {"stream": 1, "schema": 1}
