@@ -24,7 +24,7 @@
 
 /* The first array of each allocation is not measured: of a channel's, the importer has it all the
  * time. */
-enum { MANY = 10000, SINGLE = 100, WAYS = 6, PARTS = 3, PITCH = 64, RECORD = 500 };
+enum { MANY = 10000, SINGLE = 100, WAYS = 6, PARTS = 4, PITCH = 64, RECORD = 500 };
 
 typedef struct handle {
     char bytes[64];
@@ -64,7 +64,7 @@ typedef struct record {
 
 static struct shared {
     handle memory[WAYS], numbers, ready, done;
-    double spent; /* of the importer */
+    double importing, releasing;
     record records[MANY + 1];
 } *shared;
 
@@ -331,13 +331,13 @@ static void exporter(void) {
             if (it->uses_channel) poll_until(1);
             const double ending = now() - begun;
             settle();
-            const double ns[PARTS] = {exporting, shared->spent, ending};
+            const double ns[PARTS] = {exporting, shared->importing, shared->releasing, ending};
             for (int part = 0; part < PARTS; part++)
                 spent[at][part] = ns[part] / it->count;
         }
         for (int i = 0; i < WAYS * PARTS && round >= 0; i++) { /* both ways of a part together */
             const int part = i / 2 % PARTS, which = i / 2 / PARTS * 2 + i % 2;
-            const char *const parts[PARTS] = {"export", "import, release",
+            const char *const parts[PARTS] = {"export", "import", "release",
                                               ways[which].count == MANY ? "withdraw, poll"
                                                                         : "release the owner"};
             printf("an array for another process, the simulated driver\t%s: %s | %s\t%.1f\n",
@@ -379,8 +379,8 @@ static int importer(void) {
     }
     tell('s');
     for (at = 0; hear() == 'i'; at = (at + 1) % WAYS) {
-        const double importing = each(ways[at].import, "import");
-        shared->spent = importing + each(ways[at].release, "release");
+        shared->importing = each(ways[at].import, "import");
+        shared->releasing = each(ways[at].release, "release");
         settle();
         tell('r');
     }

@@ -253,6 +253,7 @@ impl<T: Copy> Buffer<'_, T> {
     }
 
     /// Appends values. Writes nothing if they do not fit.
+    #[inline(always)]
     pub fn append(&mut self, values: &[T]) {
         if self.is_given() && values.len() <= self.size - self.used {
             // SAFETY: not NULL, and the values fit (checked above); `size` of them are writable (the

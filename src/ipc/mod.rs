@@ -27,13 +27,11 @@ use crate::layout::{Layout, Span};
 use crate::memory;
 use crate::owner::description::{self, OwnedFields};
 use crate::owner::{self, Array, Destructor, Ref};
-use crate::read::{self, Built, Descr, Given};
+use crate::read::{self, Built, Descr, Dimensions, Given};
 use crate::sync::consume::{self, Phase};
 use crate::validate::{Described, Valid};
 pub use bytes::Sink;
-use bytes::{List, Message, Part};
-
-const DIMENSIONS: usize = abi::CAI_MAX_NDIM as usize;
+use bytes::{List, Message, Part, Raw};
 
 /// An array that was checked, ready to be exported.
 pub struct Source<'a> {
@@ -42,8 +40,7 @@ pub struct Source<'a> {
     first: Option<cai_array>,
     /// The allocations, in the order of the message.
     places: List<cai_pointer_info>,
-    /// Without handles.
-    message: Message,
+    message: Message<Dimensions<'a>>,
     fields: Option<Descr<'a>>,
     text: usize,
     pub length: usize,
@@ -65,7 +62,9 @@ impl Export {
 impl<'a> Source<'a> {
     /// Asks the driver about the memory of an array and its masks.
     pub fn new(array: Valid<'a>) -> Result<Self> {
-        Source::with(array, &mut allocation)
+        Source::with(array, &mut |array| {
+            Ok(Found { info: allocation(array)?, uuid: [0; 16], handle: [0; 64] })
+        })
     }
 
     /// As [`new`](Self::new), with a function that finds the allocation of an array or mask.
@@ -86,56 +85,59 @@ impl<'a> Source<'a> {
             source.fields = Some(fields);
         }
         for (depth, array) in iter::once(array).chain(array.masks()).enumerate() {
-            source.add(&array, find).map_err(|failure| failure.in_mask(depth))?;
+            source.add(array, find).map_err(|failure| failure.in_mask(depth))?;
         }
         source.length = source.message.length(source.text);
         Ok(source)
     }
 
-    fn add(&mut self, array: &Valid, find: Find) -> Result<()> {
+    fn add(&mut self, array: Valid<'a>, find: Find) -> Result<()> {
         if !may_be_cuda(array.device.r#type) {
             return fail!(CAI_ERR_CONVERT_DEVICE, "device.type";
                 found "{}", Name(array.device.r#type); expected "a CUDA device");
         }
-        let mut part = part_of(array, array.layout());
+        let Layout { shape, strides, .. } = array.layout();
+        let mut part = Part {
+            place: None,
+            is_readonly: array.flags & abi::CAI_ARRAY_READONLY != 0,
+            dtype_code: array.dtype_code,
+            typestr: array.typestr,
+            offset: 0,
+            dimensions: (shape, strides),
+        };
         if !array.data.is_null() {
-            let info = find(array)?;
-            check_inside(array, &info)?;
-            part.place = Some(self.place(&info)?);
-            part.offset = (array.data as u64).wrapping_sub(info.base as u64);
+            let found = find(&array)?;
+            check_inside(&array, &found.info)?;
+            part.offset = (array.data as u64).wrapping_sub(found.info.base as u64);
+            part.place = Some(self.place(found)?);
             if array.stream != abi::CAI_STREAM_NONE {
                 self.message.event = Some([0; 64]);
             }
-            self.first.get_or_insert(**array);
+            self.first.get_or_insert(*array);
         }
         self.message.parts.push(part)?;
         Ok(())
     }
 
     /// Returns the index of an allocation, which is added if it is new.
-    fn place(&mut self, info: &cai_pointer_info) -> Result<usize> {
-        if let Some(known) = self.places.all().iter().position(|known| known.base == info.base) {
+    fn place(&mut self, Found { info, uuid, handle }: Found) -> Result<usize> {
+        if let Some(known) = self.places.iter().position(|known| known.base == info.base) {
             return Ok(known);
         }
-        let kind = MemoryKind::of(info);
+        let kind = MemoryKind::of(&info);
         // One descriptor goes with the bytes: a pool has one for all of its memory.
         let is_other = |known: &cai_pointer_info| {
             let is_same_pool = !info.pool.is_null() && known.pool == info.pool;
             MemoryKind::of(known).needs_descriptor() && !is_same_pool
         };
-        if kind.needs_descriptor() && self.places.all().iter().any(is_other) {
+        if kind.needs_descriptor() && self.places.iter().any(is_other) {
             return fail!(CAI_ERR_CONVERT_MASK, "data";
                 found "{:p}, in memory that needs a second file descriptor", info.base;
                 expected "the same allocation or pool as the array: export the mask as an array of \
                     its own");
         }
-        self.message.allocations.push(Allocation {
-            kind,
-            uuid: [0; 16],
-            size: info.size,
-            handle: [0; 64],
-        })?;
-        self.places.push(*info)
+        self.message.allocations.push(Allocation { kind, uuid, size: info.size, handle })?;
+        self.places.push(info)
     }
 
     /// Returns true if a file descriptor goes with the bytes.
@@ -144,17 +146,17 @@ impl<'a> Source<'a> {
     }
 
     /// Writes the bytes and makes an owner that keeps array and event alive; on failure neither.
-    pub fn export(self, out: Sink) -> Result<Export> {
+    pub fn export(self, out: &mut impl Sink) -> Result<Export> {
         self.export_to(out).map_err(explained)
     }
 
-    fn export_to(mut self, out: Sink) -> Result<Export> {
+    fn export_to(mut self, out: &mut impl Sink) -> Result<Export> {
         let mut descriptor = None;
         let mut event = None;
         if let Some(first) = &self.first {
             let thread = &CallingThread::new(driver::driver()?);
             thread.relaxed(|| {
-                for (info, to) in self.places.all().iter().zip(self.message.allocations.all_mut()) {
+                for (info, to) in self.places.iter().zip(self.message.allocations.iter_mut()) {
                     to.uuid = driver::uuid_of(thread, info.device.id)?;
                     to.handle = driver::export_memory(thread, info, &mut descriptor)?;
                 }
@@ -177,7 +179,7 @@ impl<'a> Source<'a> {
         Ok(Export { descriptor, owner })
     }
 
-    fn write(&self, out: Sink) {
+    fn write(&self, out: &mut impl Sink) {
         self.message.write(self.length, self.text, out);
         if let Some(fields) = self.fields {
             // Measured in `new`, so this cannot fail.
@@ -186,19 +188,29 @@ impl<'a> Source<'a> {
     }
 }
 
-struct Text<'a>(Sink<'a>);
+struct Text<'a, S>(&'a mut S);
 
-impl Write for Text<'_> {
+impl<S: Sink> Write for Text<'_, S> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
-        self.0(text.as_bytes());
+        self.0.put(text.as_bytes());
         Ok(())
+    }
+}
+
+/// Counts bytes.
+struct Length(usize);
+
+impl Sink for Length {
+    fn put(&mut self, bytes: &[u8]) {
+        self.0 += bytes.len();
     }
 }
 
 fn text_length(fields: Descr) -> Result<usize> {
     without_codes(fields)?;
-    let mut length = 0;
-    text::format(fields, &mut Text(&mut |text| length += text.len()))?;
+    let mut length = Length(0);
+    text::format(fields, &mut Text(&mut length))?;
+    let Length(length) = length;
     if length > CAI_UNSTABLE_IPC_FIELDS {
         return fail!(CAI_ERR_CONVERT_TYPE, "";
             found "fields whose text has {}", Count(length, "byte");
@@ -222,27 +234,14 @@ fn without_codes(fields: Descr) -> Result<()> {
     Ok(())
 }
 
-/// The part of a message for an array, without its place.
-fn part_of(array: &cai_array, layout: Layout) -> Part {
-    let copy = |values: &[i64]| {
-        let mut all = [0; DIMENSIONS];
-        all.get_mut(..values.len()).unwrap_or_default().copy_from_slice(values);
-        all
-    };
-    Part {
-        place: None,
-        is_readonly: array.flags & abi::CAI_ARRAY_READONLY != 0,
-        ndim: layout.shape.len(),
-        dtype_code: array.dtype_code,
-        typestr: array.typestr,
-        offset: 0,
-        shape: copy(layout.shape),
-        strides: layout.strides.map(copy),
-    }
+/// The allocation that an array or a mask lies in. Device and handle may be filled in later.
+struct Found {
+    info: cai_pointer_info,
+    uuid: [u8; 16],
+    handle: [u8; 64],
 }
 
-/// Finds the allocation that an array or a mask lies in.
-type Find<'f> = &'f mut dyn FnMut(&Valid) -> Result<cai_pointer_info>;
+type Find<'f> = &'f mut dyn FnMut(&Valid) -> Result<Found>;
 
 /// Returns the allocation that an array begins in, which must be device memory.
 fn allocation(array: &Valid) -> Result<cai_pointer_info> {
@@ -359,10 +358,10 @@ fn explained(failure: Failure) -> Failure {
 }
 
 /// Opens the memory of a message, and its event.
-fn open(message: &Message, descriptor: i32) -> Result<Opened<List<SharedMemory>>> {
+fn open(message: &Message<Raw>, descriptor: i32) -> Result<Opened<List<SharedMemory>>> {
     let (mut places, mut keep) = (List::new(), List::new());
     let (mut stream, mut event) = (CAI_STREAM_NONE, ptr::null_mut());
-    if !message.allocations.all().is_empty() {
+    if message.allocations.len() > 0 {
         if descriptor < 0 && message.needs_descriptor() {
             return fail!(CAI_ERR_ARGUMENT, "fd";
                 found "{descriptor}";
@@ -371,13 +370,13 @@ fn open(message: &Message, descriptor: i32) -> Result<Opened<List<SharedMemory>>
         }
         let thread = &CallingThread::new(driver::driver()?);
         thread.relaxed(|| {
-            for from in message.allocations.all() {
+            for from in message.allocations.iter() {
                 let device = driver::device_of(thread, &from.uuid)?;
                 let memory = SharedMemory::open(thread, device, from, descriptor)?;
                 places.push(Place::of(thread, &memory)?)?;
                 keep.push(memory)?;
             }
-            if let (Some(handle), [first, ..]) = (message.event, keep.all_mut()) {
+            if let (Some(handle), Some(first)) = (message.event, keep.iter_mut().next()) {
                 event = first.open_event(thread, handle)?.cast();
                 stream = abi::CAI_STREAM_UNKNOWN;
             }
@@ -389,27 +388,41 @@ fn open(message: &Message, descriptor: i32) -> Result<Opened<List<SharedMemory>>
 
 /// Makes the array of a message, whose memory `open` opens once the message is known to be sound.
 fn assemble<T: Send + 'static>(
-    message: &Message,
+    message: &Message<Raw>,
     text: &[u8],
     open: impl FnOnce(bool) -> Result<Opened<T>>,
 ) -> Result<Array> {
-    let (parts, allocations) = (message.parts.all(), message.allocations.all());
-    let mut list = List::new();
-    for (depth, part) in parts.iter().enumerate() {
-        list.push(described(allocations, part).map_err(|failure| failure.in_mask(depth))?)?;
+    let mut numbers = Vec::new();
+    for part in message.parts.iter() {
+        let count = 2 * part.dimensions.ndim();
+        numbers.try_reserve(count).map_err(|_| Failure::no_memory(8 * count))?;
+        numbers.extend(part.dimensions.numbers());
     }
-    let arrays = list.all_mut();
+    let mut rest = numbers.as_slice();
+    let mut next = |count| -> Result<&[i64]> {
+        let (values, behind) = rest.split_at_checked(count).ok_or_else(Failure::internal)?;
+        rest = behind;
+        Ok(values)
+    };
+    let mut arrays = List::new();
+    for (depth, part) in message.parts.iter().enumerate() {
+        let ndim = part.dimensions.ndim();
+        let shape = next(ndim)?;
+        let strides = if part.dimensions.has_strides() { Some(next(ndim)?) } else { None };
+        let array = described(&message.allocations, part, (shape, strides));
+        arrays.push(array.map_err(|failure| failure.in_mask(depth))?)?;
+    }
     let fields = parse_fields(text)?;
-    let is_readonly = parts.first().is_some_and(|part| part.is_readonly);
+    let is_readonly = message.parts.get(0).is_some_and(|part| part.is_readonly);
     let Opened { places, stream, event, keep } = open(is_readonly)?;
-    for (part, (array, span)) in parts.iter().zip(&mut *arrays) {
-        let place = part.place.and_then(|place| places.all().get(place));
+    for (part, (array, span)) in message.parts.iter().zip(arrays.iter_mut()) {
+        let place = part.place.and_then(|place| places.get(place));
         let Some(place) = place else { continue };
         place.put(part.offset, *span, array)?;
         array.event = event;
         array.stream = stream;
     }
-    if let (Some((array, _)), Some(fields)) = (arrays.first_mut(), &fields) {
+    if let (Some((array, _)), Some(fields)) = (arrays.iter_mut().next(), &fields) {
         array.descr = fields.as_ptr();
     }
     let mut array = ptr::null();
@@ -418,7 +431,7 @@ fn assemble<T: Send + 'static>(
         array = part;
     }
     // SAFETY: a message has a first array, to which this points. Shape and strides refer to
-    // `message`, the fields to `fields`, and the masks to `list`, none of which changes. There are no
+    // `numbers`, the fields to `fields`, and the masks to `arrays`, none of which changes. There are no
     // owners.
     let array = unsafe { Given::new(array) };
     let array = array.valid(abi::CAI_CHECK_LAYOUT)?;
@@ -439,20 +452,20 @@ fn parse_fields(text: &[u8]) -> Result<Option<OwnedFields>> {
     description::new_descr(&fields).map(Some)
 }
 
-/// Returns the array of a part, without its memory, and what it spans. Shape and strides are those
-/// of the part. The bytes must not contradict themselves, whatever the driver maps.
-fn described(allocations: &[Allocation], part: &Part) -> Result<(cai_array, Span)> {
+/// Returns the array of a part, without its memory, and what it spans. The bytes must not contradict
+/// themselves, whatever the driver maps.
+fn described(
+    allocations: &List<Allocation>,
+    part: &Part<Raw>,
+    (shape, strides): Dimensions,
+) -> Result<(cai_array, Span)> {
     let array = cai_array {
         flags: if part.is_readonly { abi::CAI_ARRAY_READONLY } else { 0 },
-        shape: part.shape.as_ptr(),
-        strides: part.strides.as_ref().map_or(ptr::null(), |strides| strides.as_ptr()),
-        ndim: part.ndim as i32,
         dtype_code: part.dtype_code,
         typestr: part.typestr,
         ..read::NOTHING
     };
-    let strides = part.strides.as_ref().and_then(|strides| strides.get(..part.ndim));
-    let built = Built::new(array, part.shape.get(..part.ndim).unwrap_or_default(), strides);
+    let built = Built::new(array, shape, strides);
     let span = Described::new(built.unchecked())?.layout.span()?;
     let allocation = part.place.and_then(|place| allocations.get(place));
     // An array spans no bytes exactly if it has no elements.
@@ -464,7 +477,7 @@ fn described(allocations: &[Allocation], part: &Part) -> Result<(cai_array, Span
             return outside(part.offset, span, allocation.size);
         }
     }
-    Ok((array, span))
+    Ok((*built.unchecked(), span))
 }
 
 /// Returns where the bytes of an array begin and end.

@@ -159,8 +159,7 @@ pub unsafe extern "C-unwind" fn cai_unstable_channel_export(
         let out_export = out_export.given("out_export")?;
         let channel = channel::find(channel)?;
         let array = given.valid(abi::CAI_CHECK_LAYOUT)?;
-        let (export, length) =
-            channel.export(key, array, size, &mut |bytes| buffer.append(bytes))?;
+        let (export, length) = channel.export(key, array, &mut buffer)?;
         out_export.write(export);
         if let Some(out_size) = out_size.optional() {
             out_size.write(length);
@@ -266,7 +265,6 @@ mod channel {
 
     use super::*;
     use crate::error::Result;
-    use crate::ipc::Sink;
     use crate::owner::Array;
     use crate::validate::Valid;
 
@@ -290,7 +288,7 @@ mod channel {
             match self.0 {}
         }
 
-        pub fn export(&self, _: u64, _: Valid, _: usize, _: Sink) -> Result<(u64, usize)> {
+        pub fn export(&self, _: u64, _: Valid, _: &mut Buffer<u8>) -> Result<(u64, usize)> {
             match self.0 {}
         }
 

@@ -95,7 +95,7 @@ pub unsafe extern "C-unwind" fn cai_unstable_ipc_export(
                 out_fd.given("out_fd")?;
             }
             let out_owner = out_owner.given("out_owner")?;
-            let (owner, fd) = source.export(&mut |bytes| buffer.append(bytes))?.into_parts();
+            let (owner, fd) = source.export(&mut buffer)?.into_parts();
             out_owner.write(owner.into_raw());
             if let Some(out_fd) = out_fd.optional() {
                 out_fd.write(fd);

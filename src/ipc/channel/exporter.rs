@@ -3,20 +3,24 @@
 mod peers;
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{Ordering, fence};
 
 use super::ready::{Importer, Ready, check_live, publish, stream_of, tell};
 use super::system::Identity;
-use super::{Allocations, DEVICES, DIRECT, NUMBERS, PEERS, READY, Record, message, said, word};
+use super::{
+    Allocations, DEVICES, DIRECT, HEAD, NUMBERS, PEERS, READY, Record, message, said, word,
+};
 use crate::abi::{
     self, CAI_STREAM_NONE, CAI_STREAM_PER_THREAD, CAI_STREAM_UNKNOWN, cai_array, cai_pointer_info,
     cai_stream,
 };
+use crate::argument::Buffer;
 use crate::driver::{self, CallingThread, MemoryKind, Numbers, SharedStream};
 use crate::error::{Failure, Result, fail};
-use crate::ipc::{Sink, Source, allocation};
+use crate::ipc::{Found, Source, allocation};
 use crate::memory;
 use crate::owner::Array;
 use crate::read::Given;
@@ -32,6 +36,13 @@ struct Allocation {
     uuid: [u8; 16],
     handle: [u8; 64],
     exports: u32,
+}
+
+/// Allocations of an array and its masks.
+#[derive(Default)]
+struct Buffers {
+    keys: Allocations,
+    numbers: Allocations,
 }
 
 /// An array that was exported, and where.
@@ -142,14 +153,13 @@ impl Exports {
         &mut self,
         key: u64,
         array: Valid,
-        size: usize,
-        out: Sink,
+        out: &mut Buffer<u8>,
     ) -> (Result<(u64, usize)>, Due) {
         let mut due = Due::default();
         if self.free.is_empty() && self.slots.len() == self.capacity as usize {
             due = self.collect();
         }
-        let done = self.write(key, array, size, out);
+        let done = self.write(key, array, out);
         let done = done.map_err(crate::ipc::explained);
         if done.is_err() {
             self.allocations.retain(|_, allocation| allocation.exports > 0);
@@ -157,44 +167,39 @@ impl Exports {
         (done, due)
     }
 
-    fn write(&mut self, key: u64, array: Valid, size: usize, out: Sink) -> Result<(u64, usize)> {
-        let known = self.keys.get(&key).copied().filter(|_| key != 0);
-        let mut buffers = Allocations::NONE;
-        let source = self.source(array, &mut buffers)?;
-        let length = super::HEAD + 8 * source.places.all().len() + source.length;
+    fn write(&mut self, key: u64, array: Valid, out: &mut Buffer<u8>) -> Result<(u64, usize)> {
+        let known = if key == 0 { None } else { self.keys.get(&key).copied() };
+        let mut buffers = Buffers::default();
+        let mut source = self.source(array, &mut buffers)?;
+        let (length, size) = (HEAD + 8 * source.places.len() + source.length, out.size());
         if size < length {
             return fail!(CAI_ERR_BUFFER_SIZE, "size"; found "{size}"; expected "at least {length}");
         }
         let slot = match known {
-            Some(slot) => self.same(slot, key, &source, &buffers)?,
-            None => self.add(key, &source, buffers)?,
+            Some(slot) => self.same(slot, key, &source, &buffers.keys)?,
+            None => self.add(key, &source, buffers.keys)?,
         };
-        self.put(slot, source, out)?;
-        let generation = self.slots.get(slot as usize).map_or(0, |slot| slot.generation);
+        let generation = self.put(slot, &mut source, buffers.numbers, out)?;
         Ok((u64::from(generation) << 32 | u64::from(slot), length))
     }
 
-    /// Describes an array. `buffers` gets the keys of its allocations.
-    fn source<'a>(&mut self, array: Valid<'a>, buffers: &mut Allocations) -> Result<Source<'a>> {
+    /// Describes an array. `buffers` gets its allocations.
+    fn source<'a>(&mut self, array: Valid<'a>, buffers: &mut Buffers) -> Result<Source<'a>> {
         let (identity, all) = (&self.identity, &mut self.allocations);
         let last_number = &mut self.last_number;
         let source = Source::with(array, &mut |array| {
-            let (id, info) = find(identity, all, last_number, array)?;
-            if !buffers.all().contains(&id) {
-                buffers.push(id)?;
+            let (key, known) = find(identity, all, last_number, array)?;
+            if !buffers.keys.all().contains(&key) {
+                buffers.keys.push(key)?;
+                buffers.numbers.push(known.number)?;
             }
-            Ok(info)
+            Ok(Found { info: known.info, uuid: known.uuid, handle: known.handle })
         });
         let mut source = source?;
         // The way back needs a number of this array's device also without pending work.
         if self.has_numbers && source.first.is_some() && source.message.event.is_none() {
             source.message.event = Some([0; 64]);
             source.length = source.message.length(source.text);
-        }
-        for (id, to) in buffers.all().iter().zip(source.message.allocations.all_mut()) {
-            if let Some(known) = self.allocations.get(id) {
-                (to.uuid, to.handle) = (known.uuid, known.handle);
-            }
         }
         Ok(source)
     }
@@ -268,9 +273,9 @@ impl Exports {
 
     /// Returns the index of the stream with a ready event for an array.
     fn ready_of(&mut self, first: &cai_array, source: &Source) -> Result<usize> {
-        let info = source.places.all().first().ok_or_else(Failure::internal)?;
+        let info = source.places.get(0).ok_or_else(Failure::internal)?;
         let of = (first.stream, first.stream_id, info.context.addr());
-        let direct = source.message.parts.all().len() == 1
+        let direct = source.message.parts.len() == 1
             && first.version >= 3
             && (CAI_STREAM_PER_THREAD + 1..CAI_STREAM_UNKNOWN).contains(&first.stream);
         let known = self.ready.iter().position(|ready| ready.of == of && ready.is_direct == direct);
@@ -354,18 +359,17 @@ impl Exports {
         Ok(ready.sequence)
     }
 
-    /// Writes the record of a slot.
-    fn put(&self, slot: u32, mut source: Source, out: Sink) -> Result<()> {
+    /// Writes the record of a slot, and returns its generation.
+    fn put(
+        &self,
+        slot: u32,
+        source: &mut Source,
+        allocations: Allocations,
+        out: &mut Buffer<u8>,
+    ) -> Result<u32> {
         let place = self.slots.get(slot as usize);
-        let Some((place, export)) = place.and_then(|place| Some((place, place.export.as_ref()?)))
-        else {
-            return Err(Failure::internal());
-        };
-        let mut allocations = Allocations::NONE;
-        for id in export.allocations.all() {
-            let number = self.allocations.get(id).map_or(0, |known| known.number);
-            allocations.push(number)?;
-        }
+        let found = place.and_then(|place| Some((place.generation, place.export.as_ref()?)));
+        let (generation, export) = found.ok_or_else(Failure::internal)?;
         let ready = export.ready.and_then(|index| self.ready.get(index));
         source.message.event = ready.filter(|_| export.sequence > 0).map(|ready| {
             let numbers = ready.numbers.and_then(|place| self.numbers.get(place));
@@ -375,7 +379,7 @@ impl Exports {
             identity: self.identity,
             capacity: self.capacity,
             slot,
-            generation: place.generation,
+            generation,
             ready: export.ready.unwrap_or_default() as u32,
             sequence: export.sequence,
             has_numbers: self.has_numbers,
@@ -383,7 +387,7 @@ impl Exports {
         };
         record.write(source.length, out);
         source.write(out);
-        Ok(())
+        Ok(generation)
     }
 
     /// Lets nobody import an export any more. It is released once no importer has it.
@@ -398,7 +402,9 @@ impl Exports {
             return (failure, Due::default());
         };
         found.is_withdrawn = true;
-        self.keys.remove(&found.key);
+        if found.key != 0 {
+            self.keys.remove(&found.key);
+        }
         for importer in self.importers.iter().flatten() {
             publish(&importer.page, slot, 0);
         }
@@ -551,17 +557,19 @@ impl Exports {
 }
 
 /// Returns the allocation of an array, with its key, which is added if it is new.
-fn find(
+fn find<'a>(
     identity: &Identity,
-    all: &mut HashMap<u64, Allocation>,
+    all: &'a mut HashMap<u64, Allocation>,
     last_number: &mut u64,
     array: &Valid,
-) -> Result<(u64, cai_pointer_info)> {
+) -> Result<(u64, &'a Allocation)> {
     let driver = driver::driver()?;
-    let id = driver::buffer_id(driver, array.data)?;
-    if let Some(known) = all.get(&id) {
-        return Ok((id, known.info));
-    }
+    let key = driver::buffer_id(driver, array.data)?;
+    all.try_reserve(1).map_err(|_| Failure::no_memory(size_of::<Allocation>()))?;
+    let place = match all.entry(key) {
+        Entry::Occupied(known) => return Ok((key, known.into_mut())),
+        Entry::Vacant(place) => place,
+    };
     // A child of fork has no allocation that is known.
     identity.check_process()?;
     let info = allocation(array)?;
@@ -575,8 +583,7 @@ fn find(
         let uuid = driver::uuid_of(thread, info.device.id)?;
         Ok((uuid, driver::export_memory(thread, &info, &mut None)?))
     })?;
-    all.try_reserve(1).map_err(|_| Failure::no_memory(size_of::<Allocation>()))?;
     *last_number += 1;
-    all.insert(id, Allocation { number: *last_number, info, uuid, handle, exports: 0 });
-    Ok((id, info))
+    let new = Allocation { number: *last_number, info, uuid, handle, exports: 0 };
+    Ok((key, place.insert(new)))
 }

@@ -3,6 +3,7 @@
 mod device;
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::ffi::c_void;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -20,7 +21,7 @@ use crate::driver::{
     self, Allocation, CallingThread, MemoryKind, SharedEvent, SharedMemory, SharedStream,
 };
 use crate::error::{Failure, Result, fail};
-use crate::ipc::bytes::{List, Message, malformed};
+use crate::ipc::bytes::{List, Message, Raw, malformed};
 use crate::ipc::{Opened, Place, assemble, explained};
 use crate::memory;
 use crate::owner::{self, Array, Destructor, Ref};
@@ -133,7 +134,7 @@ impl Link {
             return Err(ended(&self.exporter));
         }
         let (message, text) = &Message::read(rest)?;
-        if record.allocations.1 != message.allocations.all().len() {
+        if record.allocations.1 != message.allocations.len() {
             return malformed("bytes", "another number of allocations");
         }
         if message.needs_descriptor() {
@@ -156,7 +157,7 @@ impl Link {
             return malformed("bytes", "a slot that the channel does not have");
         };
         claims.fetch_add(1, Ordering::Relaxed);
-        let claim = Claim { slot: record.slot, device: None, allocations: Allocations::NONE };
+        let claim = Claim { slot: record.slot, device: None, allocations: Allocations::default() };
         let claimed = Claimed { link: self.clone(), claim };
         // The exporter writes the generation and then looks at the claims; this does the reverse.
         fence(Ordering::SeqCst);
@@ -174,7 +175,7 @@ impl Link {
         &self,
         mut claimed: Claimed,
         record: &Record,
-        message: &Message,
+        message: &Message<Raw>,
         is_readonly: bool,
     ) -> Result<Opened<Claimed>> {
         let mut places = List::new();
@@ -184,36 +185,19 @@ impl Link {
         let state = &mut *state;
         if record.allocations.1 > 0 {
             let thread = &CallingThread::new(driver::driver()?);
-            for (number, from) in record.allocations.all().iter().zip(message.allocations.all()) {
-                if !state.mappings.contains_key(number) {
-                    state
-                        .mappings
-                        .try_reserve(1)
-                        .map_err(|_| Failure::no_memory(size_of::<Mapping>()))?;
-                    let (memory, place) = thread.relaxed(|| {
-                        let device = driver::device_of(thread, &from.uuid)?;
-                        let memory = SharedMemory::open(thread, device, from, -1)?;
-                        let place = Place::of(thread, &memory)?;
-                        Ok((memory, place))
-                    })?;
-                    let size = from.size;
-                    let new = Mapping { memory, place, size, arrays: 0, is_retiring: false };
-                    state.mappings.insert(*number, new);
-                }
-                let Some(mapping) = state.mappings.get_mut(number) else {
-                    return Err(Failure::internal());
-                };
+            let mut first = None;
+            for (number, from) in record.allocations.all().iter().zip(message.allocations.iter()) {
+                let mapping = mapping(thread, &mut state.mappings, *number, from)?;
                 if mapping.size != from.size {
                     return malformed("bytes", "an allocation of another size");
                 }
                 places.push(mapping.place)?;
+                first.get_or_insert(mapping.place.device);
                 mapping.arrays += 1;
                 claim.allocations.push(*number)?;
             }
-            let first =
-                record.allocations.all().first().and_then(|first| state.mappings.get(first));
-            let Some(first) = first else { return Err(Failure::internal()) };
-            let index = self.device(thread, &mut state.devices, &first.memory, message.event)?;
+            let id = first.ok_or_else(Failure::internal)?;
+            let index = self.device(thread, &mut state.devices, id, message.event)?;
             claim.device = Some(index);
             let Some(device) = state.devices.get_mut(index) else {
                 return Err(Failure::internal());
@@ -228,15 +212,14 @@ impl Link {
         Ok(Opened { places, stream, event, keep: claimed })
     }
 
-    /// Returns the index of a memory's device, which gets a stream and a done event the first time.
+    /// Returns the index of a device, which gets a stream and a done event the first time.
     fn device(
         &self,
         thread: &CallingThread,
         devices: &mut Vec<Device>,
-        memory: &SharedMemory,
+        id: i32,
         handle: Option<[u8; 64]>,
     ) -> Result<usize> {
-        let id = memory.device();
         if let Some(known) = devices.iter().position(|device| device.shared.device() == id) {
             return Ok(known);
         }
@@ -498,6 +481,28 @@ impl Drop for Link {
             }
         }
     }
+}
+
+/// Returns an allocation of the exporter, which is opened the first time.
+fn mapping<'a>(
+    thread: &CallingThread,
+    all: &'a mut HashMap<u64, Mapping>,
+    number: u64,
+    from: &Allocation,
+) -> Result<&'a mut Mapping> {
+    all.try_reserve(1).map_err(|_| Failure::no_memory(size_of::<Mapping>()))?;
+    let vacant = match all.entry(number) {
+        Entry::Occupied(known) => return Ok(known.into_mut()),
+        Entry::Vacant(vacant) => vacant,
+    };
+    let (memory, place) = thread.relaxed(|| {
+        let device = driver::device_of(thread, &from.uuid)?;
+        let memory = SharedMemory::open(thread, device, from, -1)?;
+        let place = Place::of(thread, &memory)?;
+        Ok((memory, place))
+    })?;
+    let new = Mapping { memory, place, size: from.size, arrays: 0, is_retiring: false };
+    Ok(vacant.insert(new))
 }
 
 /// Keeps a claim for later. Without memory, it is never given back.

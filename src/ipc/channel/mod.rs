@@ -37,6 +37,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::abi::CAI_ERR_IPC_PEER;
+use crate::argument::Buffer;
 use crate::driver;
 use crate::error::{Failure, Result, fail, failure};
 use crate::ipc::Sink;
@@ -126,12 +127,10 @@ struct Record {
 }
 
 /// Numbers of the allocations of an array and its masks.
-#[derive(Clone, Copy, PartialEq)]
+#[derive(Clone, Copy, Default, PartialEq)]
 struct Allocations([u64; ARRAYS], usize);
 
 impl Allocations {
-    const NONE: Self = Allocations([0; ARRAYS], 0);
-
     fn push(&mut self, number: u64) -> Result<()> {
         *self.0.get_mut(self.1).ok_or_else(Failure::internal)? = number;
         self.1 += 1;
@@ -145,20 +144,20 @@ impl Allocations {
 
 impl Record {
     /// Writes the head. `rest`: number of the bytes that follow.
-    fn write(&self, rest: usize, out: Sink) {
+    fn write(&self, rest: usize, out: &mut impl Sink) {
         let Identity { boot, network, nonce, pid, start } = self.identity;
-        out(&MAGIC);
+        out.put(&MAGIC);
         put(out, &[VERSION, (HEAD + 8 * self.allocations.1 + rest) as u32]);
-        out(&boot);
-        out(&network.to_le_bytes());
-        out(&nonce);
+        out.put(&boot);
+        out.put(&network.to_le_bytes());
+        out.put(&nonce);
         put(out, &[pid, self.capacity]);
-        out(&start.to_le_bytes());
+        out.put(&start.to_le_bytes());
         let count = self.allocations.1 as u32;
         let ready = self.ready | (u32::from(self.has_numbers) << 16);
         put(out, &[self.slot, self.generation, ready, count]);
-        out(&self.sequence.to_le_bytes());
-        self.allocations.all().iter().for_each(|number| out(&number.to_le_bytes()));
+        out.put(&self.sequence.to_le_bytes());
+        self.allocations.all().iter().for_each(|number| out.put(&number.to_le_bytes()));
     }
 
     /// Reads a head that comes from anywhere, and returns the bytes behind it.
@@ -180,7 +179,7 @@ impl Record {
         }
         let count = reader.up_to(ARRAYS, "too many allocations")?;
         let sequence = reader.u64()?;
-        let mut allocations = Allocations::NONE;
+        let mut allocations = Allocations::default();
         for _ in 0..count {
             allocations.push(reader.u64()?)?;
         }
@@ -268,11 +267,10 @@ impl Channel {
         self.watch.as_raw()
     }
 
-    /// Writes the record of an array into a buffer of `size` bytes. Returns the number of the export
-    /// and the number of bytes.
-    pub fn export(&self, key: u64, array: Valid, size: usize, out: Sink) -> Result<(u64, usize)> {
+    /// Writes the record of an array. Returns the number of the export and the number of bytes.
+    pub fn export(&self, key: u64, array: Valid, out: &mut Buffer<u8>) -> Result<(u64, usize)> {
         let mut exports = lock(&self.exports);
-        let (done, due) = exports.export(key, array, size, out);
+        let (done, due) = exports.export(key, array, out);
         drop(exports);
         due.release();
         done
