@@ -153,7 +153,10 @@ def sanitized_library(tree=ROOT, target=ROOT / "target/asan"):
 
 
 # What the library and the program that makes its declarations are built of.
-BUILT_OF = "cudarc libc libloading cfg[-_]if syn quote proc[-_]macro2 unicode[-_]ident cai[-_]headers".split()
+BUILT_OF = (
+    "cudarc libc libloading cfg[-_]if rustix bitflags errno linux[-_]raw[-_]sys syn quote proc[-_]macro2 unicode[-_]ident"
+    " cai[-_]headers"
+).split()
 
 
 def copy_of_builds(target):
