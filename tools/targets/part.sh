@@ -1,5 +1,5 @@
 #!/bin/sh
-# One part of `make test-targets`, inside the Debian folder, in /src: part.sh native|aarch64|windows|check
+# One part of `make test-targets`, inside the Debian folder, in /src: part.sh native|aarch64|windows|check|rust
 #
 # Builds the library with Debian's Rust, runs its unit tests, then builds and runs the C and C++ tests that need no
 # CUDA driver and the examples 01 to 05 against it. `check` only compiles, for platforms whose programs cannot run
@@ -43,6 +43,11 @@ windows)
     done
     # Where the loader looks for DLLs, besides the folder of the program.
     export WINEPATH="Z:\\libcai\\windows;Z:$(echo /usr/lib/gcc/x86_64-w64-mingw32/*-posix | tr / '\\');Z:\\usr\\x86_64-w64-mingw32\\lib"
+    ;;
+rust)
+    cargo check --quiet --locked --workspace --all-targets
+    rustc --version
+    exit
     ;;
 check)
     cargo check --locked --workspace --all-targets

@@ -3,7 +3,7 @@
 #
 # Needs a Debian or Ubuntu (apt-get, dpkg-deb, unshare), 6 GB in build/targets, and root or user namespaces.
 # Packages and what cargo builds are kept between runs. A part that fails does not stop the others. The part `setup`
-# only unpacks the packages.
+# only unpacks the packages. The part `rust` only compiles with the oldest Rust, and needs few of them (800 MB).
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 sources=$(cd "$here/../.." && pwd)
@@ -13,11 +13,15 @@ folder=$sources/build/targets
 mkdir -p "$folder"
 # Cargo looks through all folders below the sources but those of other packages. Wine's prefix has links to /.
 : >"$folder/Cargo.toml"
-more_archs=arm64 "$here/../debian/root.sh" "$folder/debian" trixie "$here/packages.txt" || exit 1
 failed=
 for part in "$@"; do
+    case $part in
+    rust) system=$folder/rust list=packages_rust.txt archs= ;;
+    *) system=$folder/debian list=packages.txt archs=arm64 ;;
+    esac
+    more_archs=$archs "$here/../debian/root.sh" "$system" trixie "$here/$list" || exit 1
     [ "$part" != setup ] || continue
     echo "--- $part"
-    "$here/enter.sh" "$folder/debian" "$sources" "$folder/libcai" sh /src/tools/targets/part.sh "$part" || failed="$failed $part"
+    "$here/enter.sh" "$system" "$sources" "$folder/libcai" sh /src/tools/targets/part.sh "$part" || failed="$failed $part"
 done
 [ -z "$failed" ] || { echo "failed:$failed" >&2; exit 1; }

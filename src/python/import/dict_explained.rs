@@ -134,8 +134,8 @@ impl<'a> Reader<'a> for Explaining<'_> {
         }
         let count = object.len(py)?;
         let Some(to) = to.get_mut(..count) else {
-            let found = format_args!("{}", Count(count, "item"));
             const EXPECTED: &str = "at most CAI_MAX_NDIM (64)";
+            let found = Count(count, "item");
             return Err(self.refuse(abi::CAI_ERR_NDIM, Entry::of(key), &found, &EXPECTED));
         };
         // A tuple does not change, so it keeps its items alive.
@@ -158,7 +158,7 @@ impl<'a> Reader<'a> for Explaining<'_> {
         }
         let count = object.len(py)?;
         if count != 2 {
-            let found = format_args!("{}", Count(count, "item"));
+            let found = Count(count, "item");
             return Err(self.refuse(abi::CAI_ERR_VALUE, Entry::of(DATA), &found, &EXPECTED));
         }
         let (address, readonly) = (object.item(py, 0)?, object.item(py, 1)?);

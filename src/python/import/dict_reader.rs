@@ -117,9 +117,12 @@ pub fn describe<'a, 'py, R: Reader<'a>>(
     if let Some(strides) = strides {
         let count = reader.row(strides, STRIDES, &mut to.strides)?;
         if count != to.array.ndim as usize {
-            let found = format_args!("{}", Count(count, "stride"));
-            let expected = format_args!("{}, one for each extent", to.array.ndim);
-            return Err(reader.refuse(abi::CAI_ERR_VALUE, Entry::of(STRIDES), &found, &expected));
+            return Err(reader.refuse(
+                abi::CAI_ERR_VALUE,
+                Entry::of(STRIDES),
+                &Count(count, "stride"),
+                &format_args!("{}, one for each extent", to.array.ndim),
+            ));
         }
     }
 
@@ -245,8 +248,12 @@ fn stream<'a, R: Reader<'a>>(
     let before = stated.filter(|&version| version < abi::CAI_INTERFACE_VERSION.into());
     if let Some(version) = before.filter(|_| options.strict()) {
         const EXPECTED: &str = "no such key below version 3";
-        let found = format_args!("a stream in version {version}");
-        return Err(reader.refuse(abi::CAI_ERR_STREAM_VERSION, place, &found, &EXPECTED));
+        return Err(reader.refuse(
+            abi::CAI_ERR_STREAM_VERSION,
+            place,
+            &format_args!("a stream in version {version}"),
+            &EXPECTED,
+        ));
     }
     to.array.version = abi::CAI_INTERFACE_VERSION;
     if object.is_none(py) {
