@@ -143,6 +143,62 @@ CASE(legacy_beside_a_capture) {
     capture_alone_is_fine(producer, buffer);
 }
 
+/* It cannot be captured, and the attempt would invalidate the capture that it was to join. */
+CASE(legacy_joins_no_capture) {
+    const cai_stream legacy = CAI_STREAM_LEGACY;
+    CUstream producer = new_stream();
+    CUdeviceptr buffer = new_buffer();
+    cai_array array = array_of(buffer, as_value(producer));
+    cai_stream streams[1];
+    streams[0] = as_value(producer);
+    begin_capture(producer);
+    both_refused(&array, CU_STREAM_LEGACY, 0, CAI_ERR_CAPTURE_PRODUCER, "stream");
+    begin_refused(&array, CU_STREAM_LEGACY, CAI_CAPTURE_JOIN, CAI_ERR_CAPTURE_LEGACY, "stream");
+    REFUSED(CAI_ERR_CAPTURE_LEGACY, "streams[0]",
+            cai_array_produce(&array, streams, 1, legacy, CAI_CAPTURE_JOIN, error));
+    capture_alone_is_fine(producer, buffer);
+}
+
+/* The flag that a message names must be one that helps in that call. */
+static void advice(cai_status status, const cai_error *error, int join, int external) {
+    ASSERT(status == CAI_ERR_CAPTURE_PRODUCER || status == CAI_ERR_CAPTURE_CONSUMER);
+    ASSERT((strstr(error->message, "CAI_CAPTURE_JOIN") != NULL) == join);
+    ASSERT((strstr(error->message, "CAI_UNSTABLE_CAPTURE_EXTERNAL") != NULL) == external);
+}
+
+CASE(advice_of_messages) {
+    CUstream producer = new_stream(), consumer = new_stream();
+    cai_stream mine = as_value(consumer);
+    CUdeviceptr buffer = new_buffer();
+    cai_array array = array_of(buffer, as_value(producer));
+    const uint32_t flags = CAI_ACCESS_READ;
+    cai_error error;
+    begin_capture(producer);
+    advice(cai_array_consume_begin(&array, mine, flags, &error), &error, 1, 0);
+    advice(cai_array_consume_end(&array, mine, flags, &error), &error, 0, 1);
+    capture_alone_is_fine(producer, buffer);
+    begin_capture(consumer);
+    advice(cai_array_consume_begin(&array, mine, flags, &error), &error, 0, 1);
+    advice(cai_array_consume_end(&array, mine, flags, &error), &error, 0, 0);
+    capture_alone_is_fine(consumer, buffer);
+}
+
+/* Begin in the capture, end after each launch. */
+CASE(end_after_an_external_begin) {
+    CUstream producer = new_stream(), consumer = new_stream();
+    CUdeviceptr buffer = new_buffer(), out = new_buffer();
+    cai_array array = array_of(buffer, as_value(producer));
+    CUgraphExec executable;
+    fill(buffer, 1, producer);
+    executable = capture_external_read(out, &array, consumer);
+    for (int i = 0; i < 2; ++i) {
+        CU(cuGraphLaunch(executable, consumer));
+        OK(cai_array_consume_end(&array, as_value(consumer), CAI_ACCESS_READ, error));
+    }
+    fill(buffer, 2, producer);
+    ASSERT(holds(out, 1, consumer));
+}
+
 CASE(broken_capture) {
     CUstream producer = new_stream(), consumer = new_stream();
     cai_array array = array_of(new_buffer(), as_value(producer));

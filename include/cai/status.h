@@ -329,8 +329,8 @@ struct cai_error {
 
 /// The consumer's stream is capturing, and the producer's is not.
 ///
-/// Call begin and end around the launch of the graph instead, with the stream of the launch. See
-/// `CAI_UNSTABLE_CAPTURE_EXTERNAL`.
+/// Call begin and end around the launch of the graph instead, with the stream of the launch. Begin
+/// is also possible in the capture, with `CAI_UNSTABLE_CAPTURE_EXTERNAL`.
 #define CAI_ERR_CAPTURE_CONSUMER 402
 
 /// Both streams are capturing, into different graphs.
@@ -339,7 +339,8 @@ struct cai_error {
 /// A stream's capture was invalidated by an earlier call and must be ended.
 #define CAI_ERR_CAPTURE_INVALIDATED 404
 
-/// The legacy default stream is used while a stream that it waits for is capturing.
+/// The legacy default stream is used while a stream that it waits for is capturing, or would have to
+/// join a capture.
 #define CAI_ERR_CAPTURE_LEGACY 405
 
 /// The host cannot wait for work that is being captured.
@@ -492,7 +493,8 @@ struct cai_error {
 
 /// The exporter has not accepted the connection yet.
 ///
-/// Let it call `cai_unstable_channel_poll`, and import again.
+/// It has to call `cai_unstable_channel_poll`. Wait for the descriptor of your own channel, and import
+/// again.
 #define CAI_ERR_IPC_PENDING 728
 
 /// The operating system refused a call, or lacks it.

@@ -60,7 +60,8 @@ extern "C" {
 /// Only the `CAI_SYNC_` bits of this call count, not those of the process.
 #define CAI_SYNC_THIS_CALL 128
 
-/// A stream that has to wait for a capturing stream joins the capture until it ends.
+/// A stream that has to wait for a capturing stream joins the capture until it ends. The legacy
+/// default stream cannot.
 #define CAI_CAPTURE_JOIN 256
 
 /// Makes `consumer_stream` wait for the producer's pending work on an array and its masks. Call it,

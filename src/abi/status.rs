@@ -222,14 +222,15 @@ pub const CAI_ERR_NOT_ACCESSIBLE: cai_status = 323;
 pub const CAI_ERR_CAPTURE_PRODUCER: cai_status = 401;
 /// The consumer's stream is capturing, and the producer's is not.
 ///
-/// Call begin and end around the launch of the graph instead, with the stream of the launch. See
-/// `CAI_UNSTABLE_CAPTURE_EXTERNAL`.
+/// Call begin and end around the launch of the graph instead, with the stream of the launch. Begin
+/// is also possible in the capture, with `CAI_UNSTABLE_CAPTURE_EXTERNAL`.
 pub const CAI_ERR_CAPTURE_CONSUMER: cai_status = 402;
 /// Both streams are capturing, into different graphs.
 pub const CAI_ERR_CAPTURE_MERGE: cai_status = 403;
 /// A stream's capture was invalidated by an earlier call and must be ended.
 pub const CAI_ERR_CAPTURE_INVALIDATED: cai_status = 404;
-/// The legacy default stream is used while a stream that it waits for is capturing.
+/// The legacy default stream is used while a stream that it waits for is capturing, or would have to
+/// join a capture.
 pub const CAI_ERR_CAPTURE_LEGACY: cai_status = 405;
 /// The host cannot wait for work that is being captured.
 pub const CAI_ERR_CAPTURE_HOST: cai_status = 406;
@@ -349,7 +350,8 @@ pub const CAI_ERR_IPC_SLOT: cai_status = 726;
 pub const CAI_ERR_IPC_FULL: cai_status = 727;
 /// The exporter has not accepted the connection yet.
 ///
-/// Let it call `cai_unstable_channel_poll`, and import again.
+/// It has to call `cai_unstable_channel_poll`. Wait for the descriptor of your own channel, and import
+/// again.
 pub const CAI_ERR_IPC_PENDING: cai_status = 728;
 /// The operating system refused a call, or lacks it.
 ///

@@ -15,5 +15,6 @@ pub const CAI_SYNC_CONSERVATIVE: u32 = 64;
 /// Only the `CAI_SYNC_` bits of this call count, not those of the process.
 pub const CAI_SYNC_THIS_CALL: u32 = 128;
 
-/// A stream that has to wait for a capturing stream joins the capture until it ends.
+/// A stream that has to wait for a capturing stream joins the capture until it ends. The legacy
+/// default stream cannot.
 pub const CAI_CAPTURE_JOIN: u32 = 256;

@@ -184,6 +184,12 @@ fn order_mode(
             from.check_same_capture(thread, to).map(|()| OrderMode::Event)
         }
         (Capture::Active, Capture::None) if flags & abi::CAI_CAPTURE_JOIN != 0 => {
+            // The attempt would invalidate the capture.
+            if to.value() == abi::CAI_STREAM_LEGACY {
+                return Err(failure!(abi::CAI_ERR_CAPTURE_LEGACY, "stream";
+                    found "the legacy default stream as the one that joins a capture";
+                    expected "a stream that can be captured"));
+            }
             Ok(OrderMode::Event)
         }
         (Capture::None, Capture::Active) if flags & abi::CAI_UNSTABLE_CAPTURE_EXTERNAL != 0 => {
@@ -211,12 +217,24 @@ fn refused((from, to): (Capture, Capture), direction: Direction) -> Failure {
         Direction::ProducerThenConsumer => from == Capture::Active,
         Direction::ConsumerThenProducer => to == Capture::Active,
     };
-    let expected = if from == Capture::Active {
-        "both streams in one capture, or none; CAI_CAPTURE_JOIN adds the waiting stream to the \
-         capture"
-    } else {
-        "both streams in one capture, or none: call this around the launch of the graph, on the \
-         launch's stream; CAI_UNSTABLE_CAPTURE_EXTERNAL waits at each launch"
+    let expected = match (from, direction) {
+        // A producer that joined the capture would not wait for the launches.
+        (Capture::Active, Direction::ConsumerThenProducer) => {
+            "both streams in one capture, or none: call this after each launch of the graph, on \
+             the launch's stream"
+        }
+        (Capture::Active, _) => {
+            "both streams in one capture, or none; CAI_CAPTURE_JOIN adds the waiting stream to \
+             the capture"
+        }
+        (_, Direction::ConsumerThenProducer) => {
+            "both streams in one capture, or none; CAI_UNSTABLE_CAPTURE_EXTERNAL waits at each \
+             launch"
+        }
+        _ => {
+            "both streams in one capture, or none: call this around the launch of the graph, on \
+             the launch's stream; CAI_UNSTABLE_CAPTURE_EXTERNAL waits at each launch"
+        }
     };
     if producer_captures {
         failure(abi::CAI_ERR_CAPTURE_PRODUCER, "a capture of the producer's stream alone", expected)

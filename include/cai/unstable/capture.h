@@ -8,7 +8,8 @@
  *     #include <cai/cai.h>
  *     #include <cai/unstable/capture.h>
  *
- *     // Each launch of the graph that `stream` captures waits for the producer's work.
+ *     // Each launch of the graph that `stream` captures waits for the producer's work. Call
+ *     // cai_array_consume_end after each launch.
  *     static cai_status read(const cai_array *array, cai_stream stream, cai_error *error) {
  *         uint32_t flags = CAI_ACCESS_READ | CAI_UNSTABLE_CAPTURE_EXTERNAL;
  *         return cai_array_consume_begin(array, stream, flags, error);
@@ -35,7 +36,9 @@
 extern "C" {
 #endif
 
-/// A capturing stream gets a graph node that waits, at each launch, for the other stream's work.
+/// A capturing stream gets a graph node that waits, at each launch, for the work that is pending on
+/// the other stream now. After a begin with it, call `cai_array_consume_end` after each launch, on
+/// the launch's stream.
 #define CAI_UNSTABLE_CAPTURE_EXTERNAL 512
 
 #if defined(__cplusplus)
