@@ -187,8 +187,8 @@ impl<'a> Reader<'a> {
         let version = reader.u32()?;
         if version != expected {
             return fail!(CAI_ERR_IPC_VERSION, "bytes";
-                found "version {version} of the form";
-                expected "{expected}: use libraries of one age on both sides");
+                found "version {version} of the format";
+                expected "{expected}: use one version of libcai on both sides");
         }
         let length = reader.u32()? as usize;
         if length != bytes.len() {
@@ -352,7 +352,8 @@ impl<'a> Message<Raw<'a>> {
 #[inline(never)]
 pub(super) fn malformed<T>(field: &str, found: &str) -> Result<T> {
     Err(failure!(crate::abi::CAI_ERR_IPC_BYTES, "{field}";
-        found "{found}"; expected "the bytes that cai_unstable_ipc_export wrote, unchanged"))
+        found "{found}"; expected "unchanged bytes of cai_unstable_ipc_export, or for a channel of \
+         cai_unstable_channel_export"))
 }
 
 #[cfg(test)]

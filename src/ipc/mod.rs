@@ -496,6 +496,5 @@ fn outside<T>(offset: u64, span: Span, size: u64) -> Result<T> {
 #[cold]
 #[inline(never)]
 fn mismatch<T>(found: &str) -> Result<T> {
-    fail!(CAI_ERR_IPC_BYTES, "bytes";
-        found "{found}"; expected "the bytes that cai_unstable_ipc_export wrote, unchanged")
+    bytes::malformed("bytes", found)
 }

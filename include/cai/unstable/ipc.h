@@ -18,7 +18,8 @@
  *     }
  *
  * The exporter sends the bytes, with a file descriptor for some kinds of memory, and keeps the
- * owner until the importer is done. examples-c/09_two_processes.c has both sides.
+ * owner until the importer is done: examples-c/09_two_processes.c. For many arrays, or to notice
+ * processes that end, use a channel: examples-c/11_channel.c.
  *
  * SPDX-License-Identifier: MIT OR Apache-2.0
  * Generated from the sources of libcai: do not edit.
