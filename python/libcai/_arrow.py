@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes as c
 import functools
 import os
+import reprlib
 from typing import TYPE_CHECKING, Any
 
 from . import _abi, _paths, _view
@@ -107,7 +108,7 @@ class ArrowBatches:
             wanted = names if columns is None else list(columns)
             for name in wanted:
                 if names.count(name) != 1:
-                    raise ValueError(f"found {names.count(name)} columns named {name!r}, expected 1")
+                    raise ValueError(f"found {names.count(name)} columns named {name!r} in {reprlib.repr(names)}, expected 1")
             self._names = [name if name in wanted else None for name in names]
         except BaseException:
             self.close()

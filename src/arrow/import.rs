@@ -443,7 +443,7 @@ fn prepare<T>(
         tree.null_levels = 0;
     } else if tree.data.is_null() {
         return fail!(CAI_ERR_DATA_NULL, "array.{}buffers[1]", Children(tree.depth);
-            found "NULL"; expected "an address, for the array has {}", Count(elements, "element"));
+            found "NULL"; expected "an address, because the array has {}", Count(elements, "element"));
     } else if !is_bits {
         let before = tree.start.checked_mul(bits / 8);
         let address = before.and_then(|before| (tree.data as u64).checked_add_signed(before));

@@ -191,11 +191,11 @@ fn place(array: &cai_array, shape: &[i64], bytes: Bytes) -> Result<()> {
     if bytes.all > 0 && array.data.is_null() {
         return fail!(CAI_ERR_DATA_NULL, "data";
             found "NULL";
-            expected "an address, for the array has {}", Count(layout::count(shape)?, "element"));
+            expected "an address, because the array has {}", Count(layout::count(shape)?, "element"));
     }
     if bytes.all == 0 && !array.data.is_null() {
         return fail!(CAI_ERR_DATA_NOT_NULL, "data";
-            found "{:p}", array.data; expected "NULL, for the array has no elements");
+            found "{:p}", array.data; expected "NULL, because the array has no elements");
     }
     let is_handle = is_opaque(device.r#type) && !array.data.is_null();
     if array.byte_offset != 0 && !is_handle {
