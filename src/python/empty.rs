@@ -259,7 +259,13 @@ fn of_torch<'py>(
     // A derived class may be of another module, but not the type of its elements.
     let torch = |py| -> Result<Owned<'py>> {
         let dtype = prototype.attr(py, py.names.dtype)?;
-        module(py, library_of(py, Type::of(py, dtype.obj()).obj())?.as_str())
+        let library = library_of(py, Type::of(py, dtype.obj()).obj())?;
+        if library.as_str() == "builtins" {
+            return fail!(CAI_ERR_NO_PROTOCOL, "prototype.dtype";
+                found "an object of type {}", dtype.obj().type_name(py);
+                expected "one of the library's own type, such as torch.float32");
+        }
+        module(py, library.as_str())
     };
     let keywords = match &request.element {
         None => None,

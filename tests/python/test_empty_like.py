@@ -195,6 +195,10 @@ def test_refused():
     for other in (3, None, "text", [1.0], Memory()):
         with pytest.raises(TypeError, match=f"^prototype: found an object of type {type(other).__name__}, expected"):
             empty_like(other)
+    text = Memory(new_empty=lambda *shape, **more: Memory(*shape))  # its dtype does not lead to a library
+    with pytest.raises(TypeError, match=r"^prototype\.dtype: found an object of type str, expected"):
+        empty_like(text, dtype="float32")
+    assert type(empty_like(text)) is Memory
     with pytest.raises(ValueError, match="^like->ndim"):
         call(Memory(new_empty=None), T.new_array(ndim=65))
     for arguments in ((), (1, 2, 3, 4, 5)):
