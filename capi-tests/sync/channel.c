@@ -382,6 +382,36 @@ CASE(the_exporter_is_killed) {
     end_channel();
 }
 
+PART(exports_two) {
+    cai_array arrays[2];
+    create(0);
+    peer_socket = from;
+    for (int i = 0; i < 2; ++i) {
+        arrays[i] = owned(new_buffer(), CAI_STREAM_NONE);
+        export_array(&arrays[i]);
+    }
+    word_from(from);
+}
+
+/* The second array was sent, but not opened, and nothing has polled since the exporter's end. */
+CASE(the_exporter_is_killed_before_an_import) {
+    cai_array array, other;
+    cai_error why;
+    packet first, second;
+    int status;
+    create(0);
+    start_peer("exports_two");
+    receive_packet(peer_socket, &first);
+    receive_packet(peer_socket, &second);
+    array = import_packet(&first);
+    ASSERT(kill(peer, SIGKILL) == 0 && waitpid(peer, &status, 0) == peer);
+    ASSERT_STATUS(CAI_ERR_IPC_PEER, try_import(&second, &other, &why));
+    ASSERT(strstr(why.message, "has ended") != NULL);
+    cai_array_release(&array);
+    polled();
+    end_channel();
+}
+
 /* --- refusals of the exporter */
 
 CASE(keys_and_a_full_table) {

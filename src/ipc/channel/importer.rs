@@ -145,8 +145,19 @@ impl Link {
         }
         let claimed = self.claim(record)?;
         assemble(message, text, |is_readonly| {
-            self.open(claimed, record, message, is_readonly).map_err(explained)
+            self.open(claimed, record, message, is_readonly).map_err(|failure| self.reason(failure))
         })
+    }
+
+    /// Replaces the driver's failure by its reason if the exporter ended after the last poll.
+    #[cold]
+    fn reason(&self, failure: Failure) -> Failure {
+        match failure.details().map_or(0, |details| details.driver_code) {
+            code if code != 0 && self.process.has_ended(false) => {
+                ended(&self.exporter).driver(code)
+            }
+            _ => explained(failure),
+        }
     }
 
     /// Claims the slot of a record, unless the export was withdrawn.
