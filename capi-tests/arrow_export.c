@@ -1,5 +1,5 @@
 /* Arrow structures from arrays: types, levels, masks, what Arrow cannot express; the life of owner,
- * parents and children in any order of release; and the way back.
+ * parents and children in any order of release; the way back; and record batches.
  * run: plain asan valgrind */
 #include "arrow_test.h"
 
@@ -324,11 +324,159 @@ static void what_it_cannot_express(void) {
     ASSERT(destroyed == 1);
 }
 
+/* Two arrays of one length, one with a mask, each with an owner that counts. */
+enum { COLUMNS = 2 };
+
+static int ended[COLUMNS];
+static const char *const names[COLUMNS] = {"x", "\303\251t\303\251"}; /* in UTF-8 */
+
+static void columns_of(cai_array arrays[COLUMNS], const cai_array *places[COLUMNS],
+                       const cai_array *mask) {
+    static const int64_t shape[1] = {3}, tensors[3] = {3, 2, 2};
+    for (int i = 0; i < COLUMNS; ++i) {
+        arrays[i] = owned(i == 0 ? "<f4" : "<i4", i == 0 ? 1 : 3, i == 0 ? shape : tensors);
+        cai_owner_release(arrays[i].owner);
+        ended[i] = 0;
+        arrays[i].owner = counting_owner(&ended[i]);
+        places[i] = &arrays[i];
+    }
+    arrays[0].mask = mask;
+}
+
+static void batches(void) {
+    static const int64_t shape[1] = {3};
+    const cai_array mask = mask_of(1, shape, 1);
+    cai_array arrays[COLUMNS];
+    const cai_array *places[COLUMNS];
+    char texts[COLUMNS][8];
+    const char *copied[COLUMNS] = {texts[0], texts[1]};
+    for (int first = 0; first < 2; ++first) {
+        struct ArrowDeviceArray batch;
+        struct ArrowSchema schema;
+        cai_array x = CAI_ARRAY_INIT, y = CAI_ARRAY_INIT, *out[COLUMNS] = {&x, &y};
+        columns_of(arrays, places, &mask);
+        for (int i = 0; i < COLUMNS; ++i)
+            strcpy(texts[i], names[i]);
+        ASSERT_STATUS(CAI_OK, cai_unstable_arrays_to_arrow(places, copied, COLUMNS, 0, &batch,
+                                                           &schema, NULL));
+        memset(texts, 'z', sizeof texts);
+        ASSERT_TEXT("+s", schema.format);
+        ASSERT(batch.array.length == 3 && batch.array.n_children == COLUMNS);
+        ASSERT(batch.array.null_count == 0 && batch.array.n_buffers == 1);
+        ASSERT(batch.device_type == ARROW_DEVICE_CPU && batch.device_id == -1);
+        ASSERT(batch.sync_event == NULL && batch.array.children[0]->buffers[0] == mask.data);
+        ASSERT(schema.n_children == COLUMNS);
+        for (int i = 0; i < COLUMNS; ++i)
+            ASSERT_TEXT(names[i], schema.children[i]->name);
+        ASSERT_STATUS(CAI_OK, cai_unstable_arrays_from_arrow(&batch, &schema, COLUMNS, out, NULL));
+        schema.release(&schema);
+        ASSERT_TEXT("<f4", x.typestr);
+        ASSERT_TEXT("<i4", y.typestr);
+        ASSERT(x.data == arrays[0].data && x.mask->data == mask.data && y.mask == NULL);
+        ASSERT(y.ndim == 3 && y.shape[0] == 3 && y.shape[2] == 2);
+        /* The columns keep the batch, and the batch keeps the arrays. */
+        for (int i = 0; i < COLUMNS; ++i)
+            cai_owner_release(arrays[i].owner);
+        cai_array_release(out[first]);
+        ASSERT(ended[0] == 0 && ended[1] == 0);
+        cai_array_release(out[1 - first]);
+        ASSERT(ended[0] == 1 && ended[1] == 1);
+    }
+    {
+        /* A column outlives the batch. */
+        struct ArrowDeviceArray batch;
+        struct ArrowArray column;
+        columns_of(arrays, places, NULL);
+        ASSERT_STATUS(CAI_OK,
+                      cai_unstable_arrays_to_arrow(places, names, COLUMNS,
+                                                   CAI_UNSTABLE_ARROW_TENSOR, &batch, NULL, NULL));
+        column = *batch.array.children[1];
+        batch.array.children[1]->release = NULL;
+        ASSERT(column.children[0]->length == 12); /* a tensor is one list */
+        for (int i = 0; i < COLUMNS; ++i)
+            cai_owner_release(arrays[i].owner);
+        batch.array.release(&batch.array);
+        ASSERT(batch.array.release == NULL && ended[0] == 1 && ended[1] == 0);
+        column.release(&column);
+        ASSERT(ended[1] == 1);
+    }
+}
+
+static void batches_that_are_refused(void) {
+    static const int64_t shorter[3] = {2, 2, 2};
+    static const struct {
+        const char *field;
+        cai_status status;
+        int what;
+    } wrong[] = {
+        {"count", CAI_ERR_VALUE, 0},
+        {"count", CAI_ERR_VALUE, 1},
+        {"flags", CAI_ERR_NEWER_CALLER, 2},
+        {"names", CAI_ERR_NULL_ARGUMENT, 3},
+        {"arrays", CAI_ERR_NULL_ARGUMENT, 4},
+        {"columns[1].shape[0]", CAI_ERR_VALUE, 5},
+        {"columns[1].device", CAI_ERR_CONVERT_DEVICE, 6},
+        {"columns[0].device", CAI_ERR_CONVERT_DEVICE, 7},
+        {"columns[1].typestr", CAI_ERR_CONVERT_TYPE, 8},
+        {"columns[1].ndim", CAI_ERR_CONVERT_NDIM, 9},
+        {"columns[1].typestr", CAI_ERR_TYPESTR_KIND, 10},
+        {"columns[1].owner", CAI_ERR_BORROWED, 11},
+        {"columns[1].device.type", CAI_ERR_STREAM_DEVICE, 12},
+        {"columns[1].data", CAI_ERR_ALIGNMENT, 13},
+    };
+    for (size_t row = 0; row < sizeof wrong / sizeof *wrong; ++row) {
+        cai_array arrays[COLUMNS];
+        const cai_array *places[COLUMNS];
+        const char *given[COLUMNS] = {names[0], names[1]};
+        struct ArrowDeviceArray batch;
+        struct ArrowSchema schema;
+        int64_t count = COLUMNS;
+        uint32_t flags = 0;
+        cai_owner *owner;
+        cai_error error;
+        test_row = wrong[row].field;
+        columns_of(arrays, places, NULL);
+        owner = arrays[1].owner;
+        switch (wrong[row].what) {
+        case 0: count = 0; break;
+        case 1: count = -1; break;
+        case 2: flags = CAI_UNSTABLE_ARROW_HOST; break;
+        case 3: given[1] = NULL; break;
+        case 4: places[1] = NULL; break;
+        case 5: arrays[1].shape = shorter; break;
+        case 6: arrays[1].device.type = CAI_DEVICE_CUDA_HOST; break;
+        case 7: arrays[0].device.type = CAI_DEVICE_ONEAPI; break;
+        case 8: set_typestr(&arrays[1], "<c8"); break;
+        case 9: arrays[1].ndim = 0; break;
+        case 10: set_typestr(&arrays[1], "<q4"); break;
+        case 11: arrays[1].owner = NULL; break;
+        case 12: arrays[1].stream = 77; break;
+        default: arrays[1].data = (char *)test_data + 1;
+        }
+        memset(&batch, 0x5a, sizeof batch);
+        memset(&schema, 0x5a, sizeof schema);
+        ASSERT_STATUS(wrong[row].status, cai_unstable_arrays_to_arrow(places, given, count, flags,
+                                                                      &batch, &schema, &error));
+        ASSERT_TEXT(wrong[row].field, error.field);
+        for (size_t i = 0; i < sizeof batch; ++i)
+            ASSERT(((char *)&batch)[i] == 0x5a);
+        for (size_t i = 0; i < sizeof schema; ++i)
+            ASSERT(((char *)&schema)[i] == 0x5a);
+        ASSERT(ended[0] == 0 && ended[1] == 0);
+        cai_owner_release(arrays[0].owner);
+        cai_owner_release(owner);
+        ASSERT(ended[0] == 1 && ended[1] == 1);
+    }
+    test_row = NULL;
+}
+
 int main(void) {
     types();
     levels();
     moved_children();
     masks();
     what_it_cannot_express();
+    batches();
+    batches_that_are_refused();
     return 0;
 }

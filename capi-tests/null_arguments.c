@@ -64,6 +64,14 @@ int main(void) {
             const char *const names[] = {NULL};
             const char *const named[] = {"x"};
             struct _object *object;
+            REFUSES("arrays", cai_unstable_arrays_to_arrow(NULL, named, 1, 0, &values, &schema, e));
+            REFUSES("names", cai_unstable_arrays_to_arrow(arrays, NULL, 1, 0, &values, &schema, e));
+            REFUSES("out_batch",
+                    cai_unstable_arrays_to_arrow(arrays, named, 1, 0, NULL, &schema, e));
+            REFUSES("names",
+                    cai_unstable_arrays_to_arrow(arrays, names, 1, 0, &values, &schema, e));
+            REFUSES("arrays",
+                    cai_unstable_arrays_to_arrow(arrays, named, 1, 0, &values, &schema, e));
             REFUSES("arrays",
                     cai_unstable_arrow_stream_to_python(NULL, names, 1, 1, 0, &object, e));
             REFUSES("names",

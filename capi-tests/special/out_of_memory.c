@@ -152,6 +152,28 @@ static cai_status arrow(cai_error *error) {
     return status;
 }
 
+static cai_status batch(cai_error *error) {
+    static const char *const names[2] = {"x", "y"};
+    struct ArrowDeviceArray values;
+    struct ArrowSchema schema;
+    cai_array array = description, bits = mask;
+    const cai_array *const arrays[2] = {&array, &array};
+    cai_status status;
+    set_typestr(&bits, "|t1");
+    array.mask = &bits;
+    values.array.release = NULL;
+    schema.release = NULL;
+    status = cai_unstable_arrays_to_arrow(arrays, names, 2, 0, &values, &schema, error);
+    ASSERT((status == CAI_OK) == (values.array.release != NULL));
+    ASSERT((status == CAI_OK) == (schema.release != NULL));
+    if (status == CAI_OK) {
+        values.array.release(&values.array);
+        schema.release(&schema);
+    }
+    ASSERT(destroyed == 0);
+    return status;
+}
+
 /* Fails anyway; without memory for the words, that is the status. */
 static cai_status refused(cai_error *error) {
     cai_array array = description;
@@ -213,6 +235,7 @@ int main(void) {
     drive("more than 32 fields", many_fields, 1);
     drive("cai_array_to_dlpack and cai_array_from_dlpack", dlpack, 2);
     drive("cai_unstable_array_to_arrow and cai_unstable_array_from_arrow", arrow, 4);
+    drive("cai_unstable_arrays_to_arrow", batch, 10);
     drive("a refusal", refused, 1);
     destroyed = 0;
     cai_array_release(&description);

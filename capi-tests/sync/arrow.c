@@ -4,7 +4,7 @@
  * missing is found by the race checker, and by the data.
  * run: sim asan valgrind refuse; gpu
  * run: omit a_consumer_of_arrow_waits_for_the_event a_mask_on_another_stream an_unknown_stream
- * run: omit an_imported_array
+ * run: omit an_imported_array a_batch_on_two_streams
  */
 #include "sync_test.h"
 #include <cai/unstable/arrow.h>
@@ -289,6 +289,84 @@ CASE(kinds_of_memory) {
             ASSERT(destroyed == 1);
         }
     }
+}
+
+/* A batch has the event of its first array with pending work. The host waits for that of arrays,
+ * and masks, on another stream. */
+CASE(a_batch_on_two_streams) {
+    static const char *const names[3] = {"idle", "x", "y"};
+    CUstream streams[3] = {new_stream(), new_stream(), new_stream()};
+    CUstream masker = new_stream(), reader = new_stream();
+    CUdeviceptr bits = new_buffer(), out_bits = new_buffer(), buffers[3], outs[3];
+    cai_array arrays[3], columns[3], mask = array_of(bits, as_value(masker));
+    const cai_array *places[3];
+    cai_array *back[3];
+    memcpy(mask.typestr, "|t1", 4);
+    mask.device.type = CAI_DEVICE_CUDA;
+    for (int i = 0; i < 3; ++i) {
+        buffers[i] = new_buffer();
+        outs[i] = new_buffer();
+        places[i] = &arrays[i];
+        back[i] = &columns[i];
+    }
+    for (int by_arrow = 0; by_arrow < 2; ++by_arrow) {
+        struct ArrowDeviceArray batch;
+        struct ArrowSchema schema;
+        fill(bits, -1 - by_arrow, masker);
+        for (int i = 0; i < 3; ++i) {
+            arrays[i] = produced(buffers[i], streams[i], i + by_arrow);
+            cai_array_init(&columns[i], sizeof columns[i]);
+        }
+        CU(cuStreamSynchronize(streams[0]));
+        arrays[0].stream = CAI_STREAM_NONE;
+        arrays[0].mask = &mask;
+        OK(cai_unstable_arrays_to_arrow(places, names, 3, 0, &batch, &schema, error));
+        ASSERT(batch.device_type == ARROW_DEVICE_CUDA && batch.device_id == 0);
+        if (by_arrow) { /* A consumer that knows Arrow alone. */
+            CU(cuStreamWaitEvent(reader, event_of(&batch), 0));
+            copy(outs[1], buffers[1], reader);
+        } else {
+            OK(cai_unstable_arrays_from_arrow(&batch, &schema, 3, back, error));
+            read_into(outs[1], &columns[1], reader);
+        }
+        copy(outs[0], buffers[0], reader);
+        copy(outs[2], buffers[2], reader);
+        copy(out_bits, bits, reader);
+        for (int i = 0; i < 3; ++i)
+            ASSERT(holds(outs[i], i + by_arrow, reader));
+        ASSERT(holds(out_bits, -1 - by_arrow, reader));
+        destroyed = 0;
+        for (int i = 0; i < 3; ++i)
+            cai_array_release(&arrays[i]);
+        ASSERT(destroyed == 0);
+        schema.release(&schema);
+        if (by_arrow) batch.array.release(&batch.array);
+        for (int i = 0; i < 3; ++i)
+            cai_array_release(&columns[i]);
+        ASSERT(destroyed == 3);
+    }
+}
+
+CASE(a_batch_of_a_stream_that_is_captured) {
+    static const char *const names[2] = {"x", "y"};
+    CUstream free_stream = new_stream(), captured = new_stream();
+    cai_array x = produced(new_buffer(), free_stream, 1), y = produced(new_buffer(), captured, 2);
+    for (int first = 0; first < 2; ++first) {
+        const cai_array *const places[2] = {first == 0 ? &y : &x, first == 0 ? &x : &y};
+        struct ArrowDeviceArray batch;
+        CUgraph graph;
+        CU(cuStreamBeginCapture(captured, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+        /* An event would have to be recorded on it, or the host to wait for it. */
+        REFUSED(first == 0 ? CAI_ERR_CAPTURE_PRODUCER : CAI_ERR_CAPTURE_HOST,
+                first == 0 ? "columns[0].stream" : "columns[1].stream",
+                cai_unstable_arrays_to_arrow(places, names, 2, 0, &batch, NULL, error));
+        CU(cuStreamEndCapture(captured, &graph));
+        OK(cai_unstable_arrays_to_arrow(places, names, 2, 0, &batch, NULL, error));
+        batch.array.release(&batch.array);
+    }
+    cai_array_release(&x);
+    cai_array_release(&y);
+    ASSERT(destroyed == 2);
 }
 
 int main(int count, char **words) { return run_cases(count, words); }

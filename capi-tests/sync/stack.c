@@ -361,32 +361,22 @@ FUNCTION(cai_unstable_array_to_arrow) {
     }
 }
 FUNCTION(cai_unstable_array_from_arrow) { run_cai_unstable_array_to_arrow(); }
-static void release_batch(struct ArrowArray *self) {
-    self->children[0]->release(self->children[0]);
-    self->release = NULL;
-}
-FUNCTION(cai_unstable_arrays_from_arrow) {
-    struct ArrowDeviceArray values, batch;
-    struct ArrowSchema schema, of_batch, *type = &schema;
-    struct ArrowArray *column = &values.array;
-    const void *buffer = NULL;
-    cai_array given = CAI_ARRAY_INIT, out = CAI_ARRAY_INIT, *place = &out;
+FUNCTION(cai_unstable_arrays_to_arrow) {
+    struct ArrowDeviceArray batch;
+    struct ArrowSchema schema;
+    const char *const names[2] = {"x", "y"};
+    cai_array given = CAI_ARRAY_INIT, x = CAI_ARRAY_INIT, y = CAI_ARRAY_INIT;
+    const cai_array *const both[2] = {&given, &given};
+    cai_array *const places[2] = {&x, &y};
     ASSERT_STATUS(CAI_OK, cai_array_create(arrays, NULL, NULL, &given, error));
-    ASSERT_STATUS(CAI_OK, cai_unstable_array_to_arrow(&given, 0, &values, &schema, error));
-    batch = values;
-    batch.array.n_buffers = batch.array.n_children = 1;
-    batch.array.buffers = &buffer;
-    batch.array.children = &column;
-    batch.array.release = release_batch;
-    of_batch = schema;
-    of_batch.format = "+s";
-    of_batch.n_children = 1;
-    of_batch.children = &type;
-    ASSERT_STATUS(CAI_OK, cai_unstable_arrays_from_arrow(&batch, &of_batch, 1, &place, error));
+    ASSERT_STATUS(CAI_OK, cai_unstable_arrays_to_arrow(both, names, 2, 0, &batch, &schema, error));
+    ASSERT_STATUS(CAI_OK, cai_unstable_arrays_from_arrow(&batch, &schema, 2, places, error));
     schema.release(&schema);
-    cai_array_release(&out);
+    cai_array_release(&x);
+    cai_array_release(&y);
     cai_array_release(&given);
 }
+FUNCTION(cai_unstable_arrays_from_arrow) { run_cai_unstable_arrays_to_arrow(); }
 FUNCTION(cai_driver_info_get) {
     static cai_driver_info out;
     cai_driver_info_get(&out, error);

@@ -432,6 +432,52 @@ def test_tables_out():
     assert duckdb.sql("select sum(whole), sum(number) from stream").fetchall() == [(22, 11.0)]
 
 
+def test_batches_of_c():
+    """`cai_unstable_arrays_to_arrow`: PyArrow's record batch, which its last column releases."""
+    columns = {name: column.view(type("Weak", (np.ndarray,), {})) for name, column in COLUMNS.items()}
+    gone = [weakref.ref(column) for column in columns.values()]
+    taken = [take(column, host=True) for column in columns.values()]
+    places = (c.POINTER(T.Array) * 3)(*(c.pointer(one.array) for one in taken))
+    names, error = (c.c_char_p * 3)(*(name.encode() for name in columns)), T.Error()
+    with Pair() as pair:
+        status = held.cai_unstable_arrays_to_arrow(places, names, 3, 0, *pair.addresses, c.byref(error))
+        assert status == 0, error.message
+        batch = pa.RecordBatch._import_from_c_device(*pair.addresses)
+    for one in taken:
+        one.release()
+    del columns, taken, places, one
+    batch.validate(full=True)
+    assert batch.to_pydict() == {name: column.tolist() for name, column in COLUMNS.items()}
+    column = batch["pair"]
+    del batch
+    gc.collect()
+    assert all(reference() is not None for reference in gone)
+    assert column.to_pylist() == COLUMNS["pair"].tolist()
+    del column
+    gc.collect()
+    assert [reference() for reference in gone] == [None] * 3
+
+
+@pytest.mark.parametrize("fetch", ["fetch_arrow", "fetch_record_batch", "fetch_arrow_table"])
+def test_databases(fetch):
+    """A table goes into SQLite through ADBC, in batches, and the answer to a query comes out of it."""
+    from adbc_driver_sqlite import dbapi
+
+    columns = {name: column.view(type("Weak", (np.ndarray,), {})) for name, column in COLUMNS.items() if name != "pair"}
+    gone = [weakref.ref(column) for column in columns.values()]
+    with dbapi.connect() as connection, connection.cursor() as cursor:
+        cursor.adbc_ingest("numbers", arrow_stream([columns, columns]))
+        del columns
+        gc.collect()
+        assert [reference() for reference in gone] == [None] * 2
+        cursor.execute("select whole, number + 1 as more, 'x' as text from numbers where whole > 1 order by whole")
+        with arrow_batches(getattr(cursor, fetch)(), ["whole", "more"]) as batches:
+            [batch] = batches
+    # The connection is closed.
+    assert np.asarray(batch["whole"]).tolist() == np.repeat(COLUMNS["whole"][2:], 2).tolist()
+    assert np.asarray(batch["more"]).tolist() == np.repeat(COLUMNS["number"][2:] + 1, 2).tolist()
+
+
 def test_tensors_of_tables():
     table = pa.table(arrow_stream(COLUMNS, tensors=True))
     assert isinstance(table["pair"].type, pa.FixedShapeTensorType)

@@ -87,36 +87,46 @@ fn schema(columns: &[Column]) -> Result<Owned<Schema>> {
     Ok(unsafe { Owned::new(schema) })
 }
 
+/// Adds the number of a column to the field of a failure.
+pub fn in_column(index: usize) -> impl Fn(Failure) -> Failure {
+    move |failure| failure.within(format_args!("columns[{index}]."))
+}
+
 /// Makes an Arrow array of the columns. The device is that of all of them, and the event that of the
 /// first one with pending work. The host waits for work on columns that have another stream.
 fn array(columns: &[Description], arrays: &[Valid]) -> Result<OwnedDeviceArray> {
     let Some(first) = arrays.first() else { return Err(Failure::internal()) };
     let length = |array: &Valid| array.layout().shape.first().copied().unwrap_or_default();
-    let device = device_of(first)?;
-    let (mut children, mut pending): (_, Option<&Valid>) = (Vec::new(), None);
+    let device = device_of(first).map_err(in_column(0))?;
+    let (mut children, mut pending): (_, Option<(usize, &Valid)>) = (Vec::new(), None);
     for (index, (column, array)) in columns.iter().zip(arrays).enumerate() {
-        if device_of(array)? != device {
-            return fail!(CAI_ERR_CONVERT_DEVICE, "columns[{index}].device";
-                found "another device than that of the first column"; expected "the same");
-        }
-        if length(array) != length(first) {
-            return fail!(CAI_ERR_VALUE, "columns[{index}].shape[0]";
-                found "{}", length(array); expected "{}, as in the first column", length(first));
-        }
-        memory::push(&mut children, column.part()?)?;
-        if array.stream == abi::CAI_STREAM_NONE || array.data.is_null() {
-            mark::wait_for_masks(array)?;
-            continue;
-        }
-        match pending {
-            None => pending = Some(array),
-            Some(of) if mark::has_work_of(array, of) => mark::wait_for_masks(array)?,
-            Some(_) => consume::synchronize(array.unchecked(), abi::CAI_ACCESS_READ)?,
-        }
+        let mut add = || {
+            if device_of(array)? != device {
+                return fail!(CAI_ERR_CONVERT_DEVICE, "device";
+                    found "another device than that of the first column"; expected "the same");
+            }
+            if length(array) != length(first) {
+                return fail!(CAI_ERR_VALUE, "shape[0]";
+                    found "{}", length(array);
+                    expected "{}, as in the first column", length(first));
+            }
+            memory::push(&mut children, column.part()?)?;
+            if array.stream == abi::CAI_STREAM_NONE || array.data.is_null() {
+                return mark::wait_for_masks(array);
+            }
+            match pending {
+                None => pending = Some((index, array)),
+                Some((_, of)) if mark::has_work_of(array, of) => mark::wait_for_masks(array)?,
+                Some(_) => consume::synchronize(array.unchecked(), abi::CAI_ACCESS_READ)?,
+            }
+            Ok(())
+        };
+        add().map_err(in_column(index))?;
     }
     let mut root = root(children)?;
-    if let Some(pending) = pending {
-        (root.event, root.kept) = mark::of(pending)?.keep()?;
+    if let Some((index, pending)) = pending {
+        let mark = mark::of(pending).map_err(in_column(index))?;
+        (root.event, root.kept) = mark.keep()?;
         root.owner = Some(pending.retain()?);
     }
     let root = Box::into_raw(root);
@@ -164,8 +174,7 @@ pub fn batches(arrays: &[Valid], names: &[&CStr], flags: u32) -> Result<Batches>
     for (number, arrays) in arrays.chunks_exact(names.len().max(1)).enumerate() {
         let mut described = Vec::new();
         for (index, array) in arrays.iter().enumerate() {
-            let in_column = |failure: Failure| failure.within(format_args!("columns[{index}]."));
-            let description = describe(*array, flags).map_err(in_column)?;
+            let description = describe(*array, flags).map_err(in_column(index))?;
             memory::push(&mut described, description)?;
         }
         let made = self::array(&described, arrays)?;
@@ -195,6 +204,17 @@ pub fn batches(arrays: &[Valid], names: &[&CStr], flags: u32) -> Result<Batches>
         memory::push(&mut batches, made)?;
     }
     Ok(Batches { columns, batches: batches.into_iter(), device_type, has_failed: false })
+}
+
+/// Makes one batch, and its schema, of arrays that passed [`CHECKS`](super::CHECKS).
+pub fn batch(
+    arrays: &[Valid],
+    names: &[&CStr],
+    flags: u32,
+) -> Result<(OwnedDeviceArray, Owned<Schema>)> {
+    let Batches { columns, mut batches, .. } = batches(arrays, names, flags)?;
+    let batch = batches.next().ok_or_else(Failure::internal)?;
+    Ok((batch, schema(&columns)?))
 }
 
 /// A stream of Arrow's.

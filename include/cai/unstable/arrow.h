@@ -17,6 +17,14 @@
  *         return cai_unstable_arrays_from_arrow(batch, schema, schema->n_children, out, error);
  *     }
  *
+ *     // Two arrays of one length as a record batch, which the caller must release, with its schema.
+ *     static cai_status batch_of(const cai_array *x, const cai_array *y, struct ArrowDeviceArray *batch,
+ *                                struct ArrowSchema *schema, cai_error *error) {
+ *         const cai_array *const arrays[2] = {x, y};
+ *         const char *const names[2] = {"x", "y"};
+ *         return cai_unstable_arrays_to_arrow(arrays, names, 2, 0, batch, schema, error);
+ *     }
+ *
  *     static cai_status there_and_back(const cai_array *array, cai_array *out, cai_error *error) {
  *         struct ArrowDeviceArray values;
  *         struct ArrowSchema schema;
@@ -41,11 +49,13 @@
  *         struct ArrowSchema none;
  *         memset(&none, 0, sizeof none);
  *         if (two_columns(NULL, &none, &out, &out, NULL) != CAI_ERR_VALUE) return 1;
+ *         struct ArrowDeviceArray batch;
+ *         if (batch_of(&array, &array, &batch, &none, NULL) != CAI_ERR_BORROWED) return 1; // no owner
  *         struct _object *capsule; // of `__arrow_c_device_stream__`
  *         if (cai_unstable_arrow_stream_to_python(NULL, NULL, 1, 1, 0, &capsule, NULL) !=
  *             CAI_ERR_NULL_ARGUMENT)
  *             return 1;
- *         return there_and_back(&array, &out, NULL) == CAI_ERR_BORROWED ? 0 : 1; // it has no owner
+ *         return there_and_back(&array, &out, NULL) == CAI_ERR_BORROWED ? 0 : 1;
  *     }
  *
  * SPDX-License-Identifier: MIT OR Apache-2.0
@@ -192,6 +202,39 @@ cai_status cai_unstable_array_to_arrow(const cai_array *array,
                                        struct ArrowDeviceArray *out_array,
                                        struct ArrowSchema *out_schema,
                                        cai_error *error);
+
+/// Creates a record batch and its schema from named arrays of one length: an Arrow array of structures
+/// (`+s`) with a column for each array. Both must be released once, from any thread, in any order.
+/// Columns may be moved out of them.
+///
+/// Each array becomes a column as by `cai_unstable_array_to_arrow`, with a reference of its own to the
+/// owner. All have the same first extent and are on one device.
+///
+/// Arrow arrays are not written to: the caller must ensure that nothing writes to the data while
+/// the batch exists.
+///
+/// `arrays`: `count` addresses of arrays, as for `cai_unstable_array_to_arrow`.
+/// `names`: `count` names in UTF-8, which are copied.
+/// `count`: at least 1.
+/// `flags`: 0, or `CAI_UNSTABLE_ARROW_TENSOR`.
+/// `out_batch`: `sync_event` is as for `cai_unstable_array_to_arrow`, and that of the first array with
+/// pending work. The host waits for the work of arrays that have another stream.
+/// `out_schema`: NULL if no schema is needed. Both outputs are written on success only, and
+/// overwritten without a release.
+///
+/// Returns a status of `cai_unstable_array_to_arrow`, `CAI_ERR_VALUE` for a `count` below 1 and for
+/// arrays of another length, or `CAI_ERR_CONVERT_DEVICE` for another device. `error->field` begins
+/// with `columns[1].` for the second array.
+/// Thread safety: any thread. Allocates. Source: Arrow, "The Arrow C Device data interface", "Struct
+/// arrays".
+CAI_API
+cai_status cai_unstable_arrays_to_arrow(const cai_array *const *arrays,
+                                        const char *const *names,
+                                        int64_t count,
+                                        uint32_t flags,
+                                        struct ArrowDeviceArray *out_batch,
+                                        struct ArrowSchema *out_schema,
+                                        cai_error *error);
 
 /// Creates a capsule with a stream of record batches, as the Python methods `__arrow_c_device_stream__`
 /// and, with `CAI_UNSTABLE_ARROW_HOST`, `__arrow_c_stream__` return it.

@@ -1,6 +1,6 @@
 //! Arrow's structures, for C.
 
-use std::ffi::c_char;
+use std::ffi::{CStr, c_char};
 
 use super::super::guard::guard;
 use super::super::python::with_exception;
@@ -10,9 +10,10 @@ use crate::abi::{
 };
 use crate::argument::{Fixed, In, List, Out, Text};
 use crate::arrow::{self, DeviceArray, Schema};
-use crate::error::fail;
+use crate::error::{Result, fail};
 use crate::memory;
 use crate::python::{self, Owned, Py};
+use crate::validate::Valid;
 
 // SAFETY: Arrow's structures never change.
 unsafe impl Fixed for DeviceArray {}
@@ -204,6 +205,86 @@ pub unsafe extern "C-unwind" fn cai_unstable_array_to_arrow(
     })
 }
 
+/// Validates the arrays of record batches, whose columns have these names.
+///
+/// # Safety
+/// Each address is NULL, or that of a terminated text or of an array that is readable for `'a`.
+unsafe fn columns_of<'a>(
+    arrays: &'a [*const cai_array],
+    names: &'a [*const c_char],
+) -> Result<(Vec<Valid<'a>>, Vec<&'a CStr>)> {
+    let (mut valid, mut texts) = (Vec::new(), Vec::new());
+    for &name in names {
+        // SAFETY: NULL or a terminated text (this function's contract).
+        memory::push(&mut texts, unsafe { Text::new(name) }.given("names")?)?;
+    }
+    for (index, &array) in arrays.iter().enumerate() {
+        // SAFETY: NULL or an array (this function's contract).
+        let array = unsafe { In::new(array) }.given("arrays")?;
+        let array = array.valid(arrow::CHECKS).map_err(arrow::in_column(index % names.len()))?;
+        memory::push(&mut valid, array)?;
+    }
+    Ok((valid, texts))
+}
+
+/// Creates a record batch and its schema from named arrays of one length: an Arrow array of structures
+/// (`+s`) with a column for each array. Both must be released once, from any thread, in any order.
+/// Columns may be moved out of them.
+///
+/// Each array becomes a column as by `cai_unstable_array_to_arrow`, with a reference of its own to the
+/// owner. All have the same first extent and are on one device.
+///
+/// Arrow arrays are not written to: the caller must ensure that nothing writes to the data while
+/// the batch exists.
+///
+/// `arrays`: `count` addresses of arrays, as for `cai_unstable_array_to_arrow`.
+/// `names`: `count` names in UTF-8, which are copied.
+/// `count`: at least 1.
+/// `flags`: 0, or `CAI_UNSTABLE_ARROW_TENSOR`.
+/// `out_batch`: `sync_event` is as for `cai_unstable_array_to_arrow`, and that of the first array with
+/// pending work. The host waits for the work of arrays that have another stream.
+/// `out_schema`: NULL if no schema is needed. Both outputs are written on success only, and
+/// overwritten without a release.
+///
+/// Returns a status of `cai_unstable_array_to_arrow`, `CAI_ERR_VALUE` for a `count` below 1 and for
+/// arrays of another length, or `CAI_ERR_CONVERT_DEVICE` for another device. `error->field` begins
+/// with `columns[1].` for the second array.
+/// Thread safety: any thread. Allocates. Source: Arrow, "The Arrow C Device data interface", "Struct
+/// arrays".
+#[cfg_attr(feature = "exports", unsafe(no_mangle))]
+pub unsafe extern "C-unwind" fn cai_unstable_arrays_to_arrow(
+    arrays: *const *const cai_array,
+    names: *const *const c_char,
+    count: i64,
+    flags: u32,
+    out_batch: *mut ArrowDeviceArray,
+    out_schema: *mut ArrowSchema,
+    error: *mut cai_error,
+) -> cai_status {
+    let size = usize::try_from(count).unwrap_or(0);
+    // SAFETY: the caller passes what the header requires.
+    let (arrays, names, to, schema_to, error) = unsafe {
+        let to = (Out::new(out_batch.cast()), Out::new(out_schema.cast()));
+        (List::new(arrays, size), List::new(names, size), to.0, to.1, Out::new(error))
+    };
+    guard(error, || {
+        if count < 1 {
+            return fail!(CAI_ERR_VALUE, "count"; found "{count}"; expected "at least 1");
+        }
+        let (arrays, names) = (arrays.given("arrays")?, names.given("names")?);
+        let to = to.given("out_batch")?;
+        arrow::check_flags(flags)?;
+        // SAFETY: the addresses are NULL or those of texts and arrays (this function's contract).
+        let (arrays, names) = unsafe { columns_of(arrays, names) }?;
+        let (batch, schema) = arrow::batch(&arrays, &names, flags)?;
+        to.write(batch.into_raw());
+        if let Some(to) = schema_to.optional() {
+            to.write(schema.into_raw());
+        }
+        Ok(())
+    })
+}
+
 /// Creates a capsule with a stream of record batches, as the Python methods `__arrow_c_device_stream__`
 /// and, with `CAI_UNSTABLE_ARROW_HOST`, `__arrow_c_stream__` return it.
 ///
@@ -250,16 +331,8 @@ pub unsafe extern "C-unwind" fn cai_unstable_arrow_stream_to_python(
         let (arrays, names) = (arrays.given("arrays")?, names.given("names")?);
         let out = out.given("out")?;
         arrow::check_flags(flags & !CAI_UNSTABLE_ARROW_HOST)?;
-        let (mut texts, mut valid) = (Vec::new(), Vec::new());
-        for &name in names {
-            // SAFETY: NULL or a terminated text (this function's contract).
-            memory::push(&mut texts, unsafe { Text::new(name) }.given("names")?)?;
-        }
-        for &array in arrays {
-            // SAFETY: NULL or an array (this function's contract).
-            let array = unsafe { In::new(array) }.given("arrays")?;
-            memory::push(&mut valid, array.valid(arrow::CHECKS)?)?;
-        }
+        // SAFETY: the addresses are NULL or those of texts and arrays (this function's contract).
+        let (valid, texts) = unsafe { columns_of(arrays, names) }?;
         let object = Py::with(|py| {
             let is_host = flags & CAI_UNSTABLE_ARROW_HOST != 0;
             let flags = flags & !CAI_UNSTABLE_ARROW_HOST;
