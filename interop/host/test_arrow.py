@@ -2,6 +2,9 @@
 
 import ctypes as c
 import gc
+import pathlib
+import re
+import types
 import weakref
 
 import nanoarrow as na
@@ -409,6 +412,24 @@ def test_tables_in(library):
     batches = list(arrow_batches(TABLES[library](), ["whole", "number"]))
     for name in ("whole", "number"):
         assert np.concatenate([np.asarray(batch[name]) for batch in batches]).tolist() == COLUMNS[name].tolist()
+
+
+def test_the_program_of_the_page():
+    """docs/src/elsewhere.md: what it reads is what went in, and its table has the columns."""
+    page = pathlib.Path(__file__).resolve().parents[2] / "docs/src/elsewhere.md"
+    [text] = re.findall(r"```python\n(.*?)```", page.read_text(), re.S)
+    found = []
+    names = {
+        "libcai": types.SimpleNamespace(arrow_batches=arrow_batches, arrow_stream=arrow_stream),
+        "pyarrow": pa,
+        "table": pa.table({"text": ["x"] * 7, "x": COLUMNS["whole"], "y": COLUMNS["number"]}),
+        "use": lambda x, y: found.append((np.asarray(x).tolist(), np.asarray(y).tolist())),
+        "x": COLUMNS["whole"],
+        "y": COLUMNS["number"],
+    }
+    exec(text, names)
+    assert found == [(COLUMNS["whole"].tolist(), COLUMNS["number"].tolist())]
+    assert names["table"].to_pydict() == {"x": found[0][0], "y": found[0][1]}
 
 
 def test_nulls_of_tables():

@@ -110,8 +110,8 @@ def export(obj: object) -> Array:
 def arrow_batches(obj: object, columns: Iterable[str] | None = None) -> ArrowBatches:
     """Returns an iterator of the record batches of `obj`: each is a dictionary of arrays by the names of its columns.
 
-    `obj` has `__arrow_c_device_stream__` or `__arrow_c_stream__`: a table or a reader of pyarrow, nanoarrow, Polars or
-    DuckDB. Each array keeps its batch alive. `columns`: the names of those to read; the others may have any type.
+    `obj` has `__arrow_c_device_stream__` or `__arrow_c_stream__`: a table or a reader of pyarrow, nanoarrow, Polars,
+    DuckDB or ADBC. Each array keeps its batch alive. `columns`: the names of those to read; the others may have any type.
 
     The iterator is also a context manager, and has `close()`. Raises OSError with the producer's message if the producer
     fails, and what `cai_unstable_arrays_from_arrow` refuses as `cai_python_raise` does. One thread at a time may use it.
