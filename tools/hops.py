@@ -581,9 +581,6 @@ def compare(cells, protocol, choices, found):
     becomes = {axis: cells[axis, choice, protocol] for axis, choice in choices.items()}
     if isinstance(found, Refused):
         refusals = {str(cell) for cell in becomes.values() if isinstance(cell, Refused)}
-        if protocol == "JSON" and choices["memory"] == "host" and choices["layout"] == "no elements" and choices["mask"] != "no mask":
-            # Without an address, the array is taken for one of CUDA; a mask with a bit for each row has elements, in host memory.
-            refusals.add("MASK_DEVICE")
         assert str(found) in refusals, (protocol, choices, str(found), refusals)
         return
     other = choices["memory"].split()[0] != PROTOCOLS[protocol][1]

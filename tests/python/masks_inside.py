@@ -49,6 +49,19 @@ def test_masks_that_the_device_cannot_read(places, name):
     assert "cuda:0 can read" in text
 
 
+@pytest.mark.parametrize("name", ["device 1", "host"])
+def test_masks_of_no_elements(places, name):
+    """Without elements, nothing is read through the mask, which may have elements; but through the mask's own mask."""
+    mask = mask_of(data=(places[name], False), shape=(3, 1))
+    with take(exporter(data=(0, False), shape=(3, 0), mask=mask), device=True, allow_mask=True) as taken:
+        assert taken.device[0] == P.CUDA and taken.mask.data == places[name]
+    empty = mask_of(data=(0, False), shape=(3, 0), mask=mask)
+    take(exporter(data=(0, False), shape=(3, 0), mask=empty), device=True, allow_mask=True).release()
+    mask = mask_of(data=(places["device 0"], False), shape=(3, 1), mask=mask)
+    obj = exporter(data=(0, False), shape=(3, 0), mask=mask)
+    refused(obj, ValueError, "mask.mask.device", "MASK_DEVICE", allow_mask=True, device=True)
+
+
 def test_a_mask_of_known_place(places):
     """The array's own place becomes known by the question."""
     for device, name, fits in (

@@ -92,7 +92,11 @@ fn check_requirements(to: &mut Description, options: &ImportOptions) -> Result<(
         }
     }
     if options.has(abi::CAI_IMPORT_QUERY_DEVICE) && !array.mask.is_null() {
-        for_each_mask(array, ask_mask)?;
+        // Without elements, nothing is read through the mask, and the device may be a guess.
+        let mut is_read = !array.data.is_null();
+        for_each_mask(array, |mask, of| {
+            ask_mask(mask, of, std::mem::replace(&mut is_read, !mask.data.is_null()))
+        })?;
     }
     if options.has(abi::CAI_IMPORT_IDENTIFY_STREAM)
         && array.version >= 3
@@ -214,8 +218,8 @@ fn for_each_mask(
 }
 
 /// Checks the device of a mask, as far as the driver knows it, against what is known of the array
-/// now. The mask stays as it is: it may be that of a producer.
-fn ask_mask(mask: &cai_array, of: &mut cai_device) -> Result<()> {
+/// now, if the array's elements are read. The mask stays as it is: it may be that of a producer.
+fn ask_mask(mask: &cai_array, of: &mut cai_device, is_read: bool) -> Result<()> {
     if mask.data.is_null() {
         return Ok(());
     }
@@ -223,7 +227,9 @@ fn ask_mask(mask: &cai_array, of: &mut cai_device) -> Result<()> {
     if place.r#type == abi::CAI_DEVICE_UNKNOWN && is_cuda(of.r#type) {
         (place, _) = driver::locate(mask.data)?;
     }
-    validate::mask_device(place, *of)?;
+    if is_read {
+        validate::mask_device(place, *of)?;
+    }
     if place.r#type != abi::CAI_DEVICE_UNKNOWN {
         *of = place;
     }
