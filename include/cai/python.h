@@ -227,7 +227,10 @@ CAI_API cai_status cai_export_options_init(void *options, size_t size);
 /// `typestr` without byte order. An AttributeError means that the object does not offer the
 /// protocol, and the next one is tried. The same holds for a BufferError of `__dlpack__`, and for a
 /// BufferError or status of this library's exchange table. Any other exception of the producer ends
-/// the search and stays set.
+/// the search and stays set. Requirements are checked of the first array that is found, except that
+/// the next protocols are tried as well for one without a mask whose stream is not known
+/// (`CAI_IMPORT_REQUIRE_STREAM`), whose elements are opaque (`dtype_code`), or that is read-only
+/// because it is Arrow's (`CAI_IMPORT_REQUIRE_WRITABLE`).
 ///
 /// The function orders nothing: `out->stream` is the stream on which the producer's work may be
 /// pending, or `CAI_STREAM_UNKNOWN` if the protocol names none (dictionaries before version 3,

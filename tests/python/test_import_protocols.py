@@ -51,6 +51,75 @@ def test_both_protocols():
     refused(exporter(), TypeError, status="NO_PROTOCOL", protocols=[P.DLPACK, P.SYCL_USM, P.OPENCL_BUFFER])
 
 
+NO_STREAM = dict(stream=MISSING, version=2)
+BOTH = [P.CUDA_ARRAY_INTERFACE, P.DLPACK]
+
+
+@pytest.mark.parametrize("protocols", [[], BOTH])
+@pytest.mark.parametrize("stream", [P.STREAM_UNKNOWN, STREAM])
+def test_a_required_stream_that_the_dictionary_lacks(protocols, stream):
+    """JAX's: its `__dlpack__` orders the work. What the dictionary says of read-only memory still holds."""
+    for readonly in (False, True):
+        both = Dlpack(make((5,)), __cuda_array_interface__=interface(data=(ADDRESS, readonly), **NO_STREAM))
+        with take(both, protocols=protocols) as taken:
+            assert taken.shape == (3, 4) and taken.stream == P.STREAM_UNKNOWN and not both.calls
+        with even(both), take(both, protocols=protocols, stream=stream, require_stream=True) as taken:
+            asked = 1 if stream == P.STREAM_UNKNOWN else stream
+            assert taken.shape == (5,) and taken.stream == asked == both.calls[0]["stream"] and taken.readonly == readonly
+        if readonly:
+            refused(both, BufferError, "data", "READONLY", protocols=protocols, require_stream=True, writable=True)
+
+
+def test_a_required_stream_that_no_protocol_names():
+    """The first refusal is reported."""
+
+    class Declines(Dlpack):
+        def __dlpack__(self, **options):
+            raise BufferError("not this one")
+
+    interfaces = dict(__cuda_array_interface__=interface(**NO_STREAM))
+    for both in (Declines(make((5,)), **interfaces), Dlpack(make((5,)), device=(1, 0), **interfaces), exporter(**NO_STREAM)):
+        refused(both, BufferError, "stream: ", "CONVERT_STREAM", require_stream=True)
+    both = Dlpack(make((5,)), **interfaces)
+    refused(both, BufferError, "stream: ", "CONVERT_STREAM", require_stream=True, stream=P.STREAM_NONE)
+    refused(both, BufferError, "stream: ", "CONVERT_STREAM", require_stream=True, protocols=[P.CUDA_ARRAY_INTERFACE])
+
+
+def test_a_required_stream_does_not_lose_a_mask():
+    for changes in (NO_STREAM, {}):
+        both = Dlpack(make((3, 4)), __cuda_array_interface__=interface(mask=exporter(typestr="|b1", **NO_STREAM), **changes))
+        path = "stream: " if changes else "mask.stream: "
+        refused(both, BufferError, path, "CONVERT_STREAM", require_stream=True, allow_mask=True)
+        assert not both.calls
+
+
+def test_a_required_type_that_the_dictionary_lacks():
+    """Its typestr is opaque, and DLPack names the type."""
+    both = Dlpack(make((5,), typestr="<V2", dtype_code=P.BFLOAT16), __cuda_array_interface__=interface(typestr="<V2"))
+    wanted = dict(typestr="<V2", dtype_code=P.BFLOAT16)
+    with even(both), take(both, **wanted) as taken:
+        assert taken.shape == (5,) and taken.array.dtype_code == P.BFLOAT16
+    with take(both, opaque_16bit=P.BFLOAT16, **wanted) as taken:
+        assert taken.shape == (3, 4) and taken.array.dtype_code == P.BFLOAT16
+    refused(exporter(typestr="<V2"), BufferError, "typestr: found <V2, expected <V2 with", "CONVERT_TYPE", **wanted)
+    refused(both, BufferError, "typestr: found <V2, expected <f4", "CONVERT_TYPE", typestr="<f4")
+
+
+def test_writable_memory_that_arrow_lacks():
+    """Its arrays are read-only, and other protocols for host memory are tried after it."""
+    array = np.arange(3)
+    with take(array, host=True) as taken:
+        pair = give(taken).__arrow_c_array__
+    obj = types.SimpleNamespace(__arrow_c_array__=pair, __array_interface__=array.__array_interface__)
+    with take(obj, host=True) as taken:
+        assert taken.readonly
+    with even(obj), take(obj, host=True, writable=True) as taken:
+        assert not taken.readonly and taken.data == array.ctypes.data
+    array.flags.writeable = False
+    obj.__array_interface__ = array.__array_interface__
+    refused(obj, BufferError, "data: ", "READONLY", host=True, writable=True)
+
+
 @pytest.mark.parametrize("kind", ["M8[s]", "U3", "S3", "m8", "O", [("a", "i4")]])
 def test_types_that_array_struct_cannot_name(kind):
     numpy = pytest.importorskip("numpy")

@@ -165,6 +165,35 @@ def test_dlpack_of_another_threads_stream(built):
     )
 
 
+UNNAMED = """
+    class Producer:  # its dictionary has no stream, and its `__dlpack__` orders the work
+        def __init__(self, array):
+            self.source = give(array)
+        @property
+        def __cuda_array_interface__(self):
+            return {{"shape": (SIZE,), "typestr": "|u1", "data": (data, False), "version": 2}}
+        def __dlpack__(self, **options):
+            return self.source.__dlpack__(**options)
+        def __dlpack_device__(self):
+            return (2, 0)
+
+    data, out, producer, consumer = buffer(), buffer(), stream(), stream()
+    fill(data, 1, producer)
+    obj = Producer(produced(data, producer))
+    for wished in (consumer, UNKNOWN):
+        taken = take(obj, require_stream={required}, stream=wished)
+        read(taken, out, consumer)
+        assert bytes_of(out, consumer) == {{1}}
+        taken.release()
+"""
+
+
+@pytest.mark.parametrize("required", [True, False])
+def test_a_dictionary_without_a_stream(built, required):
+    done = python(built, UNNAMED.format(required=required), check=required)
+    assert required or done.returncode != 0
+
+
 def test_streams_of_this_thread_and_context_go_out_as_they_are(built):
     python(
         built,

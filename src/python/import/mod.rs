@@ -29,7 +29,7 @@ use crate::python::import::dict_keys::{OtherObjects, Protocol};
 use crate::python::import::dlpack::{Method, from_dlpack, from_dlpack_table};
 use crate::python::import::exchange_table::{Answer, from_table};
 use crate::python::import::options::ImportOptions;
-use crate::python::import::requirements::{are_met, check, refuse_mask};
+use crate::python::import::requirements::{are_met, check, left_to_others, refuse_mask};
 use crate::python::offers;
 use crate::python::owner::{Description, Holder};
 use crate::python::py::{Exception, Name, Obj, Pending, Py, raised};
@@ -250,7 +250,9 @@ pub fn find(
         if !missing.has(abi::CAI_PROTOCOL_CUDA_ARRAY_INTERFACE) {
             from_cuda(py, object, None, options, depth, to)?;
             if to.is_found() {
-                return Ok(());
+                let unmet = left_to_others(abi::CAI_PROTOCOL_CUDA_ARRAY_INTERFACE, to, options);
+                let Some(failure) = unmet else { return Ok(()) };
+                first.leave(failure, to);
             }
         }
         if missing.has_struct() && options.host() && from_struct(py, object, to)? {
@@ -299,12 +301,15 @@ fn from_tensor(
 ) -> Result<()> {
     let mut host_only = false;
     from_dlpack_table(py, object, offer, options, &mut host_only, to)?;
+    let tried = abi::CAI_PROTOCOL_DLPACK_EXCHANGE;
+    let mut first = FirstAttempt { tried, host_only, ..FirstAttempt::default() };
     if to.is_found() {
-        return grad::check(py, object, options, offer, &to.array);
+        let Some(failure) = left_to_others(tried, to, options) else {
+            return grad::check(py, object, options, offer, &to.array);
+        };
+        first.leave(failure, to);
     }
     to.reset();
-    let tried = abi::CAI_PROTOCOL_DLPACK_EXCHANGE;
-    let first = FirstAttempt { tried, host_only, refused: None };
     try_all(py, object, options, depth, first, to)
 }
 
@@ -313,10 +318,21 @@ fn from_tensor(
 struct FirstAttempt {
     /// The protocol that was tried, or 0.
     tried: u8,
-    /// The table refused the object.
+    /// The table refused the object, or its array lacks what another protocol may state.
     refused: Option<Failure>,
     /// The object has an array in host memory, which is not allowed.
     host_only: bool,
+    /// `CAI_ARRAY_READONLY` if that array is read-only: the others may not be able to state it.
+    readonly: u32,
+}
+
+impl FirstAttempt {
+    #[cold]
+    fn leave(&mut self, failure: Failure, to: &mut Description) {
+        self.readonly = to.array.flags & abi::CAI_ARRAY_READONLY;
+        self.refused = Some(failure);
+        to.reset();
+    }
 }
 
 /// Returns false for an array in host memory, unless the caller allows it.
@@ -334,12 +350,14 @@ fn try_all(
     first: FirstAttempt,
     to: &mut Description,
 ) -> Result<()> {
-    let FirstAttempt { tried, refused, mut host_only } = first;
+    let FirstAttempt { tried, refused, mut host_only, mut readonly } = first;
     let mut declined = match refused {
         Some(failure) => Some(Declined::status(py, failure)?),
         None => None,
     };
-    if try_protocols(py, object, options, depth, tried, &mut host_only, &mut declined, to)? {
+    let (host, shown) = (&mut host_only, &mut readonly);
+    if try_protocols(py, object, options, depth, tried, host, shown, &mut declined, to)? {
+        to.array.flags |= readonly;
         return Ok(());
     }
     if let Some(declined) = declined {
@@ -397,6 +415,7 @@ fn try_protocols<'py>(
     depth: i32,
     tried: u8,
     host_only: &mut bool,
+    readonly: &mut u32,
     declined: &mut Option<Declined<'py>>,
     to: &mut Description,
 ) -> Result<bool> {
@@ -487,6 +506,15 @@ fn try_protocols<'py>(
         if found {
             if !is_allowed(to, options) {
                 *host_only = true;
+                to.reset();
+                continue;
+            }
+            if let Some(failure) = left_to_others(via, to, options) {
+                if via != abi::CAI_UNSTABLE_PROTOCOL_ARROW {
+                    *readonly |= to.array.flags & abi::CAI_ARRAY_READONLY;
+                }
+                let refusal = Declined::status(py, failure)?;
+                declined.get_or_insert(refusal);
                 to.reset();
                 continue;
             }

@@ -77,6 +77,44 @@ fn has_common_fields(array: &cai_array) -> bool {
     fields.is_ok_and(|fields| fields.is_none_or(dtype::descr::are_commonly_native))
 }
 
+/// Returns the requirement that the array of a protocol does not meet, and that of another protocol
+/// may: a dictionary without a stream leaves it to `__dlpack__` to order the work, opaque elements
+/// have a type in DLPack, and Arrow's arrays are always read-only. A table of this library states
+/// all that is known. Not every protocol has masks, so nothing replaces an array with one.
+#[inline]
+pub fn left_to_others(
+    protocol: u8,
+    to: &mut Description,
+    options: &ImportOptions,
+) -> Option<Failure> {
+    if options::ask_nothing(&options.raw) { None } else { find_unmet(protocol, to, options) }
+}
+
+#[inline(never)]
+fn find_unmet(protocol: u8, to: &mut Description, options: &ImportOptions) -> Option<Failure> {
+    let (array, raw) = (&mut to.array, &options.raw);
+    if protocol == abi::CAI_PROTOCOL_EXCHANGE || !array.mask.is_null() {
+        return None;
+    }
+    name_opaque(array, raw);
+    let is_opaque = array.dtype_code == abi::CAI_DTYPE_NONE && array.descr.is_null();
+    let is_without_code = is_opaque && raw.dtype_code != abi::CAI_DTYPE_NONE;
+    let checks = || {
+        if options.has(abi::CAI_IMPORT_REQUIRE_STREAM) {
+            require_stream(array)?;
+        }
+        if protocol == abi::CAI_UNSTABLE_PROTOCOL_ARROW {
+            require_writable(array, options)?;
+        }
+        if is_without_code && array.typestr == raw.typestr {
+            other_type(array, raw)
+        } else {
+            Ok(())
+        }
+    };
+    checks().err()
+}
+
 /// Checks the requirements, asks the driver as requested, and explains what is not met.
 #[cold]
 #[inline(never)]
@@ -108,10 +146,7 @@ fn check_requirements(to: &mut Description, options: &ImportOptions) -> Result<(
         require_stream(array)?;
         for_each_mask(array, |mask, _| require_stream(mask))?;
     }
-    if options.has(abi::CAI_IMPORT_REQUIRE_WRITABLE) && array.flags & abi::CAI_ARRAY_READONLY != 0 {
-        return fail!(CAI_ERR_READONLY, "data";
-            found "a read-only array"; expected "a writable array");
-    }
+    require_writable(array, options)?;
     if options.has(abi::CAI_IMPORT_REQUIRE_NDIM) && array.ndim != raw.ndim {
         return fail!(CAI_ERR_CONVERT_NDIM, "shape";
             found "{}", Count(array.ndim, "dimension"); expected "{}", raw.ndim);
@@ -129,9 +164,7 @@ fn check_requirements(to: &mut Description, options: &ImportOptions) -> Result<(
     if raw.typestr[0] != 0 {
         let wanted = dtype::from_field(&raw.typestr, raw.dtype_code)?;
         if !dtype::equal(&array.dtype(), &wanted) {
-            let demanded = cai_array { typestr: raw.typestr, dtype_code: raw.dtype_code, ..*array };
-            return fail!(CAI_ERR_CONVERT_TYPE, "typestr";
-                found "{}", text_of(&array); expected "{}", text_of(&demanded));
+            return other_type(&array, raw);
         }
     }
     let (c, f) = (
@@ -153,6 +186,21 @@ fn check_requirements(to: &mut Description, options: &ImportOptions) -> Result<(
             found "{strides}"; expected "a {wanted} array");
     }
     Ok(())
+}
+
+fn require_writable(array: &cai_array, options: &ImportOptions) -> Result<()> {
+    if options.has(abi::CAI_IMPORT_REQUIRE_WRITABLE) && array.flags & abi::CAI_ARRAY_READONLY != 0 {
+        return fail!(CAI_ERR_READONLY, "data";
+            found "a read-only array"; expected "a writable array");
+    }
+    Ok(())
+}
+
+fn other_type(array: &cai_array, options: &cai_import_options) -> Result<()> {
+    let (typestr, dtype_code) = (options.typestr, options.dtype_code);
+    let wanted = cai_array { typestr, dtype_code, ..*array };
+    fail!(CAI_ERR_CONVERT_TYPE, "typestr";
+        found "{}", text_of(array); expected "{}", text_of(&wanted))
 }
 
 /// Checks that a wait for the array's work is possible, without its masks.
