@@ -40,6 +40,24 @@ void scale_in_place(const cai::array &array, float factor, cudaStream_t stream) 
     work.end();
 }
 
+// Takes an array in host or device memory: a loop or a kernel.
+void scale_any(const cai::array &array, float factor, cudaStream_t stream) {
+    const cai::any_view<float, 2> x(array);
+    cai::consumer work(array, cai::stream_of(stream), CAI_ACCESS_READ | CAI_ACCESS_WRITE);
+    x.visit(
+        [factor](const cai::host_view<float, 2> &host) {
+            for (std::int64_t i = 0; i < host.extent(0); ++i) {
+                for (std::int64_t j = 0; j < host.extent(1); ++j) {
+                    host(i, j) *= factor;
+                }
+            }
+        },
+        [factor, stream](const cai::view<float, 2> &device) {
+            scale<<<static_cast<unsigned>(device.extent(0)), 256, 0, stream>>>(device, factor);
+        });
+    work.end();
+}
+
 template <class T, class U>
 void launch(const cai::array &from, const cai::array &to, cudaStream_t stream) {
     const cai::contiguous_view<T> source(from); // writable, passed as read-only
