@@ -395,6 +395,23 @@ def groups():
         ]
     yield "there and back", rows
 
+    # The library's own function, and libcai's, which finds out what library that is.
+    rows, ours, arrays = [], make.__self__._empty_like, {}
+    if numpy:
+        arrays["NumPy's array, empty_like"] = zeros, numpy.empty_like, zeros
+    if cupy:
+        arrays["CuPy's array, empty_like"] = producers["CuPy's array"], cupy.empty_like, producers["CuPy's array"]
+    for place, like in ("host", torch and torch.zeros(3, 4)), ("device", producers.get("PyTorch's tensor")):
+        if like is not None:
+            arrays[f"PyTorch's tensor in {place} memory, new_empty"] = like, like.new_empty, like.shape
+    for name, (like, function, argument) in arrays.items():
+        rows += [
+            call(f"{name} | its library", function, argument),
+            call(f"{name} | libcai", ours, like, wrong=[(3,), (like, (-1,))]),
+        ]
+    if rows:
+        yield "libcai.empty_like, the result released", rows
+
     if driver:
         theirs = ways.to_python(stored, DEVICE)
         rows = [
