@@ -202,6 +202,9 @@ fn import_batch(input: &Input, batch: &Batch) {
         let status = cai_unstable_arrays_from_arrow(source, of, count as i64, out.as_ptr(), null_mut());
         assert_eq!(status == CAI_OK, device.array.release.is_none());
         assert_eq!(SCHEMAS.get(), schemas);
+        if status == CAI_OK {
+            export_batch(&out, batch);
+        }
         for (index, place) in places.iter().enumerate() {
             if status != CAI_OK || !wanted(index) {
                 place.assert_untouched(least);
@@ -220,6 +223,27 @@ fn import_batch(input: &Input, batch: &Batch) {
             release_schema(schema);
         }
         assert_eq!((ARRAYS.get(), SCHEMAS.get()), (arrays + count, schemas + count));
+    }
+}
+
+/// Exports the columns that came in as a batch, and releases it.
+fn export_batch(columns: &[*mut cai_array], batch: &Batch) {
+    let arrays: Vec<_> = columns.iter().filter(|array| !array.is_null()).map(|array| array.cast_const()).collect();
+    let names = vec![c"x".as_ptr(); arrays.len()];
+    let (mut again, mut theirs) = (MaybeUninit::<DeviceArray>::uninit(), MaybeUninit::<Schema>::uninit());
+    let (to, of) = (again.as_mut_ptr().cast(), theirs.as_mut_ptr().cast());
+    let count = arrays.len() as i64;
+    // SAFETY: live arrays and texts, and places for both structures, which are released once.
+    unsafe {
+        let status = cai_unstable_arrays_to_arrow(arrays.as_ptr(), names.as_ptr(), count, 0, to, of, null_mut());
+        assert_eq!(status == CAI_ERR_VALUE, arrays.is_empty(), "{status}");
+        if status == CAI_OK {
+            let (again, theirs) = (again.assume_init_mut(), theirs.assume_init_mut());
+            assert_eq!((again.array.n_children, theirs.n_children), (count, count));
+            assert_eq!(again.array.length, i64::from(batch.length % 40));
+            again.array.release.unwrap()(&mut again.array);
+            theirs.release.unwrap()(theirs);
+        }
     }
 }
 
