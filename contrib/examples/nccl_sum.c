@@ -1,6 +1,7 @@
 /*
- * Sums one array of each device with NCCL. A producer fills each array on its own stream; NCCL
- * works on another one, and the host does not wait. It prints the number of devices:
+ * Two processes, the ranks of an NCCL communicator, with a GPU each. Rank 0 sends an array to
+ * rank 1, and both add up what they have. The arrays belong to a stream of a producer, and NCCL
+ * works on another one. The host waits for neither before it reads. Rank 1 prints 2 4 6:
  *
  *     gcc nccl_sum.c $(pkg-config --cflags --libs cai) -lnccl -lcudart -o nccl_sum && ./nccl_sum
  */
@@ -8,60 +9,67 @@
 
 #include <cai/nccl.h>
 #include <stdio.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
-enum { N = 1024, MOST = 8 };
+enum { N = 1024 };
 
-#define CHECK(call) \
+#define CUDA(call) \
+    if ((call) != cudaSuccess) return fprintf(stderr, "%s\n", #call), 1
+#define NCCL(call) \
+    if ((call) != ncclSuccess) return fprintf(stderr, "%s\n", #call), 1
+#define CAI(call) \
     if ((call) != CAI_OK) return fprintf(stderr, "%s\n", error.message), 1
 
-int main(void) {
+static int work(int rank, ncclUniqueId id) {
     static const int64_t shape[1] = {N};
-    static float ones[N], sums[N];
-    const uint32_t access = CAI_ACCESS_READ | CAI_ACCESS_WRITE;
-    cudaStream_t producer[MOST], reducer[MOST];
-    ncclComm_t communicator[MOST];
-    cai_array array[MOST];
-    cai_nccl_buffer it[MOST];
+    static float values[N];
+    cai_array array = CAI_ARRAY_INIT;
+    cudaStream_t producer, stream;
+    ncclComm_t communicator;
+    cai_stream on;
     cai_error error;
-    int devices = 0;
-    if (cudaGetDeviceCount(&devices) != cudaSuccess || devices > MOST) return 1;
-    if (ncclCommInitAll(communicator, devices, NULL) != ncclSuccess) return 1;
+    CUDA(cudaSetDevice(rank));
+    CUDA(cudaStreamCreateWithFlags(&producer, cudaStreamNonBlocking));
+    CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    CUDA(cudaMalloc(&array.data, sizeof values));
+    NCCL(ncclCommInitRank(&communicator, 2, id, rank));
+    on = cai_inline_stream(stream);
+    array.shape = shape;
+    array.ndim = 1;
+    memcpy(array.typestr, "<f4", sizeof("<f4"));
+    array.device.type = CAI_DEVICE_CUDA;
+    array.device.id = rank;
+    array.stream = cai_inline_stream(producer);
+
     for (int i = 0; i < N; ++i)
-        ones[i] = 1;
-    for (int d = 0; d < devices; ++d) {
-        const cai_array init = CAI_ARRAY_INIT;
-        void *memory;
-        cudaSetDevice(d);
-        cudaStreamCreate(&producer[d]);
-        cudaStreamCreate(&reducer[d]);
-        cudaMalloc(&memory, sizeof ones);
-        cudaMemcpyAsync(memory, ones, sizeof ones, cudaMemcpyHostToDevice, producer[d]);
-        array[d] = init;
-        array[d].data = memory;
-        array[d].shape = shape;
-        array[d].ndim = 1;
-        memcpy(array[d].typestr, "<f4", sizeof("<f4"));
-        array[d].device.type = CAI_DEVICE_CUDA;
-        array[d].device.id = d;
-        array[d].stream = cai_inline_stream(producer[d]);
-    }
+        values[i] = rank == 0 ? (float)(i + 1) : 0;
+    CUDA(cudaMemcpyAsync(array.data, values, sizeof values, cudaMemcpyHostToDevice, producer));
+    if (rank == 0) CAI(cai_nccl_send(&array, 1, communicator, on, &error));
+    if (rank == 1) CAI(cai_nccl_recv(&array, 0, communicator, on, &error));
+    CAI(cai_nccl_all_reduce(&array, CAI_NCCL_SUM, communicator, on, &error));
 
-    for (int d = 0; d < devices; ++d)
-        CHECK(cai_nccl_begin(&array[d], CAI_NCCL_SUM, cai_inline_stream(reducer[d]), access, &it[d],
-                             &error));
-    ncclGroupStart();
-    for (int d = 0; d < devices; ++d)
-        ncclAllReduce(it[d].address, it[d].address, it[d].count, (ncclDataType_t)it[d].datatype,
-                      ncclSum, communicator[d], reducer[d]);
-    CHECK(cai_nccl_result(ncclGroupEnd(), communicator[0], "ncclGroupEnd", &error));
-    for (int d = 0; d < devices; ++d)
-        CHECK(cai_array_consume_end(&array[d], cai_inline_stream(reducer[d]), access, &error));
-
-    /* The producers go on; their next work comes after NCCL's. */
-    cudaMemcpyAsync(sums, array[0].data, sizeof sums, cudaMemcpyDeviceToHost, producer[0]);
-    cudaStreamSynchronize(producer[0]);
-    printf("%g\n", sums[0]); /* the number of devices */
-    for (int d = 0; d < devices; ++d)
-        ncclCommDestroy(communicator[d]);
+    /* The producer goes on: its next work comes after NCCL's. */
+    CUDA(cudaMemcpyAsync(values, array.data, sizeof values, cudaMemcpyDeviceToHost, producer));
+    CUDA(cudaStreamSynchronize(producer));
+    if (rank == 1) printf("%g %g %g\n", values[0], values[1], values[2]);
+    NCCL(ncclCommDestroy(communicator));
+    CUDA(cudaFree(array.data));
     return 0;
+}
+
+int main(void) {
+    ncclUniqueId id;
+    int ends[2], code = 0;
+    pid_t child;
+    if (pipe(ends) != 0) return 1;
+    child = fork(); /* before any call of CUDA, which does not work after it */
+    if (child < 0) return 1;
+    if (child == 0) {
+        close(ends[1]);
+        return read(ends[0], &id, sizeof id) == sizeof id ? work(1, id) : 1;
+    }
+    NCCL(ncclGetUniqueId(&id)); /* on another machine, it would go there */
+    if (write(ends[1], &id, sizeof id) != sizeof id || work(0, id) != 0) return 1;
+    return waitpid(child, &code, 0) != child || code != 0;
 }

@@ -1,7 +1,6 @@
 /*
- * cai/nccl.h with the real nccl.h, and with functions in place of NCCL's that record their
- * arguments and copy on the stream: one rank, which sends to itself. The simulated driver checks
- * the order.
+ * cai/nccl.h with the real nccl.h, and a replacement for NCCL: one rank, which sends to itself. The
+ * simulated driver checks the order.
  * run: by test_nccl.py
  */
 #include <cuda.h>
@@ -13,93 +12,11 @@
 
 enum { N = 1024, BYTES = N * 4 };
 
-/* --- in place of NCCL */
-
-static struct {
-    const void *from;
-    void *to;
-    size_t count;
-    ncclDataType_t type;
-    ncclRedOp_t op;
-    cudaStream_t stream;
-    int groups, depth, sends, receives, reductions, asked;
-} record;
-static ncclResult_t fails, busy;
-
-static size_t bytes_of(size_t count, ncclDataType_t type) {
-    static const size_t sizes[] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1};
-    return count * sizes[type];
-}
-
-static void copy(void *to, const void *from, size_t bytes, cudaStream_t stream) {
-    CU(cuMemcpyDtoDAsync((CUdeviceptr)(uintptr_t)to, (CUdeviceptr)(uintptr_t)from, bytes,
-                         (CUstream)stream));
-}
-
-ncclResult_t ncclGroupStart(void) {
-    ++record.groups;
-    ++record.depth;
-    return ncclSuccess;
-}
-
-ncclResult_t ncclGroupEnd(void) {
-    --record.depth;
-    if (record.sends > 0 && record.receives > 0)
-        copy(record.to, record.from, bytes_of(record.count, record.type), record.stream);
-    return busy;
-}
-
-ncclResult_t ncclSend(const void *from, size_t count, ncclDataType_t type, int peer,
-                      ncclComm_t communicator, cudaStream_t stream) {
-    ASSERT(record.depth == 1 && peer == 0 && communicator == NULL);
-    ++record.sends;
-    record.from = from;
-    record.count = count;
-    record.type = type;
-    record.stream = stream;
-    return fails;
-}
-
-ncclResult_t ncclRecv(void *to, size_t count, ncclDataType_t type, int peer,
-                      ncclComm_t communicator, cudaStream_t stream) {
-    ASSERT(record.depth == 1 && peer == 0 && communicator == NULL);
-    ASSERT(record.sends == 0 || (count == record.count && type == record.type));
-    ASSERT(record.sends == 0 || stream == record.stream);
-    ++record.receives;
-    record.to = to;
-    return fails;
-}
-
-ncclResult_t ncclAllReduce(const void *from, void *to, size_t count, ncclDataType_t type,
-                           ncclRedOp_t op, ncclComm_t communicator, cudaStream_t stream) {
-    ASSERT(record.depth == 0 && from == to && communicator == NULL);
-    ++record.reductions;
-    record.count = count;
-    record.type = type;
-    record.op = op;
-    record.stream = stream;
-    if (fails == ncclSuccess) copy(to, from, bytes_of(count, type) / 2, stream);
-    return fails;
-}
-
-ncclResult_t ncclCommGetAsyncError(ncclComm_t communicator, ncclResult_t *out) {
-    ASSERT(communicator == NULL);
-    *out = ++record.asked < 3 ? ncclInProgress : ncclSuccess;
-    return ncclSuccess;
-}
-
-/* The communicator's device; NULL is none, and fails. */
-static int *device_of;
-ncclResult_t ncclCommCuDevice(const ncclComm_t communicator, int *out) {
-    ASSERT(communicator == NULL);
-    if (device_of == NULL) return ncclInvalidArgument;
-    *out = *device_of;
-    return ncclSuccess;
-}
-
-const char *ncclGetErrorString(ncclResult_t result) {
-    return result == ncclInvalidUsage ? "invalid usage" : "another error";
-}
+/* In place of NCCL: nccl_sockets.c. */
+extern ncclResult_t nccl_fails, nccl_group_fails;
+extern int nccl_asked, nccl_enqueued;
+extern ncclRedOp_t nccl_op;
+static ncclComm_t alone;
 
 /* --- arrays */
 
@@ -140,17 +57,16 @@ static void order(void) {
         values[i] = i;
     CU(cuMemcpyHtoDAsync(a, values, BYTES, first));
     CU(cuMemsetD32Async(b, 7, N, second));
-    OK(cai_nccl_exchange(&from, 0, &to, 0, NULL, number(stream), error));
-    ASSERT(record.groups == 1 && record.depth == 0 && record.count == N);
-    ASSERT(record.type == ncclInt32 && record.stream == (cudaStream_t)stream);
+    OK(cai_nccl_exchange(&from, 0, &to, 0, alone, number(stream), error));
+    ASSERT(nccl_enqueued == 2);
     /* The next work of both comes after NCCL's. */
     CU(cuMemsetD32Async(a, 9, N, first));
     CU(cuMemcpyDtoHAsync(found, b, BYTES, second));
     CU(cuStreamSynchronize(second));
     ASSERT(memcmp(found, values, BYTES) == 0);
 
-    OK(cai_nccl_all_reduce(&to, CAI_NCCL_MAX, NULL, number(stream), error));
-    ASSERT(record.op == ncclMax && record.reductions == 1 && record.count == N);
+    OK(cai_nccl_all_reduce(&to, CAI_NCCL_MAX, alone, number(stream), error));
+    ASSERT(nccl_op == ncclMax && nccl_enqueued == 3);
     CU(cuMemsetD32Async(b, 3, N, second));
     CU(cuStreamSynchronize(second));
     CU(cuStreamSynchronize(first));
@@ -164,7 +80,7 @@ static void half_an_exchange(void) {
     to.flags = CAI_ARRAY_READONLY;
     CU(cuMemsetD32Async(a, 1, N, producer));
     REFUSED(CAI_ERR_READONLY, "flags",
-            cai_nccl_exchange(&from, 0, &to, 0, NULL, number(stream), error));
+            cai_nccl_exchange(&from, 0, &to, 0, alone, number(stream), error));
     /* What is on the stream by then is ordered before the producer's next work. */
     CU(cuMemsetD32Async(a, 2, N, producer));
     CU(cuStreamSynchronize(producer));
@@ -184,9 +100,9 @@ static void group(void) {
     OK(cai_nccl_begin(&in, CAI_NCCL_MOVE, number(stream), CAI_ACCESS_WRITE, &received, error));
     ASSERT(sent.datatype == CAI_NCCL_UINT8 && sent.count == BYTES);
     ncclGroupStart();
-    ncclSend(sent.address, sent.count, (ncclDataType_t)sent.datatype, 0, NULL,
+    ncclSend(sent.address, sent.count, (ncclDataType_t)sent.datatype, 0, alone,
              (cudaStream_t)stream);
-    ncclRecv(received.address, received.count, (ncclDataType_t)received.datatype, 0, NULL,
+    ncclRecv(received.address, received.count, (ncclDataType_t)received.datatype, 0, alone,
              (cudaStream_t)stream);
     ncclGroupEnd();
     OK(cai_array_consume_end(&out, number(stream), CAI_ACCESS_READ, error));
@@ -200,24 +116,24 @@ static void failures(void) {
     CUdeviceptr a = memory_of();
     CUstream stream = new_stream();
     const cai_array array = on(a, stream, "<f4", all);
-    fails = ncclInvalidUsage;
+    nccl_enqueued = 0;
+    nccl_fails = ncclInvalidUsage;
     REFUSED(CAI_ERR_NCCL, "ncclSend, ncclRecv",
-            cai_nccl_send(&array, 0, NULL, number(stream), error));
+            cai_nccl_send(&array, 0, alone, number(stream), error));
     REFUSED(CAI_ERR_NCCL, "ncclSend, ncclRecv",
-            cai_nccl_recv(&array, 0, NULL, number(stream), error));
+            cai_nccl_recv(&array, 0, alone, number(stream), error));
     REFUSED(CAI_ERR_NCCL, "ncclAllReduce",
-            cai_nccl_all_reduce(&array, CAI_NCCL_SUM, NULL, number(stream), error));
-    ASSERT(record.depth == 0);
-    fails = ncclSuccess;
-    busy = ncclInvalidUsage;
-    REFUSED(CAI_ERR_NCCL, "ncclGroupEnd", cai_nccl_send(&array, 0, NULL, number(stream), error));
+            cai_nccl_all_reduce(&array, CAI_NCCL_SUM, alone, number(stream), error));
+    ASSERT(nccl_enqueued == 0);
+    nccl_fails = ncclSuccess;
+    nccl_group_fails = ncclInvalidUsage;
+    REFUSED(CAI_ERR_NCCL, "ncclGroupEnd", cai_nccl_send(&array, 0, alone, number(stream), error));
     /* A communicator that does not block. */
-    busy = ncclInProgress;
-    record.asked = 0;
-    OK(cai_nccl_recv(&array, 0, NULL, number(stream), error));
-    ASSERT(record.asked == 3);
-    busy = ncclSuccess;
-    record.sends = 0;
+    nccl_group_fails = ncclInProgress;
+    nccl_asked = 0;
+    OK(cai_nccl_recv(&array, 0, alone, number(stream), error));
+    ASSERT(nccl_asked == 3 && nccl_enqueued == 2); /* what was sent before */
+    nccl_group_fails = ncclSuccess;
     CU(cuStreamSynchronize(stream));
 }
 
@@ -331,34 +247,32 @@ static void refusals(void) {
     REFUSED(CAI_ERR_NULL_ARGUMENT, "array",
             cai_nccl_all_reduce(NULL, CAI_NCCL_SUM, NULL, CAI_STREAM_LEGACY, error));
     OK(cai_nccl_exchange(NULL, 0, NULL, 0, NULL, CAI_STREAM_LEGACY, error));
-    ASSERT(record.groups == 1 && record.depth == 0 && record.sends == 0 && record.receives == 0);
-    record.groups = 0;
     /* Memory of another device than the communicator's. */
-    int other = 1;
-    device_of = &other;
+    array.device.id = 1;
     REFUSED(CAI_ERR_DEVICE_MISMATCH, "device.id",
-            cai_nccl_send(&array, 0, NULL, CAI_STREAM_LEGACY, error));
+            cai_nccl_send(&array, 0, alone, CAI_STREAM_LEGACY, error));
     REFUSED(CAI_ERR_DEVICE_MISMATCH, "device.id",
-            cai_nccl_all_reduce(&array, CAI_NCCL_SUM, NULL, CAI_STREAM_LEGACY, error));
-    device_of = NULL;
-    ASSERT(record.groups == 0 && record.reductions == 0);
+            cai_nccl_all_reduce(&array, CAI_NCCL_SUM, alone, CAI_STREAM_LEGACY, error));
+    ASSERT(nccl_enqueued == 0);
 }
 
 int main(void) {
     CUcontext context;
     CUdevice device;
-    types();
-    refusals();
+    ncclUniqueId id;
     CU(cuInit(0));
     CU(cuDeviceGet(&device, 0));
     CU(cuDevicePrimaryCtxRetain(&context, device));
     CU(cuCtxSetCurrent(context));
+    ASSERT(ncclGetUniqueId(&id) == ncclSuccess);
+    ASSERT(ncclCommInitRank(&alone, 1, id, 0) == ncclSuccess);
+    types();
+    refusals();
     order();
     half_an_exchange();
-    record.sends = record.receives = 0;
     group();
-    record.sends = record.receives = 0;
     failures();
+    ASSERT(ncclCommDestroy(alone) == ncclSuccess);
     puts("passed");
     return 0;
 }
