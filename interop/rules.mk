@@ -86,8 +86,10 @@ interop-simulator: target-link $(INTEROP)/ready lib sim
 interop-host: target-link $(INTEROP_HOST)/ready lib sim
 	$(call in_host,interop/test_exchange.py interop/host $(CONTRIB_HOST) --ignore=$(UCXX))
 	$(call in_host,$(UCXX))
-	UCX_MEM_EVENTS=n timeout 400 $(SIM) run --print=exit --undeclared=warn --docs=11 -- $(INTEROP_HOST)/bin/python -m pytest -q \
-	    -p no:cacheprovider interop/test_testing.py -k ucxx
+	for library in ucxx mpi4py; do \
+	    UCX_MEM_EVENTS=n timeout 400 $(SIM) run --print=exit --undeclared=warn --docs=11 -- $(INTEROP_HOST)/bin/python -m pytest -q \
+	        -p no:cacheprovider interop/test_testing.py -k $$library || exit 1; \
+	done
 
 interop-ray: target-link $(INTEROP)/ready $(INTEROP_RAY)/ready lib bindings sim
 	$(call in_ray,oldest,,$(PY))

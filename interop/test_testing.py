@@ -142,9 +142,20 @@ def takes_ucxx():
     return dict(take=take, protocols=[CAI])
 
 
+def takes_mpi4py():
+    buffer = pytest.importorskip("mpi4py.MPI").buffer
+
+    def take(obj):
+        made = buffer.frombuffer(obj, readonly=True)
+        return Bytes(made, obj, made.address, made.readonly)
+
+    return dict(take=take)
+
+
 CONSUMERS = {
     takes_cuda_core: ({"refuses-version": "it is not looked at", "refuses-tensor": "any device"}, {"refuses-entries"}),
     takes_ucxx: ({}, {"refuses-entries"}),
+    takes_mpi4py: ({}, {"refuses-entries"}),
     takes_cupy: ({}, {"keeps-readonly", "refuses-entries", "takes-in-capture"}),
     takes_numba: ({}, {"keeps-readonly", "refuses-entries", "takes-in-capture"}),
     takes_torch: ({"takes-entries": "the byte order is ignored", "takes-mask": "it is ignored", "waits": "no stream is read"},
