@@ -113,7 +113,7 @@
 /** For messages, while you look for a mistake: the sender states type and shape in front of the
  *  elements, and the receiver compares them with its array, which stays as it is if they differ
  *  (`CAI_ERR_MPI_MISMATCH`). Both sides set it: a receiver alone reports that, and a sender alone
- *  sends 552 bytes too many, which MPI reports unless the receiver has room for them. Messages that
+ *  sends 808 bytes too many, which MPI reports unless the receiver has room for them. Messages that
  *  are shorter than the array, or have another shape, are mismatches. All data is copied through
  *  the host. */
 #define CAI_MPI_CHECK 0x80000

@@ -13,7 +13,8 @@
 #include <stdio.h>
 
 /** A message differs from the array that receives it, with `CAI_MPI_CHECK`. `error->field` names
- *  the member that differs, and `error->message` the rank, and the values found and expected. */
+ *  the member that differs (of fields whose list takes more than 255 characters, `descr` alone),
+ *  and `error->message` the rank, and the values found and expected. */
 #define CAI_ERR_MPI_MISMATCH (CAI_STATUS_THIRD_PARTY + 0x4d51)
 
 /* `gap` is not sent. It makes the message one with gaps: of one without, Open MPI 5.0 writes all
@@ -23,8 +24,9 @@ typedef struct {
     int64_t gap;
     char typestr[CAI_TYPESTR_SIZE];
     int32_t dtype_code, ndim;
-    uint64_t fields;
+    uint64_t fields; /* a hash of all fields, or 0 */
     int64_t shape[CAI_MAX_NDIM];
+    char descr[256]; /* the fields as text, or nothing if that is longer */
 } cai_private_mpi_header;
 
 /* Makes the datatype of the statement and of `nbytes` bytes behind it. */
@@ -79,14 +81,16 @@ static inline uint64_t cai_private_mpi_fields(uint64_t hash, const cai_descr *de
 static inline void cai_private_mpi_state(const cai_array *array, cai_private_mpi_header *out) {
     const cai_field *first = array->descr == NULL ? NULL : cai_inline_field(array->descr, 0);
     memset(out, 0, sizeof(*out));
-    memcpy(out->magic, "caimpi1", sizeof(out->magic));
+    memcpy(out->magic, "caimpi2", sizeof(out->magic));
     memcpy(out->typestr, array->typestr, sizeof(out->typestr));
     out->dtype_code = array->dtype_code;
     out->ndim = array->ndim;
     /* A single row without a name describes a plain type. */
     if (first != NULL && (array->descr->count > 1 || first->name[0] != 0 || first->nested != NULL ||
-                          first->ndim != 0))
+                          first->ndim != 0)) {
         out->fields = cai_private_mpi_fields(0xcbf29ce484222325u, array->descr);
+        (void)cai_descr_format(array->descr, out->descr, sizeof(out->descr), NULL, NULL);
+    }
     if (array->ndim > 0)
         memcpy(out->shape, array->shape,
                CAI_PRIVATE_CAST(size_t, array->ndim) * sizeof(out->shape[0]));
@@ -96,21 +100,61 @@ static inline void cai_private_mpi_state(const cai_array *array, cai_private_mpi
 static inline int cai_private_mpi_is_stated(const void *message) {
     cai_private_mpi_header found;
     memcpy(&found, message, sizeof(found));
-    return memcmp(found.magic, "caimpi1", sizeof(found.magic)) == 0 && found.ndim >= 0 &&
+    return memcmp(found.magic, "caimpi2", sizeof(found.magic)) == 0 && found.ndim >= 0 &&
            found.ndim <= CAI_MAX_NDIM;
 }
 
+/* Bytes of a path, and of either side of a difference. */
+#define CAI_PRIVATE_MPI_TEXT 160
+
 /* Writes a shape as Python does: (3, 4). A long one is cut. */
-static inline void cai_private_mpi_write_shape(const cai_private_mpi_header *it, char *out,
-                                               int size) {
+static inline void cai_private_mpi_write_shape(int ndim, const int64_t *shape, char *out) {
     const int longest = 32; /* ", ", an extent, ",)" and the NUL */
     int at = 1, i;
     out[0] = '(';
-    for (i = 0; i < it->ndim && size - at > 2 * longest; ++i)
+    for (i = 0; i < ndim && CAI_PRIVATE_MPI_TEXT - at > 2 * longest; ++i)
         at += snprintf(out + at, CAI_PRIVATE_CAST(size_t, longest), "%s%lld", i > 0 ? ", " : "",
-                       CAI_PRIVATE_CAST(long long, it->shape[i]));
+                       CAI_PRIVATE_CAST(long long, shape[i]));
     (void)snprintf(out + at, CAI_PRIVATE_CAST(size_t, longest), "%s",
-                   i < it->ndim ? ", ...)" : (it->ndim == 1 ? ",)" : ")"));
+                   i < ndim ? ", ...)" : (ndim == 1 ? ",)" : ")"));
+}
+
+/* Appends the path of the first difference of two valid lists of fields, and writes both sides.
+ * Returns 0 if there is none, but for codes of types, which a list as text does not have. */
+static inline int cai_private_mpi_differ(const cai_descr *found, const cai_descr *expected,
+                                         char *path, char *left, char *right) {
+    const size_t size = CAI_PRIVATE_MPI_TEXT, at = strlen(path);
+    const char *member = NULL;
+    cai_dtype theirs, ours;
+    uint64_t i;
+    for (i = 0; member == NULL && (i < found->count || i < expected->count); ++i) {
+        const cai_field *a = cai_inline_field(found, i), *b = cai_inline_field(expected, i);
+        (void)snprintf(path + at, size - at, "[%llu]", CAI_PRIVATE_CAST(unsigned long long, i));
+        if (a == NULL || b == NULL || strcmp(a->name, b->name) != 0) {
+            member = a == NULL || b == NULL ? "" : ".name";
+            (void)snprintf(left, size, a == NULL ? "none" : "\"%s\"", a == NULL ? "" : a->name);
+            (void)snprintf(right, size, b == NULL ? "none" : "\"%s\"", b == NULL ? "" : b->name);
+        } else if (a->ndim != b->ndim || (a->ndim > 0 && memcmp(a->shape, b->shape,
+                                                                CAI_PRIVATE_CAST(size_t, a->ndim) *
+                                                                    sizeof(int64_t)) != 0)) {
+            member = ".shape";
+            cai_private_mpi_write_shape(a->ndim, a->shape, left);
+            cai_private_mpi_write_shape(b->ndim, b->shape, right);
+        } else if (a->nested != NULL && b->nested != NULL) {
+            (void)snprintf(path + strlen(path), size - strlen(path), ".nested");
+            if (cai_private_mpi_differ(a->nested, b->nested, path, left, right)) return 1;
+        } else if (a->nested != NULL || b->nested != NULL ||
+                   cai_dtype_parse(a->typestr, &theirs, NULL) != CAI_OK ||
+                   cai_dtype_parse(b->typestr, &ours, NULL) != CAI_OK ||
+                   !cai_dtype_equal(&theirs, &ours)) {
+            member = ".typestr";
+            (void)snprintf(left, size, a->nested != NULL ? "fields" : "\"%s\"", a->typestr);
+            (void)snprintf(right, size, b->nested != NULL ? "fields" : "\"%s\"", b->typestr);
+        }
+    }
+    if (member == NULL) path[at] = 0;
+    else (void)snprintf(path + strlen(path), size - strlen(path), "%s", member);
+    return member != NULL;
 }
 
 /* Compares what a message states with the array that receives it. `message` has room for the
@@ -119,8 +163,11 @@ static inline cai_status cai_private_mpi_compare(const cai_array *array, const v
                                                  int64_t received, int source, int tag,
                                                  cai_error *error) {
     cai_private_mpi_header found, expected;
-    char text[CAI_ERROR_MESSAGE_SIZE], left[160], right[160];
+    char text[CAI_ERROR_MESSAGE_SIZE], path[CAI_PRIVATE_MPI_TEXT] = "descr";
+    char left[CAI_PRIVATE_MPI_TEXT], right[CAI_PRIVATE_MPI_TEXT];
     const char *field = NULL;
+    const cai_descr *descr;
+    cai_owner *owner;
     cai_dtype theirs, ours;
     const int is_stated =
         received >= CAI_PRIVATE_CAST(int64_t, sizeof(found) - sizeof(found.gap)) &&
@@ -149,14 +196,19 @@ static inline cai_status cai_private_mpi_compare(const cai_array *array, const v
         (void)snprintf(left, sizeof(left), "%d", found.dtype_code);
         (void)snprintf(right, sizeof(right), "%d", expected.dtype_code);
     } else if (found.fields != expected.fields) {
-        field = "descr";
+        field = path;
         (void)snprintf(left, sizeof(left), "%s", found.fields == 0 ? "no fields" : "other fields");
         (void)snprintf(right, sizeof(right), "%s", expected.fields == 0 ? "none" : "the array's");
+        found.descr[sizeof(found.descr) - 1] = 0;
+        if (expected.fields != 0 && cai_descr_parse(found.descr, &descr, &owner, NULL) == CAI_OK) {
+            (void)cai_private_mpi_differ(descr, array->descr, path, left, right);
+            cai_owner_release(owner);
+        }
     } else if (found.ndim != expected.ndim ||
                memcmp(found.shape, expected.shape, sizeof(found.shape)) != 0) {
         field = "shape";
-        cai_private_mpi_write_shape(&found, left, CAI_PRIVATE_CAST(int, sizeof(left)));
-        cai_private_mpi_write_shape(&expected, right, CAI_PRIVATE_CAST(int, sizeof(right)));
+        cai_private_mpi_write_shape(found.ndim, found.shape, left);
+        cai_private_mpi_write_shape(expected.ndim, expected.shape, right);
     }
     if (field == NULL) return CAI_OK;
     (void)snprintf(text, sizeof(text), "found %s from rank %d with tag %d, expected %s", left,
