@@ -19,13 +19,13 @@
  *         return cai_array_consume_end(array, stream, access, error);
  *     }
  *
- *     // Checks alone. A type that NCCL does not have is moved as bytes.
+ *     // Checks alone. A type that NCCL 2.7 does not have is moved as bytes.
  *     static int can_move(const cai_array *array, int *as_bytes) {
  *         cai_nccl_buffer it;
  *         cai_dtype dtype;
  *         if (cai_nccl_elements(array, CAI_NCCL_MOVE, &it, NULL) != CAI_OK) return 0;
  *         if (cai_array_dtype(array, &dtype, NULL) != CAI_OK) return 0;
- *         *as_bytes = cai_nccl_type(&dtype) < 0;
+ *         *as_bytes = cai_nccl_type(&dtype) != it.datatype;
  *         return 1;
  *     }
  *
@@ -60,7 +60,13 @@
  *
  * Thread safety of all functions: any thread that NCCL allows for the communicator.
  *
- * Streams: pass a `cudaStream_t` as `cai_inline_stream(stream)`, also for 0.
+ * Streams: pass a `cudaStream_t` as `cai_inline_stream(stream)`, also for 0, and the result to NCCL
+ * if you call it yourself: NCCL takes 0 for the legacy default stream, also in programs with
+ * per-thread default streams. Default streams are those of the current device, and in NCCL those of
+ * the communicator's: make that device current.
+ *
+ * Failures: NCCL may have enqueued work, for which the array's stream may not wait. Synchronize
+ * `stream`, or abort the communicator, before you use or release the array.
  *
  * SPDX-License-Identifier: MIT OR Apache-2.0
  */
@@ -72,9 +78,11 @@
 #include "messages.h"
 #include <cai/sync.h>
 
+#include <stdio.h>
+
 /* Codes of ncclDataType_t. */
 #define CAI_NCCL_INT8 0         /**< `i1`. */
-#define CAI_NCCL_UINT8 1        /**< `u1`; bytes of all types that NCCL does not have. */
+#define CAI_NCCL_UINT8 1        /**< `u1`; bytes of types that NCCL 2.7 does not have. */
 #define CAI_NCCL_INT32 2        /**< `i4`. */
 #define CAI_NCCL_UINT32 3       /**< `u4`. */
 #define CAI_NCCL_INT64 4        /**< `i8`. */
@@ -120,7 +128,7 @@ static inline int cai_nccl_type(const cai_dtype *dtype) {
  * Checks an array, and reports its elements as NCCL takes them. Makes no driver call.
  *
  * `operation`: `CAI_NCCL_MOVE`, or a reduction, also one of `ncclRedOpCreatePreMulSum`. A move
- * accepts every type except Python objects, and moves types that NCCL does not have as bytes. A
+ * accepts every type except Python objects, and moves types that NCCL 2.7 does not have as bytes. A
  * reduction needs a type that NCCL has. Complex numbers can be summed and averaged, as twice as
  * many real numbers. `out`: needs no initialization; written on success only.
  *
@@ -156,7 +164,7 @@ static inline cai_status cai_nccl_elements(const cai_array *array, int operation
     type = cai_nccl_type(&dtype);
     made.address = array->data;
     made.count = CAI_PRIVATE_CAST(size_t, layout.count);
-    if (type < 0 && operation == CAI_NCCL_MOVE) {
+    if (operation == CAI_NCCL_MOVE && (type < 0 || type > CAI_NCCL_FLOAT64)) {
         type = CAI_NCCL_UINT8;
         made.count = CAI_PRIVATE_CAST(size_t, layout.nbytes);
     } else if (type < 0 && dtype.kind == 'c' &&
@@ -257,9 +265,12 @@ static inline cai_status cai_private_nccl_start(const cai_array *array, int oper
     cai_status status = cai_nccl_elements(array, operation, out, error);
     if (status != CAI_OK) return status;
     if (array->device.type == CAI_DEVICE_CUDA && array->data != NULL &&
-        ncclCommCuDevice(communicator, &device) == ncclSuccess && device != array->device.id)
-        return cai_error_set(error, CAI_ERR_DEVICE_MISMATCH, "device.id",
-                             "found memory of another device than the communicator's");
+        ncclCommCuDevice(communicator, &device) == ncclSuccess && device != array->device.id) {
+        char text[80];
+        (void)snprintf(text, sizeof(text), "found %d, expected %d, the communicator's device",
+                       array->device.id, device);
+        return cai_error_set(error, CAI_ERR_DEVICE_MISMATCH, "device.id", text);
+    }
     return cai_array_consume_begin(array, stream, flags, error);
 }
 

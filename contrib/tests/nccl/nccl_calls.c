@@ -152,9 +152,9 @@ static void types(void) {
         {"<f2", 0, 6, 6, 6, 1},
         {"<f4", 0, 7, 7, 7, 1},
         {"<f8", 0, 8, 8, 8, 1},
-        {"<V2", CAI_DTYPE_BFLOAT16, 9, 9, 9, 1},
-        {"|V1", CAI_DTYPE_FLOAT8_E4M3FN, 10, 10, 10, 1},
-        {"|V1", CAI_DTYPE_FLOAT8_E5M2, 11, 11, 11, 1},
+        {"<V2", CAI_DTYPE_BFLOAT16, 1, 9, 9, 2},
+        {"|V1", CAI_DTYPE_FLOAT8_E4M3FN, 1, 10, 10, 1},
+        {"|V1", CAI_DTYPE_FLOAT8_E5M2, 1, 11, 11, 1},
         {"|V1", CAI_DTYPE_FLOAT8_E4M3, 1, -1, -1, 1},
         {"|b1", 0, 1, -1, -1, 1},
         {"<i2", 0, 1, -1, -1, 2},
@@ -253,6 +253,11 @@ static void refusals(void) {
             cai_nccl_send(&array, 0, alone, CAI_STREAM_LEGACY, error));
     REFUSED(CAI_ERR_DEVICE_MISMATCH, "device.id",
             cai_nccl_all_reduce(&array, CAI_NCCL_SUM, alone, CAI_STREAM_LEGACY, error));
+    {
+        cai_error why;
+        (void)cai_nccl_send(&array, 0, alone, CAI_STREAM_LEGACY, &why);
+        ASSERT_CONTAINS(why.message, "found 1, expected 0");
+    }
     ASSERT(nccl_enqueued == 0);
 }
 
