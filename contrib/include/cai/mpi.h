@@ -23,7 +23,7 @@
  *         MPI_Status status;
  *         const int code = MPI_Test(&it->request, done, &status);
  *         if (code == MPI_SUCCESS) return *done ? cai_mpi_finish(it, &status, error) : CAI_OK;
- *         cai_mpi_discard(&it->buffer);
+ *         if (it->request == MPI_REQUEST_NULL) cai_mpi_discard(&it->buffer);
  *         return cai_mpi_failure(code, "MPI_Test", error);
  *     }
  *
@@ -518,7 +518,8 @@ static inline void cai_private_mpi_done(cai_mpi_request *it) {
  * Completes a message whose MPI request has completed successfully, for example with `MPI_Waitany`
  * or `MPI_Test`: writes a copy back, and frees what the message needed unless it was prepared to be
  * sent many times. If the message is shorter than the array, the other elements do not change. For
- * a request that failed, call `cai_mpi_discard(&it->buffer)` instead.
+ * a request that failed, and that MPI has set to `MPI_REQUEST_NULL`, call
+ * `cai_mpi_discard(&it->buffer)` instead.
  *
  * `status`: what MPI reported about the request. NULL or `MPI_STATUS_IGNORE` only if it is a send.
  *
@@ -556,8 +557,12 @@ static inline cai_status cai_mpi_finish(cai_mpi_request *it, const MPI_Status *s
  *
  * `out_status`: gets MPI's status; may be NULL or `MPI_STATUS_IGNORE`.
  *
+ * If MPI fails and keeps the request, as a receive of `MPI_ANY_SOURCE` when a process has ended,
+ * the message is cancelled. If that fails too, it remains in transit, because MPI may use the
+ * memory.
+ *
  * Returns `CAI_OK`, `CAI_ERR_NULL_ARGUMENT`, `CAI_ERR_MPI`, `CAI_ERR_MPI_MISMATCH` or a status of
- * `cai_mpi_end`. In any case everything is freed, or the prepared request can be started again.
+ * `cai_mpi_end`. Otherwise everything is freed, or the prepared request can be started again.
  */
 static inline cai_status cai_mpi_wait(cai_mpi_request *it, MPI_Status *out_status,
                                       cai_error *error) {
@@ -579,6 +584,12 @@ static inline cai_status cai_mpi_wait(cai_mpi_request *it, MPI_Status *out_statu
                                     CAI_PRIVATE_CAST(int64_t, sizeof(cai_private_mpi_header)),
                                     status.MPI_SOURCE, status.MPI_TAG, error);
         if (mismatch != CAI_OK) result = mismatch;
+    }
+    if (it->request != MPI_REQUEST_NULL) { /* MPI has not given the memory back */
+        (void)MPI_Cancel(&it->request);
+        if (MPI_Wait(&it->request, MPI_STATUS_IGNORE) != MPI_SUCCESS &&
+            it->request != MPI_REQUEST_NULL)
+            return result;
     }
     cai_private_mpi_done(it);
     return result;

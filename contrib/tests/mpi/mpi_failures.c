@@ -60,8 +60,11 @@ int MPI_Type_free(MPI_Datatype *type) {
     return PMPI_Type_free(type);
 }
 
-/* The message is done when the call fails: nothing of it remains in MPI. */
+static int unfinished; /* calls of MPI_Wait that fail and leave the message in MPI */
+
+/* Otherwise, the message is done when the call fails: nothing of it remains in MPI. */
 int MPI_Wait(MPI_Request *request, MPI_Status *status) {
+    if (unfinished > 0) return --unfinished, MPI_ERR_OTHER;
     const int code = PMPI_Wait(request, status);
     return fails() ? MPI_ERR_OTHER : code;
 }
@@ -268,6 +271,34 @@ static void states(void) {
     MPI_Cancel(&it.request);
     OK(cai_mpi_wait(&it, NULL, error));
     OK(cai_mpi_request_free(&it, error));
+}
+
+/* A receive that MPI keeps, as of any source when a process has ended, writes nothing later. */
+static void kept_by_mpi(void) {
+    for (int prepared = 0; prepared < 2; ++prepared) {
+        cai_array array = owned(memory + 512, gaps);
+        cai_mpi_request it;
+        double data[24] = {0};
+        if (prepared) {
+            OK(cai_mpi_recv_init(&array, 0, 1, MPI_COMM_SELF, CAI_MPI_STAGE, &it, error));
+            OK(cai_mpi_start(&it, error));
+        } else {
+            OK(cai_mpi_irecv(&array, 0, 1, MPI_COMM_SELF, CAI_MPI_STAGE, &it, error));
+        }
+        cai_array_release(&array);
+        unfinished = 2; /* it cannot be cancelled either: the memory stays */
+        REFUSED(CAI_ERR_MPI, "MPI_Wait", cai_mpi_wait(&it, NULL, error));
+        ASSERT(it.request != MPI_REQUEST_NULL && it.buffer.stage != NULL && owners == 1);
+        unfinished = 1;
+        REFUSED(CAI_ERR_MPI, "MPI_Wait", cai_mpi_wait(&it, NULL, error));
+        ASSERT(it.request == MPI_REQUEST_NULL && owners == prepared && it.is_idle == prepared);
+        OK(cai_mpi_request_free(&it, error));
+        ASSERT(owners == 0 && datatypes == 0);
+        /* The next message is not its own. */
+        PMPI_Sendrecv(memory, 24, MPI_DOUBLE, 0, 1, data, 24, MPI_DOUBLE, 0, 1, MPI_COMM_SELF,
+                      MPI_STATUS_IGNORE);
+        ASSERT(memcmp(data, memory, sizeof data) == 0);
+    }
 }
 
 /* If one of several requests is not ready, or its stream cannot be waited for, none has started. */
@@ -674,6 +705,7 @@ int main(int count, char **words) {
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     nulls();
     states();
+    kept_by_mpi();
     outputs();
     refusals();
     statuses();
