@@ -446,12 +446,11 @@ impl Exports {
                 // Each allocation holds the array until the importers have closed it. Without memory
                 // for that, the array is kept for ever.
                 let another = array.another().ok();
-                let array = another.filter(|_| self.retiring.try_reserve(1).is_ok());
-                let Some(array) = array else {
+                let Some(kept) = another.filter(|_| self.retiring.try_reserve(1).is_ok()) else {
                     std::mem::forget(array);
                     return true;
                 };
-                self.retiring.push(Retiring { number, unsent: open, open, array, after });
+                self.retiring.push(Retiring { number, unsent: open, open, array: kept, after });
             }
         }
         due.add(array, after);
