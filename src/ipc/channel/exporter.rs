@@ -154,17 +154,17 @@ impl Exports {
         key: u64,
         array: Valid,
         out: &mut Buffer<u8>,
-    ) -> (Result<(u64, usize)>, Due) {
-        let mut due = Due::default();
+        due: &mut Due,
+    ) -> Result<(u64, usize)> {
         if self.free.is_empty() && self.slots.len() == self.capacity as usize {
-            due = self.collect();
+            self.collect(due);
         }
         let done = self.write(key, array, out);
         let done = done.map_err(crate::ipc::explained);
         if done.is_err() {
             self.allocations.retain(|_, allocation| allocation.exports > 0);
         }
-        (done, due)
+        done
     }
 
     fn write(&mut self, key: u64, array: Valid, out: &mut Buffer<u8>) -> Result<(u64, usize)> {
@@ -230,17 +230,17 @@ impl Exports {
                 found "{} exports", self.capacity;
                 expected "a free slot: withdraw exports, or create the channel with more slots");
         }
-        if self.free.is_empty() {
-            memory::push(&mut self.slots, Slot::default())?;
-            memory::push(&mut self.free, self.slots.len() as u32 - 1)?;
-        }
         // Neither can fail when the slot is withdrawn and freed.
-        let all = self.slots.len();
+        let all = self.slots.len() + usize::from(self.free.is_empty());
         for list in [&mut self.withdrawn, &mut self.free] {
             let missing = all.saturating_sub(list.len());
             list.try_reserve(missing).map_err(|_| Failure::no_memory(4 * missing))?;
         }
         self.keys.try_reserve(1).map_err(|_| Failure::no_memory(16))?;
+        if self.free.is_empty() {
+            memory::push(&mut self.slots, Slot::default())?;
+            self.free.push(self.slots.len() as u32 - 1);
+        }
         let (mut ready, mut sequence) = (None, 0);
         if let Some(first) = &source.first {
             let index = self.ready_of(first, source)?;
@@ -391,15 +391,14 @@ impl Exports {
     }
 
     /// Lets nobody import an export any more. It is released once no importer has it.
-    pub fn withdraw(&mut self, export: u64) -> (Result<()>, Due) {
+    pub fn withdraw(&mut self, export: u64, due: &mut Due) -> Result<()> {
         let (slot, generation) = (export as u32, (export >> 32) as u32);
         let place = self.slots.get_mut(slot as usize);
         let found = place.filter(|place| place.generation == generation && generation != 0);
         let found = found.and_then(|place| place.export.as_mut());
         let Some(found) = found.filter(|export| !export.is_withdrawn) else {
-            let failure = fail!(CAI_ERR_IPC_SLOT, "export";
+            return fail!(CAI_ERR_IPC_SLOT, "export";
                 found "{export:#x}"; expected "an export of this channel that is not withdrawn");
-            return (failure, Due::default());
         };
         found.is_withdrawn = true;
         if found.key != 0 {
@@ -410,12 +409,11 @@ impl Exports {
         }
         // An importer claims the slot and then looks at the generation; this does the reverse.
         fence(Ordering::SeqCst);
-        let mut due = Due::default();
-        if !self.finish(slot, &mut due) {
+        if !self.finish(slot, due) {
             // Reserved by `add`.
             self.withdrawn.push(slot);
         }
-        (Ok(()), due)
+        Ok(())
     }
 
     /// Releases a withdrawn export if no importer has it. Returns false if one has, or if the order
@@ -507,12 +505,11 @@ impl Exports {
     }
 
     /// Releases what can be released by now.
-    pub fn collect(&mut self) -> Due {
-        let mut due = Due::default();
+    pub fn collect(&mut self, due: &mut Due) {
         self.listen();
         let mut place = 0;
         while let Some(&slot) = self.withdrawn.get(place) {
-            if self.finish(slot, &mut due) {
+            if self.finish(slot, due) {
                 self.withdrawn.swap_remove(place);
             } else {
                 place += 1;
@@ -530,20 +527,18 @@ impl Exports {
                 place += 1;
             }
         }
-        due
     }
 
     /// Releases everything that no importer has; the rest is kept until the process ends.
-    pub fn end(&mut self) -> Due {
+    pub fn end(&mut self, due: &mut Due) {
         for slot in 0..self.slots.len() as u32 {
             let place = self.slots.get(slot as usize);
             let live = place.and_then(|place| Some((place.generation, place.export.as_ref()?)));
             if let Some((generation, false)) = live.map(|(it, export)| (it, export.is_withdrawn)) {
-                let (_, due) = self.withdraw(u64::from(generation) << 32 | u64::from(slot));
-                due.release();
+                let _ = self.withdraw(u64::from(generation) << 32 | u64::from(slot), due);
             }
         }
-        let due = self.collect();
+        self.collect(due);
         for export in self.slots.iter_mut().filter_map(|slot| slot.export.take()) {
             std::mem::forget(export.array);
         }
@@ -551,7 +546,6 @@ impl Exports {
         if self.are_kept {
             std::mem::take(&mut self.numbers).into_iter().for_each(std::mem::forget);
         }
-        due
     }
 }
 

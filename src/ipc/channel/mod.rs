@@ -46,7 +46,7 @@ use crate::memory;
 use crate::owner::Array;
 use crate::sync::release_queue;
 use crate::validate::Valid;
-use exporter::Exports;
+use exporter::{Due, Exports};
 use importer::Link;
 use system::{Identity, Watch};
 
@@ -254,7 +254,8 @@ fn unknown<T>(number: u64) -> Result<T> {
 pub fn release(number: u64) -> Result<()> {
     let channel = find(number)?;
     lock(&CHANNELS).retain(|other| other.number != number);
-    let due = lock(&channel.exports).end();
+    let mut due = Due::default();
+    lock(&channel.exports).end(&mut due);
     due.release();
     let links = std::mem::take(&mut *lock(&channel.links));
     links.iter().for_each(Link::release);
@@ -269,15 +270,15 @@ impl Channel {
 
     /// Writes the record of an array. Returns the number of the export and the number of bytes.
     pub fn export(&self, key: u64, array: Valid, out: &mut Buffer<u8>) -> Result<(u64, usize)> {
-        let mut exports = lock(&self.exports);
-        let (done, due) = exports.export(key, array, out);
-        drop(exports);
+        let mut due = Due::default();
+        let done = lock(&self.exports).export(key, array, out, &mut due);
         due.release();
         done
     }
 
     pub fn withdraw(&self, export: u64) -> Result<()> {
-        let (done, due) = lock(&self.exports).withdraw(export);
+        let mut due = Due::default();
+        let done = lock(&self.exports).withdraw(export, &mut due);
         due.release();
         done
     }
@@ -285,9 +286,10 @@ impl Channel {
     /// Accepts connections, notices processes that ended, and releases what nobody uses any more.
     /// Returns the number of exports that are left.
     pub fn poll(&self) -> Result<u64> {
+        let mut due = Due::default();
         let mut exports = lock(&self.exports);
         let accepted = exports.accept(&self.listener, &self.watch);
-        let due = exports.collect();
+        exports.collect(&mut due);
         let left = exports.left();
         drop(exports);
         due.release();
