@@ -16,8 +16,6 @@ enum { N = 1024 };
 
 #define CUDA(call) \
     if ((call) != cudaSuccess) return fprintf(stderr, "%s\n", #call), 1
-#define NCCL(call) \
-    if ((call) != ncclSuccess) return fprintf(stderr, "%s\n", #call), 1
 #define CAI(call) \
     if ((call) != CAI_OK) return fprintf(stderr, "%s\n", error.message), 1
 
@@ -29,11 +27,15 @@ static int work(int rank, ncclUniqueId id) {
     ncclComm_t communicator;
     cai_stream on;
     cai_error error;
+    int devices = 0;
+    CUDA(cudaGetDeviceCount(&devices));
+    if (devices < 2) return fprintf(stderr, "found %d GPUs, expected 2\n", devices), 1;
     CUDA(cudaSetDevice(rank));
     CUDA(cudaStreamCreateWithFlags(&producer, cudaStreamNonBlocking));
     CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
     CUDA(cudaMalloc(&array.data, sizeof values));
-    NCCL(ncclCommInitRank(&communicator, 2, id, rank));
+    CAI(cai_nccl_result(ncclCommInitRank(&communicator, 2, id, rank), NULL, "ncclCommInitRank",
+                        &error));
     on = cai_inline_stream(stream);
     array.shape = shape;
     array.ndim = 1;
@@ -53,7 +55,7 @@ static int work(int rank, ncclUniqueId id) {
     CUDA(cudaMemcpyAsync(values, array.data, sizeof values, cudaMemcpyDeviceToHost, producer));
     CUDA(cudaStreamSynchronize(producer));
     if (rank == 1) printf("%g %g %g\n", values[0], values[1], values[2]);
-    NCCL(ncclCommDestroy(communicator));
+    CAI(cai_nccl_result(ncclCommDestroy(communicator), NULL, "ncclCommDestroy", &error));
     CUDA(cudaFree(array.data));
     return 0;
 }
@@ -69,7 +71,7 @@ int main(void) {
         close(ends[1]);
         return read(ends[0], &id, sizeof id) == sizeof id ? work(1, id) : 1;
     }
-    NCCL(ncclGetUniqueId(&id)); /* on another machine, it would go there */
+    if (ncclGetUniqueId(&id) != ncclSuccess) return 1;
     if (write(ends[1], &id, sizeof id) != sizeof id || work(0, id) != 0) return 1;
     return waitpid(child, &code, 0) != child || code != 0;
 }
