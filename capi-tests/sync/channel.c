@@ -3,55 +3,9 @@
  * with the name of a part, imports. The table of cai_unstable_channel_create is tested row by row.
  * run: sim eager lazy random:7 threads hidden; omit works
  */
-#include "ipc_test.h"
+#include "channel_test.h"
 
-#include <poll.h>
-#include <sys/resource.h>
-
-/* --- both sides */
-
-static uint64_t the_channel;
-/* Of the exporter's channel; an importer's has none. */
-static unsigned flags;
-
-static void create(unsigned slots) {
-    the_channel = 0;
-    OK(cai_unstable_channel_create(slots, flags, &the_channel, error));
-}
-
-static uint64_t polled(void) {
-    uint64_t left = 99;
-    ASSERT_STATUS(CAI_OK, cai_unstable_channel_poll(the_channel, &left, NULL));
-    return left;
-}
-
-/* Polls until so many exports are left. */
-static void wait_until(uint64_t left) {
-    for (int i = 0; polled() != left; ++i) {
-        ASSERT(i < 10000);
-        usleep(1000);
-    }
-}
-
-/* The next word of the other process, while the channel is polled. */
-static char word_from(int from) {
-    struct pollfd wait[2] = {{from, POLLIN, 0}, {-1, POLLIN, 0}};
-    OK(cai_unstable_channel_fd(the_channel, &wait[1].fd, error));
-    for (;;) {
-        ASSERT(poll(wait, 2, 60000) > 0);
-        if (wait[1].revents != 0) polled();
-        if (wait[0].revents != 0) return hear(from);
-    }
-}
-
-/* An owned array over a buffer. */
-static cai_array owned(CUdeviceptr buffer, cai_stream stream) {
-    cai_array borrowed = array_of(buffer, stream), array = CAI_ARRAY_INIT;
-    OK(cai_array_create(&borrowed, &freed, count_destroyed, &array, error));
-    return array;
-}
-
-/* The same, whose owner also frees the buffer, on any thread. */
+/* An array whose owner also frees the buffer, on any thread. */
 static void free_buffer(void *buffer) {
     CU(cuCtxSetCurrent(context[0]));
     CU(cuMemFree((CUdeviceptr)(uintptr_t)buffer));
@@ -62,62 +16,6 @@ static cai_array owning(CUdeviceptr buffer, cai_stream stream) {
     cai_array borrowed = array_of(buffer, stream), array = CAI_ARRAY_INIT;
     OK(cai_array_create(&borrowed, (void *)(uintptr_t)buffer, free_buffer, &array, error));
     return array;
-}
-
-/* Exports an array, sends its record, and releases it. */
-static uint64_t export_array(cai_array *array) {
-    packet it = {0};
-    uint64_t made = 0;
-    size_t size = 0;
-    OK(cai_unstable_channel_export(the_channel, 0, array, it.bytes, sizeof it.bytes, &size, &made,
-                                   error));
-    ASSERT(size > 100 && size < 400 && made != 0);
-    it.size = size;
-    send_packet(peer_socket, &it, -1);
-    cai_array_release(array);
-    return made;
-}
-
-static void withdraw(uint64_t made) { OK(cai_unstable_channel_withdraw(the_channel, made, error)); }
-
-static cai_status try_import(const packet *it, cai_array *out, cai_error *why) {
-    const cai_array init = CAI_ARRAY_INIT;
-    *out = init;
-    return cai_unstable_channel_import(the_channel, it->bytes, it->size, out, why);
-}
-
-/* Imports, once the exporter has accepted. */
-static cai_array import_packet(const packet *it) {
-    cai_array array;
-    cai_error why;
-    int fd;
-    OK(cai_unstable_channel_fd(the_channel, &fd, error));
-    for (int i = 0; i < 100; ++i) {
-        const cai_status status = try_import(it, &array, &why);
-        struct pollfd wait = {fd, POLLIN, 0};
-        if (status == CAI_OK) return array;
-        if (status != CAI_ERR_IPC_PENDING) FAIL("%s", why.message);
-        poll(&wait, 1, 60000);
-        polled();
-    }
-    FAIL("%s", "never accepted");
-    return array;
-}
-
-static cai_array import_array(int from) {
-    packet it;
-    receive_packet(from, &it);
-    return import_packet(&it);
-}
-
-static void end_channel(void) {
-    OK(cai_unstable_channel_release(the_channel, error));
-    ASSERT_STATUS(CAI_ERR_ARGUMENT, cai_unstable_channel_release(the_channel, NULL));
-}
-
-static size_t races(void) {
-    char report[1 << 14];
-    return cudasim_take_report(report, sizeof report);
 }
 
 /* --- order */
@@ -159,10 +57,18 @@ static uint64_t export_nothing_pending(CUdeviceptr buffer) {
     return made;
 }
 
+static CUdeviceptr of_a_pool(void) {
+    return pool_buffer(new_pool(CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR));
+}
+
+static CUdeviceptr of_mapped_memory(void) {
+    return mapped_buffer(CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+}
+
 /* Exports memory with pending work, and uses it once it comes back. Returns the number of races. */
-static int exporter(char word, cai_stream stated) {
+static int exporter_of(CUdeviceptr new_buffer_of(void), char word, cai_stream stated) {
     CUstream stream = new_stream();
-    CUdeviceptr buffer = new_buffer(), other = new_buffer();
+    CUdeviceptr buffer = new_buffer_of(), other = new_buffer();
     cai_array array;
     uint64_t made, other_array;
     int found;
@@ -201,9 +107,11 @@ static int exporter(char word, cai_stream stated) {
     wait_until(0);
     end_peer();
     end_channel();
-    if (stated == 0) CU(cuMemFree(buffer));
+    if (stated == 0 && new_buffer_of == new_buffer) CU(cuMemFree(buffer));
     return found;
 }
+
+static int exporter(char word, cai_stream stated) { return exporter_of(new_buffer, word, stated); }
 
 static int by_numbers(char word, cai_stream stated) {
     flags = CAI_UNSTABLE_CHANNEL_NUMBERS;
@@ -215,11 +123,25 @@ CASE(without_a_stream) { ASSERT(!exporter('n', CAI_STREAM_NONE)); }
 CASE(unknown_stream_with_an_event) { ASSERT(!exporter('n', CAI_STREAM_UNKNOWN)); }
 CASE(a_begin_is_left_out) { ASSERT(exporter('b', 0)); }
 CASE(an_end_is_left_out) { ASSERT(exporter('e', 0)); }
+CASE(a_pool) { ASSERT(!exporter_of(of_a_pool, 'n', 0)); }
+CASE(a_pool_and_a_begin_is_left_out) { ASSERT(exporter_of(of_a_pool, 'b', 0)); }
+CASE(a_pool_and_an_end_is_left_out) { ASSERT(exporter_of(of_a_pool, 'e', 0)); }
+CASE(mapped_memory) { ASSERT(!exporter_of(of_mapped_memory, 'n', 0)); }
 CASE(numbers_work) { ASSERT(!by_numbers('n', 0)); }
 CASE(numbers_without_a_stream) { ASSERT(!by_numbers('n', CAI_STREAM_NONE)); }
 CASE(numbers_and_an_unknown_stream) { ASSERT(!by_numbers('n', CAI_STREAM_UNKNOWN)); }
 CASE(numbers_and_a_begin_is_left_out) { ASSERT(by_numbers('b', 0)); }
 CASE(numbers_and_an_end_is_left_out) { ASSERT(by_numbers('e', 0)); }
+
+CASE(numbers_and_a_pool) {
+    flags = CAI_UNSTABLE_CHANNEL_NUMBERS;
+    ASSERT(!exporter_of(of_a_pool, 'n', 0));
+}
+
+CASE(numbers_and_mapped_memory) {
+    flags = CAI_UNSTABLE_CHANNEL_NUMBERS;
+    ASSERT(!exporter_of(of_mapped_memory, 'n', 0));
+}
 
 /* --- processes that end */
 
@@ -417,8 +339,8 @@ CASE(the_exporter_is_killed_before_an_import) {
 CASE(keys_and_a_full_table) {
     const CUdeviceptr buffer = new_buffer();
     cai_array array = owned(buffer, CAI_STREAM_NONE), other = owned(buffer, CAI_STREAM_NONE);
-    cai_array pool =
-        owned(pool_buffer(new_pool(CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)), CAI_STREAM_NONE);
+    cai_array pool = owned(pool_buffer(new_pool(0)), CAI_STREAM_NONE);
+    cai_array mapped = owned(mapped_buffer(0), CAI_STREAM_NONE);
     unsigned char bytes[CAI_UNSTABLE_IPC_SIZE], again[CAI_UNSTABLE_IPC_SIZE];
     uint64_t made[3] = {0, 0, 0};
     size_t size, same;
@@ -440,6 +362,7 @@ CASE(keys_and_a_full_table) {
     REFUSED(CAI_ERR_IPC_SLOT, "export", cai_unstable_channel_withdraw(the_channel, made[0], error));
     withdraw(made[1]);
     REFUSED(CAI_ERR_IPC_MEMORY, "data", EXPORT(0, &pool, bytes, &size, &made[0]));
+    REFUSED(CAI_ERR_IPC_MEMORY, "data", EXPORT(0, &mapped, bytes, &size, &made[0]));
     REFUSED(CAI_ERR_BUFFER_SIZE, "size",
             cai_unstable_channel_export(the_channel, 0, &array, bytes, size - 1, NULL, &made[0],
                                         error));
@@ -466,6 +389,7 @@ CASE(keys_and_a_full_table) {
     }
     cai_array_release(&array);
     cai_array_release(&pool);
+    cai_array_release(&mapped);
     cai_array_release(&other);
     atomic_store(&freed, 0);
     end_channel();

@@ -491,7 +491,7 @@ struct cai_error {
 /// A table of the channel is full.
 #define CAI_ERR_IPC_FULL 727
 
-/// The exporter has not accepted the connection yet.
+/// The exporter has not accepted the connection yet, or not sent a file descriptor.
 ///
 /// It has to call `cai_unstable_channel_poll`. Wait for the descriptor of your own channel, and import
 /// again.

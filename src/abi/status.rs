@@ -348,7 +348,7 @@ pub const CAI_ERR_IPC_NODE: cai_status = 725;
 pub const CAI_ERR_IPC_SLOT: cai_status = 726;
 /// A table of the channel is full.
 pub const CAI_ERR_IPC_FULL: cai_status = 727;
-/// The exporter has not accepted the connection yet.
+/// The exporter has not accepted the connection yet, or not sent a file descriptor.
 ///
 /// It has to call `cai_unstable_channel_poll`. Wait for the descriptor of your own channel, and import
 /// again.

@@ -29,7 +29,7 @@ pub(crate) use result::{
     CAPTURED_EVENT, CONTEXT_IS_DESTROYED, DEINITIALIZED, INVALID_CONTEXT, INVALID_HANDLE,
     NOT_READY, SUCCESS,
 };
-pub use share::{Allocation, Descriptor, MemoryKind, SharedMemory};
+pub use share::{Allocation, Descriptor, MemoryKind, SharedMemory, SharedPool};
 pub use share::{device_of, export_memory, uuid_of};
 pub use shared_stream::{Numbers, SharedEvent, SharedStream, TemporaryStream, write_number};
 pub use stream::{Capture, Stream, is_default};

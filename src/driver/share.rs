@@ -1,7 +1,8 @@
 //! Memory that processes share.
 
 use std::ffi::{c_char, c_void};
-use std::ptr;
+use std::sync::Arc;
+use std::{mem, ptr};
 
 use cudarc::driver::sys::{CUcontext, CUevent, CUipcEventHandle, CUipcMemHandle, CUmemoryPool};
 
@@ -27,8 +28,16 @@ pub struct Descriptor(i32);
 impl Descriptor {
     pub fn into_raw(self) -> i32 {
         let raw = self.0;
-        std::mem::forget(self);
+        mem::forget(self);
         raw
+    }
+}
+
+#[cfg(target_os = "linux")]
+impl std::os::fd::AsFd for Descriptor {
+    fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
+        // SAFETY: it is open until this is dropped.
+        unsafe { std::os::fd::BorrowedFd::borrow_raw(self.0) }
     }
 }
 
@@ -204,13 +213,41 @@ impl Drop for DeviceContext {
     }
 }
 
+/// A pool of another process, which is closed when this is dropped: after all memory of it.
+pub struct SharedPool {
+    driver: &'static Driver,
+    pool: CUmemoryPool,
+}
+
+// SAFETY: handles of the driver are those of the process, and its functions may be called on any
+// thread.
+unsafe impl Send for SharedPool {}
+// SAFETY: a reference only reads the handle, which does not change.
+unsafe impl Sync for SharedPool {}
+
+impl SharedPool {
+    /// Opens the pool of a descriptor. [cuMemPoolImportFromShareableHandle]
+    fn open(thread: &CallingThread, file: *mut c_void) -> Result<Arc<SharedPool>> {
+        let mut pool = ptr::null_mut();
+        opened(thread.pool_import(&raw mut pool, file, FILE_DESCRIPTOR, 0))?;
+        Ok(Arc::new(SharedPool { driver: thread.driver(), pool }))
+    }
+}
+
+impl Drop for SharedPool {
+    fn drop(&mut self) {
+        if !load::is_forked() {
+            let thread = &CallingThread::new(self.driver);
+            let _ = thread.relaxed(|| thread.pool_destroy(self.pool).ok());
+        }
+    }
+}
+
 /// Steps that are undone to close memory, the last one first.
-#[derive(Clone, Copy)]
 enum Opened {
     Nothing,
     Plain(u64),
-    Pool(CUmemoryPool),
-    PoolMemory(CUmemoryPool, u64),
+    Pool(Arc<SharedPool>, u64),
     Reserved(u64),
     Mapped(u64),
 }
@@ -229,13 +266,15 @@ pub struct SharedMemory {
 unsafe impl Send for SharedMemory {}
 
 impl SharedMemory {
-    /// Opens an allocation of another process on a device. [cuIpcOpenMemHandle,
-    /// cuMemPoolImportPointer, cuMemImportFromShareableHandle]
+    /// Opens an allocation of another process on a device. Memory of a pool needs either the pool,
+    /// or its descriptor, of which this opens it. [cuIpcOpenMemHandle, cuMemPoolImportPointer,
+    /// cuMemImportFromShareableHandle]
     pub fn open(
         thread: &CallingThread,
         device: i32,
         from: &Allocation,
         descriptor: i32,
+        pool: &mut Option<Arc<SharedPool>>,
     ) -> Result<SharedMemory> {
         let size = usize::try_from(from.size).unwrap_or(usize::MAX);
         let context = DeviceContext::of(thread, device)?;
@@ -251,12 +290,13 @@ impl SharedMemory {
                 memory.opened = Opened::Plain(base);
             }
             MemoryKind::Pool => {
-                let mut pool = ptr::null_mut();
-                opened(thread.pool_import(&raw mut pool, file, FILE_DESCRIPTOR, 0))?;
-                memory.opened = Opened::Pool(pool);
+                let shared = match pool {
+                    Some(known) => known,
+                    None => pool.insert(SharedPool::open(thread, file)?),
+                };
                 let mut data = from.handle;
-                opened(thread.pool_import_pointer(&raw mut base, pool, &raw mut data))?;
-                memory.opened = Opened::PoolMemory(pool, base);
+                opened(thread.pool_import_pointer(&raw mut base, shared.pool, &raw mut data))?;
+                memory.opened = Opened::Pool(shared.clone(), base);
             }
             MemoryKind::Mapped => {
                 let mut physical = 0;
@@ -282,8 +322,8 @@ impl SharedMemory {
 
     pub fn base(&self) -> u64 {
         match self.opened {
-            Opened::Plain(base) | Opened::PoolMemory(_, base) | Opened::Mapped(base) => base,
-            Opened::Nothing | Opened::Pool(_) | Opened::Reserved(_) => 0,
+            Opened::Plain(base) | Opened::Pool(_, base) | Opened::Mapped(base) => base,
+            Opened::Nothing | Opened::Reserved(_) => 0,
         }
     }
 
@@ -313,15 +353,12 @@ impl SharedMemory {
                 let _ = thread.event_destroy(self.event);
             }
             let size = self.size;
-            let _ = match self.opened {
+            let _ = match mem::replace(&mut self.opened, Opened::Nothing) {
                 Opened::Nothing => return Ok(()),
                 Opened::Plain(_) if entered.is_err() => return Ok(()),
                 Opened::Plain(base) => thread.ipc_close_memory(base),
-                Opened::PoolMemory(pool, base) => {
-                    let _ = thread.memory_free(base);
-                    thread.pool_destroy(pool)
-                }
-                Opened::Pool(pool) => thread.pool_destroy(pool),
+                // Before the exporter frees it, and before the pool is closed, perhaps with this.
+                Opened::Pool(_pool, base) => thread.memory_free(base),
                 Opened::Reserved(base) => thread.address_free(base, size),
                 Opened::Mapped(base) => {
                     let _ = thread.unmap(base, size);

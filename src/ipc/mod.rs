@@ -369,10 +369,11 @@ fn open(message: &Message<Raw>, descriptor: i32) -> Result<Opened<List<SharedMem
                     bytes");
         }
         let thread = &CallingThread::new(driver::driver()?);
+        let mut pool = None;
         thread.relaxed(|| {
             for from in message.allocations.iter() {
                 let device = driver::device_of(thread, &from.uuid)?;
-                let memory = SharedMemory::open(thread, device, from, descriptor)?;
+                let memory = SharedMemory::open(thread, device, from, descriptor, &mut pool)?;
                 places.push(Place::of(thread, &memory)?)?;
                 keep.push(memory)?;
             }

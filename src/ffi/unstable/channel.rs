@@ -120,11 +120,12 @@ pub unsafe extern "C-unwind" fn cai_unstable_channel_fd(
 /// `channel`: from `cai_unstable_channel_create`.
 /// `key`: 0, or a number of yours. A second export with the same key and array writes the same record
 /// again, for a task that is repeated; with another array, it fails.
-/// `array`: must have an owner, pass `cai_array_validate` with `CAI_CHECK_LAYOUT`, and lie in memory
-/// of `cuMemAlloc` or `cudaMalloc`, also its masks. Its stream, and those of its masks, must not be
-/// capturing. A stream that the array states waits for the importers' work before the array is
-/// released, and must exist until then; without one, or with 2, the array is released after that
-/// work. Up to 64 streams have an event of their own; more share theirs.
+/// `array`: as for `cai_unstable_ipc_export`. You carry no file descriptor: importers ask this process
+/// for those that pools and memory of `cuMemCreate` need, and it sends them in
+/// `cai_unstable_channel_poll`. It keeps one for each pool with exported arrays. A stream that the
+/// array states waits for the importers' work before the array is released, and must exist until
+/// then; without one, or with 2, the array is released after that work. Up to 64 streams have an
+/// event of their own; more share theirs.
 /// `buffer`, `size`: gets the record; `CAI_UNSTABLE_IPC_SIZE` bytes always suffice.
 /// `out_size`: number of bytes; may be NULL.
 /// `out_export`: the export, for `cai_unstable_channel_withdraw`. All outputs are written on success
@@ -135,7 +136,8 @@ pub unsafe extern "C-unwind" fn cai_unstable_channel_fd(
 /// `CAI_ERR_IPC_FULL` if all slots are in use, `CAI_ERR_IPC_SLOT` for the key of another array,
 /// or a status of `cai_unstable_ipc_export`.
 /// Thread safety: any thread. Source: CUDA driver API, `cuIpcGetMemHandle`, `cuIpcGetEventHandle`,
-/// `cuStreamWriteValue64`, `cuStreamWaitValue64`.
+/// `cuMemPoolExportPointer`, `cuMemExportToShareableHandle`, `cuStreamWriteValue64`,
+/// `cuStreamWaitValue64`.
 #[cfg_attr(feature = "exports", unsafe(no_mangle))]
 pub unsafe extern "C-unwind" fn cai_unstable_channel_export(
     channel: u64,
@@ -191,7 +193,8 @@ pub unsafe extern "C-unwind" fn cai_unstable_channel_withdraw(
 
 /// Creates an array from a record of another process on this machine. Connects to that process the
 /// first time, without blocking; until it has accepted, which it does in
-/// `cai_unstable_channel_poll`, this returns `CAI_ERR_IPC_PENDING`.
+/// `cai_unstable_channel_poll`, this returns `CAI_ERR_IPC_PENDING`. So it does until the exporter has
+/// sent a file descriptor: for the first memory of a pool, and for each allocation of `cuMemCreate`.
 ///
 /// Memory that was opened stays open for later arrays, until the exporter's last array in it is
 /// withdrawn. It is opened in the context that `cai_unstable_ipc_import` would choose then.
@@ -208,7 +211,8 @@ pub unsafe extern "C-unwind" fn cai_unstable_channel_withdraw(
 /// `CAI_ERR_IPC_PENDING`, `CAI_ERR_IPC_PEER`, `CAI_ERR_IPC_NODE`, `CAI_ERR_IPC_SLOT`,
 /// `CAI_ERR_IPC_FULL` for memory of too many devices, `CAI_ERR_IPC_SYSTEM`, or a status of
 /// `cai_unstable_ipc_import` or of `cai_unstable_channel_release`.
-/// Thread safety: any thread. Source: CUDA driver API, `cuIpcOpenMemHandle`, `cuIpcOpenEventHandle`.
+/// Thread safety: any thread. Source: CUDA driver API, `cuIpcOpenMemHandle`, `cuIpcOpenEventHandle`,
+/// `cuMemPoolImportPointer`, `cuMemImportFromShareableHandle`.
 #[cfg_attr(feature = "exports", unsafe(no_mangle))]
 pub unsafe extern "C-unwind" fn cai_unstable_channel_import(
     channel: u64,
@@ -232,8 +236,8 @@ pub unsafe extern "C-unwind" fn cai_unstable_channel_import(
     })
 }
 
-/// Accepts connections, notices processes that ended, gives back and releases what is no longer
-/// used. Never waits for work of an array.
+/// Accepts connections, sends file descriptors, notices processes that ended, gives back and releases
+/// what is no longer used. Never waits for work of an array.
 ///
 /// `channel`: from `cai_unstable_channel_create`.
 /// `out_exports`: number of exports whose array was not released yet. May be NULL.

@@ -1,5 +1,6 @@
 //! The exporter's side: slots, ready events, and what importers still use.
 
+mod descriptors;
 mod peers;
 
 use std::collections::HashMap;
@@ -18,7 +19,7 @@ use crate::abi::{
     cai_stream,
 };
 use crate::argument::Buffer;
-use crate::driver::{self, CallingThread, MemoryKind, Numbers, SharedStream};
+use crate::driver::{self, CallingThread, Numbers, SharedStream};
 use crate::error::{Failure, Result, fail};
 use crate::ipc::{Found, Source, allocation};
 use crate::memory;
@@ -28,6 +29,7 @@ use crate::sync::consume::{self, Phase};
 use crate::sync::deferred::Deferred;
 use crate::sync::release_queue;
 use crate::validate::Valid;
+use descriptors::Descriptors;
 
 /// An allocation with exported arrays. Its number is new each time, also at the same address.
 struct Allocation {
@@ -35,6 +37,8 @@ struct Allocation {
     info: cai_pointer_info,
     uuid: [u8; 16],
     handle: [u8; 64],
+    /// Number of the descriptor, or 0.
+    descriptor: u64,
     exports: u32,
 }
 
@@ -43,6 +47,8 @@ struct Allocation {
 struct Buffers {
     keys: Allocations,
     numbers: Allocations,
+    /// Number of the pool that memory is of, or 0.
+    pool: u64,
 }
 
 /// An array that was exported, and where.
@@ -106,6 +112,7 @@ pub struct Exports {
     /// By the driver's number of the buffer.
     allocations: HashMap<u64, Allocation>,
     last_number: u64,
+    descriptors: Descriptors,
     ready: Vec<Ready>,
     /// Of each device, if streams wait for numbers and not for events.
     numbers: Vec<Numbers>,
@@ -134,6 +141,7 @@ impl Exports {
             keys: HashMap::new(),
             allocations: HashMap::new(),
             last_number: 0,
+            descriptors: Descriptors::default(),
             ready: Vec::new(),
             numbers: Vec::new(),
             has_numbers,
@@ -162,7 +170,13 @@ impl Exports {
         let done = self.write(key, array, out);
         let done = done.map_err(crate::ipc::explained);
         if done.is_err() {
-            self.allocations.retain(|_, allocation| allocation.exports > 0);
+            self.allocations.retain(|_, allocation| {
+                let is_used = allocation.exports > 0;
+                if !is_used {
+                    self.descriptors.leave(allocation.descriptor);
+                }
+                is_used
+            });
         }
         done
     }
@@ -179,19 +193,22 @@ impl Exports {
             Some(slot) => self.same(slot, key, &source, &buffers.keys)?,
             None => self.add(key, &source, buffers.keys)?,
         };
-        let generation = self.put(slot, &mut source, buffers.numbers, out)?;
+        let generation = self.put(slot, &mut source, &buffers, out)?;
         Ok((u64::from(generation) << 32 | u64::from(slot), length))
     }
 
     /// Describes an array. `buffers` gets its allocations.
     fn source<'a>(&mut self, array: Valid<'a>, buffers: &mut Buffers) -> Result<Source<'a>> {
         let (identity, all) = (&self.identity, &mut self.allocations);
-        let last_number = &mut self.last_number;
+        let (last_number, descriptors) = (&mut self.last_number, &mut self.descriptors);
         let source = Source::with(array, &mut |array| {
-            let (key, known) = find(identity, all, last_number, array)?;
+            let (key, known) = find(identity, all, last_number, descriptors, array)?;
             if !buffers.keys.all().contains(&key) {
                 buffers.keys.push(key)?;
                 buffers.numbers.push(known.number)?;
+                if !known.info.pool.is_null() {
+                    buffers.pool = known.descriptor;
+                }
             }
             Ok(Found { info: known.info, uuid: known.uuid, handle: known.handle })
         });
@@ -364,7 +381,7 @@ impl Exports {
         &self,
         slot: u32,
         source: &mut Source,
-        allocations: Allocations,
+        buffers: &Buffers,
         out: &mut Buffer<u8>,
     ) -> Result<u32> {
         let place = self.slots.get(slot as usize);
@@ -383,7 +400,8 @@ impl Exports {
             ready: export.ready.unwrap_or_default() as u32,
             sequence: export.sequence,
             has_numbers: self.has_numbers,
-            allocations,
+            pool: buffers.pool,
+            allocations: buffers.numbers,
         };
         record.write(source.length, out);
         source.write(out);
@@ -439,6 +457,7 @@ impl Exports {
                 continue;
             }
             let number = known.number;
+            self.descriptors.leave(known.descriptor);
             self.allocations.remove(id);
             if open != 0 {
                 // Each allocation holds the array until the importers have closed it. Without memory
@@ -507,6 +526,7 @@ impl Exports {
     /// Releases what can be released by now.
     pub fn collect(&mut self, due: &mut Due) {
         self.listen();
+        self.descriptors.send(&self.importers);
         let mut place = 0;
         while let Some(&slot) = self.withdrawn.get(place) {
             if self.finish(slot, due) {
@@ -517,9 +537,8 @@ impl Exports {
         }
         let mut place = 0;
         while let Some(retiring) = self.retiring.get_mut(place) {
-            let sent =
-                tell(&self.importers, retiring.unsent, message(said::RETIRE, retiring.number));
-            retiring.unsent &= !sent;
+            let retire = message(said::RETIRE, retiring.number);
+            retiring.unsent &= !tell(&self.importers, retiring.unsent, retire, None);
             if retiring.open == 0 {
                 let Retiring { array, after, .. } = self.retiring.swap_remove(place);
                 due.add(array, after);
@@ -554,6 +573,7 @@ fn find<'a>(
     identity: &Identity,
     all: &'a mut HashMap<u64, Allocation>,
     last_number: &mut u64,
+    descriptors: &mut Descriptors,
     array: &Valid,
 ) -> Result<(u64, &'a Allocation)> {
     let driver = driver::driver()?;
@@ -566,17 +586,12 @@ fn find<'a>(
     // A child of fork has no allocation that is known.
     identity.check_process()?;
     let info = allocation(array)?;
-    if MemoryKind::of(&info) != MemoryKind::Plain {
-        return fail!(CAI_ERR_IPC_MEMORY, "data";
-            found "memory at {:p} of a pool or of cuMemCreate", info.base;
-            expected "memory of cuMemAlloc or cudaMalloc: cai_unstable_ipc_export takes others");
-    }
-    let thread = &CallingThread::new(driver);
-    let (uuid, handle) = thread.relaxed(|| {
-        let uuid = driver::uuid_of(thread, info.device.id)?;
-        Ok((uuid, driver::export_memory(thread, &info, &mut None)?))
-    })?;
     *last_number += 1;
-    let new = Allocation { number: *last_number, info, uuid, handle, exports: 0 };
-    Ok((key, place.insert(new)))
+    let number = *last_number;
+    let thread = &CallingThread::new(driver);
+    let (uuid, (handle, descriptor)) = thread.relaxed(|| {
+        let uuid = driver::uuid_of(thread, info.device.id)?;
+        Ok((uuid, descriptors.export(thread, &info, number, last_number)?))
+    })?;
+    Ok((key, place.insert(Allocation { number, info, uuid, handle, descriptor, exports: 0 })))
 }

@@ -1,5 +1,6 @@
 //! The importer's side: mappings of an exporter's allocations, and claims to its slots.
 
+mod descriptors;
 mod device;
 
 use std::collections::HashMap;
@@ -11,10 +12,10 @@ use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use super::system::{self, Identity, Page, Process, Received, Watch};
+use super::system::{self, Identity, Page, Process, Watch};
 use super::{
     Allocations, DEVICES, MOST_RECORDS, NUMBERS, PEERS, READY, Record, done, ended, lock, message,
-    parse, said, word,
+    said, word,
 };
 use crate::abi;
 use crate::driver::{
@@ -27,6 +28,7 @@ use crate::memory;
 use crate::owner::{self, Array, Destructor, Ref};
 use crate::sync::deferred::Deferred;
 use crate::sync::{lost_streams, release_queue};
+use descriptors::Descriptors;
 use device::{Device, Ready, number};
 
 /// An allocation of the exporter.
@@ -49,6 +51,7 @@ struct Claim {
 
 struct State {
     mappings: HashMap<u64, Mapping>,
+    descriptors: Descriptors,
     devices: Vec<Device>,
     late: Vec<Claim>,
     /// Allocations to close after the work on a stream.
@@ -57,6 +60,36 @@ struct State {
     closed: Vec<u64>,
     /// The channel was released: what becomes idle is closed.
     is_released: bool,
+}
+
+impl State {
+    /// Returns an allocation of the exporter, which is opened the first time.
+    fn mapping(
+        &mut self,
+        thread: &CallingThread,
+        record: &Record,
+        number: u64,
+        from: &Allocation,
+    ) -> Result<&mut Mapping> {
+        let no_memory = |_| Failure::no_memory(size_of::<Mapping>());
+        self.mappings.try_reserve(1).map_err(no_memory)?;
+        let vacant = match self.mappings.entry(number) {
+            Entry::Occupied(known) => return Ok(known.into_mut()),
+            Entry::Vacant(vacant) => vacant,
+        };
+        let descriptors = &mut self.descriptors;
+        let (memory, place) = thread.relaxed(|| {
+            let device = driver::device_of(thread, &from.uuid)?;
+            let memory = match descriptors::number(record, number, from) {
+                None => SharedMemory::open(thread, device, from, -1, &mut None)?,
+                Some(number) => descriptors.open(thread, device, from, number, &record.identity)?,
+            };
+            let place = Place::of(thread, &memory)?;
+            Ok((memory, place))
+        })?;
+        let new = Mapping { memory, place, size: from.size, arrays: 0, is_retiring: false };
+        Ok(vacant.insert(new))
+    }
 }
 
 /// A connection to an exporter.
@@ -98,6 +131,7 @@ impl Link {
         process.descriptor().map_or(Ok(()), |fd| watch.add(fd))?;
         let state = State {
             mappings: HashMap::new(),
+            descriptors: Descriptors::default(),
             devices: Vec::new(),
             late: Vec::new(),
             closing: Vec::new(),
@@ -136,9 +170,6 @@ impl Link {
         let (message, text) = &Message::read(rest)?;
         if record.allocations.1 != message.allocations.len() {
             return malformed("bytes", "another number of allocations");
-        }
-        if message.needs_descriptor() {
-            return malformed("bytes", "memory that needs a descriptor");
         }
         if !self.is_accepted() {
             return pending(&self.exporter);
@@ -198,7 +229,7 @@ impl Link {
             let thread = &CallingThread::new(driver::driver()?);
             let mut first = None;
             for (number, from) in record.allocations.all().iter().zip(message.allocations.iter()) {
-                let mapping = mapping(thread, &mut state.mappings, *number, from)?;
+                let mapping = state.mapping(thread, record, *number, from)?;
                 if mapping.size != from.size {
                     return malformed("bytes", "an allocation of another size");
                 }
@@ -282,7 +313,7 @@ impl Link {
         let place = place.map_or(0, |word| word.load(Ordering::Relaxed)) as usize;
         let size = 8 * NUMBERS as u64;
         let from = Allocation { kind: MemoryKind::Plain, uuid: [0; 16], size, handle };
-        let memory = SharedMemory::open(thread, id, &from, -1)?;
+        let memory = SharedMemory::open(thread, id, &from, -1, &mut None)?;
         if Place::of(thread, &memory)?.size < size || place >= PEERS {
             return malformed("bytes", "numbers in another allocation");
         }
@@ -396,6 +427,7 @@ impl Link {
 
     fn retire_all(self: &Arc<Self>, state: &mut State) {
         state.is_released = true;
+        state.descriptors = Descriptors::default();
         let idle = |state: &State| {
             state
                 .mappings
@@ -411,23 +443,9 @@ impl Link {
     /// Reads the exporter's messages, and notices its end.
     pub fn poll(self: &Arc<Self>, watch: &Watch) {
         let mut state = lock(&self.state);
-        let mut is_closed = false;
-        loop {
-            let mut bytes = [0; 16];
-            match system::receive(&self.connection, &mut bytes) {
-                Received::Nothing => break,
-                Received::End => {
-                    watch.remove(&self.connection);
-                    is_closed = true;
-                    break;
-                }
-                Received::Message(size, _) => {
-                    let found = bytes.get(..size).and_then(parse);
-                    if let Some((said::RETIRE, number)) = found {
-                        self.retire(&mut state, number);
-                    }
-                }
-            }
+        let is_closed = self.listen(&mut state);
+        if is_closed {
+            watch.remove(&self.connection);
         }
         for claim in std::mem::take(&mut state.late) {
             if let Some(claim) = self.give_back(&mut state, claim) {
@@ -448,6 +466,7 @@ impl Link {
     }
 
     fn retire(self: &Arc<Self>, state: &mut State, number: u64) {
+        state.descriptors.forget(number);
         let Some(mapping) = state.mappings.get_mut(&number) else {
             return note_closed(state, number);
         };
@@ -460,7 +479,7 @@ impl Link {
         }
     }
 
-    /// Tells the exporter what was closed, as far as the connection takes it.
+    /// Tells the exporter what was closed and what is needed, as far as the connection takes it.
     fn tell(&self, state: &mut State) {
         while let Some(number) = state.closed.last() {
             match system::send(&self.connection, &message(said::CLOSED, *number), None) {
@@ -468,6 +487,7 @@ impl Link {
                 _ => drop(state.closed.pop()),
             }
         }
+        state.descriptors.ask(&self.connection);
     }
 
     /// Returns true for a connection to a process that has ended, and which no array uses.
@@ -492,28 +512,6 @@ impl Drop for Link {
             }
         }
     }
-}
-
-/// Returns an allocation of the exporter, which is opened the first time.
-fn mapping<'a>(
-    thread: &CallingThread,
-    all: &'a mut HashMap<u64, Mapping>,
-    number: u64,
-    from: &Allocation,
-) -> Result<&'a mut Mapping> {
-    all.try_reserve(1).map_err(|_| Failure::no_memory(size_of::<Mapping>()))?;
-    let vacant = match all.entry(number) {
-        Entry::Occupied(known) => return Ok(known.into_mut()),
-        Entry::Vacant(vacant) => vacant,
-    };
-    let (memory, place) = thread.relaxed(|| {
-        let device = driver::device_of(thread, &from.uuid)?;
-        let memory = SharedMemory::open(thread, device, from, -1)?;
-        let place = Place::of(thread, &memory)?;
-        Ok((memory, place))
-    })?;
-    let new = Mapping { memory, place, size: from.size, arrays: 0, is_retiring: false };
-    Ok(vacant.insert(new))
 }
 
 /// Keeps a claim for later. Without memory, it is never given back.

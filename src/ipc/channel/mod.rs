@@ -25,7 +25,11 @@
 //! | 72 | 4, 4 | slot, generation |
 //! | 80 | 2, 2, 4 | index of the ready event, 1 for numbers, number of allocations |
 //! | 88 | 8 | number of the record of the ready event |
-//! | 96 | 8 each | numbers of the allocations |
+//! | 96 | 8 | number of the pool that memory is of, or 0 |
+//! | 104 | 8 each | numbers of the allocations |
+//!
+//! Memory of pools and of `cuMemCreate` needs a descriptor: an importer asks for that of a pool, or
+//! of an allocation, by its number, and the exporter sends it when it polls.
 
 mod exporter;
 mod importer;
@@ -73,7 +77,7 @@ fn done(importer: usize, device: usize) -> usize {
 
 const MAGIC: [u8; 8] = *b"CAI CHN\0";
 const VERSION: u32 = 1;
-const HEAD: usize = 96;
+const HEAD: usize = 104;
 
 /// Words of the head of a page.
 mod word {
@@ -98,9 +102,13 @@ mod said {
     pub const RETIRE: u64 = 2;
     /// From the importer: it has closed an allocation.
     pub const CLOSED: u64 = 3;
+    /// From the importer: it needs the descriptor of a pool or an allocation.
+    pub const WANTED: u64 = 4;
+    /// From the exporter, with the descriptor.
+    pub const DESCRIPTOR: u64 = 5;
 }
 
-/// A message other than the first: what is said, of which allocation.
+/// A message other than the first: what is said, of which allocation or pool.
 fn message(word: u64, number: u64) -> [u8; 16] {
     ((u128::from(number) << 64) | u128::from(word)).to_le_bytes()
 }
@@ -123,6 +131,8 @@ struct Record {
     ready: u32,
     sequence: u64,
     has_numbers: bool,
+    /// Number of the pool, or 0.
+    pool: u64,
     allocations: Allocations,
 }
 
@@ -157,6 +167,7 @@ impl Record {
         let ready = self.ready | (u32::from(self.has_numbers) << 16);
         put(out, &[self.slot, self.generation, ready, count]);
         out.put(&self.sequence.to_le_bytes());
+        out.put(&self.pool.to_le_bytes());
         self.allocations.all().iter().for_each(|number| out.put(&number.to_le_bytes()));
     }
 
@@ -178,7 +189,7 @@ impl Record {
             return malformed("bytes", "an unknown ready event");
         }
         let count = reader.up_to(ARRAYS, "too many allocations")?;
-        let sequence = reader.u64()?;
+        let (sequence, pool) = (reader.u64()?, reader.u64()?);
         let mut allocations = Allocations::default();
         for _ in 0..count {
             allocations.push(reader.u64()?)?;
@@ -192,6 +203,7 @@ impl Record {
             ready,
             sequence,
             has_numbers,
+            pool,
             allocations,
         };
         Ok((record, reader.0))

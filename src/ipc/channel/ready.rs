@@ -1,6 +1,6 @@
 //! Streams of an exporter, and what they wait for: the work of each importer.
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::atomic::Ordering;
 
 use super::system::{self, Page, Process};
@@ -128,13 +128,19 @@ pub fn publish(page: &Page, slot: u32, generation: u32) {
     }
 }
 
-/// Sends a message to some importers, and returns those to which it was sent.
-pub fn tell(importers: &[Option<Importer>], mask: u64, message: [u8; 16]) -> u64 {
+/// Sends a message to some importers, perhaps with a descriptor, and returns those to which it was
+/// sent.
+pub fn tell(
+    importers: &[Option<Importer>],
+    mask: u64,
+    message: [u8; 16],
+    descriptor: Option<BorrowedFd>,
+) -> u64 {
     let mut sent = 0;
     for (bit, importer) in importers.iter().enumerate() {
         let connection = importer.as_ref().and_then(|importer| importer.connection.as_ref());
         if let Some(connection) = connection.filter(|_| mask >> bit & 1 == 1) {
-            sent |= u64::from(system::send(connection, &message, None).is_ok()) << bit;
+            sent |= u64::from(system::send(connection, &message, descriptor).is_ok()) << bit;
         }
     }
     sent

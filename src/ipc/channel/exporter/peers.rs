@@ -25,11 +25,13 @@ impl Exports {
                         importer.connection = None;
                     }
                     Received::Message(size, _) => {
-                        let found = bytes.get(..size).and_then(parse);
-                        let Some((said::CLOSED, number)) = found else { continue };
+                        let (word, number) = bytes.get(..size).and_then(parse).unwrap_or_default();
+                        if word == said::WANTED {
+                            self.descriptors.want(number, bit);
+                        }
                         let retiring = self.retiring.iter_mut();
                         retiring
-                            .filter(|retiring| retiring.number == number)
+                            .filter(|retiring| word == said::CLOSED && retiring.number == number)
                             .for_each(|retiring| retiring.open &= !(1 << bit));
                     }
                 }
@@ -57,6 +59,7 @@ impl Exports {
                     .for_each(|waited| *waited = next);
             }
             if is_over || is_closed {
+                self.descriptors.forget(bit);
                 self.retiring.iter_mut().for_each(|retiring| {
                     retiring.open &= !(u64::from(is_over) << bit);
                     retiring.unsent &= !(1 << bit);

@@ -1,0 +1,111 @@
+/*
+ * What the programs about channels share: a channel of this process, exports that are sent over the
+ * socket, and imports that wait until the exporter has answered.
+ */
+#ifndef CHANNEL_TEST_H
+#define CHANNEL_TEST_H
+
+#include "ipc_test.h"
+
+#include <poll.h>
+
+static uint64_t the_channel;
+/* Of the exporter's channel; an importer's has none. */
+static unsigned flags;
+
+static inline void create(unsigned slots) {
+    the_channel = 0;
+    OK(cai_unstable_channel_create(slots, flags, &the_channel, error));
+}
+
+static inline uint64_t polled(void) {
+    uint64_t left = 99;
+    ASSERT_STATUS(CAI_OK, cai_unstable_channel_poll(the_channel, &left, NULL));
+    return left;
+}
+
+/* Polls until so many exports are left. */
+static inline void wait_until(uint64_t left) {
+    for (int i = 0; polled() != left; ++i) {
+        ASSERT(i < 10000);
+        usleep(1000);
+    }
+}
+
+/* The next word of the other process, while the channel is polled. */
+static inline char word_from(int from) {
+    struct pollfd wait[2] = {{from, POLLIN, 0}, {-1, POLLIN, 0}};
+    OK(cai_unstable_channel_fd(the_channel, &wait[1].fd, error));
+    for (;;) {
+        ASSERT(poll(wait, 2, 60000) > 0);
+        if (wait[1].revents != 0) polled();
+        if (wait[0].revents != 0) return hear(from);
+    }
+}
+
+/* An owned array over a buffer. */
+static inline cai_array owned(CUdeviceptr buffer, cai_stream stream) {
+    cai_array borrowed = array_of(buffer, stream), array = CAI_ARRAY_INIT;
+    OK(cai_array_create(&borrowed, &freed, count_destroyed, &array, error));
+    return array;
+}
+
+/* Exports an array, sends its record, and releases it. */
+static inline uint64_t export_array(cai_array *array) {
+    packet it = {0};
+    uint64_t made = 0;
+    size_t size = 0;
+    OK(cai_unstable_channel_export(the_channel, 0, array, it.bytes, sizeof it.bytes, &size, &made,
+                                   error));
+    ASSERT(size > 100 && size < 600 && made != 0);
+    it.size = size;
+    send_packet(peer_socket, &it, -1);
+    cai_array_release(array);
+    return made;
+}
+
+static inline void withdraw(uint64_t made) {
+    OK(cai_unstable_channel_withdraw(the_channel, made, error));
+}
+
+static inline cai_status try_import(const packet *it, cai_array *out, cai_error *why) {
+    const cai_array init = CAI_ARRAY_INIT;
+    *out = init;
+    return cai_unstable_channel_import(the_channel, it->bytes, it->size, out, why);
+}
+
+/* Imports, once the exporter has accepted. */
+static inline cai_array import_packet(const packet *it) {
+    cai_array array;
+    cai_error why;
+    int fd;
+    OK(cai_unstable_channel_fd(the_channel, &fd, error));
+    for (int i = 0; i < 100; ++i) {
+        const cai_status status = try_import(it, &array, &why);
+        struct pollfd wait = {fd, POLLIN, 0};
+        if (status == CAI_OK) return array;
+        if (status != CAI_ERR_IPC_PENDING) FAIL("%s", why.message);
+        poll(&wait, 1, 60000);
+        polled();
+    }
+    FAIL("%s", "never accepted");
+    return array;
+}
+
+static inline cai_array import_array(int from) {
+    packet it;
+    receive_packet(from, &it);
+    return import_packet(&it);
+}
+
+static inline void end_channel(void) {
+    OK(cai_unstable_channel_release(the_channel, error));
+    ASSERT_STATUS(CAI_ERR_ARGUMENT, cai_unstable_channel_release(the_channel, NULL));
+}
+
+static inline size_t races(void) {
+    char report[1 << 14];
+    return cudasim_take_report(report, sizeof report);
+}
+
+#endif /* CHANNEL_TEST_H */
