@@ -1,14 +1,16 @@
 //! Two channels of this process beside a model, and peers that keep no rule: importers that connect to the first, and
 //! exporters that the second connects to. They say anything, share pages of any size, and change each word of them, also
 //! while the library reads them. An array is released once: when its export was withdrawn and nothing has it. Without a
-//! driver arrays have no elements; on the simulated driver (`LD_LIBRARY_PATH`), some have memory and a stream.
+//! driver arrays have no elements; on the simulated driver (`LD_LIBRARY_PATH`), some have memory and a stream, or memory
+//! of a pool, which the second channel opens: also a process that made it can. Without its race checker
+//! (`CUDASIM_RACES=off`), which opens files.
 #![no_main]
 
 use std::ffi::{CStr, c_void};
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use arbitrary::Arbitrary;
@@ -48,6 +50,8 @@ enum Message {
     Welcome { start: u64 },
     Retire(u8),
     Closed(u8),
+    Wanted(u8),
+    Descriptor(u8),
     Any(Vec<u8>),
 }
 
@@ -57,6 +61,8 @@ impl Message {
             Message::Welcome { start } => (1, *start),
             Message::Retire(number) => (2, (*number).into()),
             Message::Closed(number) => (3, (*number).into()),
+            Message::Wanted(number) => (4, (*number).into()),
+            Message::Descriptor(number) => (5, (*number).into()),
             Message::Any(bytes) => return bytes.clone(),
         };
         [word.to_le_bytes(), number.to_le_bytes()].concat()
@@ -97,7 +103,8 @@ struct Export {
     record: Vec<u8>,
     is_withdrawn: bool,
     claims: usize,
-    freed: Box<u32>,
+    /// Perhaps by another thread.
+    freed: Box<AtomicU32>,
     array: cai_array,
 }
 
@@ -105,11 +112,15 @@ impl Export {
     fn is_over(&self) -> bool {
         self.is_withdrawn && self.claims == 0
     }
+
+    fn freed(&self) -> u32 {
+        self.freed.load(Ordering::Relaxed)
+    }
 }
 
 unsafe extern "C-unwind" fn count(freed: *mut c_void) {
     // SAFETY: a counter in a box of the model, which lives longer than the array.
-    unsafe { *freed.cast::<u32>() += 1 };
+    unsafe { &*freed.cast::<AtomicU32>() }.fetch_add(1, Ordering::Relaxed);
 }
 
 fn word(bytes: &[u8], at: usize) -> u64 {
@@ -122,9 +133,9 @@ fn new_array() -> cai_array {
     cai_array { struct_size: size_of::<cai_array>() as u32, version: 3, stream: CAI_STREAM_NONE, ..zeros }
 }
 
-/// Memory and a stream of the simulated driver, if there is one.
-fn memory() -> Option<(u64, u64)> {
-    static MEMORY: OnceLock<Option<(u64, u64)>> = OnceLock::new();
+/// Memory, memory of a pool, and a stream of the simulated driver, if there is one.
+fn memory() -> Option<[u64; 3]> {
+    static MEMORY: OnceLock<Option<[u64; 3]>> = OnceLock::new();
     *MEMORY.get_or_init(|| {
         // SAFETY: the driver's functions have these types; outputs are locals.
         unsafe {
@@ -138,31 +149,39 @@ fn memory() -> Option<(u64, u64)> {
             let start: unsafe extern "C" fn(u32) -> i32 = std::mem::transmute(find(c"cuInit")?);
             let enter: unsafe extern "C" fn(u64) -> i32 = std::mem::transmute(find(c"cuCtxSetCurrent")?);
             let (mut context, mut address, mut stream) = (0, 0, 0);
+            let (mut pool, mut of_pool) = (0, 0);
+            // Of pinned memory, with file descriptors, on the first device.
+            let mut properties = [0i32; 22];
+            properties[..3].fill(1);
+            type Allocate = unsafe extern "C" fn(*mut u64, u64, u64, u64) -> i32;
+            let allocate: Allocate = std::mem::transmute(find(c"cuMemAllocFromPoolAsync")?);
             let is_ready = start(0) == 0
                 && two(c"cuDevicePrimaryCtxRetain")?(&mut context, 0) == 0
                 && enter(context) == 0
                 && two(c"cuMemAlloc_v2")?(&mut address, 1 << 20) == 0
-                && two(c"cuStreamCreate")?(&mut stream, 1) == 0;
-            is_ready.then_some((address, stream))
+                && two(c"cuStreamCreate")?(&mut stream, 1) == 0
+                && two(c"cuMemPoolCreate")?(&mut pool, properties.as_ptr() as u64) == 0
+                && allocate(&mut of_pool, 1 << 20, pool, stream) == 0;
+            is_ready.then_some([address, of_pool, stream])
         }
     })
 }
 
 /// An array whose owner counts its end. It has elements if `memory` and the driver say so.
-fn new_export(freed: &mut u32, shape: [u8; 2], kind: u8) -> cai_array {
-    let memory = memory().filter(|_| kind % 3 > 0);
+fn new_export(freed: &AtomicU32, shape: [u8; 2], kind: u8) -> cai_array {
+    let memory = memory().filter(|_| kind % 4 > 0);
     let shape = [shape[0].into(), i64::from(memory.is_some()), i64::from(shape[1])];
     let (mut described, mut out) = (new_array(), new_array());
     described.shape = shape.as_ptr();
     described.ndim = 3;
     described.device.r#type = CAI_DEVICE_CUDA;
     described.typestr[..3].copy_from_slice(&[b'<' as _, b'f' as _, b'4' as _]);
-    if let Some((address, stream)) = memory.filter(|_| !shape.contains(&0)) {
-        described.data = address as *mut c_void;
-        described.stream = if kind % 3 == 1 { CAI_STREAM_NONE } else { stream };
+    if let Some([address, of_pool, stream]) = memory.filter(|_| !shape.contains(&0)) {
+        described.data = if kind % 4 == 3 { of_pool } else { address } as *mut c_void;
+        described.stream = if kind % 4 == 1 { CAI_STREAM_NONE } else { stream };
     }
     // SAFETY: all pointers are valid, and the counter lives longer than the array.
-    let made = unsafe { cai_array_create(&described, (&raw mut *freed).cast(), Some(count), &mut out, null_mut()) };
+    let made = unsafe { cai_array_create(&described, (&raw const *freed).cast_mut().cast(), Some(count), &mut out, null_mut()) };
     assert_eq!(made, CAI_OK);
     out
 }
@@ -202,10 +221,10 @@ fn run(operations: Vec<Operation>) {
                 Operation::Export { key, shape, memory } => {
                     let key = key % 4;
                     let known = exports.iter().position(|it| key != 0 && it.key == key && !it.is_withdrawn);
-                    let mut freed = Box::new(0);
+                    let freed = Box::new(AtomicU32::new(0));
                     let mut array = match known {
                         Some(known) => exports[known].array,
-                        None => new_export(&mut freed, shape, memory),
+                        None => new_export(&freed, shape, memory),
                     };
                     let (mut bytes, mut size, mut number) = ([0u8; CAI_UNSTABLE_IPC_SIZE], 0, 0);
                     let is_full = exports.iter().filter(|it| !it.is_over()).count() == SLOTS as usize;
@@ -222,7 +241,7 @@ fn run(operations: Vec<Operation>) {
                     assert_eq!(status, if is_full { CAI_ERR_IPC_FULL } else { CAI_OK });
                     let description = array;
                     cai_array_release(&mut array);
-                    assert_eq!(*freed, is_full.into());
+                    assert_eq!(freed.load(Ordering::Relaxed), is_full.into());
                     if !is_full {
                         assert!(exports.iter().all(|it| it.number != number));
                         let record = bytes[..size].to_vec();
@@ -254,13 +273,18 @@ fn run(operations: Vec<Operation>) {
                     let mut import =
                         || cai_unstable_channel_import(importer, from, bytes.len(), &mut out, error.as_mut_ptr());
                     let mut status = import();
-                    if status == CAI_ERR_IPC_PENDING {
-                        let polled = cai_unstable_channel_poll(exporter, null_mut(), null_mut());
-                        assert!(polled == CAI_OK || !is_calm);
-                        status = import();
+                    // For the connection, and for a descriptor.
+                    for _ in 0..2 {
+                        if status == CAI_ERR_IPC_PENDING {
+                            let polled = cai_unstable_channel_poll(exporter, null_mut(), null_mut());
+                            assert!(polled == CAI_OK || !is_calm);
+                            status = import();
+                        }
                     }
                     assert_ne!(status, CAI_ERR_INTERNAL);
                     let known = &exports[which];
+                    // The importer may have it open, until it has heard of its end.
+                    is_calm &= memory().is_none_or(|[_, of_pool, _]| known.array.data as u64 != of_pool);
                     if status != CAI_OK {
                         assert_eq!(error.assume_init().code, status);
                         assert!(out.owner.is_null());
@@ -274,7 +298,7 @@ fn run(operations: Vec<Operation>) {
                     let number = word(&bytes, 76) << 32 | word(&bytes, 72);
                     let is_ours = bytes[40..56] == known.record[40..56];
                     let which = exports.iter().position(|it| it.number == number).filter(|_| is_ours);
-                    assert!(out.data.is_null() && out.stream == CAI_STREAM_NONE);
+                    assert_eq!(out.data.is_null(), out.stream == CAI_STREAM_NONE);
                     let which = which.unwrap();
                     assert!(!exports[which].is_withdrawn);
                     exports[which].claims += 1;
@@ -373,13 +397,15 @@ fn run(operations: Vec<Operation>) {
                 }
             }
             let mut left = 0;
+            // The importer hears of memory that may be freed, and says that it has none of it.
+            assert_eq!(cai_unstable_channel_poll(exporter, null_mut(), null_mut()), CAI_OK);
             assert_eq!(cai_unstable_channel_poll(importer, null_mut(), null_mut()), CAI_OK);
             let polled = cai_unstable_channel_poll(exporter, &mut left, null_mut());
             assert_eq!(polled, CAI_OK);
-            assert!(exports.iter().all(|it| *it.freed <= u32::from(it.is_over())));
+            assert!(exports.iter().all(|it| it.freed() <= u32::from(it.is_over())));
             if is_calm {
                 assert_eq!(left, exports.iter().filter(|it| !it.is_over()).count() as u64);
-                assert!(exports.iter().all(|it| *it.freed == u32::from(it.is_over())));
+                assert!(exports.iter().all(|it| it.freed() == u32::from(it.is_over())));
             }
         }
         for (_, mut array) in imported {
@@ -388,18 +414,36 @@ fn run(operations: Vec<Operation>) {
         pages.extend(peers.iter_mut().filter_map(|peer| peer.page.take()));
         pages.iter().for_each(|page| page.clear());
         drop((peers, pages, storm));
-        for _ in 0..2 {
-            assert_eq!(cai_unstable_channel_poll(exporter, null_mut(), null_mut()), CAI_OK);
+        for export in exports.iter().filter(|it| !it.is_withdrawn) {
+            assert_eq!(cai_unstable_channel_withdraw(exporter, export.number, null_mut()), CAI_OK);
+        }
+        let mut left = 1;
+        for tries in 0.. {
+            assert_eq!(cai_unstable_channel_poll(importer, null_mut(), null_mut()), CAI_OK);
+            assert_eq!(cai_unstable_channel_poll(exporter, &mut left, null_mut()), CAI_OK);
+            if left == 0 && exports.iter().all(|it| it.freed() == 1) {
+                break;
+            }
+            // Memory is closed, and arrays are released, on another thread.
+            assert!(tries < 10_000);
+            std::thread::sleep(std::time::Duration::from_micros(100));
         }
         assert_eq!(cai_unstable_channel_release(importer, null_mut()), CAI_OK);
         assert_eq!(cai_unstable_channel_release(exporter, null_mut()), CAI_OK);
     }
-    assert!(exports.iter().all(|it| *it.freed == 1));
+    assert!(exports.iter().all(|it| it.freed() == 1));
 }
 
 fuzz_target!(|operations: Vec<Operation>| {
     memory();
     let before = peer::descriptors();
     run(operations);
+    // The last user of a connection may be memory that another thread closes.
+    for _ in 0..1000 {
+        if peer::descriptors() == before {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
     assert_eq!(peer::descriptors(), before);
 });
