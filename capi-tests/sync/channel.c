@@ -399,6 +399,30 @@ CASE(keys_and_a_full_table) {
     REFUSED(CAI_ERR_NEWER_CALLER, "flags", cai_unstable_channel_create(0, 2, made, error));
 }
 
+/* The driver in between leaves the question out, so that the answer stays no. */
+CASE(a_device_without_numbers) {
+    CUstream stream = new_stream();
+    cai_array array = owned(new_buffer(), as_value(stream));
+    unsigned char bytes[CAI_UNSTABLE_IPC_SIZE];
+    uint64_t made = 0;
+    flags = CAI_UNSTABLE_CHANNEL_NUMBERS;
+    create(0);
+    the_shim.arm(1);
+    REFUSED(CAI_ERR_DRIVER_FUNCTION, "channel",
+            cai_unstable_channel_export(the_channel, 0, &array, bytes, sizeof bytes, NULL, &made,
+                                        error));
+    the_shim.arm(0);
+    ASSERT(made == 0 && polled() == 0);
+    OK(cai_unstable_channel_export(the_channel, 0, &array, bytes, sizeof bytes, NULL, &made,
+                                   error));
+    withdraw(made);
+    cai_array_release(&array);
+    wait_until(0);
+    ASSERT(freed == 1);
+    CU(cuStreamSynchronize(stream));
+    end_channel();
+}
+
 /* --- refusals of the importer */
 
 /* Every byte of a record altered in several ways, and every length: a failed import leaves no
@@ -542,4 +566,8 @@ CASE(two_importers) {
     end_channel();
 }
 
-int main(int count, char **words) { return ipc_main(count, words); }
+int main(int count, char **words) {
+    if (count > 1 && strcmp(words[1], "a_device_without_numbers") == 0)
+        setenv("SHIM", "cuDeviceGetAttribute:1:skip", 1);
+    return ipc_main(count, words);
+}
