@@ -419,7 +419,7 @@ CASE(a_device_without_numbers) {
     cai_array_release(&array);
     wait_until(0);
     ASSERT(freed == 1);
-    CU(cuStreamSynchronize(stream));
+    /* The stream may still write a number, although no importer has come. */
     end_channel();
 }
 

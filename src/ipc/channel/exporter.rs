@@ -117,7 +117,7 @@ pub struct Exports {
     /// Of each device, if streams wait for numbers and not for events.
     numbers: Vec<Numbers>,
     has_numbers: bool,
-    /// An importer may have them open.
+    /// They stay until the process ends: an importer may have them open, or a stream write one.
     are_kept: bool,
     /// By their bit. No longer than needed, because each export goes through it.
     importers: Vec<Option<Importer>>,
@@ -368,6 +368,7 @@ impl Exports {
             consume::exchange_all_work(Phase::Begin, array, stream, abi::CAI_ACCESS_READ)?;
         }
         ready.record(thread, index, &self.numbers)?;
+        self.are_kept |= self.has_numbers;
         for importer in self.importers.iter().flatten() {
             let newest = importer.page.head().get(word::READY + index);
             // Release: who reads the number finds the record.
