@@ -96,9 +96,12 @@ fn object(
     if let Some(mask) = array.mask() {
         text(out.write_str(", \"mask\": "))?;
         // Nothing is pending on other masks, because they were waited for.
-        let stream = stream.filter(|&stream| {
-            stream != abi::CAI_STREAM_NONE && mark::has_work_of(&mask, outermost)
-        });
+        let stream = match stream {
+            Some(stream) if stream != abi::CAI_STREAM_NONE => {
+                mark::has_work_of(&mask, outermost)?.then_some(stream)
+            }
+            _ => None,
+        };
         object(out, &mask, stream, outermost)?;
     }
     text(out.write_char('}'))

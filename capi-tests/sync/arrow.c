@@ -213,6 +213,39 @@ CASE(a_mask_on_another_stream) {
     end(&array, &values);
 }
 
+/* The same default stream, but of another context of the device: that of the mask's memory. */
+CASE(a_mask_in_another_context) {
+    const CUstream reader = new_stream();
+    const CUdeviceptr buffer = new_buffer(), out = new_buffer(), out_bits = new_buffer();
+    const CUcontext other = second_context();
+    const CUdeviceptr bits = new_buffer();
+    static const cai_stream streams[3] = {CAI_STREAM_LEGACY, CAI_STREAM_PER_THREAD,
+                                          CAI_STREAM_UNKNOWN};
+    for (int i = 0; i < 3; ++i) {
+        const cai_stream stream = streams[i];
+        const CUstream written = stream == CAI_STREAM_UNKNOWN ? NULL : as_stream(stream);
+        cai_array array, mask = array_of(bits, stream);
+        struct ArrowDeviceArray values;
+        CU(cuCtxSetCurrent(other));
+        fill(bits, -1, written);
+        CU(cuCtxSetCurrent(context[0]));
+        array = produced(buffer, written, 1);
+        array.stream = stream;
+        memcpy(mask.typestr, "|t1", 4);
+        mask.device.type = CAI_DEVICE_CUDA;
+        array.mask = &mask;
+        values = exported(&array);
+        if (values.sync_event != NULL) CU(cuStreamWaitEvent(reader, event_of(&values), 0));
+        copy(out, buffer, reader);
+        CU(cuStreamSynchronize(reader));
+        CU(cuMemcpyDtoD(out_bits, bits, BYTES));
+        ASSERT(holds(out, 1, reader) && holds(out_bits, -1, reader));
+        end(&array, &values);
+        CU(cuMemsetD32(bits, 0, N));
+        CU(cuCtxSynchronize());
+    }
+}
+
 /* The way there and back: a consumer of this library waits for the event. */
 CASE(an_imported_array) {
     CUstream producer = new_stream(), reader = new_stream();

@@ -287,6 +287,30 @@ CASE(json_of_a_mask_on_another_stream) {
     CU(cuStreamSynchronize(streams[1]));
 }
 
+/* The same value, but the default stream of another context: that of the mask's memory. */
+CASE(json_of_a_mask_in_another_context) {
+    const CUdeviceptr buffer = new_buffer();
+    cai_array array = array_of(buffer, CAI_STREAM_LEGACY), mask = array;
+    CUevent written;
+    CUdeviceptr bits;
+    char text[512];
+    (void)second_context();
+    bits = new_buffer();
+    written = new_event();
+    mask.data = (void *)(uintptr_t)bits;
+    array.mask = &mask;
+    fill(bits, 1, CU_STREAM_LEGACY);
+    CU(cuEventRecord(written, CU_STREAM_LEGACY));
+    CU(cuCtxSetCurrent(context[0]));
+    OK(cai_unstable_array_to_json(&array, text, sizeof text, NULL, error));
+    ASSERT_CU(CUDA_SUCCESS, cuEventQuery(written));
+    /* A mask in the array's context is not waited for: its text has the stream. */
+    mask.data = (void *)(uintptr_t)new_buffer();
+    fill(buffer, 1, CU_STREAM_LEGACY);
+    OK(cai_unstable_array_to_json(&array, text, sizeof text, NULL, error));
+    ASSERT(strstr(strstr(text, "\"mask\""), "\"stream\": 1") != NULL);
+}
+
 CASE(json_of_a_mask_that_is_captured) {
     CUstream streams[2] = {new_stream(), new_stream()};
     cai_array array = array_of(new_buffer(), as_value(streams[0]));

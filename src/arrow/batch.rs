@@ -116,7 +116,7 @@ fn array(columns: &[Description], arrays: &[Valid]) -> Result<OwnedDeviceArray> 
             }
             match pending {
                 None => pending = Some((index, array)),
-                Some((_, of)) if mark::has_work_of(array, of) => mark::wait_for_masks(array)?,
+                Some((_, of)) if mark::has_work_of(array, of)? => mark::wait_for_masks(array)?,
                 Some(_) => consume::synchronize(array.unchecked(), abi::CAI_ACCESS_READ)?,
             }
             Ok(())

@@ -8,7 +8,7 @@ use crate::device;
 use crate::driver::{self, CUevent, CallingThread, Capture, Driver, Event};
 use crate::error::{Result, fail};
 use crate::owner::Borrowed;
-use crate::sync::array_context::with_streams;
+use crate::sync::array_context::{ArrayContext, with_streams};
 use crate::sync::{consume, invalidated, no_streams, outgoing};
 use crate::validate::Valid;
 
@@ -67,19 +67,44 @@ pub fn of(given: &Valid) -> Result<Mark> {
 /// Blocks the host until the work on the masks of an array is done, unless it is done when that on
 /// the array is: for protocols in which a mask has no stream of its own.
 pub fn wait_for_masks(array: &Valid) -> Result<()> {
-    match array.masks().zip(1..).find(|(mask, _)| !has_work_of(mask, array)) {
-        // With the masks of this mask.
-        Some((mask, depth)) => consume::synchronize(mask.unchecked(), abi::CAI_ACCESS_READ)
-            .map_err(|failure| failure.in_mask(depth)),
-        None => Ok(()),
+    for (mask, depth) in array.masks().zip(1..) {
+        if !has_work_of(&mask, array)? {
+            // With the masks of this mask.
+            return consume::synchronize(mask.unchecked(), abi::CAI_ACCESS_READ)
+                .map_err(|failure| failure.in_mask(depth));
+        }
     }
+    Ok(())
 }
 
 /// Returns true if the work on a mask is done when the work on its array is: it is on the same
 /// stream, or before the same event. [`wait_for_masks`] waits for that of other masks.
-pub fn has_work_of(mask: &cai_array, array: &cai_array) -> bool {
+pub fn has_work_of(mask: &Valid, array: &Valid) -> Result<bool> {
     let state = |of: &cai_array| (of.stream, of.stream_id, of.context, of.event);
-    state(mask) == state(array)
+    if state(mask) != state(array) {
+        return Ok(false);
+    }
+    // Without a context, these mean one of the memory's.
+    let is_of_memory = array.context.is_null()
+        && (driver::is_default(array.stream)
+            || array.stream == CAI_STREAM_UNKNOWN && array.event.is_null());
+    if is_of_memory && !mask.data.is_null() { is_in_context_of(mask, array) } else { Ok(true) }
+}
+
+#[cold]
+fn is_in_context_of(mask: &Valid, array: &Valid) -> Result<bool> {
+    let drivers = (outgoing::driver_of(mask)?, outgoing::driver_of(array)?);
+    let (driver, of_array) = match drivers {
+        (Some(driver), Some(of_array)) => (driver, of_array),
+        (of_mask, of_array) => return Ok(of_mask.is_none() && of_array.is_none()),
+    };
+    if !ptr::eq(driver, of_array) {
+        return Ok(false);
+    }
+    let thread = &CallingThread::new(driver);
+    let context = |of: &Valid| ArrayContext::of(thread, of, of.unchecked().owner());
+    let (mask, array) = (context(mask)?, context(array)?);
+    Ok(mask.context == array.context)
 }
 
 fn mark_one(array: &cai_array, owner: Option<Borrowed>) -> Result<Mark> {

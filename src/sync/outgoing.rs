@@ -47,7 +47,7 @@ fn without_stream(array: &cai_array) -> cai_array {
 }
 
 /// Returns the driver if the array's stream is one of its streams, on which work may be pending.
-fn driver_of(array: &cai_array) -> Result<Option<&'static Driver>> {
+pub(super) fn driver_of(array: &cai_array) -> Result<Option<&'static Driver>> {
     if array.data.is_null() || !device::has_streams(array.device.r#type) {
         return Ok(None);
     }
