@@ -225,6 +225,24 @@ static void tensors(void) {
         schema.metadata = tensor_metadata("{\"shape\":[2,3],\"permutation\":[1,0]}");
         refused(foreign(2, lengths, test_data), schema, CAI_ERR_CONVERT_STRIDES, "schema.metadata");
     }
+    { /* Bits of the tensors' elements, which are lists. */
+        static const char *const lists[3] = {"+w:6", "+w:2", "f"};
+        static const int64_t long_enough[3] = {2, 12, 24};
+        struct ArrowSchema schema = schema_of(3, lists);
+        struct ArrowDeviceArray array = foreign(3, long_enough, test_data);
+        schema.metadata = tensor_metadata("{\"shape\":[2,3],\"permutation\":[1,0]}");
+        level_of(&array, 1)->null_count = -1;
+        level_of(&array, 1)->buffers[0] = test_data;
+        refused(array, schema, CAI_ERR_CONVERT_STRIDES, "schema.metadata");
+    }
+    { /* No elements, and strides that no number can express. */
+        static const char *const none[2] = {"+w:0", "g"};
+        static const int64_t no_values[2] = {2, 0};
+        struct ArrowSchema schema = schema_of(2, none);
+        schema.metadata =
+            tensor_metadata("{\"shape\":[0,4611686018427387904],\"permutation\":[1,0]}");
+        refused(foreign(2, no_values, test_data), schema, CAI_ERR_ARROW, "schema.metadata");
+    }
 }
 
 static void levels(void) {

@@ -426,13 +426,21 @@ fn prepare<T>(
     let bits = layout.bits;
     let strides = if tree.is_permuted {
         // Packed bits have no strides, neither as values nor as the bitmap of a tensor's elements.
-        let all_bits = tree.nulls.iter().take(tree.null_levels);
-        if is_bits || all_bits.into_iter().any(|(level, _)| level + 1 == tree.ndim) {
+        let is_permuted = |level: usize| !tree.stored.get(..=level).is_some_and(<[_]>::is_sorted);
+        let mut all_bits = tree.nulls.iter().take(tree.null_levels);
+        if is_bits || all_bits.any(|(level, _)| is_permuted(*level)) {
             return fail!(CAI_ERR_CONVERT_STRIDES, "schema.metadata";
                 found "a permutation of dimensions that bits are stored for";
                 expected "dimensions in the stored order, for bits are packed in C order");
         }
-        Some(tree.strides(bits / 8).ok_or_else(Failure::internal)?)
+        let Some(strides) = tree.strides(bits / 8) else {
+            return Err(malformed(
+                "schema.metadata",
+                &"extents whose strides overflow",
+                "strides below 2^63 bytes",
+            ));
+        };
+        Some(strides)
     } else {
         None
     };
