@@ -338,7 +338,13 @@ fn within<T>(py: Py, manager: Obj, body: impl FnOnce() -> Result<T>) -> Result<T
 }
 
 /// Describes an array that was allocated for the caller to write.
-pub fn describe(py: Py, object: Obj, stream: u64, to: &mut Description) -> Result<()> {
+pub fn describe(
+    py: Py,
+    object: Obj,
+    like: Option<&Unchecked>,
+    stream: u64,
+    to: &mut Description,
+) -> Result<()> {
     let options = ImportOptions {
         raw: cai_import_options {
             flags: abi::CAI_IMPORT_ALLOW_HOST | abi::CAI_IMPORT_REQUIRE_WRITABLE,
@@ -350,6 +356,31 @@ pub fn describe(py: Py, object: Obj, stream: u64, to: &mut Description) -> Resul
     if stream != 0 && to.array.stream == abi::CAI_STREAM_UNKNOWN {
         // The library has no name for it, but allocated there.
         to.array.stream = stream;
+    }
+    like.map_or(Ok(()), |like| has_shape(to, extents(like)?))
+}
+
+/// Fails for another shape than the wanted one, because callers write as many elements.
+fn has_shape(made: &Description, wanted: &[i64]) -> Result<()> {
+    // SAFETY: the array was imported or validated.
+    let found = extents(&unsafe { Unchecked::new(&made.array) })?;
+    if found == wanted {
+        return Ok(());
+    }
+    fail!(CAI_ERR_VALUE, "shape"; found "{found:?}"; expected "{wanted:?}, as requested")
+}
+
+/// Fails for what a caller that asked for `wanted` cannot write.
+fn is_as_wanted(made: &Description, wanted: &cai_array) -> Result<()> {
+    // SAFETY: the caller validated the shape.
+    has_shape(made, extents(&unsafe { Unchecked::new(wanted) })?)?;
+    if !dtype::equal(&dtype::of_array(&made.array)?, &dtype::of_array(wanted)?) {
+        return fail!(CAI_ERR_CONVERT_TYPE, "typestr";
+            found "another type than requested"; expected "that of `like`");
+    }
+    if made.array.flags & abi::CAI_ARRAY_READONLY != 0 {
+        return fail!(CAI_ERR_READONLY, "flags";
+            found "CAI_ARRAY_READONLY"; expected "an array that can be written");
     }
     Ok(())
 }
@@ -370,6 +401,8 @@ pub unsafe fn by_callback<'py>(
     let options = ImportOptions {
         raw: cai_import_options {
             flags: abi::CAI_IMPORT_ALLOW_HOST | abi::CAI_IMPORT_ALLOW_MASK,
+            // Its elements are not read.
+            dlpack_stream: abi::CAI_STREAM_NONE,
             ..ImportOptions::NONE.raw
         },
     };
@@ -399,6 +432,7 @@ pub unsafe fn by_callback<'py>(
     }
     // SAFETY: the function filled the array by its contract.
     unsafe { validate::array(&raw const to.array, abi::CAI_CHECK_LAYOUT) }
+        .and_then(|()| is_as_wanted(to, &wanted))
         .map_err(|failure| failure.within(format_args!("allocate: ")))?;
     if to.array.owner.is_null() {
         return fail!(CAI_ERR_BORROWED, "allocate: owner";

@@ -77,7 +77,7 @@ fn no_streams(array: &cai_array, expected: &str) -> Failure {
 
 /// Fails for values that name no stream of the driver: 0, NONE and UNKNOWN.
 #[inline]
-fn names_a_stream(value: u64, field: std::fmt::Arguments) -> Result<()> {
+pub fn names_a_stream(value: u64, field: std::fmt::Arguments) -> Result<()> {
     if matches!(value, 1..abi::CAI_STREAM_UNKNOWN) { Ok(()) } else { Err(no_stream(value, field)) }
 }
 

@@ -277,8 +277,9 @@ def test_references(cupy):
 class Allocator:
     """An allocator of a caller, which counts its owners."""
 
-    def __init__(self, status=0, message="", owned=True, typestr=None):
+    def __init__(self, status=0, message="", owned=True, typestr=None, **more):
         self.destroyed = self.made = 0
+        self.more = more
         self.status, self.message, self.owned, self.typestr = status, message, owned, typestr
         self.function = ALLOCATE(self.run)
         self.destroy = c.CFUNCTYPE(None, c.c_void_p)(self.count)
@@ -296,6 +297,8 @@ class Allocator:
             return self.status
         described = T.new_array(ndim=like[0].ndim, shape=like[0].shape, typestr=self.typestr or like[0].typestr, data=ADDRESS)
         described.dtype_code, described.device, described.stream = like[0].dtype_code, like[0].device, stream or 5
+        for name, value in self.more.items():
+            setattr(described, name, value)
         if not self.owned:
             out[0] = described
             return 0
@@ -327,6 +330,35 @@ def test_an_allocator(cupy):
     assert allocator.made == 0
 
 
+def test_a_prototype_is_not_waited_for():
+    """Of a tensor, only shape and type are read, so its producer orders no stream."""
+
+    class Tensor:
+        def __dlpack_device__(self):
+            return (2, 0)
+
+        def __dlpack__(self, *, stream=None, **_):
+            raise OSError(stream)
+
+    with pytest.raises(OSError, match="^-1$"):
+        call(Tensor(), None, 0, Allocator().function)
+
+
+def test_values_that_name_no_stream(cupy, log):
+    for stream, name in ((P.STREAM_NONE, "NONE"), (P.STREAM_UNKNOWN, "UNKNOWN")):
+        allocator = Allocator()
+        for prototype in (cupy.prototype, Memory()):
+            with pytest.raises(ValueError, match=f"^stream: found CAI_STREAM_{name}"):
+                call(prototype, None, stream, allocator.function)
+        assert not log and not allocator.made
+
+
+def test_another_shape_than_requested(cupy):
+    cupy.empty = lambda shape, dtype: cupy.ndarray((1,))
+    with pytest.raises(ValueError, match=r"^shape: found \[1\], expected \[4\]"):
+        call(cupy.prototype, wanted((4,), "<f4"))
+
+
 def test_an_allocator_that_fails():
     for allocator, error, text in (
         (Allocator(P.ERRORS["NO_MEMORY"], "found 3, expected 4"), MemoryError, "found 3, expected 4"),
@@ -334,6 +366,12 @@ def test_an_allocator_that_fails():
         (Allocator(P.ERRORS["PYTHON_EXCEPTION"], ""), Exception, "allocate"),
         (Allocator(owned=False), ValueError, "^allocate: owner: found NULL"),
         (Allocator(typestr=b"<f3"), ValueError, "^allocate: typestr"),
+        # Callers write what they asked for.
+        (Allocator(ndim=1), ValueError, r"^allocate: shape: found \[2\], expected \[2, 3\]"),
+        (Allocator(shape=(c.c_int64 * 2)(2, 2)), ValueError, r"^allocate: shape: found \[2, 2\]"),
+        (Allocator(typestr=b"<i4"), BufferError, "^allocate: typestr"),
+        (Allocator(typestr=b"|V4", dtype_code=0), BufferError, "^allocate: typestr"),
+        (Allocator(flags=1), BufferError, "^allocate: flags: found CAI_ARRAY_READONLY"),
     ):
         with pytest.raises(error, match=text):
             call(Memory(), None, 0, allocator.function)

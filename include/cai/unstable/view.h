@@ -102,9 +102,9 @@ CAI_API cai_status cai_unstable_python_view(struct _object **out, cai_error *err
 /// stream: the right one for a result that the Python caller goes on to use. CuPy and PyTorch
 /// allocate with `stream` as their current stream; others do not read it.
 /// `allocate`: NULL, or a function that is called if the object's library is none of those, or JAX.
-/// `like` describes the wanted array, without data; `out` is initialized, gets a reference of its own,
-/// and becomes a `libcai.Array`. `context` is passed to it. It is called with the interpreter's lock
-/// held, and may set a Python exception if it fails.
+/// `like` describes the wanted array, without data; `out` is initialized, gets a reference of its own
+/// to a writable array of that shape and type, and becomes a `libcai.Array`. `context` is passed to
+/// it. It is called with the interpreter's lock held, and may set a Python exception if it fails.
 /// `out`: a new reference.
 /// `out_array`: NULL, or an initialized array that holds no reference. It describes the new array,
 /// with a reference of its own; its stream is that of the memory, or `CAI_STREAM_UNKNOWN` if the

@@ -10,6 +10,7 @@ use crate::error::{Failure, fail};
 use crate::python::empty::{self, Element, Known, Made, Request};
 use crate::python::stream::Accepted;
 use crate::python::{self, Description, Obj, Owned, Py};
+use crate::sync::names_a_stream;
 
 /// Returns the CUDA stream of a Python object: of cuda.core, PyTorch, CuPy, Numba, of any other
 /// object with `__cuda_stream__`, or of an integer.
@@ -115,9 +116,9 @@ pub unsafe extern "C-unwind" fn cai_unstable_python_view(
 /// stream: the right one for a result that the Python caller goes on to use. CuPy and PyTorch
 /// allocate with `stream` as their current stream; others do not read it.
 /// `allocate`: NULL, or a function that is called if the object's library is none of those, or JAX.
-/// `like` describes the wanted array, without data; `out` is initialized, gets a reference of its own,
-/// and becomes a `libcai.Array`. `context` is passed to it. It is called with the interpreter's lock
-/// held, and may set a Python exception if it fails.
+/// `like` describes the wanted array, without data; `out` is initialized, gets a reference of its own
+/// to a writable array of that shape and type, and becomes a `libcai.Array`. `context` is passed to
+/// it. It is called with the interpreter's lock held, and may set a Python exception if it fails.
 /// `out`: a new reference.
 /// `out_array`: NULL, or an initialized array that holds no reference. It describes the new array,
 /// with a reference of its own; its stream is that of the memory, or `CAI_STREAM_UNKNOWN` if the
@@ -159,6 +160,9 @@ pub unsafe extern "C-unwind" fn cai_unstable_python_empty_like(
     with_exception(error, &mut true, |_| {
         let prototype = prototype.ok_or_else(|| Failure::null("prototype"))?;
         let out = out.given("out")?;
+        if stream != 0 {
+            names_a_stream(stream, format_args!("stream"))?;
+        }
         let out_array = described.map(|out| out.array("out_array")).transpose()?;
         let mut scratch = MaybeUninit::uninit();
         let like = like.optional().map(|like| like.unchecked(&mut scratch)).transpose()?;
@@ -177,7 +181,7 @@ pub unsafe extern "C-unwind" fn cai_unstable_python_empty_like(
                 stream,
             };
             let made = empty::empty_like(py, prototype, &request, |made| match &out_array {
-                Some(_) => empty::describe(py, made, stream, &mut to),
+                Some(_) => empty::describe(py, made, like.as_ref(), stream, &mut to),
                 None => Ok(()),
             })?;
             match (made, allocate) {
