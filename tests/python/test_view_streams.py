@@ -95,6 +95,45 @@ def test_a_view_as_an_argument(built, schedule):
     )
 
 
+@pytest.mark.parametrize("schedule", ["lazy", "threads"])
+@pytest.mark.parametrize("known", ["NONE", "UNKNOWN"])
+@pytest.mark.parametrize("end", ["seen.release()", "seen.release(); seen.release()", "with seen: pass"])
+def test_a_producer_that_cannot_wait(built, schedule, known, end):
+    """Its memory is freed, and used again, when the work on the view's stream is done."""
+    python(
+        built,
+        f"""
+    class Reused(P.Counted):
+        def _let_go(self, _):
+            use(0)
+            fill(data, 2, theirs)
+            super()._let_go(_)
+    theirs, mine, data, out = stream(), stream(), buffer(), buffer()
+    fill(data, 1, mine)
+    def viewed(counted, on, shape=(SIZE,)):
+        array = make(shape, "|u1", data, stream={known}, counted=counted)
+        seen = view(give(array), on)
+        array.release()
+        return seen
+    counted = Reused()
+    seen = viewed(counted, mine)
+    copy(out, data, mine)
+    {end}
+    assert repr(seen) == "<libcai.View, released>"
+    assert bytes_of(out, mine) == {{1}}
+    while not counted.gone:
+        time.sleep(0.001)
+    ok(cuda.cuStreamSynchronize(c.c_void_p(theirs)))
+    # No work is pending, or nothing is known of it.
+    for on, shape in ((-1, (SIZE,)), (mine, (0,))):
+        counted = P.Counted()
+        viewed(counted, on, shape).release()
+        assert counted.gone
+    """,
+        schedule,
+    )
+
+
 def test_the_checker_sees_what_is_not_ordered(built):
     """That the others are silent means something."""
     done = python(

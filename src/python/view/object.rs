@@ -6,7 +6,9 @@ use std::ptr;
 
 use crate::abi::{self, cai_array};
 use crate::device;
+use crate::driver;
 use crate::error::{Failure, Result, fail};
+use crate::owner::Ref;
 use crate::python::class::{Attribute, Contents, Ending, Held, Instance, Method, Readable, entry};
 use crate::python::empty;
 use crate::python::export::export;
@@ -18,6 +20,7 @@ use crate::python::view::attributes::ATTRIBUTES;
 use crate::read::Unchecked;
 use crate::sync::consume::{self, Phase};
 use crate::sync::notify::{self, Kind};
+use crate::sync::release_in_order;
 
 #[repr(C)]
 pub struct View {
@@ -212,12 +215,27 @@ fn release<'py>(py: Py<'py>, this: Instance<'_, View>) -> Result<Owned<'py>> {
             // SAFETY: the owners are alive while `array` exists.
             unsafe { order(Phase::End, array.unchecked(), this.stream) }?;
         }
+        let kept = kept_until_done(&this, &array)?;
         drop(array);
         this.body.release();
-        this.stream_object.release(py);
         this.exporter.release(py);
+        if let Some((owner, on_stream)) = kept {
+            release_in_order::release(owner, &on_stream, ptr::null_mut());
+        }
+        this.stream_object.release(py);
     }
     Ok(py.none().share(py))
+}
+
+/// Returns a reference to release after the work on the view's stream, with the array on that stream,
+/// if the producer cannot be made to wait, and would use the memory again at once.
+fn kept_until_done(view: &View, array: &Reading) -> Result<Option<(Ref, cai_array)>> {
+    let is_ordered = view.stream == abi::CAI_STREAM_NONE || array.stream < abi::CAI_STREAM_UNKNOWN;
+    let r#type = array.device.r#type;
+    if is_ordered || !device::may_be_cuda(r#type) || driver::is_absent(r#type) {
+        return Ok(None);
+    }
+    Ok(Some((array.retain()?, view.on_stream(array))))
 }
 
 fn synchronize<'py>(py: Py<'py>, this: Instance<'_, View>) -> Result<Owned<'py>> {
