@@ -203,6 +203,12 @@ class HostArrowStream(ArrowStream):
         return self._capsule(_abi.CAI_UNSTABLE_ARROW_HOST)
 
 
+def _name(name: object) -> str:
+    if not isinstance(name, str) or "\0" in name:
+        raise ValueError(f"found a column named {name!r}, expected a text without NUL")
+    return name
+
+
 def arrow_stream(batches: Any, *, tensors: bool = False, path: str | None = None) -> ArrowStream:
     """As `libcai.arrow_stream`, through the shared library `path`, by default that of this package."""
     library = _loaded(path or _paths.library())
@@ -211,7 +217,7 @@ def arrow_stream(batches: Any, *, tensors: bool = False, path: str | None = None
         flags=_abi.CAI_IMPORT_ALLOW_MASK | _abi.CAI_IMPORT_ALLOW_HOST | _abi.CAI_IMPORT_QUERY_DEVICE,
         dlpack_stream=_abi.CAI_STREAM_UNKNOWN)  # fmt: skip
     found: list[Mapping[str, ArrayLike | HostArrayLike]] = [batches] if hasattr(batches, "keys") else list(batches)
-    names = list(found[0]) if found else []
+    names = [_name(name) for name in found[0]] if found else []
     if not names:
         raise ValueError("found no columns, expected a mapping of names and arrays, or several")
     arrays: list[_abi.cai_array] = []
@@ -219,9 +225,9 @@ def arrow_stream(batches: Any, *, tensors: bool = False, path: str | None = None
     for batch in found:
         if list(batch) != names:
             raise ValueError(f"found columns {list(batch)}, expected {names}, as in the first batch")
-        for column in batch.values():
+        for name in names:
             array = _empty()
-            library.cai_array_from_python(column, options, array, None)  # raises the exception that the library sets
+            library.cai_array_from_python(batch[name], options, array, None)  # raises the exception that the library sets
             arrays.append(array)
     if all(array.device.type == _abi.CAI_DEVICE_CPU for array in arrays):
         made.__class__ = HostArrowStream

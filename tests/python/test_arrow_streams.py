@@ -110,6 +110,9 @@ def test_a_stream_is_moved_once():
         ([], ValueError, "no columns"),
         ({}, ValueError, "no columns"),
         ([{"x": np.arange(3)}, {"y": np.arange(3)}], ValueError, r"columns \['y'\]"),
+        # It would end at the NUL.
+        ({"x\0y": np.arange(3)}, ValueError, r"a column named 'x\\x00y'"),
+        ({3: np.arange(3)}, ValueError, "a column named 3"),
         ([{"x": np.arange(3)}, {"x": np.arange(3.0)}], BufferError, r"batches\[1\].columns\[0\]"),
         ([{"x": np.ones((3, 2))}, {"x": np.ones((3, 4))}], BufferError, r"batches\[1\].columns\[0\]"),
         ({"x": np.arange(3), "y": np.arange(4)}, ValueError, r"columns\[1\].shape\[0\]: found 4"),
@@ -126,6 +129,18 @@ def test_what_is_no_batch(batches, error, text):
         getattr(arrow_stream(batches), HOST)()
     del kept, batches
     assert collected(gone)
+
+
+def test_a_frame():
+    """What has keys and columns is enough: the values of a data frame are no method."""
+
+    class Frame:
+        columns, values = {"x": np.arange(3), "y": np.arange(3.0)}, None
+        keys = __iter__ = lambda self: iter(self.columns)
+        __getitem__ = lambda self, name: self.columns[name]
+
+    (batch,) = arrow_batches(arrow_stream(Frame()))
+    assert np.array_equal(batch["x"], np.arange(3)) and np.array_equal(batch["y"], np.arange(3.0))
 
 
 def test_what_is_no_stream():
