@@ -312,6 +312,13 @@ VERSION_4 = [
             options=dict(version_4=True), only="cuda", strict="KEY" if version is MISSING else dict(version=version, stream=UNKNOWN))
         for version in (1, 2, MISSING)
     ],
+    # A stream, whatever the version is.
+    *[
+        Row(dict(version=version, event=EVENT, stream=STREAM, stream_id=7, data=(ADDRESS, True)),
+            dict(version=3, event=EVENT, stream=STREAM, stream_id=7),
+            options=dict(version_4=True), only="cuda", strict="KEY" if version is MISSING else "STREAM_VERSION ['stream']")
+        for version in (1, 2, MISSING)
+    ],
     *[version_4(dict(device=(kind, 1)), dict(device=(kind, 1))) for kind in (P.CUDA, P.CUDA_HOST, P.CUDA_MANAGED)],
     *[version_4(dict(device=(kind, 0)), "DEVICE_TYPE [0]") for kind in (P.CPU, 0, 10, P.ONEAPI, -1, 2**31, 2**70)],
     *[version_4(dict(device=(P.CUDA, id)), "DEVICE_ID .id") for id in (-1, 2**31, 2**64)],

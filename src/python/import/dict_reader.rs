@@ -227,20 +227,16 @@ fn stream<'a, R: Reader<'a>>(
     options: &ImportOptions,
     to: &mut Description,
 ) -> Result<(), R::Refusal> {
+    // Only version 3 has none of the keys of version 4.
+    if stated != Some(abi::CAI_INTERFACE_VERSION.into()) && !R::reads_more(options) {
+        const EXPECTED: &str = "another reader";
+        return Err(reader.refuse(abi::CAI_ERR_VERSION, Entry::of(VERSION), &"", &EXPECTED));
+    }
     let Some(object) = object else {
         to.array.version = stated.unwrap_or(2) as u16;
         to.array.stream = abi::CAI_STREAM_NONE;
         if to.array.version < 3 {
             to.array.stream = abi::CAI_STREAM_UNKNOWN;
-            if !R::reads_more(options) {
-                const EXPECTED: &str = "another reader";
-                return Err(reader.refuse(
-                    abi::CAI_ERR_VERSION,
-                    Entry::of(VERSION),
-                    &"",
-                    &EXPECTED,
-                ));
-            }
         }
         return Ok(());
     };
