@@ -1,6 +1,7 @@
 """What the tests of imports share: exporters of dictionaries, and checked refusals."""
 
 import ctypes as c
+import sys
 
 import cai_ctypes as T
 import cai_python as P
@@ -11,6 +12,9 @@ from producers import ADDRESS
 CAI = "__cuda_array_interface__"
 
 MISSING = object()
+
+# Before 3.11, CPython may give a type the version that it had before a change: no type is remembered.
+REMEMBERS_TYPES = sys.version_info >= (3, 11)
 
 
 def interface(**changes):
