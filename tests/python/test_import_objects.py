@@ -81,7 +81,11 @@ def test_where_the_attribute_is_found():
 # --- 2: read once, and never changed
 
 
-@pytest.mark.parametrize("kind", [tuple, list])
+class Size(tuple):
+    """As `torch.Size`."""
+
+
+@pytest.mark.parametrize("kind", [tuple, list, Size])
 @pytest.mark.parametrize("keys", [["shape"], ["strides"], ["data"], ["stream"], ["version"], ["shape", "data", "stream"], "all"])
 def test_an_integer_whose_code_empties_the_dictionary(keys, kind):
     """What was in the dictionary is read on. The code of each integer runs once."""

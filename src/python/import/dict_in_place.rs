@@ -19,7 +19,9 @@ use crate::abi::{self, CAI_TYPESTR_SIZE, cai_array, cai_status};
 use crate::error::{self, Failure};
 use crate::owner::description::CommonField;
 use crate::python::capi::{Capi, Object};
-use crate::python::import::dict_keys::{Held, KEYS, OtherObjects, Protocol, TEXTS, Values};
+use crate::python::import::dict_keys::{
+    DATA, Held, KEYS, OtherObjects, Protocol, SHAPE, STRIDES, TEXTS, Values,
+};
 use crate::python::import::dict_reader::{Entry, Reader, describe};
 use crate::python::import::options::ImportOptions;
 use crate::python::owner::{Description, attach_with_common_fields, write_typestr};
@@ -271,6 +273,9 @@ impl<'a, 'py> InPlace<'a, 'py> {
         let is_other = |object: &Obj| self.lenient && !object.is_exactly(py, Builtin::Bool);
         let object = object.filter(is_other).ok_or(Refused::Uncommon)?;
         let (values, place) = self.hold.ok_or(Refused::Uncommon)?;
+        if place.get().is_none() && !self.reads_sequences(values) {
+            return Err(Refused::Uncommon);
+        }
         let _values = place.get_or_init(|| held(py, values));
         // A list may drop it.
         let object = object.share(py);
@@ -278,6 +283,14 @@ impl<'a, 'py> InPlace<'a, 'py> {
             Ok(index) => index.and_then(|index| index.obj().exact_int(py)).ok_or(Refused::Uncommon),
             Err(_) => Err(Refused::Raised),
         }
+    }
+
+    /// Returns true if the sequences have types that are read here. Otherwise everything is read again:
+    /// code of a type that had run before would run twice.
+    fn reads_sequences(&self, values: &Values<'a>) -> bool {
+        [SHAPE, STRIDES, DATA].into_iter().filter_map(|key| values[key]).all(|value| {
+            self.tuple(value).is_some() || self.list(value).is_ok() || value.is_none(self.py)
+        })
     }
 
     /// Reads a list as [`Reader::row`] does.
