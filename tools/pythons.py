@@ -133,6 +133,10 @@ build_time_vars = import_module("_sysconfigdata__linux_x86_64-linux-gnu").build_
 """
 
 
+# The file of the module in the program that calls `run`, and the name of one that has none, as CPython's own.
+FROZEN_FILE = (b"src/freeze_core/initscripts/__startup__.py", b"<frozen freeze_core.initscripts.__startup>")
+
+
 PIP = [sys.executable, "-m", "pip", "-q", "--disable-pip-version-check"]
 
 
@@ -144,8 +148,8 @@ def target(version):
 
 
 def frozen(version):
-    """The program in a wheel, which has the modules in C as well."""
-    folder, plain = FOLDER / version, version.rstrip("t")
+    """The program in a wheel, which has the modules in C as well. Its folder has the name by which tools know a library."""
+    folder, plain = FOLDER / "lib" / f"python{version}", version.rstrip("t")
     program, library = folder / "freeze_core/python", folder / "freeze_core/lib"
     if program.exists():
         return program
@@ -160,7 +164,8 @@ def frozen(version):
     shutil.copytree(pure, library, dirs_exist_ok=True, ignore=others, ignore_dangling_symlinks=True)
     (library / "_sysconfigdata_t_linux_x86_64-linux-gnu.py").write_text(CONFIGURATION)
     (library / "__init__python.py").write_text(COMMAND_LINE)
-    shutil.copy(next((folder / "freeze_core/bases").glob("console-*-gnu")), program)
+    console = next((folder / "freeze_core/bases").glob("console-*-gnu")).read_bytes()
+    program.write_bytes(console.replace(*FROZEN_FILE))
     program.chmod(0o755)
     return program
 
