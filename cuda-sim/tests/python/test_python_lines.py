@@ -185,7 +185,8 @@ def test_pytest(tmp_path):
 
 
 # Versions that this interpreter is not: those with a table, one that would publish it, a preview, and a later one.
-CLAIMS = [f"3.{minor}.1" for minor in (9, 12) if abs(minor - MINOR) > 1]
+# For that of 3.9, threads of 3.15 look like threads without frames, of which nothing is said.
+CLAIMS = [f"3.{minor}.1" for minor in (9, 12) if abs(minor - MINOR) > 1 and (minor, MINOR) != (9, 15)]
 CLAIMS += [f"3.{14 if MINOR == 15 else 15}.1", "3.12.0rc1", "3.16.0"]
 
 
