@@ -9,6 +9,7 @@ import ast
 import collections.abc
 import contextlib
 import ctypes as c
+import gc
 import re
 import sys
 import types
@@ -498,9 +499,14 @@ def kind_of(status):
 def unchanged(obj, row):
     """What happens inside leaves the reference counts of the object and of the row's entries as they were."""
     objects = [obj, *(value for value in row.entries.values() if type(value) not in (int, str, bool, type(None), type))]
-    before = list(map(sys.getrefcount, objects))
-    yield
-    assert list(map(sys.getrefcount, objects)) == before or P.soon(lambda: list(map(sys.getrefcount, objects)) == before, 1)
+    # A collection in between would take references that earlier failures left in cycles.
+    gc.disable()
+    try:
+        before = list(map(sys.getrefcount, objects))
+        yield
+        assert list(map(sys.getrefcount, objects)) == before or P.soon(lambda: list(map(sys.getrefcount, objects)) == before, 1)
+    finally:
+        gc.enable()
 
 
 def attempt(way, obj, **options):
