@@ -151,24 +151,12 @@ pub struct Message<D> {
     pub parts: List<Part<D>>,
 }
 
-/// Takes one piece of the bytes after another.
-pub trait Sink {
-    fn put(&mut self, bytes: &[u8]);
+pub(super) fn put(out: &mut Buffer<u8>, values: &[u32]) {
+    values.iter().for_each(|value| out.append(&value.to_le_bytes()));
 }
 
-impl Sink for Buffer<'_, u8> {
-    #[inline(always)]
-    fn put(&mut self, bytes: &[u8]) {
-        self.append(bytes);
-    }
-}
-
-pub(super) fn put(out: &mut impl Sink, values: &[u32]) {
-    values.iter().for_each(|value| out.put(&value.to_le_bytes()));
-}
-
-fn put_all(out: &mut impl Sink, values: &[i64]) {
-    values.iter().for_each(|value| out.put(&value.to_le_bytes()));
+fn put_all(out: &mut Buffer<u8>, values: &[i64]) {
+    values.iter().for_each(|value| out.append(&value.to_le_bytes()));
 }
 
 pub(super) struct Reader<'a>(pub &'a [u8]);
@@ -284,13 +272,13 @@ impl Message<Dimensions<'_>> {
     }
 
     /// Writes the bytes, except for the text that follows.
-    pub fn write(&self, length: usize, text: usize, out: &mut impl Sink) {
-        out.put(&MAGIC);
+    pub fn write(&self, length: usize, text: usize, out: &mut Buffer<u8>) {
+        out.append(&MAGIC);
         let (allocations, parts) = (self.allocations.len() as u32, self.parts.len() as u32);
         let has_event = self.event.is_some().into();
         put(out, &[VERSION, length as u32, has_event, allocations, parts, text as u32]);
         if let Some(event) = &self.event {
-            out.put(event);
+            out.append(event);
         }
         for allocation in self.allocations.iter() {
             let kind = match allocation.kind {
@@ -299,10 +287,10 @@ impl Message<Dimensions<'_>> {
                 MemoryKind::Mapped => 3,
             };
             put(out, &[kind]);
-            out.put(&allocation.uuid);
-            out.put(&allocation.size.to_le_bytes());
+            out.append(&allocation.uuid);
+            out.append(&allocation.size.to_le_bytes());
             if allocation.kind != MemoryKind::Mapped {
-                out.put(&allocation.handle);
+                out.append(&allocation.handle);
             }
         }
         for part in self.parts.iter() {
@@ -311,8 +299,8 @@ impl Message<Dimensions<'_>> {
             let bits = if strides.is_some() { STRIDES } else { 0 };
             let bits = if part.is_readonly { READONLY | bits } else { bits };
             put(out, &[place, bits, shape.len() as u32, part.dtype_code.into()]);
-            out.put(&part.typestr.map(|character| character as u8));
-            out.put(&part.offset.to_le_bytes());
+            out.append(&part.typestr.map(|character| character as u8));
+            out.append(&part.offset.to_le_bytes());
             put_all(out, shape);
             put_all(out, strides.unwrap_or_default());
         }
@@ -429,19 +417,14 @@ mod tests {
         })
     }
 
-    impl Sink for Vec<u8> {
-        fn put(&mut self, bytes: &[u8]) {
-            self.extend(bytes);
-        }
-    }
-
     fn bytes_of(message: &Message<Owned>, text: &[u8]) -> Vec<u8> {
-        let mut bytes = Vec::new();
         let message = with(message, |(shape, strides)| (&shape[..], strides.as_deref()));
         let length = message.length(text.len());
-        message.write(length, text.len(), &mut bytes);
-        bytes.extend(text);
-        assert_eq!(bytes.len(), length);
+        let mut bytes = vec![0; length];
+        // SAFETY: as many bytes, which nothing else uses before `out` is done with them.
+        let mut out = unsafe { Buffer::new(bytes.as_mut_ptr(), length) };
+        message.write(length, text.len(), &mut out);
+        out.append(text);
         bytes
     }
 

@@ -16,6 +16,7 @@ use std::{iter, ptr};
 use crate::abi::{
     self, CAI_STREAM_NONE, CAI_UNSTABLE_IPC_FIELDS, cai_array, cai_device, cai_pointer_info,
 };
+use crate::argument::Buffer;
 use crate::device::{Name, may_be_cuda};
 use crate::driver::{
     self, Allocation, CallingThread, Descriptor, MemoryKind, SharedEvent, SharedMemory,
@@ -30,7 +31,6 @@ use crate::owner::{self, Array, Destructor, Ref};
 use crate::read::{self, Built, Descr, Dimensions, Given};
 use crate::sync::consume::{self, Phase};
 use crate::validate::{Described, Valid};
-pub use bytes::Sink;
 use bytes::{List, Message, Part, Raw};
 
 /// An array that was checked, ready to be exported.
@@ -146,11 +146,11 @@ impl<'a> Source<'a> {
     }
 
     /// Writes the bytes and makes an owner that keeps array and event alive; on failure neither.
-    pub fn export(self, out: &mut impl Sink) -> Result<Export> {
+    pub fn export(self, out: &mut Buffer<u8>) -> Result<Export> {
         self.export_to(out).map_err(explained)
     }
 
-    fn export_to(mut self, out: &mut impl Sink) -> Result<Export> {
+    fn export_to(mut self, out: &mut Buffer<u8>) -> Result<Export> {
         let mut descriptor = None;
         let mut event = None;
         if let Some(first) = &self.first {
@@ -179,20 +179,18 @@ impl<'a> Source<'a> {
         Ok(Export { descriptor, owner })
     }
 
-    fn write(&self, out: &mut impl Sink) {
+    fn write(&self, out: &mut Buffer<u8>) {
         self.message.write(self.length, self.text, out);
         if let Some(fields) = self.fields {
             // Measured in `new`, so this cannot fail.
-            let _ = text::format(fields, &mut Text(out));
+            let _ = text::format(fields, out);
         }
     }
 }
 
-struct Text<'a, S>(&'a mut S);
-
-impl<S: Sink> Write for Text<'_, S> {
+impl Write for Buffer<'_, u8> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
-        self.0.put(text.as_bytes());
+        self.append(text.as_bytes());
         Ok(())
     }
 }
@@ -200,16 +198,17 @@ impl<S: Sink> Write for Text<'_, S> {
 /// Counts bytes.
 struct Length(usize);
 
-impl Sink for Length {
-    fn put(&mut self, bytes: &[u8]) {
-        self.0 += bytes.len();
+impl Write for Length {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.0 += text.len();
+        Ok(())
     }
 }
 
 fn text_length(fields: Descr) -> Result<usize> {
     without_codes(fields)?;
     let mut length = Length(0);
-    text::format(fields, &mut Text(&mut length))?;
+    text::format(fields, &mut length)?;
     let Length(length) = length;
     if length > CAI_UNSTABLE_IPC_FIELDS {
         return fail!(CAI_ERR_CONVERT_TYPE, "";

@@ -44,7 +44,6 @@ use crate::abi::CAI_ERR_IPC_PEER;
 use crate::argument::Buffer;
 use crate::driver;
 use crate::error::{Failure, Result, fail, failure};
-use crate::ipc::Sink;
 use crate::ipc::bytes::{ARRAYS, Reader, malformed, put};
 use crate::memory;
 use crate::owner::Array;
@@ -154,21 +153,21 @@ impl Allocations {
 
 impl Record {
     /// Writes the head. `rest`: number of the bytes that follow.
-    fn write(&self, rest: usize, out: &mut impl Sink) {
+    fn write(&self, rest: usize, out: &mut Buffer<u8>) {
         let Identity { boot, network, nonce, pid, start } = self.identity;
-        out.put(&MAGIC);
+        out.append(&MAGIC);
         put(out, &[VERSION, (HEAD + 8 * self.allocations.1 + rest) as u32]);
-        out.put(&boot);
-        out.put(&network.to_le_bytes());
-        out.put(&nonce);
+        out.append(&boot);
+        out.append(&network.to_le_bytes());
+        out.append(&nonce);
         put(out, &[pid, self.capacity]);
-        out.put(&start.to_le_bytes());
+        out.append(&start.to_le_bytes());
         let count = self.allocations.1 as u32;
         let ready = self.ready | (u32::from(self.has_numbers) << 16);
         put(out, &[self.slot, self.generation, ready, count]);
-        out.put(&self.sequence.to_le_bytes());
-        out.put(&self.pool.to_le_bytes());
-        self.allocations.all().iter().for_each(|number| out.put(&number.to_le_bytes()));
+        out.append(&self.sequence.to_le_bytes());
+        out.append(&self.pool.to_le_bytes());
+        self.allocations.all().iter().for_each(|number| out.append(&number.to_le_bytes()));
     }
 
     /// Reads a head that comes from anywhere, and returns the bytes behind it.
