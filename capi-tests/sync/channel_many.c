@@ -3,9 +3,8 @@
  * process may have more than 256 descriptors.
  * run: sim hidden; devices 1
  */
-#include "ipc_test.h"
+#include "channel_test.h"
 
-#include <dirent.h>
 #include <sys/resource.h>
 
 enum { ALLOCATIONS = 16, MOST = 100000, EACH = MOST / ALLOCATIONS, OF_A_POOL = 10000, STREAMS = 4 };
@@ -15,20 +14,9 @@ typedef struct record {
     unsigned char bytes[348];
 } record;
 
-static uint64_t channel;
 static int total; /* arrays */
 static record *records;
 static cai_array *arrays;
-
-static int open_files(void) {
-    DIR *folder = opendir("/proc/self/fd");
-    int count = -3;
-    ASSERT(folder != NULL);
-    while (readdir(folder) != NULL)
-        ++count;
-    closedir(folder);
-    return count;
-}
 
 static void limit(void) {
     const struct rlimit few = {256, 256};
@@ -36,13 +24,7 @@ static void limit(void) {
     records = calloc((size_t)total, sizeof *records);
     arrays = calloc((size_t)total, sizeof *arrays);
     ASSERT(records != NULL && arrays != NULL);
-    OK(cai_unstable_channel_create((uint32_t)total, 0, &channel, error));
-}
-
-static uint64_t polled(void) {
-    uint64_t left = 0;
-    OK(cai_unstable_channel_poll(channel, &left, error));
-    return left;
+    create((unsigned)total);
 }
 
 static void imports(int from) {
@@ -60,7 +42,7 @@ static void imports(int from) {
     before = open_files();
     for (int i = 0; i < total;) {
         arrays[i] = init;
-        if (cai_unstable_channel_import(channel, records[i].bytes, records[i].size, &arrays[i],
+        if (cai_unstable_channel_import(the_channel, records[i].bytes, records[i].size, &arrays[i],
                                         &why) == CAI_OK) {
             ++i;
         } else {
@@ -84,7 +66,7 @@ static void imports(int from) {
         polled();
         usleep(1000);
     }
-    OK(cai_unstable_channel_release(channel, error));
+    end_channel();
 }
 
 PART(imports_arrays) {
@@ -126,7 +108,7 @@ static void exports(const char *part, CUmemoryPool pool, int each) {
         borrowed.data = (char *)(uintptr_t)buffer + 4 * (i % each);
         borrowed.shape = shape;
         OK(cai_array_create(&borrowed, &freed, count_destroyed, &array, error));
-        OK(cai_unstable_channel_export(channel, 0, &array, records[i].bytes,
+        OK(cai_unstable_channel_export(the_channel, 0, &array, records[i].bytes,
                                        sizeof records[i].bytes, &size, &made[i], error));
         records[i].size = (uint32_t)size;
         cai_array_release(&array);
@@ -144,13 +126,12 @@ static void exports(const char *part, CUmemoryPool pool, int each) {
     }
     ASSERT(word == 'd' && freed == 0);
     for (int i = 0; i < total; ++i)
-        OK(cai_unstable_channel_withdraw(channel, made[i], error));
-    while (polled() > 0)
-        usleep(1000);
+        withdraw(made[i]);
+    wait_until(0);
     ASSERT(freed == total);
     tell(peer_socket, 'e');
     end_peer();
-    OK(cai_unstable_channel_release(channel, error));
+    end_channel();
 }
 
 CASE(a_hundred_thousand_arrays) {

@@ -5,7 +5,6 @@
  */
 #include "channel_test.h"
 
-#include <dirent.h>
 #include <sys/resource.h>
 
 /* --- memory that needs a descriptor */
@@ -39,18 +38,7 @@ static void end_shared(CUdeviceptr buffer) {
 
 /* --- descriptors */
 
-static int open_files(void) {
-    DIR *folder = opendir("/proc/self/fd");
-    int count = -3;
-    ASSERT(folder != NULL);
-    while (readdir(folder) != NULL)
-        ++count;
-    closedir(folder);
-    return count;
-}
-
-/* The channel's end of its only connection, on which this program says what the library would not.
- */
+/* The channel's end of its only connection. */
 static int connection(void) {
     for (int fd = 3; fd < 1000; ++fd) {
         int type = 0, listens = 1;
@@ -65,43 +53,14 @@ static int connection(void) {
 
 enum { WANTED = 4, DESCRIPTOR = 5 };
 
-/* Returns 0 if the connection takes no more. */
+/* Sends what the library would not. Returns 0 if the connection takes no more. */
 static int say(uint64_t word, uint64_t number, int fd) {
-    union {
-        char space[CMSG_SPACE(sizeof(int))];
-        struct cmsghdr align;
-    } control;
-    uint64_t words[2] = {word, number};
-    struct iovec part = {words, sizeof words};
-    struct msghdr message;
-    memset(&message, 0, sizeof message);
-    memset(&control, 0, sizeof control);
-    message.msg_iov = &part;
-    message.msg_iovlen = 1;
-    if (fd >= 0) {
-        struct cmsghdr *head;
-        message.msg_control = control.space;
-        message.msg_controllen = sizeof control.space;
-        head = CMSG_FIRSTHDR(&message);
-        head->cmsg_level = SOL_SOCKET;
-        head->cmsg_type = SCM_RIGHTS;
-        head->cmsg_len = CMSG_LEN(sizeof(int));
-        memcpy(CMSG_DATA(head), &fd, sizeof fd);
-    }
-    return sendmsg(connection(), &message, MSG_DONTWAIT | MSG_NOSIGNAL) == sizeof words;
+    const uint64_t words[2] = {word, number};
+    return send_with(connection(), words, sizeof words, fd, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
-/* The number of the descriptor that a record needs. */
-static uint64_t number_in(const packet *it) {
-    uint64_t number;
-    memcpy(&number, it->bytes + (is_pool() ? 96 : 104), sizeof number);
-    ASSERT(number != 0);
-    return number;
-}
-
-static void set_number(packet *it, uint64_t number) {
-    memcpy(it->bytes + (is_pool() ? 96 : 104), &number, sizeof number);
-}
+/* Where a record has the number of the descriptor that it needs. */
+static unsigned char *number_in(packet *it) { return it->bytes + (is_pool() ? 96 : 104); }
 
 /* --- importers */
 
@@ -447,7 +406,8 @@ PART(is_lied_to) {
     ASSERT(open_files() == before);
     /* Those of records that nobody wrote are asked for, but few are kept. */
     for (uint64_t i = 0; i < MANY_NUMBERS; ++i) {
-        set_number(&it, FIRST_NUMBER + i);
+        const uint64_t number = FIRST_NUMBER + i;
+        memcpy(number_in(&it), &number, sizeof number);
         ASSERT_STATUS(CAI_ERR_IPC_PENDING, try_import(&it, &array, &why));
     }
     next(from);
@@ -475,7 +435,8 @@ CASE(the_exporter_lies) {
                                    error));
     cai_array_release(&array);
     it.size = size;
-    number = number_in(&it);
+    memcpy(&number, number_in(&it), sizeof number);
+    ASSERT(number != 0);
     send_packet(peer_socket, &it, -1);
     ASSERT(hear(peer_socket) == 'n' && say(DESCRIPTOR, number, file));
     tell(peer_socket, 'n');

@@ -20,13 +20,13 @@ typedef struct packet {
     unsigned char bytes[CAI_UNSTABLE_IPC_SIZE];
 } packet;
 
-/* Sends bytes, and a descriptor if there is one. */
-static inline void send_packet(int to, const packet *it, int fd) {
+/* Sends bytes, and a descriptor if there is one. Returns 0 if not all bytes were sent. */
+static inline int send_with(int to, const void *bytes, size_t size, int fd, int how) {
     union {
         char space[CMSG_SPACE(sizeof(int))];
         struct cmsghdr align;
     } control;
-    struct iovec part = {(void *)(uintptr_t)it, sizeof *it};
+    struct iovec part = {(void *)(uintptr_t)bytes, size};
     struct msghdr message;
     memset(&message, 0, sizeof message);
     message.msg_iov = &part;
@@ -42,7 +42,11 @@ static inline void send_packet(int to, const packet *it, int fd) {
         head->cmsg_len = CMSG_LEN(sizeof(int));
         memcpy(CMSG_DATA(head), &fd, sizeof fd);
     }
-    ASSERT(sendmsg(to, &message, 0) == (ssize_t)sizeof *it);
+    return sendmsg(to, &message, how) == (ssize_t)size;
+}
+
+static inline void send_packet(int to, const packet *it, int fd) {
+    ASSERT(send_with(to, it, sizeof *it, fd, 0));
 }
 
 /* Returns the descriptor, or -1. */
