@@ -299,17 +299,17 @@ fn from_tensor(
     depth: i32,
     to: &mut Description,
 ) -> Result<()> {
-    let mut host_only = false;
-    from_dlpack_table(py, object, offer, options, &mut host_only, to)?;
     let tried = abi::CAI_PROTOCOL_DLPACK_EXCHANGE;
-    let mut first = FirstAttempt { tried, host_only, ..FirstAttempt::default() };
+    let mut first = FirstAttempt { tried, ..FirstAttempt::default() };
+    from_dlpack_table(py, object, offer, options, &mut first.host_only, to)?;
     if to.is_found() {
         let Some(failure) = left_to_others(tried, to, options) else {
             return grad::check(py, object, options, offer, &to.array);
         };
         first.leave(failure, to);
+    } else {
+        to.reset();
     }
-    to.reset();
     try_all(py, object, options, depth, first, to)
 }
 
@@ -347,23 +347,21 @@ fn try_all(
     object: Obj,
     options: &ImportOptions,
     depth: i32,
-    first: FirstAttempt,
+    mut first: FirstAttempt,
     to: &mut Description,
 ) -> Result<()> {
-    let FirstAttempt { tried, refused, mut host_only, mut readonly } = first;
-    let mut declined = match refused {
+    let mut declined = match first.refused.take() {
         Some(failure) => Some(Declined::status(py, failure)?),
         None => None,
     };
-    let (host, shown) = (&mut host_only, &mut readonly);
-    if try_protocols(py, object, options, depth, tried, host, shown, &mut declined, to)? {
-        to.array.flags |= readonly;
+    if try_protocols(py, object, options, depth, &mut first, &mut declined, to)? {
+        to.array.flags |= first.readonly;
         return Ok(());
     }
     if let Some(declined) = declined {
         return declined.again();
     }
-    not_found(py, object, options, host_only)
+    not_found(py, object, options, first.host_only)
 }
 
 /// The refusal of a producer that may offer another protocol.
@@ -407,15 +405,12 @@ impl<'py> Declined<'py> {
 }
 
 /// Returns true if a protocol has given an array, whose object does not require grad.
-#[allow(clippy::too_many_arguments)]
 fn try_protocols<'py>(
     py: Py<'py>,
     object: Obj,
     options: &ImportOptions,
     depth: i32,
-    tried: u8,
-    host_only: &mut bool,
-    readonly: &mut u32,
+    first: &mut FirstAttempt,
     declined: &mut Option<Declined<'py>>,
     to: &mut Description,
 ) -> Result<bool> {
@@ -423,7 +418,7 @@ fn try_protocols<'py>(
     let missing = || py.types.missing(object.version(py));
     let mut missed = missing();
     for &via in options.protocols() {
-        if via == tried || missed.is_some_and(|missed| missed.has(via)) {
+        if via == first.tried || missed.is_some_and(|missed| missed.has(via)) {
             continue;
         }
         // Each time: the other protocols run code that may change the type.
@@ -441,7 +436,7 @@ fn try_protocols<'py>(
                 None => false,
             },
             abi::CAI_PROTOCOL_DLPACK_EXCHANGE => {
-                from_dlpack_table(py, object, &offered()?, options, host_only, to)?;
+                from_dlpack_table(py, object, &offered()?, options, &mut first.host_only, to)?;
                 to.is_found()
             }
             abi::CAI_PROTOCOL_CUDA_ARRAY_INTERFACE => {
@@ -449,14 +444,15 @@ fn try_protocols<'py>(
                 to.is_found()
             }
             abi::CAI_PROTOCOL_DLPACK => {
-                let mut method = from_dlpack(py, object, options, default_order, host_only, to);
+                let mut method =
+                    from_dlpack(py, object, options, default_order, &mut first.host_only, to);
                 if let Ok(Method::OneApi) = method {
                     // The dictionary contains more: the queue that may have pending work.
                     if from_sycl(py, object, options, depth, to)? {
                         grad::check_anew(py, object, options, &to.array)?;
                         return Ok(true);
                     }
-                    method = from_dlpack(py, object, options, false, host_only, to);
+                    method = from_dlpack(py, object, options, false, &mut first.host_only, to);
                 }
                 match method {
                     Ok(method) => matches!(method, Method::Array),
@@ -505,13 +501,13 @@ fn try_protocols<'py>(
         missed = missing();
         if found {
             if !is_allowed(to, options) {
-                *host_only = true;
+                first.host_only = true;
                 to.reset();
                 continue;
             }
             if let Some(failure) = left_to_others(via, to, options) {
                 if via != abi::CAI_UNSTABLE_PROTOCOL_ARROW {
-                    *readonly |= to.array.flags & abi::CAI_ARRAY_READONLY;
+                    first.readonly |= to.array.flags & abi::CAI_ARRAY_READONLY;
                 }
                 let refusal = Declined::status(py, failure)?;
                 declined.get_or_insert(refusal);
