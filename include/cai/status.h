@@ -493,8 +493,8 @@ struct cai_error {
 
 /// The exporter has not accepted the connection yet, or not sent a file descriptor.
 ///
-/// It has to call `cai_unstable_channel_poll`. Wait for the descriptor of your own channel, and import
-/// again.
+/// It has to call `cai_unstable_channel_poll`. Wait for the descriptor of `cai_unstable_channel_fd`,
+/// and import again.
 #define CAI_ERR_IPC_PENDING 728
 
 /// The operating system refused a call, or lacks it.

@@ -350,8 +350,8 @@ pub const CAI_ERR_IPC_SLOT: cai_status = 726;
 pub const CAI_ERR_IPC_FULL: cai_status = 727;
 /// The exporter has not accepted the connection yet, or not sent a file descriptor.
 ///
-/// It has to call `cai_unstable_channel_poll`. Wait for the descriptor of your own channel, and import
-/// again.
+/// It has to call `cai_unstable_channel_poll`. Wait for the descriptor of `cai_unstable_channel_fd`,
+/// and import again.
 pub const CAI_ERR_IPC_PENDING: cai_status = 728;
 /// The operating system refused a call, or lacks it.
 ///
