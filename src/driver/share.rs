@@ -266,8 +266,8 @@ pub struct SharedMemory {
 unsafe impl Send for SharedMemory {}
 
 impl SharedMemory {
-    /// Opens an allocation of another process on a device. Memory of a pool needs either the pool,
-    /// or its descriptor, of which this opens it. [cuIpcOpenMemHandle, cuMemPoolImportPointer,
+    /// Opens an allocation of another process on a device. Memory of a pool needs `pool`, which is
+    /// opened from the descriptor if there is none. [cuIpcOpenMemHandle, cuMemPoolImportPointer,
     /// cuMemImportFromShareableHandle]
     pub fn open(
         thread: &CallingThread,
@@ -357,7 +357,7 @@ impl SharedMemory {
                 Opened::Nothing => return Ok(()),
                 Opened::Plain(_) if entered.is_err() => return Ok(()),
                 Opened::Plain(base) => thread.ipc_close_memory(base),
-                // Before the exporter frees it, and before the pool is closed, perhaps with this.
+                // Before the exporter frees it, and before `_pool` may close the pool.
                 Opened::Pool(_pool, base) => thread.memory_free(base),
                 Opened::Reserved(base) => thread.address_free(base, size),
                 Opened::Mapped(base) => {

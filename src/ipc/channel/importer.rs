@@ -183,12 +183,11 @@ impl Link {
     /// Replaces the driver's failure by its reason if the exporter ended after the last poll.
     #[cold]
     fn reason(&self, failure: Failure) -> Failure {
-        match failure.details().map_or(0, |details| details.driver_code) {
-            code if code != 0 && self.process.has_ended(false) => {
-                ended(&self.exporter).driver(code)
-            }
-            _ => explained(failure),
+        let code = failure.details().map_or(0, |details| details.driver_code);
+        if code != 0 && self.process.has_ended(false) {
+            return ended(&self.exporter).driver(code);
         }
+        explained(failure)
     }
 
     /// Claims the slot of a record, unless the export was withdrawn.
