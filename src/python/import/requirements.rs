@@ -97,8 +97,9 @@ fn find_unmet(protocol: u8, to: &mut Description, options: &ImportOptions) -> Op
         return None;
     }
     name_opaque(array, raw);
-    let is_opaque = array.dtype_code == abi::CAI_DTYPE_NONE && array.descr.is_null();
-    let is_without_code = is_opaque && raw.dtype_code != abi::CAI_DTYPE_NONE;
+    let is_without_code = array.dtype_code == abi::CAI_DTYPE_NONE
+        && array.descr.is_null()
+        && raw.dtype_code != abi::CAI_DTYPE_NONE;
     let checks = || {
         if options.has(abi::CAI_IMPORT_REQUIRE_STREAM) {
             require_stream(array)?;
@@ -107,10 +108,9 @@ fn find_unmet(protocol: u8, to: &mut Description, options: &ImportOptions) -> Op
             require_writable(array, options)?;
         }
         if is_without_code && array.typestr == raw.typestr {
-            other_type(array, raw)
-        } else {
-            Ok(())
+            other_type(array, raw)?;
         }
+        Ok(())
     };
     checks().err()
 }
