@@ -133,6 +133,66 @@ CASE(numbers_and_an_end_is_left_out) { ASSERT(by_numbers(new_buffer, 'e', 0)); }
 CASE(numbers_and_a_pool) { ASSERT(!by_numbers(of_a_pool, 'n', 0)); }
 CASE(numbers_and_mapped_memory) { ASSERT(!by_numbers(of_mapped_memory, 'n', 0)); }
 
+/* Reads the masks of two arrays. */
+PART(reads_masks) {
+    CUstream stream = new_stream();
+    CUdeviceptr out = new_buffer();
+    cai_array arrays[2];
+    create(0);
+    for (int i = 0; i < 2; ++i)
+        arrays[i] = import_array(from);
+    for (int i = 0; i < 2; ++i) {
+        OK(cai_array_consume_begin(&arrays[i], as_value(stream), CAI_ACCESS_READ, error));
+        copy(out, (CUdeviceptr)(uintptr_t)arrays[i].mask->data, stream);
+        OK(cai_array_consume_end(&arrays[i], as_value(stream), CAI_ACCESS_READ, error));
+    }
+    for (int i = 0; i < 2; ++i)
+        cai_array_release(&arrays[i]);
+    tell(from, 'd');
+    ASSERT(word_from(from) == 'e');
+    CU(cuStreamSynchronize(stream));
+    tell(from, races() > 0 ? 'r' : 'n');
+    end_channel();
+}
+
+/* Masks have streams of their own, which wait for the importer, too. */
+CASE(arrays_of_one_stream_with_masks_of_others) {
+    CUstream stream = new_stream(), of_masks[2] = {new_stream(), new_stream()};
+    CUdeviceptr masks[2], buffer = new_buffer();
+    uint64_t made[2], others[3];
+    create(0);
+    start_peer("reads_masks");
+    others[2] = export_nothing_pending(buffer);
+    for (int i = 0; i < 2; ++i) {
+        cai_array array = array_of(buffer, as_value(stream)), kept = CAI_ARRAY_INIT;
+        cai_array mask = array_of(masks[i] = new_buffer(), as_value(of_masks[i]));
+        memcpy(mask.typestr, "|b1", 4);
+        array.mask = &mask;
+        others[i] = export_nothing_pending(masks[i]);
+        fill(masks[i], 0x01010101, of_masks[i]);
+        OK(cai_array_create(&array, &freed, count_destroyed, &kept, error));
+        made[i] = export_array(&kept);
+    }
+    ASSERT(word_from(peer_socket) == 'd');
+    atomic_store(&freed, 0);
+    for (int i = 0; i < 2; ++i)
+        withdraw(made[i]);
+    wait_until(3);
+    ASSERT(freed == 2);
+    for (int i = 0; i < 2; ++i)
+        fill(masks[i], 0, of_masks[i]);
+    for (int i = 0; i < 2; ++i)
+        CU(cuStreamSynchronize(of_masks[i]));
+    ASSERT(races() == 0);
+    tell(peer_socket, 'e');
+    ASSERT(word_from(peer_socket) == 'n');
+    for (int i = 0; i < 3; ++i)
+        withdraw(others[i]);
+    wait_until(0);
+    end_peer();
+    end_channel();
+}
+
 /* --- processes that end */
 
 PART(is_killed) {

@@ -505,7 +505,9 @@ impl Exports {
         if matches!(array.stream, CAI_STREAM_NONE | CAI_STREAM_UNKNOWN | CAI_STREAM_PER_THREAD) {
             return Ok(after.filter(|_| ready.is_ahead));
         }
-        let is_alone = ready.of == (array.stream, array.stream_id, ready.of.2);
+        // Masks may have streams of their own.
+        let is_alone =
+            array.mask.is_null() && ready.of == (array.stream, array.stream_id, ready.of.2);
         if is_alone && !ready.is_ahead {
             return Ok(None);
         }
