@@ -28,6 +28,22 @@ PART(imports) {
     cai_array_release(&array);
 }
 
+/* What it has no memory to close stays open. */
+PART(closes) {
+    cai_array array;
+    create(8);
+    array = import_array(from);
+    cai_array_release(&array);
+    tell(from, 'd');
+    ASSERT(hear(from) == 'e');
+    is_full = true;
+    cai_unstable_channel_poll(the_channel, NULL, NULL);
+    is_full = false;
+    tell(from, 'd');
+    ASSERT(hear(from) == 'e');
+    end_channel();
+}
+
 /* An importer that is connected may have it open. */
 CASE(no_memory_for_a_reference) {
     cai_array first = owned(new_buffer(), CAI_STREAM_NONE);
@@ -44,6 +60,29 @@ CASE(no_memory_for_a_reference) {
     ASSERT(freed == 0);
     tell(peer_socket, 'e');
     end_peer();
+}
+
+CASE(no_memory_to_close) {
+    cai_array array = owned(new_buffer(), CAI_STREAM_NONE);
+    uint64_t made;
+    create(8);
+    start_peer("closes");
+    made = export_array(&array);
+    ASSERT(word_from(peer_socket) == 'd');
+    withdraw(made);
+    polled();
+    tell(peer_socket, 'e');
+    ASSERT(hear(peer_socket) == 'd');
+    polled();
+    ASSERT(freed == 0);
+    tell(peer_socket, 'e');
+    end_peer();
+    for (int i = 0; freed == 0; ++i) { /* after the importer's work */
+        ASSERT(i < 10000);
+        usleep(1000);
+        polled();
+    }
+    ASSERT(freed == 1);
 }
 
 /* An export that failed is none that is left. */

@@ -497,9 +497,7 @@ CASE(the_importer_asks_for_anything) {
     end_both();
 }
 
-/* A descriptor that came too late is closed when the exporter says that its memory is, unless it is
- * that of a pool, which has other memory.
- */
+/* A descriptor that came too late is closed when the exporter says that its memory is. */
 PART(is_late) {
     cai_array array;
     cai_error why;
@@ -515,7 +513,7 @@ PART(is_late) {
     ASSERT(open_files() == before + 1);
     tell(from, 'd');
     ASSERT(word_from(from) == 'e');
-    ASSERT(open_files() == before + is_pool());
+    ASSERT(open_files() == before);
     ASSERT_STATUS(CAI_ERR_IPC_SLOT, try_import(&it, &array, &why));
     end_channel();
 }

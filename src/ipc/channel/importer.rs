@@ -82,7 +82,9 @@ impl State {
             let device = driver::device_of(thread, &from.uuid)?;
             let memory = match descriptors::number(record, number, from) {
                 None => SharedMemory::open(thread, device, from, -1, &mut None)?,
-                Some(number) => descriptors.open(thread, device, from, number, &record.identity)?,
+                Some(of) => {
+                    descriptors.open(thread, device, from, (of, number), &record.identity)?
+                }
             };
             let place = Place::of(thread, &memory)?;
             Ok((memory, place))
@@ -398,12 +400,17 @@ impl Link {
             drop(memory);
             return note_closed(state, number);
         }
-        let closing = Closing { memory: Some(memory), link: self.clone(), number };
-        // Without memory for that, the exporter waits until this process ends.
-        let Ok(closing) = memory::boxed(closing).map(Destructor::drops) else { return };
-        if let Ok(owner) = owner::new(closing) {
-            let _ = memory::push(&mut state.closing, (owner, stream));
-        }
+        let reserved = state.closing.try_reserve(1);
+        let (Ok(()), Ok(mut closing), Ok(prepared)) =
+            (reserved, memory::boxed(None), owner::prepare())
+        else {
+            // It stays open, and the exporter waits until this process ends.
+            return std::mem::forget(memory);
+        };
+        // Not dropped here, where the state is locked.
+        *closing = Some(Closing { memory: Some(memory), link: self.clone(), number });
+        let owner = prepared.finish(None, Destructor::drops(closing)).owner;
+        state.closing.push((owner, stream));
     }
 
     /// Does what must be done without the lock.

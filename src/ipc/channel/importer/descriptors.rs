@@ -22,10 +22,18 @@ enum Descriptor {
     Lost,
 }
 
+/// A descriptor that an import needs.
+struct Wanted {
+    number: u64,
+    /// The allocation of the import.
+    allocation: u64,
+    descriptor: Descriptor,
+}
+
 #[derive(Default)]
 pub struct Descriptors {
-    /// Those that imports need, by their numbers, the oldest first.
-    wanted: Vec<(u64, Descriptor)>,
+    /// The oldest first.
+    wanted: Vec<Wanted>,
     /// Those that memory is open of.
     pools: Vec<(u64, Weak<SharedPool>)>,
 }
@@ -37,37 +45,39 @@ impl Descriptors {
 
     /// Asks for what is needed, as far as the connection takes it.
     pub fn ask(&mut self, connection: &OwnedFd) {
-        for (number, state) in &mut self.wanted {
-            if !matches!(state, Descriptor::Wanted) {
+        for Wanted { number, descriptor, .. } in &mut self.wanted {
+            if !matches!(descriptor, Descriptor::Wanted) {
                 continue;
             }
             match system::send(connection, &message(said::WANTED, *number), None) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                _ => *state = Descriptor::AskedFor,
+                _ => *descriptor = Descriptor::AskedFor,
             }
         }
     }
 
     /// Keeps a descriptor if an import needs it.
     fn arrived(&mut self, number: u64, descriptor: Option<OwnedFd>) {
-        let wanted = self.wanted.iter_mut().find(|wanted| wanted.0 == number);
-        if let Some((_, place @ Descriptor::AskedFor)) = wanted {
+        let wanted = self.wanted.iter_mut().find(|wanted| wanted.number == number);
+        if let Some(Wanted { descriptor: place @ Descriptor::AskedFor, .. }) = wanted {
             *place = descriptor.map_or(Descriptor::Lost, Descriptor::Here);
         }
     }
 
-    pub fn forget(&mut self, number: u64) {
-        self.wanted.retain(|wanted| wanted.0 != number);
+    /// Forgets what imports of an allocation need. Those of other memory of its pool ask again.
+    pub fn forget(&mut self, allocation: u64) {
+        self.wanted.retain(|wanted| wanted.allocation != allocation);
     }
 
     /// Opens memory in a pool that is open, or with a descriptor. If neither is there, this fails, and
-    /// [`ask`](Self::ask) asks for the descriptor.
+    /// [`ask`](Self::ask) asks for the descriptor. The numbers are those of the descriptor and of the
+    /// allocation.
     pub fn open(
         &mut self,
         thread: &CallingThread,
         device: i32,
         from: &Allocation,
-        number: u64,
+        (number, allocation): (u64, u64),
         exporter: &Identity,
     ) -> Result<SharedMemory> {
         let mut pool = self.pool(number).filter(|_| from.kind == MemoryKind::Pool);
@@ -76,12 +86,12 @@ impl Descriptors {
         }
         self.pools.retain(|pool| pool.1.strong_count() > 0);
         self.pools.try_reserve(1).map_err(|_| Failure::no_memory(size_of::<Weak<SharedPool>>()))?;
-        let place = self.wanted.iter().position(|wanted| wanted.0 == number);
-        let known = place.and_then(|place| self.wanted.get(place));
-        if let Some((_, Descriptor::Wanted | Descriptor::AskedFor)) = known {
+        let place = self.wanted.iter().position(|wanted| wanted.number == number);
+        let known = place.and_then(|place| self.wanted.get(place)).map(|wanted| &wanted.descriptor);
+        if let Some(Descriptor::Wanted | Descriptor::AskedFor) = known {
             return missing(exporter);
         }
-        match place.map(|place| self.wanted.remove(place).1) {
+        match place.map(|place| self.wanted.remove(place).descriptor) {
             Some(Descriptor::Here(fd)) => {
                 let fd = fd.as_raw_fd();
                 let memory = SharedMemory::open(thread, device, from, fd, &mut pool)?;
@@ -96,7 +106,8 @@ impl Descriptors {
                     // Not the oldest: imports that take turns would never find theirs.
                     self.wanted.pop();
                 }
-                memory::push(&mut self.wanted, (number, Descriptor::Wanted))?;
+                let descriptor = Descriptor::Wanted;
+                memory::push(&mut self.wanted, Wanted { number, allocation, descriptor })?;
                 missing(exporter)
             }
         }
