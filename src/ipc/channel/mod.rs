@@ -37,7 +37,7 @@ mod ready;
 mod system;
 
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::abi::CAI_ERR_IPC_PEER;
@@ -217,6 +217,8 @@ pub struct Channel {
     watch: Watch,
     exports: Mutex<Exports>,
     links: Mutex<Vec<Arc<Link>>>,
+    /// Set before the lists are emptied. A thread that has locked one and finds false is before that.
+    is_released: AtomicBool,
 }
 
 static CHANNELS: Mutex<Vec<Arc<Channel>>> = Mutex::new(Vec::new());
@@ -234,8 +236,8 @@ pub fn create(slots: u32, has_numbers: bool) -> Result<u64> {
     watch.add(&listener)?;
     let number = LAST_NUMBER.fetch_add(1, Ordering::Relaxed) + 1;
     let exports = Mutex::new(Exports::new(identity, slots, has_numbers));
-    let channel =
-        Channel { number, identity, listener, watch, exports, links: Mutex::new(Vec::new()) };
+    let (links, is_released) = (Mutex::new(Vec::new()), AtomicBool::new(false));
+    let channel = Channel { number, identity, listener, watch, exports, links, is_released };
     memory::push(&mut lock(&CHANNELS), Arc::new(channel))?;
     Ok(number)
 }
@@ -265,6 +267,9 @@ fn unknown<T>(number: u64) -> Result<T> {
 pub fn release(number: u64) -> Result<()> {
     let channel = find(number)?;
     lock(&CHANNELS).retain(|other| other.number != number);
+    if channel.is_released.swap(true, Ordering::SeqCst) {
+        return unknown(number);
+    }
     let mut due = Due::default();
     lock(&channel.exports).end(&mut due);
     due.release();
@@ -274,6 +279,11 @@ pub fn release(number: u64) -> Result<()> {
 }
 
 impl Channel {
+    /// Fails if another thread has released the channel since this one found it.
+    fn check_in_use(&self) -> Result<()> {
+        if self.is_released.load(Ordering::SeqCst) { unknown(self.number) } else { Ok(()) }
+    }
+
     /// Returns a descriptor that is readable while `poll` has something to do.
     pub fn descriptor(&self) -> i32 {
         self.watch.as_raw()
@@ -282,7 +292,9 @@ impl Channel {
     /// Writes the record of an array. Returns the number of the export and the number of bytes.
     pub fn export(&self, key: u64, array: Valid, out: &mut Buffer<u8>) -> Result<(u64, usize)> {
         let mut due = Due::default();
-        let done = lock(&self.exports).export(key, array, out, &mut due);
+        let mut exports = lock(&self.exports);
+        let done = self.check_in_use().and_then(|()| exports.export(key, array, out, &mut due));
+        drop(exports);
         due.release();
         done
     }
@@ -305,9 +317,9 @@ impl Channel {
         drop(exports);
         due.release();
         release_queue::progress();
-        let links = lock(&self.links).clone();
-        links.iter().for_each(|link| link.poll(&self.watch));
-        drop(links);
+        // Without the lock, and without memory for a copy of the list.
+        let link = |index: usize| lock(&self.links).get(index).cloned();
+        (0..).map_while(link).for_each(|link| link.poll(&self.watch));
         // Those to processes that ended, once nothing uses them.
         let mut kept = lock(&self.links);
         let mut ended = Vec::new();
@@ -330,6 +342,7 @@ impl Channel {
     /// Returns the connection to the exporter of a record, which is made the first time.
     fn link(&self, record: &Record) -> Result<Arc<Link>> {
         let mut links = lock(&self.links);
+        self.check_in_use()?;
         // A forged record must not decide how this process connects for others of its exporter.
         if let Some(known) = links.iter().find(|link| link.is_to(record)) {
             return Ok(known.clone());
@@ -371,4 +384,44 @@ fn ended(exporter: &Identity) -> Failure {
     failure!(CAI_ERR_IPC_PEER, "bytes";
         found "an array of process {pid}, started at tick {start}, which has ended";
         expected "a process that runs: let its successor export the array again")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::abi::{self, CAI_ERR_ARGUMENT};
+    use crate::read::{Given, NOTHING};
+
+    /// As in a thread that found the channel before another one released it.
+    #[test]
+    fn nothing_begins_in_a_channel_that_was_released() {
+        let number = create(1, false).ok().unwrap();
+        let channel = find(number).ok().unwrap();
+        assert!(release(number).is_ok());
+        let mut array = NOTHING;
+        array.typestr[..3].copy_from_slice(&[b'|', b'u', b'1'].map(|byte| byte as _));
+        let shape = [0];
+        (array.shape, array.ndim) = (shape.as_ptr(), 1);
+        // SAFETY: it has no pointers but the shape, which lives as long.
+        let given = unsafe { Given::new(&raw const array) };
+        let array = given.valid(abi::CAI_CHECK_LAYOUT).ok().unwrap();
+        let mut bytes = [0; 1 << 12];
+        // SAFETY: the bytes live as long, and nothing else uses them.
+        let mut out = unsafe { Buffer::new(bytes.as_mut_ptr(), bytes.len()) };
+        let exported = channel.export(0, array, &mut out);
+        assert_eq!(exported.err().unwrap().status(), CAI_ERR_ARGUMENT);
+        let identity = Identity { nonce: [7; 16], ..channel.identity };
+        let record = Record {
+            identity,
+            capacity: 1,
+            slot: 0,
+            generation: 1,
+            ready: 0,
+            sequence: 0,
+            has_numbers: false,
+            pool: 0,
+            allocations: Allocations::default(),
+        };
+        assert_eq!(channel.link(&record).err().unwrap().status(), CAI_ERR_ARGUMENT);
+    }
 }
