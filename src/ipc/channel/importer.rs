@@ -10,7 +10,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::system::{self, Identity, Page, Process, Watch};
 use super::{
@@ -488,10 +488,10 @@ impl Link {
     /// Tells the exporter what was closed and what is needed, as far as the connection takes it.
     fn tell(&self, state: &mut State) {
         while let Some(number) = state.closed.last() {
-            match system::send(&self.connection, &message(said::CLOSED, *number), None) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                _ => drop(state.closed.pop()),
+            if system::send(&self.connection, &message(said::CLOSED, *number), None).is_err() {
+                return;
             }
+            state.closed.pop();
         }
         state.descriptors.ask(&self.connection);
     }
@@ -504,7 +504,8 @@ impl Link {
 
 impl Drop for Link {
     fn drop(&mut self) {
-        let mut state = lock(&self.state);
+        // Not locked: in a child of fork, a thread that does not exist there may hold the lock.
+        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
         for device in &mut state.devices {
             let stream = device.shared.value();
             // A stream with the same handle may follow.

@@ -1,6 +1,5 @@
 //! Descriptors of pools and of memory of `cuMemCreate`, which the exporter sends when it is asked.
 
-use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::{Arc, Weak};
 
@@ -49,10 +48,10 @@ impl Descriptors {
             if !matches!(descriptor, Descriptor::Wanted) {
                 continue;
             }
-            match system::send(connection, &message(said::WANTED, *number), None) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                _ => *descriptor = Descriptor::AskedFor,
+            if system::send(connection, &message(said::WANTED, *number), None).is_err() {
+                return;
             }
+            *descriptor = Descriptor::AskedFor;
         }
     }
 
