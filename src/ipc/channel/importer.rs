@@ -116,7 +116,9 @@ impl Link {
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
                 return Err(ended(&exporter));
             }
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return pending(&exporter),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                return pending(&exporter, "accepted the connection");
+            }
             Err(error) => return system::refused("connect", &error),
         };
         let Some(pid) = system::peer_of(&connection) else {
@@ -174,7 +176,7 @@ impl Link {
             return malformed("bytes", "another number of allocations");
         }
         if !self.is_accepted() {
-            return pending(&self.exporter);
+            return pending(&self.exporter, "accepted the connection");
         }
         let claimed = self.claim(record)?;
         assemble(message, text, |is_readonly| {
@@ -487,6 +489,9 @@ impl Link {
 
     /// Tells the exporter what was closed and what is needed, as far as the connection takes it.
     fn tell(&self, state: &mut State) {
+        if self.has_ended.load(Ordering::Relaxed) {
+            return state.closed.clear();
+        }
         while let Some(number) = state.closed.last() {
             if system::send(&self.connection, &message(said::CLOSED, *number), None).is_err() {
                 return;
@@ -530,10 +535,11 @@ fn note_closed(state: &mut State, number: u64) {
     let _ = memory::push(&mut state.closed, number);
 }
 
+/// The failure for what the exporter has not done yet.
 #[cold]
-fn pending<T>(exporter: &Identity) -> Result<T> {
+fn pending<T>(exporter: &Identity, done: &str) -> Result<T> {
     fail!(CAI_ERR_IPC_PENDING, "bytes";
-        found "an exporter, process {}, that has not accepted the connection yet", exporter.pid;
+        found "process {}, which has not {done} yet", exporter.pid;
         expected "a call of cai_unstable_channel_poll there: wait for the descriptor of this channel, \
             and import again")
 }

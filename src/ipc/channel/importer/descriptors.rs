@@ -5,13 +5,14 @@ use std::sync::{Arc, Weak};
 
 use super::super::system::{self, Identity, Received};
 use super::super::{Record, message, parse, said};
-use super::{Link, State};
+use super::{Link, State, pending};
 use crate::driver::{Allocation, CallingThread, MemoryKind, SharedMemory, SharedPool};
 use crate::error::{Failure, Result, fail};
 use crate::memory;
 
 /// Descriptors of an exporter that are kept until an import uses them.
 const MOST: usize = 64;
+const MISSING: &str = "sent the memory's file descriptor";
 
 enum Descriptor {
     Wanted,
@@ -88,7 +89,7 @@ impl Descriptors {
         let place = self.wanted.iter().position(|wanted| wanted.number == number);
         let known = place.and_then(|place| self.wanted.get(place)).map(|wanted| &wanted.descriptor);
         if let Some(Descriptor::Wanted | Descriptor::AskedFor) = known {
-            return missing(exporter);
+            return pending(exporter, MISSING);
         }
         match place.map(|place| self.wanted.remove(place).descriptor) {
             Some(Descriptor::Here(fd)) => {
@@ -107,7 +108,7 @@ impl Descriptors {
                 }
                 let descriptor = Descriptor::Wanted;
                 memory::push(&mut self.wanted, Wanted { number, allocation, descriptor })?;
-                missing(exporter)
+                pending(exporter, MISSING)
             }
         }
     }
@@ -120,14 +121,6 @@ pub fn number(record: &Record, allocation: u64, from: &Allocation) -> Option<u64
         MemoryKind::Pool => Some(record.pool),
         MemoryKind::Mapped => Some(allocation),
     }
-}
-
-#[cold]
-fn missing<T>(exporter: &Identity) -> Result<T> {
-    fail!(CAI_ERR_IPC_PENDING, "bytes";
-        found "memory whose file descriptor process {} has not sent yet", exporter.pid;
-        expected "a call of cai_unstable_channel_poll there: wait for the descriptor of this channel, \
-            and import again")
 }
 
 impl Link {
