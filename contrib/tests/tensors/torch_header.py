@@ -72,5 +72,7 @@ def compiled(source, folder, *more):
 
 @functools.cache
 def build(version):
-    folder = pathlib.Path(tempfile.mkdtemp(prefix="cai-torch-"))
-    return Library(compiled(HERE / "torch_abi.cpp", folder, *OPTIONS[version]))
+    folder = tempfile.TemporaryDirectory(prefix="cai-torch-")
+    library = Library(compiled(HERE / "torch_abi.cpp", pathlib.Path(folder.name), *OPTIONS[version]))
+    library.folder = folder  # deleted with the process
+    return library

@@ -66,5 +66,7 @@ def compiled(source, folder):
 
 @functools.cache
 def build():
-    folder = pathlib.Path(tempfile.mkdtemp(prefix="cai-tvm-"))
-    return Library(compiled(HERE / "tvm_ffi.cpp", folder))
+    folder = tempfile.TemporaryDirectory(prefix="cai-tvm-")
+    library = Library(compiled(HERE / "tvm_ffi.cpp", pathlib.Path(folder.name)))
+    library.folder = folder  # deleted with the process
+    return library
