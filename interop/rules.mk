@@ -14,7 +14,7 @@ $(INTEROP)/ready: interop/requirements.txt interop/requirements-torch.txt intero
 	tar -xzf $(INTEROP)/cupy-14.2.0.tar.gz -C $(INTEROP) cupy-14.2.0/tests cupy-14.2.0/pyproject.toml
 	touch $@
 
-# Libraries that need no driver, in another environment (3.1 GB): SYCL on Intel's runtime for processors, OpenCL on
+# Libraries that need no driver, in another environment (4.6 GB): SYCL on Intel's runtime for processors, OpenCL on
 # PoCL, MPICH. NumPy's part of theirs is in both. Open MPI has files of the same names, so it gets a folder. The
 # sources of nanoarrow are for `make bench`.
 INTEROP_HOST := build/interop-host
@@ -82,14 +82,19 @@ interop-simulator: target-link $(INTEROP)/ready lib sim
 	$(call in_simulator,interop $(CONTRIB_SIMULATOR))
 	+$(if $(HAS_SIM),$(MAKE_SIM) test-python NUMBA="$(CURDIR)/$(INTEROP)/bin/python" ARGS=tests/python/test_find_races.py)
 
+# In a process of its own, under the schedule that runs only what a wait requires.
+DASK := interop/host/test_dask.py
+
 # UCX_MEM_EVENTS: UCX takes a lock inside malloc otherwise, which may be called under a lock of the simulator.
 interop-host: target-link $(INTEROP_HOST)/ready lib sim
-	$(call in_host,interop/test_exchange.py interop/host $(CONTRIB_HOST) --ignore=$(UCXX))
+	$(call in_host,interop/test_exchange.py interop/host $(CONTRIB_HOST) --ignore=$(UCXX) --ignore=$(DASK))
 	$(call in_host,$(UCXX))
 	for library in ucxx mpi4py; do \
 	    UCX_MEM_EVENTS=n timeout 400 $(SIM) run --print=exit --undeclared=warn --docs=11 -- $(INTEROP_HOST)/bin/python -m pytest -q \
 	        -p no:cacheprovider interop/test_testing.py -k $$library || exit 1; \
 	done
+	UCX_MEM_EVENTS=n timeout 400 $(SIM) run --print=exit --undeclared=warn --docs=11 --schedule=lazy -- \
+	    $(INTEROP_HOST)/bin/python -m pytest -q -p no:cacheprovider --confcutdir=interop/host $(DASK)
 
 interop-ray: target-link $(INTEROP)/ready $(INTEROP_RAY)/ready lib bindings sim
 	$(call in_ray,oldest,,$(PY))

@@ -26,7 +26,7 @@ import time
 from collections.abc import Callable
 from typing import Any, NoReturn, final
 
-from . import _abi, _paths, _view
+from . import _abi, _raw, _view
 
 __all__ = ["Array", "register"]
 
@@ -34,49 +34,6 @@ NAME = "cai"
 # Longer than an exporter that runs needs to accept a connection, shorter than Ray's own limit of 60 seconds.
 _ACCEPTED_WITHIN = 30.0
 _log = logging.getLogger(__name__)
-
-
-class _Libraries:
-    """The library twice: `held` is called with the interpreter's lock, `free` without it, for calls that wait for a
-    stream, whose host functions may need the lock."""
-
-    def __init__(self) -> None:
-        path = _paths.library()
-        self.held = _abi.declare(c.PyDLL(path))
-        self.free = _abi.declare(c.CDLL(path), [name for name in _abi.FUNCTIONS if name not in _abi.PYTHON_FUNCTIONS])
-        self.owner_release = _abi.DESTROY(("cai_owner_release", self.held))
-
-
-_libraries: _Libraries | None = None
-_lock = threading.Lock()
-
-
-def _lib() -> _Libraries:
-    global _libraries
-    with _lock:
-        if _libraries is None:
-            _libraries = _Libraries()
-        return _libraries
-
-
-def _check(status: int, error: _abi.cai_error) -> None:
-    if status:
-        _lib().held.cai_python_raise(error)  # raises the exception of the status
-
-
-def _new() -> _abi.cai_array:
-    return _abi.cai_array(struct_size=c.sizeof(_abi.cai_array), version=_abi.CAI_INTERFACE_VERSION)
-
-
-def _read(obj: object) -> _abi.cai_array:
-    flags = _abi.CAI_IMPORT_ALLOW_MASK | _abi.CAI_IMPORT_ALLOW_HOST
-    flags |= _abi.CAI_IMPORT_QUERY_DEVICE | _abi.CAI_IMPORT_IDENTIFY_STREAM
-    options = _abi.cai_import_options(
-        struct_size=c.sizeof(_abi.cai_import_options), flags=flags, dlpack_stream=_abi.CAI_STREAM_UNKNOWN
-    )
-    array = _new()
-    _lib().held.cai_array_from_python(obj, options, array, None)  # raises the exception that the library sets
-    return array
 
 
 @final
@@ -100,7 +57,7 @@ class Array:
     _is_received: bool
 
     def __init__(self, obj: object) -> None:
-        self._raw, self._is_received = _read(obj), False
+        self._raw, self._is_received = _raw.read(obj), False
 
     def __init_subclass__(cls) -> NoReturn:
         raise TypeError("a subclass of libcai.ray.Array: Ray copies objects that are not of the very class")
@@ -112,9 +69,7 @@ class Array:
         return array
 
     def _made(self) -> Any:
-        made: c.py_object[Any] = c.py_object()
-        _lib().held.cai_array_to_python(self._raw, None, made, None)
-        return _view.taken(made)
+        return _raw.to_python(self._raw)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -165,61 +120,37 @@ class Array:
     def _half(self, name: str, stream: int, write: bool) -> None:
         access = _abi.CAI_ACCESS_READ | (_abi.CAI_ACCESS_WRITE if write else 0)
         error = _abi.cai_error()
-        _check(getattr(_lib().free, name)(self._raw, stream, access, error), error)
+        _raw.check(getattr(_raw.lib().free, name)(self._raw, stream, access, error), error)
 
     def release(self) -> None:
         """Gives the memory back now, instead of with the last reference. The work that `end` named may still run."""
-        _lib().held.cai_array_release(self._raw)
+        _raw.lib().held.cai_array_release(self._raw)
 
-    def __del__(self) -> None:
-        # Without an owner if it was not imported; without the module's names at the end of the interpreter.
-        if _libraries is not None and getattr(self, "_raw", None) is not None:
-            _libraries.held.cai_array_release(self._raw)
+    def __del__(self, release: Callable[[_abi.cai_array], None] = _raw.release) -> None:
+        if hasattr(self, "_raw"):  # not if the import failed
+            release(self._raw)
 
     def __repr__(self) -> str:
         return f"libcai.ray.Array(shape={self.shape}, typestr={self._raw.typestr.decode()!r})"
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
-        held, free, error = _lib().held, _lib().free, _abi.cai_error()
-        layout, copy = _abi.cai_layout(), _new()
-        _check(held.cai_array_layout(self._raw, layout, error), error)
+        held, free, error = _raw.lib().held, _raw.lib().free, _abi.cai_error()
+        layout, copy = _abi.cai_layout(), _raw.new()
+        _raw.check(held.cai_array_layout(self._raw, layout, error), error)
         size = layout.nbytes
         buffer = bytearray(size)
         place = (c.c_char * size).from_buffer(buffer) if size else None
-        _check(
+        _raw.check(
             free.cai_unstable_array_copy_to_host(self._raw, _abi.CAI_STREAM_NONE, 0, place, size, copy, error), error
         )
         held.cai_array_release(copy)
-        fields = None
-        if self._raw.descr:
-            text = c.create_string_buffer(_abi.CAI_UNSTABLE_IPC_FIELDS)
-            _check(held.cai_descr_format(self._raw.descr, text, len(text), None, error), error)
-            fields = text.value
         # Without another copy, where the pickler can; writable, unless the unpickler lends memory that is not.
         data = pickle.PickleBuffer(buffer) if protocol >= 5 else buffer
-        return _unpickled, (data, self.shape, self._raw.typestr, self._raw.dtype_code, fields)
+        return _unpickled, (data, _raw.description(self._raw, with_strides=False))
 
 
-def _unpickled(data: Any, shape: tuple[int, ...], typestr: bytes, dtype_code: int, fields: bytes | None) -> Array:
-    held, error = _lib().held, _abi.cai_error()
-    descr, descr_owner = c.POINTER(_abi.cai_descr)(), c.c_void_p()
-    memory, array = _read(memoryview(data)), _new()
-    try:
-        if fields is not None:
-            _check(held.cai_descr_parse(fields, descr, descr_owner, error), error)
-        described = _new()
-        for name in ("data", "flags", "device", "stream"):
-            setattr(described, name, getattr(memory, name))
-        extents = (c.c_int64 * len(shape))(*shape)
-        described.ndim, described.shape = len(shape), c.cast(extents, c.POINTER(c.c_int64))
-        described.typestr, described.dtype_code, described.descr = typestr, dtype_code, descr
-        # The array's owner has the memory's.
-        _check(held.cai_array_create(described, memory.owner, _lib().owner_release, array, error), error)
-        memory.owner = None
-    finally:
-        held.cai_array_release(memory)
-        held.cai_owner_release(descr_owner)
-    return Array._of(array, False)
+def _unpickled(data: Any, described: _raw.Description) -> Array:
+    return Array._of(_raw.over(_raw.read(memoryview(data)), described), False)
 
 
 class _Channel:
@@ -230,11 +161,11 @@ class _Channel:
     """
 
     def __init__(self) -> None:
-        self._libraries, error = _lib(), _abi.cai_error()
+        self._libraries, error = _raw.lib(), _abi.cai_error()
         number, descriptor = c.c_uint64(), c.c_int32()
-        _check(self._libraries.held.cai_unstable_channel_create(0, 0, number, error), error)
+        _raw.check(self._libraries.held.cai_unstable_channel_create(0, 0, number, error), error)
         self._number = number.value
-        _check(self._libraries.held.cai_unstable_channel_fd(self._number, descriptor, error), error)
+        _raw.check(self._libraries.held.cai_unstable_channel_fd(self._number, descriptor, error), error)
         self._descriptor = descriptor.value
         self._live: set[int] = set()
         self._kept = 0
@@ -282,7 +213,7 @@ class _Channel:
             time.sleep(0.02)
         self._kept = kept.value
         # Objects that were released without the lock end when the library is next called with it.
-        self._libraries.held.cai_array_release(_read(b""))
+        self._libraries.held.cai_array_release(_raw.read(b""))
 
     def wait(self) -> None:
         """Until something happened, or for a moment."""
@@ -297,22 +228,22 @@ class _Channel:
         status = self._libraries.free.cai_unstable_channel_export(
             self._number, 0, array._raw, buffer, len(buffer), size, made, error
         )
-        _check(status, error)
+        _raw.check(status, error)
         self._live.add(made.value)
         return made.value, buffer.raw[: size.value]
 
     def withdraw(self, number: int) -> None:
         error = _abi.cai_error()
         self._live.discard(number)
-        _check(self._libraries.free.cai_unstable_channel_withdraw(self._number, number, error), error)
+        _raw.check(self._libraries.free.cai_unstable_channel_withdraw(self._number, number, error), error)
 
     def receive(self, record: bytes) -> Array:
         limit = time.monotonic() + _ACCEPTED_WITHIN
         while True:
-            array, error = _new(), _abi.cai_error()
+            array, error = _raw.new(), _abi.cai_error()
             status = self._libraries.free.cai_unstable_channel_import(self._number, record, len(record), array, error)
             if status != _abi.CAI_ERR_IPC_PENDING:
-                _check(status, error)
+                _raw.check(status, error)
                 return Array._of(array, True)
             if time.monotonic() > limit:
                 raise TimeoutError(error.message.decode(errors="replace"))
