@@ -59,22 +59,35 @@ fn number(py: Py, object: Obj, key: &str) -> Result<u64> {
     }
 }
 
+const TYPES: &str = "2 (CUDA), 3 (page-locked host memory) or 13 (managed memory)";
+
 fn device(py: Py, object: Obj) -> Result<cai_device> {
     let pair = object.tuple(py).map(|pair| [pair.get(py, 0), pair.get(py, 1), pair.get(py, 2)]);
     let Some([Some(r#type), Some(id), None]) = pair else {
         return fail!(CAI_ERR_TYPE, "__cuda_array_interface__['device']";
             found "{}", object.shown(py);
-            expected "a tuple of device type and number, as __dlpack_device__ returns it");
+            expected "a tuple of two integers, the device's type and number, as __dlpack_device__ returns it");
     };
     let mut values = [0; 2];
     for (index, (object, to)) in [r#type, id].into_iter().zip(&mut values).enumerate() {
-        *to = match object.number(py, false)? {
-            Number::Value(value) => i32::try_from(value).unwrap_or(-1),
-            Number::Wide => -1,
+        let found = match object.number(py, false)? {
+            Number::Value(value) if i32::try_from(value).is_ok() => {
+                *to = value as i32;
+                continue;
+            }
+            Number::Value(value) => value.to_string(),
+            Number::Wide => "an integer of more than 64 bits".to_owned(),
             Number::Other => {
                 return fail!(CAI_ERR_TYPE, "__cuda_array_interface__['device'][{index}]";
                     found "{}", object.shown(py); expected "an integer");
             }
+        };
+        return if index == 0 {
+            fail!(CAI_ERR_DEVICE_TYPE, "__cuda_array_interface__['device'][0]";
+                found "{found}"; expected "{TYPES}")
+        } else {
+            fail!(CAI_ERR_DEVICE_ID, "__cuda_array_interface__['device'][1]";
+                found "{found}"; expected "the number of a device")
         };
     }
     let [r#type, id] = values;
@@ -83,8 +96,7 @@ fn device(py: Py, object: Obj) -> Result<cai_device> {
         abi::CAI_DEVICE_CUDA | abi::CAI_DEVICE_CUDA_HOST | abi::CAI_DEVICE_CUDA_MANAGED
     ) {
         return fail!(CAI_ERR_DEVICE_TYPE, "__cuda_array_interface__['device'][0]";
-            found "{type}";
-            expected "2 (CUDA), 3 (page-locked host memory) or 13 (managed memory)");
+            found "{type}"; expected "{TYPES}");
     }
     Ok(cai_device { r#type, id })
 }
