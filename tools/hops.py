@@ -27,6 +27,12 @@ sys.path.insert(0, str(ROOT / "tests/python"))
 import cai_ctypes as T  # noqa: E402
 import cai_python as P  # noqa: E402
 
+sys.path.insert(0, str(ROOT / "python"))
+import libcai.dask  # noqa: E402
+from libcai import _paths  # noqa: E402
+
+_paths.library = lambda: str(P.LIBRARY)
+
 PAGE = ROOT / "docs/src/specification.md"
 BEGIN, END = "<!-- table: made by `tools/hops.py` -->\n", "<!-- end of the table -->\n"
 NAMES = P.STATUS
@@ -458,6 +464,23 @@ class Exporter:
         assert self.process.wait() == 0 and P.soon(lambda: self.owner.gone == 1)
 
 
+class Received:
+    """In place of what RMM allocates and UCX writes: the bytes of a frame, writable, in a dictionary without a stream."""
+
+    def __init__(self, frame):
+        address, _ = frame.__cuda_array_interface__["data"]
+        self.frame = frame
+        self.__cuda_array_interface__ = {"shape": (frame.nbytes,), "typestr": "|u1", "version": 0, "strides": (1,), "data": (address, False)}
+
+
+def dask(array):
+    try:
+        header, frames = libcai.dask._serialize(P.give(array))
+    except NotImplementedError:
+        raise Refused("NotImplementedError") from None
+    return libcai.dask._deserialize(take, header, [Received(frame) for frame in frames])
+
+
 exporter = None
 
 # The title, the function, and the memory that arrays of the table have.
@@ -478,12 +501,13 @@ PROTOCOLS = {
     "JSON": (json_text, "CUDA"),
     "IPC": (lambda array: exporter.by_bytes(array), "CUDA"),
     "IPC, channel": (lambda array: exporter.by_record(array), "CUDA"),
+    "Dask, over UCX": (dask, "CUDA"),
     "copy to the host": (lambda array: to_host(array.array), "CUDA"),
 }
 # Those that take as long as ten others: a quarter of the arrays goes through them.
 BETWEEN_PROCESSES = {"IPC", "IPC, channel"}
 # Refusals that are not a status, as the page calls them.
-REFUSALS = {"AttributeError": "absent", "BufferError": "BufferError"}
+REFUSALS = {"AttributeError": "absent", "BufferError": "BufferError", "NotImplementedError": "left to Dask"}
 
 
 def hop(protocol, array, choices):
