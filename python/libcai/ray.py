@@ -26,7 +26,8 @@ import time
 from collections.abc import Callable
 from typing import Any, NoReturn, final
 
-from . import _abi, _raw, _view
+from . import _abi, _raw
+from ._raw import release as _release  # in the class, _raw is the array
 
 __all__ = ["Array", "register"]
 
@@ -126,7 +127,7 @@ class Array:
         """Gives the memory back now, instead of with the last reference. The work that `end` named may still run."""
         _raw.lib().held.cai_array_release(self._raw)
 
-    def __del__(self, release: Callable[[_abi.cai_array], None] = _raw.release) -> None:
+    def __del__(self, release: Callable[[_abi.cai_array], None] = _release) -> None:
         if hasattr(self, "_raw"):  # not if the import failed
             release(self._raw)
 
