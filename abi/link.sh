@@ -12,7 +12,9 @@ major=$(sed -n 's/^pub const CAI_ABI_MAJOR: i32 = \([0-9]*\);$/\1/p' "$here/../s
 archive=$1
 output=$2
 shift 2
-"$@" -shared -fPIC -o "$output.$$" -Wl,--whole-archive "$archive" -Wl,--no-whole-archive \
+trap 'rm -f "$output.$$".*' EXIT
+"$here/map.sh" >"$output.$$.map"
+"$@" -shared -fPIC -o "$output.$$.so" -Wl,--whole-archive "$archive" -Wl,--no-whole-archive \
     -Wl,--gc-sections ${CAI_LINK_STRIP--Wl,--strip-all} -Wl,-O1 -Wl,--as-needed -Wl,--hash-style=gnu -Wl,-z,relro,-z,now,-z,nodelete \
-    -Wl,-soname,"libcai.so.$major" -Wl,--version-script="$here/cai.map" -lgcc_s -lpthread -ldl -lm
-mv -f "$output.$$" "$output"
+    -Wl,-soname,"libcai.so.$major" -Wl,--version-script="$output.$$.map" -lgcc_s -lpthread -ldl -lm
+mv -f "$output.$$.so" "$output"

@@ -10,6 +10,7 @@ version=$(sed -n 's/^version = "\([0-9]*\.[0-9]*\)\.0"$/\1/p' Cargo.toml | head 
 test -n "$version" || exit 0
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
+abi/map.sh >"$folder/map"
 
 # keep NAME SOURCE COMPILER...
 keep() {
@@ -20,7 +21,7 @@ keep() {
     {
         echo "# $* $source"
         cat "$folder/new"
-        sed -n -e 's/^\(CAI_[0-9.]*\) {$/\1/p' -e 's/^        \(cai_.*\);$/\1/p' abi/cai.map | while read -r word; do
+        sed -n -e 's/^\(CAI_[0-9.]*\) {$/\1/p' -e 's/^        \(cai_.*\);$/\1/p' "$folder/map" | while read -r word; do
             case $word in
             CAI_*) node=$word ;;
             *) ! grep -qw "$word" "$folder/new" || echo "	.symver $word, $word@$node" ;;

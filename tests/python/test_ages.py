@@ -19,9 +19,8 @@ def libraries(tmp_path_factory):
     for age, library in static.items():
         shared[age] = folder / age / "libcai.so.1"
         shared[age].parent.mkdir()
-        nodes = (ROOT / "abi/cai.map").read_text()
         script = folder / f"{age}.map"
-        script.write_text(re.sub(r"^CAI_UNSTABLE_\w+", "CAI_UNSTABLE_1_7", nodes, flags=re.M) if age == "later" else nodes)
+        script.write_text(run(ROOT / "abi/map.sh", *[ROOT / "abi/symbols.txt", 1, 7] * (age == "later")).stdout)
         run("gcc", "-shared", *SANITIZE, "-Wl,--whole-archive", library, "-Wl,--no-whole-archive",
             f"-Wl,--version-script={script}", "-Wl,-Bsymbolic", "-o", shared[age], "-lpthread", "-ldl", "-lm")  # fmt: skip
     return shared

@@ -79,7 +79,7 @@ def test_the_shared_library(prefix, tmp_path):
 
 @pytest.mark.parametrize("built", ["Makefile", "CMake"])
 def test_symbol_versions(prefix, built):
-    """Each function has the version that abi/cai.map states, and nothing else is exported."""
+    """Each function has the version that abi/symbols.txt states, and nothing else is exported."""
     library = {"CMake": prefix / "lib/libcai.so", "Makefile": ROOT / "target/release/libcai.so"}[built]
     versions = re.search(r"'\.gnu\.version_d'.*?(?=\n\n)", run("readelf", "-V", library).stdout, re.S)[0]
     assert re.findall(r"Name: (\S+)", versions) == [f"libcai.so.{MAJOR}", "CAI_1", f"CAI_UNSTABLE_{MAJOR}_{MINOR}"]
@@ -98,10 +98,10 @@ def test_an_unstable_function_of_another_minor_version_is_not_found(prefix, tmp_
         run("cc", "-I", prefix / "include", tmp_path / f"{name}.c", "-o", tmp_path / name, prefix / "lib/libcai.so")
     (tmp_path / "abi").mkdir()
     (tmp_path / "src/abi").mkdir(parents=True)
-    shutil.copy(ROOT / "abi/link.sh", tmp_path / "abi")
-    shutil.copy(ROOT / "src/abi/version.rs", tmp_path / "src/abi")
-    nodes = (ROOT / "abi/cai.map").read_text()
-    (tmp_path / "abi/cai.map").write_text(nodes.replace(f"CAI_UNSTABLE_{MAJOR}_{MINOR} ", "CAI_UNSTABLE_1_7 "))
+    for name in ("link.sh", "map.sh", "symbols.txt"):
+        shutil.copy(ROOT / "abi" / name, tmp_path / "abi")
+    version = (ROOT / "src/abi/version.rs").read_text()
+    (tmp_path / "src/abi/version.rs").write_text(version.replace(f"MINOR: i32 = {MINOR};", "MINOR: i32 = 7;"))
     run(tmp_path / "abi/link.sh", prefix / "lib/libcai.a", tmp_path / f"libcai.so.{MAJOR}", "cc")
     env = {"LD_LIBRARY_PATH": str(tmp_path)}
     run(tmp_path / "core", env=env)

@@ -125,7 +125,7 @@ library_packages() {
     documents "libcai$major" libcai
     mkdir "$run/DEBIAN"
     echo "libcai $major libcai$major (>= $version)" >"$run/DEBIAN/shlibs"
-    # The first release that has a node of abi/cai.map also has its symbols.
+    # The first release that has a node of abi/map.sh also has its symbols.
     {
         echo "libcai.so.$major libcai$major #MINVER#"
         readelf --dyn-syms --wide "$run/$lib/libcai.so.$version" | grep -o ' cai_[a-z0-9_]*@@CAI_[A-Z0-9_.]*\| CAI_[A-Z0-9_.]*$' |

@@ -72,7 +72,6 @@ fn tracked(root: &Path, items: &Items, is_release: bool) -> Result<(), Vec<Strin
     }
     let text = layout::text(root, items)?;
     write(root, "abi/symbols.txt", &symbols::text(&symbols));
-    write(root, "abi/cai.map", &symbols::map(&symbols, version(items)));
     write(root, "abi/layout.txt", &if is_release { layout::dump(root, items) } else { text });
     Ok(())
 }
@@ -82,12 +81,6 @@ fn tracked(root: &Path, items: &Items, is_release: bool) -> Result<(), Vec<Strin
 fn symbols(root: &Path, items: &Items) -> Result<Vec<symbols::Symbol>, Vec<String>> {
     let file = fs::read_to_string(root.join("abi/symbols.txt")).unwrap();
     symbols::current(&file, items, headers::of_function)
-}
-
-/// Major and minor version of the ABI.
-#[cfg(feature = "headers")]
-fn version(items: &Items) -> (u64, u64) {
-    (items.constant("CAI_ABI_MAJOR"), items.constant("CAI_ABI_MINOR"))
 }
 
 /// A new folder for temporary files, which the caller removes.

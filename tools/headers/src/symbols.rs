@@ -1,6 +1,6 @@
 //! `abi/symbols.txt`, the life of each exported function: its header, the first version of the ABI that has it, and, if it
 //! is deprecated, the version since which it is and the function to call instead. `make header` adds new functions. From
-//! it come `abi/cai.map`, the conditions around the functions of later versions in the headers, and the reference.
+//! it come the symbol versions (`abi/map.sh`), the conditions around the functions of later versions in the headers, and the reference.
 
 use std::fmt::Write;
 
@@ -82,40 +82,6 @@ pub fn text(symbols: &[Symbol]) -> String {
         let (since, instead) = deprecated.as_ref().map_or(("", ""), |(a, b)| (a, b));
         let line = format!("{name:<40} {header:<17} {major}.{minor} {since} {instead}");
         writeln!(text, "{}", line.trim_end()).unwrap();
-    }
-    text
-}
-
-/// The version script: a node for each version of the ABI, and one for what a minor release may change, which each
-/// minor release replaces.
-pub fn map(symbols: &[Symbol], (major, minor): (u64, u64)) -> String {
-    let mut text = String::from(
-        "/*\n * Symbol versions of the shared library, made from symbols.txt. A core function never changes its node. A minor \
-         release\n * replaces the unstable node: a program that uses one of its functions then fails to start.\n */\n",
-    );
-    let mut node = |name: &str, symbols: &[&Symbol], end: &str| {
-        let names: String =
-            symbols.iter().map(|symbol| format!("        {};\n", symbol.name)).collect();
-        write!(text, "{name} {{\n    global:\n{names}{end};\n").unwrap();
-    };
-    let (unstable, core): (Vec<&Symbol>, Vec<&Symbol>) =
-        symbols.iter().partition(|symbol| symbol.is_unstable());
-    let mut versions: Vec<(u64, u64)> = core.iter().map(|symbol| symbol.since).collect();
-    versions.sort_unstable();
-    versions.dedup();
-    let mut before = String::new();
-    for (major, minor) in versions {
-        // The second release candidate began a node of another name than `CAI_1.0`, that of the first:
-        // programs that pass arguments in the order of that one do not start.
-        let name = if minor == 0 { format!("CAI_{major}") } else { format!("CAI_{major}.{minor}") };
-        let symbols: Vec<&Symbol> =
-            core.iter().copied().filter(|symbol| symbol.since == (major, minor)).collect();
-        let local = if before.is_empty() { "    local: *;\n" } else { "" };
-        node(&name, &symbols, &format!("{local}}}{before}"));
-        before = format!(" {name}");
-    }
-    if !unstable.is_empty() {
-        node(&format!("CAI_UNSTABLE_{major}_{minor}"), &unstable, "}");
     }
     text
 }
