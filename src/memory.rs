@@ -67,6 +67,20 @@ pub fn push<T>(to: &mut Vec<T>, value: T) -> Result<()> {
     Ok(())
 }
 
+/// Returns an empty vector that takes `count` values without another allocation.
+pub fn with_capacity<T>(count: usize) -> Result<Vec<T>> {
+    let mut made = Vec::new();
+    let bytes = || count.saturating_mul(size_of::<T>());
+    made.try_reserve_exact(count).map_err(|_| Failure::no_memory(bytes()))?;
+    Ok(made)
+}
+
+pub fn copied<T: Copy>(values: &[T]) -> Result<Vec<T>> {
+    let mut copy = with_capacity(values.len())?;
+    copy.extend_from_slice(values);
+    Ok(copy)
+}
+
 /// Moves a value to the heap; `None` without memory.
 pub fn try_boxed<T>(value: T) -> Option<Box<T>> {
     const { assert!(size_of::<T>() > 0) };

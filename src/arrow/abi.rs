@@ -54,30 +54,34 @@ pub struct DeviceArray {
     pub reserved: [MaybeUninit<i64>; 3],
 }
 
-/// `ArrowDeviceArrayStream`.
+/// A stream of batches: `ArrowDeviceArrayStream`, or `ArrowArrayStream`, which states no device.
 #[repr(C)]
-pub struct DeviceStream {
-    pub device_type: i32,
-    pub get_schema: unsafe extern "C-unwind" fn(*mut DeviceStream, *mut Schema) -> c_int,
-    pub get_next: unsafe extern "C-unwind" fn(*mut DeviceStream, *mut DeviceArray) -> c_int,
-    pub get_last_error: unsafe extern "C-unwind" fn(*mut DeviceStream) -> *const c_char,
+pub struct Stream<B: Batch> {
+    pub device: B::Device,
+    pub get_schema: unsafe extern "C-unwind" fn(*mut Self, *mut Schema) -> c_int,
+    pub get_next: unsafe extern "C-unwind" fn(*mut Self, *mut B) -> c_int,
+    pub get_last_error: unsafe extern "C-unwind" fn(*mut Self) -> *const c_char,
     /// NULL in a structure that was released or moved.
-    pub release: Release<DeviceStream>,
+    pub release: Release<Self>,
     pub private_data: *mut c_void,
 }
 
-/// `ArrowArrayStream`.
-#[repr(C)]
-pub struct HostStream {
-    pub get_schema: unsafe extern "C-unwind" fn(*mut HostStream, *mut Schema) -> c_int,
-    pub get_next: unsafe extern "C-unwind" fn(*mut HostStream, *mut Array) -> c_int,
-    pub get_last_error: unsafe extern "C-unwind" fn(*mut HostStream) -> *const c_char,
-    pub release: Release<HostStream>,
-    pub private_data: *mut c_void,
+/// The structure of a batch.
+pub trait Batch: 'static {
+    /// What the stream states of the device.
+    type Device;
 }
 
-const _: () = assert!(size_of::<DeviceStream>() == 48);
-const _: () = assert!(size_of::<HostStream>() == 40);
+impl Batch for DeviceArray {
+    type Device = i32;
+}
+
+impl Batch for Array {
+    type Device = [i32; 0];
+}
+
+const _: () = assert!(size_of::<Stream<DeviceArray>>() == 48);
+const _: () = assert!(size_of::<Stream<Array>>() == 40 && align_of::<Stream<Array>>() == 8);
 const _: () = assert!(size_of::<Schema>() == 72);
 const _: () = assert!(size_of::<Array>() == 80);
 const _: () = assert!(size_of::<DeviceArray>() == 128);

@@ -6,7 +6,7 @@ use std::ptr;
 use std::vec;
 
 use crate::abi;
-use crate::arrow::abi::{Array, DeviceArray, DeviceStream, HostStream, Schema, Structure};
+use crate::arrow::abi::{Array, Batch, DeviceArray, Schema, Stream, Structure};
 use crate::arrow::export::{Description, Type, describe, device_of, schema_of};
 use crate::arrow::structures::{Owned, OwnedDeviceArray};
 use crate::error::{Failure, Result, fail};
@@ -30,16 +30,15 @@ struct Root<T: Structure> {
 }
 
 fn root<T: Structure>(children: Vec<Owned<T>>) -> Result<Box<Root<T>>> {
+    let count = children.len();
     let mut root = memory::boxed(Root {
         children,
-        places: Vec::new(),
+        places: memory::with_capacity(count)?,
         buffers: [ptr::null()],
         event: ptr::null_mut(),
         kept: None,
         owner: None,
     })?;
-    let count = root.children.len();
-    root.places.try_reserve_exact(count).map_err(|_| Failure::no_memory(count))?;
     // A consumer may move a child out of its place.
     let first = root.children.as_mut_ptr().cast::<T>();
     root.places.extend((0..count).map(|index| first.wrapping_add(index)));
@@ -192,12 +191,8 @@ pub fn batches(arrays: &[Valid], names: &[&CStr], flags: u32) -> Result<Batches>
                 }
                 Some(_) if number > 0 => {}
                 _ => {
-                    let mut copy = Vec::new();
-                    let text = name.to_bytes_with_nul();
-                    copy.try_reserve_exact(text.len())
-                        .map_err(|_| Failure::no_memory(text.len()))?;
-                    copy.extend_from_slice(text);
-                    memory::push(&mut columns, Column { r#type: description.r#type, name: copy })?;
+                    let name = memory::copied(name.to_bytes_with_nul())?;
+                    memory::push(&mut columns, Column { r#type: description.r#type, name })?;
                 }
             }
         }
@@ -217,17 +212,42 @@ pub fn batch(
     Ok((batch, schema(&columns)?))
 }
 
-/// A stream of Arrow's.
-pub trait Stream: Sized + 'static {
-    /// The structure of a batch.
-    type Batch;
-    fn of(batches: *mut Batches, device_type: i32) -> Self;
-    fn batches(&self) -> *mut Batches;
-    fn is_live(&self) -> bool;
-    fn clear(&mut self);
-    fn batch(of: OwnedDeviceArray) -> Self::Batch;
+/// A batch in a stream.
+pub trait InStream: Batch {
     /// The end of the stream.
-    fn end() -> Self::Batch;
+    const END: Self;
+    fn device(r#type: i32) -> Self::Device;
+    fn new(of: OwnedDeviceArray) -> Self;
+}
+
+impl InStream for DeviceArray {
+    const END: Self = DeviceArray {
+        array: RELEASED,
+        device_id: -1,
+        device_type: abi::CAI_DEVICE_CPU,
+        sync_event: ptr::null_mut(),
+        reserved: [MaybeUninit::new(0); 3],
+    };
+
+    fn device(r#type: i32) -> i32 {
+        r#type
+    }
+
+    fn new(of: OwnedDeviceArray) -> Self {
+        of.into_raw()
+    }
+}
+
+impl InStream for Array {
+    const END: Self = RELEASED;
+
+    fn device(_: i32) -> [i32; 0] {
+        []
+    }
+
+    fn new(of: OwnedDeviceArray) -> Self {
+        of.into_array().into_raw()
+    }
 }
 
 /// A number without elements, as an array that was released.
@@ -247,10 +267,22 @@ const RELEASED: Array = Array {
 /// `ENOMEM`.
 const NO_MEMORY: c_int = 12;
 
-unsafe extern "C-unwind" fn get_schema<S: Stream>(stream: *mut S, out: *mut Schema) -> c_int {
-    // SAFETY: a live stream of `into_stream`, which one thread uses at a time. [Arrow, "The Arrow C
-    // stream interface", "Thread safety"]
-    let batches = unsafe { &mut *(*stream).batches() };
+/// The batches of a stream.
+///
+/// # Safety
+/// A live stream of `into_stream`, which one thread uses at a time: "The Arrow C stream interface",
+/// "Thread safety".
+unsafe fn batches_of<'a, B: Batch>(stream: *mut Stream<B>) -> &'a mut Batches {
+    // SAFETY: `into_stream` gave a box to the stream (this function's contract).
+    unsafe { &mut *(*stream).private_data.cast() }
+}
+
+unsafe extern "C-unwind" fn get_schema<B: Batch>(
+    stream: *mut Stream<B>,
+    out: *mut Schema,
+) -> c_int {
+    // SAFETY: a consumer calls this so.
+    let batches = unsafe { batches_of(stream) };
     match unwind::catch(|| schema(&batches.columns)) {
         Ok(Ok(made)) => {
             // SAFETY: the caller's structure.
@@ -264,83 +296,32 @@ unsafe extern "C-unwind" fn get_schema<S: Stream>(stream: *mut S, out: *mut Sche
     }
 }
 
-unsafe extern "C-unwind" fn get_next<S: Stream>(stream: *mut S, out: *mut S::Batch) -> c_int {
-    // SAFETY: as in `get_schema`.
-    let next = unsafe { &mut *(*stream).batches() }.batches.next();
-    // SAFETY: the caller's structure.
-    unsafe { out.write(next.map_or_else(S::end, S::batch)) };
+unsafe extern "C-unwind" fn get_next<B: InStream>(stream: *mut Stream<B>, out: *mut B) -> c_int {
+    // SAFETY: a consumer calls this so, with a structure of its own.
+    unsafe { out.write(batches_of(stream).batches.next().map_or(B::END, B::new)) };
     0
 }
 
-unsafe extern "C-unwind" fn get_last_error<S: Stream>(stream: *mut S) -> *const c_char {
-    // SAFETY: as in `get_schema`.
-    let has_failed = unsafe { &*(*stream).batches() }.has_failed;
+unsafe extern "C-unwind" fn get_last_error<B: Batch>(stream: *mut Stream<B>) -> *const c_char {
+    // SAFETY: a consumer calls this so.
+    let has_failed = unsafe { batches_of(stream) }.has_failed;
     if has_failed { c"out of memory".as_ptr() } else { ptr::null() }
 }
 
-unsafe extern "C-unwind" fn release_stream<S: Stream>(stream: *mut S) {
+unsafe extern "C-unwind" fn release_stream<B: Batch>(stream: *mut Stream<B>) {
     // SAFETY: NULL, or a stream that the caller owns.
     let Some(stream) = (unsafe { stream.as_mut() }) else { return };
-    if stream.is_live() {
-        stream.clear();
+    if stream.release.take().is_some() {
         // SAFETY: `into_stream` gave the box to this stream, which was live until now.
-        drop(unsafe { Box::from_raw(stream.batches()) });
+        drop(unsafe { Box::from_raw(stream.private_data.cast::<Batches>()) });
     }
 }
 
-macro_rules! stream {
-    ($name:ident, $batch:ty, { $($member:ident: $value:expr),* }, $device:ident, $of:ident => $made:expr, $end:expr) => {
-        impl Stream for $name {
-            type Batch = $batch;
-
-            fn of(batches: *mut Batches, $device: i32) -> Self {
-                $name {
-                    $($member: $value,)*
-                    get_schema: get_schema::<Self>,
-                    get_next: get_next::<Self>,
-                    get_last_error: get_last_error::<Self>,
-                    release: Some(release_stream::<Self>),
-                    private_data: batches.cast(),
-                }
-            }
-
-            fn batches(&self) -> *mut Batches {
-                self.private_data.cast()
-            }
-
-            fn is_live(&self) -> bool {
-                self.release.is_some()
-            }
-
-            fn clear(&mut self) {
-                self.release = None;
-            }
-
-            fn batch($of: OwnedDeviceArray) -> $batch {
-                $made
-            }
-
-            fn end() -> $batch {
-                $end
-            }
-        }
-    };
-}
-
-stream!(DeviceStream, DeviceArray, { device_type: device }, device, of => of.into_raw(), DeviceArray {
-    array: RELEASED,
-    device_id: -1,
-    device_type: abi::CAI_DEVICE_CPU,
-    sync_event: ptr::null_mut(),
-    reserved: [MaybeUninit::new(0); 3],
-});
-stream!(HostStream, Array, {}, _device, of => of.into_array().into_raw(), RELEASED);
-
 /// A stream that this value owns: dropping it releases the stream, unless it was moved out.
 #[repr(transparent)]
-pub struct OwnedStream<S: Stream>(S);
+pub struct OwnedStream<B: Batch>(Stream<B>);
 
-impl<S: Stream> Drop for OwnedStream<S> {
+impl<B: Batch> Drop for OwnedStream<B> {
     fn drop(&mut self) {
         // SAFETY: a live stream that this value owns, or one that was moved out.
         unsafe { release_stream(&raw mut self.0) };
@@ -348,10 +329,16 @@ impl<S: Stream> Drop for OwnedStream<S> {
 }
 
 /// Makes a stream of batches.
-pub fn into_stream<S: Stream>(batches: Batches) -> Result<OwnedStream<S>> {
-    let device_type = batches.device_type;
-    let batches = Box::into_raw(memory::boxed(batches)?);
-    Ok(OwnedStream(S::of(batches, device_type)))
+pub fn into_stream<B: InStream>(batches: Batches) -> Result<OwnedStream<B>> {
+    let device = B::device(batches.device_type);
+    Ok(OwnedStream(Stream {
+        device,
+        get_schema: get_schema::<B>,
+        get_next: get_next::<B>,
+        get_last_error: get_last_error::<B>,
+        release: Some(release_stream::<B>),
+        private_data: Box::into_raw(memory::boxed(batches)?).cast(),
+    }))
 }
 
 /// Fails for batches that are not in host memory.

@@ -343,9 +343,7 @@ pub fn schema_of(of: &Type, name: &[u8]) -> Result<Owned<Schema>> {
     let mut block = allocate::<Schema>(of.levels)?;
     let (shared, _) = block.parts();
     let mut kept = |text: &[u8]| -> Result<*const c_char> {
-        let mut copy = Vec::new();
-        copy.try_reserve_exact(text.len()).map_err(|_| Failure::no_memory(text.len()))?;
-        copy.extend_from_slice(text);
+        let copy = memory::copied(text)?;
         let address = copy.as_ptr().cast();
         memory::push(&mut shared.texts, copy)?;
         Ok(address)

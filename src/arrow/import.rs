@@ -13,7 +13,7 @@ use crate::arrow::structures::{Live, Owned};
 use crate::arrow::tensor::{self, Tensor};
 use crate::device::Name;
 use crate::error::{Count, Failure, Result, fail};
-use crate::memory::Extended;
+use crate::memory::{self, Extended};
 use crate::owner::{self, Destructor, description};
 use crate::read::{self, Built, Given};
 use crate::validate::Described;
@@ -370,8 +370,7 @@ pub unsafe fn columns_from_arrow(
     let held = Extended::new(None::<Owned<Array>>, 0, 0u8)?;
     let batch_place = held.as_ptr();
     let owner = owner::new(Destructor::drops_extended(held))?;
-    let mut columns = Vec::new();
-    columns.try_reserve_exact(count).map_err(|_| Failure::no_memory(count))?;
+    let mut columns = memory::with_capacity(count)?;
     for index in (0..count).filter(|&index| is_wanted(index)) {
         let column = || {
             let schema = schema.child_at(index).map_err(of_schema)?;
@@ -387,8 +386,7 @@ pub unsafe fn columns_from_arrow(
         columns
             .push(column().map_err(|failure| failure.within(format_args!("columns[{index}].")))?);
     }
-    let mut arrays = Vec::new();
-    arrays.try_reserve_exact(count).map_err(|_| Failure::no_memory(count))?;
+    let mut arrays = memory::with_capacity(count)?;
     // Nothing fails from here on.
     // SAFETY: the structure is live, and the caller's (this function's contract). The place is in
     // the block of `owner`, to which this function holds a reference, and nothing else reads or

@@ -17,7 +17,7 @@ mod tensor;
 use std::fmt;
 
 use crate::error::{Failure, failure};
-pub use abi::{Array, DeviceArray, DeviceStream, HostStream, Schema};
+pub use abi::{Array, DeviceArray, Schema};
 pub use batch::{OwnedStream, batch, batches, in_column, in_host_memory, into_stream};
 pub use export::{CHECKS, check_flags, to_arrow};
 pub use import::{columns_from_arrow, from_arrow};

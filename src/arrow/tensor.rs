@@ -1,7 +1,8 @@
 //! Arrow's extension type `arrow.fixed_shape_tensor`: lists whose elements form tensors.
 
 use crate::abi::CAI_MAX_NDIM;
-use crate::error::{Failure, Result, Text};
+use crate::error::{Result, Text};
+use crate::memory;
 
 pub const NAME: &[u8] = b"arrow.fixed_shape_tensor";
 
@@ -97,8 +98,7 @@ pub fn metadata(extents: &[i64], order: &[usize]) -> Result<Vec<u8>> {
     let texts: [&[u8]; 4] =
         [b"ARROW:extension:name", NAME, b"ARROW:extension:metadata", json.as_str().as_bytes()];
     let size = 4 + texts.iter().map(|text| 4 + text.len()).sum::<usize>();
-    let mut out = Vec::new();
-    out.try_reserve_exact(size).map_err(|_| Failure::no_memory(size))?;
+    let mut out = memory::with_capacity(size)?;
     out.extend(2i32.to_ne_bytes());
     for text in texts {
         out.extend((text.len() as i32).to_ne_bytes());

@@ -12,18 +12,8 @@ use std::fmt::{self, Write};
 use crate::abi;
 use crate::dtype::fields::{Fields, List, NewRow};
 use crate::error::{Failure, Result, failure};
+use crate::memory::push;
 use crate::read::Descr;
-
-/// Appends a value, or fails if there is no memory.
-fn push<T>(list: &mut Vec<T>, value: T) -> Result<()> {
-    match list.try_reserve(1) {
-        Ok(()) => {
-            list.push(value);
-            Ok(())
-        }
-        Err(_) => Err(Failure::no_memory(size_of::<T>())),
-    }
-}
 
 /// Parses a list of fields. Types and names are only separated here; `descr::bits` checks them.
 pub fn parse(text: &str) -> Result<Fields> {

@@ -392,12 +392,9 @@ fn assemble<T: Send + 'static>(
     text: &[u8],
     open: impl FnOnce(bool) -> Result<Opened<T>>,
 ) -> Result<Array> {
-    let mut numbers = Vec::new();
-    for part in message.parts.iter() {
-        let count = 2 * part.dimensions.ndim();
-        numbers.try_reserve(count).map_err(|_| Failure::no_memory(8 * count))?;
-        numbers.extend(part.dimensions.numbers());
-    }
+    let count = message.parts.iter().map(|part| 2 * part.dimensions.ndim()).sum();
+    let mut numbers = memory::with_capacity(count)?;
+    message.parts.iter().for_each(|part| numbers.extend(part.dimensions.numbers()));
     let mut rest = numbers.as_slice();
     let mut next = |count| -> Result<&[i64]> {
         let (values, behind) = rest.split_at_checked(count).ok_or_else(Failure::internal)?;

@@ -3,7 +3,7 @@
 use std::ffi::CStr;
 
 use crate::abi;
-use crate::arrow::{self, Array, CHECKS, DeviceStream, HostStream, OwnedDeviceArray, Schema};
+use crate::arrow::{self, Array, CHECKS, DeviceArray, OwnedDeviceArray, Schema};
 use crate::device;
 use crate::error::{Failure, Result, fail};
 use crate::memory;
@@ -92,11 +92,11 @@ impl InCapsule for OwnedDeviceArray {
     const NAME: &'static CStr = ARROW_DEVICE_ARRAY;
 }
 
-impl InCapsule for arrow::OwnedStream<DeviceStream> {
+impl InCapsule for arrow::OwnedStream<DeviceArray> {
     const NAME: &'static CStr = ARROW_DEVICE_STREAM;
 }
 
-impl InCapsule for arrow::OwnedStream<HostStream> {
+impl InCapsule for arrow::OwnedStream<Array> {
     const NAME: &'static CStr = ARROW_STREAM;
 }
 
@@ -114,9 +114,9 @@ pub fn stream<'py>(
     let batches = unsafe { py.without_lock(|| arrow::batches(arrays, names, flags)) }?;
     if is_host {
         arrow::in_host_memory(&batches)?;
-        return into_capsule(py, arrow::into_stream::<HostStream>(batches)?);
+        return into_capsule(py, arrow::into_stream::<Array>(batches)?);
     }
-    into_capsule(py, arrow::into_stream::<DeviceStream>(batches)?)
+    into_capsule(py, arrow::into_stream::<DeviceArray>(batches)?)
 }
 
 fn into_capsule<T: InCapsule>(py: Py<'_>, structure: T) -> Result<Owned<'_>> {
