@@ -18,6 +18,21 @@ use crate::owner::{Array, Ref};
 pub use crate::read::Given;
 use crate::read::{self, Growing, StatesSize, sizes};
 
+/// Gives the arguments of an exported function their types: `array: In, out: Out(place)` is an `In` of
+/// `array` and an `Out` of `place`. A list names the pointer and its length, an `Obj` its pointer.
+/// Only unsafe functions compile with it.
+macro_rules! arguments {
+    (@new $name:ident $kind:ident) => { $kind::new($name) };
+    (@new $name:ident Obj $from:expr) => { Obj::from_ptr($from) };
+    (@new $name:ident $kind:ident $($from:expr),+) => { $kind::new($($from),+) };
+    ($($name:ident: $kind:ident $(($($from:expr),+))?),+ $(,)?) => {
+        // SAFETY: the caller passes what the header requires of each argument.
+        #[allow(unsafe_op_in_unsafe_fn)]
+        let ($($name,)+) = ($($crate::argument::arguments!(@new $name $kind $($($from),+)?),)+);
+    };
+}
+pub(crate) use arguments;
+
 fn given<T>(pointer: *mut T, name: &str) -> Result<NonNull<T>> {
     NonNull::new(pointer).ok_or_else(|| Failure::null(name))
 }
@@ -314,6 +329,21 @@ impl<'a, T> Out<'a, T> {
     #[inline(always)]
     pub fn optional(self) -> Option<Output<'a, T>> {
         Some(Output(NonNull::new(self.0)?, PhantomData))
+    }
+}
+
+impl<T: Fixed> Out<'_, T> {
+    /// Fails for NULL. Otherwise writes what `make` returns, on success.
+    pub fn fill(self, name: &str, make: impl FnOnce() -> Result<T>) -> Result<()> {
+        let output = self.given(name)?;
+        make().map(|value| output.write(value))
+    }
+
+    /// Writes a value, unless the caller wants none.
+    pub fn put(self, value: T) {
+        if let Some(output) = self.optional() {
+            output.write(value);
+        }
     }
 }
 

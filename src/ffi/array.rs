@@ -5,7 +5,7 @@ use std::mem::MaybeUninit;
 
 use super::guard::{guard, unguarded};
 use crate::abi::{self, cai_array, cai_error, cai_status};
-use crate::argument::{In, InOut, Out, Room};
+use crate::argument::{In, InOut, Out, Room, arguments};
 use crate::owner::{self, Destructor, description};
 use crate::sync::release_queue;
 
@@ -23,8 +23,7 @@ use crate::sync::release_queue;
 /// Thread safety: any thread; allocates nothing.
 #[cfg_attr(feature = "exports", unsafe(no_mangle))]
 pub unsafe extern "C-unwind" fn cai_array_init(array: *mut c_void, size: usize) -> cai_status {
-    // SAFETY: the caller passes what the header requires.
-    let array = unsafe { Room::new(array, size) };
+    arguments!(array: Room(array, size));
     array.initialize(|array: &mut cai_array| array.version = abi::CAI_INTERFACE_VERSION)
 }
 
@@ -43,8 +42,7 @@ pub unsafe extern "C-unwind" fn cai_array_retain(
     array: *const cai_array,
     error: *mut cai_error,
 ) -> cai_status {
-    // SAFETY: the caller passes what the header requires.
-    let (array, error) = unsafe { (In::new(array), Out::new(error)) };
+    arguments!(array: In, error: Out);
     unguarded(error, || {
         array.given("array")?.retain()?.into_raw();
         Ok(())
@@ -62,8 +60,7 @@ pub unsafe extern "C-unwind" fn cai_array_retain(
 /// Cannot fail. Thread safety: any thread, but not two on one structure at once; allocates nothing.
 #[cfg_attr(feature = "exports", unsafe(no_mangle))]
 pub unsafe extern "C-unwind" fn cai_array_release(array: *mut cai_array) {
-    // SAFETY: the caller passes what the header requires.
-    let array = unsafe { InOut::new(array) };
+    arguments!(array: InOut);
     unguarded(Out::NONE, || {
         if array.is_given() {
             // The structure is cleared first, so that the owner's callback finds a cleared
@@ -92,8 +89,7 @@ pub unsafe extern "C-unwind" fn cai_array_share(
     out: *mut cai_array,
     error: *mut cai_error,
 ) -> cai_status {
-    // SAFETY: the caller passes what the header requires.
-    let (array, out, error) = unsafe { (In::new(array), Out::new(out), Out::new(error)) };
+    arguments!(array: In, out: Out, error: Out);
     unguarded(error, || {
         // `cai_inline_share` checks in the same order: pointers, sizes, flags.
         let array = array.given("array")?;
@@ -138,11 +134,9 @@ pub unsafe extern "C-unwind" fn cai_array_create(
     out: *mut cai_array,
     error: *mut cai_error,
 ) -> cai_status {
-    // SAFETY: the caller passes what the header requires.
-    let (description, destructor, out, error) = unsafe {
-        let destructor = Destructor::new(destroy, context);
-        (In::new(description), destructor, Out::new(out), Out::new(error))
-    };
+    arguments!(
+        description: In, destructor: Destructor(destroy, context), out: Out, error: Out,
+    );
     guard(error, || {
         let given = description.given("description")?;
         let (mut scratch, mut without_data) = (MaybeUninit::uninit(), MaybeUninit::uninit());
@@ -177,9 +171,7 @@ pub unsafe extern "C-unwind" fn cai_array_attach(
     destroy: Option<unsafe extern "C-unwind" fn(context: *mut c_void)>,
     error: *mut cai_error,
 ) -> cai_status {
-    // SAFETY: the caller passes what the header requires.
-    let (array, destructor, error) =
-        unsafe { (InOut::new(array), Destructor::new(destroy, context), Out::new(error)) };
+    arguments!(array: InOut, destructor: Destructor(destroy, context), error: Out);
     guard(error, || {
         let mut structure = array.given("array")?;
         let mut scratch = MaybeUninit::uninit();

@@ -6,7 +6,7 @@ use super::guard::guard;
 use crate::abi::{
     self, DLManagedTensor, DLManagedTensorVersioned, cai_array, cai_error, cai_status, cai_stream,
 };
-use crate::argument::{In, Out};
+use crate::argument::{In, Out, arguments};
 use crate::dlpack::{self, Lanes, ManagedTensor};
 use crate::error::{Failure, Result, fail};
 
@@ -77,8 +77,7 @@ pub unsafe extern "C-unwind" fn cai_array_from_dlpack(
     out: *mut cai_array,
     error: *mut cai_error,
 ) -> cai_status {
-    // SAFETY: the caller passes what the header requires.
-    let (out, error) = unsafe { (Out::new(out), Out::new(error)) };
+    arguments!(out: Out, error: Out);
     guard(error, || {
         // SAFETY: NULL, or alive and the caller's, as the header requires.
         unsafe { import(tensor, ManagedTensor::versioned, stream, flags, out) }
@@ -104,8 +103,7 @@ pub unsafe extern "C-unwind" fn cai_array_from_dlpack_unversioned(
     out: *mut cai_array,
     error: *mut cai_error,
 ) -> cai_status {
-    // SAFETY: the caller passes what the header requires.
-    let (out, error) = unsafe { (Out::new(out), Out::new(error)) };
+    arguments!(out: Out, error: Out);
     guard(error, || {
         // SAFETY: NULL, or alive and the caller's, as the header requires.
         unsafe { import(tensor, ManagedTensor::unversioned, stream, flags, out) }
@@ -142,8 +140,7 @@ pub unsafe extern "C-unwind" fn cai_array_to_dlpack(
     out: *mut *mut DLManagedTensorVersioned,
     error: *mut cai_error,
 ) -> cai_status {
-    // SAFETY: the caller passes what the header requires.
-    let (array, out, error) = unsafe { (In::new(array), Out::new(out), Out::new(error)) };
+    arguments!(array: In, out: Out, error: Out);
     guard(error, || {
         let array = array.given("array")?;
         let out = out.given("out")?;
@@ -168,8 +165,7 @@ pub unsafe extern "C-unwind" fn cai_array_to_dlpack_unversioned(
     out: *mut *mut DLManagedTensor,
     error: *mut cai_error,
 ) -> cai_status {
-    // SAFETY: the caller passes what the header requires.
-    let (array, out, error) = unsafe { (In::new(array), Out::new(out), Out::new(error)) };
+    arguments!(array: In, out: Out, error: Out);
     guard(error, || {
         let array = array.given("array")?;
         let out = out.given("out")?;

@@ -4,7 +4,7 @@ use std::ffi::c_void;
 
 use super::guard::guard;
 use crate::abi::{cai_driver_info, cai_error, cai_pointer_info, cai_status};
-use crate::argument::Out;
+use crate::argument::{Out, arguments};
 use crate::driver::{self, CallingThread};
 use crate::error::Failure;
 
@@ -30,13 +30,8 @@ pub unsafe extern "C-unwind" fn cai_driver_info_get(
     out: *mut cai_driver_info,
     error: *mut cai_error,
 ) -> cai_status {
-    // SAFETY: the caller passes what the header requires.
-    let (out, error) = unsafe { (Out::new(out), Out::new(error)) };
-    guard(error, || {
-        let out = out.given("out")?;
-        out.write(driver::driver()?.info()?);
-        Ok(())
-    })
+    arguments!(out: Out, error: Out);
+    guard(error, || out.fill("out", || driver::driver()?.info()))
 }
 
 /// Reports what the CUDA driver knows about an address, which may be inside an allocation: kind of
@@ -56,8 +51,7 @@ pub unsafe extern "C-unwind" fn cai_pointer_info_get(
     out: *mut cai_pointer_info,
     error: *mut cai_error,
 ) -> cai_status {
-    // SAFETY: the caller passes what the header requires.
-    let (out, error) = unsafe { (Out::new(out), Out::new(error)) };
+    arguments!(out: Out, error: Out);
     guard(error, || {
         if pointer.is_null() {
             return Err(Failure::null("pointer"));

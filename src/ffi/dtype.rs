@@ -8,7 +8,7 @@ use super::text::{Output, length as text_length};
 use crate::abi::{
     self, cai_array, cai_descr, cai_dtype, cai_error, cai_field, cai_owner, cai_status,
 };
-use crate::argument::{In, Out, Text, Typestr};
+use crate::argument::{In, Out, Text, Typestr, arguments};
 use crate::dtype::{self, descr, text};
 use crate::error::{Count, Result, fail};
 use crate::owner::description;
@@ -32,8 +32,7 @@ pub unsafe extern "C-unwind" fn cai_dtype_parse(
     out: *mut cai_dtype,
     error: *mut cai_error,
 ) -> cai_status {
-    // SAFETY: the caller passes what the header requires.
-    let (text, out, error) = unsafe { (Typestr::new(typestr), Out::new(out), Out::new(error)) };
+    arguments!(text: Typestr(typestr), out: Out, error: Out);
     guard_local(error, || {
         let text = text.given("typestr")?;
         let out = out.given("out")?;
@@ -71,9 +70,7 @@ pub unsafe extern "C-unwind" fn cai_dtype_format(
     out_length: *mut usize,
     error: *mut cai_error,
 ) -> cai_status {
-    // SAFETY: the caller passes what the header requires.
-    let (dtype, output, error) =
-        unsafe { (In::new(dtype), Output::new(buffer, size, out_length), Out::new(error)) };
+    arguments!(dtype: In, output: Output(buffer, size, out_length), error: Out);
     guard_local(error, || {
         let text = dtype::format(&dtype.given("dtype")?.read())?;
         let length = text.iter().position(|&byte| byte == 0).unwrap_or(text.len());
@@ -91,8 +88,7 @@ pub unsafe extern "C-unwind" fn cai_dtype_format(
 /// nothing.
 #[cfg_attr(feature = "exports", unsafe(no_mangle))]
 pub unsafe extern "C-unwind" fn cai_dtype_equal(a: *const cai_dtype, b: *const cai_dtype) -> bool {
-    // SAFETY: the caller passes what the header requires.
-    let (a, b) = unsafe { (In::new(a), In::new(b)) };
+    arguments!(a: In, b: In);
     guard_bool(|| match (a.optional(), b.optional()) {
         (Some(a), Some(b)) => dtype::equal(&a.read(), &b.read()),
         _ => false,
@@ -105,8 +101,7 @@ pub unsafe extern "C-unwind" fn cai_dtype_equal(a: *const cai_dtype, b: *const c
 /// Returns false for NULL. Cannot fail. Thread safety: any thread; allocates nothing.
 #[cfg_attr(feature = "exports", unsafe(no_mangle))]
 pub unsafe extern "C-unwind" fn cai_dtype_is_native(dtype: *const cai_dtype) -> bool {
-    // SAFETY: the caller passes what the header requires.
-    let dtype = unsafe { In::new(dtype) };
+    arguments!(dtype: In);
     guard_bool(|| dtype.optional().is_some_and(|dtype| dtype::is_native(&dtype.read())))
 }
 
@@ -123,13 +118,10 @@ pub unsafe extern "C-unwind" fn cai_array_dtype(
     out: *mut cai_dtype,
     error: *mut cai_error,
 ) -> cai_status {
-    // SAFETY: the caller passes what the header requires.
-    let (array, out, error) = unsafe { (In::new(array), Out::new(out), Out::new(error)) };
+    arguments!(array: In, out: Out, error: Out);
     guard_local(error, || {
         let array = array.given("array")?.array()?;
-        let out = out.given("out")?;
-        out.write(dtype::of_array(&array)?);
-        Ok(())
+        out.fill("out", || dtype::of_array(&array))
     })
 }
 
@@ -154,8 +146,7 @@ pub unsafe extern "C-unwind" fn cai_descr_itemsize(
     out: *mut i64,
     error: *mut cai_error,
 ) -> cai_status {
-    // SAFETY: the caller passes what the header requires.
-    let (descr, out, error) = unsafe { (In::new(descr), Out::new(out), Out::new(error)) };
+    arguments!(descr: In, out: Out, error: Out);
     guard_local(error, || {
         let descr = descr.given("descr")?;
         let out = out.given("out")?;
@@ -187,13 +178,10 @@ pub unsafe extern "C-unwind" fn cai_descr_equal(
     out: *mut bool,
     error: *mut cai_error,
 ) -> cai_status {
-    // SAFETY: the caller passes what the header requires.
-    let (a, b, out, error) = unsafe { (In::new(a), In::new(b), Out::new(out), Out::new(error)) };
+    arguments!(a: In, b: In, out: Out, error: Out);
     guard_local(error, || {
         let (a, b) = (a.given("a")?, b.given("b")?);
-        let out = out.given("out")?;
-        out.write(descr::equal(checked(a.fields(), "a")?, checked(b.fields(), "b")?)?);
-        Ok(())
+        out.fill("out", || descr::equal(checked(a.fields(), "a")?, checked(b.fields(), "b")?))
     })
 }
 
@@ -215,11 +203,7 @@ pub unsafe extern "C-unwind" fn cai_descr_find(
     out_offset: *mut i64,
     error: *mut cai_error,
 ) -> cai_status {
-    // SAFETY: the caller passes what the header requires.
-    let (descr, name, out_field, out_offset, error) = unsafe {
-        let outputs = (Out::new(out_field), Out::new(out_offset));
-        (In::new(descr), Text::new(name), outputs.0, outputs.1, Out::new(error))
-    };
+    arguments!(descr: In, name: Text, out_field: Out, out_offset: Out, error: Out);
     guard_local(error, || {
         let descr = descr.given("descr")?;
         let name = name.given("name")?;
@@ -252,8 +236,7 @@ pub unsafe extern "C-unwind" fn cai_field_dtype(
     out: *mut cai_dtype,
     error: *mut cai_error,
 ) -> cai_status {
-    // SAFETY: the caller passes what the header requires.
-    let (field, out, error) = unsafe { (In::new(field), Out::new(out), Out::new(error)) };
+    arguments!(field: In, out: Out, error: Out);
     guard_local(error, || {
         let field = field.given("field")?;
         let out = out.given("out")?;
@@ -280,8 +263,7 @@ pub unsafe extern "C-unwind" fn cai_field_nbytes(
     out: *mut i64,
     error: *mut cai_error,
 ) -> cai_status {
-    // SAFETY: the caller passes what the header requires.
-    let (field, out, error) = unsafe { (In::new(field), Out::new(out), Out::new(error)) };
+    arguments!(field: In, out: Out, error: Out);
     guard_local(error, || {
         let field = field.given("field")?;
         let out = out.given("out")?;
@@ -315,9 +297,7 @@ pub unsafe extern "C-unwind" fn cai_descr_parse(
     out_owner: *mut *mut cai_owner,
     error: *mut cai_error,
 ) -> cai_status {
-    // SAFETY: the caller passes what the header requires.
-    let (text, out_descr, out_owner, error) =
-        unsafe { (Text::new(text), Out::new(out_descr), Out::new(out_owner), Out::new(error)) };
+    arguments!(text: Text, out_descr: Out, out_owner: Out, error: Out);
     guard_local(error, || {
         let text = text.given("text")?;
         let out_descr = out_descr.given("out_descr")?;
@@ -355,9 +335,7 @@ pub unsafe extern "C-unwind" fn cai_descr_format(
     out_length: *mut usize,
     error: *mut cai_error,
 ) -> cai_status {
-    // SAFETY: the caller passes what the header requires.
-    let (descr, output, error) =
-        unsafe { (In::new(descr), Output::new(buffer, size, out_length), Out::new(error)) };
+    arguments!(descr: In, output: Output(buffer, size, out_length), error: Out);
     guard_local(error, || {
         let fields = checked(descr.given("descr")?.fields(), "descr")?;
         let length = text_length(|to| text::format(fields, to))?;

@@ -4,7 +4,7 @@ use std::mem::MaybeUninit;
 
 use super::guard::{guard, guard_local};
 use crate::abi::{self, cai_array, cai_error, cai_layout, cai_status};
-use crate::argument::{Buffer, Given, In, Out, Shape};
+use crate::argument::{Buffer, Given, In, Out, Shape, arguments};
 use crate::error::{Result, fail};
 use crate::layout::{self, Bytes, Layout};
 use crate::validate::{self, Described};
@@ -23,8 +23,7 @@ pub unsafe extern "C-unwind" fn cai_array_layout(
     out: *mut cai_layout,
     error: *mut cai_error,
 ) -> cai_status {
-    // SAFETY: the caller passes what the header requires.
-    let (array, out, error) = unsafe { (In::new(array), Out::new(out), Out::new(error)) };
+    arguments!(array: In, out: Out, error: Out);
     match (array.optional().and_then(Given::plain_layout), out.optional()) {
         (Some((layout, bytes)), Some(out)) => {
             guard_local(error, || describe(layout, bytes).map(|found| out.write(found)))
@@ -81,11 +80,8 @@ pub unsafe extern "C-unwind" fn cai_array_strides(
     capacity: i32,
     error: *mut cai_error,
 ) -> cai_status {
-    // SAFETY: the caller passes what the header requires.
-    let (array, out, error) = unsafe {
-        let out = Buffer::new(out, usize::try_from(capacity).unwrap_or_default());
-        (In::new(array), out, Out::new(error))
-    };
+    let count = usize::try_from(capacity).unwrap_or_default();
+    arguments!(array: In, out: Buffer(out, count), error: Out);
     guard(error, || {
         let mut scratch = MaybeUninit::uninit();
         let local = array.given("array")?.unchecked(&mut scratch)?;
@@ -119,11 +115,8 @@ pub unsafe extern "C-unwind" fn cai_layout_strides(
     out: *mut i64,
     error: *mut cai_error,
 ) -> cai_status {
-    // SAFETY: the caller passes what the header requires.
-    let (shape, out, error) = unsafe {
-        let count = if (0..=abi::CAI_MAX_NDIM).contains(&ndim) { ndim as usize } else { 0 };
-        (Shape::new(ndim, shape), Buffer::new(out, count), Out::new(error))
-    };
+    let count = if (0..=abi::CAI_MAX_NDIM).contains(&ndim) { ndim as usize } else { 0 };
+    arguments!(shape: Shape(ndim, shape), out: Buffer(out, count), error: Out);
     guard(error, || {
         let fill = match order as u8 {
             b'C' => layout::c_strides,
@@ -174,8 +167,7 @@ pub unsafe extern "C-unwind" fn cai_array_may_overlap(
     out: *mut bool,
     error: *mut cai_error,
 ) -> cai_status {
-    // SAFETY: the caller passes what the header requires.
-    let (a, b, out, error) = unsafe { (In::new(a), In::new(b), Out::new(out), Out::new(error)) };
+    arguments!(a: In, b: In, out: Out, error: Out);
     guard(error, || {
         let (a, b) = (a.given("a")?, b.given("b")?);
         let out = out.given("out")?;

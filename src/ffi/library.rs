@@ -4,7 +4,7 @@ use std::ffi::{CStr, c_char};
 
 use super::guard;
 use crate::abi::{self, cai_error, cai_status};
-use crate::argument::{Out, Text};
+use crate::argument::{Out, Text, arguments};
 use crate::error::{self, Shown, terminated};
 
 /// A status, and where its texts begin in [`TEXTS`].
@@ -82,9 +82,7 @@ pub unsafe extern "C-unwind" fn cai_error_set(
     field: *const c_char,
     message: *const c_char,
 ) -> cai_status {
-    // SAFETY: the caller passes what the header requires.
-    let (error, field, message) =
-        unsafe { (Out::new(error), Text::new(field), Text::new(message)) };
+    arguments!(error: Out, field: Text, message: Text);
     guard::guard_local(Out::NONE, || {
         if let Some(error) = error.optional() {
             let [field, message] =

@@ -4,7 +4,7 @@ use std::ffi::c_void;
 
 use super::guard::unguarded;
 use crate::abi::{cai_error, cai_owner, cai_status};
-use crate::argument::{In, Out, Reference};
+use crate::argument::{In, Out, Reference, arguments};
 use crate::owner::{self, Destructor};
 use crate::sync::release_queue;
 
@@ -26,9 +26,7 @@ pub unsafe extern "C-unwind" fn cai_owner_create(
     out: *mut *mut cai_owner,
     error: *mut cai_error,
 ) -> cai_status {
-    // SAFETY: the caller passes what the header requires.
-    let (destructor, out, error) =
-        unsafe { (Destructor::new(destroy, context), Out::new(out), Out::new(error)) };
+    arguments!(destructor: Destructor(destroy, context), out: Out, error: Out);
     unguarded(error, || {
         let out = out.given("out")?;
         out.write(owner::new(destructor)?.into_raw());
@@ -46,8 +44,7 @@ pub unsafe extern "C-unwind" fn cai_owner_retain(
     owner: *mut cai_owner,
     error: *mut cai_error,
 ) -> cai_status {
-    // SAFETY: the caller passes what the header requires.
-    let (owner, error) = unsafe { (In::new(owner), Out::new(error)) };
+    arguments!(owner: In, error: Out);
     unguarded(error, || {
         owner.given("owner")?.retain()?.into_raw();
         Ok(())
@@ -62,8 +59,7 @@ pub unsafe extern "C-unwind" fn cai_owner_retain(
 /// Cannot fail. Thread safety: any thread; allocates nothing.
 #[cfg_attr(feature = "exports", unsafe(no_mangle))]
 pub unsafe extern "C-unwind" fn cai_owner_release(owner: *mut cai_owner) {
-    // SAFETY: the caller passes what the header requires.
-    let owner = unsafe { Reference::new(owner) };
+    arguments!(owner: Reference);
     unguarded(Out::NONE, || {
         if owner.is_given() {
             drop(owner.adopt());

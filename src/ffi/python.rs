@@ -8,7 +8,7 @@ use super::guard::{self, guard};
 use crate::abi::{
     self, _object, cai_array, cai_error, cai_export_options, cai_import_options, cai_status,
 };
-use crate::argument::{In, Out, Room};
+use crate::argument::{In, Out, Room, arguments};
 use crate::error::{Failure, Result};
 use crate::python::{self, Description, ImportOptions, Obj, Owned, Py};
 
@@ -25,8 +25,7 @@ pub unsafe extern "C-unwind" fn cai_import_options_init(
     options: *mut c_void,
     size: usize,
 ) -> cai_status {
-    // SAFETY: the caller passes what the header requires.
-    let options = unsafe { Room::new(options, size) };
+    arguments!(options: Room(options, size));
     options.initialize(|options: &mut cai_import_options| {
         options.dlpack_stream = abi::CAI_STREAM_UNKNOWN
     })
@@ -45,8 +44,7 @@ pub unsafe extern "C-unwind" fn cai_export_options_init(
     options: *mut c_void,
     size: usize,
 ) -> cai_status {
-    // SAFETY: the caller passes what the header requires.
-    let options = unsafe { Room::new(options, size) };
+    arguments!(options: Room(options, size));
     options.initialize(|_: &mut cai_export_options| ())
 }
 
@@ -108,9 +106,7 @@ pub unsafe extern "C-unwind" fn cai_array_from_python(
     out: *mut cai_array,
     error: *mut cai_error,
 ) -> cai_status {
-    // SAFETY: the caller passes what the header requires.
-    let (given, options, out, error) =
-        unsafe { (Obj::from_ptr(object), In::new(options), Out::new(out), Out::new(error)) };
+    arguments!(given: Obj(object), options: In, out: Out, error: Out);
     Py::with_ready(|ready| {
         if let (Some(py), Some(object)) = (ready, given) {
             if python::share_own(py, object, options, out) {
@@ -152,11 +148,7 @@ pub unsafe extern "C-unwind" fn cai_array_from_python_dict(
     out: *mut cai_array,
     error: *mut cai_error,
 ) -> cai_status {
-    // SAFETY: the caller passes what the header requires.
-    let (dictionary, owner, options, out, error) = unsafe {
-        let objects = (Obj::from_ptr(dictionary), Obj::from_ptr(owner));
-        (objects.0, objects.1, In::new(options), Out::new(out), Out::new(error))
-    };
+    arguments!(dictionary: Obj(dictionary), owner: Obj(owner), options: In, out: Out, error: Out);
     let mut raises = true;
     with_exception(error, &mut raises, |raises| {
         let dictionary = dictionary.ok_or_else(|| Failure::null("dictionary"))?;
@@ -205,9 +197,7 @@ pub unsafe extern "C-unwind" fn cai_array_to_python(
     out: *mut *mut _object,
     error: *mut cai_error,
 ) -> cai_status {
-    // SAFETY: the caller passes what the header requires.
-    let (array, options, out, error) =
-        unsafe { (In::new(array), In::new(options), Out::new(out), Out::new(error)) };
+    arguments!(array: In, options: In, out: Out, error: Out);
     // Arguments are checked before Python is looked for.
     let export = |ready: Option<Py>| {
         let array = array.given("array")?;
@@ -239,8 +229,7 @@ pub unsafe extern "C-unwind" fn cai_array_to_python(
 /// Thread safety: any thread that holds the interpreter's lock.
 #[cfg_attr(feature = "exports", unsafe(no_mangle))]
 pub unsafe extern "C-unwind" fn cai_python_raise(error: *const cai_error) -> *mut _object {
-    // SAFETY: the caller passes what the header requires.
-    let error = unsafe { In::new(error) };
+    arguments!(error: In);
     guard(Out::NONE, || {
         match error.optional() {
             Some(error) => python::raise(&error.read()),

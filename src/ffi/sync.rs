@@ -6,7 +6,7 @@ use super::guard::{guard, guard_local, unguarded};
 use crate::abi::{
     self, CAI_DEVICE_CUDA, CAI_OK, cai_array, cai_error, cai_owner, cai_status, cai_stream,
 };
-use crate::argument::{In, InOut, List, Out, Reference};
+use crate::argument::{In, InOut, List, Out, Reference, arguments};
 use crate::device;
 use crate::error::{Failure, Result, fail};
 use crate::read::{Given, Unchecked};
@@ -151,8 +151,7 @@ pub unsafe extern "C-unwind" fn cai_array_consume_begin(
     flags: u32,
     error: *mut cai_error,
 ) -> cai_status {
-    // SAFETY: the caller passes what the header requires.
-    let (array, error) = unsafe { (In::new(array), Out::new(error)) };
+    arguments!(array: In, error: Out);
     exchange(array, consumer_stream, flags, error, Phase::Begin)
 }
 
@@ -179,8 +178,7 @@ pub unsafe extern "C-unwind" fn cai_array_consume_end(
     flags: u32,
     error: *mut cai_error,
 ) -> cai_status {
-    // SAFETY: the caller passes what the header requires.
-    let (array, error) = unsafe { (In::new(array), Out::new(error)) };
+    arguments!(array: In, error: Out);
     exchange(array, consumer_stream, flags, error, Phase::End)
 }
 
@@ -207,8 +205,7 @@ pub unsafe extern "C-unwind" fn cai_array_synchronize(
     flags: u32,
     error: *mut cai_error,
 ) -> cai_status {
-    // SAFETY: the caller passes what the header requires.
-    let (array, error) = unsafe { (In::new(array), Out::new(error)) };
+    arguments!(array: In, error: Out);
     let same = array.optional().and_then(Given::of_this_size);
     if same.is_some_and(|array| consume::is_idle(array, flags)) && !notify::is_watched() {
         return CAI_OK;
@@ -268,10 +265,7 @@ pub unsafe extern "C-unwind" fn cai_array_produce(
     flags: u32,
     error: *mut cai_error,
 ) -> cai_status {
-    // SAFETY: the caller passes what the header requires.
-    let (array, streams, error) = unsafe {
-        (InOut::new(array), List::new(streams, count.min(MOST_STREAMS)), Out::new(error))
-    };
+    arguments!(array: InOut, streams: List(streams, count.min(MOST_STREAMS)), error: Out);
     guard(error, || {
         array.input().given("array")?;
         let streams = streams.given("streams")?;
@@ -329,8 +323,7 @@ pub unsafe extern "C-unwind" fn cai_owner_release_after(
     stream: cai_stream,
     error: *mut cai_error,
 ) -> cai_status {
-    // SAFETY: the caller passes what the header requires.
-    let (owner, error) = unsafe { (Reference::new(owner), Out::new(error)) };
+    arguments!(owner: Reference, error: Out);
     guard(error, || {
         let owner = owner.given("owner")?;
         release_queue::progress_here();
@@ -371,8 +364,7 @@ pub unsafe extern "C-unwind" fn cai_array_release_after(
     stream: cai_stream,
     error: *mut cai_error,
 ) -> cai_status {
-    // SAFETY: the caller passes what the header requires.
-    let (array, error) = unsafe { (InOut::new(array), Out::new(error)) };
+    arguments!(array: InOut, error: Out);
     guard(error, || {
         // The structure may be part of what the owner frees, at once or on another thread. So it is
         // cleared before, and restored if the reference was not given up.
@@ -408,8 +400,7 @@ pub unsafe extern "C-unwind" fn cai_sync_policy_set(
     policy: u32,
     error: *mut cai_error,
 ) -> cai_status {
-    // SAFETY: the caller passes what the header requires.
-    let error = unsafe { Out::new(error) };
+    arguments!(error: Out);
     guard_local(error, || policy::set(policy))
 }
 
@@ -424,11 +415,6 @@ pub unsafe extern "C-unwind" fn cai_sync_policy_get(
     out: *mut u32,
     error: *mut cai_error,
 ) -> cai_status {
-    // SAFETY: the caller passes what the header requires.
-    let (out, error) = unsafe { (Out::new(out), Out::new(error)) };
-    guard_local(error, || {
-        let out = out.given("out")?;
-        out.write(policy::process()?);
-        Ok(())
-    })
+    arguments!(out: Out, error: Out);
+    guard_local(error, || out.fill("out", policy::process))
 }

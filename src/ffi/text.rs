@@ -38,9 +38,7 @@ impl<'a> Output<'a> {
             write(&mut characters)?;
             let _ = characters.write_str("\0");
         }
-        if let Some(place) = out_length.optional() {
-            place.write(length);
-        }
+        out_length.put(length);
         Ok(())
     }
 }

@@ -2,7 +2,7 @@
 
 use super::guard::{guard, guard_local};
 use crate::abi::{self, CAI_OK, cai_array, cai_error, cai_status};
-use crate::argument::{Given, In, Out};
+use crate::argument::{Given, In, Out, arguments};
 use crate::error::fail;
 use crate::flags::{self, Named};
 
@@ -61,8 +61,7 @@ pub unsafe extern "C-unwind" fn cai_array_validate(
         validate(array, abi::CAI_CHECK_LAYOUT, error)
     }
 
-    // SAFETY: the caller passes what the header requires.
-    let (array, error) = unsafe { (In::new(array), Out::new(error)) };
+    arguments!(array: In, error: Out);
     if checks & !abi::CAI_CHECK_LAYOUT != 0 {
         return validate(array, checks, error);
     }

@@ -8,7 +8,7 @@ use crate::abi::{
     _object, ArrowDeviceArray, ArrowSchema, CAI_UNSTABLE_ARROW_HOST, cai_array, cai_error,
     cai_status,
 };
-use crate::argument::{Fixed, In, List, Out, Text};
+use crate::argument::{Fixed, In, List, Out, Text, arguments};
 use crate::arrow::{self, DeviceArray, Schema};
 use crate::error::{Result, fail};
 use crate::memory;
@@ -62,9 +62,7 @@ pub unsafe extern "C-unwind" fn cai_unstable_array_from_arrow(
     out: *mut cai_array,
     error: *mut cai_error,
 ) -> cai_status {
-    // SAFETY: the caller passes what the header requires.
-    let (source, schema, out, error) =
-        unsafe { (Out::new(array), In::new(schema), Out::new(out), Out::new(error)) };
+    arguments!(source: Out(array), schema: In, out: Out, error: Out);
     guard(error, || {
         let source = source.given("array")?;
         let schema = schema.given("schema")?;
@@ -104,11 +102,7 @@ pub unsafe extern "C-unwind" fn cai_unstable_arrays_from_arrow(
     error: *mut cai_error,
 ) -> cai_status {
     let size = usize::try_from(count).unwrap_or(0);
-    // SAFETY: the caller passes what the header requires.
-    let (source, schema, out, error) = unsafe {
-        let out = List::new(out, size);
-        (Out::new(batch), In::new(schema), out, Out::new(error))
-    };
+    arguments!(source: Out(batch), schema: In, out: List(out, size), error: Out);
     guard(error, || {
         let source = source.given("batch")?;
         let schema = schema.given("schema")?;
@@ -185,11 +179,7 @@ pub unsafe extern "C-unwind" fn cai_unstable_array_to_arrow(
     out_schema: *mut ArrowSchema,
     error: *mut cai_error,
 ) -> cai_status {
-    // SAFETY: the caller passes what the header requires.
-    let (array, to, schema_to, error) = unsafe {
-        let to = (Out::new(out_array.cast()), Out::new(out_schema.cast()));
-        (In::new(array), to.0, to.1, Out::new(error))
-    };
+    arguments!(array: In, to: Out(out_array.cast()), schema_to: Out(out_schema.cast()), error: Out);
     guard(error, || {
         let array = array.given("array")?;
         let to = to.given("out_array")?;
@@ -262,11 +252,8 @@ pub unsafe extern "C-unwind" fn cai_unstable_arrays_to_arrow(
     error: *mut cai_error,
 ) -> cai_status {
     let size = usize::try_from(count).unwrap_or(0);
-    // SAFETY: the caller passes what the header requires.
-    let (arrays, names, to, schema_to, error) = unsafe {
-        let to = (Out::new(out_batch.cast()), Out::new(out_schema.cast()));
-        (List::new(arrays, size), List::new(names, size), to.0, to.1, Out::new(error))
-    };
+    arguments!(arrays: List(arrays, size), names: List(names, size));
+    arguments!(to: Out(out_batch.cast()), schema_to: Out(out_schema.cast()), error: Out);
     guard(error, || {
         if count < 1 {
             return fail!(CAI_ERR_VALUE, "count"; found "{count}"; expected "at least 1");
@@ -318,10 +305,7 @@ pub unsafe extern "C-unwind" fn cai_unstable_arrow_stream_to_python(
 ) -> cai_status {
     let count = usize::try_from(columns).unwrap_or(0);
     let all = usize::try_from(batches).unwrap_or(0).saturating_mul(count);
-    // SAFETY: the caller passes what the header requires.
-    let (arrays, names, out, error) = unsafe {
-        (List::new(arrays, all), List::new(names, count), Out::new(out), Out::new(error))
-    };
+    arguments!(arrays: List(arrays, all), names: List(names, count), out: Out, error: Out);
     with_exception(error, &mut true, |_| {
         for (name, value) in [("columns", columns), ("batches", batches)] {
             if value < 1 {

@@ -4,7 +4,7 @@ use std::ffi::c_void;
 
 use super::super::guard::guard;
 use crate::abi::{self, CAI_UNSTABLE_IPC_SIZE, cai_array, cai_error, cai_status};
-use crate::argument::{Buffer, In, List, Out};
+use crate::argument::{Buffer, In, List, Out, arguments};
 use crate::error::fail;
 #[cfg(target_os = "linux")]
 use crate::ipc::channel;
@@ -58,8 +58,7 @@ pub unsafe extern "C-unwind" fn cai_unstable_channel_create(
     out_channel: *mut u64,
     error: *mut cai_error,
 ) -> cai_status {
-    // SAFETY: the caller passes what the header requires.
-    let (out_channel, error) = unsafe { (Out::new(out_channel), Out::new(error)) };
+    arguments!(out_channel: Out, error: Out);
     guard(error, || {
         let out_channel = out_channel.given("out_channel")?;
         let known = abi::CAI_UNSTABLE_CHANNEL_NUMBERS;
@@ -85,8 +84,7 @@ pub unsafe extern "C-unwind" fn cai_unstable_channel_release(
     channel: u64,
     error: *mut cai_error,
 ) -> cai_status {
-    // SAFETY: the caller passes what the header requires.
-    let error = unsafe { Out::new(error) };
+    arguments!(error: Out);
     guard(error, || channel::release(channel))
 }
 
@@ -104,8 +102,7 @@ pub unsafe extern "C-unwind" fn cai_unstable_channel_fd(
     out_fd: *mut i32,
     error: *mut cai_error,
 ) -> cai_status {
-    // SAFETY: the caller passes what the header requires.
-    let (out_fd, error) = unsafe { (Out::new(out_fd), Out::new(error)) };
+    arguments!(out_fd: Out, error: Out);
     guard(error, || {
         let out_fd = out_fd.given("out_fd")?;
         out_fd.write(channel::find(channel)?.descriptor());
@@ -149,11 +146,9 @@ pub unsafe extern "C-unwind" fn cai_unstable_channel_export(
     out_export: *mut u64,
     error: *mut cai_error,
 ) -> cai_status {
-    // SAFETY: the caller passes what the header requires.
-    let (array, mut buffer, out_size, out_export, error) = unsafe {
-        let buffer = Buffer::new(buffer.cast::<u8>(), size);
-        (In::new(array), buffer, Out::new(out_size), Out::new(out_export), Out::new(error))
-    };
+    arguments!(array: In, buffer: Buffer(buffer.cast::<u8>(), size), out_size: Out);
+    arguments!(out_export: Out, error: Out);
+    let mut buffer = buffer;
     guard(error, || {
         let given = array.given("array")?;
         given.array()?;
@@ -163,9 +158,7 @@ pub unsafe extern "C-unwind" fn cai_unstable_channel_export(
         let array = given.valid(abi::CAI_CHECK_LAYOUT)?;
         let (export, length) = channel.export(key, array, &mut buffer)?;
         out_export.write(export);
-        if let Some(out_size) = out_size.optional() {
-            out_size.write(length);
-        }
+        out_size.put(length);
         Ok(())
     })
 }
@@ -186,8 +179,7 @@ pub unsafe extern "C-unwind" fn cai_unstable_channel_withdraw(
     export: u64,
     error: *mut cai_error,
 ) -> cai_status {
-    // SAFETY: the caller passes what the header requires.
-    let error = unsafe { Out::new(error) };
+    arguments!(error: Out);
     guard(error, || channel::find(channel)?.withdraw(export))
 }
 
@@ -221,11 +213,8 @@ pub unsafe extern "C-unwind" fn cai_unstable_channel_import(
     out: *mut cai_array,
     error: *mut cai_error,
 ) -> cai_status {
-    // SAFETY: the caller passes what the header requires.
-    let (bytes, out, error) = unsafe {
-        let known = size.min(CAI_UNSTABLE_IPC_SIZE);
-        (List::new(bytes.cast::<u8>(), known), Out::new(out), Out::new(error))
-    };
+    let known = size.min(CAI_UNSTABLE_IPC_SIZE);
+    arguments!(bytes: List(bytes.cast::<u8>(), known), out: Out, error: Out);
     guard(error, || {
         bytes.not_null("bytes")?;
         let out = out.array("out")?;
@@ -251,13 +240,10 @@ pub unsafe extern "C-unwind" fn cai_unstable_channel_poll(
     out_exports: *mut u64,
     error: *mut cai_error,
 ) -> cai_status {
-    // SAFETY: the caller passes what the header requires.
-    let (out_exports, error) = unsafe { (Out::new(out_exports), Out::new(error)) };
+    arguments!(out_exports: Out, error: Out);
     guard(error, || {
         let left = channel::find(channel)?.poll()?;
-        if let Some(out_exports) = out_exports.optional() {
-            out_exports.write(left);
-        }
+        out_exports.put(left);
         Ok(())
     })
 }

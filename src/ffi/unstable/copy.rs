@@ -4,7 +4,7 @@ use std::ffi::c_void;
 
 use super::super::guard::guard;
 use crate::abi::{self, cai_array, cai_error, cai_status, cai_stream};
-use crate::argument::{Buffer, In, List, Out};
+use crate::argument::{Buffer, In, List, Out, arguments};
 use crate::copy::{self, bytes};
 use crate::error::{Result, fail};
 
@@ -67,11 +67,7 @@ pub unsafe extern "C-unwind" fn cai_unstable_array_copy_to_host(
     out: *mut cai_array,
     error: *mut cai_error,
 ) -> cai_status {
-    // SAFETY: the caller passes what the header requires.
-    let (array, bytes, out, error) = unsafe {
-        let bytes = Buffer::new(buffer.cast::<u8>(), size);
-        (In::new(array), bytes, Out::new(out), Out::new(error))
-    };
+    arguments!(array: In, bytes: Buffer(buffer.cast::<u8>(), size), out: Out, error: Out);
     guard(error, || {
         let given = array.given("array")?;
         given.array()?;
@@ -129,9 +125,7 @@ pub unsafe extern "C-unwind" fn cai_unstable_array_copy_from_host(
     size: usize,
     error: *mut cai_error,
 ) -> cai_status {
-    // SAFETY: the caller passes what the header requires.
-    let (array, bytes, error) =
-        unsafe { (In::new(array), List::new(buffer.cast::<u8>(), size), Out::new(error)) };
+    arguments!(array: In, bytes: List(buffer.cast::<u8>(), size), error: Out);
     guard(error, || {
         let given = array.given("array")?;
         given.array()?;
@@ -182,9 +176,7 @@ pub unsafe extern "C-unwind" fn cai_unstable_array_bytes(
     nbytes: *mut i64,
     error: *mut cai_error,
 ) -> cai_status {
-    // SAFETY: the caller passes what the header requires.
-    let (array, address, nbytes, error) =
-        unsafe { (In::new(array), Out::new(address), Out::new(nbytes), Out::new(error)) };
+    arguments!(array: In, address: Out, nbytes: Out, error: Out);
     guard(error, || {
         let array = array.given("array")?;
         let (address, nbytes) = (address.given("address")?, nbytes.given("nbytes")?);

@@ -2,7 +2,7 @@
 
 use super::super::python::with_exception;
 use crate::abi::{_object, cai_error, cai_status, cai_unstable_exchange_api};
-use crate::argument::Out;
+use crate::argument::{Out, arguments};
 use crate::error::Failure;
 use crate::python::{self, Obj, Owned, Py};
 
@@ -26,8 +26,7 @@ pub unsafe extern "C-unwind" fn cai_unstable_python_publish(
     table: *const cai_unstable_exchange_api,
     error: *mut cai_error,
 ) -> cai_status {
-    // SAFETY: the caller passes what the header requires.
-    let (object, error) = unsafe { (Obj::from_ptr(r#type), Out::new(error)) };
+    arguments!(object: Obj(r#type), error: Out);
     with_exception(error, &mut true, |_| {
         let object = object.ok_or_else(|| Failure::null("type"))?;
         if table.is_null() {
@@ -58,8 +57,7 @@ pub unsafe extern "C-unwind" fn cai_unstable_python_table(
     out: *mut *mut _object,
     error: *mut cai_error,
 ) -> cai_status {
-    // SAFETY: the caller passes what the header requires.
-    let (out, error) = unsafe { (Out::new(out), Out::new(error)) };
+    arguments!(out: Out, error: Out);
     with_exception(error, &mut true, |_| {
         let out = out.given("out")?;
         if table.is_null() {

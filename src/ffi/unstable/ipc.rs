@@ -4,9 +4,10 @@ use std::ffi::c_void;
 
 use super::super::guard::guard;
 use crate::abi::{self, CAI_UNSTABLE_IPC_SIZE, cai_array, cai_error, cai_owner, cai_status};
-use crate::argument::{Buffer, In, List, Out};
-use crate::error::{Failure, Result, fail};
+use crate::argument::{Buffer, In, List, Out, arguments};
+use crate::error::{Result, fail};
 use crate::ipc::{self, Source};
+use crate::memory;
 
 /// Describes an array of device memory in bytes, from which another process on this machine makes
 /// an array over the same memory with `cai_unstable_ipc_import`. The caller sends the bytes by any means.
@@ -70,12 +71,9 @@ pub unsafe extern "C-unwind" fn cai_unstable_ipc_export(
     out_owner: *mut *mut cai_owner,
     error: *mut cai_error,
 ) -> cai_status {
-    // SAFETY: the caller passes what the header requires.
-    let (array, mut buffer, out_size, out_fd, out_owner, error) = unsafe {
-        let buffer = Buffer::new(buffer.cast::<u8>(), size);
-        let outputs = (Out::new(out_size), Out::new(out_fd), Out::new(out_owner));
-        (In::new(array), buffer, outputs.0, outputs.1, outputs.2, Out::new(error))
-    };
+    arguments!(array: In, buffer: Buffer(buffer.cast::<u8>(), size), out_size: Out);
+    arguments!(out_fd: Out, out_owner: Out, error: Out);
+    let mut buffer = buffer;
     guard(error, || {
         let given = array.given("array")?;
         given.array()?;
@@ -97,13 +95,9 @@ pub unsafe extern "C-unwind" fn cai_unstable_ipc_export(
             let out_owner = out_owner.given("out_owner")?;
             let (owner, fd) = source.export(&mut buffer)?.into_parts();
             out_owner.write(owner.into_raw());
-            if let Some(out_fd) = out_fd.optional() {
-                out_fd.write(fd);
-            }
+            out_fd.put(fd);
         }
-        if let Some(out_size) = out_size.optional() {
-            out_size.write(length);
-        }
+        out_size.put(length);
         Ok(())
     })
 }
@@ -150,11 +144,8 @@ pub unsafe extern "C-unwind" fn cai_unstable_ipc_import(
     out: *mut cai_array,
     error: *mut cai_error,
 ) -> cai_status {
-    // SAFETY: the caller passes what the header requires.
-    let (bytes, out, error) = unsafe {
-        let known = size.min(CAI_UNSTABLE_IPC_SIZE);
-        (List::new(bytes.cast::<u8>(), known), Out::new(out), Out::new(error))
-    };
+    let known = size.min(CAI_UNSTABLE_IPC_SIZE);
+    arguments!(bytes: List(bytes.cast::<u8>(), known), out: Out, error: Out);
     guard(error, || {
         bytes.not_null("bytes")?;
         let out = out.array("out")?;
@@ -188,8 +179,5 @@ pub(super) fn with_copy<T>(
         copy.copy_from_slice(given);
         return body(copy);
     }
-    let mut copy = Vec::new();
-    copy.try_reserve_exact(size).map_err(|_| Failure::no_memory(size))?;
-    copy.extend_from_slice(given);
-    body(&copy)
+    body(&memory::copied(given)?)
 }

@@ -5,7 +5,7 @@ use std::ffi::c_char;
 use super::super::guard::guard;
 use super::super::text::{Output, length};
 use crate::abi::{self, cai_array, cai_error, cai_status};
-use crate::argument::{In, Out};
+use crate::argument::{In, Out, arguments};
 use crate::json::Text;
 
 /// Writes the array interface of an array as JSON text, as functions of XGBoost take it
@@ -46,9 +46,7 @@ pub unsafe extern "C-unwind" fn cai_unstable_array_to_json(
     out_length: *mut usize,
     error: *mut cai_error,
 ) -> cai_status {
-    // SAFETY: the caller passes what the header requires.
-    let (array, output, error) =
-        unsafe { (In::new(array), Output::new(buffer, size, out_length), Out::new(error)) };
+    arguments!(array: In, output: Output(buffer, size, out_length), error: Out);
     guard(error, || {
         let text = Text::new(array.given("array")?.valid(abi::CAI_CHECK_LAYOUT)?)?;
         output.write(length(|to| text.write(to))?, |to| text.write(to))

@@ -2,7 +2,7 @@
 
 use super::super::guard::guard;
 use crate::abi::{cai_array, cai_error, cai_status, cai_stream};
-use crate::argument::{List, Out};
+use crate::argument::{List, Out, arguments};
 use crate::sync::many;
 
 /// Makes `consumer_stream` wait for the producers' pending work on many arrays and their masks, as
@@ -27,9 +27,7 @@ pub unsafe extern "C-unwind" fn cai_unstable_arrays_consume_begin(
     flags: u32,
     error: *mut cai_error,
 ) -> cai_status {
-    // SAFETY: the caller passes what the header requires: `count` pointers, which are NULL or as
-    // those of other functions.
-    let (arrays, error) = unsafe { (List::new(arrays.cast(), count), Out::new(error)) };
+    arguments!(arrays: List(arrays.cast(), count), error: Out);
     guard(error, || many::begin(arrays.given("arrays")?, consumer_stream, flags))
 }
 
@@ -54,9 +52,7 @@ pub unsafe extern "C-unwind" fn cai_unstable_arrays_consume_end(
     flags: u32,
     error: *mut cai_error,
 ) -> cai_status {
-    // SAFETY: the caller passes what the header requires: `count` pointers, which are NULL or as
-    // those of other functions.
-    let (arrays, error) = unsafe { (List::new(arrays.cast(), count), Out::new(error)) };
+    arguments!(arrays: List(arrays.cast(), count), error: Out);
     guard(error, || many::end(arrays.given("arrays")?, consumer_stream, flags))
 }
 
@@ -82,8 +78,6 @@ pub unsafe extern "C-unwind" fn cai_unstable_arrays_synchronize(
     flags: u32,
     error: *mut cai_error,
 ) -> cai_status {
-    // SAFETY: the caller passes what the header requires: `count` pointers, which are NULL or as
-    // those of other functions.
-    let (arrays, error) = unsafe { (List::new(arrays.cast(), count), Out::new(error)) };
+    arguments!(arrays: List(arrays.cast(), count), error: Out);
     guard(error, || many::synchronize(arrays.given("arrays")?, flags))
 }

@@ -4,7 +4,7 @@ use std::ptr;
 
 use super::super::guard::guard;
 use crate::abi::{cai_array, cai_error, cai_status};
-use crate::argument::{InOut, Out};
+use crate::argument::{InOut, Out, arguments};
 use crate::sync::{identity, release_in_order, release_queue};
 
 /// Writes the identity of the array's stream: its `context` and its `stream_id`. Other functions
@@ -34,8 +34,7 @@ pub unsafe extern "C-unwind" fn cai_unstable_array_identify(
     array: *mut cai_array,
     error: *mut cai_error,
 ) -> cai_status {
-    // SAFETY: the caller passes what the header requires.
-    let (array, error) = unsafe { (InOut::new(array), Out::new(error)) };
+    arguments!(array: InOut, error: Out);
     guard(error, || {
         let mut structure = array.given("array")?;
         let mut local = structure.input().array()?;
@@ -77,8 +76,7 @@ pub unsafe extern "C-unwind" fn cai_unstable_array_identify(
 /// Source: CAI version 3, "Lifetime management".
 #[cfg_attr(feature = "exports", unsafe(no_mangle))]
 pub unsafe extern "C-unwind" fn cai_unstable_array_release_in_order(array: *mut cai_array) {
-    // SAFETY: the caller passes what the header requires.
-    let array = unsafe { InOut::new(array) };
+    arguments!(array: InOut);
     guard(Out::NONE, || {
         let structure = array.given("array")?;
         let before = structure.first_members()?;

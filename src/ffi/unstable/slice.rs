@@ -2,7 +2,7 @@
 
 use super::super::guard::guard;
 use crate::abi::{self, cai_array, cai_error, cai_status};
-use crate::argument::{In, Out};
+use crate::argument::{In, Out, arguments};
 use crate::slice::{self, Cut};
 
 /// Makes an array of some elements along one dimension: `start`, `start + step`, ... below `stop`. The
@@ -40,8 +40,7 @@ pub unsafe extern "C-unwind" fn cai_unstable_array_slice(
     out: *mut cai_array,
     error: *mut cai_error,
 ) -> cai_status {
-    // SAFETY: the caller passes what the header requires.
-    let (array, out, error) = unsafe { (In::new(array), Out::new(out), Out::new(error)) };
+    arguments!(array: In, out: Out, error: Out);
     guard(error, || {
         let given = array.given("array")?;
         let out = out.array("out")?;

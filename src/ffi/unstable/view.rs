@@ -5,7 +5,7 @@ use std::mem::MaybeUninit;
 
 use super::super::python::with_exception;
 use crate::abi::{self, _object, cai_array, cai_error, cai_status, cai_stream};
-use crate::argument::{In, Out};
+use crate::argument::{In, Out, arguments};
 use crate::error::{Failure, fail};
 use crate::python::empty::{self, Element, Known, Made, Request};
 use crate::python::stream::Accepted;
@@ -47,9 +47,7 @@ pub unsafe extern "C-unwind" fn cai_unstable_stream_from_python(
     out_device: *mut i32,
     error: *mut cai_error,
 ) -> cai_status {
-    // SAFETY: the caller passes what the header requires.
-    let (object, out, out_device, error) =
-        unsafe { (Obj::from_ptr(object), Out::new(out), Out::new(out_device), Out::new(error)) };
+    arguments!(object: Obj(object), out: Out, out_device: Out, error: Out);
     let mut raises = flags & abi::CAI_IMPORT_NO_EXCEPTION == 0;
     with_exception(error, &mut raises, |_| {
         const FLAGS: u32 = abi::CAI_IMPORT_ALLOW_STREAM_ZERO | abi::CAI_IMPORT_NO_EXCEPTION;
@@ -94,12 +92,9 @@ pub unsafe extern "C-unwind" fn cai_unstable_python_view(
     out: *mut *mut _object,
     error: *mut cai_error,
 ) -> cai_status {
-    // SAFETY: the caller passes what the header requires.
-    let (out, error) = unsafe { (Out::new(out), Out::new(error)) };
+    arguments!(out: Out, error: Out);
     with_exception(error, &mut true, |_| {
-        let out = out.given("out")?;
-        out.write(Py::with(|py| python::view_function(py).map(Owned::into_raw))?);
-        Ok(())
+        out.fill("out", || Py::with(|py| python::view_function(py).map(Owned::into_raw)))
     })
 }
 
@@ -152,11 +147,9 @@ pub unsafe extern "C-unwind" fn cai_unstable_python_empty_like(
     out_array: *mut cai_array,
     error: *mut cai_error,
 ) -> cai_status {
-    // SAFETY: the caller passes what the header requires.
-    let (prototype, like, out, described, error) = unsafe {
-        let described = (!out_array.is_null()).then(|| Out::new(out_array));
-        (Obj::from_ptr(prototype), In::new(like), Out::new(out), described, Out::new(error))
-    };
+    let is_described = !out_array.is_null();
+    arguments!(prototype: Obj(prototype), like: In, out: Out, out_array: Out, error: Out);
+    let described = is_described.then_some(out_array);
     with_exception(error, &mut true, |_| {
         let prototype = prototype.ok_or_else(|| Failure::null("prototype"))?;
         let out = out.given("out")?;

@@ -7,7 +7,7 @@ use crate::abi::{
     self, _object, DLManagedTensorVersioned, cai_array, cai_error, cai_status,
     cai_unstable_exchange_api,
 };
-use crate::argument::{ArrayOutput, In, Out};
+use crate::argument::{ArrayOutput, In, Out, arguments};
 use crate::dlpack::exchange_table::{ExchangeTable, MAJOR, MINOR, SetError};
 use crate::dlpack::{self, Lanes, ManagedTensor};
 use crate::error::{Failure, Result, fail};
@@ -56,8 +56,7 @@ unsafe extern "C-unwind" fn from_object(
     out: *mut cai_array,
     error: *mut cai_error,
 ) -> cai_status {
-    // SAFETY: the caller passes what the header requires, and holds the GIL.
-    let (object, out, error) = unsafe { (Obj::from_ptr(object), Out::new(out), Out::new(error)) };
+    arguments!(object: Obj(object), out: Out, error: Out);
     // The usual caller is this library itself, with a structure of the same size.
     let Some(capi) = capi::found() else { return abi::CAI_ERR_NO_PYTHON };
     let Some(object) = object else { return status(error, |_| Err(Failure::null("object"))) };
@@ -128,8 +127,7 @@ unsafe extern "C-unwind" fn to_object(
     out: *mut *mut _object,
     error: *mut cai_error,
 ) -> cai_status {
-    // SAFETY: the caller passes what the header requires.
-    let (array, out, error) = unsafe { (In::new(array), Out::new(out), Out::new(error)) };
+    arguments!(array: In, out: Out, error: Out);
     status(error, |py| {
         let (array, out) = (array.given("array")?.array()?, out.given("out")?);
         // SAFETY: a copy of the caller's array, which is readable with all that it points to.
