@@ -1,9 +1,9 @@
 /* The lifetime of arrays: sharing, creating, attaching and releasing, and no reference is lost or
  * duplicated on any failing path.
  * run: plain asan valgrind ages */
-#include "cai_test.h"
+#include "tests.h"
 
-static void borrowed(void) {
+TEST(borrowed) {
     cai_array array = valid_array(), out = CAI_ARRAY_INIT;
     cai_error error;
     ASSERT_STATUS(CAI_ERR_BORROWED, cai_array_retain(&array, &error));
@@ -14,7 +14,7 @@ static void borrowed(void) {
     ASSERT(array.data == NULL && array.struct_size == sizeof(array));
 }
 
-static void cleared_structures(void) {
+TEST(cleared_structures) {
     static const cai_array zeros;
     int destroyed = 0;
     cai_array array = valid_array(), garbage;
@@ -46,29 +46,28 @@ static void cleared_structures(void) {
 
 /* A structure of a longer header keeps its size. What this library does not know becomes 0, and is
  * not cleared by a release. */
-static void longer_structures(void) {
+TEST(longer_structures) {
     union {
         cai_array array;
         uint64_t words[32];
     } out;
     int destroyed = 0;
-    size_t i;
     cai_array array = valid_array();
     array.owner = counting_owner(&destroyed);
     memset(&out, 0, sizeof(out));
-    for (i = sizeof(cai_array) / 8; i < 32; i++) {
+    for (size_t i = sizeof(cai_array) / 8; i < 32; i++) {
         out.words[i] = 0x5555555555555555u;
     }
     out.array.struct_size = sizeof(out);
     ASSERT_STATUS(CAI_OK, cai_array_share(&array, &out.array, NULL));
     ASSERT(out.array.struct_size == sizeof(out) && out.array.data == array.data);
-    for (i = sizeof(cai_array) / 8; i < 32; i++) {
+    for (size_t i = sizeof(cai_array) / 8; i < 32; i++) {
         ASSERT(out.words[i] == 0);
         out.words[i] = 7;
     }
     cai_array_release(&out.array);
     ASSERT(out.array.struct_size == sizeof(out) && out.array.data == NULL);
-    for (i = sizeof(cai_array) / 8; i < 32; i++) {
+    for (size_t i = sizeof(cai_array) / 8; i < 32; i++) {
         ASSERT(out.words[i] == 7);
     }
     cai_array_release(&array);
@@ -83,7 +82,7 @@ static void look(void *context) {
     ++*(int *)context;
 }
 
-static void cleared_first(void) {
+TEST(cleared_first) {
     int destroyed = 0;
     cai_array array = valid_array();
     released = &array;
@@ -96,7 +95,7 @@ static void cleared_first(void) {
     ASSERT(destroyed == 2);
 }
 
-static void sharing(void) {
+TEST(sharing) {
     int destroyed = 0;
     cai_array array = valid_array(), shared = CAI_ARRAY_INIT, again = CAI_ARRAY_INIT;
     array.owner = counting_owner(&destroyed);
@@ -139,7 +138,6 @@ static void describe(cai_array *out, int *destroyed, int *mask_destroyed, int *c
     cai_array array = valid_array(), mask = valid_array(), mask_of_mask = valid_array();
     cai_owner *owner;
     cai_error error;
-    cai_status status;
 
     memset(&inner, 0, sizeof(inner));
     memset(rows, 0, sizeof(rows));
@@ -179,7 +177,7 @@ static void describe(cai_array *out, int *destroyed, int *mask_destroyed, int *c
     array.owner = counting_owner(destroyed);
     set_typestr(&array, "|V16");
     owner = array.owner;
-    status = cai_array_create(&array, context, count_destroy, out, &error);
+    cai_status status = cai_array_create(&array, context, count_destroy, out, &error);
     if (status != CAI_OK) {
         fprintf(stderr, "%s\n", error.message);
     }
@@ -207,7 +205,7 @@ static void describe(cai_array *out, int *destroyed, int *mask_destroyed, int *c
     overwrite(&array, sizeof(array));
 }
 
-static void blocks(void) {
+TEST(blocks) {
     int destroyed = 0, mask_destroyed = 0, context = 0;
     cai_array array = CAI_ARRAY_INIT, mask = CAI_ARRAY_INIT, inner = CAI_ARRAY_INIT;
     char text[128];
@@ -237,7 +235,7 @@ static void blocks(void) {
 
 /* The data of a description without an owner lives until the context is destroyed; without a
  * destroy function, for as long as the program. */
-static void descriptions_without_owner(void) {
+TEST(descriptions_without_owner) {
     int destroyed = 0;
     cai_array array = valid_array(), out = CAI_ARRAY_INIT, shared = CAI_ARRAY_INIT;
     ASSERT_STATUS(CAI_OK, cai_array_create(&array, &destroyed, count_destroy, &out, NULL));
@@ -256,7 +254,7 @@ static void descriptions_without_owner(void) {
 
 /* An allocator may give an address for no bytes, and a slice may begin at the end. Masks follow the
    same rule, at every depth; an array that is not copied must still state NULL. */
-static void empty_descriptions(void) {
+TEST(empty_descriptions) {
     static const int64_t empty[2] = {3, 0};
     cai_array array = valid_array(), mask = valid_array(), inner = valid_array();
     cai_array out = CAI_ARRAY_INIT;
@@ -297,7 +295,7 @@ static void empty_descriptions(void) {
 }
 
 /* An array cannot be copied onto itself: nothing would be left that holds its reference. */
-static void onto_itself(void) {
+TEST(onto_itself) {
     int destroyed = 0, context = 0;
     cai_array array = valid_array(), before;
     cai_error error;
@@ -315,7 +313,7 @@ static void onto_itself(void) {
 static int order[3], ordered;
 static void note(void *context) { order[ordered++] = *(int *)context; }
 
-static void context_goes_last(void) {
+TEST(context_goes_last) {
     static int of_data = 1, of_mask = 2, of_context = 3;
     cai_array array = valid_array(), mask = valid_array(), out = CAI_ARRAY_INIT;
     ASSERT_STATUS(CAI_OK, cai_owner_create(&of_data, note, &array.owner, NULL));
@@ -332,7 +330,7 @@ static void context_goes_last(void) {
 
 /* What is attached to an array is kept alive by each of its masks too: a mask that is shared by
  * itself may be read on the stream that was attached. */
-static void attaching(void) {
+TEST(attaching) {
     int destroyed = 0, mask_destroyed = 0, attached = 0;
     cai_array array = valid_array(), mask = valid_array(), inner = valid_array();
     cai_array shared = CAI_ARRAY_INIT, deepest = CAI_ARRAY_INIT;
@@ -367,7 +365,7 @@ static void attaching(void) {
 }
 
 /* Each failure leaves every reference where it was. */
-static void failures(void) {
+TEST(failures) {
     int destroyed = 0, mask_destroyed = 0, context = 0;
     cai_array array = valid_array(), mask = valid_array(), inner = valid_array(),
               out = CAI_ARRAY_INIT;
@@ -418,7 +416,7 @@ static void free_holder(void *context) {
     free(held);
 }
 
-static void inside_of_its_owner(void) {
+TEST(inside_of_its_owner) {
     int freed = 0, later;
     for (later = 0; later < 2; later++) {
         holder *held = (holder *)malloc(sizeof(*held));
@@ -436,21 +434,4 @@ static void inside_of_its_owner(void) {
         }
     }
     ASSERT(freed == 2);
-}
-
-int main(void) {
-    borrowed();
-    inside_of_its_owner();
-    cleared_structures();
-    longer_structures();
-    cleared_first();
-    sharing();
-    blocks();
-    descriptions_without_owner();
-    empty_descriptions();
-    onto_itself();
-    context_goes_last();
-    attaching();
-    failures();
-    return 0;
 }

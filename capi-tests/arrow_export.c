@@ -61,7 +61,7 @@ static void back(cai_array *array, struct ArrowDeviceArray *values, struct Arrow
     ASSERT(destroyed == 1);
 }
 
-static void types(void) {
+TEST(types) {
     static const char *const known[][3] = {
         {"|i1", "c", "|i1"},
         {"|u1", "C", "|u1"},
@@ -119,7 +119,7 @@ static void types(void) {
     }
 }
 
-static void levels(void) {
+TEST(levels) {
     static const int64_t shape[3] = {3, 4, 5}, empty[3] = {3, 0, 5}, none[1] = {0};
     cai_array array = owned("<f4", 3, shape);
     struct ArrowDeviceArray values;
@@ -150,18 +150,17 @@ static void levels(void) {
 }
 
 /* Children may be moved out; a parent releases those that were not. */
-static void moved_children(void) {
+TEST(moved_children) {
     static const int64_t shape[3] = {3, 4, 5};
     for (int order = 0; order < 4; ++order) {
         cai_array array = owned("<f4", 3, shape);
         struct ArrowDeviceArray values, moved;
         struct ArrowSchema schema, type;
-        struct ArrowArray inner;
         ASSERT_STATUS(CAI_OK, cai_unstable_array_to_arrow(&array, 0, &values, &schema, NULL));
         cai_owner_release(array.owner);
         moved = values;
         values.array.release = NULL;
-        inner = *moved.array.children[0];
+        struct ArrowArray inner = *moved.array.children[0];
         moved.array.children[0]->release = NULL;
         type = *schema.children[0];
         schema.children[0]->release = NULL;
@@ -200,7 +199,7 @@ static cai_array mask_of(int32_t ndim, const int64_t *shape, int place) {
     return mask;
 }
 
-static void masks(void) {
+TEST(masks) {
     static const int64_t shape[3] = {3, 4, 5}, all[3] = {3, 4, 5}, two[3] = {3, 4, 1};
     static const int64_t one[3] = {3, 1, 1}, last[1] = {5}, middle[3] = {1, 4, 1};
     static const int64_t single[3] = {1, 1, 1}, same[2] = {3, 1}, empty[2] = {3, 0};
@@ -262,7 +261,7 @@ static void masks(void) {
     back(&array, &values, &schema, "<f4");
 }
 
-static void what_it_cannot_express(void) {
+TEST(what_it_cannot_express) {
     static const int64_t shape[2] = {3, 4}, swapped[2] = {4, 12}, wide[2] = {1, INT64_C(1) << 31};
     static const int64_t overflow[3] = {INT64_C(1) << 62, 4, 0};
     /* Tensors whose two dimensions are swapped, without and with gaps between them. */
@@ -343,7 +342,7 @@ static void columns_of(cai_array arrays[COLUMNS], const cai_array *places[COLUMN
     arrays[0].mask = mask;
 }
 
-static void batches(void) {
+TEST(batches) {
     static const int64_t shape[1] = {3};
     const cai_array mask = mask_of(1, shape, 1);
     cai_array arrays[COLUMNS];
@@ -385,12 +384,11 @@ static void batches(void) {
     {
         /* A column outlives the batch. */
         struct ArrowDeviceArray batch;
-        struct ArrowArray column;
         columns_of(arrays, places, NULL);
         ASSERT_STATUS(CAI_OK,
                       cai_unstable_arrays_to_arrow(places, names, COLUMNS,
                                                    CAI_UNSTABLE_ARROW_TENSOR, &batch, NULL, NULL));
-        column = *batch.array.children[1];
+        struct ArrowArray column = *batch.array.children[1];
         batch.array.children[1]->release = NULL;
         ASSERT(column.children[0]->length == 12); /* a tensor is one list */
         for (int i = 0; i < COLUMNS; ++i)
@@ -402,7 +400,7 @@ static void batches(void) {
     }
 }
 
-static void batches_that_are_refused(void) {
+TEST(batches_that_are_refused) {
     static const int64_t shorter[3] = {2, 2, 2};
     static const struct {
         const char *field;
@@ -468,15 +466,4 @@ static void batches_that_are_refused(void) {
         ASSERT(ended[0] == 1 && ended[1] == 1);
     }
     test_row = NULL;
-}
-
-int main(void) {
-    types();
-    levels();
-    moved_children();
-    masks();
-    what_it_cannot_express();
-    batches();
-    batches_that_are_refused();
-    return 0;
 }

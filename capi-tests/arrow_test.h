@@ -5,7 +5,7 @@
 #ifndef ARROW_TEST_H
 #define ARROW_TEST_H
 
-#include "cai_test.h"
+#include "tests.h"
 #include <cai/unstable/arrow.h>
 
 enum { MOST_LEVELS = 80 };
@@ -42,7 +42,6 @@ static inline void release_inner_schema(struct ArrowSchema *self) { self->releas
 /* A schema of these formats, one in another. */
 static inline struct ArrowSchema schema_of(int levels, const char *const *formats) {
     schema_memory *memory = calloc(1, sizeof *memory);
-    struct ArrowSchema outermost;
     ASSERT(memory != NULL);
     for (int i = 0; i < levels; ++i) {
         struct ArrowSchema *level = &memory->levels[i];
@@ -55,7 +54,7 @@ static inline struct ArrowSchema schema_of(int levels, const char *const *format
         level->release = i == 0 ? release_foreign_schema : release_inner_schema;
         level->private_data = i == 0 ? memory : NULL;
     }
-    outermost = memory->levels[0];
+    struct ArrowSchema outermost = memory->levels[0];
     memory->levels[0].release = NULL;
     return outermost;
 }
@@ -68,9 +67,8 @@ static inline struct ArrowSchema schema_of_values(const char *format) {
 static inline struct ArrowDeviceArray foreign(int levels, const int64_t *lengths,
                                               const void *data) {
     array_memory *memory = calloc(1, sizeof *memory);
-    struct ArrowDeviceArray outermost;
+    struct ArrowDeviceArray outermost = {0};
     ASSERT(memory != NULL);
-    memset(&outermost, 0, sizeof outermost);
     for (int i = 0; i < levels; ++i) {
         const int inner = i + 1 < levels;
         struct ArrowArray *level = &memory->levels[i];

@@ -1,10 +1,15 @@
 /* Copies of arrays to and from host memory: layouts, buffers, what is refused, and owners. Those of
  * arrays on a device are in sync/copies.c.
  * run: plain asan valgrind */
-#include "cai_test.h"
+#include "tests.h"
 #include <cai/unstable/copy.h>
 
 static int16_t values[4][6];
+
+TEST(fill) {
+    for (int i = 0; i < 24; ++i)
+        values[i / 6][i % 6] = (int16_t)(100 + i);
+}
 
 static cai_array host(const int64_t *shape, const int64_t *strides, int32_t ndim, void *data) {
     cai_array array = CAI_ARRAY_INIT;
@@ -18,15 +23,14 @@ static cai_array host(const int64_t *shape, const int64_t *strides, int32_t ndim
     return array;
 }
 
-static void layouts(void) {
+TEST(layouts) {
     static const int64_t shape[2] = {3, 2}, backwards[2] = {-12, 4};
     const cai_array array = host(shape, backwards, 2, values[3]);
     cai_array out = CAI_ARRAY_INIT;
     int16_t buffer[6] = {0};
-    const int16_t *found;
     ASSERT_STATUS(CAI_OK,
                   cai_unstable_array_copy_to_host(&array, CAI_STREAM_NONE, 0, NULL, 0, &out, NULL));
-    found = (const int16_t *)out.data;
+    const int16_t *found = (const int16_t *)out.data;
     ASSERT((uintptr_t)found % 64 == 0 && out.strides == NULL && out.shape != shape);
     ASSERT(out.ndim == 2 && out.shape[0] == 3 && out.shape[1] == 2 && out.owner != NULL);
     ASSERT(out.device.type == CAI_DEVICE_CPU && out.stream == CAI_STREAM_NONE && out.flags == 0);
@@ -43,7 +47,7 @@ static void layouts(void) {
 
 /* Every order and direction of three dimensions, with gaps and without, compared element by
  * element. Bytes behind the buffer stay as they were. */
-static void every_layout(void) {
+TEST(every_layout) {
     static const int64_t lengths[] = {1, 2, 3}, strides[] = {0, 2, -2, 4, 6, -6, 12, 18};
     static int16_t memory[256];
     for (int i = 0; i < 256; ++i)
@@ -69,7 +73,7 @@ static void every_layout(void) {
     }
 }
 
-static void read_only_and_without_elements(void) {
+TEST(read_only_and_without_elements) {
     static const int64_t shape[2] = {2, 3}, none[2] = {2, 0};
     cai_array array = host(shape, NULL, 2, values), out = CAI_ARRAY_INIT;
     array.flags = CAI_ARRAY_READONLY;
@@ -115,7 +119,7 @@ static const int64_t extents[2] = {2, 3};
         test_row = NULL;                                                        \
     } while (0)
 
-static void refusals(void) {
+TEST(refusals) {
     const cai_stream none = CAI_STREAM_NONE;
     cai_array same = host(extents, NULL, 2, values), mask = same;
     cai_error why;
@@ -161,7 +165,7 @@ static void is_block(cai_array array, cai_stream stream, int64_t size) {
     ASSERT(address == array.data && nbytes == size);
 }
 
-static void bytes(void) {
+TEST(bytes) {
     static const int64_t shape[2] = {2, 3}, gaps[2] = {8, 2}, columns[2] = {2, 4};
     static const int64_t none[2] = {2, 0};
     const uint32_t reads = CAI_ACCESS_READ;
@@ -181,7 +185,7 @@ static void bytes(void) {
     BYTES_REFUSED(array.ndim = -1, CAI_ERR_NDIM, "ndim", NULL, reads);
 }
 
-static void back(void) {
+TEST(back) {
     static const int64_t shape[2] = {3, 2}, backwards[2] = {-12, 4}, columns[2] = {2, 12};
     static const int64_t none[2] = {2, 0};
     static const int16_t source[6] = {1, 2, 3, 4, 5, 6};
@@ -207,7 +211,7 @@ static void back(void) {
                   cai_unstable_array_copy_from_host(&array, CAI_STREAM_NONE, 0, NULL, 0, NULL));
 }
 
-static void refusals_back(void) {
+TEST(refusals_back) {
     static const int64_t repeated[2] = {0, 2}, windows[2] = {2, 2}, nothing[2] = {0, 3};
     const cai_stream none = CAI_STREAM_NONE;
     cai_array mask = host(extents, NULL, 2, values);
@@ -230,17 +234,4 @@ static void refusals_back(void) {
     REFUSED(array.device.type = CAI_DEVICE_ROCM, CAI_ERR_CONVERT_DEVICE, "device.type", none, 0,
             buffer, 12);
     REFUSED(array.ndim = -1, CAI_ERR_NDIM, "ndim", none, 0, buffer, 12);
-}
-
-int main(void) {
-    for (int i = 0; i < 24; ++i)
-        values[i / 6][i % 6] = (int16_t)(100 + i);
-    layouts();
-    every_layout();
-    read_only_and_without_elements();
-    refusals();
-    back();
-    refusals_back();
-    bytes();
-    return 0;
 }

@@ -15,7 +15,7 @@ cai_array describe(const char *typestr = "<f4") {
     return array;
 }
 
-void owners() {
+TEST(owners) {
     int destroyed = 0;
     {
         cai::owner a = cai::make_owner(counted(&destroyed));
@@ -39,7 +39,7 @@ void owners() {
     ASSERT(shared.use_count() == 1);
 }
 
-void arrays() {
+TEST(arrays) {
     int destroyed = 0;
     {
         cai::array a = cai::array::make(describe(), cai::make_owner(counted(&destroyed)));
@@ -93,7 +93,7 @@ void arrays() {
     throws(CAI_ERR_BORROWED, "owner", "borrowed", [] { (void)cai::array().share(); });
 }
 
-void views() {
+TEST(views) {
     float values[12];
     for (int i = 0; i < 12; ++i) {
         values[i] = static_cast<float>(i);
@@ -168,7 +168,7 @@ template <> struct cai::element<brain_float> {
 
 namespace {
 
-void own_types() {
+TEST(own_types) {
     cai_array a = describe("<V2");
     throws(CAI_ERR_CONVERT_TYPE, "typestr", "expected <V2 with dtype_code 4",
            [&] { cai::host_view<brain_float, 2> x(a); });
@@ -177,7 +177,7 @@ void own_types() {
     ASSERT(v.extent(0) == 3);
 }
 
-void threads() {
+TEST(threads) {
     int destroyed = 0;
     {
         cai::array a = cai::array::make(describe(), cai::make_owner(counted(&destroyed)));
@@ -198,7 +198,7 @@ void threads() {
     ASSERT(destroyed == 1);
 }
 
-void spans() {
+TEST(spans) {
 #if defined(__cpp_lib_mdspan)
     cai_array a = describe();
     auto s = cai::host_view<float, 2>(a).mdspan();
@@ -209,16 +209,5 @@ void spans() {
 
 } // namespace
 
-int main() {
-    static_assert(!std::is_copy_constructible_v<cai::array> &&
-                  std::is_nothrow_move_constructible_v<cai::array>);
-    static_assert(!std::is_copy_constructible_v<cai::owner> &&
-                  std::is_nothrow_move_constructible_v<cai::owner>);
-    owners();
-    arrays();
-    views();
-    own_types();
-    threads();
-    spans();
-    return 0;
-}
+static_assert(!std::is_copy_constructible_v<cai::array> &&
+              std::is_nothrow_move_constructible_v<cai::array>);

@@ -38,7 +38,7 @@ struct reluctant : counted {
     reluctant(reluctant &&other) : counted(std::move(other)) { throw std::runtime_error("stays"); }
 };
 
-void one_reference() {
+TEST(one_reference) {
     int destroyed = 0;
     {
         const cai::owner a = cai::make_owner(counted(&destroyed));
@@ -47,7 +47,7 @@ void one_reference() {
     ASSERT(destroyed == 1);
 }
 
-void moves() {
+TEST(moves) {
     int first = 0, second = 0;
     cai::owner a = cai::make_owner(counted(&first));
     cai::owner b(std::move(a));
@@ -66,7 +66,7 @@ void moves() {
     ASSERT(cai::owner().release() == nullptr);
 }
 
-void through_the_table() {
+TEST(through_the_table) {
     int destroyed = 0;
     cai_owner *raw = cai::make_owner(counted(&destroyed)).release();
     ASSERT(destroyed == 0 && raw->ops->struct_size == sizeof(cai_owner_ops));
@@ -81,7 +81,7 @@ void through_the_table() {
     ASSERT(destroyed == 1);
 }
 
-void kinds_of_objects() {
+TEST(kinds_of_objects) {
     int destroyed = 0;
     {
         const cai::owner a = cai::make_owner(polymorphic(&destroyed));
@@ -114,7 +114,7 @@ void kinds_of_objects() {
     ASSERT(destroyed == 2);
 }
 
-void chains() {
+TEST(chains) {
     int destroyed = 0;
     {
         cai::owner inner = cai::make_owner(counted(&destroyed));
@@ -208,7 +208,7 @@ std::vector<int> order_of(std::initializer_list<maker> kinds, int links) {
     return order;
 }
 
-void members_before_what_holds_them() {
+TEST(members_before_what_holds_them) {
     for (const maker kind : {cpp_link, c_link}) {
         for (const int links : {1, 2, 9, deepest - 1, deepest}) {
             const std::vector<int> order = order_of({kind}, links);
@@ -238,7 +238,7 @@ void members_before_what_holds_them() {
 }
 
 // Chains of several kinds of owners take a bounded stack as well.
-void mixed_chains() {
+TEST(mixed_chains) {
     const int links = 100000;
     for (const auto &order :
          {order_of({cpp_link, c_link}, links), order_of({cpp_link, cpp_link, c_array_link}, links),
@@ -276,7 +276,7 @@ cai_owner *leaving() {
     return raw;
 }
 
-void left_by_longjmp() {
+TEST(left_by_longjmp) {
     // Through owners of C++, whose memory is lost. This comes first: what was left counts as long
     // as destructions run from deeper stack frames.
     later_destructions(200, [] {
@@ -288,7 +288,7 @@ void left_by_longjmp() {
 }
 
 // It passes through the library, which loses nothing.
-void thrown_by_destroy() {
+TEST(thrown_by_destroy) {
     for (int depth = 1; depth < 3 * deepest; depth += 31) {
         int rest = 0;
         cai_array raw = valid_array();
@@ -313,7 +313,7 @@ void thrown_by_destroy() {
     }
 }
 
-void exceptions() {
+TEST(exceptions) {
     int destroyed = 0;
     try {
         const cai::owner a = cai::make_owner(counted(&destroyed));
@@ -331,7 +331,7 @@ void exceptions() {
     ASSERT(destroyed == 1);
 }
 
-void broken_table() {
+TEST(broken_table) {
     cai_owner_ops table = {sizeof(cai_owner_ops), 0, nullptr, nullptr};
     cai_owner raw = {&table};
     const cai::owner broken = cai::owner::adopt(&raw);
@@ -344,7 +344,7 @@ void broken_table() {
     }
 }
 
-void threads() {
+TEST(threads) {
     int destroyed = 0;
     {
         const cai::owner a = cai::make_owner(counted(&destroyed));
@@ -366,7 +366,7 @@ void threads() {
 }
 
 // The last reference is dropped on whatever thread is last.
-void last_on_another_thread() {
+TEST(last_on_another_thread) {
     for (int round = 0; round < 200; ++round) {
         int destroyed = 0;
         cai::owner a = cai::make_owner(counted(&destroyed));
@@ -377,7 +377,7 @@ void last_on_another_thread() {
     }
 }
 
-void errors() {
+TEST(errors) {
     static_assert(std::is_base_of_v<std::exception, cai::error>);
     static_assert(std::is_nothrow_copy_constructible_v<cai::error>);
     cai_error why;
@@ -410,24 +410,6 @@ void errors() {
 
 } // namespace
 
-int main() {
-    static_assert(!std::is_copy_constructible_v<cai::owner> &&
-                  !std::is_copy_assignable_v<cai::owner>);
-    static_assert(std::is_nothrow_move_constructible_v<cai::owner> &&
-                  std::is_nothrow_move_assignable_v<cai::owner>);
-    one_reference();
-    moves();
-    through_the_table();
-    kinds_of_objects();
-    chains();
-    members_before_what_holds_them();
-    mixed_chains();
-    left_by_longjmp();
-    thrown_by_destroy();
-    exceptions();
-    broken_table();
-    threads();
-    last_on_another_thread();
-    errors();
-    return 0;
-}
+static_assert(!std::is_copy_constructible_v<cai::owner> && !std::is_copy_assignable_v<cai::owner>);
+static_assert(std::is_nothrow_move_constructible_v<cai::owner> &&
+              std::is_nothrow_move_assignable_v<cai::owner>);

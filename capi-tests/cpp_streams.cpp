@@ -1,7 +1,7 @@
 // cai::consumer, make, produce, attach and release_after, where no driver is needed. With one:
 // capi-tests/sync.
 // run: plain asan valgrind
-#include "cai_test.h"
+#include "tests.h"
 
 #include <cai/cai.hpp>
 
@@ -28,7 +28,8 @@ template <class F> cai_status thrown_by(F &&call) {
     return CAI_OK;
 }
 
-void consumers() {
+TEST(consumers) {
+    ASSERT(cai::stream_of(nullptr) == CAI_STREAM_LEGACY);
     int destroyed = 0;
     cai::array array = make(destroyed, CAI_STREAM_NONE);
     {
@@ -64,7 +65,7 @@ struct attached_stream {
     const int *data;
 };
 
-void producers() {
+TEST(producers) {
     int destroyed = 0, seen = 0;
     cai::array array = make(destroyed, CAI_STREAM_LEGACY);
     array.produce({});
@@ -85,7 +86,7 @@ void producers() {
 }
 
 // The producer's stream is an argument; typestr, strides and access come from the C++ type.
-void makes() {
+TEST(makes) {
     int destroyed = 0;
     const auto keep = [&] { return cai::owner::adopt(counting_owner(&destroyed)); };
     std::int64_t rows = 3;
@@ -141,11 +142,3 @@ void makes() {
 // The caller of a consumer states what it does with the data.
 static_assert(!std::is_constructible_v<cai::consumer, const cai::array &, cai_stream>);
 static_assert(!std::is_constructible_v<cai::consumer, cai::array, cai_stream, std::uint32_t>);
-
-int main() {
-    makes();
-    consumers();
-    producers();
-    ASSERT(cai::stream_of(nullptr) == CAI_STREAM_LEGACY);
-    return 0;
-}

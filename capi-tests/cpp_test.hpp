@@ -5,7 +5,7 @@
 
 #include <cai/cai.hpp>
 
-#include "cai_test.h"
+#include "tests.h"
 
 #include <utility>
 

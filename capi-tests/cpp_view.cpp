@@ -86,7 +86,7 @@ template <class T> void travels_as(const char *typestr, const char *expected) {
     ASSERT_TEXT(typestr, made.get().typestr);
 }
 
-void types() {
+TEST(types) {
     travels_as<bool>("|b1", "expected |b1");
     travels_as<std::int8_t>("|i1", "expected |i1");
     travels_as<std::uint8_t>("|u1", "expected |u1");
@@ -113,7 +113,7 @@ void types() {
     ASSERT(longs.size() == 12);
 }
 
-void codes() {
+TEST(codes) {
     for (const char *carrier : {"<V2", "|V2", "<u2"}) {
         cai_array a = describe(carrier);
         refuses<brain_float>(a, CAI_ERR_CONVERT_TYPE, "typestr", "expected <V2 with dtype_code 4");
@@ -138,7 +138,7 @@ void codes() {
     refuses<brain_float>(swapped, CAI_ERR_CONVERT_BYTE_ORDER, "typestr", ">V2");
 }
 
-void structs() {
+TEST(structs) {
     const cai_descr *fields = nullptr;
     cai_owner *owner = nullptr;
     const auto parse = [&](const char *text) {
@@ -172,7 +172,7 @@ void structs() {
 }
 
 // Memory that a view reaches: of a device for cai::view, of the host for cai::host_view.
-void places() {
+TEST(places) {
     const auto throws_code = [](auto make) {
         try {
             make();
@@ -249,7 +249,7 @@ static_assert(!indexed<cai::view<float, 2>>::value && indexed<cai::host_view<flo
 static_assert(!subscripted<cai::contiguous_view<float>>::value);
 static_assert(subscripted<cai::host_contiguous_view<float>>::value);
 
-void contiguous() {
+TEST(contiguous) {
     cai_array a = describe();
     float sum = 0;
     for (int i = 0; i < 12; ++i) {
@@ -285,7 +285,7 @@ void contiguous() {
            [&] { cai::host_contiguous_view<float, 3> refused(a); });
 }
 
-void dimensions() {
+TEST(dimensions) {
     cai_array a = describe();
     refuses<float, 0>(a, CAI_ERR_CONVERT_NDIM, "ndim", "found 2, expected 0 dimensions");
     refuses<float, 1>(a, CAI_ERR_CONVERT_NDIM, "ndim", "found 2, expected 1 dimension");
@@ -305,7 +305,7 @@ void dimensions() {
     ASSERT(most.size() == 1 && most.is_contiguous() && most.extent(63) == 1);
 }
 
-void access() {
+TEST(access) {
     cai_array a = describe();
     a.flags = CAI_ARRAY_READONLY;
     refuses<float>(a, CAI_ERR_READONLY, "flags",
@@ -336,7 +336,7 @@ void access() {
     refuses<float>(a, CAI_ERR_ALIGNMENT, "data", "expected a multiple of 4");
 }
 
-void elements() {
+TEST(elements) {
     std::int32_t values[3][4];
     for (int i = 0; i < 3; ++i) {
         for (int j = 0; j < 4; ++j) {
@@ -396,7 +396,7 @@ void elements() {
     ASSERT(dense.at(std::size_t{1}, std::int8_t{2}) == 12);
 }
 
-void empty() {
+TEST(empty) {
     const std::int64_t none[3] = {3, 0, 4};
     cai_array a = describe();
     a.ndim = 3;
@@ -416,7 +416,7 @@ void empty() {
 }
 
 // One type for both kinds of memory: which of the two views there is, and what is refused.
-void any_view() {
+TEST(any_view) {
     using any = cai::any_view<float, 2>;
     static_assert(!std::is_constructible_v<any, cai::array> && std::is_trivially_copyable_v<any>);
     const struct {
@@ -464,7 +464,7 @@ void any_view() {
 }
 
 // A view takes no reference, also where it throws.
-void references() {
+TEST(references) {
     static_assert(std::is_constructible_v<cai::host_view<float, 2>, cai::array &>);
     static_assert(!std::is_constructible_v<cai::host_view<float, 2>, cai::array>);
     static_assert(!std::is_constructible_v<cai::host_view<float, 2>, const cai::array>);
@@ -490,18 +490,3 @@ void references() {
 }
 
 } // namespace
-
-int main() {
-    types();
-    codes();
-    structs();
-    places();
-    contiguous();
-    dimensions();
-    access();
-    elements();
-    empty();
-    any_view();
-    references();
-    return 0;
-}

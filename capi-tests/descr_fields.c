@@ -1,10 +1,9 @@
 /* Structured types: measured, compared, searched, read from text, and refused rule by rule.
  * run: plain asan valgrind ages */
-#include "cai_test.h"
+#include "tests.h"
 
 static cai_field field(const char *name, const char *typestr) {
-    cai_field f;
-    memset(&f, 0, sizeof(f));
+    cai_field f = {0};
     f.name = name;
     memcpy(f.typestr, typestr, strlen(typestr));
     return f;
@@ -37,7 +36,7 @@ static void finds(const cai_descr *descr, const char *name, const cai_field *row
     test_row = NULL;
 }
 
-static void measures(void) {
+TEST(measures) {
     static const int64_t shape[2] = {2, 3};
     cai_field inner[2] = {field("re", "<f4"), field("im", "<f4")};
     cai_descr complex = list(inner, 2);
@@ -71,7 +70,7 @@ static void measures(void) {
 }
 
 /* A field that begins inside a byte has no offset in bytes; those around it have one. */
-static void bit_offsets(void) {
+TEST(bit_offsets) {
     cai_field rows[4] = {field("a", "|t3"), field("b", "|t5"), field("c", "|t1"),
                          field("d", "|t7")};
     cai_descr descr = list(rows, 4);
@@ -90,7 +89,7 @@ static void bit_offsets(void) {
 }
 
 /* A field is found by its name or by its title. */
-static void names_and_titles(void) {
+TEST(names_and_titles) {
     cai_field rows[3] = {field("x", "<f4"), field("y", "<f8"), field("z", "<i2")};
     cai_descr descr = list(rows, 3);
     rows[0].title = "first";
@@ -105,7 +104,7 @@ static void names_and_titles(void) {
     (test_row = #change, memcpy(rows, good, sizeof(rows)), descr = list(rows, 2), (void)(change), \
      refuses(status, path, &descr, part))
 
-static void rules(void) {
+TEST(rules) {
     static const int64_t negative[1] = {-1}, huge[3] = {INT64_MAX, INT64_MAX, 0};
     static char unended[CAI_TYPESTR_SIZE];
     const cai_field good[3] = {field("x", "<f4"), field("y", "<f4"), field("z", "<i2")};
@@ -161,7 +160,7 @@ static void rules(void) {
 }
 
 /* Lists that contain themselves, and lists that double at every level. */
-static void nesting(void) {
+TEST(nesting) {
     cai_field self[1] = {field("a", "")};
     cai_descr cycle = list(self, 1);
     cai_field pair[16][16];
@@ -196,13 +195,12 @@ static void nesting(void) {
     ASSERT(size == 16 * 16 * 16 * 4);
 }
 
-static void many_names(void) {
+TEST(many_names) {
     static cai_field rows[1000];
     static char names[1000][16];
     cai_descr descr = list(rows, 1000);
     int64_t size = 0;
-    int i;
-    for (i = 0; i < 1000; i++) {
+    for (int i = 0; i < 1000; i++) {
         snprintf(names[i], sizeof(names[i]), "f%d", i);
         rows[i] = field(names[i], "|u1");
     }
@@ -248,7 +246,7 @@ static void does_not_parse(cai_status status, const char *text, const char *part
     test_row = NULL;
 }
 
-static void texts(void) {
+TEST(texts) {
     parses("[]", "[]", 0);
     parses(" [ ] ", "[]", 0);
     parses("[('', '<V2')]", "[('', '<V2')]", 2);
@@ -300,19 +298,18 @@ static void texts(void) {
 }
 
 /* A text that nests without end is refused before it is read to its end. */
-static void deep_text(void) {
+TEST(deep_text) {
     static const char level[] = "[('a',";
     enum { LEVELS = 200000, WIDTH = sizeof(level) - 1 };
     static char text[LEVELS * WIDTH + 1];
-    size_t i;
-    for (i = 0; i < LEVELS; i++) {
+    for (size_t i = 0; i < LEVELS; i++) {
         memcpy(text + i * WIDTH, level, WIDTH);
     }
     does_not_parse(CAI_ERR_DESCR_DEPTH, text, "17 deep");
 }
 
 /* As many extents as an array may have, and one more. */
-static void extents(void) {
+TEST(extents) {
     char text[512] = "[('x', '<f4', (";
     size_t i, length = strlen(text);
     for (i = 0; i < CAI_MAX_NDIM; i++) {
@@ -330,7 +327,7 @@ static void extents(void) {
     does_not_parse(CAI_ERR_DESCR_SHAPE, text, "at most 64");
 }
 
-static void compares(void) {
+TEST(compares) {
     static const char *texts[] = {
         "[('x', '<f4'), ('y', '<i4')]",          "[('x', '<f4'), ('z', '<i4')]",
         "[('x', '<f4'), ('y', '>i4')]",          "[('x', '<f4'), ('y', '<i4', 2)]",
@@ -369,7 +366,7 @@ static void not_native(const cai_array *array, const char *field) {
     ASSERT_CONTAINS(error.message, "found \">i4\", expected the byte order of this machine");
 }
 
-static void in_arrays(void) {
+TEST(in_arrays) {
     cai_array array = valid_array();
     cai_field rows[3] = {field("a", "<i4"), field("b", "|i1"), field("", "|V3")};
     cai_descr descr = list(rows, 3);
@@ -422,17 +419,16 @@ static void in_arrays(void) {
 }
 
 /* A filler that was compiled against longer structures: the rows lie further apart. */
-static void longer_rows(void) {
+TEST(longer_rows) {
     struct longer {
         cai_field field;
         uint64_t more[2];
     } rows[2];
-    cai_descr descr;
     int64_t size = 0;
     memset(rows, 0x55, sizeof(rows));
     rows[0].field = field("a", "<i4");
     rows[1].field = field("b", "<i8");
-    descr = list(&rows[0].field, 2);
+    cai_descr descr = list(&rows[0].field, 2);
     descr.field_size = sizeof(struct longer);
     ASSERT_STATUS(CAI_OK, cai_descr_itemsize(&descr, &size, NULL));
     ASSERT(size == 12);
@@ -441,7 +437,7 @@ static void longer_rows(void) {
 }
 
 /* A walk over all rows, as a consumer that takes structures apart does it. */
-static void walk(void) {
+TEST(walk) {
     static const char text[] =
         "[('id', '<u2'), ('', '|V2'), ('m', '<i4', (2, 3)), ('z', [('re', '<f4'), "
         "('im', '<f4')], (2,)), ('b', '<V2')]";
@@ -453,9 +449,8 @@ static void walk(void) {
     cai_error error;
     cai_dtype dtype;
     int64_t offset = 0, size = -1;
-    uint64_t i;
     ASSERT_STATUS(CAI_OK, cai_descr_parse(text, &descr, &owner, NULL));
-    for (i = 0; i < descr->count; i++) {
+    for (uint64_t i = 0; i < descr->count; i++) {
         const cai_field *field = cai_inline_field(descr, i);
         ASSERT(field == cai_inline_field(descr, (uint64_t)i) && offset == offsets[i]);
         ASSERT_STATUS(CAI_OK, cai_field_nbytes(field, &size, NULL));
@@ -481,21 +476,4 @@ static void walk(void) {
     ASSERT_TEXT("field.typestr", error.field);
     ASSERT_STATUS(CAI_ERR_TYPESTR_SIZE, cai_field_dtype(&row, &dtype, NULL));
     cai_owner_release(owner);
-}
-
-int main(void) {
-    walk();
-    measures();
-    bit_offsets();
-    names_and_titles();
-    rules();
-    nesting();
-    many_names();
-    texts();
-    deep_text();
-    extents();
-    compares();
-    in_arrays();
-    longer_rows();
-    return 0;
 }

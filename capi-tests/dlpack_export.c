@@ -4,7 +4,7 @@
 
 /* --- out */
 
-static void out_plainly(void) {
+TEST(out_plainly) {
     static const int64_t strides[2] = {-64, 8};
     int destroyed = 0;
     cai_array array = valid_array();
@@ -38,7 +38,7 @@ static void out_plainly(void) {
     ASSERT(destroyed == 1);
 }
 
-static void out_readonly(void) {
+TEST(out_readonly) {
     int destroyed = 0;
     cai_array array = valid_array();
     versioned *tensor = NULL;
@@ -68,7 +68,7 @@ static void out_readonly(void) {
 }
 
 /* A deleter of NULL does nothing, as free. */
-static void out_deleter_of_null(void) {
+TEST(out_deleter_of_null) {
     int destroyed = 0;
     cai_array array = valid_array();
     versioned *tensor = NULL;
@@ -114,7 +114,7 @@ static void steps(int32_t ndim, const int64_t *shape, const int64_t *strides,
 #define STEPS(ndim, shape, strides, expected) \
     (test_row = #shape ", " #strides, steps(ndim, shape, strides, expected), test_row = NULL)
 
-static void out_steps(void) {
+TEST(out_steps) {
     static const int64_t two[2] = {3, 4}, one_row[2] = {1, 4}, none[2] = {0, 4},
                          huge[3] = {0, INT64_MAX, 9};
     static const int64_t transposed[2] = {4, 12}, broadcast[2] = {0, 4}, odd_row[2] = {7, 4},
@@ -124,7 +124,6 @@ static void out_steps(void) {
     static const int64_t of_odd_row[2] = {1, 1}, of_kept[2] = {-100, 1}, ones[3] = {1, 1, 1};
     static const int64_t of_huge[3] = {1, 1, INT64_MIN / 4};
     int64_t most[64];
-    int i;
     STEPS(2, two, NULL, of_two);
     STEPS(2, two, transposed, of_transposed);
     STEPS(2, two, broadcast, of_broadcast);
@@ -137,7 +136,7 @@ static void out_steps(void) {
     STEPS(2, none, NULL, of_two);
     STEPS(3, huge, NULL, ones);
     STEPS(3, huge, odd_large, of_huge);
-    for (i = 0; i < 64; i++) {
+    for (int i = 0; i < 64; i++) {
         most[i] = 1;
     }
     STEPS(64, most, NULL, most);
@@ -166,7 +165,7 @@ static void becomes_a_tensor(const cai_array *array) {
     out->deleter(out);
 }
 
-static void out_refused(void) {
+TEST(out_refused) {
     static const int64_t odd[2] = {16, 6}, odd_first[2] = {-7, 4};
     static const char *no_counterpart[] = {"|S4",  "<U4", "<M8[s]", "<m8",  "|O",   "|V4",
                                            "<V2",  "|V1", "<f1",    "<f12", "<f16", "<c24",
@@ -181,7 +180,6 @@ static void out_refused(void) {
                     structure = {sizeof(cai_descr), sizeof(cai_field), 2, two_rows};
     versioned *out = NULL;
     cai_error error;
-    size_t i;
     set_typestr(&mask, "|b1");
     memset(&row, 0, sizeof(row));
     memset(two_rows, 0, sizeof(two_rows));
@@ -210,10 +208,10 @@ static void out_refused(void) {
     REFUSED_OUT(array.owner = NULL, CAI_ERR_BORROWED, "owner");
     REFUSED_OUT(array.owner = &broken, CAI_ERR_OWNER_OPS, "owner.ops.retain");
     REFUSED_OUT(array.mask = &mask, CAI_ERR_CONVERT_MASK, "mask");
-    for (i = 0; i < sizeof(no_counterpart) / sizeof(no_counterpart[0]); i++) {
+    for (size_t i = 0; i < sizeof(no_counterpart) / sizeof(no_counterpart[0]); i++) {
         REFUSED_OUT(set_typestr(&array, no_counterpart[i]), CAI_ERR_CONVERT_TYPE, "typestr");
     }
-    for (i = 0; i < sizeof(foreign) / sizeof(foreign[0]); i++) {
+    for (size_t i = 0; i < sizeof(foreign) / sizeof(foreign[0]); i++) {
         REFUSED_OUT(set_typestr(&array, foreign[i]), CAI_ERR_CONVERT_BYTE_ORDER, "typestr");
     }
     REFUSED_OUT((set_typestr(&array, ">V2"), array.dtype_code = CAI_DTYPE_BFLOAT16),
@@ -245,17 +243,16 @@ static void out_refused(void) {
     ASSERT(destroyed == 1);
 }
 
-static void out_devices(void) {
+TEST(out_devices) {
     static const int32_t of_no_device[] = {CAI_DEVICE_CPU, CAI_DEVICE_CUDA_HOST,
                                            CAI_DEVICE_CUDA_MANAGED, 11};
     static const int32_t handles[] = {CAI_DEVICE_OPENCL, 7, 8, 15};
     static const int64_t none[2] = {0, 4};
     int destroyed = 0;
-    size_t i;
     cai_array array = valid_array();
     versioned *tensor = NULL;
     array.owner = counting_owner(&destroyed);
-    for (i = 0; i < 4; i++) {
+    for (size_t i = 0; i < 4; i++) {
         array.device.type = of_no_device[i];
         array.device.id = 5;
         ASSERT_STATUS(CAI_OK, cai_array_to_dlpack(&array, 0, &tensor, NULL));
@@ -263,7 +260,7 @@ static void out_devices(void) {
                tensor->dl_tensor.device_id == 0);
         tensor->deleter(tensor);
     }
-    for (i = 0; i < 4; i++) {
+    for (size_t i = 0; i < 4; i++) {
         array.device.type = handles[i];
         array.byte_offset = 512;
         ASSERT_STATUS(CAI_OK, cai_array_to_dlpack(&array, 0, &tensor, NULL));
@@ -295,7 +292,7 @@ static void out_devices(void) {
 /* --- there and back */
 
 /* A tensor of ours is a tensor like any other: taken in again, it holds the first array's owner. */
-static void round_trip(void) {
+TEST(round_trip) {
     static const int64_t strides[2] = {-64, 8};
     int destroyed = 0, i;
     cai_array array = valid_array(), last = CAI_ARRAY_INIT;
@@ -334,25 +331,11 @@ static void delete_and_use(versioned *self) {
     delete_versioned(self);
 }
 
-static void nested(void) {
+TEST(nested) {
     versioned *outer = plain();
-    cai_array array;
     outer->manager_ctx = plain();
     outer->deleter = delete_and_use;
-    array = taken(outer);
+    cai_array array = taken(outer);
     cai_array_release(&array);
     ASSERT(deleted == 2);
-}
-
-int main(void) {
-    ASSERT(sizeof(dltensor) == 48 && sizeof(versioned) == 80 && sizeof(unversioned) == 64);
-    out_plainly();
-    out_readonly();
-    out_deleter_of_null();
-    out_steps();
-    out_refused();
-    out_devices();
-    round_trip();
-    nested();
-    return 0;
 }

@@ -11,7 +11,7 @@
 
 /* --- in */
 
-static void in_plainly(void) {
+TEST(in_plainly) {
     static const int64_t strides[2] = {-8, 2};
     versioned *given = plain();
     cai_array array, second = CAI_ARRAY_INIT;
@@ -50,7 +50,7 @@ static void in_plainly(void) {
     release_last(&array);
 }
 
-static void in_unversioned(void) {
+TEST(in_unversioned) {
     static const int64_t strides[2] = {1, 3};
     unversioned *given = some_unversioned(2, test_shape, strides);
     cai_array array = CAI_ARRAY_INIT;
@@ -88,18 +88,17 @@ static void in_unversioned(void) {
     delete_unversioned(given);
 }
 
-static void in_without_a_deleter(void) {
+TEST(in_without_a_deleter) {
     versioned *given = plain();
-    cai_array array;
     given->deleter = NULL;
-    array = taken(given);
+    cai_array array = taken(given);
     cai_array_release(&array);
     ASSERT(deleted == 0);
     delete_versioned(given);
 }
 
 /* Of another major version nothing but that is read: the rest is not there. */
-static void in_other_versions(void) {
+TEST(in_other_versions) {
     uint32_t *version = malloc(2 * sizeof(*version));
     cai_array out = CAI_ARRAY_INIT;
     cai_error error;
@@ -114,16 +113,15 @@ static void in_other_versions(void) {
     free(version);
 }
 
-static void in_refused(void) {
+TEST(in_refused) {
     static const int64_t one[1] = {1};
     static const int64_t too_far[2] = {INT64_MAX / 2, 1}, too_far_second[2] = {1, INT64_MIN / 2};
     static const int64_t down[2] = {-(INT64_C(1) << 61), 1}, below[2] = {-(INT64_C(1) << 60), 1},
                          large[3] = {1 << 30, 1 << 30, 1 << 30}, bytes[3] = {1 << 30, 1 << 30, 4};
     int64_t many[65];
     versioned *given;
-    int i;
     cai_array out = CAI_ARRAY_INIT;
-    for (i = 0; i < 65; i++) {
+    for (int i = 0; i < 65; i++) {
         many[i] = 1;
     }
 
@@ -131,11 +129,10 @@ static void in_refused(void) {
     REFUSED(given->flags = 8, CAI_ERR_FLAGS, "flags");
     REFUSED(given->flags = UINT64_C(1) << 40, CAI_ERR_FLAGS, "flags");
 
-    for (i = 1; i <= 21; i++) {
-        cai_array array;
+    for (int i = 1; i <= 21; i++) {
         given = plain();
         given->dl_tensor.device_type = i;
-        array = taken(given);
+        cai_array array = taken(given);
         ASSERT(array.device.type == i);
         release_last(&array);
     }
@@ -191,12 +188,11 @@ static void in_refused(void) {
 }
 
 /* Without elements: no address, and steps that mean nothing may be anything. */
-static void in_empty(void) {
+TEST(in_empty) {
     static const int64_t shape[3] = {2, 0, 5}, strides[3] = {INT64_MAX, INT64_MIN, 7};
     versioned *given = some_versioned(3, shape, strides);
-    cai_array array;
     given->dl_tensor.byte_offset = 12;
-    array = taken(given);
+    cai_array array = taken(given);
     ASSERT(array.data == NULL && array.byte_offset == 0 && array.strides[2] == 28 &&
            array.strides[0] == 4);
     release_last(&array);
@@ -209,7 +205,7 @@ static void in_empty(void) {
 }
 
 /* The step of an extent of 1 is never taken. */
-static void in_single(void) {
+TEST(in_single) {
     static const int64_t shape[2] = {1, 5}, strides[2] = {INT64_MAX, 1}, kept[2] = {-3, 1};
     cai_array array = taken(some_versioned(2, shape, strides));
     ASSERT(array.strides[0] == 4 && array.strides[1] == 4);
@@ -219,15 +215,13 @@ static void in_single(void) {
     release_last(&array);
 }
 
-static void in_handles(void) {
+TEST(in_handles) {
     static const int32_t handles[] = {CAI_DEVICE_OPENCL, 7, 8, 15};
-    size_t i;
-    for (i = 0; i < sizeof(handles) / sizeof(handles[0]); i++) {
+    for (size_t i = 0; i < sizeof(handles) / sizeof(handles[0]); i++) {
         versioned *given = plain();
-        cai_array array;
         given->dl_tensor.device_type = handles[i];
         given->dl_tensor.byte_offset = 256;
-        array = taken(given);
+        cai_array array = taken(given);
         ASSERT(array.data == test_data && array.byte_offset == 256 &&
                array.device.type == handles[i]);
         release_last(&array);
@@ -235,14 +229,13 @@ static void in_handles(void) {
 }
 
 /* Host memory has no streams, whatever stream is passed; but 0 is not a stream here either. */
-static void in_host_memory(void) {
+TEST(in_host_memory) {
     static const cai_stream streams[] = {CAI_STREAM_LEGACY, 0x1234, CAI_STREAM_UNKNOWN,
                                          CAI_STREAM_NONE};
-    size_t i;
     versioned *host = plain();
     host->dl_tensor.device_type = CAI_DEVICE_CPU;
     refuse(CAI_ERR_STREAM_ZERO, "stream", host, 0);
-    for (i = 0; i < sizeof(streams) / sizeof(streams[0]); i++) {
+    for (size_t i = 0; i < sizeof(streams) / sizeof(streams[0]); i++) {
         versioned *given = plain();
         cai_array array = CAI_ARRAY_INIT;
         given->dl_tensor.device_type = CAI_DEVICE_CPU;
@@ -303,20 +296,18 @@ static const struct {
 #define TYPES (sizeof(types) / sizeof(types[0]))
 
 /* In and out again, of which nothing is lost but what the older structure has no words for. */
-static void types_both_ways(void) {
-    size_t i;
-    for (i = 0; i < TYPES; i++) {
+TEST(types_both_ways) {
+    for (size_t i = 0; i < TYPES; i++) {
         static const int64_t dense[2] = {4, 1};
         versioned *given = some_versioned(2, test_shape, dense), *back = NULL;
         unversioned *older = NULL;
         bool below = types[i].theirs.bits * types[i].theirs.lanes < 8;
-        cai_array array;
         cai_dtype dtype;
         cai_error error;
         test_row = types[i].typestr;
         given->flags = types[i].flags;
         given->dl_tensor.dtype = types[i].theirs;
-        array = taken(given);
+        cai_array array = taken(given);
         ASSERT_TEXT(types[i].typestr, array.typestr);
         ASSERT(array.dtype_code == types[i].dtype_code);
         ASSERT_STATUS(CAI_OK, cai_array_dtype(&array, &dtype, NULL));
@@ -348,7 +339,7 @@ static void types_both_ways(void) {
 }
 
 /* Everything else that three numbers can say is refused, and nothing that is taken is ambiguous. */
-static void types_of_theirs(void) {
+TEST(types_of_theirs) {
     unsigned code, bits, lanes, padded;
     size_t i, taken_types = 0;
     for (padded = 0; padded < 2; padded++) {
@@ -358,7 +349,6 @@ static void types_of_theirs(void) {
                     versioned *given = plain();
                     cai_array out = CAI_ARRAY_INIT;
                     cai_error error;
-                    cai_status status;
                     bool known = false;
                     data_type dtype;
                     dtype.code = (uint8_t)code;
@@ -372,7 +362,8 @@ static void types_of_theirs(void) {
                         known |= memcmp(&types[i].theirs, &dtype, sizeof(dtype)) == 0 && flag;
                     }
                     deleted = 0;
-                    status = cai_array_from_dlpack(given, CAI_STREAM_NONE, 0, &out, &error);
+                    cai_status status =
+                        cai_array_from_dlpack(given, CAI_STREAM_NONE, 0, &out, &error);
                     if (status == CAI_OK) {
                         taken_types++;
                         release_last(&out);
@@ -401,11 +392,10 @@ static versioned *bits(const int64_t *shape, const int64_t *strides) {
 }
 
 /* Packed bits have no steps, so the tensor's must be those of C order. */
-static void types_packed_bits(void) {
+TEST(types_packed_bits) {
     static const int64_t shape[2] = {3, 12}, dense[2] = {12, 1}, gaps[2] = {16, 1},
                          other[2] = {1, 3};
     static const int64_t single[2] = {1, 12}, any[2] = {99, 1};
-    versioned *given;
     cai_array array = taken(bits(shape, dense));
     ASSERT(array.strides == NULL && array.data == (char *)test_data + 3);
     release_last(&array);
@@ -414,26 +404,9 @@ static void types_packed_bits(void) {
     REFUSED_TENSOR(bits(shape, gaps), CAI_ERR_BIT_STRIDES, "strides");
     REFUSED_TENSOR(bits(shape, other), CAI_ERR_BIT_STRIDES, "strides");
     /* One in a byte: strides as ever. */
-    given = bits(shape, gaps);
+    versioned *given = bits(shape, gaps);
     given->flags = PADDED;
     array = taken(given);
     ASSERT(array.strides[0] == 16 && array.strides[1] == 1 && array.dtype_code == CAI_DTYPE_UINT1);
     release_last(&array);
-}
-
-int main(void) {
-    ASSERT(sizeof(dltensor) == 48 && sizeof(versioned) == 80 && sizeof(unversioned) == 64);
-    in_plainly();
-    in_unversioned();
-    in_without_a_deleter();
-    in_other_versions();
-    in_refused();
-    in_empty();
-    in_single();
-    in_handles();
-    in_host_memory();
-    types_both_ways();
-    types_of_theirs();
-    types_packed_bits();
-    return 0;
 }

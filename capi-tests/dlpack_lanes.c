@@ -39,19 +39,17 @@ static void refused_lanes(versioned *given, cai_status status, const char *field
     refuse(status, field, given, CAI_STREAM_LEGACY);
 }
 
-static void lanes(void) {
+TEST(lanes) {
     static const int64_t empty[2] = {0, 5}, single[2] = {1, 5}, negative[2] = {3, -1};
     static const int64_t wide[2] = {INT64_MAX, 1}, half[2] = {INT64_MAX / 4, 1};
     static const int64_t huge[2] = {(int64_t)1 << 59, 4};
     int64_t many[64];
-    versioned *given;
-    unversioned *old;
     cai_array array = CAI_ARRAY_INIT;
     cai_error error;
-    unsigned count;
-    for (count = 0; count < 64; count++)
+    import_flags = CAI_UNSTABLE_DLPACK_LANES;
+    for (unsigned count = 0; count < 64; count++)
         many[count] = 1;
-    for (count = 2; count <= 5; count++) {
+    for (unsigned count = 2; count <= 5; count++) {
         with_lanes(INT, 8, count, "|i1");
         with_lanes(UINT, 16, count, "<u2");
         with_lanes(FLOAT, 32, count, "<f4");
@@ -82,7 +80,7 @@ static void lanes(void) {
     ASSERT(array.ndim == 64 && array.shape[63] == 2);
     release_last(&array);
     refused_lanes(two_lanes(64, many, NULL), CAI_ERR_NDIM, "ndim");
-    given = two_lanes(2, test_shape, NULL);
+    versioned *given = two_lanes(2, test_shape, NULL);
     given->dl_tensor.ndim = 65;
     refused_lanes(given, CAI_ERR_NDIM, "ndim");
     given = two_lanes(2, test_shape, NULL);
@@ -100,7 +98,7 @@ static void lanes(void) {
     ASSERT(array.ndim == 2 && array.shape[1] == 4);
     release_last(&array);
     /* The structure without a version. */
-    old = some_unversioned(2, test_shape, NULL);
+    unversioned *old = some_unversioned(2, test_shape, NULL);
     old->dl_tensor.dtype.lanes = 4;
     deleted = 0;
     ASSERT_STATUS(CAI_ERR_CONVERT_TYPE, cai_array_from_dlpack_unversioned(
@@ -119,10 +117,4 @@ static void lanes(void) {
                   cai_array_from_dlpack((void *)given, CAI_STREAM_NONE,
                                         CAI_UNSTABLE_DLPACK_LANES | 1, &array, &error));
     given->deleter(given);
-}
-
-int main(void) {
-    import_flags = CAI_UNSTABLE_DLPACK_LANES;
-    lanes();
-    return 0;
 }

@@ -5,7 +5,7 @@
 #ifndef DLPACK_TEST_H
 #define DLPACK_TEST_H
 
-#include "cai_test.h"
+#include "tests.h"
 
 typedef struct {
     uint8_t code, bits;
@@ -39,6 +39,10 @@ enum { INT, UINT, FLOAT, HANDLE, BFLOAT, COMPLEX, BOOL };
 
 /* --- tensors that count */
 
+TEST(sizes) {
+    ASSERT(sizeof(dltensor) == 48 && sizeof(versioned) == 80 && sizeof(unversioned) == 64);
+}
+
 static int deleted;
 
 /* The tensor's memory is freed with it, so a later access or a second deletion is detected. */
@@ -70,8 +74,7 @@ static inline int64_t *copied(int32_t count, const int64_t *numbers) {
 }
 
 static inline dltensor some_tensor(int32_t ndim, const int64_t *shape, const int64_t *strides) {
-    dltensor made;
-    memset(&made, 0, sizeof(made));
+    dltensor made = {0};
     made.data = test_data;
     made.device_type = CAI_DEVICE_CUDA;
     made.ndim = ndim;

@@ -5,7 +5,7 @@
  * run: plain asan valgrind; not windows musl
  */
 #define _POSIX_C_SOURCE 200809L
-#include "cai_test.h"
+#include "tests.h"
 
 #include <pthread.h>
 #include <unistd.h>
@@ -190,7 +190,7 @@ static void *run(void *place) {
     return NULL;
 }
 
-static void every_place(void) {
+TEST(every_place) {
     size_t i, w, times;
     for (w = 0; w < sizeof(ways) / sizeof(ways[0]); w++) {
         way = ways[w];
@@ -259,7 +259,7 @@ static void *end_after_a_chain(void *argument) {
     return NULL;
 }
 
-static void nothing_else_is_lost(void) {
+TEST(nothing_else_is_lost) {
     enum { LEAVES = 1 << 12 };
     pthread_t thread;
     way = by_exit;
@@ -278,8 +278,7 @@ static pthread_key_t key;
 /* A destructor of the thread's own data uses the library. */
 static void at_thread_end(void *owner) {
     cai_owner *chain = owner;
-    int i;
-    for (i = 0; i < 100; i++) {
+    for (int i = 0; i < 100; i++) {
         cai_array description = valid_array(), out = CAI_ARRAY_INIT;
         description.owner = chain;
         ASSERT_STATUS(CAI_OK, cai_array_create(&description, NULL, NULL, &out, NULL));
@@ -296,18 +295,11 @@ static void *end_with_data(void *argument) {
     return NULL;
 }
 
-static void the_rest_of_a_thread(void) {
+TEST(the_rest_of_a_thread) {
     pthread_t thread;
     rest = 0;
     ASSERT(pthread_key_create(&key, at_thread_end) == 0);
     ASSERT(pthread_create(&thread, NULL, end_with_data, NULL) == 0);
     ASSERT(pthread_join(thread, NULL) == 0);
     ASSERT(rest == 1);
-}
-
-int main(void) {
-    every_place();
-    nothing_else_is_lost();
-    the_rest_of_a_thread();
-    return 0;
 }

@@ -1,7 +1,7 @@
 /* The inline functions of cai/abi.h against the functions of the library that they stand for, on
  * generated structures: every combination of sizes, flags, owners and pointers.
  * run: plain asan valgrind ages */
-#include "cai_test.h"
+#include "tests.h"
 
 #define LENGTH(list) (sizeof(list) / sizeof(*(list)))
 
@@ -42,8 +42,7 @@ typedef struct {
 
 /* `table` is an index, or -1 for a borrowed array, or LENGTH(tables) for an owner without one. */
 static void generate(place *p, uint32_t size, uint32_t out_size, uint32_t bits, int table) {
-    size_t i;
-    for (i = 0; i < LONGEST; i++) {
+    for (size_t i = 0; i < LONGEST; i++) {
         p->from.bytes[i] = (unsigned char)(i * 7 + 1);
         p->to.bytes[i] = (unsigned char)(i * 11 + 5);
     }
@@ -60,20 +59,19 @@ static void generate(place *p, uint32_t size, uint32_t out_size, uint32_t bits, 
 static void compare(place *a, place *b) {
     const size_t known = 128;
     cai_owner *const owners[2] = {a->from.array.owner, a->to.array.owner};
-    size_t i;
     ASSERT(a->owned.retains == b->owned.retains && a->owned.releases == b->owned.releases);
     if (owners[0] == &a->owned.owner) a->from.array.owner = &b->owned.owner;
     if (owners[1] == &a->owned.owner) a->to.array.owner = &b->owned.owner;
     ASSERT(memcmp(a->from.bytes, b->from.bytes, LONGEST) == 0);
     ASSERT(memcmp(a->to.bytes, b->to.bytes, known) == 0);
-    for (i = known; i < LONGEST; i++) {
+    for (size_t i = known; i < LONGEST; i++) {
         ASSERT(a->to.bytes[i] == b->to.bytes[i] || b->to.bytes[i] == 0);
     }
     a->from.array.owner = owners[0];
     a->to.array.owner = owners[1];
 }
 
-static void arrays(void) {
+TEST(arrays) {
     static place a, b;
     size_t s, o, f;
     int table, passed = 0;
@@ -89,10 +87,9 @@ static void arrays(void) {
                 cai_array_release(&b.from.array);
                 compare(&a, &b);
                 for (o = 0; o < LENGTH(sizes); o++) {
-                    cai_status status;
                     generate(&a, sizes[s], sizes[o], flags[f], table);
                     generate(&b, sizes[s], sizes[o], flags[f], table);
-                    status = cai_inline_share(&a.from.array, &a.to.array);
+                    cai_status status = cai_inline_share(&a.from.array, &a.to.array);
                     ASSERT_STATUS(status, cai_array_share(&b.from.array, &b.to.array, NULL));
                     compare(&a, &b);
                     passed += status == CAI_OK;
@@ -110,15 +107,14 @@ static void arrays(void) {
 }
 
 /* The rows that the library finds by their names, for every distance that rows can have. */
-static void rows(void) {
+TEST(rows) {
     static const char names[4][2] = {"a", "b", "c", "d"};
     static union {
         cai_field field;
         unsigned char bytes[4 * LONGEST];
     } list;
-    uint32_t size;
     uint64_t i, count;
-    for (size = 56; size <= LONGEST; size += 8) {
+    for (uint32_t size = 56; size <= LONGEST; size += 8) {
         for (count = 0; count <= 4; count++) {
             cai_descr descr = {sizeof(cai_descr), 0, 0, NULL};
             descr.field_size = size;
@@ -143,9 +139,8 @@ static void rows(void) {
 }
 
 /* No function of the library takes a CUstream. Its validation knows which values are streams. */
-static void streams(void) {
-    size_t handle;
-    for (handle = 0; handle < 64; handle++) {
+TEST(streams) {
+    for (size_t handle = 0; handle < 64; handle++) {
         const cai_stream stream = cai_inline_stream((const void *)handle);
         cai_array array = valid_array();
         ASSERT(stream == (handle == 0 ? CAI_STREAM_LEGACY : handle));
@@ -153,11 +148,4 @@ static void streams(void) {
         array.stream = stream;
         ASSERT_STATUS(CAI_OK, cai_array_validate(&array, CAI_CHECK_LAYOUT, NULL));
     }
-}
-
-int main(void) {
-    arrays();
-    rows();
-    streams();
-    return 0;
 }

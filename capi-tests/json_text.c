@@ -1,6 +1,6 @@
 /* The array interface as JSON text: members, sizes of buffers, what it cannot express.
  * run: plain asan valgrind */
-#include "cai_test.h"
+#include "tests.h"
 
 #include <inttypes.h>
 #include <stdint.h>
@@ -52,7 +52,7 @@ static void on_device(cai_array *array, cai_stream stream) {
     array->stream = stream;
 }
 
-static void members(void) {
+TEST(members) {
     static const int64_t columns[2] = {4, 12}, rows[2] = {16, 4}, s0[2] = {0, 4}, s12[1] = {12};
     cai_array a;
     IS(a = valid_array(), "false", "[3, 4]", "null", "<f4", "3");
@@ -69,7 +69,7 @@ static void members(void) {
     test_row = NULL;
 }
 
-static void masks(void) {
+TEST(masks) {
     static const int64_t s12[1] = {12};
     cai_array a = valid_array(), mask = valid_array();
     char rest[512];
@@ -108,7 +108,7 @@ static void masks(void) {
     refuses(&a, CAI_ERR_CONVERT_BYTE_ORDER, "mask.typestr");
 }
 
-static void what_it_cannot_express(void) {
+TEST(what_it_cannot_express) {
     static const cai_field field = {.name = "x", .typestr = "<f4"};
     static const cai_descr descr = {sizeof descr, sizeof field, 1, &field};
     cai_array a;
@@ -124,7 +124,7 @@ static void what_it_cannot_express(void) {
 }
 
 /* The message names the type of the code. */
-static void types_with_a_code(void) {
+TEST(types_with_a_code) {
     static const struct {
         uint16_t code;
         const char *typestr, *name;
@@ -134,8 +134,7 @@ static void types_with_a_code(void) {
         {CAI_DTYPE_INT1, "<V1", "int1"},
         {CAI_DTYPE_UINT1, "<V1", "uint1"},
     };
-    size_t i;
-    for (i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         cai_array a = valid_array();
         char text[1024];
         cai_error error;
@@ -147,12 +146,4 @@ static void types_with_a_code(void) {
         snprintf(text, sizeof text, "dtype_code: found %s, expected", rows[i].name);
         ASSERT(strstr(error.message, text) != NULL);
     }
-}
-
-int main(void) {
-    members();
-    masks();
-    what_it_cannot_express();
-    types_with_a_code();
-    return 0;
 }

@@ -1,7 +1,7 @@
 /* Counts, sizes, spans, contiguity, strides and overlap on hand-picked arrays. The property tests
  * hold the same functions against a big-integer model.
  * run: plain asan valgrind */
-#include "cai_test.h"
+#include "tests.h"
 
 static cai_array make(int32_t ndim, const int64_t *shape, const int64_t *strides,
                       const char *typestr) {
@@ -59,7 +59,7 @@ static void fails(cai_array a, cai_status status, const char *field) {
     (test_row = #ndim ", " #shape ", " #strides ", " typestr, \
      fails(make(ndim, shape, strides, typestr), status, field))
 
-static void measures(void) {
+TEST(measures) {
     static const int64_t s34[2] = {3, 4}, c34[2] = {16, 4}, f34[2] = {4, 12},
                          reversed[2] = {-16, -4}, rows[2] = {0, 4}, pitched[2] = {512, 4};
     static const int64_t s134[3] = {1, 3, 4}, odd[3] = {-999, 16, 4}, s0[3] = {3, 0, 4},
@@ -91,12 +91,11 @@ static void measures(void) {
     IS(1, s5, unaligned, "|t16", 5, 10, 0, 14, NEITHER);
 }
 
-static void overflows(void) {
+TEST(overflows) {
     static const int64_t big[3] = {INT64_MAX, 2, 1}, fits[2] = {INT64_MAX, 1}, zeros[2] = {0, 0};
     static const int64_t edge[1] = {INT64_MAX}, reach[2] = {INT64_MAX, INT64_MIN}, two[2] = {2, 2};
     int64_t twos[CAI_MAX_NDIM];
-    int i;
-    for (i = 0; i < CAI_MAX_NDIM; i++) {
+    for (int i = 0; i < CAI_MAX_NDIM; i++) {
         twos[i] = i < 62 ? 2 : 1;
     }
     FAILS(3, big, NULL, "|i1", CAI_ERR_SIZE_OVERFLOW, "shape[1]");
@@ -120,7 +119,7 @@ static void overflows(void) {
 }
 
 /* An array that breaks any rule has no layout, also where the rule is about something else. */
-static void unsound(void) {
+TEST(unsound) {
     static const int64_t negative[1] = {-1};
     cai_array a, mask = valid_array();
 #define UNSOUND(change, status, field) \
@@ -134,7 +133,7 @@ static void unsound(void) {
     UNSOUND(a.struct_size = 8, CAI_ERR_STRUCT_SIZE, "struct_size");
 }
 
-static void strides(void) {
+TEST(strides) {
     static const int64_t shape[3] = {2, 0, 5}, given[3] = {7, -8, 9};
     int64_t out[4] = {-1, -1, -1, -1};
     cai_array a = make(3, shape, NULL, "<f8");
@@ -163,7 +162,7 @@ static void strides_of(const char *row, cai_status status, char order, int32_t n
     ASSERT(out[0] == a && out[1] == b && out[2] == c);
 }
 
-static void layout_strides(void) {
+TEST(layout_strides) {
     static const int64_t s205[3] = {2, 0, 5}, negative[3] = {7, -8, 9}, big[3] = {1, INT64_MAX, 2};
     strides_of("C order", CAI_OK, 'C', 3, s205, 2, 10, 10, 2);
     strides_of("F order", CAI_OK, 'F', 3, s205, 2, 2, 4, 4);
@@ -187,7 +186,7 @@ static void overlap(bool expected, const cai_array *a, const cai_array *b) {
     ASSERT(got == expected);
 }
 
-static void overlaps(void) {
+TEST(overlaps) {
     static const int64_t four[1] = {4}, none[1] = {0}, back[1] = {-4};
     const cai_array floats = make(1, four, NULL, "<f4");
     cai_array a, b, handle = floats;
@@ -218,14 +217,4 @@ static void overlaps(void) {
     a.ndim = -1;
     ASSERT_STATUS(CAI_ERR_NDIM, cai_array_may_overlap(&a, &b, &truth, &error));
     ASSERT_TEXT("a.ndim", error.field);
-}
-
-int main(void) {
-    measures();
-    overflows();
-    unsound();
-    strides();
-    layout_strides();
-    overlaps();
-    return 0;
 }

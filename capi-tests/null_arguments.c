@@ -49,10 +49,8 @@ int main(void) {
            !cai_dtype_equal(NULL, NULL));
     ASSERT(!cai_dtype_is_native(NULL));
     {
-        struct ArrowDeviceArray values;
-        struct ArrowSchema schema;
-        memset(&values, 0, sizeof values);
-        memset(&schema, 0, sizeof schema);
+        struct ArrowDeviceArray values = {0};
+        struct ArrowSchema schema = {0};
         REFUSES("array", cai_unstable_array_from_arrow(NULL, &schema, &out, e));
         REFUSES("schema", cai_unstable_array_from_arrow(&values, NULL, &out, e));
         REFUSES("out", cai_unstable_array_from_arrow(&values, &schema, NULL, e));
@@ -140,8 +138,7 @@ int main(void) {
     REFUSES("field", cai_field_dtype(NULL, &dtype, e));
     REFUSES("field", cai_field_nbytes(NULL, &number, e));
     {
-        cai_field row;
-        memset(&row, 0, sizeof(row));
+        cai_field row = {0};
         REFUSES("out", cai_field_dtype(&row, NULL, e));
         REFUSES("out", cai_field_nbytes(&row, NULL, e));
     }

@@ -196,9 +196,8 @@ enum { KINDS = sizeof(kinds) / sizeof(kinds[0]) };
 
 static void chain_of(int kind) {
     cai_owner *owner = first();
-    long i;
     long count = kind < KINDS ? links : 10 * links;
-    for (i = 0; i < count; i++) {
+    for (long i = 0; i < count; i++) {
         owner = kinds[kind < KINDS ? kind : i % KINDS].make(owner);
     }
     cai_owner_release(owner);
@@ -206,9 +205,8 @@ static void chain_of(int kind) {
 }
 
 static void *chains(void *argument) {
-    int kind;
     (void)argument;
-    for (kind = 0; kind <= KINDS; kind++) {
+    for (int kind = 0; kind <= KINDS; kind++) {
         printf("%s\n", kind < KINDS ? kinds[kind].name : "all in turn");
         fflush(stdout);
         chain_of(kind);
@@ -231,10 +229,9 @@ static void in_order(void *context) {
 
 static void attachments_outlive_the_data(void) {
     cai_array array = boxed(NULL);
-    int i;
     next_in_order = 0;
     ASSERT_STATUS(CAI_OK, cai_owner_create(&parts[0], in_order, &array.owner, NULL));
-    for (i = 1; i < PARTS; i++) {
+    for (int i = 1; i < PARTS; i++) {
         ASSERT_STATUS(CAI_OK, cai_array_attach(&array, &parts[i], in_order, NULL));
     }
     cai_array_release(&array);

@@ -1,6 +1,6 @@
 /* Owners: the library's own, a producer's own in front of its object, and broken tables.
  * run: plain asan valgrind ages */
-#include "cai_test.h"
+#include "tests.h"
 
 /* A producer's object with a count of its own. */
 typedef struct {
@@ -21,7 +21,7 @@ static void object_release(cai_owner *owner) {
 
 static const cai_owner_ops object_ops = {sizeof(cai_owner_ops), 0, object_retain, object_release};
 
-static void library_owner(void) {
+TEST(library_owner) {
     int destroyed = 0, i;
     cai_owner *owner = counting_owner(&destroyed), *forever = NULL;
     ASSERT(owner->ops != NULL && owner->ops->struct_size >= 24);
@@ -45,7 +45,7 @@ static void library_owner(void) {
     cai_owner_release(forever);
 }
 
-static void own_object(void) {
+TEST(own_object) {
     object o = {{&object_ops}, 1, 0, 0};
     cai_array array = valid_array(), shared = CAI_ARRAY_INIT;
     array.owner = &o.owner;
@@ -83,7 +83,7 @@ static void broken(cai_owner *owner, const char *field) {
     ASSERT(array.owner == NULL);
 }
 
-static void broken_tables(void) {
+TEST(broken_tables) {
     cai_owner_ops ops = object_ops;
     object o = {{NULL}, 1, 0, 0};
     broken(&o.owner, "owner.ops");
@@ -121,18 +121,10 @@ static void nested_destroy(void *context) {
     ++*(int *)context;
 }
 
-static void reentrant(void) {
+TEST(reentrant) {
     int destroyed = 0;
     cai_owner *owner = NULL;
     ASSERT_STATUS(CAI_OK, cai_owner_create(&destroyed, nested_destroy, &owner, NULL));
     cai_owner_release(owner);
     ASSERT(destroyed == 1);
-}
-
-int main(void) {
-    library_owner();
-    own_object();
-    broken_tables();
-    reentrant();
-    return 0;
 }

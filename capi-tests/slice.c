@@ -2,7 +2,7 @@
  * the life of the owner.
  *
  * run: plain asan valgrind */
-#include "cai_test.h"
+#include "tests.h"
 #include <cai/unstable/slice.h>
 
 static int destroyed;
@@ -64,7 +64,7 @@ static void check_empty(cai_array part, int64_t rows, int64_t columns) {
 static const int64_t back[2] = {-16, -4}, zero[2] = {0, 4}, far[2] = {INT64_MAX / 2, 4},
                      none[2] = {3, 0}, one_row[2] = {1, 4}, odd[2] = {3, 8}, wide[2] = {4, 16};
 
-static void places(void) {
+TEST(places) {
     check(CUT(0, 0, 0, 3, 1), 0, 3, 4, 16, 4);
     check(CUT(0, 0, 1, 3, 1), 16, 2, 4, 16, 4);
     check(CUT(0, 1, 1, 3, 1), 4, 3, 2, 16, 4);
@@ -83,7 +83,7 @@ static void places(void) {
 }
 
 /* Without gaps as before: strides are stated only where the array states them, or must. */
-static void stated_strides(void) {
+TEST(stated_strides) {
     cai_array part = CUT(0, 0, 1, 3, 1);
     ASSERT(part.strides == NULL);
     end(&part);
@@ -99,7 +99,7 @@ static void stated_strides(void) {
 }
 
 /* A part of a part, whose array is released first. */
-static void nested(void) {
+TEST(nested) {
     cai_array rows = CUT(a.flags = CAI_ARRAY_READONLY, 0, 1, 3, 1), part = CAI_ARRAY_INIT;
     ASSERT_STATUS(CAI_OK, cai_unstable_array_slice(&rows, 1, 1, 4, 2, &part, NULL));
     cai_array_release(&rows);
@@ -110,7 +110,7 @@ static void nested(void) {
 }
 
 /* An offset, where the address is a handle. */
-static void handles(void) {
+TEST(handles) {
     cai_array part = CUT((a.device.type = CAI_DEVICE_OPENCL, a.byte_offset = 8), 0, 1, 3, 1);
     ASSERT(part.data == a.data && part.byte_offset == 24);
     end(&part);
@@ -118,7 +118,7 @@ static void handles(void) {
     check_empty(part, 0, 4);
 }
 
-static void masks(void) {
+TEST(masks) {
     static const int64_t of_columns[1] = {4}, of_rows[2] = {3, 1};
     int of_mask = 0;
     cai_array part, inner;
@@ -155,7 +155,7 @@ static void masks(void) {
     end(&part);
 }
 
-static void bits(void) {
+TEST(bits) {
     cai_array part = CUT((set_typestr(&a, "|t1"), a.shape = odd), 0, 1, 3, 1);
     ASSERT((char *)part.data == (char *)a.data + 1 && part.shape[0] == 2 && part.strides == NULL);
     end(&part);
@@ -188,7 +188,7 @@ static void refused(cai_status status, const char *field, const char *part, int3
 
 #define REFUSED(change, ...) (start(#change #__VA_ARGS__), (void)(change), refused(__VA_ARGS__))
 
-static void refusals(void) {
+TEST(refusals) {
     cai_owner *owner;
     REFUSED(0, CAI_ERR_ARGUMENT, "dimension", "found -1, expected at least 0 and below ndim, 2", -1,
             0, 1, 1);
@@ -226,15 +226,4 @@ static void refusals(void) {
         a.mask = &mask;
         refused(CAI_ERR_OWNER_OPS, "mask.owner.ops.struct_size", "", 0, 0, 1, 1);
     }
-}
-
-int main(void) {
-    places();
-    stated_strides();
-    nested();
-    handles();
-    masks();
-    bits();
-    refusals();
-    return 0;
 }

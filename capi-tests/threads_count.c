@@ -21,8 +21,7 @@ static bool over(void) {
 static void *work(void *argument) {
     unsigned long long *count = argument;
     do {
-        int i;
-        for (i = 0; i < 256; i++) {
+        for (int i = 0; i < 256; i++) {
             cai_array mine = CAI_ARRAY_INIT, copy = CAI_ARRAY_INIT;
             ASSERT(cai_array_share(&shared_array, &mine, NULL) == CAI_OK);
             ASSERT(cai_array_retain(&mine, NULL) == CAI_OK);

@@ -1,7 +1,7 @@
 /* Every rule of the array, broken one at a time: its status, its field, both values. And what is
  * unusual but right passes.
  * run: plain asan valgrind ages */
-#include "cai_test.h"
+#include "tests.h"
 
 /* What each row changes before the array is validated. */
 static cai_array a, mask, inner;
@@ -31,9 +31,8 @@ static void refused(cai_status status, const char *field, const char *part) {
 
 static void passes(void) {
     cai_error error;
-    cai_status status;
     memset(&error, 0x55, sizeof(error));
-    status = cai_array_validate(&a, CAI_CHECK_LAYOUT, &error);
+    cai_status status = cai_array_validate(&a, CAI_CHECK_LAYOUT, &error);
     if (status != CAI_OK) FAIL("%s", error.message);
     ASSERT(error.code == 0x55555555); /* not touched on success */
     /* Any check besides the layout takes the slow path, which agrees. Alignment is the last one. */
@@ -48,7 +47,7 @@ static void passes(void) {
 
 static const int64_t none[2] = {3, 0};
 
-static void structure(void) {
+TEST(structure) {
     PASSES(a = valid_array());
     REFUSED(a.struct_size = 0, CAI_ERR_STRUCT_SIZE, "struct_size", "found 0");
     REFUSED(a.struct_size = 80, CAI_ERR_STRUCT_SIZE, "struct_size", "found 80");
@@ -65,7 +64,7 @@ static void structure(void) {
     REFUSED(a.ndim = 65, CAI_ERR_NDIM, "ndim", "found 65");
 }
 
-static void shapes(void) {
+TEST(shapes) {
     static const int64_t negative[2] = {3, -4}, and_none[2] = {0, -4}, huge[2] = {INT64_MAX, 2},
                          wide[2] = {INT64_MAX / 4, 1};
     static const int64_t zeros[2] = {0, 0}, reach[2] = {4, INT64_MAX / 2},
@@ -99,7 +98,7 @@ static void shapes(void) {
 }
 
 /* The grammar of typestr is tested in dtype_typestr.c. */
-static void types(void) {
+TEST(types) {
     REFUSED(memset(a.typestr, 0, sizeof(a.typestr)), CAI_ERR_TYPESTR_LENGTH, "typestr", "empty");
     REFUSED(memset(a.typestr, '<', sizeof(a.typestr)), CAI_ERR_TYPESTR_LENGTH, "typestr",
             "no NUL in 16 bytes");
@@ -117,7 +116,7 @@ static void on_device(cai_stream stream) {
     a.stream = stream;
 }
 
-static void streams(void) {
+TEST(streams) {
     static char event;
     uint16_t v;
     REFUSED(on_device(0), CAI_ERR_STREAM_ZERO, "stream", "CAI_STREAM_NONE");
@@ -152,7 +151,7 @@ static void streams(void) {
             "mask.device.type", "with a stream or an event");
 }
 
-static void devices(void) {
+TEST(devices) {
     static const int64_t down[2] = {-16, 4};
     int32_t type;
     for (type = 0; type <= 21; type++) {
@@ -187,7 +186,7 @@ static void devices(void) {
 }
 
 /* The array's device can read the mask, as far as both are known. */
-static void mask_devices(void) {
+TEST(mask_devices) {
     static const struct {
         cai_device array, mask;
         cai_status status;
@@ -215,8 +214,7 @@ static void mask_devices(void) {
         {{CAI_DEVICE_ONEAPI, 1}, {CAI_DEVICE_OPENCL, 1}, CAI_ERR_MASK_DEVICE},
         {{CAI_DEVICE_ONEAPI, 1}, {CAI_DEVICE_CPU, 0}, CAI_ERR_MASK_DEVICE},
     };
-    size_t i;
-    for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         const cai_device of = cases[i].array, masks = cases[i].mask;
         char name[80];
         snprintf(name, sizeof(name), "array on %d:%d, mask on %d:%d", of.type, of.id, masks.type,
@@ -246,16 +244,15 @@ static void mask_devices(void) {
             a.data = mask.data = NULL));
 }
 
-static void masks(void) {
+TEST(masks) {
     static const int64_t row[1] = {4}, wrong[1] = {3}, ones[2] = {3, 1}, more[3] = {1, 3, 4};
     static const char *good[] = {"|b1", "|u1", "<i4", ">u8", "|t1", "<t8"};
     static const char *bad[] = {"<f4", "<c8", "|V1", "|S1", "<M8[s]", "|O", "<U1"};
     cai_array chain[CAI_MAX_MASKS + 1];
-    size_t i;
-    for (i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+    for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
         PASSES((a.mask = &mask, set_typestr(&mask, good[i])));
     }
-    for (i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         REFUSED((a.mask = &mask, set_typestr(&mask, bad[i])), CAI_ERR_MASK_TYPE, "mask.typestr",
                 bad[i]);
     }
@@ -289,7 +286,7 @@ static void masks(void) {
             "mask.mask.stream_id", "found 3");
 
     /* Chains: bounded, and never around in a circle. */
-    for (i = 0; i <= CAI_MAX_MASKS; i++) {
+    for (size_t i = 0; i <= CAI_MAX_MASKS; i++) {
         chain[i] = mask;
         chain[i].stream_id = 0;
         chain[i].mask = i == CAI_MAX_MASKS ? NULL : &chain[i + 1];
@@ -333,7 +330,7 @@ static void foreign(const char *field) {
     ASSERT_STATUS(CAI_OK, (ROW(change), cai_array_validate(&a, CAI_CHECK_NATIVE, NULL)))
 
 /* Fields are tested in descr_fields.c. */
-static void byte_order(void) {
+TEST(byte_order) {
     NATIVE(a = valid_array());
     NATIVE(set_typestr(&a, "|f4"));
     NATIVE((set_typestr(&a, ">S4"), a.version = 2));
@@ -351,7 +348,7 @@ static void at(int bytes, const char *typestr) {
     set_typestr(&a, typestr);
 }
 
-static void alignment(void) {
+TEST(alignment) {
     static const int64_t odd[2] = {18, 4}, odder[2] = {18, 3}, ones[2] = {1, 4}, empty[2] = {0, 4};
     ALIGNED(a = valid_array());
     MISALIGNED(at(2, "<f4"), "data");
@@ -372,24 +369,10 @@ static void alignment(void) {
                "mask.data");
 }
 
-static void checks(void) {
+TEST(checks) {
     cai_error error;
     start("an unknown check");
     ASSERT_STATUS(CAI_ERR_NEWER_CALLER, cai_array_validate(&a, 0x40000000u, &error));
     ASSERT_TEXT("checks", error.field);
     ASSERT_CONTAINS(error.message, "0x40000000");
-}
-
-int main(void) {
-    structure();
-    shapes();
-    types();
-    streams();
-    devices();
-    masks();
-    mask_devices();
-    byte_order();
-    alignment();
-    checks();
-    return 0;
 }

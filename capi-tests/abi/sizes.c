@@ -10,7 +10,7 @@
 #if !defined(_GNU_SOURCE)
 #define _GNU_SOURCE
 #endif
-#include "../cai_test.h"
+#include "../tests.h"
 
 #include <sys/mman.h>
 #include <unistd.h>
@@ -29,10 +29,9 @@ static size_t pages_used;
 
 /* `size` bytes, a multiple of 8, in front of a page that must not be touched. */
 static void *bytes(size_t size, int fill) {
-    char *start;
     if (page == 0) page = (size_t)sysconf(_SC_PAGESIZE);
     ASSERT(pages_used < sizeof pages / sizeof *pages && size <= page);
-    start = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    char *start = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     ASSERT(start != MAP_FAILED && mprotect(start + page, page, PROT_NONE) == 0);
     pages[pages_used++] = start;
     memset(start + page - size, fill, size);
@@ -46,8 +45,7 @@ static void free_bytes(void) {
 }
 
 static int all(const void *memory, size_t from, size_t to, int value) {
-    size_t i;
-    for (i = from; i < to; ++i) {
+    for (size_t i = from; i < to; ++i) {
         if (((const unsigned char *)memory)[i] != value) return 0;
     }
     return 1;
@@ -85,9 +83,8 @@ static void drop_reference(cai_owner *owner) {
 /* An owner whose table has a size. */
 static counted *owner_of(size_t size) {
     counted *owner = bytes(sizeof *owner, 0);
-    cai_owner_ops ops;
+    cai_owner_ops ops = {0};
     void *table = bytes(size, TAIL);
-    memset(&ops, 0, sizeof ops);
     ops.struct_size = (uint32_t)size;
     ops.retain = count_reference;
     ops.release = drop_reference;
@@ -101,14 +98,13 @@ static counted *owner_of(size_t size) {
 static cai_descr *descr_of(size_t size, size_t row) {
     cai_descr *descr = bytes(size, TAIL), head;
     char *rows = bytes(2 * row, TAIL);
-    cai_field field;
+    cai_field field = {0};
     memset(&head, 0, sizeof head);
     head.struct_size = (uint32_t)size;
     head.field_size = (uint32_t)row;
     head.count = 2;
     head.fields = (const cai_field *)(const void *)rows;
     memcpy(descr, &head, size < DESCR ? size : DESCR);
-    memset(&field, 0, sizeof field);
     field.name = "a";
     memcpy(field.typestr, "<f4", 4);
     memcpy(rows, &field, row < FIELD ? row : FIELD);
@@ -190,10 +186,9 @@ static void check_released(cai_array *array, size_t size) {
 }
 
 /* `cai_array copy = *longer;`: 128 bytes that state more. */
-static void assigned_copies(void) {
+TEST(assigned_copies) {
     size_t size;
-    int way;
-    for (way = 0; way < RELEASES; ++way) {
+    for (int way = 0; way < RELEASES; ++way) {
         for (size = ARRAY; size <= MOST; size += 8) {
             counted *owner = owner_of(OPERATIONS);
             cai_array source = valid_array(), *copy;
@@ -252,7 +247,7 @@ static void copy_everywhere(const cai_array *array, size_t out_size, counted *ow
     ASSERT(owner->references == references);
 }
 
-static void arrays_of_every_size(void) {
+TEST(arrays_of_every_size) {
     static const size_t outs[] = {128, 136, 144, 152, 504, 512};
     size_t size, i;
     for (size = ARRAY; size <= MOST; size += 8) {
@@ -272,9 +267,8 @@ static void arrays_of_every_size(void) {
     }
 }
 
-static void masks_of_every_size(void) {
-    size_t size;
-    for (size = ARRAY; size <= MOST; size += 8) {
+TEST(masks_of_every_size) {
+    for (size_t size = ARRAY; size <= MOST; size += 8) {
         cai_array source = valid_array(), bits = valid_array(), *out = empty(MOST);
         counted *owner = owner_of(OPERATIONS);
         set_typestr(&bits, "|b1");
@@ -295,9 +289,8 @@ static void initialize(const char *name, cai_status (*init)(void *, size_t), siz
                        const void *expected) {
     static const size_t huge[] = {(size_t)1 << 31, ((size_t)1 << 32) + ARRAY, SIZE_MAX - 7,
                                   SIZE_MAX};
-    size_t size, i;
     test_row = name;
-    for (size = 0; size <= MOST + 16; ++size) {
+    for (size_t size = 0; size <= MOST + 16; ++size) {
         char *memory = bytes(size, TAIL);
         if (size >= first && size <= MOST && size % 8 == 0) {
             uint32_t stated;
@@ -312,14 +305,14 @@ static void initialize(const char *name, cai_status (*init)(void *, size_t), siz
         }
         free_bytes();
     }
-    for (i = 0; i < sizeof huge / sizeof *huge; ++i) {
+    for (size_t i = 0; i < sizeof huge / sizeof *huge; ++i) {
         ASSERT_STATUS(CAI_ERR_STRUCT_SIZE, init(bytes(0, 0), huge[i]));
     }
     free_bytes();
     test_row = NULL;
 }
 
-static void structures_of_every_size(void) {
+TEST(structures_of_every_size) {
     const cai_array array = CAI_ARRAY_INIT;
     const cai_import_options import = CAI_IMPORT_OPTIONS_INIT;
     const cai_export_options export = CAI_EXPORT_OPTIONS_INIT;
@@ -330,13 +323,12 @@ static void structures_of_every_size(void) {
 }
 
 /* Sizes that no age has: nothing behind the prefix is touched, for there may be nothing. */
-static void garbage(void) {
+TEST(garbage) {
     static const uint32_t sizes[] = {
         0,    1,    8,          15,       16,          24,          64,         88,  120,
         127,  129,  130,        132,      135,         511,         513,        516, 520,
         1024, 4096, 160 * 1024, 1u << 31, 0xfffffff8u, 0xffffffffu, 0xdeadbeefu};
-    size_t i;
-    for (i = 0; i < sizeof sizes / sizeof *sizes; ++i) {
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; ++i) {
         cai_array *array = bytes(PREFIX, 0);
         const cai_array good = valid_array();
         struct DLManagedTensorVersioned *tensor = NULL;
@@ -376,14 +368,12 @@ static void garbage(void) {
 }
 
 /* What is not known must not be ignored, unless it is a tail of an array or a version. */
-static void flags_and_versions(void) {
+TEST(flags_and_versions) {
     static const uint16_t versions[] = {3, 4, 5, 0xffff};
-    uint32_t bit;
-    size_t i;
     counted *owner = owner_of(OPERATIONS);
     cai_array source = valid_array();
     source.owner = &owner->base;
-    for (bit = 2; bit != 0; bit <<= 1) {
+    for (uint32_t bit = 2; bit != 0; bit <<= 1) {
         struct DLManagedTensorVersioned *tensor = NULL;
         cai_array array = source, out = CAI_ARRAY_INIT;
         array.flags = bit;
@@ -395,7 +385,7 @@ static void flags_and_versions(void) {
         ASSERT_STATUS(CAI_ERR_FLAGS, cai_array_to_dlpack(&array, 0, &tensor, NULL));
         ASSERT(owner->references == 1 && out.owner == NULL);
     }
-    for (i = 0; i < sizeof versions / sizeof *versions; ++i) {
+    for (size_t i = 0; i < sizeof versions / sizeof *versions; ++i) {
         cai_array array = source, out = CAI_ARRAY_INIT;
         array.version = versions[i];
         read_everywhere(CAI_OK, &array);
@@ -409,7 +399,7 @@ static void flags_and_versions(void) {
 }
 
 /* Bits of arguments that no function knows. */
-static void unknown_bits(void) {
+TEST(unknown_bits) {
     const uint32_t unknown = 0x40000000u;
     const cai_array array = valid_array();
     cai_array copy = array;
@@ -427,9 +417,8 @@ static void unknown_bits(void) {
 }
 
 /* The members that cai_array_produce names, and no others. */
-static void produce_writes_four_members(void) {
-    size_t size;
-    for (size = ARRAY; size <= MOST; size += 8) {
+TEST(produce_writes_four_members) {
+    for (size_t size = ARRAY; size <= MOST; size += 8) {
         cai_array source = valid_array(), *array;
         unsigned char before[MOST];
         source.stream = 0;
@@ -451,9 +440,8 @@ static void produce_writes_four_members(void) {
  * -----------------------------------------------------------------------------------------------
  */
 
-static void operations_of_every_size(void) {
-    size_t size;
-    for (size = 8; size <= 256; size += 8) {
+TEST(operations_of_every_size) {
+    for (size_t size = 8; size <= 256; size += 8) {
         counted *owner = owner_of(size);
         const cai_status expected = size < OPERATIONS ? CAI_ERR_OWNER_OPS : CAI_OK;
         cai_array source = valid_array(), out = CAI_ARRAY_INIT;
@@ -510,7 +498,7 @@ static void use_descr(const cai_descr *descr) {
     cai_array_release(&out);
 }
 
-static void fields_of_every_size(void) {
+TEST(fields_of_every_size) {
     char text[64];
     size_t size, length;
     cai_error why;
@@ -530,18 +518,4 @@ static void fields_of_every_size(void) {
         }
         free_bytes();
     }
-}
-
-int main(void) {
-    structures_of_every_size();
-    arrays_of_every_size();
-    assigned_copies();
-    masks_of_every_size();
-    garbage();
-    flags_and_versions();
-    unknown_bits();
-    produce_writes_four_members();
-    operations_of_every_size();
-    fields_of_every_size();
-    return 0;
 }

@@ -19,7 +19,6 @@ static void *use(void *count) {
 
 int main(int argc, char **argv) {
     pthread_t thread;
-    void *extension;
     int count = 0, is_full = 0, i;
     for (i = 2; i < argc; ++i)
         is_full = dlopen(argv[i], RTLD_NOW) == NULL;
@@ -27,7 +26,7 @@ int main(int argc, char **argv) {
         puts("there is room for all");
         return 1;
     }
-    extension = dlopen(argv[1], RTLD_NOW);
+    void *extension = dlopen(argv[1], RTLD_NOW);
     if (extension == NULL) {
         puts(dlerror());
         return 1;

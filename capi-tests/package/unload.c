@@ -15,13 +15,12 @@ int main(int argc, char **argv) {
     int count = 0;
     void *extension = argc == 2 ? dlopen(argv[1], RTLD_NOW | RTLD_LOCAL) : NULL;
     new_owner make;
-    cai_owner *owner;
     if (extension == NULL) {
         puts(dlerror());
         return 1;
     }
     *(void **)&make = dlsym(extension, "extension_owner");
-    owner = make(&count);
+    cai_owner *owner = make(&count);
     dlclose(extension);
     owner->ops->release(owner);
     printf("destroyed %d\n", count);

@@ -60,7 +60,6 @@ static int copies(void) {
     cai_owner owner = {&ops};
     later from, to;
     uint32_t bad[] = {0, 88, 127, 129, 132, 520, 0xffffffffu};
-    size_t i;
     memset(&from, 0x55, sizeof(from));
     memset(&from.array, 0, sizeof(from.array));
     from.array.struct_size = sizeof(cai_array) + sizeof(from.tail);
@@ -89,7 +88,7 @@ static int copies(void) {
     ASSERT(count == 1 && to.tail[3] == 0x6666666666666666u && to.array.byte_offset == 0);
 
     /* Sizes that no version has are refused, and release touches 16 bytes only. */
-    for (i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         memset(&to, 0x77, sizeof(to));
         to.array.struct_size = bad[i];
         ASSERT(cai_inline_share(&from.array, &to.array) == CAI_ERR_STRUCT_SIZE);

@@ -49,10 +49,9 @@ static void pass(const plugin *from, const plugin *to, bool maker_lets_go_last) 
 }
 
 int main(int argc, char **argv) {
-    plugin a, b;
     ASSERT(argc == 3);
-    a = load(argv[1]);
-    b = load(argv[2]);
+    plugin a = load(argv[1]);
+    plugin b = load(argv[2]);
     ASSERT(a.code() != b.code()); /* two copies indeed */
     pass(&a, &b, true);
     pass(&a, &b, false);

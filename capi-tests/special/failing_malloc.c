@@ -19,10 +19,9 @@ static __thread long failures __attribute__((tls_model("initial-exec")));
 typedef int (*library_call)(size_t, size_t, size_t, size_t);
 int failing_malloc_call(long n, library_call function, size_t a, size_t b, size_t c, size_t d);
 int failing_malloc_call(long n, library_call function, size_t a, size_t b, size_t c, size_t d) {
-    int status;
     failures = 0;
     budget = n;
-    status = function(a, b, c, d);
+    int status = function(a, b, c, d);
     budget = -1;
     return status;
 }

@@ -65,9 +65,8 @@ static cai_status array_create(cai_error *error) {
 static cai_status array_attach(cai_error *error) {
     cai_array mine = description;
     int context = 0;
-    cai_status status;
     ASSERT_STATUS(CAI_OK, cai_array_retain(&mine, NULL));
-    status = cai_array_attach(&mine, &context, count_destroy, error);
+    cai_status status = cai_array_attach(&mine, &context, count_destroy, error);
     ASSERT((status == CAI_OK) == (mine.mask != description.mask));
     cai_array_release(&mine);
     ASSERT(context == (status == CAI_OK) && destroyed == 0);
@@ -103,9 +102,8 @@ struct DLManagedTensorVersioned {
 static cai_status dlpack(cai_error *error) {
     struct DLManagedTensorVersioned *tensor = NULL;
     cai_array array = description, out = CAI_ARRAY_INIT;
-    cai_status status;
     array.mask = NULL;
-    status = cai_array_to_dlpack(&array, 0, &tensor, error);
+    cai_status status = cai_array_to_dlpack(&array, 0, &tensor, error);
     ASSERT((status == CAI_OK) == (tensor != NULL));
     if (status != CAI_OK) {
         return status;
@@ -125,12 +123,11 @@ static cai_status arrow(cai_error *error) {
     struct ArrowDeviceArray values;
     struct ArrowSchema schema;
     cai_array array = description, bits = mask, out = CAI_ARRAY_INIT;
-    cai_status status;
     set_typestr(&bits, "|t1");
     array.mask = &bits;
     values.array.release = NULL;
     schema.release = NULL;
-    status = cai_unstable_array_to_arrow(&array, 0, &values, &schema, error);
+    cai_status status = cai_unstable_array_to_arrow(&array, 0, &values, &schema, error);
     ASSERT((status == CAI_OK) == (values.array.release != NULL));
     ASSERT((status == CAI_OK) == (schema.release != NULL));
     if (status != CAI_OK) {
@@ -158,12 +155,11 @@ static cai_status batch(cai_error *error) {
     struct ArrowSchema schema;
     cai_array array = description, bits = mask;
     const cai_array *const arrays[2] = {&array, &array};
-    cai_status status;
     set_typestr(&bits, "|t1");
     array.mask = &bits;
     values.array.release = NULL;
     schema.release = NULL;
-    status = cai_unstable_arrays_to_arrow(arrays, names, 2, 0, &values, &schema, error);
+    cai_status status = cai_unstable_arrays_to_arrow(arrays, names, 2, 0, &values, &schema, error);
     ASSERT((status == CAI_OK) == (values.array.release != NULL));
     ASSERT((status == CAI_OK) == (schema.release != NULL));
     if (status == CAI_OK) {
@@ -177,9 +173,8 @@ static cai_status batch(cai_error *error) {
 /* Fails anyway; without memory for the words, that is the status. */
 static cai_status refused(cai_error *error) {
     cai_array array = description;
-    cai_status status;
     array.stream = 0;
-    status = cai_array_validate(&array, CAI_CHECK_LAYOUT, error);
+    cai_status status = cai_array_validate(&array, CAI_CHECK_LAYOUT, error);
     return status == CAI_ERR_STREAM_ZERO ? CAI_OK : status;
 }
 
@@ -208,8 +203,7 @@ static void drive(const char *name, cai_status (*call)(cai_error *), long least)
 int main(void) {
     static cai_field rows[40];
     static char names[40][16];
-    int i;
-    for (i = 0; i < 40; i++) {
+    for (int i = 0; i < 40; i++) {
         sprintf(names[i], "f%d", i % 100);
         rows[i].name = names[i];
         memcpy(rows[i].typestr, "|u1", 4);

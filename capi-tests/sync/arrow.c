@@ -59,10 +59,9 @@ CASE(default_streams) {
     CUdeviceptr buffer = new_buffer(), out = new_buffer();
     for (cai_stream stream = CAI_STREAM_LEGACY; stream <= CAI_STREAM_PER_THREAD; ++stream) {
         cai_array array = produced(buffer, as_stream(stream), (int)stream);
-        struct ArrowDeviceArray values;
         array.context = context[0];
         if (devices > 1) CU(cuCtxSetCurrent(context[1]));
-        values = exported(&array);
+        struct ArrowDeviceArray values = exported(&array);
         CU(cuCtxSetCurrent(context[0]));
         CU(cuStreamWaitEvent(reader, event_of(&values), 0));
         copy(out, buffer, reader);
@@ -84,12 +83,11 @@ CASE(default_streams_in_either_context) {
     }
     for (cai_stream stream = CAI_STREAM_LEGACY; stream <= CAI_STREAM_PER_THREAD; ++stream) {
         cai_array array = produced(buffer, as_stream(stream), (int)stream);
-        struct ArrowDeviceArray values;
         CU(cuCtxSynchronize());
         CU(cuMemsetD32Async(buffer, 7, N / 2, as_stream(stream)));
         CU(cuCtxSetCurrent(working));
         CU(cuMemsetD32Async(half, 7, N / 2, as_stream(stream)));
-        values = exported(&array);
+        struct ArrowDeviceArray values = exported(&array);
         CU(cuCtxSetCurrent(context[0]));
         CU(cuStreamWaitEvent(reader, event_of(&values), 0));
         copy(out, buffer, reader);
@@ -105,13 +103,11 @@ CASE(the_event_lives_as_long_as_a_child) {
     CUdeviceptr buffer = new_buffer();
     cai_array array = produced(buffer, producer, 1);
     struct ArrowDeviceArray values;
-    struct ArrowArray child;
-    CUevent event;
     array.shape = shape;
     array.ndim = 2;
     OK(cai_unstable_array_to_arrow(&array, 0, &values, NULL, error));
-    event = event_of(&values);
-    child = *values.array.children[0];
+    CUevent event = event_of(&values);
+    struct ArrowArray child = *values.array.children[0];
     values.array.children[0]->release = NULL;
     values.array.release(&values.array);
     CU(cuEventSynchronize(event));
@@ -126,12 +122,11 @@ CASE(the_event_of_a_read_only_array) {
     CUstream producer = new_stream(), reader = new_stream();
     CUdeviceptr buffer = new_buffer(), out = new_buffer();
     cai_array array = produced(buffer, producer, 1);
-    struct ArrowDeviceArray values;
     CUevent event;
     array.event = new_event();
     CU(cuEventRecord(array.event, producer));
     /* Of one that may be written, others may have written since. */
-    values = exported(&array);
+    struct ArrowDeviceArray values = exported(&array);
     ASSERT(event_of(&values) != array.event);
     values.array.release(&values.array);
     array.flags = CAI_ARRAY_READONLY;
@@ -150,10 +145,9 @@ CASE(no_pending_work) {
     CUstream producer = new_stream();
     static const int64_t none[1] = {0};
     cai_array array = produced(buffer, producer, 1);
-    struct ArrowDeviceArray values;
     CU(cuStreamSynchronize(producer));
     array.stream = CAI_STREAM_NONE;
-    values = exported(&array);
+    struct ArrowDeviceArray values = exported(&array);
     ASSERT(values.sync_event == NULL);
     values.array.release(&values.array);
     array.stream = as_value(producer);
@@ -169,10 +163,9 @@ CASE(an_unknown_stream) {
     CUstream producer = new_stream(), reader = new_stream();
     CUdeviceptr buffer = new_buffer(), out = new_buffer();
     cai_array array = produced(buffer, producer, 1);
-    struct ArrowDeviceArray values;
     array.stream = CAI_STREAM_UNKNOWN;
     array.context = context[0];
-    values = exported(&array);
+    struct ArrowDeviceArray values = exported(&array);
     ASSERT(values.sync_event == NULL);
     copy(out, buffer, reader);
     ASSERT(holds(out, 1, reader));
@@ -199,12 +192,11 @@ CASE(a_mask_on_another_stream) {
     CUdeviceptr buffer = new_buffer(), bits = new_buffer(), out = new_buffer(),
                 out_bits = new_buffer();
     cai_array array = produced(buffer, producer, 1), mask = array_of(bits, as_value(masker));
-    struct ArrowDeviceArray values;
     memcpy(mask.typestr, "|t1", 4);
     mask.device.type = CAI_DEVICE_CUDA;
     array.mask = &mask;
     fill(bits, -1, masker);
-    values = exported(&array);
+    struct ArrowDeviceArray values = exported(&array);
     ASSERT(values.array.buffers[0] == mask.data && values.array.null_count == -1);
     CU(cuStreamWaitEvent(reader, event_of(&values), 0));
     copy(out, buffer, reader);
@@ -225,7 +217,6 @@ CASE(a_mask_in_another_context) {
         const cai_stream stream = streams[i];
         const CUstream written = stream == CAI_STREAM_UNKNOWN ? NULL : as_stream(stream);
         cai_array array, mask = array_of(bits, stream);
-        struct ArrowDeviceArray values;
         CU(cuCtxSetCurrent(other));
         fill(bits, -1, written);
         CU(cuCtxSetCurrent(context[0]));
@@ -234,7 +225,7 @@ CASE(a_mask_in_another_context) {
         memcpy(mask.typestr, "|t1", 4);
         mask.device.type = CAI_DEVICE_CUDA;
         array.mask = &mask;
-        values = exported(&array);
+        struct ArrowDeviceArray values = exported(&array);
         if (values.sync_event != NULL) CU(cuStreamWaitEvent(reader, event_of(&values), 0));
         copy(out, buffer, reader);
         CU(cuStreamSynchronize(reader));
@@ -253,9 +244,8 @@ CASE(an_imported_array) {
     cai_array array = produced(buffer, producer, 1), back = CAI_ARRAY_INIT;
     struct ArrowDeviceArray values;
     struct ArrowSchema schema;
-    CUevent event;
     OK(cai_unstable_array_to_arrow(&array, 0, &values, &schema, error));
-    event = event_of(&values);
+    CUevent event = event_of(&values);
     OK(cai_unstable_array_from_arrow(&values, &schema, &back, error));
     schema.release(&schema);
     ASSERT(back.event == event && back.stream == CAI_STREAM_UNKNOWN);

@@ -6,9 +6,8 @@
 #include "capture_test.h"
 
 static void capture_alone_is_fine(CUstream stream, CUdeviceptr buffer) {
-    CUgraphExec executable;
     fill(buffer, 77, stream);
-    executable = end_capture(stream);
+    CUgraphExec executable = end_capture(stream);
     CU(cuGraphLaunch(executable, stream));
     ASSERT(holds(buffer, 77, stream));
 }
@@ -40,7 +39,6 @@ CASE(both_in_one_capture) {
     CUdeviceptr buffer = new_buffer(), out = new_buffer();
     cai_array array = array_of(buffer, as_value(producer));
     CUevent fork_point = new_event(), join_point = new_event();
-    CUgraphExec executable;
     begin_capture(producer);
     CU(cuEventRecord(fork_point, producer));
     CU(cuStreamWaitEvent(consumer, fork_point, 0));
@@ -49,7 +47,7 @@ CASE(both_in_one_capture) {
     fill(buffer, 2, producer);
     CU(cuEventRecord(join_point, consumer));
     CU(cuStreamWaitEvent(producer, join_point, 0));
-    executable = end_capture(producer);
+    CUgraphExec executable = end_capture(producer);
     for (int i = 0; i < 2; ++i) {
         CU(cuGraphLaunch(executable, producer));
         ASSERT(holds(out, 1, producer));
@@ -62,9 +60,7 @@ CASE(event_is_left_alone_in_a_capture) {
     CUdeviceptr buffer = new_buffer(), out = new_buffer();
     cai_array array = array_of(buffer, as_value(producer));
     CUevent fork_point = new_event(), join_point = new_event();
-    CUgraphExec executable;
-    cai_stream streams[1];
-    streams[0] = as_value(producer);
+    const cai_stream streams[] = {as_value(producer)};
     array.event = new_event();
     OK(cai_array_produce(&array, streams, 1, streams[0], 0, error));
     begin_capture(producer);
@@ -76,7 +72,7 @@ CASE(event_is_left_alone_in_a_capture) {
     write_from(&array, 3, consumer);
     CU(cuEventRecord(join_point, consumer));
     CU(cuStreamWaitEvent(producer, join_point, 0));
-    executable = end_capture(producer);
+    CUgraphExec executable = end_capture(producer);
     /* Outside, the event says what it said before. */
     read_into(out, &array, reader);
     CU(cuGraphLaunch(executable, producer));
@@ -149,8 +145,7 @@ CASE(legacy_joins_no_capture) {
     CUstream producer = new_stream();
     CUdeviceptr buffer = new_buffer();
     cai_array array = array_of(buffer, as_value(producer));
-    cai_stream streams[1];
-    streams[0] = as_value(producer);
+    const cai_stream streams[] = {as_value(producer)};
     begin_capture(producer);
     both_refused(&array, CU_STREAM_LEGACY, 0, CAI_ERR_CAPTURE_PRODUCER, "stream");
     begin_refused(&array, CU_STREAM_LEGACY, CAI_CAPTURE_JOIN, CAI_ERR_CAPTURE_LEGACY, "stream");
@@ -188,9 +183,8 @@ CASE(end_after_an_external_begin) {
     CUstream producer = new_stream(), consumer = new_stream();
     CUdeviceptr buffer = new_buffer(), out = new_buffer();
     cai_array array = array_of(buffer, as_value(producer));
-    CUgraphExec executable;
     fill(buffer, 1, producer);
-    executable = capture_external_read(out, &array, consumer);
+    CUgraphExec executable = capture_external_read(out, &array, consumer);
     for (int i = 0; i < 2; ++i) {
         CU(cuGraphLaunch(executable, consumer));
         OK(cai_array_consume_end(&array, as_value(consumer), CAI_ACCESS_READ, error));
@@ -225,7 +219,6 @@ CASE(joining_a_capture) {
     CUstream producer = new_stream(), consumer = new_stream();
     CUdeviceptr buffer = new_buffer(), out = new_buffer();
     cai_array array = array_of(buffer, as_value(producer));
-    CUgraphExec executable;
     begin_capture(producer);
     fill(buffer, 1, producer);
     OK(cai_array_consume_begin(&array, as_value(consumer), CAI_ACCESS_READ | CAI_CAPTURE_JOIN,
@@ -233,7 +226,7 @@ CASE(joining_a_capture) {
     copy(out, buffer, consumer);
     OK(cai_array_consume_end(&array, as_value(consumer), CAI_ACCESS_READ, error));
     fill(buffer, 2, producer);
-    executable = end_capture(producer);
+    CUgraphExec executable = end_capture(producer);
     CU(cuGraphLaunch(executable, producer));
     ASSERT(holds(out, 1, producer));
     ASSERT(holds(buffer, 2, producer));
@@ -244,11 +237,9 @@ CASE(waiting_from_inside_a_capture) {
     CUstream producer = new_stream(), consumer = new_stream();
     CUdeviceptr buffer = new_buffer(), out = new_buffer();
     cai_array array = array_of(buffer, as_value(producer));
-    CUgraphExec executable;
-    cai_stream streams[1];
-    streams[0] = as_value(producer);
+    const cai_stream streams[] = {as_value(producer)};
     fill(buffer, 1, producer);
-    executable = capture_external_read(out, &array, consumer);
+    CUgraphExec executable = capture_external_read(out, &array, consumer);
     CU(cuGraphLaunch(executable, consumer));
     ASSERT(holds(out, 1, consumer));
     CU(cuGraphExecDestroy(executable));
@@ -268,10 +259,9 @@ CASE(around_a_launch) {
     CUstream producer = new_stream(), consumer = new_stream();
     CUdeviceptr buffer = new_buffer(), out = new_buffer();
     cai_array array = array_of(buffer, as_value(producer));
-    CUgraphExec executable;
     begin_capture(consumer);
     copy(out, buffer, consumer);
-    executable = end_capture(consumer);
+    CUgraphExec executable = end_capture(consumer);
     for (int i = 1; i < 4; ++i) {
         fill(buffer, i, producer);
         OK(cai_array_consume_begin(&array, as_value(consumer), CAI_ACCESS_READ, error));
@@ -318,12 +308,10 @@ CASE(capture_of_both_contexts) {
     const CUevent joined = new_event();
     const uint32_t reads = CAI_ACCESS_READ | CAI_CAPTURE_JOIN;
     const cai_array array = array_of(buffer, CAI_STREAM_PER_THREAD);
-    CUgraphExec executable;
-    CUstream consumer;
-    CUevent forked;
     CU(cuCtxSetCurrent(working));
     if (devices > 1) CU(cuCtxEnablePeerAccess(context[0], 0));
-    consumer = new_stream(), forked = new_event();
+    const CUstream consumer = new_stream();
+    const CUevent forked = new_event();
     begin_capture(mine);
     CU(cuEventRecord(forked, mine));
     CU(cuMemsetD32Async(half, 7, N / 2, mine));
@@ -340,7 +328,7 @@ CASE(capture_of_both_contexts) {
     CU(cuCtxSetCurrent(working));
     CU(cuStreamWaitEvent(mine, joined, 0));
     CU(cuMemsetD32Async(half, 8, N / 2, mine));
-    executable = end_capture(mine);
+    CUgraphExec executable = end_capture(mine);
     CU(cuGraphLaunch(executable, mine));
     ASSERT(holds(out, 7, mine));
 }
@@ -350,15 +338,12 @@ CASE(producers_in_a_capture) {
     CUdeviceptr buffer = new_buffer();
     cai_array array = array_of(buffer, 0), before = array;
     CUevent fork_point = new_event();
-    CUgraphExec executable;
-    cai_stream streams[2];
     begin_capture(one);
     CU(cuEventRecord(fork_point, one));
     CU(cuStreamWaitEvent(two, fork_point, 0));
     CU(cuMemsetD32Async(buffer, 1, N / 2, one));
     CU(cuMemsetD32Async(buffer + BYTES / 2, 1, N / 2, two));
-    streams[0] = as_value(one);
-    streams[1] = as_value(live);
+    cai_stream streams[] = {as_value(one), as_value(live)};
     REFUSED(CAI_ERR_CAPTURE_STREAMS, "streams[1]",
             cai_array_produce(&array, streams, 2, streams[0], 0, error));
     REFUSED(CAI_ERR_CAPTURE_STREAMS, "streams[0]",
@@ -368,7 +353,7 @@ CASE(producers_in_a_capture) {
     OK(cai_array_produce(&array, streams, 2, streams[0], 0, error));
     ASSERT(array.stream == streams[0] && array.context == context[0]);
     CU(cuMemsetD32Async(buffer, 2, N, one));
-    executable = end_capture(one);
+    CUgraphExec executable = end_capture(one);
     CU(cuGraphLaunch(executable, one));
     ASSERT(holds(buffer, 2, one));
 }
@@ -376,14 +361,13 @@ CASE(producers_in_a_capture) {
 CASE(graph_keeps_an_owner) {
     CUstream stream = new_stream();
     static atomic_int destroyed;
-    CUgraphExec executable;
     CUdeviceptr buffer = new_buffer();
     cai_owner *owner;
     OK(cai_owner_create(&destroyed, count_destroyed, &owner, error));
     begin_capture(stream);
     fill(buffer, 1, stream);
     OK(cai_owner_release_after(owner, as_value(stream), error));
-    executable = end_capture(stream);
+    CUgraphExec executable = end_capture(stream);
     for (int i = 0; i < 3; ++i) {
         CU(cuGraphLaunch(executable, stream));
         CU(cuStreamSynchronize(stream));
@@ -409,14 +393,13 @@ CASE(graph_keeps_memory) {
     /* The last launch happens before the memory is freed, although nothing waits for it. */
     CUstream stream = new_stream();
     static atomic_int destroyed;
-    CUgraphExec executable;
     cai_owner *owner;
     graphs_buffer = new_buffer();
     OK(cai_owner_create(&destroyed, free_the_graphs_buffer, &owner, error));
     begin_capture(stream);
     fill(graphs_buffer, 1, stream);
     OK(cai_owner_release_after(owner, as_value(stream), error));
-    executable = end_capture(stream);
+    CUgraphExec executable = end_capture(stream);
     CU(cuGraphLaunch(executable, stream));
     CU(cuGraphExecDestroy(executable));
     CU(cuStreamSynchronize(new_stream()));
@@ -425,11 +408,10 @@ CASE(graph_keeps_memory) {
 
 static void *captures_meanwhile(void *argument) {
     /* A capture that forbids every other thread what could break it. */
-    CUstream stream;
     CUgraphExec executable;
     CUdeviceptr buffer = *(CUdeviceptr *)argument;
     CU(cuCtxSetCurrent(context[0]));
-    stream = new_stream();
+    CUstream stream = new_stream();
     for (int i = 0; i < 50; ++i) {
         begin_capture(stream);
         for (int k = 0; k < 10; ++k) {

@@ -25,11 +25,9 @@ PART(uses) {
     const int access = CAI_ACCESS_READ | CAI_ACCESS_WRITE;
     CUstream stream = new_stream();
     CUdeviceptr out = new_buffer();
-    cai_array array;
-    char word;
     create(0);
-    array = import_array(from);
-    word = word_from(from);
+    cai_array array = import_array(from);
+    char word = word_from(from);
     ASSERT(array.ndim == 1 && array.shape[0] == N && array.device.type == CAI_DEVICE_CUDA);
     if (word != 'b') OK(cai_array_consume_begin(&array, as_value(stream), access, error));
     copy(out, (CUdeviceptr)(uintptr_t)array.data, stream);
@@ -49,12 +47,8 @@ PART(uses) {
 /* Keeps an allocation open in importers, whose closing it would also be an order of work. */
 static uint64_t export_nothing_pending(CUdeviceptr buffer) {
     cai_array array = owned(buffer, CAI_STREAM_NONE);
-    unsigned char bytes[CAI_UNSTABLE_IPC_SIZE];
-    uint64_t made = 0;
-    OK(cai_unstable_channel_export(the_channel, 0, &array, bytes, sizeof bytes, NULL, &made,
-                                   error));
-    cai_array_release(&array);
-    return made;
+    packet unused;
+    return record_of(&array, &unused);
 }
 
 static CUdeviceptr of_a_pool(void) {
@@ -69,22 +63,19 @@ static CUdeviceptr of_mapped_memory(void) {
 static int exporter(CUdeviceptr new_buffer_of(void), char word, cai_stream stated) {
     CUstream stream = new_stream();
     CUdeviceptr buffer = new_buffer_of(), other = new_buffer();
-    cai_array array;
-    uint64_t made, other_array;
-    int found;
     create(0);
     unsetenv("CALLS"); /* only those of this process are left out one by one */
     start_peer("uses");
-    other_array = export_nothing_pending(buffer);
+    uint64_t other_array = export_nothing_pending(buffer);
     atomic_store(&freed, 0);
     fill(buffer, 1, stream);
     if (stated == CAI_STREAM_NONE) CU(cuStreamSynchronize(stream));
-    array = stated == 0 ? owned(buffer, as_value(stream)) : owning(buffer, stated);
+    cai_array array = stated == 0 ? owned(buffer, as_value(stream)) : owning(buffer, stated);
     if (stated == CAI_STREAM_UNKNOWN) {
         array.event = new_event();
         CU(cuEventRecord(array.event, stream));
     }
-    made = export_array(&array);
+    uint64_t made = export_array(&array);
     ASSERT(freed == 0);
     tell(peer_socket, word);
     ASSERT(word_from(peer_socket) == 'd');
@@ -99,7 +90,7 @@ static int exporter(CUdeviceptr new_buffer_of(void), char word, cai_stream state
         if (word == 'n') ASSERT(holds(buffer, 2, stream));
     }
     CU(cuStreamSynchronize(stream));
-    found = races() > 0;
+    int found = races() > 0;
     tell(peer_socket, 'e');
     found |= word_from(peer_socket) == 'r';
     /* Not counted: nothing used it, so nothing need wait. */
@@ -196,9 +187,8 @@ CASE(arrays_of_one_stream_with_masks_of_others) {
 /* --- processes that end */
 
 PART(is_killed) {
-    cai_array array;
     create(0);
-    array = import_array(from);
+    cai_array array = import_array(from);
     write_from(&array, 2, new_stream());
     tell(from, 'd');
     pause();
@@ -208,17 +198,15 @@ static void the_importer_ends(void) {
     CUdeviceptr buffer = new_buffer();
     CUstream stream = new_stream();
     cai_array array = owned(buffer, as_value(stream));
-    uint64_t made;
-    int status;
     create(0);
     start_peer("is_killed");
     export_nothing_pending(buffer);
     atomic_store(&freed, 0);
-    made = export_array(&array);
+    uint64_t made = export_array(&array);
     ASSERT(word_from(peer_socket) == 'd');
     withdraw(made);
     ASSERT(polled() == 2 && freed == 0);
-    ASSERT(kill(peer, SIGKILL) == 0 && waitpid(peer, &status, 0) == peer);
+    kill_peer();
     ASSERT(freed == 0);
     wait_until(1);
     ASSERT(freed == 1);
@@ -245,9 +233,8 @@ static CUstream new_stuck_stream(void) {
 }
 
 PART(is_killed_with_stuck_work) {
-    cai_array array;
     create(0);
-    array = import_array(from);
+    cai_array array = import_array(from);
     write_from(&array, 2, new_stuck_stream());
     cai_array_release(&array);
     tell(from, 'd');
@@ -262,21 +249,18 @@ CASE(numbers_and_stuck_importers_are_killed) {
     create(0);
     for (int i = 1; i < 3; ++i) {
         cai_array array = owned(buffer, as_value(stream));
-        uint64_t made;
-        int status;
         start_peer("is_killed_with_stuck_work");
         export_nothing_pending(buffer);
         atomic_store(&freed, 0);
-        made = export_array(&array);
+        uint64_t made = export_array(&array);
         ASSERT(word_from(peer_socket) == 'd');
         withdraw(made);
         ASSERT(polled() == (uint64_t)i && freed == 1);
         copy(other, buffer, stream);
         ASSERT(cuStreamQuery(stream) == CUDA_ERROR_NOT_READY);
-        ASSERT(kill(peer, SIGKILL) == 0 && waitpid(peer, &status, 0) == peer);
+        kill_peer();
         polled();
         CU(cuStreamSynchronize(stream));
-        close(peer_socket);
     }
     end_channel();
     races();
@@ -295,16 +279,14 @@ PART(exports_stuck_work) {
 /* A consumer's stream waits already for what the exporter's stream never does. */
 CASE(numbers_and_a_stuck_exporter_is_killed) {
     CUstream stream = new_stream();
-    cai_array array;
     packet it;
-    int status;
     create(0);
     start_peer("exports_stuck_work");
     receive_packet(peer_socket, &it);
-    array = import_packet(&it);
+    cai_array array = import_packet(&it);
     OK(cai_array_consume_begin(&array, as_value(stream), CAI_ACCESS_READ, error));
     ASSERT(cuStreamQuery(stream) == CUDA_ERROR_NOT_READY);
-    ASSERT(kill(peer, SIGKILL) == 0 && waitpid(peer, &status, 0) == peer);
+    kill_peer();
     polled();
     CU(cuStreamSynchronize(stream));
     cai_array_release(&array);
@@ -326,13 +308,12 @@ CASE(the_exporter_is_killed) {
     cai_array array, other;
     cai_error why;
     packet it, again;
-    int status;
     create(0);
     start_peer("exports");
     receive_packet(peer_socket, &it);
     array = import_packet(&it);
     read_into(new_buffer(), &array, stream);
-    ASSERT(kill(peer, SIGKILL) == 0 && waitpid(peer, &status, 0) == peer);
+    kill_peer();
     polled();
     REFUSED(CAI_ERR_IPC_PEER, "stream",
             cai_array_consume_begin(&array, consumer, CAI_ACCESS_READ, error));
@@ -341,7 +322,6 @@ CASE(the_exporter_is_killed) {
     OK(cai_array_consume_end(&array, consumer, CAI_ACCESS_READ, error));
     cai_array_release(&array);
     polled();
-    close(peer_socket);
     start_peer("exports");
     receive_packet(peer_socket, &again);
     array = import_packet(&again);
@@ -350,7 +330,7 @@ CASE(the_exporter_is_killed) {
     read_into(new_buffer(), &array, stream);
     CU(cuStreamSynchronize(stream));
     cai_array_release(&array);
-    ASSERT(kill(peer, SIGKILL) == 0 && waitpid(peer, &status, 0) == peer);
+    kill_peer();
     end_channel();
 }
 
@@ -370,13 +350,12 @@ CASE(the_exporter_is_killed_before_an_import) {
     cai_array array, other;
     cai_error why;
     packet first, second;
-    int status;
     create(0);
     start_peer("exports_two");
     receive_packet(peer_socket, &first);
     receive_packet(peer_socket, &second);
     array = import_packet(&first);
-    ASSERT(kill(peer, SIGKILL) == 0 && waitpid(peer, &status, 0) == peer);
+    kill_peer();
     ASSERT_STATUS(CAI_ERR_IPC_PEER, try_import(&second, &other, &why));
     ASSERT(strstr(why.message, "has ended") != NULL);
     cai_array_release(&array);
@@ -494,9 +473,8 @@ PART(is_attacked) {
     cai_array_release(&array);
     for (size_t at = 0; at < 5 * it.size; ++at) {
         packet bad = it;
-        cai_status status;
         bad.bytes[at / 5] ^= changes[at % 5];
-        status = try_import(&bad, &array, &why);
+        cai_status status = try_import(&bad, &array, &why);
         ASSERT(status == CAI_OK || (array.owner == NULL && why.code == status));
         ASSERT(status != CAI_ERR_INTERNAL);
         ++count[status == CAI_OK];
@@ -529,11 +507,10 @@ PART(is_attacked) {
 
 CASE(records_are_altered) {
     cai_array array = owned(new_buffer(), as_value(new_stream()));
-    uint64_t made;
     create(0);
     start_peer("is_attacked");
     atomic_store(&freed, 0);
-    made = export_array(&array);
+    uint64_t made = export_array(&array);
     ASSERT(word_from(peer_socket) == 'd');
     withdraw(made);
     /* The importer has given everything back, but has the allocation open. */
@@ -551,9 +528,8 @@ CASE(records_are_altered) {
 PART(reads) {
     CUdeviceptr out = new_buffer();
     CUstream stream = new_stream();
-    cai_array array;
     create(0);
-    array = import_array(from);
+    cai_array array = import_array(from);
     ASSERT(array.flags == CAI_ARRAY_READONLY && array.event != NULL && array.mask != NULL);
     ASSERT(array.mask->data != array.data && array.descr != NULL);
     read_into(out, &array, stream);
@@ -572,11 +548,8 @@ CASE(two_importers) {
     const CUdeviceptr buffer = new_buffer();
     cai_array array = array_of(buffer, as_value(stream)), kept = CAI_ARRAY_INIT;
     cai_array mask = array_of(new_buffer(), as_value(stream));
-    unsigned char bytes[CAI_UNSTABLE_IPC_SIZE];
     int sockets[2];
-    packet it = {0};
-    uint64_t made = 0;
-    size_t size = 0;
+    packet it;
     const cai_descr *fields = NULL;
     cai_owner *fields_owner = NULL;
     OK(cai_descr_parse("[('a', '<i4')]", &fields, &fields_owner, error));
@@ -589,12 +562,8 @@ CASE(two_importers) {
     fill(buffer, 1, stream);
     atomic_store(&freed, 0);
     OK(cai_array_create(&array, &freed, count_destroyed, &kept, error));
-    OK(cai_unstable_channel_export(the_channel, 0, &kept, bytes, sizeof bytes, &size, &made,
-                                   error));
+    uint64_t made = record_of(&kept, &it);
     cai_owner_release(fields_owner);
-    cai_array_release(&kept);
-    it.size = size;
-    memcpy(it.bytes, bytes, size);
     for (int i = 0; i < 2; ++i) {
         start_peer("reads");
         sockets[i] = peer_socket;

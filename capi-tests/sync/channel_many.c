@@ -86,13 +86,12 @@ static void exports(const char *part, CUmemoryPool pool, int each) {
     static uint64_t made[MOST];
     CUdeviceptr buffer = 0;
     CUstream streams[STREAMS];
-    int before;
     char word;
     limit();
     start_peer(part);
     for (int i = 0; i < STREAMS; ++i)
         streams[i] = new_stream();
-    before = open_files();
+    int before = open_files();
     for (int i = 0; i < total; ++i) {
         CUstream stream = streams[i / each % STREAMS];
         cai_array borrowed = array_of(0, as_value(stream)), array = CAI_ARRAY_INIT;

@@ -19,10 +19,9 @@ void *malloc(size_t size) {
 
 PART(imports) {
     packet unused;
-    cai_array array;
     create(8);
     receive_packet(from, &unused);
-    array = import_array(from);
+    cai_array array = import_array(from);
     tell(from, 'd');
     ASSERT(hear(from) == 'e');
     cai_array_release(&array);
@@ -30,9 +29,8 @@ PART(imports) {
 
 /* What it has no memory to close stays open. */
 PART(closes) {
-    cai_array array;
     create(8);
-    array = import_array(from);
+    cai_array array = import_array(from);
     cai_array_release(&array);
     tell(from, 'd');
     ASSERT(hear(from) == 'e');
@@ -48,10 +46,9 @@ PART(closes) {
 CASE(no_memory_for_a_reference) {
     cai_array first = owned(new_buffer(), CAI_STREAM_NONE);
     cai_array second = owned(new_buffer(), CAI_STREAM_NONE);
-    uint64_t unused;
     create(8);
     start_peer("imports");
-    unused = export_array(&first);
+    uint64_t unused = export_array(&first);
     export_array(&second);
     ASSERT(word_from(peer_socket) == 'd');
     is_full = true;
@@ -64,10 +61,9 @@ CASE(no_memory_for_a_reference) {
 
 CASE(no_memory_to_close) {
     cai_array array = owned(new_buffer(), CAI_STREAM_NONE);
-    uint64_t made;
     create(8);
     start_peer("closes");
-    made = export_array(&array);
+    uint64_t made = export_array(&array);
     ASSERT(word_from(peer_socket) == 'd');
     withdraw(made);
     polled();
@@ -77,11 +73,7 @@ CASE(no_memory_to_close) {
     ASSERT(freed == 0);
     tell(peer_socket, 'e');
     end_peer();
-    for (int i = 0; freed == 0; ++i) { /* after the importer's work */
-        ASSERT(i < 10000);
-        usleep(1000);
-        polled();
-    }
+    POLL_WHILE(freed == 0); /* after the importer's work */
     ASSERT(freed == 1);
 }
 
@@ -93,11 +85,10 @@ CASE(no_memory_for_a_slot) {
     int failures = 0;
     /* First, none fails: the driver allocates what it needs. */
     for (int number = -1; number < 8; ++number) {
-        cai_status status;
         create(8);
         failing = number;
-        status = cai_unstable_channel_export(the_channel, 0, &array, it.bytes, sizeof it.bytes,
-                                             NULL, &made, NULL);
+        cai_status status = cai_unstable_channel_export(the_channel, 0, &array, it.bytes,
+                                                        sizeof it.bytes, NULL, &made, NULL);
         failing = -1;
         ASSERT(polled() == (status == CAI_OK));
         failures += status != CAI_OK;

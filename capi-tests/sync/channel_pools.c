@@ -107,9 +107,8 @@ static void ask(char word) {
 }
 
 static uint64_t pass(char word, cai_array array) {
-    uint64_t made;
     tell(peer_socket, word);
-    made = export_array(&array);
+    uint64_t made = export_array(&array);
     ASSERT(word_from(peer_socket) == 'd');
     return made;
 }
@@ -136,8 +135,7 @@ static void connect_to(const char *part) {
     start_peer(part);
     withdraw(pass('1', filled(new_buffer(), 1)));
     withdraw(pass('1', filled(new_shared(), 1)));
-    withdraw(pass_masked(new_shared(), new_buffer()));
-    wait_until(0);
+    withdraw_last(pass_masked(new_shared(), new_buffer()));
     ask('c');
 }
 
@@ -161,13 +159,11 @@ static void end_both(void) {
 }
 
 CASE(the_importer_connects_with_it) {
-    uint64_t made;
     create(0);
     start_peer("reads");
-    made = pass('2', filled(new_shared(), 2));
+    uint64_t made = pass('2', filled(new_shared(), 2));
     atomic_store(&freed, 0);
-    withdraw(made);
-    wait_until(0);
+    withdraw_last(made);
     ASSERT(freed == 1);
     end_both();
 }
@@ -176,9 +172,8 @@ CASE(arrays_of_one_pool_and_masks) {
     const CUdeviceptr buffers[3] = {new_shared(), new_shared(), new_shared()};
     const CUdeviceptr plain = new_buffer();
     uint64_t made[3];
-    int before;
     connect_to("reads");
-    before = open_files();
+    int before = open_files();
     ask('b');
     made[0] = pass('1', filled(buffers[0], 1));
     made[1] = pass('2', filled(buffers[1], 2));
@@ -199,15 +194,10 @@ CASE(arrays_of_one_pool_and_masks) {
 CASE(two_importers) {
     const CUdeviceptr buffer = new_shared();
     int sockets[2];
-    uint64_t made;
-    packet it = {0};
-    size_t size;
+    packet it;
     cai_array array = filled(buffer, 2);
     create(0);
-    OK(cai_unstable_channel_export(the_channel, 0, &array, it.bytes, sizeof it.bytes, &size, &made,
-                                   error));
-    it.size = size;
-    cai_array_release(&array);
+    uint64_t made = record_of(&array, &it);
     for (int i = 0; i < 2; ++i) {
         start_peer("reads");
         sockets[i] = peer_socket;
@@ -215,8 +205,7 @@ CASE(two_importers) {
         send_packet(peer_socket, &it, -1);
         ASSERT(word_from(peer_socket) == 'd');
     }
-    withdraw(made);
-    wait_until(0);
+    withdraw_last(made);
     for (int i = 0; i < 2; ++i)
         tell(sockets[i], 'e');
     while (wait(NULL) > 0) {
@@ -233,8 +222,7 @@ CASE(an_address_is_used_again) {
         const CUdeviceptr buffer = new_shared();
         same += buffer == last;
         last = buffer;
-        withdraw(pass((char)('0' + i), filled(buffer, i)));
-        wait_until(0);
+        withdraw_last(pass((char)('0' + i), filled(buffer, i)));
         end_shared(buffer);
     }
     ASSERT(same > 0 || !is_pool());
@@ -244,24 +232,17 @@ CASE(an_address_is_used_again) {
 /* --- processes that end */
 
 PART(exports) {
-    cai_array plain, shared;
     CUdeviceptr buffer = new_buffer(), other = new_shared();
     create(0);
     peer_socket = from;
-    plain = filled(buffer, 1);
-    shared = filled(other, 2);
+    cai_array plain = filled(buffer, 1);
+    cai_array shared = filled(other, 2);
     export_array(&plain);
     export_array(&shared);
     ASSERT(word_from(from) == 'p');
     /* It polls no more until then. */
     ASSERT(hear(from) == 'q');
     word_from(from);
-}
-
-static void kill_peer(void) {
-    int status;
-    ASSERT(kill(peer, SIGKILL) == 0 && waitpid(peer, &status, 0) == peer);
-    close(peer_socket);
 }
 
 enum { IMPORTED, ANSWERED, ASKED };
@@ -271,11 +252,10 @@ static void the_exporter_ends(int state) {
     cai_array plain, array;
     cai_error why;
     packet it;
-    int before;
     create(0);
     start_peer("exports");
     plain = import_array(peer_socket);
-    before = open_files();
+    int before = open_files();
     receive_packet(peer_socket, &it);
     tell(peer_socket, 'p');
     if (state != ASKED) tell(peer_socket, 'q');
@@ -287,11 +267,7 @@ static void the_exporter_ends(int state) {
         ASSERT_STATUS(CAI_ERR_IPC_PENDING, try_import(&it, &array, &why));
         ASSERT(strstr(why.message, "file descriptor") != NULL);
     }
-    for (int i = 0; state == ANSWERED && open_files() == before; ++i) {
-        ASSERT(i < 10000);
-        usleep(1000);
-        polled();
-    }
+    POLL_WHILE(state == ANSWERED && open_files() == before);
     kill_peer();
     --before; /* its socket */
     polled();
@@ -303,11 +279,7 @@ static void the_exporter_ends(int state) {
     ASSERT_STATUS(CAI_ERR_IPC_PEER, try_import(&it, &array, &why));
     /* With an array, the importer has its part of the order between streams, too. */
     if (state == IMPORTED) cai_array_release(&plain);
-    for (int i = 0; open_files() > before; ++i) {
-        ASSERT(i < 10000);
-        usleep(1000);
-        polled();
-    }
+    POLL_WHILE(open_files() > before);
     if (state != IMPORTED) cai_array_release(&plain);
     polled();
     end_channel();
@@ -334,12 +306,10 @@ PART(is_killed) {
 
 static void the_importer_ends(char word) {
     const CUdeviceptr buffer = new_shared();
-    cai_array array;
-    uint64_t made;
     connect_to("is_killed");
-    array = filled(buffer, 1);
+    cai_array array = filled(buffer, 1);
     atomic_store(&freed, 0);
-    made = export_array(&array);
+    uint64_t made = export_array(&array);
     tell(peer_socket, word);
     if (word == 'i') {
         ASSERT(word_from(peer_socket) == 'd');
@@ -375,11 +345,10 @@ PART(is_lied_to) {
     cai_array array;
     cai_error why;
     packet it, good;
-    int before;
     connected_to(from);
     receive_packet(from, &it);
     good = it;
-    before = open_files();
+    int before = open_files();
     /* Nothing was asked for yet. */
     next(from);
     ASSERT_STATUS(CAI_ERR_IPC_PENDING, try_import(&it, &array, &why));
@@ -425,16 +394,11 @@ PART(is_lied_to) {
 CASE(the_exporter_lies) {
     const int file = open("/dev/null", O_RDONLY | O_CLOEXEC);
     const CUdeviceptr buffer = new_shared();
-    cai_array array;
-    uint64_t number, made = 0;
-    size_t size;
-    packet it = {0};
+    uint64_t number, made;
+    packet it;
     connect_to("is_lied_to");
-    array = filled(buffer, 1);
-    OK(cai_unstable_channel_export(the_channel, 0, &array, it.bytes, sizeof it.bytes, &size, &made,
-                                   error));
-    cai_array_release(&array);
-    it.size = size;
+    cai_array array = filled(buffer, 1);
+    made = record_of(&array, &it);
     memcpy(&number, number_in(&it), sizeof number);
     ASSERT(number != 0);
     send_packet(peer_socket, &it, -1);
@@ -460,14 +424,12 @@ CASE(the_exporter_lies) {
     ASSERT(hear(peer_socket) == 'n');
     ASSERT(word_from(peer_socket) == 'd');
     atomic_store(&freed, 0);
-    withdraw(made);
-    wait_until(0);
+    withdraw_last(made);
     ASSERT(freed == 1);
     end_both();
 }
 
 PART(asks_for_anything) {
-    cai_array array;
     connected_to(from);
     ASSERT(word_from(from) == 'n');
     for (uint64_t i = 0; i < 20000; ++i) {
@@ -475,7 +437,7 @@ PART(asks_for_anything) {
             usleep(100);
     }
     tell(from, 'd');
-    array = import_array(from);
+    cai_array array = import_array(from);
     tell(from, 'd');
     ASSERT(word_from(from) == 'e');
     cai_array_release(&array);
@@ -484,13 +446,11 @@ PART(asks_for_anything) {
 
 CASE(the_importer_asks_for_anything) {
     const CUdeviceptr buffer = new_shared();
-    cai_array array;
-    int before;
     connect_to("asks_for_anything");
-    before = open_files();
+    int before = open_files();
     ask('n');
     ASSERT(open_files() == before);
-    array = filled(buffer, 1);
+    cai_array array = filled(buffer, 1);
     export_array(&array);
     ASSERT(word_from(peer_socket) == 'd');
     ASSERT(open_files() == before + is_pool());
@@ -502,10 +462,9 @@ PART(is_late) {
     cai_array array;
     cai_error why;
     packet it;
-    int before;
     connected_to(from);
     receive_packet(from, &it);
-    before = open_files();
+    int before = open_files();
     ASSERT_STATUS(CAI_ERR_IPC_PENDING, try_import(&it, &array, &why));
     tell(from, 'd');
     ASSERT(word_from(from) == 'n');
@@ -519,17 +478,14 @@ PART(is_late) {
 }
 
 CASE(the_importer_is_late) {
-    cai_array array;
-    uint64_t made;
     connect_to("is_late");
-    array = filled(new_shared(), 1);
+    cai_array array = filled(new_shared(), 1);
     atomic_store(&freed, 0);
-    made = export_array(&array);
+    uint64_t made = export_array(&array);
     ASSERT(hear(peer_socket) == 'd');
     polled();
     ask('n');
-    withdraw(made);
-    wait_until(0);
+    withdraw_last(made);
     ASSERT(freed == 1);
     end_both();
 }
@@ -551,22 +507,16 @@ PART(asks_later) {
     cai_array array;
     cai_error why;
     packet it;
-    int before;
-    int is_full;
     connected_to(from);
     receive_packet(from, &it);
-    is_full = hear(from) == 'i';
-    before = open_files();
+    int is_full = hear(from) == 'i';
+    int before = open_files();
     while (is_full && say(0, 0, -1)) {
     }
     ASSERT_STATUS(CAI_ERR_IPC_PENDING, try_import(&it, &array, &why));
     tell(from, 'd');
     ASSERT(hear(from) == 'n');
-    for (int i = 0; open_files() == before; ++i) {
-        ASSERT(i < 10000);
-        usleep(1000);
-        polled();
-    }
+    POLL_WHILE(open_files() == before);
     ASSERT_STATUS(CAI_OK, try_import(&it, &array, &why));
     cai_array_release(&array);
     tell(from, 'd');
@@ -575,11 +525,9 @@ PART(asks_later) {
 }
 
 static void a_connection_is_full(int is_importers) {
-    cai_array array;
-    uint64_t made;
     connect_to("asks_later");
-    array = filled(new_shared(), 1);
-    made = export_array(&array);
+    cai_array array = filled(new_shared(), 1);
+    uint64_t made = export_array(&array);
     tell(peer_socket, is_importers ? 'i' : 'e');
     ASSERT(hear(peer_socket) == 'd');
     while (!is_importers && say(0, 0, -1)) {
@@ -587,8 +535,7 @@ static void a_connection_is_full(int is_importers) {
     polled();
     tell(peer_socket, 'n');
     poll_until_word(peer_socket);
-    withdraw(made);
-    wait_until(0);
+    withdraw_last(made);
     end_both();
 }
 
@@ -624,16 +571,13 @@ PART(has_no_descriptor) {
 }
 
 CASE(the_importer_has_no_free_descriptor) {
-    cai_array array;
-    uint64_t made;
     connect_to("has_no_descriptor");
-    array = filled(new_shared(), 1);
-    made = export_array(&array);
+    cai_array array = filled(new_shared(), 1);
+    uint64_t made = export_array(&array);
     ASSERT(word_from(peer_socket) == 'd');
     polled();
     ask('n');
-    withdraw(made);
-    wait_until(0);
+    withdraw_last(made);
     end_both();
 }
 
@@ -652,9 +596,8 @@ PART(needs_many) {
     for (int round = 0; left > 0; ++round) {
         ASSERT(round < 10000);
         for (int i = 0; i < MANY; ++i) {
-            cai_status status;
             if (arrays[i].owner != NULL) continue;
-            status = try_import(&all[i], &arrays[i], &why);
+            cai_status status = try_import(&all[i], &arrays[i], &why);
             if (status != CAI_OK) ASSERT_STATUS(CAI_ERR_IPC_PENDING, status);
             left -= status == CAI_OK;
         }

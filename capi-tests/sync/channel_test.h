@@ -25,13 +25,16 @@ static inline uint64_t polled(void) {
     return left;
 }
 
-/* Polls until so many exports are left. */
-static inline void wait_until(uint64_t left) {
-    for (int i = 0; polled() != left; ++i) {
-        ASSERT(i < 10000);
-        usleep(1000);
+/* Polls while this is true, but not for ever. */
+#define POLL_WHILE(condition)                   \
+    for (int tries_ = 0; condition; ++tries_) { \
+        ASSERT(tries_ < 10000);                 \
+        usleep(1000);                           \
+        polled();                               \
     }
-}
+
+/* Polls until so many exports are left. */
+static inline void wait_until(uint64_t left) { POLL_WHILE(polled() != left); }
 
 /* The next word of the other process, while the channel is polled. */
 static inline char word_from(int from) {
@@ -51,22 +54,41 @@ static inline cai_array owned(CUdeviceptr buffer, cai_stream stream) {
     return array;
 }
 
-/* Exports an array, sends its record, and releases it. */
-static inline uint64_t export_array(cai_array *array) {
-    packet it = {0};
+/* Exports an array, and releases it. */
+static inline uint64_t record_of(cai_array *array, packet *it) {
     uint64_t made = 0;
     size_t size = 0;
-    OK(cai_unstable_channel_export(the_channel, 0, array, it.bytes, sizeof it.bytes, &size, &made,
+    memset(it, 0, sizeof *it);
+    OK(cai_unstable_channel_export(the_channel, 0, array, it->bytes, sizeof it->bytes, &size, &made,
                                    error));
     ASSERT(size > 100 && size < 600 && made != 0);
-    it.size = size;
-    send_packet(peer_socket, &it, -1);
+    it->size = size;
     cai_array_release(array);
+    return made;
+}
+
+/* The same, and sends the record. */
+static inline uint64_t export_array(cai_array *array) {
+    packet it;
+    const uint64_t made = record_of(array, &it);
+    send_packet(peer_socket, &it, -1);
     return made;
 }
 
 static inline void withdraw(uint64_t made) {
     OK(cai_unstable_channel_withdraw(the_channel, made, error));
+}
+
+/* Withdraws the only export that is left. */
+static inline void withdraw_last(uint64_t made) {
+    withdraw(made);
+    wait_until(0);
+}
+
+static inline void kill_peer(void) {
+    int status;
+    ASSERT(kill(peer, SIGKILL) == 0 && waitpid(peer, &status, 0) == peer);
+    close(peer_socket);
 }
 
 static inline cai_status try_import(const packet *it, cai_array *out, cai_error *why) {

@@ -281,7 +281,6 @@ CASE(back_from_page_locked_memory_on_a_stream) {
     CUdeviceptr buffer = new_buffer();
     CUstream producer = new_stream(), stream = new_stream();
     cai_array array = array_of(buffer + 4, as_value(producer));
-    const int *found;
     array.shape = shape;
     array.strides = strides;
     for (int i = 0; i < N / 2; ++i)
@@ -289,7 +288,7 @@ CASE(back_from_page_locked_memory_on_a_stream) {
     fill(buffer, 7, producer);
     OK(cai_unstable_array_copy_from_host(&array, as_value(stream), 0, host, BYTES / 2, error));
     /* The producer's next work comes after the copy. */
-    found = found_on(buffer, producer);
+    const int *found = found_on(buffer, producer);
     for (int i = 0; i < N; ++i)
         ASSERT(found[i] == (i % 2 == 0 ? 7 : i / 2));
 }

@@ -224,9 +224,8 @@ CASE(graph_of_a_reader_after_a_writer_on_the_stream_alone) {
     CUstream producer = new_stream(), writer = new_stream(), reader = new_stream();
     CUdeviceptr buffer = new_buffer(), out = new_buffer();
     const cai_array array = produced(buffer, producer, 0);
-    CUgraphExec executable;
     write_as_specified(&array, 2, writer);
-    executable = capture_external_read(out, &array, reader);
+    CUgraphExec executable = capture_external_read(out, &array, reader);
     CU(cuGraphLaunch(executable, reader));
     ASSERT(holds(out, 2, reader));
 }
@@ -235,8 +234,7 @@ CASE(graph_of_a_reader_of_a_read_only_array) {
     CUstream producer = new_stream(), reader = new_stream();
     CUdeviceptr buffer = new_buffer(), out = new_buffer();
     const cai_array array = produced(buffer, producer, CAI_ARRAY_READONLY);
-    CUgraphExec executable;
-    executable = capture_external_read(out, &array, reader);
+    CUgraphExec executable = capture_external_read(out, &array, reader);
     CU(cuGraphLaunch(executable, reader));
     ASSERT(holds(out, 1, reader));
     /* Each launch waits for the newest record. */
@@ -250,7 +248,6 @@ CASE(writer_and_reader_in_one_capture) {
     CUstream producer = new_stream(), writer = new_stream(), reader = new_stream();
     CUdeviceptr buffer = new_buffer(), out = new_buffer();
     const cai_array array = produced(buffer, producer, 0);
-    CUgraphExec executable;
     begin_capture(producer);
     fill(buffer, 2, producer);
     wait_for(writer, producer);
@@ -259,7 +256,7 @@ CASE(writer_and_reader_in_one_capture) {
     read_into(out, &array, reader);
     wait_for(producer, writer);
     wait_for(producer, reader);
-    executable = end_capture(producer);
+    CUgraphExec executable = end_capture(producer);
     CU(cuGraphLaunch(executable, producer));
     ASSERT(holds(out, 3, producer));
 }
@@ -291,12 +288,10 @@ CASE(json_of_a_mask_on_another_stream) {
 CASE(json_of_a_mask_in_another_context) {
     const CUdeviceptr buffer = new_buffer();
     cai_array array = array_of(buffer, CAI_STREAM_LEGACY), mask = array;
-    CUevent written;
-    CUdeviceptr bits;
     char text[512];
     (void)second_context();
-    bits = new_buffer();
-    written = new_event();
+    CUdeviceptr bits = new_buffer();
+    CUevent written = new_event();
     mask.data = (void *)(uintptr_t)bits;
     array.mask = &mask;
     fill(bits, 1, CU_STREAM_LEGACY);

@@ -79,14 +79,12 @@ CASE(many_rounds) {
 }
 
 SHARED_CASE(two_devices) {
-    CUstream producer, consumer;
-    cai_array array;
     CUcontext second = context[devices - 1];
     use(second);
-    consumer = new_stream();
+    CUstream consumer = new_stream();
     use(context[0]);
-    producer = new_stream();
-    array = array_of(new_buffer(), as_value(producer));
+    CUstream producer = new_stream();
+    cai_array array = array_of(new_buffer(), as_value(producer));
     exchange_between(producer, consumer, &array, context[0], second);
     exchange_between(producer, consumer, &array, context[0], second);
 }
@@ -94,10 +92,9 @@ SHARED_CASE(two_devices) {
 CASE(two_contexts) {
     CUcontext other = second_context();
     CUstream consumer = new_stream(), producer;
-    cai_array array;
     CU(cuCtxSetCurrent(context[0]));
     producer = new_stream();
-    array = array_of(new_buffer(), as_value(producer));
+    cai_array array = array_of(new_buffer(), as_value(producer));
     exchange_between(producer, consumer, &array, context[0], other);
     ASSERT_STATUS(CAI_OK, cai_array_validate(&array, CAI_CHECK_STREAM, NULL));
 }
@@ -107,13 +104,12 @@ CASE(more_streams_than_the_library_remembers) {
     enum { STREAMS = 400 };
     CUcontext contexts[2] = {context[0], second_context()};
     CUstream consumer = new_stream(), producers[STREAMS];
-    CUdeviceptr buffer;
     cai_array array;
     for (int i = 0; i < STREAMS; ++i) {
         CU(cuCtxSetCurrent(contexts[i % 2]));
         producers[i] = new_stream();
     }
-    buffer = new_buffer();
+    CUdeviceptr buffer = new_buffer();
     for (int round = 0; round < 2; ++round) {
         for (int i = 0; i < STREAMS; ++i) {
             array = array_of(buffer, as_value(producers[i]));
@@ -142,11 +138,9 @@ CASE(no_current_context) {
     CUstream producer = new_stream(), consumer = new_stream();
     CUdeviceptr buffer = new_buffer(), out = new_buffer();
     cai_array array = array_of(buffer, as_value(producer));
-    pthread_t thread;
     fill(buffer, 1, producer);
     array.context = consumer;
-    ASSERT(pthread_create(&thread, NULL, without_context, &array) == 0);
-    ASSERT(pthread_join(thread, NULL) == 0);
+    in_thread(without_context, &array);
     /* What the thread ordered holds here too. */
     copy(out, buffer, consumer);
     ASSERT(holds(out, 1, consumer));
@@ -174,21 +168,19 @@ CASE(green_contexts) {
     CUgreenCtx green = green_context();
     CUstream producer, consumer = new_stream();
     CUcontext as_context;
-    cai_array array;
-    cai_stream streams[1];
     cai_owner *owner;
     static atomic_int destroyed;
     if (green == NULL) return;
     CU(cuGreenCtxStreamCreate(&producer, green, CU_STREAM_NON_BLOCKING, 0));
     CU(cuCtxFromGreenCtx(&as_context, green));
-    array = array_of(new_buffer(), as_value(producer));
+    cai_array array = array_of(new_buffer(), as_value(producer));
     exchange_between(producer, consumer, &array, context[0], context[0]);
     exchange_between(producer, consumer, &array, as_context, context[devices - 1]);
     array.stream = as_value(consumer);
     exchange_between(consumer, producer, &array, context[0], context[0]);
     /* Its own events are used: nothing says that others' may be. */
     ASSERT(COUNTED(the_shim.count("cuCtxFromGreenCtx") > 0));
-    streams[0] = as_value(producer);
+    const cai_stream streams[] = {as_value(producer)};
     OK(cai_array_produce(&array, streams, 1, streams[0], 0, error));
     OK(cai_array_validate(&array, CAI_CHECK_STREAM, error));
     CU(cuCtxSynchronize());
@@ -230,10 +222,9 @@ SHARED_CASE(legacy_producer_found_by_its_memory) {
 CASE(legacy_producer_with_pool_memory) {
     /* Memory of a pool belongs to no context: its device's primary one is meant. */
     CUdeviceptr buffer;
-    cai_array array;
     CU(cuMemAllocAsync(&buffer, BYTES, CU_STREAM_LEGACY));
     CU(cuCtxSynchronize());
-    array = array_of(buffer, CAI_STREAM_LEGACY);
+    cai_array array = array_of(buffer, CAI_STREAM_LEGACY);
     CU(cuCtxSetCurrent(context[devices - 1]));
     exchange_between(CU_STREAM_LEGACY, new_stream(), &array, context[0], context[devices - 1]);
     ASSERT(COUNTED(the_shim.count("cuDevicePrimaryCtxRetain") == 4 &&
@@ -245,11 +236,10 @@ CASE(legacy_of_a_second_context) {
     CUcontext other = second_context();
     CUdeviceptr own = new_buffer(), pool;
     cai_array array = array_of(own, CAI_STREAM_LEGACY);
-    CUstream consumer;
     CU(cuMemAllocAsync(&pool, BYTES, CU_STREAM_LEGACY));
     CU(cuCtxSynchronize());
     CU(cuCtxSetCurrent(context[0]));
-    consumer = new_stream();
+    CUstream consumer = new_stream();
     exchange_between(CU_STREAM_LEGACY, consumer, &array, other, context[0]);
     array = array_of(pool, CAI_STREAM_LEGACY);
     array.context = other;
@@ -270,9 +260,8 @@ SHARED_CASE(legacy_of_two_devices) {
 /* The memory belongs to the first context, or to the first device. */
 static CUdeviceptr device_memory(CUcontext user) {
     CUdeviceptr buffer = new_buffer();
-    CUresult enabled;
     CU(cuCtxSetCurrent(user));
-    enabled = cuCtxEnablePeerAccess(context[0], 0);
+    CUresult enabled = cuCtxEnablePeerAccess(context[0], 0);
     ASSERT(enabled == CUDA_SUCCESS || devices == 1);
     CU(cuCtxSetCurrent(context[0]));
     return buffer;
@@ -305,13 +294,12 @@ static CUdeviceptr pool_memory(CUcontext user) {
     return buffer;
 }
 static CUdeviceptr mapped_memory(CUcontext user) {
-    CUmemAllocationProp wanted;
+    CUmemAllocationProp wanted = {0};
     CUmemAccessDesc access[2];
     CUmemGenericAllocationHandle memory;
     CUdeviceptr buffer;
     size_t size;
     (void)user;
-    memset(&wanted, 0, sizeof wanted);
     wanted.type = CU_MEM_ALLOCATION_TYPE_PINNED;
     wanted.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
     wanted.location.id = device[0];
@@ -380,10 +368,9 @@ static void in_either(CUstream producer, int is_mask, int id) {
                                            pool_memory, mapped_memory};
     const CUcontext working = working_context();
     for (size_t i = 0; i < sizeof makers / sizeof *makers; ++i) {
-        CUdeviceptr buffer;
         cai_array array, around;
         use(context[0]);
-        buffer = makers[i](working);
+        CUdeviceptr buffer = makers[i](working);
         use(working);
         array = array_of(buffer, as_value(producer));
         array.device.id = id;
@@ -411,9 +398,8 @@ CASE(stated_context_of_a_default_stream) {
     const CUcontext working = working_context();
     const CUdeviceptr buffer = device_memory(working);
     cai_array array = array_of(buffer, CAI_STREAM_LEGACY);
-    CUstream consumer;
     CU(cuCtxSetCurrent(working));
-    consumer = new_stream();
+    CUstream consumer = new_stream();
     array.context = context[0];
     exchange_between(CU_STREAM_LEGACY, consumer, &array, context[0], working);
     the_shim.reset();
@@ -457,11 +443,9 @@ CASE(legacy_producer_without_a_current_context) {
     CUstream consumer = new_stream();
     for (int i = 0; i < 2; ++i) {
         cai_array array = array_of(buffers[i], CAI_STREAM_LEGACY);
-        pthread_t thread;
         array.context = consumer;
         fill(buffers[i], 1, CU_STREAM_LEGACY);
-        ASSERT(pthread_create(&thread, NULL, legacy_without_context, &array) == 0);
-        ASSERT(pthread_join(thread, NULL) == 0);
+        in_thread(legacy_without_context, &array);
         copy(out, buffers[i], consumer);
         ASSERT(holds(out, 1, consumer));
     }
@@ -512,7 +496,6 @@ CASE(another_thread_ends) {
     const CUstream legacy = CU_STREAM_LEGACY;
     CUdeviceptr buffer = device_memory(working);
     cai_array array = owned(array_of(buffer, CAI_STREAM_LEGACY));
-    pthread_t thread;
     use(working);
     working_of_a_thread = working;
     out_of_a_thread = new_buffer();
@@ -520,8 +503,7 @@ CASE(another_thread_ends) {
     fill(buffer, 1, legacy);
     CU(cuStreamSynchronize(legacy));
     OK(cai_array_consume_begin(&array, CAI_STREAM_LEGACY, CAI_ACCESS_READ, error));
-    ASSERT(pthread_create(&thread, NULL, end_of_a_read, &array) == 0);
-    ASSERT(pthread_join(thread, NULL) == 0);
+    in_thread(end_of_a_read, &array);
     fill(buffer, 2, legacy);
     use(working);
     ASSERT(holds(out_of_a_thread, 1, legacy));
@@ -552,9 +534,8 @@ CASE(one_owner_of_two_memories) {
     const CUstream legacy = CU_STREAM_LEGACY;
     const CUdeviceptr first = new_buffer(), out = new_buffer();
     cai_array array = owned(array_of(first, CAI_STREAM_LEGACY)), other = array;
-    CUdeviceptr second;
     use(working);
-    second = managed_memory(working);
+    CUdeviceptr second = managed_memory(working);
     other.data = (void *)(uintptr_t)second;
     for (int round = 1; round <= 2; ++round) {
         use(context[0]);
@@ -612,16 +593,14 @@ CASE(registered_in_another_context) {
 CASE(array_and_mask_of_two_contexts) {
     const CUcontext other = second_context(), working = working_context();
     const CUstream legacy = CU_STREAM_LEGACY;
-    CUdeviceptr buffer, bits, first, second;
-    cai_array array, mask;
-    CUstream consumer;
     CU(cuCtxSetCurrent(other));
-    bits = new_buffer();
+    const CUdeviceptr bits = new_buffer();
     CU(cuCtxSetCurrent(context[0]));
-    buffer = device_memory(working);
+    const CUdeviceptr buffer = device_memory(working);
     CU(cuCtxSetCurrent(working));
-    consumer = new_stream(), first = new_buffer(), second = new_buffer();
-    array = array_of(buffer, CAI_STREAM_LEGACY), mask = array_of(bits, CAI_STREAM_LEGACY);
+    const CUstream consumer = new_stream();
+    const CUdeviceptr first = new_buffer(), second = new_buffer();
+    cai_array array = array_of(buffer, CAI_STREAM_LEGACY), mask = array_of(bits, CAI_STREAM_LEGACY);
     array.mask = &mask;
     for (int round = 1; round <= 3; ++round) {
         CU(cuCtxSetCurrent(other));
@@ -643,11 +622,10 @@ SHARED_CASE(conservative_in_either_context) {
     const CUdeviceptr one = device_memory(working), first = new_buffer(), second = new_buffer();
     const CUstream in_memorys = new_stream();
     CUstream in_working, consumer, reader;
-    CUdeviceptr two;
     cai_array array = array_of(one, CAI_STREAM_UNKNOWN);
     array.version = 2;
     use(working);
-    two = new_buffer();
+    CUdeviceptr two = new_buffer();
     in_working = new_stream(), consumer = new_stream(), reader = new_stream();
     fill(one, 1, in_memorys);
     fill(two, 1, in_working);
@@ -678,14 +656,12 @@ CASE(identity_in_either_context) {
     const CUcontext working = working_context();
     const CUdeviceptr buffer = device_memory(working);
     cai_array array = array_of(buffer, CAI_STREAM_PER_THREAD), own;
-    pthread_t thread;
     CU(cuCtxSetCurrent(working));
     OK(cai_unstable_array_identify(&array, error));
     ASSERT(array.stream_id != 0 && array.context == NULL);
     OK(cai_array_validate(&array, CAI_CHECK_STREAM, error));
     exchange_in_either(buffer, &array, CU_STREAM_PER_THREAD, new_stream(), working);
-    ASSERT(pthread_create(&thread, NULL, identified_elsewhere, &array) == 0);
-    ASSERT(pthread_join(thread, NULL) == 0);
+    in_thread(identified_elsewhere, &array);
     /* An id of the current context shows that this one is meant. */
     own = array_of(buffer, CAI_STREAM_PER_THREAD);
     own.context = working;
@@ -729,13 +705,11 @@ static void *in_another_thread(void *argument) {
 CASE(per_thread_stream_of_another_thread) {
     cai_array array = array_of(new_buffer(), 0);
     cai_stream own = CAI_STREAM_PER_THREAD;
-    pthread_t thread;
     OK(cai_array_produce(&array, &own, 1, own, 0, error));
     ASSERT(array.stream == own && array.stream_id != 0 && array.context == context[0]);
     OK(cai_array_consume_begin(&array, CAI_STREAM_PER_THREAD, CAI_ACCESS_READ, error));
     OK(cai_array_consume_begin(&array, CAI_STREAM_LEGACY, CAI_ACCESS_READ, error));
-    ASSERT(pthread_create(&thread, NULL, in_another_thread, &array) == 0);
-    ASSERT(pthread_join(thread, NULL) == 0);
+    in_thread(in_another_thread, &array);
 }
 
 /* --- nothing to do */
@@ -775,9 +749,8 @@ SHARED_CASE(nothing_to_order) {
 CASE(policy_of_the_process) {
     CUstream producer = new_stream(), consumer = new_stream();
     cai_array array = array_of(new_buffer(), as_value(producer));
-    cai_stream streams[1];
     uint32_t policy = 99;
-    streams[0] = as_value(producer);
+    const cai_stream streams[] = {as_value(producer)};
     OK(cai_sync_policy_get(&policy, error));
     ASSERT(policy == 0);
     REFUSED(CAI_ERR_ARGUMENT, "policy", cai_sync_policy_set(CAI_ACCESS_READ, error));
@@ -882,11 +855,9 @@ SHARED_CASE(readers_at_once_then_a_writer) {
     CUdeviceptr buffer = new_buffer(), first = new_buffer(), second = new_buffer();
     /* Only a read-only array lets its readers read at once: only the producer writes it. */
     cai_array array = array_of(buffer, as_value(producer));
-    cai_stream streams[2];
     CUevent readers_ended = new_event();
     int runs = 0, *counter = &runs;
-    streams[0] = as_value(producer);
-    streams[1] = as_value(writer);
+    const cai_stream streams[] = {as_value(producer), as_value(writer)};
     array.flags = CAI_ARRAY_READONLY;
     array.event = new_event();
     fill(buffer, 1, producer);
@@ -928,8 +899,7 @@ SHARED_CASE(event_follows_a_write_on_the_same_stream) {
     CUstream producer = new_stream(), reader = new_stream();
     CUdeviceptr buffer = new_buffer(), out = new_buffer();
     cai_array array = array_of(buffer, as_value(producer));
-    cai_stream streams[1];
-    streams[0] = as_value(producer);
+    cai_stream streams[] = {as_value(producer)};
     array.event = new_event();
     fill(buffer, 1, producer);
     OK(cai_array_produce(&array, streams, 1, streams[0], 0, error));
@@ -1077,9 +1047,8 @@ SHARED_CASE(host_waits) {
     CUstream producer = new_stream();
     CUdeviceptr buffer = new_buffer();
     cai_array array = array_of(buffer, as_value(producer));
-    cai_stream streams[1];
     int host[1] = {0};
-    streams[0] = as_value(producer);
+    const cai_stream streams[] = {as_value(producer)};
     fill(buffer, 1, producer);
     OK(cai_array_synchronize(&array, CAI_ACCESS_READ, error));
     CU(cuMemcpyDtoH(host, buffer, sizeof host));
@@ -1106,8 +1075,7 @@ CASE(stale_handle) {
     /* Handles are reused; the id distinguishes the streams. */
     CUstream consumer = new_stream(), producer = new_stream(), again;
     cai_array array = array_of(new_buffer(), 0);
-    cai_stream streams[1];
-    streams[0] = as_value(producer);
+    const cai_stream streams[] = {as_value(producer)};
     OK(cai_array_produce(&array, streams, 1, streams[0], 0, error));
     ASSERT(array.stream_id != 0 && array.context == context[0]);
     OK(cai_array_consume_begin(&array, as_value(consumer), CAI_ACCESS_READ, error));

@@ -72,10 +72,9 @@ CASE(page_locked_memory_of_another_device) {
     const int other = devices - 1;
     const cai_stream consumer = stream_on(0);
     void *host;
-    cai_array array;
     CU(cuCtxSetCurrent(context[other]));
     CU(cuMemAllocHost(&host, BYTES));
-    array = rocm_array((CUdeviceptr)(uintptr_t)host, 0, CAI_STREAM_LEGACY);
+    cai_array array = rocm_array((CUdeviceptr)(uintptr_t)host, 0, CAI_STREAM_LEGACY);
     array.device.type = CAI_DEVICE_ROCM_HOST;
     exchange_between(CU_STREAM_LEGACY, as_stream(consumer), &array, context[other], context[0]);
 }
@@ -280,9 +279,8 @@ CASE(a_child_of_fork) {
     const cai_stream producer = stream_on(0), consumer = stream_on(0);
     const cai_array array = rocm_array(new_buffer(), 0, producer);
     int status;
-    pid_t child;
     OK(cai_array_consume_begin(&array, consumer, CAI_ACCESS_READ, error));
-    child = fork();
+    pid_t child = fork();
     if (child == 0) {
         /* Killed, so that no tool looks for leaks in a copy of a running process. */
         if (cai_array_consume_begin(&array, consumer, CAI_ACCESS_READ, NULL) == CAI_ERR_FORKED) {

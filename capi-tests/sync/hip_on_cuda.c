@@ -127,9 +127,9 @@ static CUresult capture_info(void *stream, CUstreamCaptureStatus *status, unsign
     CUresult (*info)(CUstream, CUstreamCaptureStatus *, unsigned long long *, CUgraph *,
                      const CUgraphNode **, size_t *);
     cuuint64_t wide;
-    CUresult result;
     *(void **)&info = dlsym(RTLD_DEFAULT, "cuStreamGetCaptureInfo_v2");
-    result = info(as_cuda(stream), status, (unsigned long long *)&wide, graph, nodes, count);
+    CUresult result =
+        info(as_cuda(stream), status, (unsigned long long *)&wide, graph, nodes, count);
     *id = (unsigned long long)wide;
     return result;
 }

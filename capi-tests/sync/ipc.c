@@ -46,10 +46,9 @@ PART(works) {
 static void exporter_works(CUdeviceptr buffer) {
     CUstream stream = new_stream();
     cai_array array = owned(buffer, as_value(stream));
-    cai_owner *kept;
     start_peer("works");
     fill(buffer, 1, stream);
-    kept = export_to(peer_socket, &array);
+    cai_owner *kept = export_to(peer_socket, &array);
     cai_array_release(&array);
     ASSERT(freed == 0);
     ASSERT(hear(peer_socket) == 'd');
@@ -96,11 +95,10 @@ PART(reads) {
 }
 
 static void exporter_is_read(cai_array array, char word) {
-    cai_owner *kept;
     array.flags = CAI_ARRAY_READONLY;
     OK(cai_owner_create(NULL, NULL, &array.owner, error));
     start_peer("reads");
-    kept = export_to(peer_socket, &array);
+    cai_owner *kept = export_to(peer_socket, &array);
     cai_array_release(&array);
     tell(peer_socket, word);
     ASSERT(hear(peer_socket) == 'd');
@@ -343,10 +341,9 @@ PART(is_attacked) {
     const int fd = receive_packet(from, &it);
     long taken[2] = {0, 0};
     size_t at;
-    int before;
     try_bytes(it.bytes, it.size, fd, taken);
     ASSERT(taken[1] == 1);
-    before = count_of("/proc/self/maps", 1);
+    int before = count_of("/proc/self/maps", 1);
     for (size_t size = 0; size < it.size; ++size)
         try_bytes(it.bytes, size, fd, taken);
     ASSERT(taken[1] == 1);
@@ -514,11 +511,10 @@ CASE(the_importer_is_killed) {
     CUdeviceptr buffer = new_buffer();
     CUstream stream = new_stream();
     cai_array array = owned(buffer, as_value(stream));
-    cai_owner *kept;
     int status;
     fill(buffer, 3, stream);
     start_peer("waits_to_be_killed");
-    kept = export_to(peer_socket, &array);
+    cai_owner *kept = export_to(peer_socket, &array);
     ASSERT(hear(peer_socket) == 'd');
     ASSERT(kill(peer, SIGKILL) == 0 && waitpid(peer, &status, 0) == peer);
     ASSERT(hear(peer_socket) == 0);

@@ -115,11 +115,10 @@ PART(imports) {
     cai_array out = CAI_ARRAY_INIT;
     cai_status status;
     cai_error why;
-    int files;
     receive_packet(from, &it);
     ASSERT_STATUS(CAI_OK, cai_unstable_ipc_import(it.bytes, it.size, -1, 0, &out, NULL));
     cai_array_release(&out);
-    files = open_files();
+    int files = open_files();
     for (int i = 0; FAULTY(cai_unstable_ipc_import(it.bytes, it.size, -1, 0, &out, &why)) != CAI_OK;
          ++i) {
         ASSERT(i < 2 && out.owner == NULL && out.data == NULL && open_files() == files);

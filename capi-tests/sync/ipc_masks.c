@@ -59,14 +59,13 @@ PART(reads_masked) {
 static void masked(CUdeviceptr buffer, CUdeviceptr bits) {
     CUstream streams[2] = {new_stream(), new_stream()};
     cai_array mask = mask_of(bits, as_value(streams[1])), array;
-    cai_owner *kept;
     array = with_mask(buffer, as_value(streams[0]), &mask);
     start_peer("reads_masked");
     fill(buffer, 1, streams[0]);
     for (int i = 0; i < 8; ++i) {
         CU(cuMemsetD8Async(bits, i < 7 ? 9 : 7, N, streams[1]));
     }
-    kept = export_to(peer_socket, &array);
+    cai_owner *kept = export_to(peer_socket, &array);
     cai_array_release(&array);
     ASSERT(hear(peer_socket) == 'd' && freed == 0);
     cai_owner_release(kept);
@@ -222,11 +221,7 @@ CASE(a_context_that_was_destroyed) {
     array = with_mask(buffer, CAI_STREAM_NONE, &mask);
     OK(cai_unstable_ipc_export(&array, 0, bytes, sizeof bytes, &size, &fd, &kept, error));
     for (int i = 0; i < 40; ++i) {
-#if CUDA_VERSION >= 13000
-        CU(cuCtxCreate(&own, NULL, 0, device[0]));
-#else
-        CU(cuCtxCreate(&own, 0, device[0]));
-#endif
+        own = second_context();
         found = import_again(bytes, size, fd);
         ASSERT(found.context == own);
         CU(cuCtxDestroy(own));
@@ -516,9 +511,8 @@ PART(is_attacked_with_masks) {
         for (size_t how = 0; how < sizeof changes; ++how) {
             cai_array array = CAI_ARRAY_INIT;
             cai_error why;
-            cai_status status;
             if (at < it.size) it.bytes[at] ^= changes[how];
-            status = cai_unstable_ipc_import(it.bytes, it.size, fd, 0, &array, &why);
+            cai_status status = cai_unstable_ipc_import(it.bytes, it.size, fd, 0, &array, &why);
             if (at < it.size) it.bytes[at] ^= changes[how];
             if (status == CAI_OK) {
                 ++taken;

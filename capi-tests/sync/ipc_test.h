@@ -27,16 +27,14 @@ static inline int send_with(int to, const void *bytes, size_t size, int fd, int 
         struct cmsghdr align;
     } control;
     struct iovec part = {(void *)(uintptr_t)bytes, size};
-    struct msghdr message;
-    memset(&message, 0, sizeof message);
+    struct msghdr message = {0};
     message.msg_iov = &part;
     message.msg_iovlen = 1;
     if (fd >= 0) {
-        struct cmsghdr *head;
         memset(&control, 0, sizeof control);
         message.msg_control = control.space;
         message.msg_controllen = sizeof control.space;
-        head = CMSG_FIRSTHDR(&message);
+        struct cmsghdr *head = CMSG_FIRSTHDR(&message);
         head->cmsg_level = SOL_SOCKET;
         head->cmsg_type = SCM_RIGHTS;
         head->cmsg_len = CMSG_LEN(sizeof(int));
@@ -56,16 +54,14 @@ static inline int receive_packet(int from, packet *it) {
         struct cmsghdr align;
     } control;
     struct iovec part = {it, sizeof *it};
-    struct msghdr message;
-    struct cmsghdr *head;
+    struct msghdr message = {0};
     int fd = -1;
-    memset(&message, 0, sizeof message);
     message.msg_iov = &part;
     message.msg_iovlen = 1;
     message.msg_control = control.space;
     message.msg_controllen = sizeof control.space;
     ASSERT(recvmsg(from, &message, MSG_WAITALL) == (ssize_t)sizeof *it);
-    head = CMSG_FIRSTHDR(&message);
+    struct cmsghdr *head = CMSG_FIRSTHDR(&message);
     if (head != NULL && head->cmsg_type == SCM_RIGHTS) memcpy(&fd, CMSG_DATA(head), sizeof fd);
     return fd;
 }
@@ -128,9 +124,8 @@ static inline cai_owner *export_to(int to, const cai_array *array) {
 /* Passes an array to a process that runs `part` with its bytes, and releases it when that is done.
  */
 static inline void pass_to(const char *part, cai_array *array) {
-    cai_owner *kept;
     start_peer(part);
-    kept = export_to(peer_socket, array);
+    cai_owner *kept = export_to(peer_socket, array);
     ASSERT(hear(peer_socket) == 'd');
     cai_owner_release(kept);
     cai_array_release(array);
@@ -152,9 +147,8 @@ static inline cai_array import_from(int from) {
 /* --- kinds of memory */
 
 static inline CUmemoryPool new_pool(int handle_types) {
-    CUmemPoolProps props;
+    CUmemPoolProps props = {0};
     CUmemoryPool pool;
-    memset(&props, 0, sizeof props);
     props.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
     props.handleTypes = (CUmemAllocationHandleType)handle_types;
     props.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
@@ -172,12 +166,11 @@ static inline CUdeviceptr pool_buffer(CUmemoryPool pool) {
 }
 
 static inline CUdeviceptr mapped_buffer(int handle_types) {
-    CUmemAllocationProp props;
+    CUmemAllocationProp props = {0};
     CUmemAccessDesc access;
     CUmemGenericAllocationHandle handle;
     CUdeviceptr buffer;
     size_t granularity;
-    memset(&props, 0, sizeof props);
     props.type = CU_MEM_ALLOCATION_TYPE_PINNED;
     props.requestedHandleTypes = (CUmemAllocationHandleType)handle_types;
     props.location.type = CU_MEM_LOCATION_TYPE_DEVICE;

@@ -79,11 +79,10 @@ CASE(forks_all_the_time) {
     stream = new_stream();
     for (int i = 0; i < 100; ++i) {
         cai_owner *owner;
-        pid_t child;
         int status = -1;
         OK(cai_owner_create(NULL, NULL, &owner, error));
         OK(cai_owner_release_after(owner, as_value(stream), error));
-        child = fork();
+        pid_t child = fork();
         if (child == 0) {
             if (cai_owner_create(NULL, NULL, &owner, NULL) != CAI_OK) _exit(1);
             if (cai_owner_release_after(owner, as_value(stream), NULL) != CAI_ERR_FORKED) _exit(2);

@@ -155,14 +155,13 @@ static void as_many_calls(cai_array *array, cai_stream consumer) {
     for (int i = 0; i < PAGES; ++i)
         pages[i] = array;
     for (int with_end = 0; with_end < 2; ++with_end) {
-        long one;
         /* The first exchange makes more calls. */
         OK(cai_array_consume_begin(array, consumer, CAI_ACCESS_READ, error));
         OK(cai_array_consume_end(array, consumer, CAI_ACCESS_READ, error));
         the_shim.reset();
         OK(with_end ? cai_array_consume_end(array, consumer, CAI_ACCESS_READ, error)
                     : cai_array_consume_begin(array, consumer, CAI_ACCESS_READ, error));
-        one = the_shim.count(NULL);
+        long one = the_shim.count(NULL);
         ASSERT(COUNTED(one > 0));
         the_shim.reset();
         OK(with_end

@@ -50,17 +50,14 @@ CASE(join_default_streams) {
 }
 
 CASE(join_across_devices) {
-    CUstream here, there, consumer;
     CUdeviceptr buffer = new_buffer(), out = new_buffer();
     cai_array array = array_of(buffer, 0);
-    cai_stream streams[2];
     CU(cuCtxSetCurrent(context[devices - 1]));
-    there = new_stream();
+    CUstream there = new_stream();
     CU(cuCtxSetCurrent(context[0]));
-    here = new_stream();
-    consumer = new_stream();
-    streams[0] = as_value(there);
-    streams[1] = as_value(here);
+    CUstream here = new_stream();
+    CUstream consumer = new_stream();
+    const cai_stream streams[] = {as_value(there), as_value(here)};
     CU(cuMemsetD32Async(buffer, 5, N / 2, here));
     CU(cuCtxSetCurrent(context[devices - 1]));
     CU(cuMemsetD32Async(buffer + BYTES / 2, 5, N / 2, there));
@@ -83,9 +80,7 @@ CASE(nothing_pending) {
 CASE(refused) {
     CUstream stream = new_stream();
     cai_array array = array_of(new_buffer(), 0), before = array;
-    cai_stream streams[2];
-    streams[0] = as_value(stream);
-    streams[1] = 0;
+    cai_stream streams[] = {as_value(stream), 0};
     ASSERT_STATUS(CAI_ERR_NULL_ARGUMENT, cai_array_produce(NULL, streams, 1, streams[0], 0, NULL));
     REFUSED(CAI_ERR_NULL_ARGUMENT, "streams",
             cai_array_produce(&array, NULL, 1, streams[0], 0, error));
@@ -123,12 +118,10 @@ static void *cannot_use(void *argument) {
 
 CASE(identity_of_default_streams) {
     cai_array array = array_of(new_buffer(), CAI_STREAM_PER_THREAD), before;
-    pthread_t thread;
     OK(cai_unstable_array_identify(&array, error));
     ASSERT(array.stream_id != 0 && array.context == context[0]);
     OK(cai_array_consume_begin(&array, CAI_STREAM_LEGACY, CAI_ACCESS_READ, error));
-    ASSERT(pthread_create(&thread, NULL, cannot_use, &array) == 0);
-    ASSERT(pthread_join(thread, NULL) == 0);
+    in_thread(cannot_use, &array);
     /* The memory's context or the current one; and again, which changes nothing. */
     array.stream = CAI_STREAM_LEGACY;
     array.stream_id = 0;
@@ -144,23 +137,16 @@ CASE(identity_of_default_streams) {
 
 CASE(identity_of_handles) {
     CUstream producer = new_stream(), consumer = new_stream();
-    CUcontext other;
-    CUstream elsewhere;
-    cai_array array, named;
-#if CUDA_VERSION >= 13000
-    CU(cuCtxCreate(&other, NULL, 0, device[0]));
-#else
-    CU(cuCtxCreate(&other, 0, device[0]));
-#endif
-    elsewhere = new_stream();
+    CUcontext other = second_context();
+    CUstream elsewhere = new_stream();
     CU(cuCtxSetCurrent(context[0]));
-    array = array_of(new_buffer(), as_value(elsewhere));
+    cai_array array = array_of(new_buffer(), as_value(elsewhere));
     OK(cai_unstable_array_identify(&array, error));
     ASSERT(array.context == other);
     array.stream = as_value(producer);
     array.stream_id = 0;
     array.context = NULL;
-    named = array;
+    cai_array named = array;
     CU(cuStreamBeginCapture(producer, CU_STREAM_CAPTURE_MODE_GLOBAL));
     OK(cai_unstable_array_identify(&named, error));
     CU(cuStreamEndCapture(producer, &(CUgraph){NULL}));
@@ -243,10 +229,9 @@ static void free_held(void *argument) {
 }
 
 static cai_array held_array(held *it, cai_stream stream) {
-    cai_array array;
     it->buffer = new_buffer();
     atomic_store(&it->destroyed, 0);
-    array = array_of(it->buffer, stream);
+    cai_array array = array_of(it->buffer, stream);
     OK(cai_owner_create(it, free_held, &array.owner, error));
     return array;
 }
@@ -331,14 +316,12 @@ static void *release_in_order(void *array) {
 CASE(release_in_order_on_a_thread_without_a_context) {
     CUstream streams[3] = {new_stream(), CU_STREAM_LEGACY, CU_STREAM_PER_THREAD};
     for (int i = 0; i < 3; ++i) {
-        pthread_t thread;
         held it;
         cai_array array = held_array(&it, as_value(streams[i]));
         OK(cai_unstable_array_identify(&array, error));
         if (i == 1) array.context = NULL; /* found by the memory */
         held_at_gate(streams[i]);
-        ASSERT(pthread_create(&thread, NULL, release_in_order, &array) == 0);
-        ASSERT(pthread_join(thread, NULL) == 0);
+        in_thread(release_in_order, &array);
         ASSERT(array.owner == NULL && array.data == NULL && array.struct_size == sizeof array);
         stays_until_open(&it);
     }
@@ -386,12 +369,10 @@ CASE(tensor_on_a_default_stream_of_the_current_context) {
 
 CASE(release_in_order_after_the_context) {
     CUcontext own;
-    CUstream stream;
     atomic_int destroyed = 0;
-    cai_array array;
     CU(cuCtxCreate(&own, NULL, 0, device[0]));
-    stream = new_stream();
-    array = array_of(new_buffer(), as_value(stream));
+    CUstream stream = new_stream();
+    cai_array array = array_of(new_buffer(), as_value(stream));
     OK(cai_owner_create(&destroyed, count_destroyed, &array.owner, error));
     OK(cai_unstable_array_identify(&array, error));
     CU(cuCtxDestroy(own));
@@ -446,16 +427,10 @@ CASE(release_after_many) {
 }
 
 CASE(release_after_a_context_is_gone) {
-    CUcontext other;
-    CUstream stream;
     static atomic_int destroyed;
     cai_owner *owner;
-#if CUDA_VERSION >= 13000
-    CU(cuCtxCreate(&other, NULL, 0, device[0]));
-#else
-    CU(cuCtxCreate(&other, 0, device[0]));
-#endif
-    stream = new_stream();
+    CUcontext other = second_context();
+    CUstream stream = new_stream();
     OK(cai_owner_create(&destroyed, count_destroyed, &owner, error));
     OK(cai_owner_release_after(owner, as_value(stream), error));
     CU(cuCtxDestroy(other));
@@ -472,11 +447,10 @@ CASE(release_after_the_device_is_lost) {
     CUstream stream = new_stream();
     static atomic_int destroyed;
     cai_owner *owner;
-    cai_status status;
     if (!cudasim_present()) return;
     OK(cai_owner_create(&destroyed, count_destroyed, &owner, error));
     CU((CUresult)cudasim_launch(stream, "fails", fails, NULL, 0, NULL, 0));
-    status = cai_owner_release_after(owner, as_value(stream), NULL);
+    cai_status status = cai_owner_release_after(owner, as_value(stream), NULL);
     if (status != CAI_OK) {
         /* Known already: the reference is still the caller's. */
         ASSERT_STATUS(CAI_ERR_DEVICE_LOST, status);
@@ -608,14 +582,12 @@ CASE(checks_of_memory) {
 
 /* Memory that is mapped piece by piece, as growing allocators do it. */
 CASE(checks_of_pieces) {
-    CUmemAllocationProp kind;
+    CUmemAllocationProp kind = {0};
     CUmemGenericAllocationHandle pieces[2];
     CUmemAccessDesc access;
     CUdeviceptr base;
     size_t piece;
-    cai_array array;
     int64_t shape[1];
-    memset(&kind, 0, sizeof kind);
     kind.type = CU_MEM_ALLOCATION_TYPE_PINNED;
     kind.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
     kind.location.id = device[0];
@@ -628,7 +600,7 @@ CASE(checks_of_pieces) {
         CU(cuMemMap(base + i * piece, piece, 0, pieces[i], 0));
     }
     CU(cuMemSetAccess(base, 2 * piece, &access, 1));
-    array = array_of(base, CAI_STREAM_NONE);
+    cai_array array = array_of(base, CAI_STREAM_NONE);
     array.shape = shape;
     shape[0] = (int64_t)(2 * piece / sizeof(int));
     OK(cai_array_validate(&array, CAI_CHECK_DEVICE, error));

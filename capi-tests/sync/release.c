@@ -79,17 +79,15 @@ typedef struct other {
 
 static void *capture_there(void *argument) {
     other *it = argument;
-    CUstream stream;
     CUgraph graph = NULL;
-    CUresult ended;
     CU(cuCtxSetCurrent(context[0]));
-    stream = blocking_stream();
+    CUstream stream = blocking_stream();
     CU(cuStreamBeginCapture(stream, it->mode));
     if (it->invalidates) ASSERT(cuStreamSynchronize(stream) != CUDA_SUCCESS);
     atomic_store(&it->begun, 1);
     while (!atomic_load(&it->may_end))
         usleep(100);
-    ended = cuStreamEndCapture(stream, &graph);
+    CUresult ended = cuStreamEndCapture(stream, &graph);
     /* The library has not broken it. */
     ASSERT((ended == CUDA_SUCCESS) == !it->invalidates);
     return NULL;
@@ -134,13 +132,10 @@ static void run(way how, where place, state captured, CUstreamCaptureMode mode) 
     other foreign = {.mode = mode, .invalidates = captured == FOREIGN_INVALIDATED};
     CUgraph graph;
     CUgraphExec launchable = NULL;
-    int given_up;
     array.owner = new_owner();
     if (place >= LEGACY_IN_CURRENT) CU(cuCtxSetCurrent(working_context()));
     if (place == PER_THREAD_OF_ANOTHER) {
-        pthread_t thread;
-        ASSERT(pthread_create(&thread, NULL, work_there, &array) == 0);
-        ASSERT(pthread_join(thread, NULL) == 0);
+        in_thread(work_there, &array);
     } else if (captured != OWN) {
         held_at_gate(stream);
     }
@@ -157,7 +152,7 @@ static void run(way how, where place, state captured, CUstreamCaptureMode mode) 
 
     the_shim.arm(1);
     take_away(1);
-    given_up = release(how, &array);
+    int given_up = release(how, &array);
     nothing_is_destroyed();
 
     /* What is in the way goes away. */

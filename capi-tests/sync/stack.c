@@ -62,12 +62,11 @@ static size_t used_by(void (*body)(void)) {
     unsigned char *stack = painted();
     pthread_attr_t attributes;
     pthread_t thread;
-    size_t bytes;
     ASSERT(pthread_attr_init(&attributes) == 0);
     ASSERT(pthread_attr_setstack(&attributes, stack, SIZE) == 0);
     ASSERT(pthread_create(&thread, &attributes, run_body, &body) == 0);
     ASSERT(pthread_join(thread, NULL) == 0);
-    bytes = used(stack);
+    size_t bytes = used(stack);
     munmap(stack, SIZE);
     return bytes;
 }

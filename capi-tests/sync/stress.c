@@ -17,9 +17,8 @@ static atomic_long done;
 
 static void *work(void *number) {
     const unsigned self = (unsigned)(uintptr_t)number;
-    CUdeviceptr out;
     CU(cuCtxSetCurrent(context[self % (unsigned)devices]));
-    out = new_buffer();
+    CUdeviceptr out = new_buffer();
     for (long i = 0; i < pairs; ++i) {
         /* Each array by turns, on each stream by turns. */
         const cai_array *array = &arrays[(self + (unsigned)i) % STREAMS];
@@ -55,7 +54,6 @@ static size_t run(int threads, long pairs_of_each) {
 int main(int count, char **words) {
     const int threads = count > 1 ? atoi(words[1]) : 32;
     const long many = count > 2 ? atol(words[2]) : 1000;
-    size_t before, after;
     ASSERT(threads <= MOST_THREADS);
     set_up();
     for (int i = 0; i < STREAMS; ++i) {
@@ -65,8 +63,8 @@ int main(int count, char **words) {
         arrays[i] = array_of(new_buffer(), as_value(streams[i]));
         fill((CUdeviceptr)(uintptr_t)arrays[i].data, 7, streams[i]);
     }
-    before = run(threads, 50);
-    after = run(threads, many);
+    size_t before = run(threads, 50);
+    size_t after = run(threads, many);
     for (int i = 0; i < STREAMS; ++i) {
         /* And the producers may go on. */
         fill((CUdeviceptr)(uintptr_t)arrays[i].data, 8, streams[i]);

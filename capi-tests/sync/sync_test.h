@@ -302,6 +302,13 @@ static inline void write_from(const cai_array *array, int value, CUstream stream
     OK(cai_array_consume_end(array, as_value(stream), CAI_ACCESS_WRITE, error));
 }
 
+/* Runs a function to its end in another thread. */
+static inline void in_thread(void *(*run)(void *), void *argument) {
+    pthread_t thread;
+    ASSERT(pthread_create(&thread, NULL, run, argument) == 0);
+    ASSERT(pthread_join(thread, NULL) == 0);
+}
+
 /* Waits for something that another thread does. */
 static inline int comes_true(int (*condition)(void *), void *argument) {
     for (int i = 0; i < 10000; ++i) {
@@ -371,9 +378,8 @@ static inline int run_each(void) {
     for (int number = 0; fgets(line, sizeof line, stdin) != NULL; ++number) {
         const int words = sscanf(line, "%127s %127s", name, more);
         int status = 0;
-        pid_t child;
         fflush(NULL);
-        child = fork();
+        pid_t child = fork();
         ASSERT(words >= 1 && child >= 0);
         if (child == 0) {
             const test_case *found = find_case(name);
@@ -393,7 +399,6 @@ static inline int run_each(void) {
 
 /* `list`, `each`, or the name of a case; `NAME calls` also prints the calls. */
 static inline int run_cases(int count, char **words) {
-    const test_case *found;
     ASSERT(count >= 2);
     if (strcmp(words[1], "each") == 0) return run_each();
     if (strcmp(words[1], "list") == 0) {
@@ -401,7 +406,7 @@ static inline int run_cases(int count, char **words) {
             puts(it->name);
         return 0;
     }
-    found = find_case(words[1]);
+    const test_case *found = find_case(words[1]);
     return found == NULL ? 2 : run_case(found, count > 2);
 }
 

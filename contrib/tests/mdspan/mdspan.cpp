@@ -72,7 +72,9 @@ template <class Mdspan> void same(const cai::array &array) {
     ASSERT(back.readonly() == std::is_const_v<typename Mdspan::element_type>);
 }
 
-void layouts() {
+TEST(layouts) {
+    for (int i = 0; i < 24; ++i)
+        numbers[i] = static_cast<float>(i);
     const auto whole = make({4, 6});
     same<span_of<float, two>>(whole);
     same<span_of<const float, two>>(whole);
@@ -94,7 +96,7 @@ void layouts() {
     same<span_of<float, two, md::layout_stride>>(make({0, 3}, {-8, 2}));
 }
 
-void ranks() {
+TEST(ranks) {
     const auto single = make({}, {}, CAI_DEVICE_CPU, 5);
     const auto none = cai::to_host_mdspan<span_of<float, md::extents<int>>>(single);
     ASSERT(none.data_handle()[0] == 5);
@@ -116,7 +118,7 @@ template <class Mdspan> void refused(cai_status code, const char *field, const c
     throws(code, field, "", [&] { (void)cai::to_host_mdspan<Mdspan>(array); });
 }
 
-void refusals() {
+TEST(refusals) {
     using right = span_of<float, two>;
     using strided = span_of<float, two, md::layout_stride>;
     refused<right>(CAI_ERR_CONVERT_CONTIGUOUS, "strides[0]", make({4, 6}, {4, 16}));
@@ -146,7 +148,7 @@ void refusals() {
     refused<small>(CAI_ERR_SIZE_OVERFLOW, "shape", wide(16, 16));
 }
 
-void devices() {
+TEST(devices) {
     const auto device = make({4, 6}, {}, CAI_DEVICE_CUDA);
     ASSERT((cai::to_mdspan<span_of<float, two>>(device).data_handle() == numbers));
     throws(CAI_ERR_HOST_MEMORY, "device.type", "",
@@ -158,7 +160,7 @@ void devices() {
 }
 
 // An mdspan holds no reference; the array of one keeps what its owner is.
-void owners() {
+TEST(owners) {
     auto memory = std::make_shared<std::vector<float>>(24, 1.0F);
     const span_of<float, two, md::layout_left> span(memory->data(), 4, 6);
     auto array =
@@ -174,14 +176,3 @@ void owners() {
 }
 
 } // namespace
-
-int main() {
-    for (int i = 0; i < 24; ++i)
-        numbers[i] = static_cast<float>(i);
-    layouts();
-    ranks();
-    refusals();
-    devices();
-    owners();
-    return 0;
-}
