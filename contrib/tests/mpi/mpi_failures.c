@@ -113,12 +113,11 @@ static void end_the_other(cai_mpi_request *requests) {
 static cai_status exchange(uint32_t flags, cai_error *error) {
     cai_array from = owned(memory + 512, gaps), to = owned(memory + 2560, gaps);
     cai_mpi_request requests[2];
-    cai_status first, status;
     memset(requests, 0xaa, sizeof requests);
-    first = cai_mpi_irecv(&to, 0, 1, MPI_COMM_SELF, flags, &requests[0], error);
+    cai_status first = cai_mpi_irecv(&to, 0, 1, MPI_COMM_SELF, flags, &requests[0], error);
     cai_array_release(&to);
-    status = cai_mpi_isend(&from, 0, 1, MPI_COMM_SELF, flags, &requests[1],
-                           first == CAI_OK ? error : NULL);
+    cai_status status = cai_mpi_isend(&from, 0, 1, MPI_COMM_SELF, flags, &requests[1],
+                                      first == CAI_OK ? error : NULL);
     cai_array_release(&from);
     if (first == CAI_OK) first = status;
     if (first != CAI_OK) end_the_other(requests);
@@ -131,12 +130,11 @@ static cai_status exchange(uint32_t flags, cai_error *error) {
 static cai_status exchange_prepared(uint32_t flags, cai_error *error) {
     cai_array from = owned(memory + 512, gaps), to = owned(memory + 2560, gaps);
     cai_mpi_request requests[2];
-    cai_status first, status;
     memset(requests, 0xaa, sizeof requests);
-    first = cai_mpi_recv_init(&to, 0, 1, MPI_COMM_SELF, flags, &requests[0], error);
+    cai_status first = cai_mpi_recv_init(&to, 0, 1, MPI_COMM_SELF, flags, &requests[0], error);
     cai_array_release(&to);
-    status = cai_mpi_send_init(&from, 0, 1, MPI_COMM_SELF, flags, &requests[1],
-                               first == CAI_OK ? error : NULL);
+    cai_status status = cai_mpi_send_init(&from, 0, 1, MPI_COMM_SELF, flags, &requests[1],
+                                          first == CAI_OK ? error : NULL);
     cai_array_release(&from);
     if (first == CAI_OK) first = status;
     for (int message = 0; message < 2 && first == CAI_OK; ++message) {
@@ -152,18 +150,16 @@ static cai_status exchange_prepared(uint32_t flags, cai_error *error) {
 }
 
 static void each_call_fails(cai_status (*run)(uint32_t, cai_error *), uint32_t flags, int least) {
-    int last;
     calls = failing = 0;
     OK(run(flags, error));
     ASSERT(owners == 0 && datatypes == 0);
-    last = calls;
+    int last = calls;
     ASSERT(last >= least);
     for (int number = 1; number <= last; ++number) {
         cai_error why;
-        cai_status status;
         calls = 0;
         failing = number;
-        status = run(flags, &why);
+        cai_status status = run(flags, &why);
         failing = 0;
         ASSERT(status == CAI_ERR_MPI || status == CAI_ERR_NO_MEMORY);
         ASSERT(why.code == status && why.message[0] != 0);
@@ -176,7 +172,6 @@ static void each_large_type_fails(int64_t stride) {
     const int64_t many[2] = {(int64_t)3 << 30, 3}, strides[2] = {stride, 4};
     cai_array array = plain();
     cai_mpi_buffer it;
-    int last;
     array.ndim = 2;
     array.shape = many;
     array.strides = strides;
@@ -186,7 +181,7 @@ static void each_large_type_fails(int64_t stride) {
     OK(cai_mpi_begin(&array, CAI_ACCESS_READ, &it, error));
     ASSERT(datatypes > 0);
     cai_mpi_discard(&it);
-    last = calls;
+    int last = calls;
     ASSERT(last > 4);
     for (failing = 1; failing <= last; ++failing) {
         calls = 0;
@@ -484,14 +479,13 @@ static void checked_pair(const side *from, const side *to, const char *field, co
               target = of_side(to, data[1], &fields[1]);
     for (int way = 0; way < 3; ++way) {
         cai_mpi_request sent, received;
-        cai_error why;
+        cai_error why = {0};
         cai_status status;
         for (int i = 0; i < 512; ++i) {
             data[0][i] = i + 1;
             data[1][i] = before[i] = -1 - i;
         }
         OK(cai_mpi_isend(&source, 0, 7, MPI_COMM_SELF, from->flags, &sent, error));
-        memset(&why, 0, sizeof why);
         if (way == 0) {
             OK(cai_mpi_irecv(&target, MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_SELF, to->flags,
                              &received, error));
@@ -527,122 +521,74 @@ static void checked_pair(const side *from, const side *to, const char *field, co
 static void checks(void) {
     enum { C = CAI_MPI_CHECK };
     const char *ab = "[('a', '<i4'), ('b', '<i4')]", *ac = "[('a', '<i4'), ('c', '<i4')]",
+               *abc = "[('a', '<i4'), ('b', '<i4'), ('c', '<i4', (0,))]",
                *nested = "[('a', [('a', '<i4'), ('b', '<i4')])]", *pair = "[('a', '<i4', (2,))]",
                *other_nested = "[('a', [('a', '<i4'), ('b', '<u4')])]",
-               *same_nested = "[('a', [('a', '<i4')]), ('b', '<i4')]", *time = "[('a', '<M8[s]')]",
-               *other_time = "[('a', '<M8[ms]')]", *plain_row = "[('', '|V8')]",
-               *plain_pair = "[('', '<f4', (2,))]";
+               *same_nested = "[('a', [('a', '<i4')]), ('b', '<i4')]";
     char long_list[512] = "[('a', '<i4'), ('";
     memset(long_list + strlen(long_list), 'b', 300);
     strcat(long_list, "', '<i4')]");
+/* Rows that differ in their types, in their fields, or in their shapes. */
+#define TYPES(name, from, code, to, other_code, ...) \
+    {{name, from, code, 1, {6}, C, NULL}, {"", to, other_code, 1, {6}, C, NULL}, __VA_ARGS__}
+#define FIELDS(name, from, to, ...) \
+    {{name, "|V8", 0, 1, {6}, C, from}, {"", "|V8", 0, 1, {6}, C, to}, __VA_ARGS__}
+#define SHAPES(name, flags, from, to, ...) \
+    {{name, "<f8", 0, from, flags, NULL}, {"", "<f8", 0, to, C, NULL}, __VA_ARGS__}
+#define DIM(...) \
+    (int)(sizeof((int[]){__VA_ARGS__}) / sizeof(int)), { __VA_ARGS__ }
     const struct {
         side from, to;
         const char *field, *text;
     } rows[] = {
-        {{"same", "<f8", 0, 2, {3, 4}, C, NULL}, {"", "<f8", 0, 2, {3, 4}, C, NULL}, NULL, NULL},
+        SHAPES("same", C, DIM(3, 4), DIM(3, 4), NULL, NULL),
         {{"orders", "|u1", 0, 1, {24}, C, NULL}, {"", "<u1", 0, 1, {24}, C, NULL}, NULL, NULL},
         {{"other flags", "<f8", 0, 1, {3}, C, NULL},
          {"", "<f8", 0, 1, {3}, C | CAI_MPI_PLAIN | CAI_MPI_DIRECT, NULL},
          NULL,
          NULL},
-        {{"empty", "<f8", 0, 2, {3, 0}, C, NULL}, {"", "<f8", 0, 2, {3, 0}, C, NULL}, NULL, NULL},
+        SHAPES("empty", C, DIM(3, 0), DIM(3, 0), NULL, NULL),
         {{"scalar", "<f8", 0, 0, {0}, C, NULL}, {"", "<f8", 0, 0, {0}, C, NULL}, NULL, NULL},
-        {{"kind", "<f4", 0, 1, {6}, C, NULL},
-         {"", "<i4", 0, 1, {6}, C, NULL},
-         "typestr",
-         "found \"<f4\" from rank 0 with tag 7, expected \"<i4\""},
-        {{"smaller", "<f4", 0, 1, {6}, C, NULL}, {"", "<f8", 0, 1, {6}, C, NULL}, "typestr", "<f4"},
-        {{"larger", "<f8", 0, 1, {6}, C, NULL}, {"", "<f4", 0, 1, {6}, C, NULL}, "typestr", "<f8"},
-        {{"unit", "<M8[s]", 0, 1, {6}, C, NULL},
-         {"", "<M8[us]", 0, 1, {6}, C, NULL},
-         "typestr",
-         "\"<M8[us]\""},
-        {{"code", "<V1", CAI_DTYPE_FLOAT8_E4M3FN, 1, {6}, C, NULL},
-         {"", "<V1", CAI_DTYPE_FLOAT8_E5M2, 1, {6}, C, NULL},
-         "dtype_code",
-         "expected 12"},
-        {{"no code", "<V2", 0, 1, {6}, C, NULL},
-         {"", "<V2", CAI_DTYPE_BFLOAT16, 1, {6}, C, NULL},
-         "dtype_code",
-         "found 0"},
-        {{"names", "|V8", 0, 1, {6}, C, ab},
-         {"", "|V8", 0, 1, {6}, C, ac},
-         "descr[1].name",
-         "found \"b\" from rank 0 with tag 7, expected \"c\""},
-        {{"nested", "|V8", 0, 1, {6}, C, nested},
-         {"", "|V8", 0, 1, {6}, C, "[('a', '<i4'), ('b', '<i4')]"},
-         "descr[0].typestr",
-         "found fields from rank 0 with tag 7, expected \"<i4\""},
-        {{"inside", "|V8", 0, 1, {6}, C, nested},
-         {"", "|V8", 0, 1, {6}, C, other_nested},
-         "descr[0].nested[1].typestr",
-         "found \"<i4\" from rank 0 with tag 7, expected \"<u4\""},
-        {{"after a list that is the same", "|V8", 0, 1, {6}, C, same_nested},
-         {"", "|V8", 0, 1, {6}, C, "[('a', [('a', '<i4')]), ('b', '<u4')]"},
-         "descr[1].typestr",
-         "found \"<i4\" from rank 0 with tag 7, expected \"<u4\""},
-        {{"sub-array", "|V8", 0, 1, {6}, C, pair},
-         {"", "|V8", 0, 1, {6}, C, ab},
-         "descr[0].shape",
-         "found (2,) from rank 0 with tag 7, expected ()"},
-        {{"a field more", "|V8", 0, 1, {6}, C, ab},
-         {"", "|V8", 0, 1, {6}, C, "[('a', '<i4'), ('b', '<i4'), ('c', '<i4', (0,))]"},
-         "descr[2]",
-         "found none from rank 0 with tag 7, expected \"c\""},
-        {{"a field less", "|V8", 0, 1, {6}, C, "[('a', '<i4'), ('b', '<i4'), ('c', '<i4', (0,))]"},
-         {"", "|V8", 0, 1, {6}, C, ab},
-         "descr[2]",
-         "found \"c\" from rank 0 with tag 7, expected none"},
-        {{"field's unit", "|V8", 0, 1, {6}, C, time},
-         {"", "|V8", 0, 1, {6}, C, other_time},
-         "descr[0].typestr",
-         "found \"<M8[s]\" from rank 0 with tag 7, expected \"<M8[ms]\""},
-        {{"a long list", "|V8", 0, 1, {6}, C, long_list},
-         {"", "|V8", 0, 1, {6}, C, ab},
-         "descr",
-         "found other fields from rank 0 with tag 7, expected the array's"},
-        {{"same fields", "|V8", 0, 1, {6}, C, nested},
-         {"", "|V8", 0, 1, {6}, C, nested},
-         NULL,
-         NULL},
-        {{"a row without a name", "|V8", 0, 1, {6}, C, plain_row},
-         {"", "|V8", 0, 1, {6}, C, NULL},
-         NULL,
-         NULL},
-        {{"a pair without a name", "|V8", 0, 1, {6}, C, plain_pair},
-         {"", "|V8", 0, 1, {6}, C, NULL},
-         "descr",
-         "expected none"},
-        {{"no fields", "|V8", 0, 1, {6}, C, NULL},
-         {"", "|V8", 0, 1, {6}, C, ab},
-         "descr",
-         "found no fields"},
-        {{"axes", "<f8", 0, 2, {3, 4}, C, NULL},
-         {"", "<f8", 0, 2, {4, 3}, C, NULL},
-         "shape",
-         "found (3, 4) from rank 0 with tag 7, expected (4, 3)"},
-        {{"ndim", "<f8", 0, 2, {3, 4}, C, NULL},
-         {"", "<f8", 0, 1, {12}, C, NULL},
-         "shape",
-         "expected (12,)"},
-        {{"short", "<f8", 0, 1, {3}, C, NULL}, {"", "<f8", 0, 1, {4}, C, NULL}, "shape", "(3,)"},
-        {{"long", "<f8", 0, 1, {400}, C, NULL}, {"", "<f8", 0, 1, {4}, C, NULL}, "shape", "(400,)"},
-        {{"empty receiver", "<f8", 0, 1, {400}, C, NULL},
-         {"", "<f8", 0, 1, {0}, C, NULL},
-         "shape",
-         "(0,)"},
-        {{"receiver alone", "<f8", 0, 1, {400}, 0, NULL},
-         {"", "<f8", 0, 1, {400}, C, NULL},
-         "flags",
-         "CAI_MPI_CHECK"},
-        {{"receiver alone, few bytes", "<f8", 0, 1, {3}, 0, NULL},
-         {"", "<f8", 0, 1, {3}, C, NULL},
-         "flags",
-         "CAI_MPI_CHECK"},
-        {{"receiver alone, no bytes", "<f8", 0, 1, {0}, 0, NULL},
-         {"", "<f8", 0, 1, {0}, C, NULL},
-         "flags",
-         "CAI_MPI_CHECK"},
+        TYPES("kind", "<f4", 0, "<i4", 0, "typestr",
+              "found \"<f4\" from rank 0 with tag 7, expected \"<i4\""),
+        TYPES("smaller", "<f4", 0, "<f8", 0, "typestr", "<f4"),
+        TYPES("larger", "<f8", 0, "<f4", 0, "typestr", "<f8"),
+        TYPES("unit", "<M8[s]", 0, "<M8[us]", 0, "typestr", "\"<M8[us]\""),
+        TYPES("code", "<V1", CAI_DTYPE_FLOAT8_E4M3FN, "<V1", CAI_DTYPE_FLOAT8_E5M2, "dtype_code",
+              "expected 12"),
+        TYPES("no code", "<V2", 0, "<V2", CAI_DTYPE_BFLOAT16, "dtype_code", "found 0"),
+        FIELDS("names", ab, ac, "descr[1].name",
+               "found \"b\" from rank 0 with tag 7, expected \"c\""),
+        FIELDS("nested", nested, ab, "descr[0].typestr",
+               "found fields from rank 0 with tag 7, expected \"<i4\""),
+        FIELDS("inside", nested, other_nested, "descr[0].nested[1].typestr",
+               "found \"<i4\" from rank 0 with tag 7, expected \"<u4\""),
+        FIELDS("after a list that is the same", same_nested,
+               "[('a', [('a', '<i4')]), ('b', '<u4')]", "descr[1].typestr",
+               "found \"<i4\" from rank 0 with tag 7, expected \"<u4\""),
+        FIELDS("sub-array", pair, ab, "descr[0].shape",
+               "found (2,) from rank 0 with tag 7, expected ()"),
+        FIELDS("a field more", ab, abc, "descr[2]",
+               "found none from rank 0 with tag 7, expected \"c\""),
+        FIELDS("a field less", abc, ab, "descr[2]",
+               "found \"c\" from rank 0 with tag 7, expected none"),
+        FIELDS("field's unit", "[('a', '<M8[s]')]", "[('a', '<M8[ms]')]", "descr[0].typestr",
+               "found \"<M8[s]\" from rank 0 with tag 7, expected \"<M8[ms]\""),
+        FIELDS("a long list", long_list, ab, "descr",
+               "found other fields from rank 0 with tag 7, expected the array's"),
+        FIELDS("same fields", nested, nested, NULL, NULL),
+        FIELDS("a row without a name", "[('', '|V8')]", NULL, NULL, NULL),
+        FIELDS("a pair without a name", "[('', '<f4', (2,))]", NULL, "descr", "expected none"),
+        FIELDS("no fields", NULL, ab, "descr", "found no fields"),
+        SHAPES("axes", C, DIM(3, 4), DIM(4, 3), "shape",
+               "found (3, 4) from rank 0 with tag 7, expected (4, 3)"),
+        SHAPES("ndim", C, DIM(3, 4), DIM(12), "shape", "expected (12,)"),
+        SHAPES("short", C, DIM(3), DIM(4), "shape", "(3,)"),
+        SHAPES("long", C, DIM(400), DIM(4), "shape", "(400,)"),
+        SHAPES("empty receiver", C, DIM(400), DIM(0), "shape", "(0,)"),
+        SHAPES("receiver alone", 0, DIM(400), DIM(400), "flags", "CAI_MPI_CHECK"),
+        SHAPES("receiver alone, few bytes", 0, DIM(3), DIM(3), "flags", "CAI_MPI_CHECK"),
+        SHAPES("receiver alone, no bytes", 0, DIM(0), DIM(0), "flags", "CAI_MPI_CHECK"),
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
         test_row = rows[i].from.name;

@@ -113,6 +113,39 @@ static int64_t element(const place *it, int64_t n) {
     return at;
 }
 
+/* Two places, what a message leaves in the second, and what becomes of it. */
+typedef struct {
+    place from, to;
+    unsigned char expected[SPACE];
+} pair;
+
+static void open_pair(pair *it, int which) {
+    open_place(&it->from, which);
+    open_place(&it->to, which + 1);
+}
+
+static void fill_pair(pair *it, int seed, int other_seed, int64_t count, size_t itemsize) {
+    fill(&it->from, seed);
+    fill(&it->to, other_seed);
+    memcpy(it->expected, it->to.bytes, SPACE);
+    for (int64_t n = 0; n < count; ++n)
+        memcpy(it->expected + element(&it->to, n), it->from.bytes + element(&it->from, n),
+               itemsize);
+}
+
+static void check_pair(pair *it) {
+    read_back(&it->to);
+    ASSERT(memcmp(it->expected, it->to.bytes, SPACE) == 0);
+}
+
+static void close_pair(pair *it) {
+    cai_array_release(&it->from.array);
+    cai_array_release(&it->to.array);
+    ASSERT(owners == 0);
+    close_place(&it->from);
+    close_place(&it->to);
+}
+
 static void exchange(const cai_array *from, const cai_array *to, uint32_t flags, int tag) {
     cai_mpi_request requests[2];
     OK(cai_mpi_irecv(to, 0, tag, MPI_COMM_SELF, flags, &requests[0], error));
@@ -145,37 +178,31 @@ static void random_layout(place *it, int ndim, const int64_t *shape, int itemsiz
 }
 
 static void layouts(int rounds, int which) {
-    place from, to;
-    open_place(&from, which);
-    open_place(&to, which + 1);
+    pair two;
+    place *const from = &two.from, *const to = &two.to;
+    open_pair(&two, which);
     for (int round = 0; round < rounds; ++round) {
         const int kind = (int)below(8), itemsize = sizes[kind], ndim = (int)below(5);
         /* DIRECT: as if MPI accepted device memory, which the host can access in a simulation. */
         static const uint32_t ways[5] = {0, CAI_MPI_STAGE, CAI_MPI_PLAIN, CAI_MPI_DIRECT,
                                          CAI_MPI_CHECK};
         const uint32_t flags = ways[below(5)];
-        unsigned char expected[SPACE];
         int64_t shape[6], count = 1;
         for (int i = 0; i < ndim; ++i)
             count *= shape[i] = below(12) == 0 ? 0 : 1 + below(3);
-        random_layout(&from, ndim, shape, itemsize);
-        make(&from, types[kind], ndim, MIDDLE, below(4) == 0);
-        random_layout(&to, ndim, shape, itemsize);
-        make(&to, types[kind], ndim, MIDDLE, below(4) == 0);
-        fill(&from, round);
-        fill(&to, round + 100);
-        memcpy(expected, to.bytes, SPACE);
-        for (int64_t n = 0; n < count; ++n)
-            memcpy(expected + element(&to, n), from.bytes + element(&from, n), (size_t)itemsize);
-        exchange(&from.array, &to.array, flags, which);
-        read_back(&to);
-        ASSERT(memcmp(expected, to.bytes, SPACE) == 0);
-        cai_array_release(&from.array);
-        cai_array_release(&to.array);
+        random_layout(from, ndim, shape, itemsize);
+        make(from, types[kind], ndim, MIDDLE, below(4) == 0);
+        random_layout(to, ndim, shape, itemsize);
+        make(to, types[kind], ndim, MIDDLE, below(4) == 0);
+        fill_pair(&two, round, round + 100, count, (size_t)itemsize);
+        exchange(&from->array, &to->array, flags, which);
+        check_pair(&two);
+        cai_array_release(&from->array);
+        cai_array_release(&to->array);
         ASSERT(which > 0 || owners == 0);
     }
-    close_place(&from);
-    close_place(&to);
+    close_place(from);
+    close_place(to);
 }
 
 static void *in_a_thread(void *which) {
@@ -196,35 +223,25 @@ static void threads(void) {
 
 /* A message shorter than the array leaves the rest as it is. */
 static void short_message(uint32_t flags) {
-    place from, to;
-    open_place(&from, 0);
-    open_place(&to, 1);
-    from.shape[0] = 5;
-    to.shape[0] = 9;
-    to.strides[0] = -16;
-    make(&from, "<f8", 1, 0, 1);
-    make(&to, "<f8", 1, MIDDLE, 0);
-    fill(&from, 1);
-    fill(&to, 2);
-    unsigned char expected[SPACE];
-    memcpy(expected, to.bytes, SPACE);
-    for (int64_t n = 0; n < 5; ++n)
-        memcpy(expected + element(&to, n), from.bytes + element(&from, n), 8);
-    exchange(&from.array, &to.array, flags, 5);
-    read_back(&to);
-    ASSERT(memcmp(expected, to.bytes, SPACE) == 0);
+    pair two;
+    place *const from = &two.from, *const to = &two.to;
+    open_pair(&two, 0);
+    from->shape[0] = 5;
+    to->shape[0] = 9;
+    to->strides[0] = -16;
+    make(from, "<f8", 1, 0, 1);
+    make(to, "<f8", 1, MIDDLE, 0);
+    fill_pair(&two, 1, 2, 5, 8);
+    exchange(&from->array, &to->array, flags, 5);
+    check_pair(&two);
     /* One that is longer is an error of MPI's. */
     MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
     cai_mpi_request sent = CAI_MPI_REQUEST_INIT;
-    OK(cai_mpi_isend(&to.array, 0, 6, MPI_COMM_SELF, flags, &sent, error));
+    OK(cai_mpi_isend(&to->array, 0, 6, MPI_COMM_SELF, flags, &sent, error));
     REFUSED(CAI_ERR_MPI, "MPI_Wait",
-            cai_mpi_recv(&from.array, 0, 6, MPI_COMM_SELF, flags, NULL, error));
+            cai_mpi_recv(&from->array, 0, 6, MPI_COMM_SELF, flags, NULL, error));
     (void)cai_mpi_wait(&sent, NULL, NULL);
-    cai_array_release(&from.array);
-    cai_array_release(&to.array);
-    ASSERT(owners == 0);
-    close_place(&from);
-    close_place(&to);
+    close_pair(&two);
 }
 
 /* Requests that are prepared once: each message has the data of its start, although an event that
@@ -232,91 +249,77 @@ static void short_message(uint32_t flags) {
 static void prepared(uint32_t flags) {
     cai_mpi_request requests[2];
     CUevent event = NULL;
-    place from, to;
-    open_place(&from, 0);
-    open_place(&to, 1);
-    from.shape[0] = to.shape[0] = 7;
-    from.strides[0] = 24;
-    to.strides[0] = -16;
-    make(&from, "<f8", 1, 0, 0);
-    make(&to, "<f8", 1, MIDDLE, 0);
+    pair two;
+    place *const from = &two.from, *const to = &two.to;
+    open_pair(&two, 0);
+    from->shape[0] = to->shape[0] = 7;
+    from->strides[0] = 24;
+    to->strides[0] = -16;
+    make(from, "<f8", 1, 0, 0);
+    make(to, "<f8", 1, MIDDLE, 0);
     if (on_device) {
         CU(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
-        CU(cuEventRecord(event, from.stream));
-        from.array.flags = CAI_ARRAY_READONLY;
-        from.array.event = event;
+        CU(cuEventRecord(event, from->stream));
+        from->array.flags = CAI_ARRAY_READONLY;
+        from->array.event = event;
     }
-    OK(cai_mpi_recv_init(&to.array, 0, 5, MPI_COMM_SELF, flags, &requests[0], error));
-    OK(cai_mpi_send_init(&from.array, 0, 5, MPI_COMM_SELF, flags, &requests[1], error));
-    cai_array kept[2] = {from.array, to.array};
-    cai_array_release(&from.array);
-    cai_array_release(&to.array);
+    OK(cai_mpi_recv_init(&to->array, 0, 5, MPI_COMM_SELF, flags, &requests[0], error));
+    OK(cai_mpi_send_init(&from->array, 0, 5, MPI_COMM_SELF, flags, &requests[1], error));
+    cai_array kept[2] = {from->array, to->array};
+    cai_array_release(&from->array);
+    cai_array_release(&to->array);
     for (int message = 0; message < 3; ++message) {
-        unsigned char expected[SPACE];
-        from.array = kept[0]; /* the requests hold the owners */
-        to.array = kept[1];
-        fill(&from, message);
-        fill(&to, 100);
-        memcpy(expected, to.bytes, SPACE);
-        for (int64_t n = 0; n < 7; ++n)
-            memcpy(expected + element(&to, n), from.bytes + element(&from, n), 8);
+        from->array = kept[0]; /* the requests hold the owners */
+        to->array = kept[1];
+        fill_pair(&two, message, 100, 7, 8);
         OK(cai_mpi_start_all(2, requests, error));
         OK(cai_mpi_wait_all(2, requests, error));
-        read_back(&to);
-        ASSERT(memcmp(expected, to.bytes, SPACE) == 0 && owners == 2);
+        check_pair(&two);
+        ASSERT(owners == 2);
     }
     OK(cai_mpi_request_free(&requests[0], error));
     OK(cai_mpi_request_free(&requests[1], error));
     ASSERT(owners == 0);
     if (on_device) CU(cuEventDestroy(event));
-    close_place(&from);
-    close_place(&to);
+    close_place(from);
+    close_place(to);
 }
 
 /* Of an unknown stream, the event is all that is known: here of work in another context, which a
  * wait for the memory's own does not include. */
 static void prepared_after_event(uint32_t flags) {
-    unsigned char expected[SPACE];
     cai_mpi_request requests[2];
     CUcontext other;
     CUevent event;
-    place from, to;
-    open_place(&from, 0);
-    open_place(&to, 1);
-    from.shape[0] = to.shape[0] = 7;
-    make(&from, "<f8", 1, 0, 1);
-    make(&to, "<f8", 1, MIDDLE, 1);
+    pair two;
+    place *const from = &two.from, *const to = &two.to;
+    open_pair(&two, 0);
+    from->shape[0] = to->shape[0] = 7;
+    make(from, "<f8", 1, 0, 1);
+    make(to, "<f8", 1, MIDDLE, 1);
 #if CUDA_VERSION >= 13000
     CU(cuCtxCreate(&other, NULL, 0, 0));
 #else
     CU(cuCtxCreate(&other, 0, 0));
 #endif
-    CU(cuStreamCreate(&from.stream, CU_STREAM_NON_BLOCKING));
-    to.stream = from.stream;
-    fill(&from, 0);
-    fill(&to, 100);
-    memcpy(expected, to.bytes, SPACE);
-    memcpy(expected + MIDDLE, from.bytes, sizeof(double[7]));
+    CU(cuStreamCreate(&from->stream, CU_STREAM_NON_BLOCKING));
+    to->stream = from->stream;
+    fill_pair(&two, 0, 100, 7, 8);
     CU(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
-    CU(cuEventRecord(event, from.stream));
+    CU(cuEventRecord(event, from->stream));
     CU(cuCtxSetCurrent(context_));
-    from.array.stream = to.array.stream = CAI_STREAM_UNKNOWN;
-    from.array.event = to.array.event = event;
-    OK(cai_mpi_recv_init(&to.array, 0, 5, MPI_COMM_SELF, flags, &requests[0], error));
-    OK(cai_mpi_send_init(&from.array, 0, 5, MPI_COMM_SELF, flags, &requests[1], error));
+    from->array.stream = to->array.stream = CAI_STREAM_UNKNOWN;
+    from->array.event = to->array.event = event;
+    OK(cai_mpi_recv_init(&to->array, 0, 5, MPI_COMM_SELF, flags, &requests[0], error));
+    OK(cai_mpi_send_init(&from->array, 0, 5, MPI_COMM_SELF, flags, &requests[1], error));
     OK(cai_mpi_start(&requests[0], error));
     OK(cai_mpi_start(&requests[1], error));
     OK(cai_mpi_wait_all(2, requests, error));
     OK(cai_mpi_request_free(&requests[0], error));
     OK(cai_mpi_request_free(&requests[1], error));
     CU(cuCtxSetCurrent(other));
-    read_back(&to);
-    ASSERT(memcmp(expected, to.bytes, SPACE) == 0);
-    cai_array_release(&from.array);
-    cai_array_release(&to.array);
-    ASSERT(owners == 0);
-    close_place(&from);
-    close_place(&to);
+    check_pair(&two);
+    close_pair(&two);
     CU(cuEventDestroy(event));
     CU(cuCtxDestroy(other));
     CU(cuCtxSetCurrent(context_));
@@ -359,25 +362,20 @@ static void reduction(void) {
 
 /* Elements with gaps from each rank, here one, to an array with other gaps; and MPI_Waitany. */
 static void gather(void) {
-    place from, to;
-    open_place(&from, 0);
-    open_place(&to, 1);
-    from.shape[0] = to.shape[0] = 7;
-    from.strides[0] = 24;
-    to.strides[0] = -16;
-    make(&from, "<f8", 1, 0, 0);
-    make(&to, "<f8", 1, MIDDLE, 0);
+    pair two;
+    place *const from = &two.from, *const to = &two.to;
+    open_pair(&two, 0);
+    from->shape[0] = to->shape[0] = 7;
+    from->strides[0] = 24;
+    to->strides[0] = -16;
+    make(from, "<f8", 1, 0, 0);
+    make(to, "<f8", 1, MIDDLE, 0);
     for (int i = 0; i < 2; ++i) {
-        unsigned char expected[SPACE];
-        fill(&from, i);
-        fill(&to, 2);
-        memcpy(expected, to.bytes, SPACE);
-        for (int64_t n = 0; n < 7; ++n)
-            memcpy(expected + element(&to, n), from.bytes + element(&from, n), 8);
+        fill_pair(&two, i, 2, 7, 8);
         if (i == 0) {
             cai_mpi_buffer mine, all;
-            OK(cai_mpi_begin(&from.array, CAI_ACCESS_READ | CAI_MPI_PLAIN, &mine, error));
-            OK(cai_mpi_begin(&to.array, CAI_ACCESS_WRITE | CAI_MPI_PLAIN, &all, error));
+            OK(cai_mpi_begin(&from->array, CAI_ACCESS_READ | CAI_MPI_PLAIN, &mine, error));
+            OK(cai_mpi_begin(&to->array, CAI_ACCESS_WRITE | CAI_MPI_PLAIN, &all, error));
             ASSERT(MPI_Allgather(mine.address, mine.count, mine.datatype, all.address, all.count,
                                  all.datatype, MPI_COMM_SELF) == MPI_SUCCESS);
             OK(cai_mpi_end(&mine, error));
@@ -385,8 +383,8 @@ static void gather(void) {
         } else {
             cai_mpi_request requests[2];
             MPI_Request pending[2];
-            OK(cai_mpi_irecv(&to.array, 0, 5, MPI_COMM_SELF, 0, &requests[0], error));
-            OK(cai_mpi_isend(&from.array, 0, 5, MPI_COMM_SELF, 0, &requests[1], error));
+            OK(cai_mpi_irecv(&to->array, 0, 5, MPI_COMM_SELF, 0, &requests[0], error));
+            OK(cai_mpi_isend(&from->array, 0, 5, MPI_COMM_SELF, 0, &requests[1], error));
             pending[0] = requests[0].request;
             pending[1] = requests[1].request;
             for (int done = 0; done < 2; ++done) {
@@ -396,14 +394,9 @@ static void gather(void) {
                 OK(cai_mpi_finish(&requests[index], &status, error));
             }
         }
-        read_back(&to);
-        ASSERT(memcmp(expected, to.bytes, SPACE) == 0);
+        check_pair(&two);
     }
-    cai_array_release(&from.array);
-    cai_array_release(&to.array);
-    ASSERT(owners == 0);
-    close_place(&from);
-    close_place(&to);
+    close_pair(&two);
 }
 
 /* A stream that the host cannot wait for is refused before a message is taken from MPI. */
@@ -689,10 +682,9 @@ static void masked_pieces(void) {
     unsigned char valid[4] = {1, 0, 1, (unsigned char)(rank % 2)}, all_valid[4 * RANKS];
     cai_array array = plain("<f8", data, 1, shape), mask = plain("|b1", valid, 1, shape);
     cai_mpi_buffer parts[2];
-    cai_status status;
     cai_error why;
     if (rank == 1) array.mask = &mask;
-    status = cai_mpi_begin(&array, CAI_ACCESS_READ | CAI_MPI_PLAIN, &parts[0], &why);
+    cai_status status = cai_mpi_begin(&array, CAI_ACCESS_READ | CAI_MPI_PLAIN, &parts[0], &why);
     ASSERT_STATUS(rank == 1 ? CAI_ERR_CONVERT_MASK : CAI_OK, status);
     ASSERT_STATUS(CAI_ERR_CONVERT_MASK, cai_mpi_agree(MPI_COMM_WORLD, status, &why));
     ASSERT(why.code == CAI_ERR_CONVERT_MASK);
@@ -752,8 +744,7 @@ static void checked_ranks(void) {
     }
     for (int message = 0; rank == 0 && message < 4; ++message) {
         cai_error why;
-        MPI_Status status;
-        memset(&status, 0, sizeof status);
+        MPI_Status status = {0};
         if (cai_mpi_recv(&array, MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, CAI_MPI_CHECK,
                          &status, &why) != CAI_OK) {
             ASSERT(why.code == CAI_ERR_MPI_MISMATCH && status.MPI_SOURCE == 2);
