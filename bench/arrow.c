@@ -48,11 +48,10 @@ static int nanoarrow_out(const cai_array *from, struct ArrowDeviceArray *array,
                          struct ArrowSchema *schema) {
     const int ndim = from->ndim;
     struct ArrowArray plain, *inner;
-    struct ArrowBuffer *buffer;
     if (nanoarrow_schema(ndim, schema) != 0) return 1;
     if (ArrowArrayInitFromSchema(&plain, schema, NULL) != 0) return 1;
     inner = ndim == 1 ? &plain : plain.children[0];
-    buffer = ArrowArrayBuffer(inner, 1);
+    struct ArrowBuffer *buffer = ArrowArrayBuffer(inner, 1);
     if (cai_owner_retain(from->owner, NULL) != CAI_OK) return 1;
     if (ArrowBufferSetAllocator(buffer, ArrowBufferDeallocator(free_buffer, from->owner)) != 0)
         return 1;
@@ -103,10 +102,9 @@ static int in_libcai(const void *with) {
     struct ArrowSchema schema;
     cai_array out = CAI_ARRAY_INIT;
     const int ndim = ((const cai_array *)with)->ndim;
-    int failed;
     produce(ndim, &array, &schema);
-    failed = cai_unstable_array_from_arrow(&array, &schema, &out, NULL) != CAI_OK ||
-             out.data != values || out.ndim != ndim;
+    int failed = cai_unstable_array_from_arrow(&array, &schema, &out, NULL) != CAI_OK ||
+                 out.data != values || out.ndim != ndim;
     schema.release(&schema);
     cai_array_release(&out);
     return failed;
@@ -118,11 +116,10 @@ static int in_nanoarrow(const void *with) {
     struct ArrowDeviceArrayView view;
     const struct ArrowArrayView *inner = &view.array_view;
     const int ndim = ((const cai_array *)with)->ndim;
-    int failed;
     produce(ndim, &array, &schema);
     ArrowDeviceArrayViewInit(&view);
-    failed = ArrowArrayViewInitFromSchema(&view.array_view, &schema, NULL) != 0 ||
-             ArrowDeviceArrayViewSetArray(&view, &array, NULL) != 0;
+    int failed = ArrowArrayViewInitFromSchema(&view.array_view, &schema, NULL) != 0 ||
+                 ArrowDeviceArrayViewSetArray(&view, &array, NULL) != 0;
     if (!failed && ndim == 2) inner = view.array_view.children[0];
     failed = failed || inner->buffer_views[1].data.data != values;
     ArrowDeviceArrayViewReset(&view);

@@ -35,7 +35,6 @@ static int hand_dtype(const char *t, int64_t *itemsize) {
 int hand_validate(const cai_array *a) {
     int64_t itemsize, count = 1, bytes, lower = 0, upper;
     uint64_t end;
-    int i;
     if (a == NULL || a->struct_size < sizeof(*a) || (a->flags & ~1u) != 0 || a->version > 3) {
         return -1;
     }
@@ -46,7 +45,7 @@ int hand_validate(const cai_array *a) {
         return -1;
     }
     upper = itemsize;
-    for (i = 0; i < a->ndim; i++) {
+    for (int i = 0; i < a->ndim; i++) {
         if (a->shape[i] < 0 || __builtin_mul_overflow(count, a->shape[i], &count)) {
             return -1;
         }
@@ -59,7 +58,7 @@ int hand_validate(const cai_array *a) {
     } else if (a->strides == NULL) {
         upper = bytes;
     } else {
-        for (i = 0; i < a->ndim; i++) {
+        for (int i = 0; i < a->ndim; i++) {
             int64_t reach;
             if (__builtin_mul_overflow(a->shape[i] - 1, a->strides[i], &reach)) {
                 return -1;
@@ -104,11 +103,10 @@ static void dl_delete(dl_managed *m) {
 dl_managed *dl_make(tensor *t) {
     dl_managed *m = malloc(sizeof(*m) + 2 * NDIM * sizeof(int64_t));
     int64_t *numbers = (int64_t *)(m + 1);
-    int i;
     if (m == NULL) {
         return NULL;
     }
-    for (i = 0; i < NDIM; i++) {
+    for (int i = 0; i < NDIM; i++) {
         numbers[i] = t->shape[i];
         numbers[NDIM + i] = t->strides[i] / 4;
     }
@@ -133,14 +131,13 @@ dl_managed *dl_make(tensor *t) {
 
 int dl_consume(const dl_managed *m) {
     int64_t count = 1;
-    int i;
     if (m == NULL || m->major != 1 || m->tensor.ndim < 0 || m->tensor.data == NULL) {
         return -1;
     }
     if (m->tensor.code > 17 || m->tensor.lanes != 1 || m->tensor.device_type != 2) {
         return -1;
     }
-    for (i = 0; i < m->tensor.ndim; i++) {
+    for (int i = 0; i < m->tensor.ndim; i++) {
         if (m->tensor.shape[i] < 0 || __builtin_mul_overflow(count, m->tensor.shape[i], &count)) {
             return -1;
         }

@@ -66,9 +66,8 @@ static int read_row(PyObject *row, int64_t *to, int extents) {
 
 static int read_values(PyObject **v, description *u) {
     Py_ssize_t length, version;
-    const char *text;
     if (v[TYPESTR] == NULL || !PyUnicode_CheckExact(v[TYPESTR])) return -1;
-    text = PyUnicode_AsUTF8AndSize(v[TYPESTR], &length);
+    const char *text = PyUnicode_AsUTF8AndSize(v[TYPESTR], &length);
     if (text == NULL || length < 3 || length > 15 ||
         (text[0] != '<' && text[0] != '>' && text[0] != '|'))
         return -1;
@@ -117,9 +116,8 @@ static int read_dict(PyObject *d, description *u) {
 static int by_hand(way *w) {
     description u;
     PyObject *d = PyObject_GetAttr(w->object, n_interface);
-    int failed;
     if (d == NULL) return -1;
-    failed = read_dict(d, &u);
+    int failed = read_dict(d, &u);
     Py_DECREF(d);
     if (failed) return -1;
     Py_INCREF(w->object);
@@ -292,9 +290,8 @@ static int call(way *w) {
 
 static const void *find_table(PyObject *object, const char *attribute, const char *name) {
     PyObject *capsule = PyObject_GetAttrString((PyObject *)Py_TYPE(object), attribute);
-    const void *table;
     if (capsule == NULL) return NULL;
-    table = PyCapsule_GetPointer(capsule, name);
+    const void *table = PyCapsule_GetPointer(capsule, name);
     Py_DECREF(capsule);
     return table;
 }
@@ -452,9 +449,8 @@ static int out_and_read(way *w) {
 static int out_and_in(way *w) {
     cai_array a = CAI_ARRAY_INIT;
     PyObject *object = NULL;
-    cai_status status;
     if (cai_array_to_python(&w->array, NULL, &object, NULL) != CAI_OK) return -1;
-    status = cai_array_from_python(object, &w->options, &a, NULL);
+    cai_status status = cai_array_from_python(object, &w->options, &a, NULL);
     Py_DECREF(object);
     cai_array_release(&a);
     return status == CAI_OK ? 0 : -1;
@@ -464,9 +460,8 @@ static int out_and_in(way *w) {
 static int dictionary_by_hand(way *w) {
     const cai_array *a = &w->array;
     PyObject *d = PyDict_New(), *shape = PyTuple_New(a->ndim), *data = PyTuple_New(2), *value;
-    int i;
     if (d == NULL || shape == NULL || data == NULL) return -1;
-    for (i = 0; i < a->ndim; i++)
+    for (int i = 0; i < a->ndim; i++)
         PyTuple_SET_ITEM(shape, i, PyLong_FromLongLong(a->shape[i]));
     PyDict_SetItem(d, n_keys[SHAPE], shape);
     Py_DECREF(shape);
@@ -497,8 +492,7 @@ typedef struct batch {
 static void *release_batch(void *context) {
     batch *b = context;
     double start = now();
-    int i;
-    for (i = 0; i < BATCH; i++)
+    for (int i = 0; i < BATCH; i++)
         cai_array_release(&b->arrays[i]);
     b->spent = now() - start;
     return NULL;

@@ -40,7 +40,7 @@ static int by_hand(void) {
 static int with_library(void) {
     const int64_t shape[1] = {4};
     cai_array array = CAI_ARRAY_INIT;
-    cai_driver_info info;
+    cai_driver_info info = {0};
     cai_status (*validate)(const cai_array *, uint32_t, cai_error *);
     cai_status (*driver)(cai_driver_info *, cai_error *);
     void *library = opened("./libcai.so.1");
@@ -53,7 +53,6 @@ static int with_library(void) {
     memcpy(array.typestr, "<f4", sizeof "<f4");
     array.device.type = CAI_DEVICE_CPU;
     array.stream = CAI_STREAM_NONE;
-    memset(&info, 0, sizeof info);
     begun = now();
     int failed = validate(&array, 0, NULL);
     row("libcai: first cai_array_validate");

@@ -18,12 +18,10 @@ static cai_status export_rows(cai_array *out, cai_error *why) {
     int64_t shape[2] = {ROWS / 2, COLUMNS};
     int64_t strides[2] = {-2 * COLUMNS * (int64_t)sizeof(double), (int64_t)sizeof(double)};
     cai_array array = CAI_ARRAY_INIT;
-    cai_status status;
-    int i;
     if (matrix == NULL) {
         return CAI_ERR_NO_MEMORY;
     }
-    for (i = 0; i < ROWS * COLUMNS; i++) {
+    for (int i = 0; i < ROWS * COLUMNS; i++) {
         matrix[i] = 1;
     }
     /* The address of element (0, 0). With a negative stride it is not the lowest address. */
@@ -34,7 +32,7 @@ static cai_status export_rows(cai_array *out, cai_error *why) {
     strcpy(array.typestr, "<f8");
     array.stream = CAI_STREAM_NONE; /* no work is pending on it */
     array.device.type = CAI_DEVICE_CPU;
-    status = cai_array_create(&array, matrix, free, out, why);
+    cai_status status = cai_array_create(&array, matrix, free, out, why);
     if (status != CAI_OK) {
         free(matrix); /* on failure, the data is still ours */
     }

@@ -55,7 +55,6 @@ static void compute(buffer *it, unsigned char value) {
 static cai_status export_buffer(buffer *it, cai_array *out, cai_error *why) {
     const cai_stream work = cai_inline_stream(it->stream);
     const cai_array init = CAI_ARRAY_INIT;
-    cai_status status;
     *out = init;
     out->data = (void *)(uintptr_t)it->memory;
     out->shape = it->shape;
@@ -63,7 +62,7 @@ static cai_status export_buffer(buffer *it, cai_array *out, cai_error *why) {
     memcpy(out->typestr, "|u1", 4);
     out->device.type = CAI_DEVICE_CUDA;
     /* The owner keeps the buffer and its stream alive. */
-    status = cai_owner_create(it, destroy, &out->owner, why);
+    cai_status status = cai_owner_create(it, destroy, &out->owner, why);
     if (status == CAI_OK) {
         status = cai_array_produce(out, &work, 1, work, 0, why);
     }
@@ -94,11 +93,10 @@ static cai_status read_all(const cai_array *array, CUdeviceptr into, CUstream st
 static unsigned long sum_of(CUdeviceptr memory) {
     static unsigned char host[COUNT];
     unsigned long sum = 0;
-    size_t i;
     if (failed(cuMemcpyDtoH(host, memory, COUNT), "cuMemcpyDtoH")) {
         return 0;
     }
-    for (i = 0; i < COUNT; i++) {
+    for (size_t i = 0; i < COUNT; i++) {
         sum += host[i];
     }
     return sum;

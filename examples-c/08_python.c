@@ -42,7 +42,6 @@ static PyObject *full(PyObject *self, PyObject *arguments) {
     cai_error why;
     cai_stream pending = cai_inline_stream(stream);
     PyObject *result = NULL;
-    CUresult driver;
     (void)self;
     if (!PyArg_ParseTuple(arguments, "(LL)f", &rows, &columns, &value)) {
         return NULL;
@@ -52,7 +51,7 @@ static PyObject *full(PyObject *self, PyObject *arguments) {
     }
     shape[0] = rows;
     shape[1] = columns;
-    driver = cuMemAlloc(&buffer, (size_t)(rows * columns) * sizeof(float));
+    CUresult driver = cuMemAlloc(&buffer, (size_t)(rows * columns) * sizeof(float));
     if (driver != CUDA_SUCCESS) {
         return driver_failed(driver);
     }

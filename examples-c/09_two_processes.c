@@ -60,20 +60,17 @@ typedef union {
 } descriptor;
 
 static int send_array(int to, message *it, int fd) {
-    descriptor control;
+    descriptor control = {0};
     struct iovec part;
-    struct msghdr head;
-    memset(&head, 0, sizeof head);
-    memset(&control, 0, sizeof control);
+    struct msghdr head = {0};
     part.iov_base = it;
     part.iov_len = sizeof *it;
     head.msg_iov = &part;
     head.msg_iovlen = 1;
     if (fd >= 0) { /* memory of pools and of cuMemCreate */
-        struct cmsghdr *rights;
         head.msg_control = control.space;
         head.msg_controllen = sizeof control.space;
-        rights = CMSG_FIRSTHDR(&head);
+        struct cmsghdr *rights = CMSG_FIRSTHDR(&head);
         rights->cmsg_level = SOL_SOCKET;
         rights->cmsg_type = SCM_RIGHTS;
         rights->cmsg_len = CMSG_LEN(sizeof(int));
@@ -85,9 +82,7 @@ static int send_array(int to, message *it, int fd) {
 static int receive_array(int from, message *it, int *fd) {
     descriptor control;
     struct iovec part;
-    struct msghdr head;
-    struct cmsghdr *rights;
-    memset(&head, 0, sizeof head);
+    struct msghdr head = {0};
     part.iov_base = it;
     part.iov_len = sizeof *it;
     head.msg_iov = &part;
@@ -95,7 +90,7 @@ static int receive_array(int from, message *it, int *fd) {
     head.msg_control = control.space;
     head.msg_controllen = sizeof control.space;
     if (recvmsg(from, &head, MSG_WAITALL) != (ssize_t)sizeof *it) return 0;
-    rights = CMSG_FIRSTHDR(&head);
+    struct cmsghdr *rights = CMSG_FIRSTHDR(&head);
     *fd = -1;
     if (rights != NULL && rights->cmsg_type == SCM_RIGHTS) {
         memcpy(fd, CMSG_DATA(rights), sizeof *fd);
@@ -165,10 +160,9 @@ static cai_array new_array(CUdeviceptr memory, CUstream stream) {
 
 static void serve(int peer, const cai_array *array) {
     cai_owner *kept = NULL;
-    message it;
+    message it = {0};
     char word;
     int fd = -1;
-    memset(&it, 0, sizeof it);
     CAI(cai_unstable_ipc_export(array, 0, it.bytes, sizeof it.bytes, &it.size, &fd, &kept, error));
     if (send_array(peer, &it, fd) && read(peer, &word, 1) == 1) {
         puts("server: the client is done");
@@ -184,14 +178,12 @@ int main(void) {
     int sockets[2][2];
     CUstream stream;
     CUdeviceptr memory;
-    cai_array array;
     int32_t first = 0;
     setvbuf(stdout, NULL, _IOLBF, BUFSIZ); /* whole lines, although processes share stdout */
     /* CUDA does not work after fork(), so the clients are started before CUDA is initialized. */
     for (int i = 0; i < 2; ++i) {
-        pid_t child;
         if (socketpair(AF_UNIX, SOCK_STREAM, 0, sockets[i]) != 0) return 1;
-        child = fork();
+        pid_t child = fork();
         if (child < 0) return 1;
         if (child == 0) {
             for (int j = 0; j <= i; ++j)
@@ -202,7 +194,7 @@ int main(void) {
     }
     start_cuda(&stream);
     CU(cuMemAlloc(&memory, COUNT * sizeof(int32_t)));
-    array = new_array(memory, stream);
+    cai_array array = new_array(memory, stream);
     CU(cuMemsetD32Async(memory, 1, COUNT, stream)); /* in place of a kernel */
     for (int i = 0; i < 2; ++i)
         serve(sockets[i][0], &array);

@@ -62,13 +62,12 @@ static CUresult fill(buffer *self, size_t count, float value) {
 static cai_status describe_buffer(buffer *self, int64_t count, cai_array *out, cai_error *why) {
     const cai_stream pending = cai_inline_stream(self->stream);
     cai_array array = CAI_ARRAY_INIT;
-    cai_status status;
     array.data = (void *)(uintptr_t)self->memory;
     array.shape = &count;
     array.ndim = 1;
     memcpy(array.typestr, "<f4", 4);
     array.device.type = CAI_DEVICE_CUDA;
-    status = cai_array_produce(&array, &pending, 1, pending, 0, why);
+    cai_status status = cai_array_produce(&array, &pending, 1, pending, 0, why);
     if (status != CAI_OK) {
         return status;
     }
@@ -78,10 +77,8 @@ static cai_status describe_buffer(buffer *self, int64_t count, cai_array *out, c
 static PyObject *floats_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords) {
     long long count;
     float value;
-    Floats *self;
     buffer *data;
     cai_error why;
-    CUresult driver;
     (void)keywords;
     if (!PyArg_ParseTuple(arguments, "Lf", &count, &value)) {
         return NULL;
@@ -89,7 +86,7 @@ static PyObject *floats_new(PyTypeObject *type, PyObject *arguments, PyObject *k
     if (count < 1 || count > 1 << 30) {
         return PyErr_Format(PyExc_ValueError, "expected a count of 1 to 2^30");
     }
-    self = (Floats *)type->tp_alloc(type, 0);
+    Floats *self = (Floats *)type->tp_alloc(type, 0);
     data = calloc(1, sizeof *data);
     if (self == NULL || data == NULL) {
         Py_XDECREF((PyObject *)self);
@@ -97,7 +94,7 @@ static PyObject *floats_new(PyTypeObject *type, PyObject *arguments, PyObject *k
         return PyErr_NoMemory();
     }
     self->array.struct_size = sizeof(cai_array);
-    driver = fill(data, (size_t)count, value);
+    CUresult driver = fill(data, (size_t)count, value);
     if (driver != CUDA_SUCCESS) {
         destroy(data);
         Py_DECREF((PyObject *)self);

@@ -81,14 +81,13 @@ static int client(int server, int is_killed) {
     const uint32_t both = CAI_ACCESS_READ | CAI_ACCESS_WRITE;
     const cai_array init = CAI_ARRAY_INIT;
     cai_array array = init;
-    cai_stream consumer;
     cai_status status;
     cai_error found;
     int32_t values[COUNT];
     long sum = 0;
     record it;
     start();
-    consumer = (cai_stream)(uintptr_t)stream;
+    cai_stream consumer = (cai_stream)(uintptr_t)stream;
     if (read(server, &it, sizeof it) != (ssize_t)sizeof it) return 1;
     /* Until the server has accepted the connection. */
     while ((status = cai_unstable_channel_import(channel, it.bytes, it.size, &array, &found)) ==
@@ -153,15 +152,13 @@ static void serve(int peer, const record *it) {
 int main(void) {
     int sockets[2][2];
     CUdeviceptr memory;
-    uint64_t made;
     record it;
     int32_t first = 0;
     setvbuf(stdout, NULL, _IOLBF, BUFSIZ); /* whole lines, although processes share stdout */
     /* CUDA does not work after fork(), so the clients are started before CUDA is initialized. */
     for (int i = 0; i < 2; ++i) {
-        pid_t child;
         if (socketpair(AF_UNIX, SOCK_SEQPACKET, 0, sockets[i]) != 0) return 1;
-        child = fork();
+        pid_t child = fork();
         if (child < 0) return 1;
         if (child == 0) {
             for (int j = 0; j <= i; ++j)
@@ -173,7 +170,7 @@ int main(void) {
     start();
     CU(cuMemAlloc(&memory, COUNT * sizeof(int32_t)));
     CU(cuMemsetD32Async(memory, 1, COUNT, stream)); /* in place of a kernel */
-    made = export_array(memory, &it);
+    uint64_t made = export_array(memory, &it);
     for (int i = 0; i < 2; ++i)
         serve(sockets[i][0], &it);
     CAI(cai_unstable_channel_withdraw(channel, made, error));

@@ -72,11 +72,10 @@ static void prepare(halo *it, const cai_array *block, MPI_Comm grid) {
         cai_mpi_request *requests = it->requests[axis];
         int64_t *shape = it->shapes[axis];
         int before, after;
-        cai_array array;
         for (int i = 0; i < 3; ++i)
             shape[i] = i == axis ? 1 : extents[i];
         MPI_Cart_shift(grid, axis, 1, &before, &after);
-        array = layer(block, axis, 0, shape);
+        cai_array array = layer(block, axis, 0, shape);
         CHECK(cai_mpi_recv_init(&array, before, 1, grid, 0, &requests[0], error));
         array = layer(block, axis, extents[axis] + 1, shape);
         CHECK(cai_mpi_recv_init(&array, after, 2, grid, 0, &requests[1], error));

@@ -28,7 +28,6 @@ int main(int count, char **words) {
     static const int64_t shape[1] = {2};
     double data[2] = {1, 2};
     cai_array array = CAI_ARRAY_INIT;
-    cai_status status;
     cai_error error;
     int rank;
     MPI_Init(&count, &words);
@@ -40,7 +39,7 @@ int main(int count, char **words) {
     if (count > 1 && atoi(words[1]) == rank) array.typestr[0] = '>';
     array.device.type = CAI_DEVICE_CPU;
     array.stream = CAI_STREAM_NONE;
-    status = sum(&array, &error);
+    cai_status status = sum(&array, &error);
     if (rank == 0 && status == CAI_OK) printf("%g %g\n", data[0], data[1]);
     if (rank == 0 && status != CAI_OK) puts(error.message);
     MPI_Finalize();

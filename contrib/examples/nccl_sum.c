@@ -25,7 +25,6 @@ static int work(int rank, ncclUniqueId id) {
     cai_array array = CAI_ARRAY_INIT;
     cudaStream_t producer, stream;
     ncclComm_t communicator;
-    cai_stream on;
     cai_error error;
     int devices = 0;
     CUDA(cudaGetDeviceCount(&devices));
@@ -36,7 +35,7 @@ static int work(int rank, ncclUniqueId id) {
     CUDA(cudaMalloc(&array.data, sizeof values));
     CAI(cai_nccl_result(ncclCommInitRank(&communicator, 2, id, rank), NULL, "ncclCommInitRank",
                         &error));
-    on = cai_inline_stream(stream);
+    cai_stream on = cai_inline_stream(stream);
     array.shape = shape;
     array.ndim = 1;
     memcpy(array.typestr, "<f4", sizeof("<f4"));

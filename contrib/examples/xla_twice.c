@@ -33,9 +33,8 @@ XLA_FFI_Error *twice(XLA_FFI_CallFrame *frame) {
     cai_stream stream;
     cai_device device;
     cai_error error;
-    cai_status status;
     if (cai_xla_metadata(frame)) return NULL; /* the call that registers the handler */
-    status = cai_xla_stream(frame, CAI_DEVICE_CPU, &stream, &device, &error);
+    cai_status status = cai_xla_stream(frame, CAI_DEVICE_CPU, &stream, &device, &error);
     if (status == CAI_OK && (frame->args.size != 1 || frame->rets.size != 1))
         status =
             cai_error_set(&error, CAI_ERR_ARGUMENT, "args", "expected one argument and one result");

@@ -38,11 +38,10 @@ static cai_status check_and_keep(const char *name, const cai_array *array, cai_e
 
 cai_status consumer_take(const char *name, const cai_array *array) {
     cai_error why;
-    cai_status status;
     if (kept_count == MOST_ARRAYS || refused_count == MOST_ARRAYS) {
         return CAI_ERR_ARGUMENT;
     }
-    status = check_and_keep(name, array, &why);
+    cai_status status = check_and_keep(name, array, &why);
     if (status != CAI_OK) {
         snprintf(refused[refused_count].name, NAME, "%s", name);
         refused[refused_count++].why = why;
@@ -73,13 +72,12 @@ static void stream_name(char *out, cai_stream stream) {
 static void describe(const char *name, const cai_array *array) {
     char (*cells)[TABLE_CELL];
     cai_layout layout;
-    bool c, f;
     if (cai_array_layout(array, &layout, NULL) != CAI_OK) {
         return; /* it fails only for arrays that cai_array_validate refuses */
     }
     cells = table_row("✓");
-    c = (layout.flags & CAI_LAYOUT_C_CONTIGUOUS) != 0;
-    f = (layout.flags & CAI_LAYOUT_F_CONTIGUOUS) != 0;
+    bool c = (layout.flags & CAI_LAYOUT_C_CONTIGUOUS) != 0;
+    bool f = (layout.flags & CAI_LAYOUT_F_CONTIGUOUS) != 0;
     snprintf(cells[0], TABLE_CELL, "%s", name);
     snprintf(cells[1], TABLE_CELL, "%s", array->typestr);
     tuple(cells[2], array->shape, array->ndim);
@@ -148,8 +146,7 @@ static void field_row(const char *label, const cai_field *field, int64_t offset,
 static void field_rows(const char *prefix, const cai_descr *descr, const strided *parent,
                        int *left) {
     int64_t offset = 0, size = 0;
-    uint64_t i;
-    for (i = 0; i < descr->count; i++, offset += size) {
+    for (uint64_t i = 0; i < descr->count; i++, offset += size) {
         const cai_field *field = cai_inline_field(descr, i);
         char label[TABLE_CELL];
         if (cai_field_nbytes(field, &size, NULL) != CAI_OK) {
@@ -190,21 +187,20 @@ void consumer_print(void) {
         "array", "type", "shape", "strides", "order", "mode", "bytes", "stream", NULL};
     static const char *const results[] = {"array", "type", "valid",  "least",
                                           "mean",  "most", "remark", NULL};
-    int i;
     printf("The arrays that the consumer accepted:\n\n");
     table_begin(description, "<<<<<<><");
-    for (i = 0; i < kept_count; i++) {
+    for (int i = 0; i < kept_count; i++) {
         describe(kept[i].name, &kept[i].array);
     }
     table_print();
     printf("\nWhat it computed after the producer had closed:\n\n");
     table_begin(results, "<<>>>><");
-    for (i = 0; i < kept_count; i++) {
+    for (int i = 0; i < kept_count; i++) {
         compute(kept[i].name, &kept[i].array);
     }
     table_print();
     printf("\nThe arrays that it refused:\n\n");
-    for (i = 0; i < refused_count; i++) {
+    for (int i = 0; i < refused_count; i++) {
         printf(" ✗  %-22s %s, at %s\n", refused[i].name, cai_status_name(refused[i].why.code),
                refused[i].why.field);
         print_wrapped(refused[i].why.message, 27);

@@ -178,8 +178,7 @@ static bool is_nan(const cai_dtype *dtype, const char *at) {
 /* Marks valid elements with true: floats that are not NaN; for other types, six of seven. */
 static void fill_mask(bool *valid, int64_t count, const cai_dtype *dtype, const int64_t *strides) {
     bool floats = dtype->kind == 'f';
-    int64_t n;
-    for (n = 0; n < count; n++) {
+    for (int64_t n = 0; n < count; n++) {
         valid[n] = floats ? !is_nan(dtype, element(strides, n)) : n % 7 != 6;
     }
 }
@@ -189,14 +188,13 @@ static cai_status masked(cai_array *out, cai_error *why) {
     int64_t strides[CAI_MAX_NDIM], count;
     cai_layout layout;
     cai_dtype dtype;
-    bool *valid;
     cai_status status = cai_array_layout(&source, &layout, why);
     if (status != CAI_OK || (status = cai_array_dtype(&source, &dtype, why)) != CAI_OK ||
         (status = cai_array_strides(&source, strides, CAI_MAX_NDIM, why)) != CAI_OK) {
         return status;
     }
     count = layout.count;
-    valid = malloc(count > 0 ? (size_t)count : 1);
+    bool *valid = malloc(count > 0 ? (size_t)count : 1);
     if (valid == NULL) {
         return no_memory(why);
     }
@@ -236,17 +234,15 @@ static char *new_records(int64_t count, size_t itemsize, const int64_t *strides)
 static cai_status records_of(int64_t count, const cai_dtype *dtype, const int64_t *strides,
                              cai_array *out, cai_error *why) {
     cai_array array = CAI_ARRAY_INIT;
-    cai_dtype record;
+    cai_dtype record = {0};
     cai_owner *fields_owner = NULL;
     char *records, text[80];
-    cai_status status;
-    memset(&record, 0, sizeof(record));
     record.kind = 'V';
     record.byte_order = '|';
     record.unit_count = 1;
     record.itemsize = HEAD + dtype->itemsize;
     record.bits = 8 * record.itemsize;
-    status = cai_dtype_format(&record, array.typestr, sizeof(array.typestr), NULL, why);
+    cai_status status = cai_dtype_format(&record, array.typestr, sizeof(array.typestr), NULL, why);
     if (status != CAI_OK) {
         return status;
     }

@@ -69,8 +69,7 @@ static int last_filled(int row) {
 
 /* No blanks behind the last cell. */
 static void print_cells(char (*cells)[TABLE_CELL], int last, const int *widths) {
-    int column;
-    for (column = 0; column <= last; column++) {
+    for (int column = 0; column <= last; column++) {
         int blanks = widths[column] - width(cells[column]);
         print_blanks(alignment[column] == '>' ? 2 + blanks : 2);
         printf("%s", cells[column]);
