@@ -97,18 +97,6 @@ def test_unused_capsules():
     assert array.counted.gone == 1
 
 
-def test_dlpack_round_trip():
-    array = make((3, 4), "<f2", ADDRESS, (64, 2))
-    obj = give(array)
-    array.release()
-    taken = take(obj, protocols=[P.DLPACK], stream=STREAM)
-    del obj
-    assert taken.shape == (3, 4) and taken.strides == (64, 2) and taken.data == ADDRESS and taken.stream == STREAM
-    assert taken.device == (P.CUDA, 0) and array.counted.gone == 0
-    taken.release()
-    assert array.counted.gone == 1
-
-
 # --- the tables on the type
 
 

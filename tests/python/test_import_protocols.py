@@ -545,11 +545,6 @@ def test_fields_of_a_buffer():
     with pytest.raises(ValueError, match="descr|overlapping"):
         take(Buffer(dtype=overlapping, strides=None), opencl=True)
 
-    class Fields:
-        str, fields = "|V8", {"a": 1}
-
-    refused(Buffer(dtype=Fields(), strides=None), BufferError, "['dtype']", "CONVERT_TYPE", opencl=True)
-
 
 # --- host memory
 
