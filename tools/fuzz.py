@@ -56,6 +56,9 @@ def libpython():
 def build():
     triple = f"{platform.machine()}-unknown-linux-gnu"
     environment = {**os.environ, "RUSTC_BOOTSTRAP": "1", "RUSTFLAGS": " ".join(FLAGS)}
+    tested, lock = ROOT / "Cargo.lock", FUZZ / "Cargo.lock"
+    if not lock.exists() or lock.stat().st_mtime < tested.stat().st_mtime:
+        shutil.copy(tested, lock)
     command = [os.environ.get("CARGO", "cargo"), "build", "-q", "--release", "--target", triple, "--target-dir", WORK / "target"]
     subprocess.run(command, cwd=FUZZ, env=environment, check=True)
     (WORK / "bin").mkdir(exist_ok=True)

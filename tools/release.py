@@ -39,7 +39,7 @@ PLACES = [
     ("docs/src/versions.md", rf"^\| library version, `{VERSION}` \|"),
 ]
 HEADING = re.compile(r"^## (\S+) \(unreleased\)$", re.M)
-LOCKS = ("Cargo.lock", "fuzz/Cargo.lock")
+LOCK = "Cargo.lock"
 MEMBER = re.compile(rf'^(name = "(?:libcai|libcai-c)"\nversion = ")({VERSION})"$', re.M)
 
 
@@ -66,9 +66,8 @@ def current():
         if not match:
             raise Refused(f"{name}: found nothing that matches {pattern}")
         found.setdefault(match[1], []).append(name)
-    for name in LOCKS:
-        for match in MEMBER.finditer(read(name)):
-            found.setdefault(match[2], []).append(name)
+    for match in MEMBER.finditer(read(LOCK)):
+        found.setdefault(match[2], []).append(LOCK)
     if len(found) > 1:
         said = "; ".join(f"{version} in {', '.join(sorted(set(names)))}" for version, names in found.items())
         raise Refused(f"the places of the version differ: {said}")
@@ -123,8 +122,7 @@ def changes(version, date):
 
     for name, pattern in PLACES:
         change(name, lambda text, pattern=pattern: re.sub(pattern, put, text, flags=re.M))
-    for name in LOCKS:
-        change(name, lambda text: MEMBER.sub(lambda match: f'{match[1]}{version}"', text))
+    change(LOCK, lambda text: MEMBER.sub(lambda match: f'{match[1]}{version}"', text))
     change("CHANGELOG.md", lambda text: HEADING.sub(f"## {version} ({date})", text, count=1))
 
     def released(text):

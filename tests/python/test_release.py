@@ -63,7 +63,7 @@ def make_release(folder, version, *variables):
 
 def test_places():
     """Each place of the version is known, so a release changes all of them."""
-    known = {name for name, _ in release.PLACES} | set(release.LOCKS)
+    known = {name for name, _ in release.PLACES} | {release.LOCK}
     # Histories, other packages' versions, and requests for a version that stay right.
     others = {"CHANGELOG.md", "abi/nodes.txt", "interop/host/requirements.txt", "interop/rules.mk", "docs/src/performance.md",
               "tests/python/test_package.py"}  # fmt: skip
@@ -76,7 +76,7 @@ def test_places():
         text = re.sub("^min_version = .*", "", (ROOT / name).read_text(errors="replace"), flags=re.M)
         found = len(stated.findall(text))
         assert not found or name in known, f"{name} states {VERSION}, and tools/release.py does not know it"
-        if found and name not in release.LOCKS:
+        if found and name != release.LOCK:
             counts = [len(re.findall(pattern, (ROOT / name).read_text(), re.M)) for at, pattern in release.PLACES if at == name]
             assert sum(counts) == found, name
 
