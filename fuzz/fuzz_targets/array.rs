@@ -10,7 +10,7 @@ use std::ptr::{null, null_mut};
 use arbitrary::Arbitrary;
 use cai::abi::*;
 use cai::ffi::{array::*, dlpack::*, layout::*, owner::*, sync::*, validate::*};
-use cai_fuzz::{PREFIX, Placed, Size, TAIL, extents, is_legal, typestr};
+use cai_fuzz::{Foreign, PREFIX, Placed, Size, TAIL, extents, is_legal, new_array, typestr};
 use libfuzzer_sys::fuzz_target;
 
 #[derive(Arbitrary, Debug)]
@@ -66,48 +66,6 @@ thread_local!(static DESTROYED: Cell<usize> = const { Cell::new(0) });
 
 unsafe extern "C-unwind" fn destroy(_: *mut c_void) {
     DESTROYED.set(DESTROYED.get() + 1);
-}
-
-/// An owner of another library, whose table has any size.
-#[repr(C)]
-struct Foreign {
-    base: cai_owner,
-    references: Cell<usize>,
-    table: Placed,
-}
-
-unsafe extern "C-unwind" fn retain_foreign(owner: *mut cai_owner) {
-    // SAFETY: only `Foreign::new` installs this function.
-    let foreign = unsafe { &*owner.cast::<Foreign>() };
-    foreign.references.set(foreign.references.get() + 1);
-}
-
-unsafe extern "C-unwind" fn release_foreign(owner: *mut cai_owner) {
-    // SAFETY: only `Foreign::new` installs this function.
-    let foreign = unsafe { &*owner.cast::<Foreign>() };
-    foreign.references.set(foreign.references.get() - 1);
-}
-
-impl Foreign {
-    const LEAST: usize = 24;
-
-    fn new(size: u32) -> Box<Self> {
-        let operations = cai_owner_ops {
-            struct_size: size,
-            reserved: 0,
-            retain: Some(retain_foreign),
-            release: Some(release_foreign),
-        };
-        // A table has no greatest size: what it claims beyond ours is never read.
-        let table = Placed::new(&operations, size, Self::LEAST, if size < 24 { 4 } else { Self::LEAST });
-        let ops = table.start.cast();
-        Box::new(Foreign { base: cai_owner { ops }, references: Cell::new(1), table })
-    }
-
-    fn is_sound(&self) -> bool {
-        // SAFETY: the first member is always there.
-        unsafe { self.table.start.cast::<u32>().read() as usize >= Self::LEAST }
-    }
 }
 
 fuzz_target!(|input: Input| {
@@ -275,28 +233,16 @@ unsafe fn exchange(array: *mut cai_array, access: u32) {
 /// Into structures of any size.
 unsafe fn copies(array: *mut cai_array, status: cai_status, size: Size, input: &Input) {
     let least = size_of::<cai_array>();
-    let init = |claimed: u32| {
-        // SAFETY: all zeros is an array without an owner.
-        let zero = unsafe { std::mem::MaybeUninit::<cai_array>::zeroed().assume_init() };
-        Placed::new(&zero, claimed, least, PREFIX)
-    };
     let (claimed, other) = (size.of(least), input.small_out.of(least));
-    let written = |out: &Placed| {
-        // SAFETY: a function has written a structure of this size.
-        unsafe {
-            assert_eq!((*out.array()).struct_size, claimed);
-            assert!((least..out.size).all(|offset| out.start.add(offset).read() == 0));
-        }
-    };
     // SAFETY: as in the caller; each `out` has the size that it claims, or the prefix of one that is refused.
     unsafe {
-        let (out, again) = (init(claimed), init(other));
+        let (out, again) = (Placed::init(claimed), Placed::init(other));
         let created = cai_array_create(array, null_mut(), None, out.array(), null_mut());
         // It takes any address of an array without elements.
         let is_taken = [CAI_OK, CAI_ERR_DATA_NOT_NULL, CAI_ERR_BYTE_OFFSET].contains(&status);
         assert!(created != CAI_OK || (is_taken && is_legal(claimed, least)));
         if created == CAI_OK {
-            written(&out);
+            out.assert_written(claimed);
             assert_eq!(cai_array_validate(out.array(), CAI_CHECK_LAYOUT, null_mut()), CAI_OK);
             assert_eq!(cai_array_attach(out.array(), null_mut(), None, null_mut()), CAI_OK);
             let shared = cai_array_share(out.array(), again.array(), null_mut());
@@ -306,19 +252,19 @@ unsafe fn copies(array: *mut cai_array, status: cai_status, size: Size, input: &
         assert_eq!(cai_array_release_after(out.array(), CAI_STREAM_NONE, null_mut()) == CAI_OK, is_legal(claimed, least));
         cai_array_release(out.array());
 
-        let out = init(claimed);
+        let out = Placed::init(claimed);
         if cai_array_share(array, out.array(), null_mut()) == CAI_OK {
-            written(&out);
+            out.assert_written(claimed);
         }
         cai_array_release(out.array());
 
-        let out = init(claimed);
+        let out = Placed::init(claimed);
         let mut tensor = null_mut();
         if cai_array_to_dlpack(array, 0, &mut tensor, null_mut()) == CAI_OK {
             if cai_array_from_dlpack(tensor, CAI_STREAM_NONE, 0, out.array(), null_mut()) == CAI_OK {
-                written(&out);
+                out.assert_written(claimed);
             } else {
-                let whole = init(least as u32);
+                let whole = Placed::init(least as u32);
                 assert_eq!(cai_array_from_dlpack(tensor, CAI_STREAM_NONE, 0, whole.array(), null_mut()), CAI_OK);
                 cai_array_release(whole.array());
             }
@@ -332,26 +278,25 @@ unsafe fn foreign_owner(array: *mut cai_array, is_whole: bool, size: Size) {
     if !is_whole {
         return;
     }
-    let foreign = Foreign::new(size.of(Foreign::LEAST));
+    let foreign = Foreign::make(size, 0, |_| ());
     // SAFETY: as in the caller; the foreign owner outlives its references.
     unsafe {
         let before = (*array).owner;
-        (*array).owner = (&raw const *foreign).cast_mut().cast();
-        let mut out = std::mem::MaybeUninit::<cai_array>::zeroed().assume_init();
-        out.struct_size = size_of::<cai_array>() as u32;
+        (*array).owner = foreign;
+        let mut out = new_array();
         let retained = cai_array_retain(array, null_mut());
-        assert_eq!(retained == CAI_OK, foreign.is_sound());
+        assert_eq!(retained == CAI_OK, Foreign::is_sound(foreign));
         if retained == CAI_OK {
             cai_owner_release((*array).owner);
         }
         if cai_array_share(array, &mut out, null_mut()) == CAI_OK {
             cai_array_release(&mut out);
         }
-        out.struct_size = size_of::<cai_array>() as u32;
         if cai_array_create(array, null_mut(), None, &mut out, null_mut()) == CAI_OK {
             cai_array_release(&mut out);
         }
-        assert_eq!(foreign.references.get(), 1);
+        assert_eq!(Foreign::references(foreign), 1);
+        Foreign::release(foreign);
         (*array).owner = before;
     }
 }

@@ -16,6 +16,7 @@ use std::sync::{Arc, OnceLock};
 use arbitrary::Arbitrary;
 use cai::abi::*;
 use cai::ffi::{array::*, unstable::channel::*, validate::*};
+use cai_fuzz::new_array;
 use cai_fuzz::peer::{self, Page, beside};
 use libfuzzer_sys::fuzz_target;
 
@@ -125,12 +126,6 @@ unsafe extern "C-unwind" fn count(freed: *mut c_void) {
 
 fn word(bytes: &[u8], at: usize) -> u64 {
     u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap()).into()
-}
-
-fn new_array() -> cai_array {
-    // SAFETY: a zeroed structure is a valid one.
-    let zeros: cai_array = unsafe { MaybeUninit::zeroed().assume_init() };
-    cai_array { struct_size: size_of::<cai_array>() as u32, version: 3, stream: CAI_STREAM_NONE, ..zeros }
 }
 
 /// Memory, memory of a pool, and a stream of the simulated driver, if there is one.

@@ -13,7 +13,7 @@ use cai::abi::*;
 use cai::ffi::{array::*, owner::*, python::*, unstable::exchange::*, validate::*};
 use cai_fuzz::python::{Object, exported, python};
 use cai_fuzz::tensor::{self, Given, Tensor, call_deleter, deleted};
-use cai_fuzz::{Placed, Size, extents, is_legal, typestr};
+use cai_fuzz::{Placed, Size, extents, filled, is_legal, typestr};
 use libfuzzer_sys::fuzz_target;
 
 #[derive(Arbitrary, Clone, Debug)]
@@ -116,13 +116,8 @@ fn pointer(values: Option<Vec<i64>>) -> *const i64 {
 fn mask() -> *const cai_array {
     static MASK: OnceLock<usize> = OnceLock::new();
     *MASK.get_or_init(|| {
-        // SAFETY: all zeros is an array without an owner.
-        let mut mask: cai_array = unsafe { std::mem::zeroed() };
-        (mask.struct_size, mask.version) = (size_of::<cai_array>() as u32, 3);
-        (mask.stream, mask.data) = (CAI_STREAM_NONE, 0x1000 as *mut c_void);
-        mask.typestr = typestr([0; 16], 1);
-        mask.device = cai_device { r#type: CAI_DEVICE_CUDA, id: 0 };
-        Box::into_raw(Box::new(mask)) as usize
+        let typestr = typestr([0; 16], 1);
+        Box::into_raw(Box::new(cai_array { typestr, ..filled(&[], null_mut()) })) as usize
     }) as *const cai_array
 }
 

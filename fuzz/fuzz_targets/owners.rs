@@ -11,7 +11,7 @@ use arbitrary::Arbitrary;
 use cai::abi::*;
 use cai::ffi::{array::*, dlpack::*, owner::*, sync::*};
 use cai_fuzz::tensor::call_deleter;
-use cai_fuzz::{Placed, Size, is_legal};
+use cai_fuzz::{Foreign, Placed, Size, filled, is_legal};
 use libfuzzer_sys::fuzz_target;
 
 #[derive(Arbitrary, Debug)]
@@ -104,38 +104,16 @@ struct Context {
 
 thread_local!(static DESTROYED: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) });
 
+fn gone(number: usize) {
+    DESTROYED.with_borrow_mut(|destroyed| destroyed.push(number));
+}
+
 unsafe extern "C-unwind" fn destroy(context: *mut c_void) {
     // SAFETY: `World::context` made it, and a destroy function runs once.
     let context = unsafe { Box::from_raw(context.cast::<Context>()) };
-    DESTROYED.with_borrow_mut(|destroyed| destroyed.push(context.number));
+    gone(context.number);
     // SAFETY: NULL, or a reference that this function was given.
     unsafe { cai_owner_release(context.gives) };
-}
-
-/// An owner of another library, with a table of its own.
-#[repr(C)]
-struct Foreign {
-    base: cai_owner,
-    references: usize,
-    number: usize,
-    table: Placed,
-}
-
-unsafe extern "C-unwind" fn retain_foreign(owner: *mut cai_owner) {
-    // SAFETY: only owners of this kind have this function.
-    unsafe { (*owner.cast::<Foreign>()).references += 1 };
-}
-
-unsafe extern "C-unwind" fn release_foreign(owner: *mut cai_owner) {
-    let foreign = owner.cast::<Foreign>();
-    // SAFETY: only owners of this kind have this function; the last reference is gone when it frees.
-    unsafe {
-        (*foreign).references -= 1;
-        if (*foreign).references == 0 {
-            let foreign = Box::from_raw(foreign);
-            DESTROYED.with_borrow_mut(|destroyed| destroyed.push(foreign.number));
-        }
-    }
 }
 
 struct World {
@@ -148,21 +126,6 @@ struct World {
 }
 
 const LEAST: usize = size_of::<cai_array>();
-
-fn filled(extents: &[i64], owner: *mut cai_owner) -> cai_array {
-    // SAFETY: all zeros is an array without an owner.
-    let mut array = unsafe { std::mem::MaybeUninit::<cai_array>::zeroed().assume_init() };
-    array.struct_size = LEAST as u32;
-    array.owner = owner;
-    array.data = 0x7000_0000 as *mut c_void;
-    array.ndim = extents.len() as i32;
-    array.shape = if extents.is_empty() { null() } else { extents.as_ptr() };
-    array.version = 3;
-    array.typestr[..3].copy_from_slice(&[b'|' as _, b'u' as _, b'1' as _]);
-    array.stream = CAI_STREAM_NONE;
-    array.device = cai_device { r#type: CAI_DEVICE_CUDA, id: 0 };
-    array
-}
 
 impl World {
     fn reference(&self, index: u8) -> Option<usize> {
@@ -184,11 +147,6 @@ impl World {
     fn full(&self, index: u8) -> Option<(*mut cai_array, *mut cai_owner)> {
         let (array, _, is_whole) = self.slot(index);
         (is_whole && !self.owner(index).is_null()).then(|| (array, self.owner(index)))
-    }
-
-    fn is_sound(&self, owner: *mut cai_owner) -> bool {
-        // SAFETY: the owner is alive, and its table has at least its size.
-        unsafe { (*(*owner).ops).struct_size as usize >= 24 }
     }
 
     fn context(&mut self, gives: Option<u8>) -> (*mut Context, Node) {
@@ -245,21 +203,11 @@ impl World {
                     self.references.push(owner);
                 }
                 Operation::Foreign { table } => {
-                    let size = table.of(24);
-                    let table = cai_owner_ops {
-                        struct_size: size,
-                        reserved: 0,
-                        retain: Some(retain_foreign),
-                        release: Some(release_foreign),
-                    };
-                    let table = Placed::new(&table, size, 24, if size < 24 { 4 } else { 24 });
-                    let ops = table.start.cast();
                     let number = self.contexts;
                     self.contexts += 1;
-                    let owner = Foreign { base: cai_owner { ops }, references: 1, number, table };
-                    let owner = Box::into_raw(Box::new(owner)).cast::<cai_owner>();
+                    let owner = Foreign::make(table, number, gone);
                     self.model.add(owner, Node { context: Some(number), ..Node::default() });
-                    if self.is_sound(owner) {
+                    if Foreign::is_sound(owner) {
                         self.references.push(owner);
                         return;
                     }
@@ -273,7 +221,7 @@ impl World {
                     let created = cai_array_create(&array, null_mut(), None, &mut out, null_mut());
                     assert_eq!(created, CAI_ERR_OWNER_OPS);
                     cai_owner_release(owner);
-                    release_foreign(owner);
+                    Foreign::release(owner);
                     self.model.release(owner);
                 }
                 Operation::Put { reference, slot, ndim } => {

@@ -5,8 +5,9 @@ pub mod python;
 pub mod tensor;
 
 use std::alloc::{Layout, alloc, dealloc};
-use std::ffi::c_char;
-use std::ptr::null_mut;
+use std::ffi::{c_char, c_void};
+use std::mem::MaybeUninit;
+use std::ptr::{null, null_mut};
 
 use arbitrary::Arbitrary;
 use cai::abi::*;
@@ -72,7 +73,7 @@ impl Placed {
     /// An array structure of this size, as `CAI_ARRAY_INIT` leaves it.
     pub fn init(claimed: u32) -> Self {
         // SAFETY: all zeros is an array without an owner.
-        let zero = unsafe { std::mem::MaybeUninit::<cai_array>::zeroed().assume_init() };
+        let zero = unsafe { MaybeUninit::<cai_array>::zeroed().assume_init() };
         Placed::new(&zero, claimed, size_of::<cai_array>(), PREFIX)
     }
 
@@ -115,6 +116,85 @@ impl Drop for Placed {
         }
         // SAFETY: allocated by `new` with this layout.
         unsafe { dealloc(self.start, self.layout()) };
+    }
+}
+
+/// An owner of another library, whose table has any size. Its last release passes the number to `gone`.
+#[repr(C)]
+pub struct Foreign {
+    base: cai_owner,
+    references: usize,
+    number: usize,
+    gone: fn(usize),
+    _table: Placed,
+}
+
+impl Foreign {
+    const LEAST: usize = 24;
+
+    pub fn make(size: Size, number: usize, gone: fn(usize)) -> *mut cai_owner {
+        let size = size.of(Self::LEAST);
+        let (retain, release) = (Some(Self::retain as _), Some(Self::release as _));
+        let table = cai_owner_ops { struct_size: size, reserved: 0, retain, release };
+        // A table has no greatest size: what it claims beyond ours is never read.
+        let table = Placed::new(&table, size, Self::LEAST, if size < 24 { 4 } else { Self::LEAST });
+        let base = cai_owner { ops: table.start.cast() };
+        Box::into_raw(Box::new(Foreign { base, references: 1, number, gone, _table: table })).cast()
+    }
+
+    unsafe extern "C-unwind" fn retain(owner: *mut cai_owner) {
+        // SAFETY: only owners of this kind have this function.
+        unsafe { (*owner.cast::<Foreign>()).references += 1 };
+    }
+
+    /// # Safety
+    /// `make` made the owner, which is alive.
+    pub unsafe extern "C-unwind" fn release(owner: *mut cai_owner) {
+        let foreign = owner.cast::<Foreign>();
+        // SAFETY: of this kind (this function's contract); the last reference is gone when it frees.
+        unsafe {
+            (*foreign).references -= 1;
+            if (*foreign).references == 0 {
+                let foreign = Box::from_raw(foreign);
+                (foreign.gone)(foreign.number);
+            }
+        }
+    }
+
+    /// # Safety
+    /// `make` made the owner, which is alive.
+    pub unsafe fn references(owner: *mut cai_owner) -> usize {
+        // SAFETY: this function's contract.
+        unsafe { (*owner.cast::<Foreign>()).references }
+    }
+
+    /// Whether the table of an owner of any library is long enough.
+    ///
+    /// # Safety
+    /// The owner is alive.
+    pub unsafe fn is_sound(owner: *mut cai_owner) -> bool {
+        // SAFETY: alive (this function's contract), and its table has at least its size.
+        unsafe { (*(*owner).ops).struct_size as usize >= Self::LEAST }
+    }
+}
+
+/// An array without elements, dimensions or an owner.
+pub fn new_array() -> cai_array {
+    // SAFETY: all zeros is an array without an owner.
+    let zeros = unsafe { MaybeUninit::<cai_array>::zeroed().assume_init() };
+    cai_array { struct_size: size_of::<cai_array>() as u32, version: 3, stream: CAI_STREAM_NONE, ..zeros }
+}
+
+/// An array of bytes on a device.
+pub fn filled(extents: &[i64], owner: *mut cai_owner) -> cai_array {
+    cai_array {
+        owner,
+        data: 0x7000_0000 as *mut c_void,
+        ndim: extents.len() as i32,
+        shape: if extents.is_empty() { null() } else { extents.as_ptr() },
+        typestr: typestr([0; 16], 2),
+        device: cai_device { r#type: CAI_DEVICE_CUDA, id: 0 },
+        ..new_array()
     }
 }
 

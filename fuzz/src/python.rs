@@ -9,6 +9,8 @@ use std::sync::OnceLock;
 use cai::abi::*;
 use cai::ffi::{array::*, python::*};
 
+use crate::{filled, new_array};
+
 /// `PyObject *`
 pub type Object = *mut _object;
 
@@ -108,19 +110,13 @@ impl Python {
 /// An object that the library made, of an array with these extents.
 pub fn exported(device_type: i32, mask: bool) -> Object {
     static SHAPE: [i64; 2] = [2, 3];
-    // SAFETY: all zeros is an array without an owner.
-    let mut array = unsafe { std::mem::MaybeUninit::<cai_array>::zeroed().assume_init() };
-    array.struct_size = size_of::<cai_array>() as u32;
-    array.data = 0x7000_0000 as *mut c_void;
-    (array.ndim, array.shape, array.version) = (2, SHAPE.as_ptr(), 3);
-    array.typestr[..3].copy_from_slice(&[b'|' as c_char, b'u' as c_char, b'1' as c_char]);
-    array.stream = CAI_STREAM_NONE;
-    array.device = cai_device { r#type: device_type, id: 0 };
+    let mut array = filled(&SHAPE, null_mut());
+    array.device.r#type = device_type;
     let inner = array;
     array.mask = if mask { &raw const inner } else { null() };
     // SAFETY: the array obeys every rule.
     unsafe {
-        let mut out = cai_array { struct_size: array.struct_size, ..std::mem::zeroed() };
+        let mut out = new_array();
         assert_eq!(cai_array_create(&array, null_mut(), None, &mut out, null_mut()), CAI_OK);
         let mut object = null_mut();
         assert_eq!(cai_array_to_python(&out, null(), &mut object, null_mut()), CAI_OK);
