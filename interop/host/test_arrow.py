@@ -18,48 +18,18 @@ from cai_python import give, held, take
 from libcai import _arrow
 
 
-class ArrowSchema(c.Structure):
-    pass
-
-
-class ArrowArray(c.Structure):
-    pass
-
-
-RELEASE_SCHEMA = c.CFUNCTYPE(None, c.POINTER(ArrowSchema))
-RELEASE_ARRAY = c.CFUNCTYPE(None, c.POINTER(ArrowArray))
-ArrowSchema._fields_ = [
-    ("format", c.c_char_p), ("name", c.c_char_p), ("metadata", c.c_void_p), ("flags", c.c_int64),
-    ("n_children", c.c_int64), ("children", c.c_void_p), ("dictionary", c.c_void_p), ("release", RELEASE_SCHEMA),
-    ("private_data", c.c_void_p),
-]  # fmt: skip
-ArrowArray._fields_ = [
-    ("length", c.c_int64), ("null_count", c.c_int64), ("offset", c.c_int64), ("n_buffers", c.c_int64),
-    ("n_children", c.c_int64), ("buffers", c.POINTER(c.c_void_p)), ("children", c.c_void_p), ("dictionary", c.c_void_p),
-    ("release", RELEASE_ARRAY), ("private_data", c.c_void_p),
-]  # fmt: skip
-
-
-class ArrowDeviceArray(c.Structure):
-    _fields_ = [
-        ("array", ArrowArray), ("device_id", c.c_int64), ("device_type", c.c_int32), ("sync_event", c.c_void_p),
-        ("reserved", c.c_int64 * 3),
-    ]  # fmt: skip
-
-
 class Pair:
     """Both structures, with what is not taken over released at the end."""
 
     def __init__(self):
-        self.array, self.schema = ArrowDeviceArray(), ArrowSchema()
+        self.array, self.schema = _arrow._Batch(), _arrow._Schema()
 
     def __enter__(self):
         return self
 
     def __exit__(self, *_):
-        for structure in (self.array.array, self.schema):
-            if structure.release:
-                structure.release(c.byref(structure))
+        self.array.end()
+        self.schema.end()
 
     @property
     def addresses(self):
@@ -71,9 +41,9 @@ def from_arrow(pair):
     array, error = T.new_array(), T.Error()
     status = held.cai_unstable_array_from_arrow(c.byref(pair.array), c.byref(pair.schema), c.byref(array), c.byref(error))
     if status:
-        assert pair.array.array.release
+        assert pair.array.release
         raise P.Refused(status, error.message.decode())
-    assert not pair.array.array.release and pair.schema.release
+    assert not pair.array.release and pair.schema.release
     return P.Taken(array)
 
 
@@ -100,7 +70,7 @@ def to_pyarrow(taken, flags=0):
     with Pair() as pair:
         to_arrow(taken, pair, flags)
         array = pa.Array._import_from_c_device(*pair.addresses)
-        assert not pair.array.array.release and not pair.schema.release
+        assert not pair.array.release and not pair.schema.release
     array.validate(full=True)
     return array
 
