@@ -652,26 +652,6 @@ static struct ArrowDeviceArray batch_of(int64_t length, int64_t offset, const vo
 
 TEST(batches) {
     static const char *const formats[COLUMNS] = {"f", "u", "l"};
-    static const struct {
-        const char *field;
-        cai_status status;
-        int what;
-    } wrong[] = {
-        {"count", CAI_ERR_VALUE, 0},
-        {"schema.format", CAI_ERR_CONVERT_TYPE, 1},
-        {"schema.release", CAI_ERR_ARROW, 2},
-        {"array.release", CAI_ERR_ARROW, 3},
-        {"array.length", CAI_ERR_ARROW, 4},
-        {"array.n_children", CAI_ERR_ARROW, 5},
-        {"columns[2].array.length", CAI_ERR_ARROW, 7},
-        {"columns[1].schema.format", CAI_ERR_CONVERT_TYPE, 8},
-        {"columns[0].schema.children", CAI_ERR_ARROW, 9},
-        {"columns[0].array.children", CAI_ERR_ARROW, 10},
-        {"device_type", CAI_ERR_CONVERT_DEVICE, 11},
-        {"columns[0].buffers[0]", CAI_ERR_ARROW, 12},
-        {"count", CAI_ERR_VALUE, 13},
-        {"out->struct_size", CAI_ERR_STRUCT_SIZE, 14},
-    };
     static uint64_t validity = 0xf5;
     struct ArrowSchema children[COLUMNS], *places[COLUMNS], schema = schema_of_values("+s");
     cai_error error;
@@ -707,7 +687,9 @@ TEST(batches) {
         cai_array_release(&last);
         ASSERT(released_arrays == made + 4);
     }
-    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; ++i) {
+    for (int row = 0; row < 14; ++row) {
+        int at = 0;
+        cai_status status = CAI_OK;
         struct ArrowDeviceArray batch = batch_of(3, 0, NULL);
         struct ArrowSchema given = schema;
         const int before = released_arrays;
@@ -715,26 +697,23 @@ TEST(batches) {
         cai_array arrays[COLUMNS] = {CAI_ARRAY_INIT, CAI_ARRAY_INIT, CAI_ARRAY_INIT};
         cai_array *out[COLUMNS] = {&arrays[0], NULL, &arrays[2]};
         void (*release)(struct ArrowArray *) = batch.array.release;
-        test_row = wrong[i].field;
-        switch (wrong[i].what) {
-        case 0: count = 2; break;
-        case 1: given.format = "+w:3"; break;
-        case 2: given.release = NULL; break;
-        case 3: batch.array.release = NULL; break;
-        case 4: batch.array.length = -1; break;
-        case 5: batch.array.n_children = 2; break;
-        case 7: batch.array.children[2]->length = 2; break;
-        case 8: out[1] = &arrays[1]; break;
-        case 9: given.children = NULL; break;
-        case 10: batch.array.children = NULL; break;
-        case 11: batch.device_type = ARROW_DEVICE_METAL; break;
-        case 12: batch.array.null_count = 1; break;
-        case 13: count = -1; break;
-        default: arrays[2].struct_size = 1;
-        }
-        ASSERT_STATUS(wrong[i].status,
-                      cai_unstable_arrays_from_arrow(&batch, &given, count, out, &error));
-        ASSERT_TEXT(wrong[i].field, error.field);
+        WRONG("count", CAI_ERR_VALUE, count = 2);
+        WRONG("schema.format", CAI_ERR_CONVERT_TYPE, given.format = "+w:3");
+        WRONG("schema.release", CAI_ERR_ARROW, given.release = NULL);
+        WRONG("array.release", CAI_ERR_ARROW, batch.array.release = NULL);
+        WRONG("array.length", CAI_ERR_ARROW, batch.array.length = -1);
+        WRONG("array.n_children", CAI_ERR_ARROW, batch.array.n_children = 2);
+        WRONG("columns[2].array.length", CAI_ERR_ARROW, batch.array.children[2]->length = 2);
+        WRONG("columns[1].schema.format", CAI_ERR_CONVERT_TYPE, out[1] = &arrays[1]);
+        WRONG("columns[0].schema.children", CAI_ERR_ARROW, given.children = NULL);
+        WRONG("columns[0].array.children", CAI_ERR_ARROW, batch.array.children = NULL);
+        WRONG("device_type", CAI_ERR_CONVERT_DEVICE, batch.device_type = ARROW_DEVICE_METAL);
+        WRONG("columns[0].buffers[0]", CAI_ERR_ARROW, batch.array.null_count = 1);
+        WRONG("count", CAI_ERR_VALUE, count = -1);
+        WRONG("out->struct_size", CAI_ERR_STRUCT_SIZE, arrays[2].struct_size = 1);
+        ASSERT(at == 14);
+        ASSERT_STATUS(status, cai_unstable_arrays_from_arrow(&batch, &given, count, out, &error));
+        ASSERT_TEXT(test_row, error.field);
         ASSERT(arrays[0].owner == NULL && released_arrays == before);
         release(&batch.array);
         ASSERT(released_arrays == before + 4);

@@ -107,4 +107,15 @@ static inline void release_both(struct ArrowDeviceArray *array, struct ArrowSche
     ASSERT(array->array.release == NULL && schema->release == NULL);
 }
 
+/* One row of a table of what is refused: the field that the error names, the status, and what is
+   wrong, which is done where it is the row's turn. */
+#define WRONG(field, code, change) \
+    do {                           \
+        if (row == at++) {         \
+            test_row = (field);    \
+            status = (code);       \
+            change;                \
+        }                          \
+    } while (0)
+
 #endif
