@@ -31,7 +31,7 @@ def grow_rust(text, used):
         definition = re.compile(rf"(pub struct {name} \{{\n.*?\n)\}}", re.DOTALL)
         text, count = definition.subn(rf"\1    /// Of a later age.\n    pub later: {kind},\n}}", text)
         used[name, "definition"] += count
-        text = text.replace(f"size_of::<{name}>() == {before}", f"size_of::<{name}>() == {after}")
+        text = text.replace(f"layout! {{ {name}: {before}", f"layout! {{ {name}: {after}")
         # Literals that name each member; those that end in `..other` have the new one from there.
         literal = re.compile(rf"(?<!struct )(?<!for )(?<!-> )(?<!\*const )(?<!\*mut )(\b{name} \{{)((?:[^{{}}]|\{{[^{{}}]*\}})*)\}}")
 

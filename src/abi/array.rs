@@ -1,7 +1,5 @@
 //! Checks and results of the functions in `cai/array.h`.
 
-use std::mem::{offset_of, size_of};
-
 /// Structure, shape, strides, fields and masks obey every rule. Makes no driver call.
 pub const CAI_CHECK_LAYOUT: u32 = 1;
 /// `data` and every stride that is used are multiples of the element's natural alignment.
@@ -46,9 +44,4 @@ pub struct cai_layout {
     pub reserved_tail: [u64; 2],
 }
 
-const _: () = assert!(size_of::<cai_layout>() == 64);
-const _: () = assert!(offset_of!(cai_layout, nbytes) == 8);
-const _: () = assert!(offset_of!(cai_layout, lower) == 16);
-const _: () = assert!(offset_of!(cai_layout, upper) == 24);
-const _: () = assert!(offset_of!(cai_layout, flags) == 32);
-const _: () = assert!(offset_of!(cai_layout, itemsize) == 40);
+layout! { cai_layout: 64; nbytes 8, lower 16, upper 24, flags 32, itemsize 40 }

@@ -6,7 +6,6 @@
 //! `dtypes.txt`.
 
 use std::ffi::{c_char, c_void};
-use std::mem::{offset_of, size_of};
 
 /// Version of the layouts of arrays, owners and fields. A new layout would get new names.
 pub const CAI_DATA_ABI: u32 = 1;
@@ -226,33 +225,11 @@ pub struct cai_field {
     pub reserved: u16,
 }
 
-const _: () = assert!(size_of::<cai_device>() == 8);
-const _: () = assert!(size_of::<cai_owner>() == 8);
-const _: () = assert!(size_of::<cai_owner_ops>() == 24);
-const _: () = assert!(offset_of!(cai_owner_ops, retain) == 8);
-const _: () = assert!(offset_of!(cai_owner_ops, release) == 16);
-const _: () = assert!(size_of::<cai_array>() == 128);
-const _: () = assert!(offset_of!(cai_array, flags) == 4);
-const _: () = assert!(offset_of!(cai_array, owner) == 8);
-const _: () = assert!(offset_of!(cai_array, data) == 16);
-const _: () = assert!(offset_of!(cai_array, shape) == 24);
-const _: () = assert!(offset_of!(cai_array, strides) == 32);
-const _: () = assert!(offset_of!(cai_array, ndim) == 40);
-const _: () = assert!(offset_of!(cai_array, version) == 44);
-const _: () = assert!(offset_of!(cai_array, dtype_code) == 46);
-const _: () = assert!(offset_of!(cai_array, typestr) == 48);
-const _: () = assert!(offset_of!(cai_array, descr) == 64);
-const _: () = assert!(offset_of!(cai_array, mask) == 72);
-const _: () = assert!(offset_of!(cai_array, stream) == 80);
-const _: () = assert!(offset_of!(cai_array, stream_id) == 88);
-const _: () = assert!(offset_of!(cai_array, event) == 96);
-const _: () = assert!(offset_of!(cai_array, device) == 104);
-const _: () = assert!(offset_of!(cai_array, context) == 112);
-const _: () = assert!(offset_of!(cai_array, byte_offset) == 120);
-const _: () = assert!(size_of::<cai_descr>() == 24);
-const _: () = assert!(offset_of!(cai_descr, fields) == 16);
-const _: () = assert!(size_of::<cai_field>() == 56);
-const _: () = assert!(offset_of!(cai_field, typestr) == 16);
-const _: () = assert!(offset_of!(cai_field, nested) == 32);
-const _: () = assert!(offset_of!(cai_field, shape) == 40);
-const _: () = assert!(offset_of!(cai_field, ndim) == 48);
+layout! { cai_device: 8 }
+layout! { cai_owner: 8 }
+layout! { cai_owner_ops: 24; retain 8, release 16 }
+layout! { cai_array: 128; flags 4, owner 8, data 16, shape 24, strides 32, ndim 40, version 44,
+dtype_code 46, typestr 48, descr 64, mask 72, stream 80, stream_id 88, event 96,
+device 104, context 112, byte_offset 120 }
+layout! { cai_descr: 24; fields 16 }
+layout! { cai_field: 56; typestr 16, nested 32, shape 40, ndim 48 }

@@ -1,7 +1,6 @@
 //! What `cai/driver.h` reports about the CUDA driver and about memory.
 
 use std::ffi::{c_char, c_void};
-use std::mem::{offset_of, size_of};
 
 use super::core::cai_device;
 
@@ -64,9 +63,5 @@ pub struct cai_pointer_info {
     pub reserved: [u8; 61],
 }
 
-const _: () = assert!(size_of::<cai_driver_info>() == 512);
-const _: () = assert!(offset_of!(cai_driver_info, path) == 64);
-const _: () = assert!(size_of::<cai_pointer_info>() == 128);
-const _: () = assert!(offset_of!(cai_pointer_info, context) == 8);
-const _: () = assert!(offset_of!(cai_pointer_info, device_pointer) == 16);
-const _: () = assert!(offset_of!(cai_pointer_info, host_accessible) == 64);
+layout! { cai_driver_info: 512; path 64 }
+layout! { cai_pointer_info: 128; context 8, device_pointer 16, host_accessible 64 }

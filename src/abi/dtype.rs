@@ -1,7 +1,6 @@
 //! The parsed typestr of `cai/dtype.h`.
 
 use std::ffi::c_char;
-use std::mem::{offset_of, size_of};
 
 /// Generic, or not a time.
 pub const CAI_UNIT_GENERIC: i32 = 0;
@@ -58,9 +57,4 @@ pub struct cai_dtype {
     pub bits: i64,
 }
 
-const _: () = assert!(size_of::<cai_dtype>() == 32);
-const _: () = assert!(offset_of!(cai_dtype, unit) == 4);
-const _: () = assert!(offset_of!(cai_dtype, unit_count) == 8);
-const _: () = assert!(offset_of!(cai_dtype, reserved) == 12);
-const _: () = assert!(offset_of!(cai_dtype, itemsize) == 16);
-const _: () = assert!(offset_of!(cai_dtype, bits) == 24);
+layout! { cai_dtype: 32; unit 4, unit_count 8, reserved 12, itemsize 16, bits 24 }

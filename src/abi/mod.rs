@@ -9,6 +9,14 @@
 
 #![allow(non_camel_case_types)]
 
+/// Asserts the size of a structure, and where some of its members begin.
+macro_rules! layout {
+    ($name:ident: $size:literal $(; $($member:ident $offset:literal),+)?) => {
+        const _: () = assert!(size_of::<$name>() == $size);
+        $($(const _: () = assert!(std::mem::offset_of!($name, $member) == $offset);)+)?
+    };
+}
+
 mod version;
 mod core;
 mod status;

@@ -1,7 +1,6 @@
 //! Options for Python objects, and the exchange table, of `cai/python.h`.
 
 use std::ffi::c_char;
-use std::mem::{offset_of, size_of};
 
 use super::core::{CAI_TYPESTR_SIZE, cai_stream};
 
@@ -122,10 +121,5 @@ pub struct cai_export_options {
     pub flags: u32,
 }
 
-const _: () = assert!(size_of::<cai_import_options>() == 64);
-const _: () = assert!(offset_of!(cai_import_options, protocols) == 8);
-const _: () = assert!(offset_of!(cai_import_options, dlpack_stream) == 24);
-const _: () = assert!(offset_of!(cai_import_options, ndim) == 32);
-const _: () = assert!(offset_of!(cai_import_options, opaque_16bit) == 40);
-const _: () = assert!(offset_of!(cai_import_options, typestr) == 48);
-const _: () = assert!(size_of::<cai_export_options>() == 8);
+layout! { cai_import_options: 64; protocols 8, dlpack_stream 24, ndim 32, opaque_16bit 40, typestr 48 }
+layout! { cai_export_options: 8 }

@@ -9,7 +9,6 @@
 //! CUDA driver, 4xx stream capture, 5xx Python, 6xx resources, 7xx conversions, 9xx the library.
 
 use std::ffi::c_char;
-use std::mem::{offset_of, size_of};
 
 use super::core::cai_status;
 
@@ -38,10 +37,7 @@ pub struct cai_error {
     pub message: [c_char; CAI_ERROR_MESSAGE_SIZE],
 }
 
-const _: () = assert!(size_of::<cai_error>() == 512);
-const _: () = assert!(offset_of!(cai_error, driver_code) == 4);
-const _: () = assert!(offset_of!(cai_error, field) == 8);
-const _: () = assert!(offset_of!(cai_error, message) == 104);
+layout! { cai_error: 512; driver_code 4, field 8, message 104 }
 
 /// An argument has a value that the function does not accept.
 pub const CAI_ERR_ARGUMENT: cai_status = 102;

@@ -1,7 +1,5 @@
 //! Structure of `cai/unstable/exchange.h`.
 
-use std::mem::size_of;
-
 use super::super::core::{cai_array, cai_status};
 use super::super::python::_object;
 use super::super::status::cai_error;
@@ -39,4 +37,4 @@ pub struct cai_unstable_exchange_api {
     >,
 }
 
-const _: () = assert!(size_of::<cai_unstable_exchange_api>() == 24);
+layout! { cai_unstable_exchange_api: 24 }
