@@ -267,9 +267,7 @@ impl Exports {
         let owner = source.array.retain()?;
         let array = Array::new(*source.array, owner);
         let Some(slot) = self.free.pop() else { return Err(Failure::internal()) };
-        let Some(place) = self.slots.get_mut(slot as usize) else {
-            return Err(Failure::internal());
-        };
+        let place = self.slots.get_mut(slot as usize).ok_or_else(Failure::internal)?;
         for id in allocations.all() {
             if let Some(known) = self.allocations.get_mut(id) {
                 known.exports += 1;
@@ -356,9 +354,7 @@ impl Exports {
         if source.message.event.is_none() {
             return Ok(0);
         }
-        let Some(ready) = self.ready.get_mut(index) else {
-            return Err(Failure::internal());
-        };
+        let ready = self.ready.get_mut(index).ok_or_else(Failure::internal)?;
         let thread = &CallingThread::new(driver::driver()?);
         if ready.is_direct {
             check_live(thread, &source.array)?;

@@ -244,9 +244,7 @@ impl Link {
             let id = first.ok_or_else(Failure::internal)?;
             let index = self.device(thread, &mut state.devices, id, message.event)?;
             claim.device = Some(index);
-            let Some(device) = state.devices.get_mut(index) else {
-                return Err(Failure::internal());
-            };
+            let device = state.devices.get_mut(index).ok_or_else(Failure::internal)?;
             stream = device.shared.value();
             if let Some(handle) = message.event {
                 let waited = self.wait(thread, device, record, handle)?;
