@@ -7,18 +7,19 @@
 
 #include "cai_test.h"
 
-static void (*all_tests[16])(void);
-static int tests;
+/* By their lines, because constructors run in another order on some systems. */
+static void (*all_tests[1000])(void);
 
-#define TEST(name)                                                                           \
-    static void name(void);                                                                  \
-    __attribute__((constructor)) static void add_##name(void) { all_tests[tests++] = name; } \
+#define TEST(name)                                                                            \
+    static void name(void);                                                                   \
+    __attribute__((constructor)) static void add_##name(void) { all_tests[__LINE__] = name; } \
     static void name(void)
 
 int main(void) {
+    int tests = 0;
+    for (size_t line = 0; line < sizeof all_tests / sizeof *all_tests; ++line)
+        if (all_tests[line] != NULL) ++tests, all_tests[line]();
     ASSERT(tests > 0);
-    for (int i = 0; i < tests; ++i)
-        all_tests[i]();
     return 0;
 }
 
