@@ -26,6 +26,7 @@ sys.path.insert(0, str(ROOT / "tests/python"))
 
 import cai_ctypes as T  # noqa: E402
 import cai_python as P  # noqa: E402
+from race_checker import Driver  # noqa: E402
 
 sys.path.insert(0, str(ROOT / "python"))
 import libcai.dask  # noqa: E402
@@ -50,21 +51,6 @@ def ask(name, *arguments):
 
 
 # --- the machine
-
-
-class Driver:
-    """The first device, as the context of this process."""
-
-    def __init__(self):
-        self.cuda = c.CDLL("libcuda.so.1")
-        self.context = c.c_void_p()
-        self.call("cuInit", 0)
-        self.call("cuDevicePrimaryCtxRetain", c.byref(self.context), 0)
-        self.call("cuCtxSetCurrent", self.context)
-
-    def call(self, name, *arguments):
-        code = getattr(self.cuda, name)(*arguments)
-        assert code == 0, f"{name}: {code}"
 
 
 class Machine(Driver):

@@ -2,11 +2,10 @@
 of the numbers."""
 
 import re
-import subprocess
 import sys
 
 import pytest
-from commands import ROOT, compile
+from commands import ROOT, compile, run
 
 COUNT = """
 import ctypes as c, os, sys
@@ -86,10 +85,7 @@ def counted(tmp_path_factory):
     target = tmp_path_factory.mktemp("null") / "null_driver.so"
     compile(ROOT / "bench/null_driver.c", target, "-shared", "-O1", "-Wall", "-Wextra", "-Werror", library=None)
     text = COUNT.format(folder=str(ROOT / "tests/python"))
-    done = subprocess.run(
-        [sys.executable, "-c", text], env={"CAI_CUDA_DRIVER": str(target)}, capture_output=True, text=True, timeout=60
-    )
-    assert done.returncode == 0, done.stderr
+    done = run(sys.executable, "-c", text, env={"CAI_CUDA_DRIVER": str(target)}, timeout=60)
     rows = [re.fullmatch(r"(.*?) ([0-9 ]+)", line) for line in done.stdout.splitlines()]
     return {row[1]: [int(number) for number in row[2].split()] for row in rows}
 

@@ -2,7 +2,6 @@
 
 import collections
 import gc
-import subprocess
 import sys
 import textwrap
 import types
@@ -11,6 +10,7 @@ import weakref
 import cai_python as P
 import pytest
 from cai_python import ERRORS, Exporter, give, make, soon, take
+from commands import run
 from importing import ADDRESS, CAI, MISSING, REMEMBERS_TYPES, Boom, Property, exporter, interface, refused
 
 # --- 1: one look, and only AttributeError means no
@@ -234,11 +234,7 @@ def test_a_destructor_that_takes_and_releases():
 
 def python(text, *arguments):
     program = "import sys; sys.path.insert(0, sys.argv[1])\n" + BEGIN + textwrap.dedent(text)
-    folder = str(P.ROOT / "tests/python")
-    done = subprocess.run(
-        [sys.executable, "-c", program, folder, *map(str, arguments)], capture_output=True, text=True, timeout=120
-    )
-    assert done.returncode == 0, (done.returncode, done.stdout, done.stderr)
+    done = run(sys.executable, "-c", program, P.ROOT / "tests/python", *arguments, timeout=120)
     assert not done.stderr, done.stderr
     return done.stdout
 
