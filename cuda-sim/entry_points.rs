@@ -3,8 +3,9 @@
 //! A row has the name, the version since which it has this form, and the symbol. Functions that
 //! the simulator, the checker beside a real driver or the runtime library has also state, once for
 //! each symbol: the module of `core/src/api`, or `-`; what the checker does, `follows`, `own` or
-//! `passes`; and the types of the arguments, as the runtime library declares them in C. Twins of
-//! another default stream (`_ptsz`, `_ptds`) are as the function whose twins they are.
+//! `passes`; the functions of the runtime library that only call it, those of one major version with
+//! its number in front; and the types of the arguments, as that declares them in C. Twins of another
+//! default stream (`_ptsz`, `_ptds`) are as the function whose twins they are.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -49,7 +50,7 @@ pub fn read() -> (Vec<Row>, BTreeMap<String, Function>) {
         };
         rows.push(((*name).to_owned(), version.parse().expect("a version"), (*symbol).to_owned()));
         let function = functions.entry((*symbol).to_owned()).or_default();
-        let [module, checker] = columns else { continue };
+        let [module, checker, ..] = columns else { continue };
         let arguments = arguments.strip_suffix(')').expect("arguments in parentheses").split(", ");
         *function = Function {
             module: (*module != "-").then(|| (*module).to_owned()),

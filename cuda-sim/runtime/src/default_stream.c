@@ -81,34 +81,15 @@ API cudaError_t ASYNC(cudaMemcpy2DAsync)(void *dst, size_t dst_pitch, const void
     return record(CALL(cuMemcpy2DAsync_v2, &copy2d, STREAM(stream)));
 }
 
-API cudaError_t SYNC(cudaMemcpy3D)(const struct memcpy3d *params) {
-    struct driver_memcpy3d copy3d;
-    NEED(context);
-    cudaError_t error = describe_copy3d(&copy3d, params);
-    return record(error != cudaSuccess ? error : CALL(DRIVER_SYNC(cuMemcpy3D_v2), &copy3d));
-}
-
-API cudaError_t ASYNC(cudaMemcpy3DAsync)(const struct memcpy3d *params, CUstream stream) {
-    struct driver_memcpy3d copy3d;
-    NEED(context);
-    cudaError_t error = describe_copy3d(&copy3d, params);
-    return record(error != cudaSuccess ? error : CALL(cuMemcpy3DAsync_v2, &copy3d, STREAM(stream)));
-}
-
-API cudaError_t SYNC(cudaMemcpy3DPeer)(const struct memcpy3d_peer *params) {
-    struct driver_memcpy3d copy3d;
-    NEED(context);
-    cudaError_t error = describe_copy3d_peer(&copy3d, params);
-    return record(error != cudaSuccess ? error : CALL(DRIVER_SYNC(cuMemcpy3DPeer), &copy3d));
-}
-
-API cudaError_t ASYNC(cudaMemcpy3DPeerAsync)(const struct memcpy3d_peer *params, CUstream stream) {
-    struct driver_memcpy3d copy3d;
-    NEED(context);
-    cudaError_t error = describe_copy3d_peer(&copy3d, params);
-    return record(error != cudaSuccess ? error
-                                       : CALL(cuMemcpy3DPeerAsync, &copy3d, STREAM(stream)));
-}
+DESCRIBED_CALL(SYNC(cudaMemcpy3D), (const struct memcpy3d *params), driver_memcpy3d,
+               describe_copy3d, (DRIVER_SYNC(cuMemcpy3D_v2), &described))
+DESCRIBED_CALL(ASYNC(cudaMemcpy3DAsync), (const struct memcpy3d *params, CUstream stream),
+               driver_memcpy3d, describe_copy3d, (cuMemcpy3DAsync_v2, &described, STREAM(stream)))
+DESCRIBED_CALL(SYNC(cudaMemcpy3DPeer), (const struct memcpy3d_peer *params), driver_memcpy3d,
+               describe_copy3d_peer, (DRIVER_SYNC(cuMemcpy3DPeer), &described))
+DESCRIBED_CALL(ASYNC(cudaMemcpy3DPeerAsync), (const struct memcpy3d_peer *params, CUstream stream),
+               driver_memcpy3d, describe_copy3d_peer,
+               (cuMemcpy3DPeerAsync, &described, STREAM(stream)))
 
 #if !PER_THREAD_DEFAULT_STREAM /* these two have no twin: they use the legacy stream, or take any \
                                 */
@@ -267,75 +248,17 @@ API cudaError_t ASYNC(cudaMemset3DAsync)(struct pitched_pointer memory, int valu
 
 /* Functions of the driver that take a stream. */
 
-CONTEXT_CALL(ASYNC(cudaMallocAsync), (void **address, size_t size, CUstream stream),
-             (cuMemAllocAsync, address, size, STREAM(stream)))
-CONTEXT_CALL(ASYNC(cudaMallocFromPoolAsync),
-             (void **address, size_t size, CUmemoryPool pool, CUstream stream),
-             (cuMemAllocFromPoolAsync, address, size, pool, STREAM(stream)))
+#define CUdeviceptr const void *
+#define FORWARD(name, parameters, call)
+#define DEVICE_FORWARD(name, parameters, call, devices)
+#define STREAM_FORWARD(name, parameters, call) CONTEXT_CALL(ASYNC(name), parameters, call)
+#include "forwards.h"
+#undef CUdeviceptr
 
 API cudaError_t ASYNC(cudaFreeAsync)(void *address, CUstream stream) {
     NEED(context);
     return record(address == NULL ? cudaSuccess : CALL(cuMemFreeAsync, address, STREAM(stream)));
 }
-
-#if CUDART_MAJOR == 12
-CONTEXT_CALL(ASYNC(cudaMemPrefetchAsync),
-             (const void *address, size_t size, int device, CUstream stream),
-             (cuMemPrefetchAsync, address, size, device, STREAM(stream)))
-#endif
-CONTEXT_CALL(ASYNC(NEWER(cudaMemPrefetchAsync, _v2)),
-             (const void *address, size_t size, struct memory_location location, unsigned flags,
-              CUstream stream),
-             (cuMemPrefetchAsync_v2, address, size, location, flags, STREAM(stream)))
-#if CUDART_MAJOR >= 13
-CONTEXT_CALL(ASYNC(cudaMemPrefetchBatchAsync),
-             (void **addresses, size_t *sizes, size_t count, struct memory_location *locations,
-              size_t *location_indices, size_t location_count, unsigned long long flags,
-              CUstream stream),
-             (cuMemPrefetchBatchAsync, addresses, sizes, count, locations, location_indices,
-              location_count, flags, STREAM(stream)))
-CONTEXT_CALL(ASYNC(cudaMemDiscardBatchAsync),
-             (void **addresses, size_t *sizes, size_t count, unsigned long long flags,
-              CUstream stream),
-             (cuMemDiscardBatchAsync, addresses, sizes, count, flags, STREAM(stream)))
-CONTEXT_CALL(ASYNC(cudaMemDiscardAndPrefetchBatchAsync),
-             (void **addresses, size_t *sizes, size_t count, struct memory_location *locations,
-              size_t *location_indices, size_t location_count, unsigned long long flags,
-              CUstream stream),
-             (cuMemDiscardAndPrefetchBatchAsync, addresses, sizes, count, locations,
-              location_indices, location_count, flags, STREAM(stream)))
-#endif
-
-CONTEXT_CALL(ASYNC(cudaStreamGetPriority), (CUstream stream, int *priority),
-             (cuStreamGetPriority, STREAM(stream), priority))
-CONTEXT_CALL(ASYNC(cudaStreamGetFlags), (CUstream stream, unsigned *flags),
-             (cuStreamGetFlags, STREAM(stream), flags))
-CONTEXT_CALL(ASYNC(cudaStreamGetId), (CUstream stream, unsigned long long *id),
-             (cuStreamGetId, STREAM(stream), id))
-CONTEXT_CALL(ASYNC(cudaStreamGetAttribute), (CUstream stream, int attribute, void *value),
-             (cuStreamGetAttribute, STREAM(stream), attribute, value))
-CONTEXT_CALL(ASYNC(cudaStreamSetAttribute), (CUstream stream, int attribute, const void *value),
-             (cuStreamSetAttribute, STREAM(stream), attribute, value))
-CONTEXT_CALL(ASYNC(cudaStreamCopyAttributes), (CUstream dst, CUstream src),
-             (cuStreamCopyAttributes, STREAM(dst), STREAM(src)))
-CONTEXT_CALL(ASYNC(cudaStreamQuery), (CUstream stream), (cuStreamQuery, STREAM(stream)))
-CONTEXT_CALL(ASYNC(cudaStreamSynchronize), (CUstream stream), (cuStreamSynchronize, STREAM(stream)))
-CONTEXT_CALL(ASYNC(cudaStreamWaitEvent), (CUstream stream, CUevent event, unsigned flags),
-             (cuStreamWaitEvent, STREAM(stream), event, flags))
-CONTEXT_CALL(ASYNC(cudaStreamAttachMemAsync),
-             (CUstream stream, void *address, size_t size, unsigned flags),
-             (cuStreamAttachMemAsync, STREAM(stream), address, size, flags))
-CONTEXT_CALL(ASYNC(cudaEventRecord), (CUevent event, CUstream stream),
-             (cuEventRecord, event, STREAM(stream)))
-CONTEXT_CALL(ASYNC(cudaEventRecordWithFlags), (CUevent event, CUstream stream, unsigned flags),
-             (cuEventRecordWithFlags, event, STREAM(stream), flags))
-CONTEXT_CALL(ASYNC(cudaLaunchHostFunc), (CUstream stream, host_function run, void *data),
-             (cuLaunchHostFunc, STREAM(stream), run, data))
-#if CUDART_MAJOR >= 13
-CONTEXT_CALL(ASYNC(cudaLaunchHostFunc_v2),
-             (CUstream stream, host_function run, void *data, unsigned sync_mode),
-             (cuLaunchHostFunc_v2, STREAM(stream), run, data, sync_mode))
-#endif
 
 /* Drivers older than 12.8 know only the context of a stream. */
 static cudaError_t device_of_stream(CUstream stream, CUdevice *device) {
@@ -385,17 +308,6 @@ API cudaError_t ASYNC(cudaStreamAddCallback)(CUstream stream,
 
 /* Capture. */
 
-CONTEXT_CALL(ASYNC(cudaStreamBeginCapture), (CUstream stream, int mode),
-             (cuStreamBeginCapture_v2, STREAM(stream), mode))
-CONTEXT_CALL(ASYNC(cudaStreamBeginCaptureToGraph),
-             (CUstream stream, CUgraph graph, const CUgraphNode *dependencies,
-              const struct graph_edge *edges, size_t count, int mode),
-             (cuStreamBeginCaptureToGraph, STREAM(stream), graph, dependencies, edges, count, mode))
-CONTEXT_CALL(ASYNC(cudaStreamEndCapture), (CUstream stream, CUgraph *graph),
-             (cuStreamEndCapture, STREAM(stream), graph))
-CONTEXT_CALL(ASYNC(cudaStreamIsCapturing), (CUstream stream, int *status),
-             (cuStreamIsCapturing, STREAM(stream), status))
-
 static cudaError_t capture_info(CUstream stream, int *status, unsigned long long *id,
                                 CUgraph *graph, const CUgraphNode **dependencies,
                                 const struct graph_edge **edges, size_t *count) {
@@ -420,9 +332,6 @@ API cudaError_t ASYNC(cudaStreamGetCaptureInfo_v2)(CUstream stream, int *status,
     NEED(context);
     return record(capture_info(STREAM(stream), status, id, graph, dependencies, NULL, count));
 }
-CONTEXT_CALL(ASYNC(cudaStreamUpdateCaptureDependencies),
-             (CUstream stream, CUgraphNode *dependencies, size_t count, unsigned flags),
-             (cuStreamUpdateCaptureDependencies, STREAM(stream), dependencies, count, flags))
 #endif
 API cudaError_t ASYNC(NEWER(cudaStreamGetCaptureInfo,
                             _v3))(CUstream stream, int *status, unsigned long long *id,
@@ -431,18 +340,6 @@ API cudaError_t ASYNC(NEWER(cudaStreamGetCaptureInfo,
     NEED(context);
     return record(capture_info(STREAM(stream), status, id, graph, dependencies, edges, count));
 }
-CONTEXT_CALL(ASYNC(NEWER(cudaStreamUpdateCaptureDependencies, _v2)),
-             (CUstream stream, CUgraphNode *dependencies, const struct graph_edge *edges,
-              size_t count, unsigned flags),
-             (cuStreamUpdateCaptureDependencies_v2, STREAM(stream), dependencies, edges, count,
-              flags))
-
-/* Graphs in streams. */
-
-CONTEXT_CALL(ASYNC(cudaGraphUpload), (CUgraphExec exec, CUstream stream),
-             (cuGraphUpload, exec, STREAM(stream)))
-CONTEXT_CALL(ASYNC(cudaGraphLaunch), (CUgraphExec exec, CUstream stream),
-             (cuGraphLaunch, exec, STREAM(stream)))
 
 API cudaError_t ASYNC(cudaGraphInstantiateWithParams)(CUgraphExec *exec, CUgraph graph,
                                                       struct instantiate_params *params) {

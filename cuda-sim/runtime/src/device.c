@@ -176,8 +176,6 @@ API cudaError_t cudaInitDevice(int device, unsigned device_flags, unsigned flags
     return record(primary_context(device, &context));
 }
 
-CONTEXT_CALL(cudaDeviceSynchronize, (void), (cuCtxSynchronize))
-
 API cudaError_t cudaDeviceReset(void) {
     int ordinal;
     CUdevice device;
@@ -246,43 +244,6 @@ API cudaError_t cudaGetDeviceProperties(struct device_properties *properties, in
 }
 #endif
 
-/* Functions of the driver on one device, or two, that are named by ordinals. */
-#define DEVICE_CALL(name, parameters, call)                      \
-    API cudaError_t name parameters {                            \
-        CUdevice handle;                                         \
-        cudaError_t error = device_handle(device, &handle);      \
-        return record(error != cudaSuccess ? error : CALL call); \
-    }
-#define DEVICES_CALL(name, parameters, call)                                 \
-    API cudaError_t name parameters {                                        \
-        CUdevice handle, peer_handle;                                        \
-        cudaError_t error = device_handle(device, &handle);                  \
-        if (error == cudaSuccess) error = device_handle(peer, &peer_handle); \
-        return record(error != cudaSuccess ? error : CALL call);             \
-    }
-
-DEVICE_CALL(cudaDeviceGetAttribute, (int *value, int attribute, int device),
-            (cuDeviceGetAttribute, value, attribute, handle))
-DEVICE_CALL(cudaDeviceGetPCIBusId, (char *id, int length, int device),
-            (cuDeviceGetPCIBusId, id, length, handle))
-DEVICE_CALL(cudaDeviceGetDefaultMemPool, (CUmemoryPool * pool, int device),
-            (cuDeviceGetDefaultMemPool, pool, handle))
-DEVICE_CALL(cudaDeviceGetMemPool, (CUmemoryPool * pool, int device),
-            (cuDeviceGetMemPool, pool, handle))
-DEVICE_CALL(cudaDeviceSetMemPool, (int device, CUmemoryPool pool),
-            (cuDeviceSetMemPool, handle, pool))
-DEVICE_CALL(cudaDeviceGraphMemTrim, (int device), (cuDeviceGraphMemTrim, handle))
-DEVICE_CALL(cudaDeviceGetGraphMemAttribute, (int device, int attribute, void *value),
-            (cuDeviceGetGraphMemAttribute, handle, attribute, value))
-DEVICE_CALL(cudaDeviceSetGraphMemAttribute, (int device, int attribute, void *value),
-            (cuDeviceSetGraphMemAttribute, handle, attribute, value))
-DEVICES_CALL(cudaDeviceCanAccessPeer, (int *can, int device, int peer),
-             (cuDeviceCanAccessPeer, can, handle, peer_handle))
-DEVICES_CALL(cudaDeviceGetP2PAttribute, (int *value, int attribute, int device, int peer),
-             (cuDeviceGetP2PAttribute, value, attribute, handle, peer_handle))
-DRIVER_CALL(cudaDeviceGetByPCIBusId, (int *device, const char *id),
-            (cuDeviceGetByPCIBusId, device, id))
-
 API cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned flags) {
     CUcontext context;
     CUdevice current;
@@ -301,16 +262,6 @@ API cudaError_t cudaDeviceDisablePeerAccess(int peer) {
     return record(error != cudaSuccess ? error : CALL(cuCtxDisablePeerAccess, context));
 }
 
-CONTEXT_CALL(cudaDeviceGetLimit, (size_t *value, int limit), (cuCtxGetLimit, value, limit))
-CONTEXT_CALL(cudaDeviceSetLimit, (int limit, size_t value), (cuCtxSetLimit, limit, value))
-CONTEXT_CALL(cudaDeviceGetCacheConfig, (int *config), (cuCtxGetCacheConfig, config))
-CONTEXT_CALL(cudaDeviceSetCacheConfig, (int config), (cuCtxSetCacheConfig, config))
-CONTEXT_CALL(cudaDeviceGetStreamPriorityRange, (int *least, int *greatest),
-             (cuCtxGetStreamPriorityRange, least, greatest))
-CONTEXT_CALL(cudaDeviceFlushGPUDirectRDMAWrites, (int target, int scope),
-             (cuFlushGPUDirectRDMAWrites, target, scope))
-CONTEXT_CALL(cudaCtxResetPersistingL2Cache, (void), (cuCtxResetPersistingL2Cache))
-
 /* Bank sizes of shared memory are fixed on every GPU that CUDA 12 supports. */
 API cudaError_t cudaDeviceGetSharedMemConfig(int *config) {
     if (config == NULL) return record(cudaErrorInvalidValue);
@@ -324,17 +275,8 @@ API cudaError_t cudaDeviceSetSharedMemConfig(int config) {
 }
 
 #if CUDART_MAJOR == 12
-/* The old names, from when what belongs to a device belonged to a thread. */
+/* The old name, from when what belongs to a device belonged to a thread. */
 API cudaError_t cudaThreadExit(void) { return cudaDeviceReset(); }
-API cudaError_t cudaThreadSynchronize(void) { return cudaDeviceSynchronize(); }
-API cudaError_t cudaThreadGetLimit(size_t *value, int limit) {
-    return cudaDeviceGetLimit(value, limit);
-}
-API cudaError_t cudaThreadSetLimit(int limit, size_t value) {
-    return cudaDeviceSetLimit(limit, value);
-}
-API cudaError_t cudaThreadGetCacheConfig(int *config) { return cudaDeviceGetCacheConfig(config); }
-API cudaError_t cudaThreadSetCacheConfig(int config) { return cudaDeviceSetCacheConfig(config); }
 
 /* From GPUs without doubles: nothing to convert. */
 API cudaError_t cudaSetDoubleForDevice(double *value) {

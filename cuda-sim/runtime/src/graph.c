@@ -8,148 +8,10 @@
 
 #include <string.h>
 
-CONTEXT_CALL(cudaGraphCreate, (CUgraph * graph, unsigned flags), (cuGraphCreate, graph, flags))
-CONTEXT_CALL(cudaGraphDestroy, (CUgraph graph), (cuGraphDestroy, graph))
-CONTEXT_CALL(cudaGraphClone, (CUgraph * clone, CUgraph original), (cuGraphClone, clone, original))
-CONTEXT_CALL(cudaGraphDebugDotPrint, (CUgraph graph, const char *path, unsigned flags),
-             (cuGraphDebugDotPrint, graph, path, flags))
-
-CONTEXT_CALL(cudaGraphInstantiate, (CUgraphExec * exec, CUgraph graph, unsigned long long flags),
-             (cuGraphInstantiateWithFlags, exec, graph, flags))
-CONTEXT_CALL(cudaGraphInstantiateWithFlags,
-             (CUgraphExec * exec, CUgraph graph, unsigned long long flags),
-             (cuGraphInstantiateWithFlags, exec, graph, flags))
-CONTEXT_CALL(cudaGraphExecDestroy, (CUgraphExec exec), (cuGraphExecDestroy, exec))
-CONTEXT_CALL(cudaGraphExecGetFlags, (CUgraphExec exec, unsigned long long *flags),
-             (cuGraphExecGetFlags, exec, flags))
-CONTEXT_CALL(cudaGraphExecUpdate, (CUgraphExec exec, CUgraph graph, struct update_result *result),
-             (cuGraphExecUpdate_v2, exec, graph, result))
-
-CONTEXT_CALL(cudaUserObjectCreate,
-             (CUuserObject * object, void *data, host_function destroy, unsigned references,
-              unsigned flags),
-             (cuUserObjectCreate, object, data, destroy, references, flags))
-CONTEXT_CALL(cudaUserObjectRetain, (CUuserObject object, unsigned count),
-             (cuUserObjectRetain, object, count))
-CONTEXT_CALL(cudaUserObjectRelease, (CUuserObject object, unsigned count),
-             (cuUserObjectRelease, object, count))
-CONTEXT_CALL(cudaGraphRetainUserObject,
-             (CUgraph graph, CUuserObject object, unsigned count, unsigned flags),
-             (cuGraphRetainUserObject, graph, object, count, flags))
-CONTEXT_CALL(cudaGraphReleaseUserObject, (CUgraph graph, CUuserObject object, unsigned count),
-             (cuGraphReleaseUserObject, graph, object, count))
-
-/* Structure. */
-
-CONTEXT_CALL(cudaGraphGetNodes, (CUgraph graph, CUgraphNode *nodes, size_t *count),
-             (cuGraphGetNodes, graph, nodes, count))
-CONTEXT_CALL(cudaGraphGetRootNodes, (CUgraph graph, CUgraphNode *nodes, size_t *count),
-             (cuGraphGetRootNodes, graph, nodes, count))
-CONTEXT_CALL(cudaGraphNodeGetType, (CUgraphNode node, int *type), (cuGraphNodeGetType, node, type))
-CONTEXT_CALL(cudaGraphNodeFindInClone, (CUgraphNode * node, CUgraphNode original, CUgraph clone),
-             (cuGraphNodeFindInClone, node, original, clone))
-CONTEXT_CALL(cudaGraphDestroyNode, (CUgraphNode node), (cuGraphDestroyNode, node))
-CONTEXT_CALL(cudaGraphNodeSetEnabled, (CUgraphExec exec, CUgraphNode node, unsigned enabled),
-             (cuGraphNodeSetEnabled, exec, node, enabled))
-CONTEXT_CALL(cudaGraphNodeGetEnabled, (CUgraphExec exec, CUgraphNode node, unsigned *enabled),
-             (cuGraphNodeGetEnabled, exec, node, enabled))
-
-#if CUDART_MAJOR == 12
-CONTEXT_CALL(cudaGraphGetEdges, (CUgraph graph, CUgraphNode *from, CUgraphNode *to, size_t *count),
-             (cuGraphGetEdges, graph, from, to, count))
-CONTEXT_CALL(cudaGraphAddDependencies,
-             (CUgraph graph, const CUgraphNode *from, const CUgraphNode *to, size_t count),
-             (cuGraphAddDependencies, graph, from, to, count))
-CONTEXT_CALL(cudaGraphRemoveDependencies,
-             (CUgraph graph, const CUgraphNode *from, const CUgraphNode *to, size_t count),
-             (cuGraphRemoveDependencies, graph, from, to, count))
-CONTEXT_CALL(cudaGraphNodeGetDependencies,
-             (CUgraphNode node, CUgraphNode *dependencies, size_t *count),
-             (cuGraphNodeGetDependencies, node, dependencies, count))
-CONTEXT_CALL(cudaGraphNodeGetDependentNodes,
-             (CUgraphNode node, CUgraphNode *dependents, size_t *count),
-             (cuGraphNodeGetDependentNodes, node, dependents, count))
-#else
-CONTEXT_CALL(cudaGraphGetId, (CUgraph graph, unsigned *id), (cuGraphGetId, graph, id))
-CONTEXT_CALL(cudaGraphExecGetId, (CUgraphExec exec, unsigned *id), (cuGraphExecGetId, exec, id))
-CONTEXT_CALL(cudaGraphNodeGetContainingGraph, (CUgraphNode node, CUgraph *graph),
-             (cuGraphNodeGetContainingGraph, node, graph))
-CONTEXT_CALL(cudaGraphNodeGetLocalId, (CUgraphNode node, unsigned *id),
-             (cuGraphNodeGetLocalId, node, id))
-CONTEXT_CALL(cudaGraphNodeGetToolsId, (CUgraphNode node, unsigned long long *id),
-             (cuGraphNodeGetToolsId, node, id))
-#endif
-CONTEXT_CALL(NEWER(cudaGraphGetEdges, _v2),
-             (CUgraph graph, CUgraphNode *from, CUgraphNode *to, struct graph_edge *edges,
-              size_t *count),
-             (cuGraphGetEdges_v2, graph, from, to, edges, count))
-CONTEXT_CALL(NEWER(cudaGraphAddDependencies, _v2),
-             (CUgraph graph, const CUgraphNode *from, const CUgraphNode *to,
-              const struct graph_edge *edges, size_t count),
-             (cuGraphAddDependencies_v2, graph, from, to, edges, count))
-CONTEXT_CALL(NEWER(cudaGraphRemoveDependencies, _v2),
-             (CUgraph graph, const CUgraphNode *from, const CUgraphNode *to,
-              const struct graph_edge *edges, size_t count),
-             (cuGraphRemoveDependencies_v2, graph, from, to, edges, count))
-CONTEXT_CALL(NEWER(cudaGraphNodeGetDependencies, _v2),
-             (CUgraphNode node, CUgraphNode *dependencies, struct graph_edge *edges, size_t *count),
-             (cuGraphNodeGetDependencies_v2, node, dependencies, edges, count))
-CONTEXT_CALL(NEWER(cudaGraphNodeGetDependentNodes, _v2),
-             (CUgraphNode node, CUgraphNode *dependents, struct graph_edge *edges, size_t *count),
-             (cuGraphNodeGetDependentNodes_v2, node, dependents, edges, count))
-
-/* Nodes with parameters that are the same in both APIs. NODE_PLACE: where a new node goes. */
-
+/* Where a new node goes. */
 #define NODE_PLACE \
     CUgraphNode *node, CUgraph graph, const CUgraphNode *dependencies, size_t dependency_count
 #define PLACE node, graph, dependencies, dependency_count
-
-CONTEXT_CALL(cudaGraphAddEmptyNode, (NODE_PLACE), (cuGraphAddEmptyNode, PLACE))
-CONTEXT_CALL(cudaGraphAddChildGraphNode, (NODE_PLACE, CUgraph child),
-             (cuGraphAddChildGraphNode, PLACE, child))
-CONTEXT_CALL(cudaGraphChildGraphNodeGetGraph, (CUgraphNode node, CUgraph *graph),
-             (cuGraphChildGraphNodeGetGraph, node, graph))
-CONTEXT_CALL(cudaGraphExecChildGraphNodeSetParams,
-             (CUgraphExec exec, CUgraphNode node, CUgraph child),
-             (cuGraphExecChildGraphNodeSetParams, exec, node, child))
-
-CONTEXT_CALL(cudaGraphAddEventRecordNode, (NODE_PLACE, CUevent event),
-             (cuGraphAddEventRecordNode, PLACE, event))
-CONTEXT_CALL(cudaGraphEventRecordNodeGetEvent, (CUgraphNode node, CUevent *event),
-             (cuGraphEventRecordNodeGetEvent, node, event))
-CONTEXT_CALL(cudaGraphEventRecordNodeSetEvent, (CUgraphNode node, CUevent event),
-             (cuGraphEventRecordNodeSetEvent, node, event))
-CONTEXT_CALL(cudaGraphExecEventRecordNodeSetEvent,
-             (CUgraphExec exec, CUgraphNode node, CUevent event),
-             (cuGraphExecEventRecordNodeSetEvent, exec, node, event))
-CONTEXT_CALL(cudaGraphAddEventWaitNode, (NODE_PLACE, CUevent event),
-             (cuGraphAddEventWaitNode, PLACE, event))
-CONTEXT_CALL(cudaGraphEventWaitNodeGetEvent, (CUgraphNode node, CUevent *event),
-             (cuGraphEventWaitNodeGetEvent, node, event))
-CONTEXT_CALL(cudaGraphEventWaitNodeSetEvent, (CUgraphNode node, CUevent event),
-             (cuGraphEventWaitNodeSetEvent, node, event))
-CONTEXT_CALL(cudaGraphExecEventWaitNodeSetEvent,
-             (CUgraphExec exec, CUgraphNode node, CUevent event),
-             (cuGraphExecEventWaitNodeSetEvent, exec, node, event))
-
-CONTEXT_CALL(cudaGraphAddHostNode, (NODE_PLACE, const struct host_node *params),
-             (cuGraphAddHostNode, PLACE, params))
-CONTEXT_CALL(cudaGraphHostNodeGetParams, (CUgraphNode node, struct host_node *params),
-             (cuGraphHostNodeGetParams, node, params))
-CONTEXT_CALL(cudaGraphHostNodeSetParams, (CUgraphNode node, const struct host_node *params),
-             (cuGraphHostNodeSetParams, node, params))
-CONTEXT_CALL(cudaGraphExecHostNodeSetParams,
-             (CUgraphExec exec, CUgraphNode node, const struct host_node *params),
-             (cuGraphExecHostNodeSetParams, exec, node, params))
-
-CONTEXT_CALL(cudaGraphAddMemAllocNode, (NODE_PLACE, void *params),
-             (cuGraphAddMemAllocNode, PLACE, params))
-CONTEXT_CALL(cudaGraphMemAllocNodeGetParams, (CUgraphNode node, void *params),
-             (cuGraphMemAllocNodeGetParams, node, params))
-CONTEXT_CALL(cudaGraphAddMemFreeNode, (NODE_PLACE, void *address),
-             (cuGraphAddMemFreeNode, PLACE, address))
-CONTEXT_CALL(cudaGraphMemFreeNodeGetParams, (CUgraphNode node, void *address),
-             (cuGraphMemFreeNodeGetParams, node, address))
 
 static CUcontext current_context(void) {
     CUcontext context = NULL;
@@ -158,10 +20,6 @@ static CUcontext current_context(void) {
 
 CONTEXT_CALL(cudaGraphAddMemsetNode, (NODE_PLACE, const struct memset_node *params),
              (cuGraphAddMemsetNode, PLACE, params, current_context()))
-CONTEXT_CALL(cudaGraphMemsetNodeGetParams, (CUgraphNode node, struct memset_node *params),
-             (cuGraphMemsetNodeGetParams, node, params))
-CONTEXT_CALL(cudaGraphMemsetNodeSetParams, (CUgraphNode node, const struct memset_node *params),
-             (cuGraphMemsetNodeSetParams, node, params))
 CONTEXT_CALL(cudaGraphExecMemsetNodeSetParams,
              (CUgraphExec exec, CUgraphNode node, const struct memset_node *params),
              (cuGraphExecMemsetNodeSetParams, exec, node, params, current_context()))
@@ -172,30 +30,14 @@ CONTEXT_CALL(cudaGraphConditionalHandleCreate,
 
 /* Copy nodes. */
 
-API cudaError_t cudaGraphAddMemcpyNode(NODE_PLACE, const struct memcpy3d *params) {
-    struct driver_memcpy3d copy;
-    NEED(context);
-    cudaError_t error = describe_copy3d(&copy, params);
-    return record(
-        error != cudaSuccess ? error : CALL(cuGraphAddMemcpyNode, PLACE, &copy, current_context()));
-}
-
-API cudaError_t cudaGraphMemcpyNodeSetParams(CUgraphNode node, const struct memcpy3d *params) {
-    struct driver_memcpy3d copy;
-    NEED(context);
-    cudaError_t error = describe_copy3d(&copy, params);
-    return record(error != cudaSuccess ? error : CALL(cuGraphMemcpyNodeSetParams, node, &copy));
-}
-
-API cudaError_t cudaGraphExecMemcpyNodeSetParams(CUgraphExec exec, CUgraphNode node,
-                                                 const struct memcpy3d *params) {
-    struct driver_memcpy3d copy;
-    NEED(context);
-    cudaError_t error = describe_copy3d(&copy, params);
-    return record(error != cudaSuccess
-                      ? error
-                      : CALL(cuGraphExecMemcpyNodeSetParams, exec, node, &copy, current_context()));
-}
+DESCRIBED_CALL(cudaGraphAddMemcpyNode, (NODE_PLACE, const struct memcpy3d *params), driver_memcpy3d,
+               describe_copy3d, (cuGraphAddMemcpyNode, PLACE, &described, current_context()))
+DESCRIBED_CALL(cudaGraphMemcpyNodeSetParams, (CUgraphNode node, const struct memcpy3d *params),
+               driver_memcpy3d, describe_copy3d, (cuGraphMemcpyNodeSetParams, node, &described))
+DESCRIBED_CALL(cudaGraphExecMemcpyNodeSetParams,
+               (CUgraphExec exec, CUgraphNode node, const struct memcpy3d *params), driver_memcpy3d,
+               describe_copy3d,
+               (cuGraphExecMemcpyNodeSetParams, exec, node, &described, current_context()))
 
 static struct memcpy3d copy_of_row(void *dst, const void *src, size_t size, int kind) {
     return (struct memcpy3d){
@@ -238,30 +80,15 @@ static cudaError_t describe_kernel(struct driver_kernel_node *out,
     return find_function(params->function, &out->function);
 }
 
-API cudaError_t cudaGraphAddKernelNode(NODE_PLACE, const struct kernel_node *params) {
-    struct driver_kernel_node kernel;
-    NEED(context);
-    cudaError_t error = describe_kernel(&kernel, params);
-    return record(error != cudaSuccess ? error : CALL(cuGraphAddKernelNode_v2, PLACE, &kernel));
-}
-
-API cudaError_t cudaGraphKernelNodeSetParams(CUgraphNode node, const struct kernel_node *params) {
-    struct driver_kernel_node kernel;
-    NEED(context);
-    cudaError_t error = describe_kernel(&kernel, params);
-    return record(error != cudaSuccess ? error
-                                       : CALL(cuGraphKernelNodeSetParams_v2, node, &kernel));
-}
-
-API cudaError_t cudaGraphExecKernelNodeSetParams(CUgraphExec exec, CUgraphNode node,
-                                                 const struct kernel_node *params) {
-    struct driver_kernel_node kernel;
-    NEED(context);
-    cudaError_t error = describe_kernel(&kernel, params);
-    return record(error != cudaSuccess
-                      ? error
-                      : CALL(cuGraphExecKernelNodeSetParams_v2, exec, node, &kernel));
-}
+DESCRIBED_CALL(cudaGraphAddKernelNode, (NODE_PLACE, const struct kernel_node *params),
+               driver_kernel_node, describe_kernel, (cuGraphAddKernelNode_v2, PLACE, &described))
+DESCRIBED_CALL(cudaGraphKernelNodeSetParams, (CUgraphNode node, const struct kernel_node *params),
+               driver_kernel_node, describe_kernel,
+               (cuGraphKernelNodeSetParams_v2, node, &described))
+DESCRIBED_CALL(cudaGraphExecKernelNodeSetParams,
+               (CUgraphExec exec, CUgraphNode node, const struct kernel_node *params),
+               driver_kernel_node, describe_kernel,
+               (cuGraphExecKernelNodeSetParams_v2, exec, node, &described))
 
 API cudaError_t cudaGraphKernelNodeGetParams(CUgraphNode node, struct kernel_node *params) {
     struct driver_kernel_node kernel;
@@ -280,15 +107,6 @@ API cudaError_t cudaGraphKernelNodeGetParams(CUgraphNode node, struct kernel_nod
     params->extra = kernel.extra;
     return cudaSuccess;
 }
-
-CONTEXT_CALL(cudaGraphKernelNodeGetAttribute, (CUgraphNode node, int attribute, void *value),
-             (cuGraphKernelNodeGetAttribute, node, attribute, value))
-CONTEXT_CALL(cudaGraphKernelNodeSetAttribute, (CUgraphNode node, int attribute, const void *value),
-             (cuGraphKernelNodeSetAttribute, node, attribute, value))
-/* CUDA 12's header calls the first one the source; as 13's and the driver's do, this copies to the
- * first. */
-CONTEXT_CALL(cudaGraphKernelNodeCopyAttributes, (CUgraphNode dst, CUgraphNode src),
-             (cuGraphKernelNodeCopyAttributes, dst, src))
 
 /* Nodes of any kind. */
 
@@ -372,18 +190,8 @@ API cudaError_t NEWER(cudaGraphAddNode, _v2)(CUgraphNode *node, CUgraph graph,
     return record(add_node(node, graph, dependencies, edges, dependency_count, params));
 }
 
-API cudaError_t cudaGraphNodeSetParams(CUgraphNode node, struct node_params *params) {
-    struct driver_node_params described;
-    NEED(context);
-    cudaError_t error = describe_node(&described, params);
-    return record(error != cudaSuccess ? error : CALL(cuGraphNodeSetParams, node, &described));
-}
-
-API cudaError_t cudaGraphExecNodeSetParams(CUgraphExec exec, CUgraphNode node,
-                                           struct node_params *params) {
-    struct driver_node_params described;
-    NEED(context);
-    cudaError_t error = describe_node(&described, params);
-    return record(error != cudaSuccess ? error
-                                       : CALL(cuGraphExecNodeSetParams, exec, node, &described));
-}
+DESCRIBED_CALL(cudaGraphNodeSetParams, (CUgraphNode node, struct node_params *params),
+               driver_node_params, describe_node, (cuGraphNodeSetParams, node, &described))
+DESCRIBED_CALL(cudaGraphExecNodeSetParams,
+               (CUgraphExec exec, CUgraphNode node, struct node_params *params), driver_node_params,
+               describe_node, (cuGraphExecNodeSetParams, exec, node, &described))

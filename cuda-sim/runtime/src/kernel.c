@@ -247,30 +247,6 @@ API cudaError_t cudaGetKernel(CUkernel *kernel, const void *host) {
     return record(error);
 }
 
-CONTEXT_CALL(cudaLibraryLoadData,
-             (CUlibrary * library, const void *image, int *jit_options, void **jit_values,
-              unsigned jit_count, int *library_options, void **library_values,
-              unsigned library_count),
-             (cuLibraryLoadData, library, image, jit_options, jit_values, jit_count,
-              library_options, library_values, library_count))
-CONTEXT_CALL(cudaLibraryLoadFromFile,
-             (CUlibrary * library, const char *path, int *jit_options, void **jit_values,
-              unsigned jit_count, int *library_options, void **library_values,
-              unsigned library_count),
-             (cuLibraryLoadFromFile, library, path, jit_options, jit_values, jit_count,
-              library_options, library_values, library_count))
-CONTEXT_CALL(cudaLibraryUnload, (CUlibrary library), (cuLibraryUnload, library))
-CONTEXT_CALL(cudaLibraryGetGlobal,
-             (void **address, size_t *size, CUlibrary library, const char *name),
-             (cuLibraryGetGlobal, address, size, library, name))
-CONTEXT_CALL(cudaLibraryGetManaged,
-             (void **address, size_t *size, CUlibrary library, const char *name),
-             (cuLibraryGetManaged, address, size, library, name))
-CONTEXT_CALL(cudaLibraryGetUnifiedFunction, (void **function, CUlibrary library, const char *name),
-             (cuLibraryGetUnifiedFunction, function, library, name))
-CONTEXT_CALL(cudaLibraryGetKernelCount, (unsigned *count, CUlibrary library),
-             (cuLibraryGetKernelCount, count, library))
-
 API cudaError_t cudaLibraryGetKernel(CUkernel *kernel, CUlibrary library, const char *name) {
     NEED(context);
     cudaError_t error = CALL(cuLibraryGetKernel, kernel, library, name);

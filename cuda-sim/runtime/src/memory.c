@@ -70,71 +70,12 @@ API cudaError_t cudaFreeHost(void *address) {
     return record(address == NULL ? cudaSuccess : CALL(cuMemFreeHost, address));
 }
 
-CONTEXT_CALL(cudaHostRegister, (void *address, size_t size, unsigned flags),
-             (cuMemHostRegister_v2, address, size, flags))
-CONTEXT_CALL(cudaHostUnregister, (void *address), (cuMemHostUnregister, address))
-CONTEXT_CALL(cudaHostGetDevicePointer, (void **device, void *host, unsigned flags),
-             (cuMemHostGetDevicePointer_v2, device, host, flags))
-CONTEXT_CALL(cudaHostGetFlags, (unsigned *flags, void *address),
-             (cuMemHostGetFlags, flags, address))
-CONTEXT_CALL(cudaMemGetInfo, (size_t *free, size_t *total), (cuMemGetInfo_v2, free, total))
-
-CONTEXT_CALL(cudaMemPoolCreate, (CUmemoryPool * pool, const struct pool_properties *properties),
-             (cuMemPoolCreate, pool, properties))
-CONTEXT_CALL(cudaMemPoolDestroy, (CUmemoryPool pool), (cuMemPoolDestroy, pool))
-CONTEXT_CALL(cudaMemPoolTrimTo, (CUmemoryPool pool, size_t keep), (cuMemPoolTrimTo, pool, keep))
-CONTEXT_CALL(cudaMemPoolGetAttribute, (CUmemoryPool pool, int attribute, void *value),
-             (cuMemPoolGetAttribute, pool, attribute, value))
-CONTEXT_CALL(cudaMemPoolSetAttribute, (CUmemoryPool pool, int attribute, void *value),
-             (cuMemPoolSetAttribute, pool, attribute, value))
-CONTEXT_CALL(cudaMemPoolGetAccess,
-             (int *flags, CUmemoryPool pool, struct memory_location *location),
-             (cuMemPoolGetAccess, flags, pool, location))
-CONTEXT_CALL(cudaMemPoolSetAccess, (CUmemoryPool pool, const void *descriptions, size_t count),
-             (cuMemPoolSetAccess, pool, descriptions, count))
 CONTEXT_CALL(cudaMemPoolExportToShareableHandle,
              (void *handle, CUmemoryPool pool, int type, unsigned flags),
              (cuMemPoolExportToShareableHandle, handle, pool, type, flags))
 CONTEXT_CALL(cudaMemPoolImportFromShareableHandle,
              (CUmemoryPool * pool, void *handle, int type, unsigned flags),
              (cuMemPoolImportFromShareableHandle, pool, handle, type, flags))
-CONTEXT_CALL(cudaMemPoolExportPointer, (void *data, void *address),
-             (cuMemPoolExportPointer, data, address))
-CONTEXT_CALL(cudaMemPoolImportPointer, (void **address, CUmemoryPool pool, void *data),
-             (cuMemPoolImportPointer, address, pool, data))
-#if CUDART_MAJOR >= 13
-CONTEXT_CALL(cudaMemGetDefaultMemPool,
-             (CUmemoryPool * pool, struct memory_location *location, int type),
-             (cuMemGetDefaultMemPool, pool, location, type))
-CONTEXT_CALL(cudaMemGetMemPool, (CUmemoryPool * pool, struct memory_location *location, int type),
-             (cuMemGetMemPool, pool, location, type))
-CONTEXT_CALL(cudaMemSetMemPool, (struct memory_location * location, int type, CUmemoryPool pool),
-             (cuMemSetMemPool, location, type, pool))
-#endif
-
-#if CUDART_MAJOR == 12
-CONTEXT_CALL(cudaMemAdvise, (const void *address, size_t size, int advice, int device),
-             (cuMemAdvise, address, size, advice, device))
-#define MEM_ADVISE_BY_LOCATION cudaMemAdvise_v2
-#else
-#define MEM_ADVISE_BY_LOCATION cudaMemAdvise
-#endif
-CONTEXT_CALL(MEM_ADVISE_BY_LOCATION,
-             (const void *address, size_t size, int advice, struct memory_location location),
-             (cuMemAdvise_v2, address, size, advice, location))
-CONTEXT_CALL(cudaMemRangeGetAttribute,
-             (void *data, size_t data_size, int attribute, const void *address, size_t size),
-             (cuMemRangeGetAttribute, data, data_size, attribute, address, size))
-CONTEXT_CALL(cudaMemRangeGetAttributes,
-             (void **data, size_t *data_sizes, int *attributes, size_t count, const void *address,
-              size_t size),
-             (cuMemRangeGetAttributes, data, data_sizes, attributes, count, address, size))
-
-CONTEXT_CALL(cudaIpcGetMemHandle, (struct ipc_handle * handle, void *address),
-             (cuIpcGetMemHandle, handle, address))
-CONTEXT_CALL(cudaIpcOpenMemHandle, (void **address, struct ipc_handle handle, unsigned flags),
-             (cuIpcOpenMemHandle_v2, address, handle, flags))
-CONTEXT_CALL(cudaIpcCloseMemHandle, (void *address), (cuIpcCloseMemHandle, address))
 
 /* Unlike the driver's query of one attribute, this succeeds for memory that CUDA does not know. */
 API cudaError_t cudaPointerGetAttributes(struct pointer_attributes *attributes,

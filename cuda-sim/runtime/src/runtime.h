@@ -64,15 +64,17 @@ void end_sticky_errors(void);
         return record(CALL call);            \
     }
 
-/* The same, of functions that need no context. */
-#define DRIVER_CALL(name, parameters, call) \
-    API cudaError_t name parameters {       \
-        NEED(driver);                       \
-        return record(CALL call);           \
+/* The same, of a function with `params` that the driver wants in another form, as `described`. */
+#define DESCRIBED_CALL(name, parameters, type, describe, call)   \
+    API cudaError_t name parameters {                            \
+        struct type described;                                   \
+        NEED(context);                                           \
+        cudaError_t error = describe(&described, params);        \
+        return record(error != cudaSuccess ? error : CALL call); \
     }
 
-/* A function that this library does not have, one that exports.txt marks. It reads no argument, so
- * that its parameters need no declaration. */
+/* A function of unsupported.txt. It reads no argument, so that its parameters need no declaration.
+ */
 #define NOT_SUPPORTED(name) \
     API cudaError_t name(void) { return record(cudaErrorNotSupported); }
 
@@ -83,9 +85,14 @@ void end_sticky_errors(void);
  * old name. */
 #if CUDART_MAJOR == 12
 #define NEWER(name, suffix) JOIN(name, suffix)
+#define ONLY_12(...) __VA_ARGS__
+#define ONLY_13(...)
 #else
 #define NEWER(name, suffix) name
+#define ONLY_12(...)
+#define ONLY_13(...) __VA_ARGS__
 #endif
+#define ONLY_ANY(...) __VA_ARGS__
 
 /* Copies, as the runtime describes them and as the driver takes them. */
 cudaError_t describe_copy2d(struct driver_memcpy2d *out, void *dst, size_t dst_pitch,
