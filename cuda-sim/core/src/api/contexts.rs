@@ -99,23 +99,19 @@ api! {
         Ok(())
     }
     fn cuCtxGetCurrent(to: *mut u64) |sim| {
-        let current = sim.thread().contexts.last().copied().unwrap_or(0);
-        put(to, current)
+        put(to, sim.thread().contexts.last().copied().unwrap_or(0))
     }
     fn cuCtxGetDevice(device: *mut i32) |sim| {
         let current = sim.thread().contexts.last().copied().unwrap_or(0);
-        let of = sim.context(current)?.device;
-        put(device, of)
+        put(device, sim.context(current)?.device)
     }
     fn cuCtxGetDevice_v2(device: *mut i32, context: u64) |sim| {
         let context = named(sim, context)?;
-        let of = sim.context(context)?.device;
-        put(device, of)
+        put(device, sim.context(context)?.device)
     }
     fn cuCtxGetFlags(flags: *mut u32) |sim| {
         let context = sim.current_context()?;
-        let of = sim.context(context)?.flags;
-        put(flags, of)
+        put(flags, sim.context(context)?.flags)
     }
     fn cuCtxSetFlags(flags: u32) |sim| {
         let context = sim.current_context()?;
@@ -124,13 +120,11 @@ api! {
     }
     fn cuCtxGetId(context: u64, id: *mut u64) |sim| {
         let context = named(sim, context)?;
-        let of = sim.context(context)?.id;
-        put(id, of)
+        put(id, sim.context(context)?.id)
     }
     fn cuCtxGetApiVersion(context: u64, version: *mut u32) |sim| {
         let context = named(sim, context)?;
-        let of = sim.context(context)?.api_version;
-        put(version, of)
+        put(version, sim.context(context)?.api_version)
     }
     fn cuCtxSynchronize() |sim| {
         let context = sim.execution_context()?;

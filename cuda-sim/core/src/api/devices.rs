@@ -112,19 +112,6 @@ pub fn release_primary(sim: &mut Locked, device: Device) -> Result {
     if sim.devices[at].primary_refs == 0 { reset_primary(sim, device) } else { Ok(()) }
 }
 
-fn set_primary_flags(sim: &mut Locked, device: Device, flags: u32) -> Result {
-    let at = check(sim, device)?;
-    if flags & !0xff != 0 || matches!(flags & 7, 3 | 5..) {
-        return Err(Code::INVALID_VALUE);
-    }
-    sim.devices[at].primary_flags = flags;
-    let context = sim.devices[at].primary;
-    if let Some(context) = sim.contexts.get_mut(context) {
-        context.flags = flags;
-    }
-    Ok(())
-}
-
 api! {
     fn cuDeviceGet(device: *mut Device, ordinal: i32) |sim| {
         check(sim, ordinal)?;
@@ -135,11 +122,7 @@ api! {
         check(sim, device)?;
         put_text(name, length, NAME)
     }
-    fn cuDeviceGetUuid(to: *mut [u8; 16], device: Device) |sim| {
-        check(sim, device)?;
-        put(to, uuid(device))
-    }
-    fn cuDeviceGetUuid_v2(to: *mut [u8; 16], device: Device) |sim| {
+    fn cuDeviceGetUuid, cuDeviceGetUuid_v2(to: *mut [u8; 16], device: Device) |sim| {
         check(sim, device)?;
         put(to, uuid(device))
     }
@@ -214,17 +197,25 @@ api! {
         }
         put(context, retain_primary(sim, device)?)
     }
-    fn cuDevicePrimaryCtxRelease(device: Device) |sim| { release_primary(sim, device) }
-    fn cuDevicePrimaryCtxRelease_v2(device: Device) |sim| { release_primary(sim, device) }
-    fn cuDevicePrimaryCtxReset(device: Device) |sim| { reset_primary(sim, device) }
-    fn cuDevicePrimaryCtxReset_v2(device: Device) |sim| { reset_primary(sim, device) }
+    fn cuDevicePrimaryCtxRelease, cuDevicePrimaryCtxRelease_v2(device: Device) |sim| { release_primary(sim, device) }
+    fn cuDevicePrimaryCtxReset, cuDevicePrimaryCtxReset_v2(device: Device) |sim| { reset_primary(sim, device) }
     fn cuDevicePrimaryCtxGetState(device: Device, flags: *mut u32, active: *mut i32) |sim| {
         let at = check(sim, device)?;
         put_if(flags, sim.devices[at].primary_flags);
         put(active, i32::from(sim.devices[at].primary != 0))
     }
-    fn cuDevicePrimaryCtxSetFlags(device: Device, flags: u32) |sim| { set_primary_flags(sim, device, flags) }
-    fn cuDevicePrimaryCtxSetFlags_v2(device: Device, flags: u32) |sim| { set_primary_flags(sim, device, flags) }
+    fn cuDevicePrimaryCtxSetFlags, cuDevicePrimaryCtxSetFlags_v2(device: Device, flags: u32) |sim| {
+        let at = check(sim, device)?;
+        if flags & !0xff != 0 || matches!(flags & 7, 3 | 5..) {
+            return Err(Code::INVALID_VALUE);
+        }
+        sim.devices[at].primary_flags = flags;
+        let context = sim.devices[at].primary;
+        if let Some(context) = sim.contexts.get_mut(context) {
+            context.flags = flags;
+        }
+        Ok(())
+    }
     fn cuDeviceGetProperties(properties: *mut [i32; 11], device: Device) |sim| {
         check(sim, device)?;
         // maxThreadsPerBlock, maxThreadsDim[3], maxGridSize[3], then one each.

@@ -108,8 +108,7 @@ api! {
             None
         };
         let event = Event::new(context, device, flags, shared);
-        let handle = sim.events.insert(event);
-        put(to, handle)
+        put(to, sim.events.insert(event))
     }
     fn cuEventDestroy_v2(event: u64) |sim| {
         // Pending waits keep what they need. [cuEventDestroy]
@@ -127,8 +126,7 @@ api! {
         sim.pools_synchronized();
         Ok(())
     }
-    fn cuEventElapsedTime(milliseconds: *mut f32, start: u64, end: u64) |sim| { elapsed(sim, milliseconds, start, end) }
-    fn cuEventElapsedTime_v2(milliseconds: *mut f32, start: u64, end: u64) |sim| {
+    fn cuEventElapsedTime, cuEventElapsedTime_v2(milliseconds: *mut f32, start: u64, end: u64) |sim| {
         elapsed(sim, milliseconds, start, end)
     }
 }

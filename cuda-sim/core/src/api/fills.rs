@@ -99,18 +99,7 @@ fn fill(
     }
 }
 
-/// Fills one row of elements. `stream`: `None` for a synchronous fill.
-fn flat<T: Into<u32>>(
-    sim: &mut Locked,
-    default: u64,
-    stream: Option<u64>,
-    (address, value, count): (u64, T, usize),
-    label: &'static str,
-) -> Result {
-    several(sim, default, stream, (address, 0, value, count, 1), label)
-}
-
-/// Fills several rows of elements. `stream`: `None` for a synchronous fill.
+/// Fills rows of elements. `stream`: `None` for a synchronous fill.
 fn several<T: Into<u32>>(
     sim: &mut Locked,
     default: u64,
@@ -125,86 +114,47 @@ fn several<T: Into<u32>>(
     fill(sim, stream, elements, is_synchronous, label)
 }
 
-api! {
-    fn cuMemsetD8_v2 / cuMemsetD8_v2_ptds(address: u64, value: u8, count: usize) |sim, default| {
-        flat(sim, default, None, (address, value, count), "cuMemsetD8_v2")
-    }
-    fn cuMemsetD16_v2 / cuMemsetD16_v2_ptds(address: u64, value: u16, count: usize) |sim, default| {
-        flat(sim, default, None, (address, value, count), "cuMemsetD16_v2")
-    }
-    fn cuMemsetD32_v2 / cuMemsetD32_v2_ptds(address: u64, value: u32, count: usize) |sim, default| {
-        flat(sim, default, None, (address, value, count), "cuMemsetD32_v2")
-    }
-    fn cuMemsetD2D8_v2 / cuMemsetD2D8_v2_ptds(
-        address: u64,
-        pitch: usize,
-        value: u8,
-        count: usize,
-        rows: usize,
-    ) |sim, default| {
-        let elements = (address, pitch, value, count, rows);
-        several(sim, default, None, elements, "cuMemsetD2D8_v2")
-    }
-    fn cuMemsetD2D16_v2 / cuMemsetD2D16_v2_ptds(
-        address: u64,
-        pitch: usize,
-        value: u16,
-        count: usize,
-        rows: usize,
-    ) |sim, default| {
-        let elements = (address, pitch, value, count, rows);
-        several(sim, default, None, elements, "cuMemsetD2D16_v2")
-    }
-    fn cuMemsetD2D32_v2 / cuMemsetD2D32_v2_ptds(
-        address: u64,
-        pitch: usize,
-        value: u32,
-        count: usize,
-        rows: usize,
-    ) |sim, default| {
-        let elements = (address, pitch, value, count, rows);
-        several(sim, default, None, elements, "cuMemsetD2D32_v2")
-    }
-    fn cuMemsetD8Async / cuMemsetD8Async_ptsz(address: u64, value: u8, count: usize, stream: u64) |sim, default| {
-        flat(sim, default, Some(stream), (address, value, count), "cuMemsetD8Async")
-    }
-    fn cuMemsetD16Async / cuMemsetD16Async_ptsz(address: u64, value: u16, count: usize, stream: u64) |sim, default| {
-        flat(sim, default, Some(stream), (address, value, count), "cuMemsetD16Async")
-    }
-    fn cuMemsetD32Async / cuMemsetD32Async_ptsz(address: u64, value: u32, count: usize, stream: u64) |sim, default| {
-        flat(sim, default, Some(stream), (address, value, count), "cuMemsetD32Async")
-    }
-    fn cuMemsetD2D8Async / cuMemsetD2D8Async_ptsz(
-        address: u64,
-        pitch: usize,
-        value: u8,
-        count: usize,
-        rows: usize,
-        stream: u64,
-    ) |sim, default| {
-        let elements = (address, pitch, value, count, rows);
-        several(sim, default, Some(stream), elements, "cuMemsetD2D8Async")
-    }
-    fn cuMemsetD2D16Async / cuMemsetD2D16Async_ptsz(
-        address: u64,
-        pitch: usize,
-        value: u16,
-        count: usize,
-        rows: usize,
-        stream: u64,
-    ) |sim, default| {
-        let elements = (address, pitch, value, count, rows);
-        several(sim, default, Some(stream), elements, "cuMemsetD2D16Async")
-    }
-    fn cuMemsetD2D32Async / cuMemsetD2D32Async_ptsz(
-        address: u64,
-        pitch: usize,
-        value: u32,
-        count: usize,
-        rows: usize,
-        stream: u64,
-    ) |sim, default| {
-        let elements = (address, pitch, value, count, rows);
-        several(sim, default, Some(stream), elements, "cuMemsetD2D32Async")
-    }
+/// Defines the fills with elements of a type: of one row and of several, each with its twin.
+macro_rules! fills {
+    (
+        $ty:ty, $flat:ident / $flat_twin:ident, $rows:ident / $rows_twin:ident,
+        $flat_async:ident / $flat_async_twin:ident, $rows_async:ident / $rows_async_twin:ident
+    ) => {
+        api! {
+            fn $flat / $flat_twin(address: u64, value: $ty, count: usize) |sim, default| {
+                several(sim, default, None, (address, 0, value, count, 1), stringify!($flat))
+            }
+            fn $rows / $rows_twin(
+                address: u64, pitch: usize, value: $ty, count: usize, rows: usize
+            ) |sim, default| {
+                let elements = (address, pitch, value, count, rows);
+                several(sim, default, None, elements, stringify!($rows))
+            }
+            fn $flat_async / $flat_async_twin(
+                address: u64, value: $ty, count: usize, stream: u64
+            ) |sim, default| {
+                let elements = (address, 0, value, count, 1);
+                several(sim, default, Some(stream), elements, stringify!($flat_async))
+            }
+            fn $rows_async / $rows_async_twin(
+                address: u64, pitch: usize, value: $ty, count: usize, rows: usize, stream: u64
+            ) |sim, default| {
+                let elements = (address, pitch, value, count, rows);
+                several(sim, default, Some(stream), elements, stringify!($rows_async))
+            }
+        }
+    };
+}
+
+fills! {
+    u8, cuMemsetD8_v2 / cuMemsetD8_v2_ptds, cuMemsetD2D8_v2 / cuMemsetD2D8_v2_ptds,
+    cuMemsetD8Async / cuMemsetD8Async_ptsz, cuMemsetD2D8Async / cuMemsetD2D8Async_ptsz
+}
+fills! {
+    u16, cuMemsetD16_v2 / cuMemsetD16_v2_ptds, cuMemsetD2D16_v2 / cuMemsetD2D16_v2_ptds,
+    cuMemsetD16Async / cuMemsetD16Async_ptsz, cuMemsetD2D16Async / cuMemsetD2D16Async_ptsz
+}
+fills! {
+    u32, cuMemsetD32_v2 / cuMemsetD32_v2_ptds, cuMemsetD2D32_v2 / cuMemsetD2D32_v2_ptds,
+    cuMemsetD32Async / cuMemsetD32Async_ptsz, cuMemsetD2D32Async / cuMemsetD2D32Async_ptsz
 }

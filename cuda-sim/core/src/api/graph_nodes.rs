@@ -161,6 +161,43 @@ fn update(sim: &mut Locked, exec: u64, graph: u64, info: impl FnOnce(i32, u64)) 
     Ok(())
 }
 
+/// Defines functions that change the parameters of nodes of a graph, and of an executable one.
+macro_rules! setters {
+    ($(
+        $set:ident, $set_exec:ident($params:ident: $ty:ty $(, $context:ident: u64)?)
+        |$sim:ident| $task:expr;
+    )*) => {
+        api! { $(
+            fn $set(node: u64, $params: $ty) |$sim| {
+                let task = $task;
+                set($sim, node, task)
+            }
+            fn $set_exec(exec: u64, node: u64, $params: $ty $(, $context: u64)?) |$sim| {
+                $( let _ = $context; )?
+                let task = $task;
+                set_step($sim, exec, node, task)
+            }
+        )* }
+    };
+}
+
+setters! {
+    cuGraphNodeSetParams, cuGraphExecNodeSetParams(params: *mut AnyParams) |sim| any_task(sim, params)?;
+    cuGraphKernelNodeSetParams, cuGraphExecKernelNodeSetParams(params: *const KernelParams) |sim|
+        kernel_task(sim, &get(params)?)?;
+    cuGraphKernelNodeSetParams_v2, cuGraphExecKernelNodeSetParams_v2(params: *const KernelParamsV2) |sim|
+        kernel_task_v2(sim, &get(params)?)?;
+    cuGraphMemcpyNodeSetParams, cuGraphExecMemcpyNodeSetParams(params: *const Copy3D, context: u64) |sim|
+        memcpy_task(sim, &get(params)?)?;
+    cuGraphMemsetNodeSetParams, cuGraphExecMemsetNodeSetParams(params: *const FillParams, context: u64) |sim|
+        memset_task(sim, &get(params)?)?;
+    cuGraphHostNodeSetParams, cuGraphExecHostNodeSetParams(params: *const HostParams) |sim| host_task(get(params)?)?;
+    cuGraphEventRecordNodeSetEvent, cuGraphExecEventRecordNodeSetEvent(event: u64) |sim| event_task(sim, event, true)?;
+    cuGraphEventWaitNodeSetEvent, cuGraphExecEventWaitNodeSetEvent(event: u64) |sim| event_task(sim, event, false)?;
+    cuGraphBatchMemOpNodeSetParams, cuGraphExecBatchMemOpNodeSetParams(params: *const MemOpsParams) |sim|
+        mem_ops_task(sim, &get(params)?)?;
+}
+
 api! {
     fn cuGraphAddNode(to: *mut u64, graph: u64, dependencies: *const u64, count: usize, params: *mut AnyParams) |sim| {
         add_any(sim, to, graph, dependencies, count, params)
@@ -177,80 +214,16 @@ api! {
         add_any(sim, to, graph, dependencies, count, params)
     }
     fn cuGraphNodeGetParams(node: u64, params: *mut AnyParams) |sim| { put_any(sim, node, params) }
-    fn cuGraphNodeSetParams(node: u64, params: *mut AnyParams) |sim| {
-        let task = any_task(sim, params)?;
-        set(sim, node, task)
-    }
-    fn cuGraphExecNodeSetParams(exec: u64, node: u64, params: *mut AnyParams) |sim| {
-        let task = any_task(sim, params)?;
-        set_step(sim, exec, node, task)
-    }
 
     fn cuGraphKernelNodeGetParams(node: u64, params: *mut KernelParams) |sim| {
-        let found = kernel_params(sim, node)?;
-        put(params, found)
+        put(params, kernel_params(sim, node)?)
     }
     fn cuGraphKernelNodeGetParams_v2(node: u64, params: *mut KernelParamsV2) |sim| {
-        let found = kernel_params_v2(sim, node)?;
-        put(params, found)
-    }
-    fn cuGraphKernelNodeSetParams(node: u64, params: *const KernelParams) |sim| {
-        let task = kernel_task(sim, &get(params)?)?;
-        set(sim, node, task)
-    }
-    fn cuGraphKernelNodeSetParams_v2(node: u64, params: *const KernelParamsV2) |sim| {
-        let task = kernel_task_v2(sim, &get(params)?)?;
-        set(sim, node, task)
-    }
-    fn cuGraphExecKernelNodeSetParams(exec: u64, node: u64, params: *const KernelParams) |sim| {
-        let task = kernel_task(sim, &get(params)?)?;
-        set_step(sim, exec, node, task)
-    }
-    fn cuGraphExecKernelNodeSetParams_v2(exec: u64, node: u64, params: *const KernelParamsV2) |sim| {
-        let task = kernel_task_v2(sim, &get(params)?)?;
-        set_step(sim, exec, node, task)
+        put(params, kernel_params_v2(sim, node)?)
     }
     fn cuGraphMemcpyNodeGetParams(node: u64, params: *mut Copy3D) |sim| { put(params, memcpy_params(sim, node)?) }
-    fn cuGraphMemcpyNodeSetParams(node: u64, params: *const Copy3D) |sim| {
-        let task = memcpy_task(sim, &get(params)?)?;
-        set(sim, node, task)
-    }
-    fn cuGraphExecMemcpyNodeSetParams(exec: u64, node: u64, params: *const Copy3D, context: u64) |sim| {
-        let _ = context;
-        let task = memcpy_task(sim, &get(params)?)?;
-        set_step(sim, exec, node, task)
-    }
     fn cuGraphMemsetNodeGetParams(node: u64, params: *mut FillParams) |sim| { put(params, memset_params(sim, node)?) }
-    fn cuGraphMemsetNodeSetParams(node: u64, params: *const FillParams) |sim| {
-        let task = memset_task(sim, &get(params)?)?;
-        set(sim, node, task)
-    }
-    fn cuGraphExecMemsetNodeSetParams(exec: u64, node: u64, params: *const FillParams, context: u64) |sim| {
-        let _ = context;
-        let task = memset_task(sim, &get(params)?)?;
-        set_step(sim, exec, node, task)
-    }
     fn cuGraphHostNodeGetParams(node: u64, params: *mut HostParams) |sim| { put(params, host_params(sim, node)?) }
-    fn cuGraphHostNodeSetParams(node: u64, params: *const HostParams) |sim| { set(sim, node, host_task(get(params)?)?) }
-    fn cuGraphExecHostNodeSetParams(exec: u64, node: u64, params: *const HostParams) |sim| {
-        set_step(sim, exec, node, host_task(get(params)?)?)
-    }
-    fn cuGraphEventRecordNodeSetEvent(node: u64, event: u64) |sim| {
-        let task = event_task(sim, event, true)?;
-        set(sim, node, task)
-    }
-    fn cuGraphEventWaitNodeSetEvent(node: u64, event: u64) |sim| {
-        let task = event_task(sim, event, false)?;
-        set(sim, node, task)
-    }
-    fn cuGraphExecEventRecordNodeSetEvent(exec: u64, node: u64, event: u64) |sim| {
-        let task = event_task(sim, event, true)?;
-        set_step(sim, exec, node, task)
-    }
-    fn cuGraphExecEventWaitNodeSetEvent(exec: u64, node: u64, event: u64) |sim| {
-        let task = event_task(sim, event, false)?;
-        set_step(sim, exec, node, task)
-    }
     fn cuGraphAddBatchMemOpNode(
         to: *mut u64,
         graph: u64,
@@ -263,14 +236,6 @@ api! {
     }
     fn cuGraphBatchMemOpNodeGetParams(node: u64, params: *mut MemOpsParams) |sim| {
         put(params, mem_ops_params(sim, node)?)
-    }
-    fn cuGraphBatchMemOpNodeSetParams(node: u64, params: *const MemOpsParams) |sim| {
-        let task = mem_ops_task(sim, &get(params)?)?;
-        set(sim, node, task)
-    }
-    fn cuGraphExecBatchMemOpNodeSetParams(exec: u64, node: u64, params: *const MemOpsParams) |sim| {
-        let task = mem_ops_task(sim, &get(params)?)?;
-        set_step(sim, exec, node, task)
     }
     fn cuGraphExecChildGraphNodeSetParams(exec: u64, node: u64, child: u64) |sim| {
         graph::replace_child(sim, exec, node, child)

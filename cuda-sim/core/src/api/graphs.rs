@@ -23,8 +23,7 @@ pub fn add(
         return Err(Code::INVALID_VALUE);
     }
     let dependencies = slice(dependencies, count)?.to_vec();
-    let node = sim.add_node(graph, task, dependencies)?;
-    put(to, node)
+    put(to, sim.add_node(graph, task, dependencies)?)
 }
 
 /// `CUDA_GRAPH_INSTANTIATE_FLAG_...`
@@ -39,8 +38,7 @@ fn instantiate(sim: &mut Locked, to: *mut u64, graph: u64, flags: u64) -> Result
     if to.is_null() || flags & !KNOWN != 0 || flags & exclusive == exclusive {
         return Err(Code::INVALID_VALUE);
     }
-    let exec = graph::instantiate(sim, graph, flags)?;
-    put(to, exec)
+    put(to, graph::instantiate(sim, graph, flags)?)
 }
 
 fn edges(sim: &Locked, graph: u64) -> Result<Vec<(u64, u64)>> {
@@ -100,8 +98,7 @@ api! {
             return Err(Code::INVALID_VALUE);
         }
         let id = sim.id();
-        let graph = sim.graphs.insert(Graph { id, ..Graph::default() });
-        put(to, graph)
+        put(to, sim.graphs.insert(Graph { id, ..Graph::default() }))
     }
     fn cuGraphDestroy(graph: u64) |sim| {
         if sim.graphs.get(graph).is_none_or(|graph| graph.child) {
@@ -114,8 +111,7 @@ api! {
         if to.is_null() {
             return Err(Code::INVALID_VALUE);
         }
-        let copy = graph::clone_graph(sim, graph, false)?;
-        put(to, copy)
+        put(to, graph::clone_graph(sim, graph, false)?)
     }
     fn cuGraphNodeFindInClone(to: *mut u64, original: u64, copy: u64) |sim| {
         let wanted = sim.nodes.get(original).ok_or(Code::INVALID_VALUE)?.id;
@@ -160,17 +156,7 @@ api! {
         let task = memset_task(sim, &get(params)?)?;
         add(sim, to, graph, dependencies, count, task)
     }
-    fn cuGraphAddKernelNode(
-        to: *mut u64,
-        graph: u64,
-        dependencies: *const u64,
-        count: usize,
-        params: *const KernelParams,
-    ) |sim| {
-        let task = kernel_task(sim, &get(params)?)?;
-        add(sim, to, graph, dependencies, count, task)
-    }
-    fn cuGraphAddKernelNode_v2(
+    fn cuGraphAddKernelNode, cuGraphAddKernelNode_v2(
         to: *mut u64,
         graph: u64,
         dependencies: *const u64,
@@ -299,12 +285,13 @@ api! {
         graph::destroy_node(sim, node);
         Ok(())
     }
-    fn cuGraphInstantiate(to: *mut u64, graph: u64, node: *mut u64, log: *mut u8, capacity: usize) |sim| {
-        let _ = (log, capacity);
-        put_if(node, 0);
-        instantiate(sim, to, graph, 0)
-    }
-    fn cuGraphInstantiate_v2(to: *mut u64, graph: u64, node: *mut u64, log: *mut u8, capacity: usize) |sim| {
+    fn cuGraphInstantiate, cuGraphInstantiate_v2(
+        to: *mut u64,
+        graph: u64,
+        node: *mut u64,
+        log: *mut u8,
+        capacity: usize,
+    ) |sim| {
         let _ = (log, capacity);
         put_if(node, 0);
         instantiate(sim, to, graph, 0)
@@ -342,8 +329,7 @@ api! {
     }
     fn cuGraphExecDestroy(exec: u64) |sim| { graph::destroy_exec(sim, exec) }
     fn cuGraphExecGetFlags(exec: u64, flags: *mut u64) |sim| {
-        let found = sim.execs.get(exec).ok_or(Code::INVALID_VALUE)?.flags;
-        put(flags, found)
+        put(flags, sim.execs.get(exec).ok_or(Code::INVALID_VALUE)?.flags)
     }
 
     fn cuUserObjectCreate(to: *mut u64, data: usize, destroy: usize, count: u32, flags: u32) |sim| {
@@ -352,8 +338,7 @@ api! {
             return Err(Code::INVALID_VALUE);
         }
         let (refs, known) = (u64::from(count), Default::default());
-        let object = sim.user_objects.insert(UserObject { destroy, data, refs, known });
-        put(to, object)
+        put(to, sim.user_objects.insert(UserObject { destroy, data, refs, known }))
     }
     fn cuUserObjectRetain(object: u64, count: u32) |sim| {
         let found =

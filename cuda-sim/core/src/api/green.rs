@@ -137,8 +137,7 @@ api! {
         devices::release_primary(sim, device)
     }
     fn cuCtxFromGreenCtx(to: *mut u64, green: u64) |sim| {
-        let context = find(sim, green)?;
-        put(to, context)
+        put(to, find(sim, green)?)
     }
     fn cuGreenCtxGetId(green: u64, id: *mut u64) |sim| {
         let context = if green == 0 { sim.execution_context()? } else { find_or_gone(sim, green)? };

@@ -92,8 +92,7 @@ fn import_memory(sim: &mut Locked, to: *mut u64, handle: &IpcHandle, flags: u32)
         return put(to, found.base);
     }
     let device = sim.context(context)?.device;
-    let base = import(sim, &handle.0, device, context, 0, "cuIpcOpenMemHandle")?;
-    put(to, base)
+    put(to, import(sim, &handle.0, device, context, 0, "cuIpcOpenMemHandle")?)
 }
 
 fn close_memory(sim: &mut Locked, address: u64) -> Result {
@@ -116,10 +115,9 @@ fn close_memory(sim: &mut Locked, address: u64) -> Result {
 
 api! {
     fn cuIpcGetMemHandle(to: *mut [u8; 64], address: u64) |sim| { export_memory(sim, to, address) }
-    fn cuIpcOpenMemHandle_v2(to: *mut u64, handle: IpcHandle, flags: u32) |sim| {
+    fn cuIpcOpenMemHandle, cuIpcOpenMemHandle_v2(to: *mut u64, handle: IpcHandle, flags: u32) |sim| {
         import_memory(sim, to, &handle, flags)
     }
-    fn cuIpcOpenMemHandle(to: *mut u64, handle: IpcHandle, flags: u32) |sim| { import_memory(sim, to, &handle, flags) }
     fn cuIpcCloseMemHandle(address: u64) |sim| { close_memory(sim, address) }
     fn cuIpcGetEventHandle(to: *mut [u8; 64], event: u64) |sim| {
         let found = sim.events.get(event).ok_or(Code::INVALID_HANDLE)?;
@@ -135,7 +133,6 @@ api! {
         let device = sim.context(context)?.device;
         // Flags: without timing, interprocess.
         let event = Event::new(context, device, 6, Some(Arc::new(shared)));
-        let handle = sim.events.insert(event);
-        put(to, handle)
+        put(to, sim.events.insert(event))
     }
 }

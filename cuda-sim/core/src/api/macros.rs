@@ -3,6 +3,8 @@
 /// Defines functions of the driver: `fn name(arguments) |sim| { body }`. rustfmt leaves them as they
 /// are: a signature is one line of up to 120 characters, and so is a function with a short body.
 ///
+/// Another symbol that is the same function follows its name: `fn name, other(arguments) ...`.
+///
 /// A function for which the stream 0 is the legacy default stream has a twin for which it is the
 /// per-thread one: `fn name / twin(arguments) |sim, default| { body }`.
 ///
@@ -13,66 +15,39 @@
 /// the arguments of each.
 macro_rules! api {
     () => {};
-    (
-        $(#[$doc:meta])*
-        fn $name:ident($to:ident: *mut u64 $(, $arg:ident: $ty:ty)* $(,)?)
-        |$sim:ident| $body:block
-        $($rest:tt)*
-    ) => {
-        crate::api::macros::api! {
-            @one [$(#[$doc])*] $name, 1, $to, ($to: *mut u64 $(, $arg: $ty)*),
-            |$sim, _unused| $body
-        }
+    (fn $name:ident, $other:ident $arguments:tt |$sim:ident| $body:block $($rest:tt)*) => {
+        crate::api::macros::api! { @made $other, 1, $arguments, |$sim, _unused| $body }
+        crate::api::macros::api! { fn $name $arguments |$sim| $body $($rest)* }
+    };
+    (fn $name:ident $arguments:tt |$sim:ident| $body:block $($rest:tt)*) => {
+        crate::api::macros::api! { @made $name, 1, $arguments, |$sim, _unused| $body }
         crate::api::macros::api! { $($rest)* }
     };
     (
-        $(#[$doc:meta])*
-        fn $name:ident($($arg:ident: $ty:ty),* $(,)?) |$sim:ident| $body:block
+        fn $name:ident / $twin:ident $arguments:tt |$sim:ident, $default:ident| $body:block
         $($rest:tt)*
     ) => {
-        crate::api::macros::api! {
-            @one [$(#[$doc])*] $name, 1, (std::ptr::null()), ($($arg: $ty),*),
-            |$sim, _unused| $body
-        }
+        crate::api::macros::api! { @made $name, 1, $arguments, |$sim, $default| $body }
+        crate::api::macros::api! { @made $twin, 2, $arguments, |$sim, $default| $body }
         crate::api::macros::api! { $($rest)* }
     };
     (
-        $(#[$doc:meta])*
-        fn $name:ident / $twin:ident($to:ident: *mut u64 $(, $arg:ident: $ty:ty)* $(,)?)
-        |$sim:ident, $default:ident| $body:block
-        $($rest:tt)*
+        @made $name:ident, $number:literal,
+        ($to:ident: *mut u64 $(, $arg:ident: $ty:ty)* $(,)?), $($body:tt)*
     ) => {
         crate::api::macros::api! {
-            @one [$(#[$doc])*] $name, 1, $to, ($to: *mut u64 $(, $arg: $ty)*),
-            |$sim, $default| $body
+            @one $name, $number, $to, ($to: *mut u64 $(, $arg: $ty)*), $($body)*
         }
+    };
+    (@made $name:ident, $number:literal, ($($arg:ident: $ty:ty),* $(,)?), $($body:tt)*) => {
         crate::api::macros::api! {
-            @one [$(#[$doc])*] $twin, 2, $to, ($to: *mut u64 $(, $arg: $ty)*),
-            |$sim, $default| $body
+            @one $name, $number, (std::ptr::null()), ($($arg: $ty),*), $($body)*
         }
-        crate::api::macros::api! { $($rest)* }
     };
     (
-        $(#[$doc:meta])*
-        fn $name:ident / $twin:ident($($arg:ident: $ty:ty),* $(,)?)
-        |$sim:ident, $default:ident| $body:block
-        $($rest:tt)*
-    ) => {
-        crate::api::macros::api! {
-            @one [$(#[$doc])*] $name, 1, (std::ptr::null()), ($($arg: $ty),*),
-            |$sim, $default| $body
-        }
-        crate::api::macros::api! {
-            @one [$(#[$doc])*] $twin, 2, (std::ptr::null()), ($($arg: $ty),*),
-            |$sim, $default| $body
-        }
-        crate::api::macros::api! { $($rest)* }
-    };
-    (
-        @one [$(#[$doc:meta])*] $name:ident, $number:literal, $made:tt, ($($arg:ident: $ty:ty),*),
+        @one $name:ident, $number:literal, $made:tt, ($($arg:ident: $ty:ty),*),
         |$sim:ident, $default:ident| $body:block
     ) => {
-        $(#[$doc])*
         pub extern "C" fn $name($($arg: $ty),*) -> i32 {
             crate::follow::run(
                 stringify!($name),

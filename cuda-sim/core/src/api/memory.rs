@@ -223,8 +223,7 @@ fn host_pointer(sim: &mut Locked, to: *mut u64, address: u64, flags: u32) -> Res
     }
     let found =
         sim.memory.find(address).filter(|found| found.kind.is_host()).ok_or(Code::INVALID_VALUE)?;
-    let device = found.base + (address - found.host);
-    put(to, device)
+    put(to, found.base + (address - found.host))
 }
 
 fn allocate_managed(sim: &mut Locked, to: *mut u64, size: u64, flags: u32) -> Result {

@@ -39,8 +39,7 @@ fn function(sim: &mut Locked, to: *mut u64, module: u64, name: *const c_char) ->
         .iter()
         .find(|(_, found)| found.module == module && found.name == name)
         .map(|(f, _)| f);
-    let handle = known.unwrap_or_else(|| sim.functions.insert(Function { name, module }));
-    put(to, handle)
+    put(to, known.unwrap_or_else(|| sim.functions.insert(Function { name, module })))
 }
 
 /// The arguments of a launch in one buffer, with the offset of each.
@@ -249,16 +248,14 @@ fn load(sim: &mut Locked, to: *mut u64, image: *const c_void) -> Result {
     if image.is_null() || to.is_null() {
         return Err(Code::INVALID_VALUE);
     }
-    let module = sim.modules.insert(());
-    put(to, module)
+    put(to, sim.modules.insert(()))
 }
 
 fn load_library(sim: &mut Locked, to: *mut u64, image: *const c_void) -> Result {
     if image.is_null() || to.is_null() {
         return Err(Code::INVALID_VALUE);
     }
-    let library = sim.libraries.insert(());
-    put(to, library)
+    put(to, sim.libraries.insert(()))
 }
 
 /// Returns an attribute of a function that only exists on the host.
@@ -341,8 +338,7 @@ api! {
     }
     fn cuLibraryGetModule(to: *mut u64, library: u64) |sim| {
         sim.libraries.get(library).ok_or(Code::INVALID_HANDLE)?;
-        let module = sim.modules.insert(());
-        put(to, module)
+        put(to, sim.modules.insert(()))
     }
     fn cuLibraryGetKernelCount(count: *mut u32, library: u64) |sim| {
         sim.libraries.get(library).ok_or(Code::INVALID_HANDLE)?;
@@ -382,8 +378,7 @@ api! {
         if (0..4).contains(&config) { Ok(()) } else { Err(Code::INVALID_VALUE) }
     }
     fn cuFuncGetModule(to: *mut u64, handle: u64) |sim| {
-        let module = sim.functions.get(handle).ok_or(Code::INVALID_HANDLE)?.module;
-        put(to, module)
+        put(to, sim.functions.get(handle).ok_or(Code::INVALID_HANDLE)?.module)
     }
     fn cuFuncGetName(name: *mut *const c_char, handle: u64) |sim| {
         if name.is_null() || handle == 0 {
@@ -405,8 +400,7 @@ api! {
         put(name, found.name.as_ptr())
     }
     fn cuKernelGetLibrary(to: *mut u64, kernel: u64) |sim| {
-        let library = sim.functions.get(kernel).ok_or(Code::INVALID_HANDLE)?.module;
-        put(to, library)
+        put(to, sim.functions.get(kernel).ok_or(Code::INVALID_HANDLE)?.module)
     }
     fn cuOccupancyMaxActiveBlocksPerMultiprocessor(count: *mut i32, handle: u64, block: i32, shared: usize) |sim| {
         sim.functions.get(handle).ok_or(Code::INVALID_HANDLE)?;

@@ -261,8 +261,7 @@ api! {
         if props.handle_types & !1 != 0 {
             return Err(Code::NOT_SUPPORTED);
         }
-        let handle = sim.new_pool(place, props.handle_types, props.max_size as u64, false);
-        put(to, handle)
+        put(to, sim.new_pool(place, props.handle_types, props.max_size as u64, false))
     }
     fn cuMemPoolDestroy(pool: u64) |sim| {
         if pool_of(sim, pool)?.default {
@@ -391,8 +390,7 @@ api! {
             return Err(Code::INVALID_VALUE);
         }
         let device = found.device();
-        let base = super::ipc::import(sim, &data, device, 0, pool, "cuMemPoolImportPointer")?;
-        put(to, base)
+        put(to, super::ipc::import(sim, &data, device, 0, pool, "cuMemPoolImportPointer")?)
     }
     fn cuMemPoolExportPointer(data: *mut [u8; 64], address: u64) |sim| {
         let found = sim

@@ -361,8 +361,7 @@ api! {
     }
     fn cuStreamGetAttribute / cuStreamGetAttribute_ptsz(stream: u64, which: i32, value: *mut [u64; 8]) |sim, default| {
         let stream = sim.stream(stream, default)?;
-        let found = attribute(sim, stream, which)?;
-        put(value, found)
+        put(value, attribute(sim, stream, which)?)
     }
     fn cuStreamSetAttribute / cuStreamSetAttribute_ptsz(
         stream: u64,
@@ -474,7 +473,6 @@ api! {
         if !(0..=2).contains(&new) {
             return Err(Code::INVALID_VALUE);
         }
-        let old = std::mem::replace(&mut sim.thread().capture_mode, new);
-        put(mode, old)
+        put(mode, std::mem::replace(&mut sim.thread().capture_mode, new))
     }
 }

@@ -83,8 +83,7 @@ api! {
         if to.is_null() || flags != 0 {
             return Err(Code::INVALID_VALUE);
         }
-        let base = sim.mappings.reserve(size as u64, alignment as u64, wanted)?;
-        put(to, base)
+        put(to, sim.mappings.reserve(size as u64, alignment as u64, wanted)?)
     }
     fn cuMemAddressFree(address: u64, size: usize) |sim| { sim.mappings.free(address, size as u64) }
     fn cuMemCreate(to: *mut u64, size: usize, props: *const Props, flags: u64) |sim| {
@@ -104,8 +103,7 @@ api! {
             props.handle_types,
             id,
         )?;
-        let handle = sim.physical.insert(physical);
-        put(to, handle)
+        put(to, sim.physical.insert(physical))
     }
     fn cuMemRelease(handle: u64) |sim| {
         let found = sim
