@@ -79,6 +79,26 @@ pub struct Allocation {
 }
 
 impl Allocation {
+    /// Creates one that is to be entered.
+    pub fn new(kind: Kind, base: u64, size: u64, device: i32, context: u64) -> Allocation {
+        Allocation {
+            kind,
+            base,
+            size,
+            host: base,
+            device,
+            context,
+            buffer_id: 0,
+            pool: 0,
+            flags: 0,
+            sync_memops: false,
+            shadow: Shadow::default(),
+            physical: 0,
+            opened: 1,
+            block: None,
+        }
+    }
+
     pub fn info(&self) -> AllocationInfo {
         AllocationInfo {
             base: self.base,

@@ -1,10 +1,10 @@
 //! Allocations that the simulated driver does not have.
 
 use crate::passed_on::passed_on;
-use cudasim_core::api::memory::{New, allocate, enter, register};
+use cudasim_core::api::memory::{allocate, enter, register};
 use cudasim_core::ffi::get;
 use cudasim_core::follow::{follow, notify, outside};
-use cudasim_core::memory::Kind;
+use cudasim_core::memory::{Allocation, Kind};
 use cudasim_core::sim::Locked;
 use std::ffi::{c_char, c_void};
 
@@ -16,11 +16,7 @@ pub struct IpcHandle([u8; 64]);
 fn begin(sim: &mut Locked, kind: Kind, base: u64, size: u64, label: &'static str) {
     let (context, device) = cudasim_core::handles::CURRENT.get();
     let context = if kind == Kind::Imported { context } else { 0 };
-    enter(
-        sim,
-        New { kind, base, host: base, size, device, context, pool: 0, flags: 0, block: None },
-        label,
-    );
+    enter(sim, Allocation::new(kind, base, size, device, context), label);
 }
 
 /// Enters memory of another process, of which only the address is known.

@@ -1,10 +1,10 @@
 //! Memory and events that processes share.
 
-use super::memory::{New, enter};
+use super::memory::enter;
 use crate::api::macros::api;
 use crate::ffi::put;
 use crate::ipc::{self, Handle, SharedEvent};
-use crate::memory::{Kind, map_file};
+use crate::memory::{Allocation, Kind, map_file};
 use crate::results::{Code, Result};
 use crate::sim::{Event, Locked, Sim};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -55,22 +55,8 @@ pub fn import(
     // it.
     unsafe { libc::close(fd) };
     let base = mapped? + skipped;
-    let size = parsed.size;
-    enter(
-        sim,
-        New {
-            kind: Kind::Imported,
-            base,
-            host: base,
-            size,
-            device,
-            context,
-            pool,
-            flags: 0,
-            block: None,
-        },
-        label,
-    );
+    let new = Allocation::new(Kind::Imported, base, parsed.size, device, context);
+    enter(sim, Allocation { pool, ..new }, label);
     sim.import_history(base, parsed.pid, parsed.history);
     sim.memory.is_at(base, identity(&parsed));
     Ok(base)

@@ -4,51 +4,23 @@ use crate::api::macros::api;
 use crate::ffi::{get, put, put_if, slice};
 use crate::memory::{Allocation, Kind, round_up};
 use crate::results::{Code, Result};
-use crate::shadow::Shadow;
+use crate::shadow::{Mark, Shadow};
 use crate::sim::{Locked, Sim, give_back_graph_memory};
+use crate::site::Site;
 use std::ffi::c_void;
-
-/// The attributes of a new allocation.
-pub struct New {
-    pub kind: Kind,
-    pub base: u64,
-    pub host: u64,
-    pub size: u64,
-    pub device: i32,
-    pub context: u64,
-    pub pool: u64,
-    pub flags: u32,
-    pub block: Option<(usize, u64)>,
-}
 
 /// Enters an allocation. Its beginning counts as a write by the calling thread: accesses that are
 /// not ordered after it are races.
-pub fn enter(sim: &mut Sim, new: New, label: &'static str) {
+pub fn enter(sim: &mut Sim, new: Allocation, label: &'static str) {
     let label = sim.label(label);
     let moment = sim.check_host(&[], label);
     enter_at(sim, new, moment.map(|moment| moment.mark));
 }
 
-pub fn enter_at(sim: &mut Sim, new: New, mark: Option<crate::shadow::Mark<crate::site::Site>>) {
-    let buffer_id = sim.memory.next_buffer_id();
-    let shadow = mark
-        .map_or_else(Shadow::default, |mark| Shadow::begin(new.base, new.base + new.size, mark));
-    sim.memory.insert(Allocation {
-        kind: new.kind,
-        base: new.base,
-        size: new.size,
-        host: new.host,
-        device: new.device,
-        context: new.context,
-        buffer_id,
-        pool: new.pool,
-        flags: new.flags,
-        sync_memops: false,
-        shadow,
-        physical: 0,
-        opened: 1,
-        block: new.block,
-    });
+pub fn enter_at(sim: &mut Sim, mut new: Allocation, mark: Option<Mark<Site>>) {
+    new.buffer_id = sim.memory.next_buffer_id();
+    new.shadow = mark.map_or_else(Shadow::default, |mark| Shadow::begin(new.base, new.end(), mark));
+    sim.memory.insert(new);
 }
 
 /// Allocates device memory, within the memory of the device.
@@ -74,21 +46,8 @@ pub fn allocate(sim: &mut Locked, to: *mut u64, size: u64, label: &'static str) 
         sim.synchronize_streams(context);
     }
     let block = Some((device as usize, size));
-    enter(
-        sim,
-        New {
-            kind: Kind::Device,
-            base,
-            host: base,
-            size,
-            device,
-            context,
-            pool: 0,
-            flags: 0,
-            block,
-        },
-        label,
-    );
+    let new = Allocation { block, ..Allocation::new(Kind::Device, base, size, device, context) };
+    enter(sim, new, label);
     put(to, base)
 }
 
@@ -134,31 +93,39 @@ pub fn end(sim: &mut Locked, base: u64, label: &'static str) -> Result {
     Ok(())
 }
 
-fn allocate_host(
+/// Allocates memory that the host may access. `valid`: whether the flags are.
+fn allocate_shared(
     sim: &mut Locked,
     to: *mut u64,
     size: u64,
-    flags: u32,
+    (kind, flags, valid): (Kind, u32, bool),
     label: &'static str,
 ) -> Result {
     let context = sim.current_context()?;
-    // PORTABLE, DEVICEMAP, WRITECOMBINED
-    if to.is_null() || size == 0 || flags & !7 != 0 {
+    if to.is_null() || size == 0 || !valid {
         return Err(Code::INVALID_VALUE);
     }
     sim.forbid_while_capturing()?;
     let device = sim.context(context)?.device;
-    let arena = sim.pinned_arena();
+    let is_managed = kind == Kind::Managed;
+    let arena = if is_managed { sim.managed_arena() } else { sim.pinned_arena() };
     let base = sim.memory.arenas[arena].allocate(size)?;
     let block = Some((arena, size));
-    // All pinned memory is mapped, as under unified addressing.
-    let flags = flags | 2;
-    enter(
-        sim,
-        New { kind: Kind::Pinned, base, host: base, size, device, context, pool: 0, flags, block },
-        label,
-    );
+    let new = Allocation { flags, block, ..Allocation::new(kind, base, size, device, context) };
+    enter(sim, new, label);
     put(to, base)
+}
+
+fn allocate_host(
+    sim: &mut Locked,
+    to: *mut u64,
+    size: usize,
+    flags: u32,
+    label: &'static str,
+) -> Result {
+    // PORTABLE, DEVICEMAP, WRITECOMBINED. All pinned memory is mapped, as under unified addressing.
+    let kind = (Kind::Pinned, flags | 2, flags & !7 == 0);
+    allocate_shared(sim, to, size as u64, kind, label)
 }
 
 pub fn register(sim: &mut Locked, address: u64, size: u64, flags: u32) -> Result {
@@ -186,17 +153,8 @@ pub fn register(sim: &mut Locked, address: u64, size: u64, flags: u32) -> Result
     } else {
         address
     };
-    let new = New {
-        kind: Kind::Registered,
-        base,
-        host: address,
-        size,
-        device,
-        context,
-        pool: 0,
-        flags,
-        block: None,
-    };
+    let new = Allocation::new(Kind::Registered, base, size, device, context);
+    let new = Allocation { host: address, flags, ..new };
     enter(sim, new, "cuMemHostRegister");
     Ok(())
 }
@@ -224,22 +182,6 @@ fn host_pointer(sim: &mut Locked, to: *mut u64, address: u64, flags: u32) -> Res
     let found =
         sim.memory.find(address).filter(|found| found.kind.is_host()).ok_or(Code::INVALID_VALUE)?;
     put(to, found.base + (address - found.host))
-}
-
-fn allocate_managed(sim: &mut Locked, to: *mut u64, size: u64, flags: u32) -> Result {
-    let context = sim.current_context()?;
-    if to.is_null() || size == 0 || !matches!(flags, 1 | 2) {
-        return Err(Code::INVALID_VALUE);
-    }
-    sim.forbid_while_capturing()?;
-    let device = sim.context(context)?.device;
-    let arena = sim.managed_arena();
-    let base = sim.memory.arenas[arena].allocate(size)?;
-    let block = Some((arena, size));
-    let new =
-        New { kind: Kind::Managed, base, host: base, size, device, context, pool: 0, flags, block };
-    enter(sim, new, "cuMemAllocManaged");
-    put(to, base)
 }
 
 // --- pointers ---
@@ -347,9 +289,9 @@ api! {
         put_if(size, found.size as usize);
         Ok(())
     }
-    fn cuMemAllocHost_v2(to: *mut u64, size: usize) |sim| { allocate_host(sim, to, size as u64, 0, "cuMemAllocHost") }
+    fn cuMemAllocHost_v2(to: *mut u64, size: usize) |sim| { allocate_host(sim, to, size, 0, "cuMemAllocHost") }
     fn cuMemHostAlloc(to: *mut u64, size: usize, flags: u32) |sim| {
-        allocate_host(sim, to, size as u64, flags, "cuMemHostAlloc")
+        allocate_host(sim, to, size, flags, "cuMemHostAlloc")
     }
     fn cuMemFreeHost(address: u64) |sim| {
         if address == 0 {
@@ -374,7 +316,10 @@ api! {
     }
     fn cuMemHostRegister_v2(address: u64, size: usize, flags: u32) |sim| { register(sim, address, size as u64, flags) }
     fn cuMemHostUnregister(address: u64) |sim| { unregister(sim, address) }
-    fn cuMemAllocManaged(to: *mut u64, size: usize, flags: u32) |sim| { allocate_managed(sim, to, size as u64, flags) }
+    fn cuMemAllocManaged(to: *mut u64, size: usize, flags: u32) |sim| {
+        let kind = (Kind::Managed, flags, matches!(flags, 1 | 2));
+        allocate_shared(sim, to, size as u64, kind, "cuMemAllocManaged")
+    }
     fn cuPointerGetAttribute(to: *mut c_void, which: i32, address: u64) |sim| {
         if to.is_null() {
             return Err(Code::INVALID_VALUE);

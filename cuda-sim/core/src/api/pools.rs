@@ -1,10 +1,10 @@
 //! Memory that is allocated and freed in stream order, and the pools that it comes from.
 
-use super::memory::{New, enter_at, take};
+use super::memory::{enter_at, take};
 use crate::api::macros::api;
 use crate::ffi::{get, put, slice};
 use crate::ipc;
-use crate::memory::Kind;
+use crate::memory::{Allocation, Kind};
 use crate::results::{Code, Result};
 use crate::sim::{
     DEVICE, Freed, Locked, MANAGED, PINNED, Pool, PoolLocation, Sim, Task, give_back_graph_memory,
@@ -147,7 +147,7 @@ fn allocate(
     let thread = u64::from(crate::sim::thread_id());
     let mark = actor.and_then(|actor| Some(sim.checker.as_mut()?.step(actor, label, thread).mark));
     let block = Some((arena, size));
-    let new = New { kind, base, host: base, size, device, context: 0, pool, flags: 0, block };
+    let new = Allocation { pool, block, ..Allocation::new(kind, base, size, device, 0) };
     enter_at(sim, new, mark);
     if let Some(pool) = sim.pools.get_mut(pool) {
         pool.used += size;

@@ -1,10 +1,10 @@
 //! Virtual memory management.
 
-use super::memory::{New, enter};
+use super::memory::enter;
 use super::pools::{AccessDesc, Location};
 use crate::api::macros::api;
 use crate::ffi::{get, put, slice};
-use crate::memory::{ALLOCATION_GRANULARITY, Kind, file_number, size_of_file};
+use crate::memory::{ALLOCATION_GRANULARITY, Allocation, Kind, file_number, size_of_file};
 use crate::results::{Code, Result};
 use crate::sim::{Locked, Sim};
 use crate::vmm::{Physical, device_of};
@@ -125,18 +125,7 @@ api! {
         mappings.map(address, size as u64, found, handle)?;
         found.refs += 1;
         let (device, file) = (found.device, file_number(found.fd));
-        let new = New {
-            kind: Kind::Virtual,
-            base: address,
-            host: address,
-            size: size as u64,
-            device,
-            context: 0,
-            pool: 0,
-            flags: 0,
-            block: None,
-        };
-        enter(sim, new, "cuMemMap");
+        enter(sim, Allocation::new(Kind::Virtual, address, size as u64, device, 0), "cuMemMap");
         sim.memory.is_at(address, file);
         Ok(())
     }
