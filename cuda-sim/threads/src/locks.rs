@@ -125,20 +125,16 @@ locks! {
     release sem_post(semaphore: *mut sem_t);
 }
 
-/// Defines waits, which release the mutex and take it again.
+/// Defines waits of POSIX and C11, which release the mutex and take it again.
 macro_rules! waits {
-    ($($name:ident($($arg:ident: $type:ty),*);)*) => { $(
+    ($($name:ident $(@ $version:literal)? ($of:ty, $with:ty $(, $arg:ident: $type:ty)*);)*) => { $(
         #[unsafe(no_mangle)]
         pub unsafe extern "C-unwind" fn $name(
-            condition: *mut pthread_cond_t, mutex: *mut pthread_mutex_t $(, $arg:
-            $type)*
+            condition: *mut $of, mutex: *mut $with $(, $arg: $type)*
         ) -> c_int {
-            // GLIBC_2.3.2 is the current version of conditions; older ones are for old binaries.
             let real = real!(
-$name @ c"GLIBC_2.3.2",
-                unsafe extern "C-unwind" fn(
-                    *mut pthread_cond_t, *mut pthread_mutex_t $(, $type)*
-                ) -> c_int
+                $name $(@ $version)?,
+                unsafe extern "C-unwind" fn(*mut $of, *mut $with $(, $type)*) -> c_int
             );
             before(mutex);
             // SAFETY: the caller's arguments satisfy the contract of the C library's function of
@@ -150,54 +146,51 @@ $name @ c"GLIBC_2.3.2",
     )* };
 }
 
+// GLIBC_2.3.2 is the current version of conditions; older ones are for old binaries.
 waits! {
-    pthread_cond_wait();
-    pthread_cond_timedwait(time: *const timespec);
-    pthread_cond_clockwait(clock: libc::clockid_t, time: *const timespec);
+    pthread_cond_wait @ c"GLIBC_2.3.2"(pthread_cond_t, pthread_mutex_t);
+    pthread_cond_timedwait @ c"GLIBC_2.3.2"(pthread_cond_t, pthread_mutex_t, time: *const timespec);
+    pthread_cond_clockwait @ c"GLIBC_2.3.2"(
+        pthread_cond_t, pthread_mutex_t, clock: libc::clockid_t, time: *const timespec
+    );
+    cnd_wait(c_void, c_void);
+    cnd_timedwait(c_void, c_void, time: *const timespec);
 }
 
-/// Defines the waits of C11.
-macro_rules! c11_waits {
-    ($($name:ident($($arg:ident: $type:ty),*);)*) => { $(
-        #[unsafe(no_mangle)]
-        pub unsafe extern "C-unwind" fn $name(
-            condition: *mut c_void, mutex: *mut c_void $(, $arg: $type)*
-        ) -> c_int {
-            let real = real!(
-                $name,
-                unsafe extern "C-unwind" fn(*mut c_void, *mut c_void $(, $type)*) -> c_int
-            );
-            before(mutex);
-            // SAFETY: the caller's arguments satisfy the contract of the C library's function of
-            // this name.
-            let result = unsafe { real(condition, mutex $(, $arg)*) };
-            after(mutex);
-            result
-        }
-    )* };
-}
-
-c11_waits! {
-    cnd_wait();
-    cnd_timedwait(time: *const timespec);
-}
+/// A function of a thread, which returns a pointer or, of C11, a number.
+type Function<R> = extern "C-unwind" fn(*mut c_void) -> R;
 
 /// The function and data of a new thread. Its address is the one at which the creator notifies.
-struct Start {
-    function: extern "C-unwind" fn(*mut c_void) -> *mut c_void,
+struct Start<R> {
+    function: Function<R>,
     data: *mut c_void,
 }
 
-extern "C-unwind" fn begin(start: *mut c_void) -> *mut c_void {
+extern "C-unwind" fn begin<R>(start: *mut c_void) -> R {
     after(start);
-    // SAFETY: `pthread_create` below created it with `Box::into_raw` for this thread alone.
-    let start = unsafe { Box::from_raw(start.cast::<Start>()) };
-    let (function, data) = (start.function, start.data);
     // Freed before the function runs, so that the address can be reused.
-    drop(start);
+    // SAFETY: `create` below created it with `Box::into_raw` for this thread alone.
+    let Start { function, data } = *unsafe { Box::from_raw(start.cast::<Start<R>>()) };
     notify_end_later();
     let result = function(data);
     before(own() as *const c_void);
+    result
+}
+
+/// Creates a thread by a call of the C library with a function and its data, which returns 0 if
+/// there is one.
+fn create<R>(
+    function: Function<R>,
+    data: *mut c_void,
+    call: impl FnOnce(Function<R>, *mut c_void) -> c_int,
+) -> c_int {
+    let start = Box::into_raw(Box::new(Start { function, data })).cast::<c_void>();
+    before(start);
+    let result = call(begin::<R>, start);
+    if result != 0 {
+        // SAFETY: no thread was created, so the box of `Box::into_raw` above is still ours.
+        drop(unsafe { Box::from_raw(start.cast::<Start<R>>()) });
+    }
     result
 }
 
@@ -240,68 +233,32 @@ fn own() -> pthread_t {
 pub unsafe extern "C-unwind" fn pthread_create(
     thread: *mut pthread_t,
     attributes: *const pthread_attr_t,
-    function: extern "C-unwind" fn(*mut c_void) -> *mut c_void,
+    function: Function<*mut c_void>,
     data: *mut c_void,
 ) -> c_int {
     type Create = unsafe extern "C-unwind" fn(
         *mut pthread_t,
         *const pthread_attr_t,
-        extern "C-unwind" fn(*mut c_void) -> *mut c_void,
+        Function<*mut c_void>,
         *mut c_void,
     ) -> c_int;
     let real = real!(pthread_create, Create);
-    let start = Box::into_raw(Box::new(Start { function, data })).cast::<c_void>();
-    before(start);
     // SAFETY: the caller's arguments satisfy the contract of the C library; `begin` calls the
     // caller's function with its data, once.
-    let result = unsafe { real(thread, attributes, begin, start) };
-    if result != 0 {
-        // SAFETY: no thread was created, so the box of `Box::into_raw` above is still ours.
-        drop(unsafe { Box::from_raw(start.cast::<Start>()) });
-    }
-    result
-}
-
-/// The same for threads of C11, whose functions return numbers.
-struct C11Start {
-    function: extern "C-unwind" fn(*mut c_void) -> c_int,
-    data: *mut c_void,
-}
-
-extern "C-unwind" fn begin_c11(start: *mut c_void) -> c_int {
-    after(start);
-    // SAFETY: `thrd_create` below created it with `Box::into_raw` for this thread alone.
-    let start = unsafe { Box::from_raw(start.cast::<C11Start>()) };
-    let (function, data) = (start.function, start.data);
-    drop(start);
-    notify_end_later();
-    let result = function(data);
-    before(own() as *const c_void);
-    result
+    create(function, data, |begin, start| unsafe { real(thread, attributes, begin, start) })
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn thrd_create(
     thread: *mut pthread_t,
-    function: extern "C-unwind" fn(*mut c_void) -> c_int,
+    function: Function<c_int>,
     data: *mut c_void,
 ) -> c_int {
-    type Create = unsafe extern "C-unwind" fn(
-        *mut pthread_t,
-        extern "C-unwind" fn(*mut c_void) -> c_int,
-        *mut c_void,
-    ) -> c_int;
+    type Create =
+        unsafe extern "C-unwind" fn(*mut pthread_t, Function<c_int>, *mut c_void) -> c_int;
     let real = real!(thrd_create, Create);
-    let start = Box::into_raw(Box::new(C11Start { function, data })).cast::<c_void>();
-    before(start);
-    // SAFETY: the caller's arguments satisfy the contract of the C library; `begin_c11` calls the
-    // caller's function with its data, once.
-    let result = unsafe { real(thread, begin_c11, start) };
-    if result != 0 {
-        // SAFETY: no thread was created, so the box of `Box::into_raw` above is still ours.
-        drop(unsafe { Box::from_raw(start.cast::<C11Start>()) });
-    }
-    result
+    // SAFETY: as for `pthread_create`.
+    create(function, data, |begin, start| unsafe { real(thread, begin, start) })
 }
 
 /// Notifies the end of a thread, like a return of its function.
