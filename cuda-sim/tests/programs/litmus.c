@@ -286,6 +286,8 @@ static const char *row;
 
 static void run_row(void) {
     CHECK(pthread_barrier_init(&barrier, NULL, 2));
+    CHECK(pthread_spin_init(&spinlock, PTHREAD_PROCESS_PRIVATE));
+    CHECK(mtx_init(&c_mutex, mtx_plain) != thrd_success);
     run_block(row, row + strlen(row));
     join();
 }

@@ -8,6 +8,7 @@
 #include "kernels.h"
 
 #include <semaphore.h>
+#include <threads.h>
 
 #define S(i) ((CUstream)(uintptr_t)a[i])
 #define E(i) ((CUevent)(uintptr_t)a[i])
@@ -103,6 +104,8 @@
     V(use,    "c",        use(C(0))) \
     V(push,   "c",        CHECK(cuCtxPushCurrent(C(0)))) \
     V(pop,    "",         CHECK(cuCtxPopCurrent(&(CUcontext){NULL}))) \
+    V(peers,  "c",        CHECK(cuCtxEnablePeerAccess(C(0), 0))) \
+    V(nopeers, "c",       CHECK(cuCtxDisablePeerAccess(C(0)))) \
     V(cdel,   "c",        CHECK(cuCtxDestroy(C(0)))) \
     /* host functions: one that does nothing, that posts a semaphore, that ends an array's owner */ \
     V(host,   "s",        CHECK(cuLaunchHostFunc(S(0), run_nothing, NULL))) \
@@ -129,6 +132,12 @@
     V(rdlock, "",         CHECK(pthread_rwlock_rdlock(&rwlock))) \
     V(wrlock, "",         CHECK(pthread_rwlock_wrlock(&rwlock))) \
     V(rwunlock, "",       CHECK(pthread_rwlock_unlock(&rwlock))) \
+    /* a spin lock, a mutex of C11, and a write that is waited for, once */ \
+    V(spin,   "",         CHECK(pthread_spin_lock(&spinlock))) \
+    V(unspin, "",         CHECK(pthread_spin_unlock(&spinlock))) \
+    V(mtx,    "",         CHECK(mtx_lock(&c_mutex) != thrd_success)) \
+    V(unmtx,  "",         CHECK(mtx_unlock(&c_mutex) != thrd_success)) \
+    V(once,   "sp",       write_once(S(0), a[1])) \
     V(hgone,  "sa",       CHECK(cuLaunchHostFunc(S(0), destroys, ARRAY(1)))) \
     /* events: one of its own from stream to stream; record event in stream; stream waits */ \
     V(ord,    "ss",       order(S(0), S(1))) \
@@ -338,6 +347,22 @@ static pthread_mutex_t mutexes[] = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_MUTEX_INI
 #define MUTEX (&mutexes[a[0] % 2])
 static pthread_rwlock_t rwlock = PTHREAD_RWLOCK_INITIALIZER;
 static pthread_barrier_t barrier;
+static pthread_spinlock_t spinlock;
+static mtx_t c_mutex;
+
+static CUstream stream_once;
+static CUdeviceptr at_once;
+
+static void write_and_wait(void) {
+    writes(stream_once, at_once, N);
+    CHECK(cuStreamSynchronize(stream_once));
+}
+
+static void write_once(CUstream stream, CUdeviceptr at) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    stream_once = stream, at_once = at;
+    CHECK(pthread_once(&once, write_and_wait));
+}
 static pthread_cond_t condition = PTHREAD_COND_INITIALIZER;
 static int ready; // guarded by the first mutex
 

@@ -1,21 +1,10 @@
 // `programs list` lists all; `programs run theme/name` runs one and compares its result: exit
 // status 0 as expected, 1 not, 2 an error of the driver or of the program. `programs trace
 // theme/name` prints the statements of a row as they run, and `programs row "name racy: ..."` runs
-// the row that it is given. Most programs are rows (litmus.c).
+// the row that it is given. Programs are rows (litmus.c).
 #include "litmus.h"
 
 #include <sched.h>
-
-#define FOR_EACH_THEME(X) X(locks)
-
-#define DECLARE(theme) extern const struct race_program programs_##theme[];
-FOR_EACH_THEME(DECLARE)
-
-#define ENTRY(theme) {#theme, programs_##theme},
-static const struct {
-    const char *theme;
-    const struct race_program *programs;
-} themes[] = {FOR_EACH_THEME(ENTRY)};
 
 CUstream make_stream(void) {
     CUstream stream;
@@ -240,11 +229,6 @@ static int visit(const char *theme, const struct race_program *program) {
 }
 
 static int visit_all(int trace) {
-    for (size_t t = 0; t < sizeof themes / sizeof themes[0]; ++t) {
-        for (const struct race_program *at = themes[t].programs; at->name != NULL; ++at) {
-            if (visit(themes[t].theme, at)) return 1;
-        }
-    }
     return litmus_visit(visit, trace) || litmus_visit_per_thread(visit, trace);
 }
 

@@ -23,10 +23,6 @@ struct race_program {
     const char *expected; // racy, racy2 for two reports, correct, or remark
 };
 
-#define RACY(name) {#name, name, "racy"}
-#define CORRECT(name) {#name, name, "correct"}
-#define END_OF_PROGRAMS {NULL, NULL, NULL}
-
 #define CHECK(call)                                                                             \
     do {                                                                                        \
         const int check_result = (int)(call);                                                   \
