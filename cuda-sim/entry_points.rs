@@ -1,11 +1,11 @@
 //! The table of the driver's functions, `entry_points.txt`, for the build scripts.
 //!
-//! A row has the name, the version since which it has this form, and the symbol. Functions that
+//! A row has the name, the version since which it has this form, and the symbol; behind that, if it
+//! has a twin of another default stream, the suffix of that and its version. Functions that
 //! the simulator, the checker beside a real driver or the runtime library has also state, once for
 //! each symbol: the module of `core/src/api`, or `-`; what the checker does, `follows`, `own` or
 //! `passes`; the functions of the runtime library that only call it, those of one major version with
-//! its number in front; and the types of the arguments, as that declares them in C. Twins of another
-//! default stream (`_ptsz`, `_ptds`) are as the function whose twins they are.
+//! its number in front; and the types of the arguments, as that declares them in C.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -42,14 +42,22 @@ pub fn read() -> (Vec<Row>, BTreeMap<String, Function>) {
     println!("cargo:rerun-if-changed={PATH}");
     let text = fs::read_to_string(PATH).unwrap();
     let (mut rows, mut functions) = (Vec::new(), BTreeMap::<String, Function>::new());
+    let mut twins = Vec::new();
+    let version = |text: &str| text.parse().expect("a version");
     for line in text.lines() {
         let (words, arguments) = line.split_once(" (").unwrap_or((line, ")"));
         let words: Vec<&str> = words.split(' ').collect();
-        let [name, version, symbol, columns @ ..] = &words[..] else {
+        let [name, since, symbol, columns @ ..] = &words[..] else {
             panic!("entry_points.txt: expected name, version, symbol, found {line}")
         };
-        rows.push(((*name).to_owned(), version.parse().expect("a version"), (*symbol).to_owned()));
-        let function = functions.entry((*symbol).to_owned()).or_default();
+        let (symbol, twin) = symbol.split_once('/').unwrap_or((symbol, ""));
+        rows.push(((*name).to_owned(), version(since), symbol.to_owned()));
+        if let Some((suffix, since)) = twin.split_once(':') {
+            let twin = format!("{symbol}_{suffix}");
+            rows.push(((*name).to_owned(), version(since), twin.clone()));
+            twins.push((twin, symbol.to_owned()));
+        }
+        let function = functions.entry(symbol.to_owned()).or_default();
         let [module, checker, ..] = columns else { continue };
         let arguments = arguments.strip_suffix(')').expect("arguments in parentheses").split(", ");
         *function = Function {
@@ -63,17 +71,10 @@ pub fn read() -> (Vec<Row>, BTreeMap<String, Function>) {
             arguments: arguments.filter(|r#type| !r#type.is_empty()).map(str::to_owned).collect(),
         };
     }
-    let twins: Vec<_> =
-        functions.keys().filter_map(|twin| Some((twin.clone(), base(twin)?.to_owned()))).collect();
     for (twin, base) in twins {
         functions.insert(twin, functions[&base].clone());
     }
     (rows, functions)
-}
-
-/// Returns the function of which this one is the twin of another default stream.
-fn base(symbol: &str) -> Option<&str> {
-    symbol.strip_suffix("_ptsz").or_else(|| symbol.strip_suffix("_ptds"))
 }
 
 /// Returns the Rust type that is passed as a type of C. The types that pointers point to are private

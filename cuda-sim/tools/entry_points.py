@@ -18,7 +18,7 @@ TABLE = pathlib.Path(__file__).parents[1] / "entry_points.txt"
 def main():
     columns = {}  # name, version, symbol -> the rest of the row
     for line in TABLE.read_text().splitlines():
-        *key, rest = (line + " ").split(" ", 3)
+        *key, rest = (re.sub("/[^ ]*", "", line, count=1) + " ").split(" ", 3)
         columns[" ".join(key)] = rest.strip()
     rows = []
     versions = {}  # name -> set of versions
@@ -50,16 +50,15 @@ def main():
             symbols.append("cuGraphInstantiateWithFlags")
         # One symbol a version; where the typedefs leave old versions out, the newest ones match.
         pairs = list(zip(reversed(known), reversed(symbols)))[::-1]
-        for version, symbol in pairs:
-            rows.append(f"{name} {version} {symbol}")
-        if name in twins:
-            suffix, since = twins[name]
-            for version in sorted(since):
-                of = [symbol for first, symbol in pairs if first <= version]
-                rows.append(f"{name} {version} {(of or [symbols[0]])[-1]}_{suffix}")
-    if gone := [row for row, rest in columns.items() if rest and row not in rows]:
+        suffix, since = twins.get(name, ("", []))
+        twin = {}  # symbol -> what its row says of its twin
+        for version in sorted(since):
+            of = [symbol for first, symbol in pairs if first <= version]
+            twin[(of or [symbols[0]])[-1]] = f"/{suffix}:{version}"
+        rows += [(f"{name} {version} {symbol}", twin.get(symbol, "")) for version, symbol in pairs]
+    if gone := [row for row, rest in columns.items() if rest and row not in dict(rows)]:
         sys.exit(f"these functions are gone, with what the table states about them: {gone}")
-    TABLE.write_text("".join(f"{row} {columns.get(row, '')}".rstrip() + "\n" for row in rows))
+    TABLE.write_text("".join(f"{row}{twin} {columns.get(row, '')}".rstrip() + "\n" for row, twin in rows))
 
 
 main()

@@ -723,7 +723,7 @@ for name in sys.argv[1].split(","):
 @pytest.mark.parametrize("schedule", ["lazy", "random:1"])
 def test_null_arguments(schedule):
     """No function crashes or panics on NULL, whatever else it is given."""
-    names = ",".join(sorted({line.split()[2] for line in (SIM / "entry_points.txt").read_text().splitlines()}))
+    names = ",".join(sorted({line.split()[0] for line in run(COMMAND, "entries").stdout.splitlines()}))
     sim("--races=warn", f"--schedule={schedule}", "--", sys.executable, "-c", NULLS, names)
 
 
@@ -760,7 +760,7 @@ def test_wrong_options():
 def test_exported_names():
     """Nothing but the driver's functions and the one that cudasim.h looks for."""
     names = {line.split()[-1] for line in run("nm", "-D", "--defined-only", BUILT / "libcuda.so").stdout.splitlines()}
-    entries = {line.split()[2] for line in (SIM / "entry_points.txt").read_text().splitlines()}
+    entries = {line.split()[0] for line in run(COMMAND, "entries").stdout.splitlines()}
     assert entries <= names
     # All that NVIDIA's headers declare.
     for folder in HEADERS.values():

@@ -187,7 +187,7 @@ def test_runtime_library(simulated, tmp_path):
 
 def test_null_arguments(simulated):
     """What the driver refuses is not followed, and does no harm."""
-    names = ",".join(sorted({line.split()[2] for line in (SIM / "entry_points.txt").read_text().splitlines()}))
+    names = ",".join(sorted({line.split()[0] for line in run(COMMAND, "entries").stdout.splitlines()}))
     shadow(simulated, "--races=warn", "--", sys.executable, "-c", NULLS, names)
 
 
