@@ -63,6 +63,7 @@ const MOST_FOUND: usize = 1 << 16;
 /// Ended actors that are considered for the reuse of a number to which something still refers.
 const CONSIDERED: usize = 16;
 
+#[derive(Default)]
 pub struct Checker {
     pub mode: Races,
     /// By number.
@@ -119,34 +120,7 @@ fn take_number(numbers: &mut Numbers, actors: &mut Vec<Slot>) -> Arc<Number> {
 impl Checker {
     /// `threads_seen`: host threads are ordered only by what is observed.
     pub fn new(mode: Races, strict: bool, threads_seen: bool) -> Checker {
-        Checker {
-            mode,
-            threads_seen,
-            rules: Rules::default(),
-            strict,
-            waits: Waits::default(),
-            open: OpenWaits::default(),
-            pageable: Shadow::default(),
-            told: Told::default(),
-            time: 0,
-            actors: Vec::new(),
-            used: Vec::new(),
-            numbers: Numbers::default(),
-            foreign: Foreign::default(),
-            retired: Vec::new(),
-            ended_hosts: VecDeque::new(),
-            objects: HashMap::new(),
-            stacks: Stacks::default(),
-            place: None,
-            races: Vec::new(),
-            reported: HashMap::new(),
-            printed: 0,
-            journaled: 0,
-            unordered_journaled: 0,
-            newest: 0,
-            timeline: None,
-            said: false,
-        }
+        Checker { mode, strict, threads_seen, ..Checker::default() }
     }
 
     /// Keeps the newest operations for reports.

@@ -28,8 +28,9 @@ pub enum Schedule {
     Threads,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Races {
+    #[default]
     Off,
     Warn,
     Error,

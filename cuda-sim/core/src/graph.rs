@@ -326,17 +326,8 @@ pub fn instantiate(sim: &mut Locked, graph: u64, flags: u64) -> Result<u64> {
             found.owners += 1;
         }
     }
-    Ok(sim.execs.insert(Exec {
-        id,
-        flags,
-        memory,
-        steps: steps.into(),
-        chains,
-        actors: Vec::new(),
-        objects,
-        last: None,
-        clock: None,
-    }))
+    let exec = Exec { id, flags, memory, chains, objects, ..Exec::default() };
+    Ok(sim.execs.insert(Exec { steps: steps.into(), ..exec }))
 }
 
 pub fn destroy_exec(sim: &mut Locked, exec: u64) -> Result {
@@ -358,7 +349,8 @@ pub fn destroy_exec(sim: &mut Locked, exec: u64) -> Result {
     Ok(())
 }
 
-const AUTO_FREE_ON_LAUNCH: u64 = 1;
+/// `CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH`
+pub const AUTO_FREE_ON_LAUNCH: u64 = 1;
 
 pub fn launch(sim: &mut Locked, handle: u64, stream: StreamRef) -> Result {
     let exec = sim.execs.get(handle).ok_or(Code::INVALID_VALUE)?;

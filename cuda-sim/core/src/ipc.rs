@@ -41,17 +41,8 @@ impl SharedEvent {
     }
 
     pub fn handle(&self) -> [u8; 64] {
-        let fd = self.0.file();
-        Handle {
-            magic: EVENT,
-            fd,
-            pid: std::process::id(),
-            offset: 0,
-            size: 0,
-            total: 0,
-            history: -1,
-        }
-        .bytes()
+        let (fd, pid) = (self.0.file(), std::process::id());
+        Handle { magic: EVENT, fd, pid, history: -1, ..Handle::default() }.bytes()
     }
 
     pub fn open(handle: &[u8; 64]) -> Result<SharedEvent> {
@@ -64,7 +55,7 @@ const EVENT: u64 = 0x6e65_7665_6d69_7363;
 pub const MEMORY: u64 = 0x796d_656d_6d69_7363;
 
 /// The content of the 64 bytes of an IPC handle.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 pub struct Handle {
     pub magic: u64,
     pub fd: RawFd,

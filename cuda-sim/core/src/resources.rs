@@ -19,7 +19,7 @@ pub type Sms = [u64; 3];
 
 /// `CUdevResource`. The driver stores the origin of the resource in its private part.
 #[repr(C)]
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 pub struct DevResource {
     kind: u32,
     device: i32,
@@ -62,19 +62,10 @@ fn take(from: &mut Sms, how_many: u32) -> Sms {
 
 fn resource(device: i32, sms: Sms, split: u64, alignment: u32) -> DevResource {
     let count = count(&sms);
-    DevResource {
-        kind: if count == 0 { 0 } else { SM },
-        device,
-        seal: SEAL,
-        split,
-        sms,
-        unused: [0; 6],
-        count,
-        smallest: alignment,
-        alignment,
-        rest: [0; 7],
-        next: 0,
-    }
+    let kind = if count == 0 { 0 } else { SM };
+    let (seal, smallest) = (SEAL, alignment);
+    let rest = DevResource { count, smallest, alignment, ..DevResource::default() };
+    DevResource { kind, device, seal, split, sms, ..rest }
 }
 
 /// Returns the resource of a device or a context. `sms`: its multiprocessors; `None` for all.

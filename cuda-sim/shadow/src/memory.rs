@@ -1,17 +1,13 @@
 //! Allocations that the simulated driver does not have.
 
 use crate::passed_on::passed_on;
+use cudasim_core::api::ipc::IpcHandle;
 use cudasim_core::api::memory::{allocate, enter, register};
 use cudasim_core::ffi::get;
 use cudasim_core::follow::{follow, notify, outside};
 use cudasim_core::memory::{Allocation, Kind};
 use cudasim_core::sim::Locked;
 use std::ffi::{c_char, c_void};
-
-/// An IPC handle, which is passed by value.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct IpcHandle([u8; 64]);
 
 fn begin(sim: &mut Locked, kind: Kind, base: u64, size: u64, label: &'static str) {
     let (context, device) = cudasim_core::handles::CURRENT.get();

@@ -290,7 +290,7 @@ pub struct Copy2D {
 
 /// One side of `CUDA_MEMCPY3D` and of `CUDA_MEMCPY3D_PEER`.
 #[repr(C)]
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 pub struct Side3D {
     x: usize,
     y: usize,
@@ -358,15 +358,12 @@ impl Copy2D {
         let side = |side: &Side2D| Side3D {
             x: side.x,
             y: side.y,
-            z: 0,
-            lod: 0,
             memory: side.memory,
             host: side.host,
             device: side.device,
             array: side.array,
-            context: 0,
             pitch: side.pitch,
-            height: 0,
+            ..Side3D::default()
         };
         Copy3D {
             from: side(&self.from),
@@ -415,19 +412,8 @@ pub fn params_of(sim: &Sim, copy: &Copy, accesses: &[Access]) -> Copy3D {
         let on_host = sim.memory.find(address).is_none_or(|found| found.kind.is_host());
         let (host, device) = if on_host { (address, 0) } else { (0, address) };
         let height = origin.layer.checked_div(origin.row).unwrap_or(0) as usize;
-        Side3D {
-            x: 0,
-            y: 0,
-            z: 0,
-            lod: 0,
-            memory: if on_host { 1 } else { 2 },
-            host,
-            device,
-            array: 0,
-            context: 0,
-            pitch: origin.row as usize,
-            height,
-        }
+        let (memory, pitch) = (if on_host { 1 } else { 2 }, origin.row as usize);
+        Side3D { memory, host, device, pitch, height, ..Side3D::default() }
     };
     Copy3D {
         from: side(0, &copy.from),

@@ -18,7 +18,7 @@ use std::ffi::c_void;
 
 /// `CUDA_MEM_ALLOC_NODE_PARAMS`, both versions.
 #[repr(C)]
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 pub struct AllocParams {
     kind: i32,
     handle_types: i32,
@@ -86,17 +86,9 @@ fn alloc_params(sim: &Locked, node: u64) -> Result<AllocParams> {
         return Err(Code::INVALID_VALUE);
     };
     let found = sim.graph_memory.get(base).ok_or(Code::INVALID_VALUE)?;
-    Ok(AllocParams {
-        kind: 1,
-        handle_types: 0,
-        location: 1,
-        device: found.device,
-        rest: [0; 9],
-        access: 0,
-        access_count: 0,
-        size: found.size as usize,
-        address: *base,
-    })
+    let (device, size) = (found.device, found.size as usize);
+    let fixed = AllocParams { kind: 1, location: 1, ..AllocParams::default() };
+    Ok(AllocParams { device, size, address: *base, ..fixed })
 }
 
 /// Writes the parameters of a node of any kind.

@@ -6,7 +6,7 @@ use super::graph_params::{
 };
 use crate::api::macros::api;
 use crate::ffi::{get, put, put_if, put_list, slice};
-use crate::graph;
+use crate::graph::{self, AUTO_FREE_ON_LAUNCH};
 use crate::results::{Code, Result};
 use crate::sim::{Graph, Locked, Task, UserObject, release_objects, retain_objects};
 
@@ -27,7 +27,6 @@ pub fn add(
 }
 
 /// `CUDA_GRAPH_INSTANTIATE_FLAG_...`
-const AUTO_FREE_ON_LAUNCH: u64 = 1;
 const UPLOAD: u64 = 2;
 const DEVICE_LAUNCH: u64 = 4;
 const USE_NODE_PRIORITY: u64 = 8;

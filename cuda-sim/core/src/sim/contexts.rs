@@ -2,7 +2,7 @@
 
 use crate::handles;
 use crate::results::{Code, Result};
-use crate::sim::objects::{Barrier, Context, Green, StreamKind};
+use crate::sim::objects::{Context, Green, StreamKind};
 use crate::sim::state::{Locked, Sim};
 use crate::work::StreamRef;
 
@@ -50,17 +50,10 @@ pub fn new_context(
         api_version,
         primary,
         legacy: nowhere,
-        dirty: Vec::new(),
-        streams: Vec::new(),
-        error: None,
-        peers: Vec::new(),
         limits: [1024, 1 << 20, 8 << 20, 2, 2048, 32, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
         attached: 1,
-        gone: [None; 2],
         green,
-        waits: Vec::new(),
-        waited: None,
-        barrier: Barrier::default(),
+        ..Context::default()
     });
     let legacy = sim.new_stream(StreamKind::Legacy, handle, device, 0, 0);
     if let Some(context) = sim.contexts.get_mut(handle) {

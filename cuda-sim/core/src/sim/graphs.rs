@@ -154,6 +154,7 @@ pub struct Step {
     pub chain: usize,
 }
 
+#[derive(Default)]
 pub struct Exec {
     pub id: u64,
     /// `CUgraphInstantiate_flags`.

@@ -24,6 +24,7 @@ pub struct Device {
     pub current_pool: u64,
 }
 
+#[derive(Default)]
 pub struct Context {
     pub device: i32,
     pub id: u64,
@@ -60,11 +61,12 @@ pub struct Barrier {
     pub(super) news: Vec<StreamRef>,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum StreamKind {
     Legacy,
     PerThread,
     Blocking,
+    #[default]
     NonBlocking,
 }
 
@@ -72,6 +74,7 @@ pub struct Op {
     pub work: Work,
 }
 
+#[derive(Default)]
 pub struct Stream {
     pub id: u64,
     pub kind: StreamKind,
@@ -205,7 +208,7 @@ pub struct Freed {
 
 /// Location of a pool's memory: the numbers of `CUmemAllocationType` and `CUmemLocationType`, and
 /// the device or the node.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub struct PoolLocation {
     pub kind: i32,
     pub location: i32,
@@ -216,6 +219,7 @@ pub const PINNED: i32 = 1;
 pub const MANAGED: i32 = 2;
 pub const DEVICE: i32 = 1;
 
+#[derive(Default)]
 pub struct Pool {
     pub place: PoolLocation,
     /// The arena that has its memory, and the one that gets it back.

@@ -31,21 +31,8 @@ impl Sim {
             _ => self.pinned_arena(),
         };
         self.memory.arenas[arena].for_host = self.memory.arenas[home].for_host;
-        self.pools.insert(Pool {
-            place,
-            arena,
-            home,
-            used: 0,
-            used_high: 0,
-            reserved_high: 0,
-            threshold: 0,
-            max_size,
-            reuse: [0; 3],
-            access: Default::default(),
-            default,
-            imported: false,
-            handle_types,
-        })
+        let limits = Pool { max_size, default, handle_types, ..Pool::default() };
+        self.pools.insert(Pool { place, arena, home, ..limits })
     }
 
     /// Removes a pool. Its memory is released as soon as nothing in it is allocated.

@@ -6,7 +6,6 @@ use crate::results::{Code, Result};
 use crate::sim::objects::{Stream, StreamKind};
 use crate::sim::state::Sim;
 use crate::work::StreamRef;
-use std::collections::{BTreeMap, VecDeque};
 
 impl Sim {
     pub fn new_stream(
@@ -18,32 +17,7 @@ impl Sim {
         priority: i32,
     ) -> StreamRef {
         let id = self.id();
-        let stream = Stream {
-            id,
-            kind,
-            context,
-            device,
-            handle: 0,
-            flags,
-            priority,
-            queue: VecDeque::new(),
-            enqueued: 0,
-            completed: 0,
-            running: false,
-            destroyed: false,
-            detached: false,
-            listed: false,
-            legacy_seen: 0,
-            barrier_seen: 0,
-            is_news: false,
-            dirty: false,
-            actor: None,
-            lane: None,
-            waiters: Vec::new(),
-            wake: None,
-            queries: 0,
-            attributes: BTreeMap::new(),
-        };
+        let stream = Stream { id, kind, context, device, flags, priority, ..Stream::default() };
         let slot = match self.free_stream_slots.pop() {
             Some(slot) => slot,
             None => {
