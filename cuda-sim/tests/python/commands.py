@@ -51,6 +51,13 @@ def compile_program(driver, target, sources, major="13", flags=()):
     return target
 
 
+def compile_text(driver, target, text, **more):
+    """A program whose source is written beside it."""
+    source = target.with_name(target.name + ".c")
+    source.write_text(text)
+    return compile_program(driver, target, [source], **more)
+
+
 def compile_once(driver, name, sources, major="13"):
     """A program of many sources: each is compiled once, on all cores, and kept in build/ for all test processes."""
     include = ["-isystem", HEADERS[major], "-I", SIM / "include"]

@@ -12,7 +12,7 @@ import time
 
 import pytest
 
-from commands import BUILT, COMMAND, HEADERS, SCHEDULES, SIM, WORKERS, compile_once, compile_program, run, sim
+from commands import BUILT, COMMAND, HEADERS, SCHEDULES, SIM, WORKERS, compile_once, compile_program, compile_text, run, sim
 
 
 def test_help():
@@ -287,8 +287,7 @@ int main(void) {
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
 def test_kernels(driver, tmp_path, schedule):
-    (tmp_path / "kernels.c").write_text(KERNELS)
-    program = compile_program(driver, tmp_path / "kernels", [tmp_path / "kernels.c"])
+    program = compile_text(driver, tmp_path / "kernels", KERNELS)
     done = sim(f"--schedule={schedule}", "--undeclared=warn", "--", program, check=False)
     assert done.returncode == 0, f"{done.returncode} {done.stdout}{done.stderr}"
     assert re.search(r"kernel none is not declared.*\n +main \S+kernels\.c:\d+\n", done.stderr), done.stderr
@@ -351,8 +350,7 @@ int main(int argc, char **argv) {
 
 def test_kernels_that_declare_only(driver, tmp_path):
     """No function to run, which overwrites, calls where none is permitted, and a registration before the driver is loaded."""
-    (tmp_path / "declared.c").write_text(DECLARED)
-    program = compile_program(driver, tmp_path / "declared", [tmp_path / "declared.c"])
+    program = compile_text(driver, tmp_path / "declared", DECLARED)
     for ordered in ([], ["ordered"]):
         done = sim("--", program, *ordered, check=False)
         assert done.returncode == (0 if ordered else 66), done.stdout + done.stderr
@@ -532,8 +530,7 @@ int main(int argc, char **argv) {
 @pytest.fixture(scope="session")
 def race(driver, tmp_path_factory):
     folder = tmp_path_factory.mktemp("race")
-    (folder / "race.c").write_text(RACE)
-    return compile_program(driver, folder / "race", [folder / "race.c"])
+    return compile_text(driver, folder / "race", RACE)
 
 
 def test_exit_codes_and_report(race, tmp_path):
@@ -590,8 +587,7 @@ int main(void) {
 
 
 def test_a_report_names_what_it_cannot_see(driver, race, tmp_path):
-    (tmp_path / "atomic.c").write_text(ATOMIC)
-    program = compile_program(driver, tmp_path / "atomic", [tmp_path / "atomic.c"])
+    program = compile_text(driver, tmp_path / "atomic", ATOMIC)
     report = tmp_path / "report.json"
     done = sim(f"--report={report}", "--", program, check=False)
     assert done.returncode == 66 and "by atomics" in done.stderr and "--host-threads=ordered" in done.stderr
@@ -643,10 +639,8 @@ def test_faults(race, option, output):
 
 
 def test_a_lost_device_stays_lost(driver, tmp_path):
-    (tmp_path / "lost.c").write_text(
-        RACE.replace("OK(cuMemsetD8Async(p, 5, 100, a));", "cuMemsetD8Async(p, 5, 100, a);")
-    )
-    program = compile_program(driver, tmp_path / "lost", [tmp_path / "lost.c"])
+    text = RACE.replace("OK(cuMemsetD8Async(p, 5, 100, a));", "cuMemsetD8Async(p, 5, 100, a);")
+    program = compile_text(driver, tmp_path / "lost", text)
     done = sim("--fail=cuMemsetD8Async=lost", "--", program, "wait", check=False)
     assert "cuStreamSynchronize(a) = 719" in done.stdout
 
@@ -658,26 +652,19 @@ def test_missing_functions(race):
     assert done.returncode != 7 and "undefined symbol" in done.stderr
 
 
-def test_guarded_memory(driver, tmp_path):
+def test_guarded_memory(race, driver, tmp_path):
     touch = RACE.replace('printf("%d\\n", host[99]);', 'printf("%d\\n", *(volatile char *)p);')
-    (tmp_path / "touch.c").write_text(touch)
-    program = compile_program(driver, tmp_path / "touch", [tmp_path / "touch.c"])
+    program = compile_text(driver, tmp_path / "touch", touch)
     for schedule in SCHEDULES:
         done = sim("--guard", f"--schedule={schedule}", "--", program, "wait", check=False)
         assert done.returncode == 128 + signal.SIGSEGV
     assert sim("--", program, "wait", check=False).returncode == 7
-    assert sim("--guard", "--", compile_program(driver, tmp_path / "fine", [_write(tmp_path, RACE)]), "wait", check=False).returncode == 7
-
-
-def _write(folder, text):
-    (folder / "fine.c").write_text(text)
-    return folder / "fine.c"
+    assert sim("--guard", "--", race, "wait", check=False).returncode == 7
 
 
 def test_missing_is_listed(driver, tmp_path):
     text = RACE.replace("return 7;", "CUarray array; CUDA_ARRAY_DESCRIPTOR d = {0}; return cuArrayCreate(&array, &d);")
-    (tmp_path / "array.c").write_text(text)
-    program = compile_program(driver, tmp_path / "array", [tmp_path / "array.c"])
+    program = compile_text(driver, tmp_path / "array", text)
     done = run(COMMAND, "--missing", program, check=False)
     assert done.returncode == 1 and "cuArrayCreate_v2" in done.stdout
     assert sim("--races=off", "--", program, check=False).returncode == 801 % 256
@@ -686,8 +673,7 @@ def test_missing_is_listed(driver, tmp_path):
 def test_private_tables_are_listed(driver, tmp_path):
     """A program that asks for a private table of the driver fails in ways that do not name the reason."""
     text = RACE.replace("return 7;", "const void *table; CUuuid id = {{0}}; return cuGetExportTable(&table, &id);")
-    (tmp_path / "table.c").write_text(text)
-    program = compile_program(driver, tmp_path / "table", [tmp_path / "table.c"])
+    program = compile_text(driver, tmp_path / "table", text)
     done = run(COMMAND, "--missing", program, check=False)
     assert done.returncode == 1 and done.stdout.count("  cuGetExportTable\n") == 2
     done = sim("--races=off", "--", program, check=False)
@@ -890,8 +876,7 @@ int main(int argc, char **argv) {
 
 @pytest.mark.parametrize("schedule", ["lazy", "threads"])
 def test_findings_outlive_their_process(driver, tmp_path, schedule):
-    (tmp_path / "ends.c").write_text(ENDS)
-    program = compile_program(driver, tmp_path / "ends", [tmp_path / "ends.c"])
+    program = compile_text(driver, tmp_path / "ends", ENDS)
     ends = {"": 66, "_exit": 66, "quick_exit": 66, "exec": 66, "worker": 66, "ignored": 66, "status": 5, "kill": 137, "abort": 134}
     for how, status in ends.items():
         report = tmp_path / f"{how}.json"
@@ -907,8 +892,7 @@ def test_findings_outlive_their_process(driver, tmp_path, schedule):
 
 def test_python_workers(driver, tmp_path):
     """Workers end by os._exit, and their parent sees no status."""
-    (tmp_path / "ends.c").write_text(ENDS.replace("static void race", "void race"))
-    library = compile_program(driver, tmp_path / "ends.so", [tmp_path / "ends.c"], flags=("-shared", "-fPIC"))
+    library = compile_text(driver, tmp_path / "ends.so", ENDS.replace("static void race", "void race"), flags=("-shared", "-fPIC"))
     (tmp_path / "pool.py").write_text(
         "import ctypes, multiprocessing, sys\n"
         f"def work(_): ctypes.CDLL({str(library)!r}).race()\n"

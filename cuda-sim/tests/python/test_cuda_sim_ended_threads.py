@@ -3,7 +3,7 @@ functions in Python that are called while the interpreter ends. Only that thread
 
 import pytest
 
-from commands import SCHEDULES, compile_program, sim
+from commands import SCHEDULES, compile_text, sim
 
 PROGRAM = """
 #include <cuda.h>
@@ -40,8 +40,7 @@ int main(void) {
 @pytest.fixture(scope="module")
 def program(driver, tmp_path_factory):  # noqa: F811
     folder = tmp_path_factory.mktemp("ended")
-    (folder / "ended.c").write_text(PROGRAM)
-    return compile_program(driver, folder / "ended", [folder / "ended.c"])
+    return compile_text(driver, folder / "ended", PROGRAM)
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)

@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from commands import compile_program, run, sim
+from commands import compile_text, run, sim
 
 WRITES = r"""
 #include <cuda.h>
@@ -120,8 +120,7 @@ def parse(text):
 
 @pytest.fixture
 def written(driver, tmp_path):  # noqa: F811
-    (tmp_path / "dot.c").write_text(WRITES)
-    program = compile_program(driver, tmp_path / "dot", [tmp_path / "dot.c"])
+    program = compile_text(driver, tmp_path / "dot", WRITES)
     paths = [tmp_path / f"{name}.dot" for name in ("plain", "verbose", "fills")]
     done = sim("--", program, *paths, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

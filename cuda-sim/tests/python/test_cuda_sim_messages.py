@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from commands import COMMAND, SCHEDULES, compile_program, run, sim
+from commands import COMMAND, SCHEDULES, compile_text, run, sim
 
 INSIDE = """
 #include <cuda.h>
@@ -38,8 +38,7 @@ int main(int argc, char **argv) {
 @pytest.mark.parametrize("argument", [[], ["kernel"]])
 def test_an_annotation_that_does_nothing(driver, tmp_path, schedule, argument):
     """In a host function or a kernel it is ignored, and says so once."""
-    (tmp_path / "inside.c").write_text(INSIDE)
-    program = compile_program(driver, tmp_path / "inside", [tmp_path / "inside.c"])
+    program = compile_text(driver, tmp_path / "inside", INSIDE)
     done = sim(f"--schedule={schedule}", "--", program, *argument)
     lines = done.stderr.splitlines()
     names = [line.split(" does nothing in a host function or a kernel: ")[0] for line in lines]
@@ -91,8 +90,7 @@ int main(void) {
 
 def test_what_is_dropped_is_reported(driver, tmp_path):
     """Accesses that no memory has, and annotations that fail: once for each."""
-    (tmp_path / "dropped.c").write_text(DROPPED)
-    program = compile_program(driver, tmp_path / "dropped", [tmp_path / "dropped.c"])
+    program = compile_text(driver, tmp_path / "dropped", DROPPED)
     done = sim("--", program, check=False)
     assert done.returncode == 0, done.stderr
     assert re.sub("0x[0-9a-f]{5,}", "P", done.stderr).splitlines() == [
@@ -139,8 +137,7 @@ int main(void) {
 
 
 def test_each_way_to_lack_a_function_has_its_list(driver, tmp_path):
-    (tmp_path / "lacking.c").write_text(LACKING)
-    program = compile_program(driver, tmp_path / "lacking", [tmp_path / "lacking.c"])
+    program = compile_text(driver, tmp_path / "lacking", LACKING)
     done = run(COMMAND, "--missing", program, check=False)
     lists, name = {}, None
     for line in done.stdout.splitlines():

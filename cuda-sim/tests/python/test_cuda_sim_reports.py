@@ -8,7 +8,7 @@ import xml.etree.ElementTree
 
 import pytest
 
-from commands import PLUGIN, compile_program, run, sim
+from commands import PLUGIN, compile_program, compile_text, run, sim
 
 RACE = """
 #include <cuda.h>
@@ -35,8 +35,7 @@ REQUIRED = {"log": {"version", "runs"}, "run": {"tool"}, "driver": {"name"}, "re
 @pytest.fixture(scope="module")
 def racy(driver, tmp_path_factory):  # noqa: F811
     folder = tmp_path_factory.mktemp("a project & more")
-    (folder / "race.c").write_text(RACE)
-    return compile_program(driver, folder / "race", [folder / "race.c"], flags=["-fno-inline"])
+    return compile_text(driver, folder / "race", RACE, flags=["-fno-inline"])
 
 
 def reports(program, *arguments, options=()):
@@ -126,8 +125,7 @@ def test_a_remark_is_no_failure(driver, tmp_path):
     note.kind = CUDASIM_CAI_EXPORT; cudasim_cai(&note);
     OK(cuStreamSynchronize(a));
     note.kind = CUDASIM_CAI_SYNCHRONIZE; cudasim_cai(&note);"""
-    (tmp_path / "race.c").write_text("#include <cudasim.h>\n" + RACE.replace("OK(fill(p, a));", "OK(fill(p, a));" + notify))
-    program = compile_program(driver, tmp_path / "race", [tmp_path / "race.c"])
+    program = compile_text(driver, tmp_path / "race", "#include <cudasim.h>\n" + RACE.replace("OK(fill(p, a));", "OK(fill(p, a));" + notify))
     done, (line,), suites, log = reports(program, program, "correct", options=["--rules=strict"])
     assert done.returncode == 7 and line["count"] == 0, done.stderr
     case = suites.find("testsuite/testcase")
@@ -156,8 +154,7 @@ def test_exchanges_that_were_not_ordered(driver, tmp_path, how):
     if (argc > 2) _exit(7);
     begin(&note, CUDASIM_CAI_UNORDERED, 0);"""
     source = RACE.replace("OK(fill(p, a));", "OK(fill(p, a));" + notes.replace("\n", " "), 1)
-    (tmp_path / "race.c").write_text(UNORDERED + source)
-    program = compile_program(driver, tmp_path / "race", [tmp_path / "race.c"], flags=["-fno-inline"])
+    program = compile_text(driver, tmp_path / "race", UNORDERED + source, flags=["-fno-inline"])
     done, (line,), suites, log = reports(program, program, "correct", *how.split(), options=["--report=report.html"])
     count = 1 if how else 2
     assert done.returncode == 7 and line["count"] == 0 and log["runs"][0]["results"] == [], done.stderr
@@ -264,8 +261,7 @@ def page(program, *options, arguments=()):
 @pytest.mark.parametrize("schedule", ["lazy", "threads"])
 def test_page(driver, tmp_path, schedule):
     """The timeline has both accesses, a wait for an earlier moment, and the one that is missing."""
-    (tmp_path / "race.c").write_text(RACE.replace("OK(fill(p, a));", EARLY))
-    program = compile_program(driver, tmp_path / "race", [tmp_path / "race.c"], flags=["-fno-inline"])
+    program = compile_text(driver, tmp_path / "race", RACE.replace("OK(fill(p, a));", EARLY), flags=["-fno-inline"])
     done, found, text = page(program, f"--schedule={schedule}")
     assert done.returncode == 66
     assert "first: write cuMemsetD8Async" in found.texts["first"] and "second: read" in found.texts["second"]
@@ -282,7 +278,6 @@ def test_the_page_is_bounded(driver, tmp_path):
     """Between two accesses that are far apart, operations are counted and not drawn."""
     many = "CUdeviceptr q; OK(cuMemAlloc(&q, 64)); OK(fill(p, a)); for (int i = 0; i < %d; ++i) OK(fill(q, a));"
     for count, expected in ((200, "skipped"), (5000, "is older than what is kept")):
-        (tmp_path / "race.c").write_text(RACE.replace("OK(fill(p, a));", many % count))
-        program = compile_program(driver, tmp_path / "race", [tmp_path / "race.c"])
+        program = compile_text(driver, tmp_path / "race", RACE.replace("OK(fill(p, a));", many % count))
         _, found, text = page(program)
         assert expected in text and text.count('class="call"') < 60, text

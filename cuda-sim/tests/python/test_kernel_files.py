@@ -2,7 +2,7 @@
 
 import pytest
 
-from commands import COMMAND, SIM, compile_program, run, sim
+from commands import COMMAND, SIM, compile_text, run, sim
 
 # The program launches one kernel on two halves of its arrays, on two streams.
 PROGRAM = r"""
@@ -45,8 +45,7 @@ int main(void) {
 @pytest.fixture(scope="module")
 def program(driver, tmp_path_factory):
     folder = tmp_path_factory.mktemp("kernels")
-    (folder / "program.c").write_text(PROGRAM)
-    return compile_program(driver, folder / "program", [folder / "program.c"])
+    return compile_text(driver, folder / "program", PROGRAM)
 
 
 def test_the_list_is_a_file_as_it_is(program, tmp_path):

@@ -11,7 +11,7 @@ import xml.etree.ElementTree
 
 import pytest
 
-from commands import COMMAND, PLUGIN, SIM
+from commands import COMMAND, PLUGIN
 
 HERE = pathlib.Path(__file__).parent
 MINOR = sys.version_info[1]

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from commands import BUILT, COMMAND, HEADERS, SIM, WORKERS, compile_once, compile_program, run, sim
+from commands import BUILT, COMMAND, HEADERS, SIM, WORKERS, compile_once, compile_program, compile_text, run, sim
 from test_cuda_sim import KERNELS, NULLS, RUNTIME, list_programs, options_of
 
 SCHEDULES = ["lazy", "threads"]
@@ -154,8 +154,7 @@ int main(int argc, char **argv) {
 @pytest.mark.parametrize("where", ["simulated", "beside"])
 def test_accesses_of_a_launch(simulated, driver, tmp_path, where, how):  # noqa: F811
     """Accesses are declared before or after a launch, captured or not, on the simulated driver and beside it."""
-    (tmp_path / "declared.c").write_text(DECLARED)
-    program = compile_program(driver, tmp_path / "declared", [tmp_path / "declared.c"])
+    program = compile_text(driver, tmp_path / "declared", DECLARED)
 
     def start(*arguments):
         return sim("--", *arguments, check=False) if where == "simulated" else shadow(simulated, "--", *arguments, check=False)
@@ -168,8 +167,7 @@ def test_accesses_of_a_launch(simulated, driver, tmp_path, where, how):  # noqa:
 
 def test_registered_kernels(simulated, driver, tmp_path):  # noqa: F811
     """Registered kernels name the real ones and declare their accesses."""
-    (tmp_path / "kernels.c").write_text(KERNELS)
-    program = compile_program(driver, tmp_path / "kernels", [tmp_path / "kernels.c"])
+    program = compile_text(driver, tmp_path / "kernels", KERNELS)
     done = shadow(simulated, "--", program, check=False)
     assert done.returncode == 0, f"{done.returncode} {done.stdout}{done.stderr}"
 
@@ -219,8 +217,7 @@ int main(void) {
 
 
 def test_functions_that_are_looked_up(simulated, driver, tmp_path):  # noqa: F811
-    (tmp_path / "finding.c").write_text(FINDING)
-    program = compile_program(driver, tmp_path / "finding", [tmp_path / "finding.c"])
+    program = compile_text(driver, tmp_path / "finding", FINDING)
     done = shadow(simulated, "--", program, check=False)
     assert done.returncode == 0, f"{done.returncode} {done.stdout}{done.stderr}"
 
@@ -276,8 +273,7 @@ int main(int argc, char **argv) {
 @pytest.mark.parametrize("schedule", SCHEDULES)
 def test_user_objects(simulated, driver, tmp_path, schedule):  # noqa: F811
     """A destructor comes after the work that used the object, as on the simulated driver."""
-    (tmp_path / "object.c").write_text(OBJECT)
-    program = compile_program(driver, tmp_path / "object", [tmp_path / "object.c"])
+    program = compile_text(driver, tmp_path / "object", OBJECT)
     for run_it in (lambda *words: shadow(simulated, *words, schedule=schedule, check=False), lambda *words: sim(*words, check=False)):
         done = run_it("--", program)
         assert done.returncode == 0, f"{done.returncode} {done.stdout}{done.stderr}"
@@ -309,8 +305,7 @@ int main(void) {
 
 def test_conditional_nodes_are_not_followed(simulated, driver, tmp_path):  # noqa: F811
     """The report says so."""
-    (tmp_path / "conditional.c").write_text(CONDITIONAL)
-    program = compile_program(driver, tmp_path / "conditional", [tmp_path / "conditional.c"])
+    program = compile_text(driver, tmp_path / "conditional", CONDITIONAL)
     done = shadow(simulated, "--", program, check=False)
     assert done.returncode == 0, f"{done.returncode} {done.stdout}{done.stderr}"
     assert "cuGraphAddNode was called 1 time in ways that the checker does not follow" in done.stderr
