@@ -10,15 +10,16 @@ static atomic_int destroyed;
 
 static void destroy(void *data) { atomic_store((atomic_int *)data, 1); }
 
-static void captured(CUstream stream, char *device) {
-    CUgraph graph, again = NULL;
-    CUgraphExec exec;
-    int status, mode = 2;
+static void captured(cudaStream_t stream, char *device) {
+    cudaGraph_t graph, again = NULL;
+    cudaGraphExec_t exec;
+    enum cudaStreamCaptureStatus status;
+    enum cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
     unsigned long long id = 0;
-    const CUgraphNode *dependencies;
-    const struct graph_edge *edges;
+    const cudaGraphNode_t *dependencies;
+    const cudaGraphEdgeData *edges;
     size_t count = 0;
-    CUuserObject object;
+    cudaUserObject_t object;
     char out[16] = {0};
 
     OK(cudaThreadExchangeStreamCaptureMode(&mode));
@@ -35,11 +36,11 @@ static void captured(CUstream stream, char *device) {
     OK(cudaStreamEndCapture(stream, &graph));
     OK(cudaGraphInstantiate(&exec, graph, 0));
     OK(cudaGraphDestroy(graph));
-    OK(cudaMemcpy(out, device, sizeof out, MEMCPY_DEVICE_TO_HOST));
+    OK(cudaMemcpy(out, device, sizeof out, cudaMemcpyDeviceToHost));
     EXPECT(out[0] == 0); /* captured, not run */
     OK(cudaGraphLaunch(exec, stream));
     OK(cudaStreamSynchronize(stream));
-    OK(cudaMemcpy(out, device, sizeof out, MEMCPY_DEVICE_TO_HOST));
+    OK(cudaMemcpy(out, device, sizeof out, cudaMemcpyDeviceToHost));
     EXPECT(out[0] == 'c' && out[15] == 'c');
     EXPECT(atomic_load(&destroyed) == 0); /* the executable graph keeps it */
     OK(cudaGraphExecDestroy(exec));
@@ -48,9 +49,9 @@ static void captured(CUstream stream, char *device) {
     EXPECT(atomic_load(&destroyed) == 1);
 }
 
-static void wrong_captures(CUstream stream) {
-    CUgraph graph = NULL;
-    int status;
+static void wrong_captures(cudaStream_t stream) {
+    cudaGraph_t graph = NULL;
+    enum cudaStreamCaptureStatus status;
     ANSWERS(cudaErrorIllegalState, cudaStreamEndCapture(stream, &graph));
     OK(cudaStreamBeginCapture(stream, 2));
     ANSWERS(cudaErrorStreamCaptureUnsupported, cudaStreamSynchronize(stream));
@@ -61,23 +62,23 @@ static void wrong_captures(CUstream stream) {
     ANSWERS(cudaErrorStreamCaptureUnsupported, cudaStreamBeginCapture(NULL, 2));
 }
 
-static void built(CUstream stream, char *device) {
-    CUgraph graph;
-    CUgraphExec exec;
-    CUgraphNode fill, copy, nodes[2];
+static void built(cudaStream_t stream, char *device) {
+    cudaGraph_t graph;
+    cudaGraphExec_t exec;
+    cudaGraphNode_t fill, copy, nodes[2];
     size_t count = 2;
-    int type;
+    enum cudaGraphNodeType type;
     char out[16] = {0};
-    struct memset_node params = {device, 0, 'b', 1, sizeof out, 1};
+    struct cudaMemsetParams params = {device, 0, 'b', 1, sizeof out, 1};
 
     OK(cudaGraphCreate(&graph, 0));
     OK(cudaGraphAddMemsetNode(&fill, graph, NULL, 0, &params));
     OK(cudaGraphAddMemcpyNode1D(&copy, graph, &fill, 1, out, device, sizeof out,
-                                MEMCPY_DEVICE_TO_HOST));
+                                cudaMemcpyDeviceToHost));
     OK(cudaGraphGetNodes(graph, nodes, &count));
     EXPECT(count == 2);
     OK(cudaGraphNodeGetType(copy, &type));
-    EXPECT(type == NODE_MEMCPY);
+    EXPECT(type == cudaGraphNodeTypeMemcpy);
     OK(cudaGraphInstantiate(&exec, graph, 0));
     OK(cudaGraphLaunch(exec, stream));
     OK(cudaStreamSynchronize(stream));
@@ -87,7 +88,7 @@ static void built(CUstream stream, char *device) {
 }
 
 int main(void) {
-    CUstream stream;
+    cudaStream_t stream;
     void *device;
     require_driver();
     OK(cudaStreamCreate(&stream));

@@ -14,7 +14,7 @@ static void *in_another_thread(void *last_device) {
     OK(cudaGetDevice(&device));
     EXPECT(device == *(int *)last_device);
     OK(cudaMalloc(&address, 16));
-    struct pointer_attributes attributes;
+    struct cudaPointerAttributes attributes;
     OK(cudaPointerGetAttributes(&attributes, address));
     EXPECT(attributes.device == *(int *)last_device);
     OK(cudaFree(address));
@@ -22,11 +22,12 @@ static void *in_another_thread(void *last_device) {
 }
 
 int main(void) {
-    int count, version, value, status, device;
+    int count, version, value, device;
+    enum cudaDriverEntryPointQueryResult status;
     unsigned flags;
     char id[32];
     void *function, *address;
-    struct device_properties properties;
+    struct cudaDeviceProp properties;
     pthread_t thread;
 
     require_driver();
@@ -48,7 +49,7 @@ int main(void) {
     OK(cudaDeviceGetByPCIBusId(&device, id));
     EXPECT(device == count - 1);
     OK(cudaGetDeviceFlags(&flags));
-    EXPECT((flags & DEVICE_MAP_HOST) != 0);
+    EXPECT((flags & cudaDeviceMapHost) != 0);
 
     device = count - 1;
     EXPECT(pthread_create(&thread, NULL, in_another_thread, &device) == 0);

@@ -33,13 +33,11 @@ static void register_all(void) {
 }
 
 static void configurations(void) {
-    struct grid_size grid, block;
+    dim3 grid, block;
     size_t shared;
-    CUstream stream;
-    EXPECT(__cudaPushCallConfiguration((struct grid_size){1, 2, 3}, (struct grid_size){4, 5, 6}, 7,
-                                       NULL) == 0);
-    EXPECT(__cudaPushCallConfiguration((struct grid_size){8, 1, 1}, (struct grid_size){1, 1, 1}, 0,
-                                       NULL) == 0);
+    cudaStream_t stream;
+    EXPECT(__cudaPushCallConfiguration((dim3){1, 2, 3}, (dim3){4, 5, 6}, 7, NULL) == 0);
+    EXPECT(__cudaPushCallConfiguration((dim3){8, 1, 1}, (dim3){1, 1, 1}, 0, NULL) == 0);
     OK(__cudaPopCallConfiguration(&grid, &block, &shared, &stream));
     EXPECT(grid.x == 8);
     OK(__cudaPopCallConfiguration(&grid, &block, &shared, &stream));
@@ -47,11 +45,11 @@ static void configurations(void) {
 }
 
 int main(void) {
-    struct grid_size grid = {2, 1, 1}, block = {4, 1, 1}, too_many = {2048, 1, 1}, none = {0, 1, 1};
+    dim3 grid = {2, 1, 1}, block = {4, 1, 1}, too_many = {2048, 1, 1}, none = {0, 1, 1};
     int values[8] = {0}, blocks = 0;
     void *device, *args[] = {&device};
-    CUkernel kernel;
-    struct function_attributes attributes;
+    cudaKernel_t kernel;
+    struct cudaFuncAttributes attributes;
 
     require_driver();
     OK(cudaFree(NULL)); /* loads the driver, if nothing did */
@@ -66,9 +64,9 @@ int main(void) {
     OK(cudaLaunchKernel(&add_one_host, grid, block, args, 0, NULL));
     OK(__cudaGetKernel(&kernel, &add_one_host));
     OK(__cudaLaunchKernel(kernel, grid, block, args, 0, NULL));
-    struct launch_config config = {.grid = grid, .block = block};
+    cudaLaunchConfig_t config = {.gridDim = grid, .blockDim = block};
     OK(cudaLaunchKernelExC(&config, &add_one_host, args));
-    OK(cudaMemcpy(values, device, sizeof values, MEMCPY_DEVICE_TO_HOST));
+    OK(cudaMemcpy(values, device, sizeof values, cudaMemcpyDeviceToHost));
     EXPECT(values[0] == 3 && values[7] == 3);
 
     ANSWERS(cudaErrorNotSupported, cudaLaunchKernel(&unknown_host, grid, block, args, 0, NULL));
@@ -80,7 +78,7 @@ int main(void) {
     ANSWERS(cudaErrorInvalidConfiguration,
             cudaLaunchKernel(&add_one_host, none, block, args, 0, NULL));
     OK(cudaFuncGetAttributes(&attributes, &unknown_host));
-    EXPECT(attributes.max_threads_per_block == 1024);
+    EXPECT(attributes.maxThreadsPerBlock == 1024);
     OK(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, &unknown_host, 128, 0));
     EXPECT(blocks >= 1);
 
@@ -89,7 +87,7 @@ int main(void) {
     OK(cudaMalloc(&device, sizeof values));
     OK(cudaMemset(device, 0, sizeof values));
     OK(cudaLaunchKernel(&add_one_host, grid, block, args, 0, NULL));
-    OK(cudaMemcpy(values, device, sizeof values, MEMCPY_DEVICE_TO_HOST));
+    OK(cudaMemcpy(values, device, sizeof values, cudaMemcpyDeviceToHost));
     EXPECT(values[0] == 1);
     OK(cudaFree(device));
     return 0;

@@ -5,21 +5,21 @@
 
 #define SIZE 4096
 
-static void expect_type(const void *address, int type) {
-    struct pointer_attributes attributes;
+static void expect_type(const void *address, enum cudaMemoryType type) {
+    struct cudaPointerAttributes attributes;
     OK(cudaPointerGetAttributes(&attributes, address));
     EXPECT(attributes.type == type);
     switch (type) {
-    case TYPE_UNREGISTERED:
-        EXPECT(attributes.device_pointer == NULL && attributes.device == -2);
+    case cudaMemoryTypeUnregistered:
+        EXPECT(attributes.devicePointer == NULL && attributes.device == -2);
         break;
-    case TYPE_DEVICE:
-        EXPECT(attributes.host_pointer == NULL && attributes.device_pointer == address);
+    case cudaMemoryTypeDevice:
+        EXPECT(attributes.hostPointer == NULL && attributes.devicePointer == address);
         break;
-    case TYPE_HOST:
-        EXPECT(attributes.host_pointer == address && attributes.device_pointer != NULL);
+    case cudaMemoryTypeHost:
+        EXPECT(attributes.hostPointer == address && attributes.devicePointer != NULL);
         break;
-    default: EXPECT(attributes.host_pointer == address && attributes.device_pointer == address);
+    default: EXPECT(attributes.hostPointer == address && attributes.devicePointer == address);
     }
 }
 
@@ -31,14 +31,14 @@ static void kinds_of_memory(void) {
     OK(cudaMalloc(&device, SIZE));
     OK(cudaMallocHost(&pinned, SIZE));
     OK(cudaMallocManaged(&managed, SIZE, 1));
-    expect_type(device, TYPE_DEVICE);
-    expect_type(pinned, TYPE_HOST);
-    expect_type(managed, TYPE_MANAGED);
-    expect_type(registered, TYPE_UNREGISTERED);
+    expect_type(device, cudaMemoryTypeDevice);
+    expect_type(pinned, cudaMemoryTypeHost);
+    expect_type(managed, cudaMemoryTypeManaged);
+    expect_type(registered, cudaMemoryTypeUnregistered);
     OK(cudaHostRegister(registered, sizeof registered, 0));
-    expect_type(registered, TYPE_HOST);
+    expect_type(registered, cudaMemoryTypeHost);
     OK(cudaHostUnregister(registered));
-    expect_type(registered, TYPE_UNREGISTERED);
+    expect_type(registered, cudaMemoryTypeUnregistered);
     OK(cudaMemGetInfo(&free_bytes, &total));
     EXPECT(free_bytes < total);
     OK(cudaFree(device));
@@ -59,16 +59,16 @@ static void copies(void) {
         in[i] = (unsigned char)(i * 7);
     OK(cudaMalloc(&a, SIZE));
     OK(cudaMalloc(&b, SIZE));
-    OK(cudaMemcpy(a, in, SIZE, MEMCPY_HOST_TO_DEVICE));
-    OK(cudaMemcpy(b, a, SIZE, MEMCPY_DEVICE_TO_DEVICE));
-    OK(cudaMemcpy(out, b, SIZE, MEMCPY_DEVICE_TO_HOST));
+    OK(cudaMemcpy(a, in, SIZE, cudaMemcpyHostToDevice));
+    OK(cudaMemcpy(b, a, SIZE, cudaMemcpyDeviceToDevice));
+    OK(cudaMemcpy(out, b, SIZE, cudaMemcpyDeviceToHost));
     EXPECT(memcmp(in, out, SIZE) == 0);
     OK(cudaMemset(a, 0x5a, SIZE));
-    OK(cudaMemcpy_ptds(out, a, SIZE, MEMCPY_DEFAULT));
+    OK(cudaMemcpy_ptds(out, a, SIZE, cudaMemcpyDefault));
     EXPECT(out[0] == 0x5a && out[SIZE - 1] == 0x5a);
-    OK(cudaMemcpy(out, in, SIZE, MEMCPY_HOST_TO_HOST));
+    OK(cudaMemcpy(out, in, SIZE, cudaMemcpyHostToHost));
     EXPECT(memcmp(in, out, SIZE) == 0);
-    OK(cudaMemcpy(NULL, NULL, 0, MEMCPY_DEFAULT));
+    OK(cudaMemcpy(NULL, NULL, 0, cudaMemcpyDefault));
     ANSWERS(cudaErrorInvalidMemcpyDirection, cudaMemcpy(a, in, SIZE, 5));
     OK(cudaFree(a));
     OK(cudaFree(b));
@@ -83,47 +83,49 @@ static void rectangles(void) {
         in[i / WIDTH][i % WIDTH] = (unsigned char)i;
     OK(cudaMallocPitch(&device, &pitch, WIDTH, HEIGHT));
     EXPECT(pitch >= WIDTH);
-    OK(cudaMemcpy2D(device, pitch, in, WIDTH, WIDTH, HEIGHT, MEMCPY_HOST_TO_DEVICE));
+    OK(cudaMemcpy2D(device, pitch, in, WIDTH, WIDTH, HEIGHT, cudaMemcpyHostToDevice));
     OK(cudaMemset2D((char *)device + pitch, pitch, 9, 3, 2));
-    OK(cudaMemcpy2D(out, WIDTH, device, pitch, WIDTH, HEIGHT, MEMCPY_DEVICE_TO_HOST));
+    OK(cudaMemcpy2D(out, WIDTH, device, pitch, WIDTH, HEIGHT, cudaMemcpyDeviceToHost));
     memset(in[1], 9, 3);
     memset(in[2], 9, 3);
     EXPECT(memcmp(in, out, sizeof in) == 0);
     ANSWERS(cudaErrorInvalidPitchValue,
-            cudaMemcpy2D(out, WIDTH - 1, device, pitch, WIDTH, HEIGHT, MEMCPY_DEVICE_TO_HOST));
+            cudaMemcpy2D(out, WIDTH - 1, device, pitch, WIDTH, HEIGHT, cudaMemcpyDeviceToHost));
     OK(cudaFree(device));
 }
 
 static void boxes(void) {
     enum { WIDTH = 8, HEIGHT = 3, DEPTH = 2 };
     unsigned char in[DEPTH][HEIGHT][WIDTH], out[DEPTH][HEIGHT][WIDTH];
-    struct extent extent = {WIDTH, HEIGHT, DEPTH};
-    struct pitched_pointer device;
+    struct cudaExtent extent = {WIDTH, HEIGHT, DEPTH};
+    struct cudaPitchedPtr device;
     for (int i = 0; i < WIDTH * HEIGHT * DEPTH; i++)
         ((unsigned char *)in)[i] = (unsigned char)(3 * i);
     OK(cudaMalloc3D(&device, extent));
     EXPECT(device.xsize == WIDTH && device.ysize == HEIGHT);
-    struct memcpy3d there = {.src = {in, WIDTH, WIDTH, HEIGHT}, .dst = device, .extent = extent};
-    struct memcpy3d back = {.src = device, .dst = {out, WIDTH, WIDTH, HEIGHT}, .extent = extent};
-    there.kind = MEMCPY_HOST_TO_DEVICE;
-    back.kind = MEMCPY_DEVICE_TO_HOST;
+    struct cudaMemcpy3DParms there = {
+        .srcPtr = {in, WIDTH, WIDTH, HEIGHT}, .dstPtr = device, .extent = extent};
+    struct cudaMemcpy3DParms back = {
+        .srcPtr = device, .dstPtr = {out, WIDTH, WIDTH, HEIGHT}, .extent = extent};
+    there.kind = cudaMemcpyHostToDevice;
+    back.kind = cudaMemcpyDeviceToHost;
     OK(cudaMemcpy3D(&there));
     OK(cudaMemcpy3D(&back));
     EXPECT(memcmp(in, out, sizeof in) == 0);
-    OK(cudaFree(device.address));
+    OK(cudaFree(device.ptr));
 }
 
 static void stream_ordered(void) {
     void *device;
     char out[16] = {0};
-    CUstream stream;
-    CUmemoryPool pool = NULL;
+    cudaStream_t stream;
+    cudaMemPool_t pool = NULL;
     OK(cudaStreamCreate(&stream));
     OK(cudaDeviceGetDefaultMemPool(&pool, 0));
     EXPECT(pool != NULL);
     OK(cudaMallocAsync(&device, sizeof out, stream));
     OK(cudaMemsetAsync(device, 'x', sizeof out, stream));
-    OK(cudaMemcpyAsync(out, device, sizeof out, MEMCPY_DEVICE_TO_HOST, stream));
+    OK(cudaMemcpyAsync(out, device, sizeof out, cudaMemcpyDeviceToHost, stream));
     OK(cudaFreeAsync(device, stream));
     OK(cudaStreamSynchronize(stream));
     EXPECT(out[0] == 'x' && out[15] == 'x');

@@ -21,9 +21,9 @@ int main(int count, char **arguments) {
     }
     int value = -1;
     void *address;
-    CUstream stream;
-    struct pointer_attributes attributes;
-    struct grid_size one = {1, 1, 1};
+    cudaStream_t stream;
+    struct cudaPointerAttributes attributes;
+    dim3 one = {1, 1, 1};
 
     OK(cudaRuntimeGetVersion(&value));
     EXPECT(value / 1000 == CUDART_MAJOR);

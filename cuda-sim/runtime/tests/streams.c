@@ -6,17 +6,17 @@
 #include <stdatomic.h>
 
 static atomic_int called;
-static CUstream called_with;
+static cudaStream_t called_with;
 
 static void host_work(void *data) { atomic_fetch_add(&called, *(int *)data); }
 
-static void callback(CUstream stream, cudaError_t status, void *data) {
+static void callback(cudaStream_t stream, cudaError_t status, void *data) {
     called_with = stream;
     if (status == cudaSuccess) host_work(data);
 }
 
-static void events(CUstream stream, CUstream other) {
-    CUevent start, end, untimed;
+static void events(cudaStream_t stream, cudaStream_t other) {
+    cudaEvent_t start, end, untimed;
     float milliseconds = -1;
     OK(cudaEventCreate(&start));
     OK(cudaEventCreate(&end));
@@ -38,7 +38,7 @@ static void events(CUstream stream, CUstream other) {
 }
 
 int main(void) {
-    CUstream stream, other;
+    cudaStream_t stream, other;
     unsigned flags;
     unsigned long long id, other_id;
     int device, least, greatest, one = 1;
@@ -70,7 +70,7 @@ int main(void) {
 
     OK(cudaMalloc(&memory, sizeof out));
     OK(cudaMemsetAsync(memory, 1, sizeof out, NULL));
-    OK(cudaMemcpyAsync_ptsz(out, memory, sizeof out, MEMCPY_DEVICE_TO_HOST, NULL));
+    OK(cudaMemcpyAsync_ptsz(out, memory, sizeof out, cudaMemcpyDeviceToHost, NULL));
     OK(cudaStreamSynchronize_ptsz(NULL));
     EXPECT(out[63] ==
            1); /* the thread's stream waits for the legacy stream, as every blocking one does */
