@@ -1,12 +1,6 @@
 // Stream capture, graphs and user objects.
 #include "conformance.h"
 
-static CUstreamCaptureStatus status(CUstream of) {
-    CUstreamCaptureStatus found = (CUstreamCaptureStatus)9;
-    OK(cuStreamIsCapturing(of, &found));
-    return found;
-}
-
 static CUstream capturing(CUstreamCaptureMode mode) {
     CUstream a = stream(CU_STREAM_NON_BLOCKING);
     OK(cuStreamBeginCapture(a, mode));
@@ -39,7 +33,6 @@ RULE(capture, not_the_legacy_stream, "The legacy stream cannot capture", "cuStre
 RULE(capture, nothing_runs,
      "Captured work does not run during the capture, and runs at each launch", "capture") {
     const CUdeviceptr p = device(N);
-    char back = 9;
     OK(cuMemsetD8(p, 0, N));
     OK(cuCtxSynchronize());
     CUstream a = capturing(CU_STREAM_CAPTURE_MODE_RELAXED);
@@ -48,14 +41,10 @@ RULE(capture, nothing_runs,
     CUgraph graph;
     OK(cuStreamEndCapture(a, &graph));
     EXPECT(nodes(graph), 2);
-    OK(cuMemcpyDtoH(&back, p, 1));
-    EXPECT(back, 0);
-    CUgraphExec exec;
-    OK(cuGraphInstantiateWithFlags(&exec, graph, 0));
-    OK(cuGraphLaunch(exec, a));
-    OK(cuStreamSynchronize(a));
-    OK(cuMemcpyDtoH(&back, p + 1, 1));
-    EXPECT(back, 2);
+    EXPECT(first_byte(p), 0);
+    CUgraphExec exec = instantiate(graph);
+    launch(exec, a);
+    EXPECT(first_byte(p + 1), 2);
     OK(cuGraphExecDestroy(exec));
     OK(cuGraphDestroy(graph));
 }
@@ -369,8 +358,7 @@ RULE(capture, external_record_and_wait, "With the external flags, events become 
     CUgraph graph;
     OK(cuStreamEndCapture(a, &graph));
     EXPECT(nodes(graph), 2);
-    CUgraphExec exec;
-    OK(cuGraphInstantiateWithFlags(&exec, graph, 0));
+    CUgraphExec exec = instantiate(graph);
     close_gate(b);
     OK(cuEventRecord(in, b));
     OK(cuGraphLaunch(exec, a));
@@ -378,8 +366,7 @@ RULE(capture, external_record_and_wait, "With the external flags, events become 
     open_gate();
     OK(cuEventSynchronize(out));
     // Again: what is waited for now is long done.
-    OK(cuGraphLaunch(exec, a));
-    OK(cuStreamSynchronize(a));
+    launch(exec, a);
 }
 
 RULE(graphs, types_and_edges, "Captured work becomes nodes with dependencies",
@@ -404,9 +391,8 @@ RULE(graphs, types_and_edges, "Captured work becomes nodes with dependencies",
 
 RULE(graphs, no_edge_to_itself, "A node cannot depend on itself, nor twice on another",
      "cuGraphAddDependencies") {
-    CUgraph graph;
+    CUgraph graph = new_graph();
     CUgraphNode first, second;
-    OK(cuGraphCreate(&graph, 0));
     OK(cuGraphAddEmptyNode(&first, graph, NULL, 0));
     OK(cuGraphAddEmptyNode(&second, graph, &first, 1));
 #if CUDA_VERSION >= 13000
@@ -427,7 +413,7 @@ RULE(graphs, launches_of_one_are_ordered, "Launches of one executable graph come
     CUgraph graph;
     CUgraphExec exec;
     OK(cuStreamEndCapture(c, &graph));
-    OK(cuGraphInstantiateWithFlags(&exec, graph, 0));
+    exec = instantiate(graph);
     close_gate(a);
     OK(cuGraphLaunch(exec, a));
     OK(cuGraphLaunch(exec, b));
@@ -455,15 +441,14 @@ RULE(user_objects, kept_by_graphs, "A graph keeps its objects; so does what was 
     CUgraph graph;
     CUgraphExec exec;
     OK(cuUserObjectCreate(&object, NULL, destroy, 1, CU_USER_OBJECT_NO_DESTRUCTOR_SYNC));
-    OK(cuGraphCreate(&graph, 0));
+    graph = new_graph();
     OK(cuGraphRetainUserObject(graph, object, 1, CU_GRAPH_USER_OBJECT_MOVE));
-    OK(cuGraphInstantiateWithFlags(&exec, graph, 0));
+    exec = instantiate(graph);
     OK(cuGraphDestroy(graph));
     usleep(20000);
     EXPECT(atomic_load(&destroyed), 0);
     CUstream a = stream(CU_STREAM_NON_BLOCKING);
-    OK(cuGraphLaunch(exec, a));
-    OK(cuStreamSynchronize(a));
+    launch(exec, a);
     OK(cuGraphExecDestroy(exec));
     wait_until_destroyed(1);
 }
@@ -475,9 +460,9 @@ RULE(user_objects, kept_by_a_launch, "A launch that is not done keeps them, too"
     CUgraphExec exec;
     CUstream a = stream(CU_STREAM_NON_BLOCKING);
     OK(cuUserObjectCreate(&object, NULL, destroy, 1, CU_USER_OBJECT_NO_DESTRUCTOR_SYNC));
-    OK(cuGraphCreate(&graph, 0));
+    graph = new_graph();
     OK(cuGraphRetainUserObject(graph, object, 1, CU_GRAPH_USER_OBJECT_MOVE));
-    OK(cuGraphInstantiateWithFlags(&exec, graph, 0));
+    exec = instantiate(graph);
     OK(cuGraphDestroy(graph));
     close_gate(a);
     OK(cuGraphLaunch(exec, a));

@@ -55,6 +55,12 @@ extern CUcontext ctx; // of device 0, primary and current
 CUstream stream(unsigned flags);
 CUevent event(void);
 CUdeviceptr device(size_t n);
+int first_byte(CUdeviceptr p);
+CUgraph new_graph(void);
+CUgraphExec instantiate(CUgraph graph);
+CUgraphNode add_memset(CUgraph graph, CUdeviceptr p, unsigned value); // of N bytes
+void launch(CUgraphExec exec, CUstream a);                            // until it is done
+CUstreamCaptureStatus status(CUstream of);
 
 // A stream that is held up until `open_gate`: a host function waits. Whatever may wait for the
 // stream comes after.

@@ -1,37 +1,6 @@
 // Nodes of graphs: their parameters, updates of executable graphs, and memory of graphs.
 #include "conformance.h"
 
-static CUgraph new_graph(void) {
-    CUgraph made = NULL;
-    OK(cuGraphCreate(&made, 0));
-    return made;
-}
-
-static CUgraphExec instantiate(CUgraph graph) {
-    CUgraphExec made = NULL;
-    OK(cuGraphInstantiate(&made, graph, 0));
-    return made;
-}
-
-static CUgraphNode add_memset(CUgraph graph, CUdeviceptr p, unsigned value) {
-    const CUDA_MEMSET_NODE_PARAMS params = {
-        .dst = p, .value = value, .elementSize = 1, .width = N, .height = 1};
-    CUgraphNode node = NULL;
-    OK(cuGraphAddMemsetNode(&node, graph, NULL, 0, &params, ctx));
-    return node;
-}
-
-static int first_byte(CUdeviceptr p) {
-    unsigned char byte = 0;
-    OK(cuMemcpyDtoH(&byte, p, 1));
-    return byte;
-}
-
-static void launch(CUgraphExec exec, CUstream a) {
-    OK(cuGraphLaunch(exec, a));
-    OK(cuStreamSynchronize(a));
-}
-
 RULE(graphs, memset_params, "The parameters of a memset node can be read and changed",
      "cuGraphMemsetNodeSetParams") {
     CUgraph graph = new_graph();
@@ -250,14 +219,13 @@ RULE(graphs, allocation_outlives_its_graph, "Destroying a graph does not free wh
      "CUDA programming guide") {
     CUstream a = stream(CU_STREAM_NON_BLOCKING);
     CUgraph graph;
-    CUgraphExec exec;
     CUdeviceptr p = 0;
     unsigned char found = 0;
     OK(cuStreamBeginCapture(a, CU_STREAM_CAPTURE_MODE_RELAXED));
     OK(cuMemAllocAsync(&p, N, a));
     OK(cuMemsetD8Async(p, 7, N, a));
     OK(cuStreamEndCapture(a, &graph));
-    OK(cuGraphInstantiate(&exec, graph, 0));
+    CUgraphExec exec = instantiate(graph);
     OK(cuGraphLaunch(exec, a));
     OK(cuGraphExecDestroy(exec));
     OK(cuGraphDestroy(graph));

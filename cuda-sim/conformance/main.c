@@ -58,6 +58,43 @@ CUdeviceptr device(size_t n) {
     return made;
 }
 
+CUgraph new_graph(void) {
+    CUgraph made = NULL;
+    OK(cuGraphCreate(&made, 0));
+    return made;
+}
+
+CUgraphExec instantiate(CUgraph graph) {
+    CUgraphExec made = NULL;
+    OK(cuGraphInstantiate(&made, graph, 0));
+    return made;
+}
+
+CUgraphNode add_memset(CUgraph graph, CUdeviceptr p, unsigned value) {
+    const CUDA_MEMSET_NODE_PARAMS params = {
+        .dst = p, .value = value, .elementSize = 1, .width = N, .height = 1};
+    CUgraphNode node = NULL;
+    OK(cuGraphAddMemsetNode(&node, graph, NULL, 0, &params, ctx));
+    return node;
+}
+
+int first_byte(CUdeviceptr p) {
+    unsigned char byte = 0;
+    OK(cuMemcpyDtoH(&byte, p, 1));
+    return byte;
+}
+
+void launch(CUgraphExec exec, CUstream a) {
+    OK(cuGraphLaunch(exec, a));
+    OK(cuStreamSynchronize(a));
+}
+
+CUstreamCaptureStatus status(CUstream of) {
+    CUstreamCaptureStatus found = (CUstreamCaptureStatus)9;
+    OK(cuStreamIsCapturing(of, &found));
+    return found;
+}
+
 static atomic_int gate;
 
 static void CUDA_CB wait_at_gate(void *data) {

@@ -9,40 +9,9 @@ static CUdeviceptr cleared(void) {
     return p;
 }
 
-static int first_byte(CUdeviceptr p) {
-    unsigned char found = 0;
-    OK(cuMemcpyDtoH(&found, p, 1));
-    return found;
-}
-
-static CUgraph new_graph(void) {
-    CUgraph graph = NULL;
-    OK(cuGraphCreate(&graph, 0));
-    return graph;
-}
-
-static CUgraphNode fills(CUgraph graph, CUdeviceptr p, unsigned value) {
-    const CUDA_MEMSET_NODE_PARAMS how = {
-        .dst = p, .value = value, .elementSize = 1, .width = N, .height = 1};
-    CUgraphNode node = NULL;
-    OK(cuGraphAddMemsetNode(&node, graph, NULL, 0, &how, ctx));
-    return node;
-}
-
 #if CUDA_VERSION >= 13020
 static void CUDA_CB do_nothing(void *data) { (void)data; }
 #endif
-
-static CUgraphExec instantiate(CUgraph graph) {
-    CUgraphExec made = NULL;
-    OK(cuGraphInstantiate(&made, graph, 0));
-    return made;
-}
-
-static void launch(CUgraphExec exec) {
-    OK(cuGraphLaunch(exec, CU_STREAM_PER_THREAD));
-    OK(cuStreamSynchronize(CU_STREAM_PER_THREAD));
-}
 
 #if CUDA_VERSION >= 13000
 // Adds a conditional node and returns its bodies.
@@ -71,10 +40,10 @@ static int chosen(unsigned value, CUgraphConditionalNodeType type, unsigned coun
     CUgraph graph = new_graph();
     CUgraph *bodies = conditional(graph, value, type, count, CUDA_SUCCESS);
     for (unsigned i = 0; bodies != NULL && i < count; ++i) {
-        fills(bodies[i], p, i + 1);
+        add_memset(bodies[i], p, i + 1);
     }
     CUgraphExec exec = instantiate(graph);
-    launch(exec);
+    launch(exec, CU_STREAM_PER_THREAD);
     const int found = first_byte(p);
     OK(cuGraphExecDestroy(exec));
     OK(cuGraphDestroy(graph));
@@ -118,7 +87,7 @@ RULE(nodes, any_params, "The parameters of a node of any type can be read",
 #if CUDA_VERSION >= 13020
     const CUdeviceptr p = cleared();
     CUgraph graph = new_graph(), child = new_graph();
-    CUgraphNode node = fills(graph, p, 7);
+    CUgraphNode node = add_memset(graph, p, 7);
     CUgraphNodeParams found;
     memset(&found, 0xff, sizeof found);
     OK(cuGraphNodeGetParams(node, &found));
@@ -129,7 +98,7 @@ RULE(nodes, any_params, "The parameters of a node of any type can be read",
     found.memset.value = 9;
     OK(cuGraphNodeSetParams(node, &found));
     CUgraphExec exec = instantiate(graph);
-    launch(exec);
+    launch(exec, CU_STREAM_PER_THREAD);
     EXPECT(first_byte(p), 9);
 
     const CUDA_MEMCPY3D copy = {.srcMemoryType = CU_MEMORYTYPE_DEVICE,
@@ -199,7 +168,8 @@ RULE(nodes, clones, "A node is found in the clones of its graph, as long as it i
      "cuGraphNodeFindInClone") {
     const CUdeviceptr p = cleared();
     CUgraph graph = new_graph(), clone = NULL, twice = NULL;
-    CUgraphNode one = fills(graph, p, 1), two = fills(graph, p, 2), found = NULL, again = NULL;
+    CUgraphNode one = add_memset(graph, p, 1), two = add_memset(graph, p, 2), found = NULL,
+                again = NULL;
     OK(cuGraphClone(&clone, graph));
     OK(cuGraphNodeFindInClone(&found, two, clone));
     CUDA_MEMSET_NODE_PARAMS params = {0};
@@ -214,7 +184,7 @@ RULE(nodes, clones, "A node is found in the clones of its graph, as long as it i
     OK(cuGraphNodeFindInClone(&again, one, clone));
     // A node that was added later has no copy, whatever its handle is.
     OK(cuGraphDestroyNode(one));
-    one = fills(graph, p, 3);
+    one = add_memset(graph, p, 3);
     EXPECT(cuGraphNodeFindInClone(&again, one, clone), CUDA_ERROR_INVALID_VALUE);
 }
 
@@ -222,7 +192,7 @@ RULE(nodes, dot, "A graph is written in the language DOT", "cuGraphDebugDotPrint
     char path[] = "/tmp/conformance_dot_XXXXXX";
     const int file = mkstemp(path);
     CUgraph graph = new_graph();
-    fills(graph, cleared(), 1);
+    add_memset(graph, cleared(), 1);
     OK(cuGraphDebugDotPrint(graph, path, CU_GRAPH_DEBUG_DOT_FLAGS_VERBOSE));
     char found[8] = {0};
     EXPECT(read(file, found, 7), 7);
@@ -252,11 +222,11 @@ RULE(nodes, mem_ops, "The operations of a batch node are in order, and can be re
     EXPECT(found.count, 2);
     EXPECT(found.paramArray[1].waitValue.value, 5);
     CUgraphExec exec = instantiate(graph);
-    launch(exec);
+    launch(exec, CU_STREAM_PER_THREAD);
     EXPECT(first_byte(p), 5);
     ops[0].writeValue.value = ops[1].waitValue.value = 6;
     OK(cuGraphExecBatchMemOpNodeSetParams(exec, node, &how));
-    launch(exec);
+    launch(exec, CU_STREAM_PER_THREAD);
     EXPECT(first_byte(p), 6);
     how.count = 1;
     EXPECT(cuGraphExecBatchMemOpNodeSetParams(exec, node, &how), CUDA_ERROR_INVALID_VALUE);
@@ -268,20 +238,20 @@ RULE(nodes, exec_child, "The work of a child graph can be replaced in an executa
      "cuGraphExecChildGraphNodeSetParams") {
     const CUdeviceptr p = cleared();
     CUgraph graph = new_graph(), child = new_graph(), other = new_graph(), longer = new_graph();
-    fills(child, p, 1);
-    fills(other, p, 2);
-    fills(longer, p, 3);
-    fills(longer, p, 3);
+    add_memset(child, p, 1);
+    add_memset(other, p, 2);
+    add_memset(longer, p, 3);
+    add_memset(longer, p, 3);
     CUgraphNode node;
     OK(cuGraphAddChildGraphNode(&node, graph, NULL, 0, child));
     CUgraphExec exec = instantiate(graph);
-    launch(exec);
+    launch(exec, CU_STREAM_PER_THREAD);
     EXPECT(first_byte(p), 1);
     OK(cuGraphExecChildGraphNodeSetParams(exec, node, other));
-    launch(exec);
+    launch(exec, CU_STREAM_PER_THREAD);
     EXPECT(first_byte(p), 2);
     EXPECT(cuGraphExecChildGraphNodeSetParams(exec, node, longer) != CUDA_SUCCESS, 1);
-    launch(exec);
+    launch(exec, CU_STREAM_PER_THREAD);
     EXPECT(first_byte(p), 2);
 }
 
