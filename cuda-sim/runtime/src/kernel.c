@@ -136,21 +136,20 @@ API cudaError_t cudaFuncGetName(const char **name, const void *host) {
     return cudaSuccess;
 }
 
-API cudaError_t cudaFuncGetParamInfo(const void *host, size_t index, size_t *offset, size_t *size) {
-    CUfunction function;
-    NEED(context);
-    cudaError_t error = find_function(host, &function);
-    return record(error != cudaSuccess ? error
-                                       : CALL(cuFuncGetParamInfo, function, index, offset, size));
-}
+/* A function that calls one of the driver's, of the kernel of `host`. */
+#define KERNEL_CALL(name, parameters, call)                      \
+    API cudaError_t name parameters {                            \
+        CUfunction function;                                     \
+        NEED(context);                                           \
+        cudaError_t error = find_function(host, &function);      \
+        return record(error != cudaSuccess ? error : CALL call); \
+    }
 
+KERNEL_CALL(cudaFuncGetParamInfo, (const void *host, size_t index, size_t *offset, size_t *size),
+            (cuFuncGetParamInfo, function, index, offset, size))
 #if CUDART_MAJOR >= 13
-API cudaError_t cudaFuncGetParamCount(const void *host, size_t *count) {
-    CUfunction function;
-    NEED(context);
-    cudaError_t error = find_function(host, &function);
-    return record(error != cudaSuccess ? error : CALL(cuFuncGetParamCount, function, count));
-}
+KERNEL_CALL(cudaFuncGetParamCount, (const void *host, size_t *count),
+            (cuFuncGetParamCount, function, count))
 #endif
 
 API cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
@@ -174,16 +173,9 @@ API cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, const
                                                                   shared_bytes, 0);
 }
 
-API cudaError_t cudaOccupancyAvailableDynamicSMemPerBlock(size_t *size, const void *host,
-                                                          int blocks, int block_size) {
-    CUfunction function;
-    NEED(context);
-    cudaError_t error = find_function(host, &function);
-    if (error == cudaSuccess) {
-        error = CALL(cuOccupancyAvailableDynamicSMemPerBlock, size, function, blocks, block_size);
-    }
-    return record(error);
-}
+KERNEL_CALL(cudaOccupancyAvailableDynamicSMemPerBlock,
+            (size_t *size, const void *host, int blocks, int block_size),
+            (cuOccupancyAvailableDynamicSMemPerBlock, size, function, blocks, block_size))
 
 static struct driver_launch_config describe_launch(const struct launch_config *config) {
     return (struct driver_launch_config){
@@ -191,29 +183,17 @@ static struct driver_launch_config describe_launch(const struct launch_config *c
         config->stream, config->attributes, config->attribute_count};
 }
 
-API cudaError_t cudaOccupancyMaxPotentialClusterSize(int *size, const void *host,
-                                                     const struct launch_config *config) {
-    CUfunction function;
-    NEED(context);
-    if (config == NULL) return record(cudaErrorInvalidValue);
-    struct driver_launch_config launch = describe_launch(config);
-    cudaError_t error = find_function(host, &function);
-    return record(error != cudaSuccess
-                      ? error
-                      : CALL(cuOccupancyMaxPotentialClusterSize, size, function, &launch));
-}
-
-API cudaError_t cudaOccupancyMaxActiveClusters(int *count, const void *host,
-                                               const struct launch_config *config) {
-    CUfunction function;
-    NEED(context);
-    if (config == NULL) return record(cudaErrorInvalidValue);
-    struct driver_launch_config launch = describe_launch(config);
-    cudaError_t error = find_function(host, &function);
-    return record(error != cudaSuccess
-                      ? error
-                      : CALL(cuOccupancyMaxActiveClusters, count, function, &launch));
-}
+#define CLUSTER_CALL(name, driver_name)                                                            \
+    API cudaError_t name(int *found, const void *host, const struct launch_config *config) {       \
+        CUfunction function;                                                                       \
+        NEED(context);                                                                             \
+        if (config == NULL) return record(cudaErrorInvalidValue);                                  \
+        struct driver_launch_config launch = describe_launch(config);                              \
+        cudaError_t error = find_function(host, &function);                                        \
+        return record(error != cudaSuccess ? error : CALL(driver_name, found, function, &launch)); \
+    }
+CLUSTER_CALL(cudaOccupancyMaxPotentialClusterSize, cuOccupancyMaxPotentialClusterSize)
+CLUSTER_CALL(cudaOccupancyMaxActiveClusters, cuOccupancyMaxActiveClusters)
 
 /* Variables. */
 
