@@ -145,37 +145,26 @@ static cudaError_t address_in_symbol(const void *symbol, size_t offset, size_t s
     return cudaSuccess;
 }
 
-API cudaError_t SYNC(cudaMemcpyToSymbol)(const void *symbol, const void *src, size_t size,
-                                         size_t offset, int kind) {
-    char *dst;
-    NEED(context);
-    cudaError_t error = address_in_symbol(symbol, offset, size, &dst);
-    return record(error != cudaSuccess ? error : copy(dst, src, size, kind));
-}
-
-API cudaError_t SYNC(cudaMemcpyFromSymbol)(void *dst, const void *symbol, size_t size,
-                                           size_t offset, int kind) {
-    char *src;
-    NEED(context);
-    cudaError_t error = address_in_symbol(symbol, offset, size, &src);
-    return record(error != cudaSuccess ? error : copy(dst, src, size, kind));
-}
-
-API cudaError_t ASYNC(cudaMemcpyToSymbolAsync)(const void *symbol, const void *src, size_t size,
-                                               size_t offset, int kind, CUstream stream) {
-    char *dst;
-    NEED(context);
-    cudaError_t error = address_in_symbol(symbol, offset, size, &dst);
-    return record(error != cudaSuccess ? error : copy_async(dst, src, size, kind, stream));
-}
-
-API cudaError_t ASYNC(cudaMemcpyFromSymbolAsync)(void *dst, const void *symbol, size_t size,
-                                                 size_t offset, int kind, CUstream stream) {
-    char *src;
-    NEED(context);
-    cudaError_t error = address_in_symbol(symbol, offset, size, &src);
-    return record(error != cudaSuccess ? error : copy_async(dst, src, size, kind, stream));
-}
+#define SYMBOL_COPY(name, parameters, call)                               \
+    API cudaError_t name parameters {                                     \
+        char *at;                                                         \
+        NEED(context);                                                    \
+        cudaError_t error = address_in_symbol(symbol, offset, size, &at); \
+        return record(error != cudaSuccess ? error : call);               \
+    }
+SYMBOL_COPY(SYNC(cudaMemcpyToSymbol),
+            (const void *symbol, const void *src, size_t size, size_t offset, int kind),
+            copy(at, src, size, kind))
+SYMBOL_COPY(SYNC(cudaMemcpyFromSymbol),
+            (void *dst, const void *symbol, size_t size, size_t offset, int kind),
+            copy(dst, at, size, kind))
+SYMBOL_COPY(ASYNC(cudaMemcpyToSymbolAsync),
+            (const void *symbol, const void *src, size_t size, size_t offset, int kind,
+             CUstream stream),
+            copy_async(at, src, size, kind, stream))
+SYMBOL_COPY(ASYNC(cudaMemcpyFromSymbolAsync),
+            (void *dst, const void *symbol, size_t size, size_t offset, int kind, CUstream stream),
+            copy_async(dst, at, size, kind, stream))
 
 /* Fills. */
 
@@ -191,59 +180,54 @@ API cudaError_t ASYNC(cudaMemsetAsync)(void *address, int value, size_t size, CU
     return record(CALL(cuMemsetD8Async, address, (unsigned char)value, size, STREAM(stream)));
 }
 
-static cudaError_t fill2d(void *address, size_t pitch, int value, size_t width, size_t height) {
+/* `stream`: NULL for functions that take none. */
+static cudaError_t fill2d(void *address, size_t pitch, int value, size_t width, size_t height,
+                          const CUstream *stream) {
+    const unsigned char byte = (unsigned char)value;
     if (width == 0 || height == 0) return cudaSuccess;
-    return CALL(DRIVER_SYNC(cuMemsetD2D8_v2), address, pitch, (unsigned char)value, width, height);
-}
-
-static cudaError_t fill2d_async(void *address, size_t pitch, int value, size_t width, size_t height,
-                                CUstream stream) {
-    if (width == 0 || height == 0) return cudaSuccess;
-    return CALL(cuMemsetD2D8Async, address, pitch, (unsigned char)value, width, height,
-                STREAM(stream));
+    if (stream == NULL) {
+        return CALL(DRIVER_SYNC(cuMemsetD2D8_v2), address, pitch, byte, width, height);
+    }
+    return CALL(cuMemsetD2D8Async, address, pitch, byte, width, height, STREAM(*stream));
 }
 
 API cudaError_t SYNC(cudaMemset2D)(void *address, size_t pitch, int value, size_t width,
                                    size_t height) {
     NEED(context);
-    return record(fill2d(address, pitch, value, width, height));
+    return record(fill2d(address, pitch, value, width, height, NULL));
 }
 
 API cudaError_t ASYNC(cudaMemset2DAsync)(void *address, size_t pitch, int value, size_t width,
                                          size_t height, CUstream stream) {
     NEED(context);
-    return record(fill2d_async(address, pitch, value, width, height, stream));
+    return record(fill2d(address, pitch, value, width, height, &stream));
 }
 
 /* The driver has no fill in three dimensions: one fill where the slices are adjacent, else one for
  * each. */
-static size_t adjacent_slices(struct pitched_pointer memory, struct extent *extent) {
-    if (memory.ysize != extent->height) return extent->depth;
-    extent->height *= extent->depth;
-    return 1;
+static cudaError_t fill3d(struct pitched_pointer memory, int value, struct extent extent,
+                          const CUstream *stream) {
+    cudaError_t error = cudaSuccess;
+    if (memory.ysize == extent.height) {
+        extent.height *= extent.depth;
+        extent.depth = 1;
+    }
+    for (size_t z = 0; z < extent.depth && error == cudaSuccess; z++) {
+        char *slice = (char *)memory.address + z * memory.pitch * memory.ysize;
+        error = fill2d(slice, memory.pitch, value, extent.width, extent.height, stream);
+    }
+    return error;
 }
 
 API cudaError_t SYNC(cudaMemset3D)(struct pitched_pointer memory, int value, struct extent extent) {
     NEED(context);
-    cudaError_t error = cudaSuccess;
-    size_t slices = adjacent_slices(memory, &extent);
-    for (size_t z = 0; z < slices && error == cudaSuccess; z++) {
-        char *slice = (char *)memory.address + z * memory.pitch * memory.ysize;
-        error = fill2d(slice, memory.pitch, value, extent.width, extent.height);
-    }
-    return record(error);
+    return record(fill3d(memory, value, extent, NULL));
 }
 
 API cudaError_t ASYNC(cudaMemset3DAsync)(struct pitched_pointer memory, int value,
                                          struct extent extent, CUstream stream) {
     NEED(context);
-    cudaError_t error = cudaSuccess;
-    size_t slices = adjacent_slices(memory, &extent);
-    for (size_t z = 0; z < slices && error == cudaSuccess; z++) {
-        char *slice = (char *)memory.address + z * memory.pitch * memory.ysize;
-        error = fill2d_async(slice, memory.pitch, value, extent.width, extent.height, stream);
-    }
-    return record(error);
+    return record(fill3d(memory, value, extent, &stream));
 }
 
 /* Functions of the driver that take a stream. */
