@@ -223,11 +223,12 @@ static cudaError_t get_properties(struct device_properties *properties, int ordi
     return error;
 }
 
-#if CUDART_MAJOR == 12
-API cudaError_t cudaGetDeviceProperties_v2(struct device_properties *properties, int device) {
+API cudaError_t NEWER(cudaGetDeviceProperties, _v2)(struct device_properties *properties,
+                                                    int device) {
     return record(get_properties(properties, device));
 }
 
+#if CUDART_MAJOR == 12
 /* Programs built with CUDA 11 know a shorter structure: this one, up to and without
  * hostRegisterSupported. */
 API cudaError_t cudaGetDeviceProperties(struct device_properties *properties, int device) {
@@ -237,10 +238,6 @@ API cudaError_t cudaGetDeviceProperties(struct device_properties *properties, in
     if (error == cudaSuccess)
         memcpy(properties, &all, offsetof(struct device_properties, hostRegisterSupported));
     return record(error);
-}
-#else
-API cudaError_t cudaGetDeviceProperties(struct device_properties *properties, int device) {
-    return record(get_properties(properties, device));
 }
 #endif
 

@@ -179,28 +179,22 @@ static cudaError_t name_error(cudaError_t error) {
     return error == cudaErrorSymbolNotFound ? cudaErrorNotSupported : error;
 }
 
-/* Called with the lock held, as is the next. */
-static cudaError_t load_function(struct symbol *symbol, CUcontext context, struct loaded **loaded) {
+/* Called with the lock held. */
+static cudaError_t load(struct symbol *symbol, CUcontext context, bool is_function,
+                        struct loaded **loaded) {
     CUmodule module;
-    CUfunction function;
-    *loaded = loaded_in(symbol->loaded, context);
-    if (*loaded != NULL) return cudaSuccess;
-    cudaError_t error = load_module(symbol->binary, context, &module);
-    if (error == cudaSuccess) error = CALL(cuModuleGetFunction, &function, module, symbol->name);
-    if (error != cudaSuccess) return name_error(error);
-    *loaded = remember(&symbol->loaded, context, function, 0);
-    return *loaded == NULL ? cudaErrorMemoryAllocation : cudaSuccess;
-}
-
-static cudaError_t load_variable(struct symbol *symbol, CUcontext context, struct loaded **loaded) {
-    CUmodule module;
+    CUfunction function = NULL;
     void *address;
-    size_t size;
+    size_t size = 0;
     *loaded = loaded_in(symbol->loaded, context);
     if (*loaded != NULL) return cudaSuccess;
     cudaError_t error = load_module(symbol->binary, context, &module);
-    if (error == cudaSuccess)
+    if (error == cudaSuccess && is_function) {
+        error = CALL(cuModuleGetFunction, &function, module, symbol->name);
+        address = function;
+    } else if (error == cudaSuccess) {
         error = CALL(cuModuleGetGlobal_v2, &address, &size, module, symbol->name);
+    }
     if (error != cudaSuccess) return name_error(error);
     *loaded = remember(&symbol->loaded, context, address, size);
     return *loaded == NULL ? cudaErrorMemoryAllocation : cudaSuccess;
@@ -218,7 +212,7 @@ cudaError_t find_function(const void *host, CUfunction *function) {
     } else if (symbol->name == NULL) {
         error = CALL(cuKernelGetFunction, function, (CUkernel)host);
     } else {
-        error = load_function(symbol, context, &loaded);
+        error = load(symbol, context, true, &loaded);
         if (error == cudaSuccess) *function = loaded->handle;
     }
     pthread_mutex_unlock(&registry.lock);
@@ -235,7 +229,7 @@ cudaError_t find_variable(const void *host, void **address, size_t *size) {
     if (symbol == NULL || symbol->name == NULL) {
         error = cudaErrorInvalidSymbol;
     } else {
-        error = load_variable(symbol, context, &loaded);
+        error = load(symbol, context, false, &loaded);
         if (error == cudaSuccess) {
             *address = loaded->handle;
             *size = loaded->size;
