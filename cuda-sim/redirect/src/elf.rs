@@ -1,21 +1,19 @@
 //! Sections, segments and symbols of an ELF file of this machine. All positions and sizes come from
 //! the file: each is checked before it is used.
 
+use object::elf::*;
+use object::read::elf::{Dyn, FileHeader, ProgramHeader, SectionHeader, Sym};
+use object::{LittleEndian, Pod, ReadCache, StringTable};
+use std::error::Error;
 use std::fs::File;
-use std::io::{Error, ErrorKind, Read, Result};
+use std::io::Read;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 
-const MACHINE: u16 = if cfg!(target_arch = "aarch64") { 183 } else { 62 };
-const LOAD: u32 = 1;
-const SYMTAB: u32 = 2;
-const DYNAMIC: u32 = 6;
-const DYNSYM: u32 = 11;
-const FUNCTION: u8 = 2;
-const NEEDED: u64 = 1;
-const SONAME: u64 = 14;
-/// Larger tables are not read.
-const TABLE_LIMIT: u64 = 1 << 30;
+const MACHINE: u16 = if cfg!(target_arch = "aarch64") { EM_AARCH64 } else { EM_X86_64 };
+const LE: LittleEndian = LittleEndian;
+
+pub type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
 /// A part of the file that the dynamic linker maps.
 pub struct Segment {
@@ -36,115 +34,60 @@ pub struct Function {
 
 pub struct Elf {
     file: File,
+    tables: ReadCache<File>,
     pub segments: Vec<Segment>,
-    /// The sections: type, offset, size, and the section of their names.
-    sections: Vec<(u32, u64, u64, usize)>,
-}
-
-fn bad(what: &str) -> Error {
-    Error::new(ErrorKind::InvalidData, what.to_owned())
-}
-
-fn u16_at(bytes: &[u8], at: usize) -> u16 {
-    u16::from_le_bytes(bytes[at..at + 2].try_into().unwrap_or_default())
-}
-
-fn u32_at(bytes: &[u8], at: usize) -> u32 {
-    u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap_or_default())
-}
-
-fn u64_at(bytes: &[u8], at: usize) -> u64 {
-    u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap_or_default())
-}
-
-/// Returns the text at an offset of a table of names.
-fn text(names: &[u8], at: u32) -> &[u8] {
-    let rest = names.get(at as usize..).unwrap_or_default();
-    &rest[..rest.iter().position(|byte| *byte == 0).unwrap_or(rest.len())]
 }
 
 impl Elf {
     pub fn open(path: &str) -> Result<Elf> {
         let file = File::open(path)?;
-        let mut head = [0; 64];
-        file.read_exact_at(&mut head, 0)?;
-        // 64 bits, little-endian.
-        if head[..6] != *b"\x7fELF\x02\x01" || u16_at(&head, 18) != MACHINE {
-            return Err(bad("not an ELF file of this machine"));
+        let tables = ReadCache::new(file.try_clone()?);
+        let head = FileHeader64::<LittleEndian>::parse(&tables)?;
+        if head.e_machine(head.endian()?) != MACHINE {
+            return Err("not an ELF file of this machine".into());
         }
-        let mut elf = Elf { file, segments: Vec::new(), sections: Vec::new() };
-        let (size, count) = (u16_at(&head, 54), u16_at(&head, 56));
-        for entry in elf.table(u64_at(&head, 32), count, size, 56)? {
-            let flags = u32_at(&entry, 4);
-            if u32_at(&entry, 0) == LOAD {
-                elf.segments.push(Segment {
-                    offset: u64_at(&entry, 8),
-                    address: u64_at(&entry, 16),
-                    file_size: u64_at(&entry, 32),
-                    readable: flags & 4 != 0,
-                    writable: flags & 2 != 0,
-                    executable: flags & 1 != 0,
+        let mut segments = Vec::new();
+        for entry in head.program_headers(LE, &tables)? {
+            let flags = entry.p_flags(LE);
+            if entry.p_type(LE) == PT_LOAD {
+                segments.push(Segment {
+                    offset: entry.p_offset(LE),
+                    address: entry.p_vaddr(LE),
+                    file_size: entry.p_filesz(LE),
+                    readable: flags & PF_R != 0,
+                    writable: flags & PF_W != 0,
+                    executable: flags & PF_X != 0,
                 });
             }
         }
-        let (size, count) = (u16_at(&head, 58), u16_at(&head, 60));
-        for entry in elf.table(u64_at(&head, 40), count, size, 64)? {
-            elf.sections.push((
-                u32_at(&entry, 4),
-                u64_at(&entry, 24),
-                u64_at(&entry, 32),
-                u32_at(&entry, 40) as usize,
-            ));
-        }
-        Ok(elf)
+        Ok(Elf { file, tables, segments })
     }
 
-    fn table(&self, offset: u64, count: u16, size: u16, least: usize) -> Result<Vec<Vec<u8>>> {
-        if count == 0 {
-            return Ok(Vec::new());
-        }
-        if usize::from(size) < least {
-            return Err(bad("the entries of a table are too small"));
-        }
-        let bytes = self.bytes(offset, u64::from(count) * u64::from(size))?;
-        Ok(bytes.chunks_exact(size.into()).map(<[u8]>::to_vec).collect())
-    }
-
-    /// Reads a part of the file.
-    fn bytes(&self, offset: u64, size: u64) -> Result<Vec<u8>> {
-        // Compared with the file first, so that a wrong size allocates nothing.
-        let end = offset.checked_add(size).ok_or_else(|| bad("a size is too large"))?;
-        if size > TABLE_LIMIT || end > self.file.metadata()?.len() {
-            return Err(bad("a size is too large"));
-        }
-        let mut bytes = vec![0; size as usize];
-        self.file.read_exact_at(&mut bytes, offset)?;
-        Ok(bytes)
-    }
-
-    /// Returns the contents of a section of this type, and its names.
-    fn section(&self, wanted: u32) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
-        let found = self.sections.iter().find(|(kind, ..)| *kind == wanted);
-        let Some((_, offset, size, link)) = found else { return Ok(None) };
-        let (_, names, length, _) = self.sections.get(*link).ok_or_else(|| bad("no names"))?;
-        Ok(Some((self.bytes(*offset, *size)?, self.bytes(*names, *length)?)))
+    /// Returns the entries of the first section of this type, and its names.
+    fn section<T: Pod>(&self, wanted: u32) -> Result<Option<(&[T], StringTable<'_>)>> {
+        let sections = FileHeader64::parse(&self.tables)?.sections(LE, &self.tables)?;
+        let found = sections.iter().find(|section| section.sh_type(LE) == wanted);
+        let Some(found) = found else { return Ok(None) };
+        let names = sections.section(found.link(LE))?.data(LE, &self.tables)?;
+        let entries = found.data_as_array(LE, &self.tables)?;
+        Ok(Some((entries, StringTable::new(names, 0, names.len() as u64))))
     }
 
     /// Returns the functions that a symbol table defines and whose names `wanted` accepts.
     fn functions(&self, kind: u32, wanted: fn(&[u8]) -> bool) -> Result<Option<Vec<Function>>> {
-        let Some((symbols, names)) = self.section(kind)? else { return Ok(None) };
+        let Some((symbols, names)) = self.section::<Sym64<_>>(kind)? else { return Ok(None) };
         let mut found = Vec::new();
-        for symbol in symbols.chunks_exact(24) {
-            let section = u16_at(symbol, 6);
-            if symbol[4] & 15 != FUNCTION || section == 0 || section >= 0xff00 {
+        for symbol in symbols {
+            let section = symbol.st_shndx(LE);
+            if symbol.st_type() != STT_FUNC || section == SHN_UNDEF || section >= SHN_LORESERVE {
                 continue;
             }
-            let name = text(&names, u32_at(symbol, 0));
+            let name = symbol.name(LE, names).unwrap_or_default();
             if wanted(name) {
                 found.push(Function {
                     name: String::from_utf8_lossy(name).into_owned(),
-                    address: u64_at(symbol, 8),
-                    size: u64_at(symbol, 16),
+                    address: symbol.st_value(LE),
+                    size: symbol.st_size(LE),
                 });
             }
         }
@@ -153,24 +96,23 @@ impl Elf {
 
     /// Returns functions of the symbol table for debuggers. None: the file was stripped.
     pub fn symbols(&self, wanted: fn(&[u8]) -> bool) -> Result<Option<Vec<Function>>> {
-        self.functions(SYMTAB, wanted)
+        self.functions(SHT_SYMTAB, wanted)
     }
 
-    /// Returns functions that the file exports.
     pub fn exports(&self, wanted: fn(&[u8]) -> bool) -> Result<Vec<Function>> {
-        Ok(self.functions(DYNSYM, wanted)?.unwrap_or_default())
+        Ok(self.functions(SHT_DYNSYM, wanted)?.unwrap_or_default())
     }
 
     /// Returns the file's own name and the names of the libraries that it needs.
     pub fn libraries(&self) -> Result<(Option<String>, Vec<String>)> {
         let (mut own, mut needed) = (None, Vec::new());
-        if let Some((entries, names)) = self.section(DYNAMIC)? {
-            for entry in entries.chunks_exact(16) {
-                let at = u32::try_from(u64_at(entry, 8)).unwrap_or(u32::MAX);
-                let name = || String::from_utf8_lossy(text(&names, at)).into_owned();
-                match u64_at(entry, 0) {
-                    NEEDED => needed.push(name()),
-                    SONAME => own = Some(name()),
+        if let Some((entries, names)) = self.section::<Dyn64<_>>(SHT_DYNAMIC)? {
+            for entry in entries {
+                let name = entry.string(LE, names).unwrap_or_default();
+                let name = || String::from_utf8_lossy(name).into_owned();
+                match entry.tag32(LE) {
+                    Some(DT_NEEDED) => needed.push(name()),
+                    Some(DT_SONAME) => own = Some(name()),
                     _ => {}
                 }
             }
@@ -222,7 +164,7 @@ fn find(bytes: &[u8], wanted: &[u8]) -> bool {
 }
 
 /// Returns the mapped ranges of this process and their names.
-pub fn mappings() -> Result<Vec<(Range<usize>, String)>> {
+pub fn mappings() -> std::io::Result<Vec<(Range<usize>, String)>> {
     let mut text = String::new();
     File::open("/proc/self/maps")?.read_to_string(&mut text)?;
     let address = |text: &str| usize::from_str_radix(text, 16).ok();

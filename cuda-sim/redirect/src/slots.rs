@@ -55,7 +55,6 @@ impl Library {
         Some(library)
     }
 
-    /// Returns the slot of a function.
     pub fn slot(&'static self, name: &str) -> Option<&'static AtomicUsize> {
         let slots = self.slots.get_or_init(|| {
             if let Some(copy) = copied(&self.path) {

@@ -1,8 +1,7 @@
 //! Which runtime library a module carries.
 
-use crate::elf::{Elf, Function};
+use crate::elf::{Elf, Function, Result};
 use std::collections::BTreeSet;
-use std::io::Result;
 
 /// Functions that every copy of the runtime library has. A module that defines them all and exports
 /// none of them carries one, or functions that load one and call it.
@@ -24,7 +23,6 @@ const REMOVED: &str = "cudaBindTexture";
 /// The runtime library of a module.
 pub enum Runtime {
     None,
-    /// Needs a library of this name.
     Needs(String),
     /// Is a library of this name: NVIDIA's, or one of another origin.
     Is {
