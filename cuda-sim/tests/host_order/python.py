@@ -1,13 +1,15 @@
 """Work that one Python thread hands to another: python.py [CONSTRUCT [racy]]. Without arguments,
 lists the constructs.
 
-`racy` leaves out the wait of the second thread's stream, which no order of the threads replaces.
+`racy` leaves out the first thread's wait for its stream, which no order of the threads replaces.
 """
 
 import asyncio
 import concurrent.futures
 import ctypes as c
+import os
 import queue
+import socket
 import sys
 import threading
 
@@ -21,30 +23,26 @@ def ok(code):
 class Work:
     def __init__(self, racy):
         self.racy = racy
-        self.context, self.memory, self.event = c.c_void_p(), c.c_uint64(), c.c_void_p()
+        self.context, self.memory = c.c_void_p(), c.c_uint64()
         self.streams = [c.c_void_p(), c.c_void_p()]
         ok(cuda.cuInit(0))
         ok(cuda.cuDevicePrimaryCtxRetain(c.byref(self.context), 0))
         ok(cuda.cuCtxSetCurrent(self.context))
         ok(cuda.cuMemAlloc_v2(c.byref(self.memory), c.c_size_t(64)))
-        ok(cuda.cuEventCreate(c.byref(self.event), 2))
         for stream in self.streams:
             ok(cuda.cuStreamCreate(c.byref(stream), 1))
 
-    def write(self, stream):
+    def write(self, stream, waits):
+        ok(cuda.cuCtxSetCurrent(self.context))
         ok(cuda.cuMemsetD8Async(self.memory, c.c_ubyte(1), c.c_size_t(64), stream))
+        if waits:
+            ok(cuda.cuStreamSynchronize(stream))
 
     def first(self):
-        ok(cuda.cuCtxSetCurrent(self.context))
-        self.write(self.streams[0])
-        ok(cuda.cuEventRecord(self.event, self.streams[0]))
+        self.write(self.streams[0], not self.racy)
 
     def second(self):
-        ok(cuda.cuCtxSetCurrent(self.context))
-        if not self.racy:
-            ok(cuda.cuStreamWaitEvent(self.streams[1], self.event, 0))
-        self.write(self.streams[1])
-        ok(cuda.cuStreamSynchronize(self.streams[1]))
+        self.write(self.streams[1], True)
 
 
 def on_threads(*functions):
@@ -98,6 +96,22 @@ def semaphores(work):
     handed_on(work, semaphore.release, semaphore.acquire)
 
 
+def locks(work):
+    lock = threading.Lock()
+    lock.acquire()
+    handed_on(work, lock.release, lock.acquire)
+
+
+def pipes(work):
+    read, write = os.pipe()
+    handed_on(work, lambda: os.write(write, b"x"), lambda: os.read(read, 1))
+
+
+def sockets(work):
+    one, other = socket.socketpair()
+    handed_on(work, lambda: one.send(b"x"), lambda: other.recv(1))
+
+
 def joins(work):
     on_threads(work.first)
     work.second()
@@ -123,8 +137,8 @@ def coroutines(work):
 
 
 CONSTRUCTS = [
-    queues, simple_queues, events, conditions, barriers, semaphores, joins, starts, futures,
-    coroutines,
+    queues, simple_queues, events, conditions, barriers, semaphores, locks, pipes, sockets, joins,
+    starts, futures, coroutines,
 ]  # fmt: skip
 
 if len(sys.argv) == 1:

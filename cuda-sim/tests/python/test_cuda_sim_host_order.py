@@ -2,7 +2,6 @@
 
 import concurrent.futures
 import shutil
-import sys
 
 import pytest
 
@@ -290,61 +289,3 @@ def test_rust(driver, tmp_path):
     for name in ("park", "channel", "condition"):
         assert sim("--", program, name, check=False).returncode == 0, name
         assert sim("--", program, name, "racy", check=False).returncode == 66, name
-
-
-PYTHON = """
-import asyncio, concurrent.futures, ctypes, os, queue, socket, sys, threading, time
-cuda = ctypes.CDLL("libcuda.so.1")
-def check(result): assert result == 0, result
-context, at = ctypes.c_void_p(), ctypes.c_uint64()
-check(cuda.cuInit(0))
-check(cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0))
-check(cuda.cuCtxSetCurrent(context))
-check(cuda.cuMemAlloc_v2(ctypes.byref(at), ctypes.c_size_t(64)))
-def work():
-    stream = ctypes.c_void_p()
-    check(cuda.cuCtxSetCurrent(context))
-    check(cuda.cuStreamCreate(ctypes.byref(stream), 1))
-    check(cuda.cuMemsetD8Async(at, 1, ctypes.c_size_t(64), stream))
-    check(cuda.cuStreamSynchronize(stream))
-def both(release, acquire):
-    def first(): work(); time.sleep(.1); release()
-    def second(): acquire(); work()
-    threads = [threading.Thread(target=run) for run in (second, first)]
-    [thread.start() for thread in threads]
-    [thread.join() for thread in threads]
-def locks():
-    lock, event, condition, semaphore = threading.Lock(), threading.Event(), threading.Condition(), threading.Semaphore(0)
-    lock.acquire()
-    both(lock.release, lock.acquire)
-    both(event.set, event.wait)
-    both(semaphore.release, semaphore.acquire)
-    barrier = threading.Barrier(2)
-    both(barrier.wait, barrier.wait)
-def queues():
-    for kind in (queue.Queue, queue.SimpleQueue):
-        some = kind()
-        both(lambda: some.put(1), some.get)
-def executors():
-    with concurrent.futures.ThreadPoolExecutor(2) as pool:
-        for _ in range(3): pool.submit(work).result()
-    work()
-def loops():
-    async def main():
-        for _ in range(2): await asyncio.to_thread(work)
-        work()
-    asyncio.run(main())
-def pipes():
-    read, write = os.pipe()
-    both(lambda: os.write(write, b"x"), lambda: os.read(read, 1))
-    one, other = socket.socketpair()
-    both(lambda: one.send(b"x"), lambda: other.recv(1))
-for name in sys.argv[1:]: globals()[name]()
-"""
-
-
-@pytest.mark.parametrize("name", ["locks", "queues", "executors", "loops", "pipes"])
-def test_python(driver, tmp_path, name):
-    """What Python's own modules build on its locks."""
-    (tmp_path / "order.py").write_text(PYTHON)
-    sim("--", sys.executable, tmp_path / "order.py", name)

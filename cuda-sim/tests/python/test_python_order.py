@@ -21,9 +21,9 @@ def python(*arguments):
 
 @pytest.mark.parametrize("racy", [False, True])
 def test_work_that_is_handed_on(racy):
-    """Correct programs have no race, and each of them has one if the second stream does not wait."""
+    """Correct programs have no race, and each of them has one if the first thread does not wait for its stream."""
     names = python().stdout.split()
-    assert len(names) == 10
+    assert len(names) == 13
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         done = list(pool.map(lambda name: python(name, *["racy"] * racy), names))
     wrong = {name: one.stderr[-2000:] for name, one in zip(names, done) if one.returncode != (66 if racy else 0)}
