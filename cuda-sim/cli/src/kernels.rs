@@ -101,7 +101,6 @@ fn line(name: &str, mangled: Option<&String>, parameters: Option<&[Parameter]>) 
     format!("{comment}{}{declaration}\n", if is_valid { "" } else { "# " })
 }
 
-/// Returns the types of the parameters in a signature.
 fn types(signature: &str) -> Option<Vec<&str>> {
     let inner = signature.strip_suffix(')')?;
     let mut depth = 1;

@@ -199,7 +199,6 @@ fn linked_folder(runtime: bool) -> Result<PathBuf, String> {
     Ok(folder)
 }
 
-/// Gives a library other names in a folder.
 fn link_into(folder: &Path, library: &Path, names: &[&str]) -> Result<(), String> {
     let fail = |error: std::io::Error| format!("{}: {error}", folder.display());
     std::fs::create_dir_all(folder).map_err(fail)?;

@@ -14,7 +14,6 @@ enum Scope {
     Checker,
     /// The command, if the driver is the simulated one.
     Simulation,
-    /// The command.
     Command,
 }
 use Scope::*;

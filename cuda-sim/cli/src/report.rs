@@ -142,7 +142,6 @@ impl Reports {
         ("CUDASIM_REPORT_FOLDER", self.folder.path())
     }
 
-    /// Writes the reports.
     pub fn write(&self) -> Result<(), String> {
         let results = self.results();
         for path in &self.files {

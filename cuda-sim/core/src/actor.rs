@@ -73,7 +73,6 @@ pub enum Who {
     Earlier,
 }
 
-/// The name of the legacy default stream in reports.
 pub const LEGACY: &str = "legacy default stream";
 
 /// The identity of one actor, which its recorded accesses keep beyond its end.
@@ -93,7 +92,6 @@ impl Identity {
         self.number.value
     }
 
-    /// Gives it a name for reports.
     pub fn set_name(&self, name: &str) {
         *self.name.lock().unwrap_or_else(PoisonError::into_inner) = Some(name.to_owned());
     }

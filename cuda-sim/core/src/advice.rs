@@ -80,7 +80,6 @@ pub fn order_of_threads(waited: u64, thread: u64) -> String {
     )
 }
 
-/// Returns one side of a race.
 pub fn side(site: &Site, mode: u32) -> Side {
     Side {
         mode,

@@ -18,10 +18,8 @@ const UNKNOWN: u8 = crate::memory::UNKNOWN;
 #[derive(Default)]
 pub struct Declarations(HashMap<String, Kernel>);
 
-/// A kernel as its line declares it.
 pub struct Kernel {
     line: usize,
-    /// The size of each argument in bytes.
     pub sizes: Vec<usize>,
     /// The numbers and pointers in the arguments.
     values: Vec<Value>,
@@ -55,7 +53,6 @@ struct Pointer {
     fill: Option<u8>,
 }
 
-/// The accesses of a launch.
 #[derive(Default)]
 pub struct Accesses {
     pub all: Vec<Access>,

@@ -113,7 +113,6 @@ pub unsafe fn unmap(base: u64, size: u64) {
     unsafe { libc::munmap(page as *mut _, (size + base - page) as usize) };
 }
 
-/// Opens the file that a handle names.
 pub fn open(bytes: &[u8; 64], magic: u64) -> Result<(RawFd, Handle)> {
     let handle = Handle::parse(bytes, magic)?;
     let fd = open_file(handle.pid, handle.fd)?;

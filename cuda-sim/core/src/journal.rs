@@ -80,7 +80,6 @@ impl Journal {
         }
     }
 
-    /// Withdraws the open races that are no longer held.
     pub fn withdraw_all_but(&mut self, held: &BTreeSet<u64>) {
         let gone: Vec<u64> = self.open.difference(held).copied().collect();
         if !gone.is_empty() {

@@ -356,7 +356,6 @@ pub fn poison(address: u64, size: u64) {
 /// All memory that the device can touch.
 #[derive(Default)]
 pub struct Memory {
-    /// Allocations by device address.
     pub allocations: BTreeMap<u64, Allocation>,
     /// Host address to device address, for shifted memory.
     shifted: BTreeMap<u64, u64>,

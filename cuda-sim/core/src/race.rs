@@ -54,7 +54,6 @@ pub struct Race {
     pub number: Option<u64>,
     /// Why there are no Python lines, of the first finding in a Python that is not known.
     pub no_python: Option<&'static str>,
-    /// Whether this is a remark and not a fault.
     pub remark: bool,
     /// Operations before it, if the report draws them.
     pub rows: Vec<Row>,

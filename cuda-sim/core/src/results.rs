@@ -9,7 +9,6 @@ pub type Result<T = ()> = std::result::Result<T, Code>;
 
 include!(concat!(env!("OUT_DIR"), "/codes.rs"));
 
-/// Returns the row of a number.
 pub fn find(number: i32) -> Option<&'static (i32, &'static str, &'static str)> {
     TABLE.iter().find(|row| row.0 == number)
 }

@@ -33,7 +33,6 @@ pub const RULES: [(&str, &str); 10] = [
     ("R10", "nothing illegal is called while a stream is being captured"),
 ];
 
-/// Returns the sentence of a rule.
 pub fn sentence(rule: &str) -> &'static str {
     RULES.iter().find(|(name, _)| *name == rule).map_or("", |(_, text)| text)
 }
@@ -58,7 +57,6 @@ struct Consumer {
     actor: Actor,
     mode: u32,
     began: u64,
-    /// `None` if it has not ended.
     ended: Option<u64>,
     /// The host waited for the data and may use it without an end.
     waited: bool,
@@ -361,7 +359,6 @@ impl Rules {
         }
     }
 
-    /// Removes and returns the exports of a destroyed owner.
     pub fn destroy(&mut self, owner: u64) -> Vec<Export> {
         let ids = if owner == 0 { None } else { self.owned.remove(&owner) };
         let gone = ids.into_iter().flatten().filter_map(|id| {

@@ -72,7 +72,6 @@ impl<S> Shadow<S> {
         self.segments.insert(start, Segment { end, write: Some(mark), reads: Vec::new() });
     }
 
-    /// Returns the number of segments.
     pub fn len(&self) -> usize {
         self.segments.len()
     }

@@ -58,7 +58,6 @@ enum What {
     },
 }
 
-/// One row of a drawing.
 pub enum Row {
     Operation {
         lane: String,
@@ -100,7 +99,6 @@ impl Timeline {
         self.push(time, What::Order { from, until, to });
     }
 
-    /// Returns the newest rows.
     pub fn newest(&self) -> Vec<Row> {
         let skipped = self.entries.len().saturating_sub(NEWEST);
         let before = (skipped > 0).then_some(Row::Skipped(skipped));
@@ -108,7 +106,6 @@ impl Timeline {
         before.into_iter().chain(rows).collect()
     }
 
-    /// Returns the rows of a race.
     pub fn rows(&self, first: &Site, at: Epoch, second: &Site) -> Vec<Row> {
         let is_one = |identity: &Arc<Identity>| {
             Arc::ptr_eq(identity, &first.actor) || Arc::ptr_eq(identity, &second.actor)

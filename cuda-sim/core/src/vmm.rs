@@ -115,20 +115,17 @@ impl Mappings {
         Ok(())
     }
 
-    /// Releases the reservation that contains an address.
     pub fn forget(&mut self, address: u64) {
         if let Some((base, size)) = self.reservation(address, 1) {
             let _ = self.free(base, size);
         }
     }
 
-    /// Returns the reservation that contains a range.
     pub fn reservation(&self, address: u64, size: u64) -> Option<(u64, u64)> {
         let (&base, &length) = self.reserved.range(..=address).next_back()?;
         (address.checked_add(size)? <= base + length).then_some((base, length))
     }
 
-    /// Returns the mapping of an address.
     pub fn at(&self, address: u64) -> Option<&Mapping> {
         let (base, mapping) = self.mapped.range(..=address).next_back()?;
         (address < base + mapping.size).then_some(mapping)

@@ -39,7 +39,6 @@ fn at(address: u64) -> (u64, u64) {
     (address, address.saturating_add(1))
 }
 
-/// Returns the device address of host memory.
 fn of_host(address: u64) -> (u64, u64) {
     at(cudasim_core::sim::lock()
         .and_then(|sim| sim.memory.find(address).map(|found| found.base))

@@ -6,14 +6,12 @@ use crate::next::real;
 use libc::{c_int, c_uint, pthread_barrier_t, pthread_barrierattr_t};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 
-/// State of a barrier.
 struct Barrier {
     /// Its address; 0 if the slot is free.
     address: AtomicUsize,
     /// The number of threads that it waits for.
     count: AtomicUsize,
     arrivals: AtomicUsize,
-    /// The threads that are in it.
     inside: AtomicUsize,
     /// Whether more threads than `count` use it: then the rounds are not known.
     is_crowded: AtomicBool,

@@ -137,12 +137,10 @@ pub fn after<T>(object: *const T) {
     after_key(object.addr());
 }
 
-/// [`before`] of an object that has a key.
 pub fn before_key(key: usize) {
     notify(key, |api| api.hb_before);
 }
 
-/// [`after`] of an object that has a key.
 pub fn after_key(key: usize) {
     notify(key, |api| api.hb_after);
 }

@@ -30,7 +30,6 @@ pub enum SyncPoint {
     Barrier,
     NextBarrier,
     Ordered,
-    /// Tasks that ended.
     Tasks,
 }
 
@@ -146,7 +145,6 @@ fn barrier() -> *const u8 {
     here.point(if here.barriers % 2 == 0 { SyncPoint::Barrier } else { SyncPoint::NextBarrier })
 }
 
-/// This thread leaves a barrier.
 fn leave_barrier() {
     after_point(barrier());
     let here = here();

@@ -7,7 +7,6 @@ use libc::{
 };
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Returns the key of a signal.
 pub fn signal_key(number: c_int) -> usize {
     key(Kind::Signal, number as u64)
 }

@@ -21,7 +21,6 @@ const DEPENDENCES: usize = 8;
 #[derive(Clone, Copy)]
 struct Dependence {
     address: u64,
-    /// The task writes it.
     writes: bool,
 }
 

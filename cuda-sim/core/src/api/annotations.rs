@@ -66,7 +66,6 @@ fn bytes<'a>(text: *const c_char) -> Option<&'a [u8]> {
     (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) }.to_bytes())
 }
 
-/// Returns a text for reports.
 fn text(text: *const c_char) -> Option<String> {
     bytes(text).map(shown)
 }

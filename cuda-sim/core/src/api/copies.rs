@@ -391,7 +391,6 @@ fn copy_3d(
     copy(sim, stream, Request { to, from, extent, synchronous, order: IN_STREAM, label })
 }
 
-/// Returns the work and the accesses of a copy node.
 pub fn node_of(sim: &Sim, copy_of: &Copy3D) -> Result<(Work, Vec<Access>)> {
     let extent = Extent {
         width: copy_of.width as u64,

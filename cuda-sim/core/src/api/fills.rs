@@ -31,7 +31,6 @@ fn fill_of(
     ))
 }
 
-/// Returns the work and the access of a fill node.
 pub fn fill_node_of(
     sim: &Sim,
     address: u64,

@@ -72,7 +72,6 @@ impl Arguments {
         Ok(arguments)
     }
 
-    /// Returns the bytes of an argument.
     fn argument(&self, index: usize, size: usize) -> &[u8] {
         let at = self.offsets[index];
         // SAFETY: `copy` reserved `size` bytes, rounded up, at this offset, and any byte of the

@@ -96,7 +96,6 @@ pub fn list(hash: u64, identities: &[u64], describe: impl Fn(usize) -> Place) ->
     })
 }
 
-/// Returns the places of a list, from the innermost one.
 pub fn of_list(list: u32) -> Vec<Place> {
     let known = locked();
     let numbers = (list as usize).checked_sub(1).map(|at| &*known.lists[at]).unwrap_or_default();

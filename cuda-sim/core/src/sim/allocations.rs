@@ -163,7 +163,6 @@ impl Sim {
         self.memory.remove(base, moment.map(|moment| moment.mark.site.clone()))
     }
 
-    /// Ends all allocations of a context that is destroyed.
     pub fn end_allocations_of(&mut self, context: u64) {
         let bases: Vec<u64> = self
             .memory

@@ -47,7 +47,6 @@ impl Sim {
         }
     }
 
-    /// Calls the destructor of a user object on a thread of its own.
     pub(super) fn destroy_user_object(call: HostCall, known: Knowledge) {
         if !threads::spawn_with(c"cuda-sim objects", destroy, (call, known)) {
             print("cuda-sim: no thread for the destructor of a user object: it will not run\n");

@@ -26,7 +26,6 @@ const MOST_BUSY: usize = 256;
 
 /// Work that has to run before a stream can continue.
 enum Needed {
-    /// The first operation of this stream.
     First(StreamRef),
     /// Any: it waits for a value in memory, which other streams or the host write.
     Any,
@@ -379,7 +378,6 @@ impl Sim {
         }
     }
 
-    /// Waits for everything, of every context.
     pub fn wait_everything(sim: &mut Locked) {
         let streams = sim.busy.clone();
         Self::wait_all(sim, &streams);

@@ -204,7 +204,6 @@ impl Sim {
         self.report_broken(rule, found, here, advice);
     }
 
-    /// Checks R5.
     fn check_destroy(&mut self, owner: u64, here: &Site) {
         let Some(checker) = &mut self.checker else { return };
         for export in checker.rules.destroy(owner) {

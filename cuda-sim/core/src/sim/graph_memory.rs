@@ -78,7 +78,6 @@ impl Sim {
         Ok(())
     }
 
-    /// Returns one of `CUgraphMem_attribute`.
     pub fn graph_memory_attribute(&self, device: i32, which: i32) -> Result<u64> {
         let which = usize::try_from(which).ok().filter(|which| *which < 4);
         let values = self.graph_memory_use.get(&device).map_or([0; 4], |found| found.attributes);
@@ -96,7 +95,6 @@ impl Sim {
         Ok(())
     }
 
-    /// Releases what graphs do not use.
     pub fn trim_graph_memory(&mut self, device: i32) {
         let values = &mut self.graph_memory_use.entry(device).or_default().attributes;
         values[RESERVED] = values[USED];

@@ -35,14 +35,12 @@ impl Sim {
             .collect()
     }
 
-    /// Returns a context and the green ones over it.
     pub(super) fn family(&self, context: u64) -> Vec<u64> {
         let mut family = self.greens_over(context);
         family.push(context);
         family
     }
 
-    /// Returns the sticky error of a context.
     pub fn context_error(&self, context: u64) -> Result {
         self.contexts.get(self.base(context)).and_then(|context| context.error).map_or(Ok(()), Err)
     }

@@ -34,7 +34,6 @@ pub struct Context {
     pub legacy: StreamRef,
     /// Blocking streams with work that the legacy stream has not waited for.
     pub dirty: Vec<StreamRef>,
-    /// All streams of the context.
     pub streams: Vec<StreamRef>,
     pub error: Option<Code>,
     pub peers: Vec<u64>,

@@ -233,7 +233,6 @@ fn guard(mutex: &'static Mutex<Sim>) -> MutexGuard<'static, Sim> {
     guard
 }
 
-/// Locks and returns the state, if that succeeds in time.
 pub(super) fn try_lock_for(time: Duration) -> Option<Locked> {
     let (mutex, start) = (SIM.get()?, Instant::now());
     loop {
