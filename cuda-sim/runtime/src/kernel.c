@@ -49,37 +49,13 @@ API cudaError_t __cudaPopCallConfiguration(struct grid_size *grid, struct grid_s
 
 static bool no_answer(cudaError_t error) { return error == cudaErrorNotSupported; }
 
-static void read_function_attribute(CUfunction function, int attribute, int *value) {
-    int answer;
-    if (CALL(cuFuncGetAttribute, &answer, attribute, function) == cudaSuccess) *value = answer;
-}
-
 static void read_function_attributes(struct function_attributes *attributes, CUfunction function) {
-    int shared = 0, constant = 0, local = 0;
-    read_function_attribute(function, FUNCTION_SHARED_SIZE, &shared);
-    read_function_attribute(function, FUNCTION_CONST_SIZE, &constant);
-    read_function_attribute(function, FUNCTION_LOCAL_SIZE, &local);
-    attributes->shared_bytes = (size_t)shared;
-    attributes->const_bytes = (size_t)constant;
-    attributes->local_bytes = (size_t)local;
-    read_function_attribute(function, FUNCTION_MAX_THREADS_PER_BLOCK,
-                            &attributes->max_threads_per_block);
-    read_function_attribute(function, FUNCTION_NUM_REGS, &attributes->registers);
-    read_function_attribute(function, FUNCTION_PTX_VERSION, &attributes->ptx_version);
-    read_function_attribute(function, FUNCTION_BINARY_VERSION, &attributes->binary_version);
-    read_function_attribute(function, FUNCTION_CACHE_MODE_CA, &attributes->cache_mode_ca);
-    read_function_attribute(function, FUNCTION_MAX_DYNAMIC_SHARED,
-                            &attributes->max_dynamic_shared_bytes);
-    read_function_attribute(function, FUNCTION_SHARED_CARVEOUT, &attributes->shared_carveout);
-    read_function_attribute(function, FUNCTION_CLUSTER_MUST_BE_SET,
-                            &attributes->cluster_must_be_set);
-    read_function_attribute(function, FUNCTION_CLUSTER_WIDTH, &attributes->cluster_width);
-    read_function_attribute(function, FUNCTION_CLUSTER_HEIGHT, &attributes->cluster_height);
-    read_function_attribute(function, FUNCTION_CLUSTER_DEPTH, &attributes->cluster_depth);
-    read_function_attribute(function, FUNCTION_CLUSTER_SCHEDULING,
-                            &attributes->cluster_scheduling_policy);
-    read_function_attribute(function, FUNCTION_NON_PORTABLE_CLUSTER,
-                            &attributes->non_portable_cluster_allowed);
+    int answer;
+#define ATTRIBUTE(field, number, nvidia_field, name)                        \
+    if (CALL(cuFuncGetAttribute, &answer, number, function) == cudaSuccess) \
+        attributes->field = answer;
+#include "function_attributes.h"
+#undef ATTRIBUTE
 }
 
 /* Ten times the major number of the current device's compute capability, plus the minor. */

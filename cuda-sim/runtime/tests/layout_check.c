@@ -1,5 +1,5 @@
 /*
- * layout_check.c: compares types.h, errors.h and device_properties.h with NVIDIA's headers.
+ * layout_check.c: compares types.h and the tables of this library with NVIDIA's headers.
  * Compiles where every size, offset and number is the same; there is nothing to run.
  */
 
@@ -242,25 +242,11 @@ FIELD(struct cudaGraphNodeParams, eventRecord.event, CUgraphNodeParams, eventRec
 FIELD(struct cudaGraphNodeParams, alloc.dptr, CUgraphNodeParams, alloc.dptr)
 FIELD(struct cudaGraphNodeParams, free.dptr, CUgraphNodeParams, free.dptr)
 SIZE(struct function_attributes, struct cudaFuncAttributes)
-FIELD(struct function_attributes, local_bytes, struct cudaFuncAttributes, localSizeBytes)
-FIELD(struct function_attributes, max_threads_per_block, struct cudaFuncAttributes,
-      maxThreadsPerBlock)
-FIELD(struct function_attributes, registers, struct cudaFuncAttributes, numRegs)
-FIELD(struct function_attributes, ptx_version, struct cudaFuncAttributes, ptxVersion)
-FIELD(struct function_attributes, binary_version, struct cudaFuncAttributes, binaryVersion)
-FIELD(struct function_attributes, cache_mode_ca, struct cudaFuncAttributes, cacheModeCA)
-FIELD(struct function_attributes, max_dynamic_shared_bytes, struct cudaFuncAttributes,
-      maxDynamicSharedSizeBytes)
-FIELD(struct function_attributes, shared_carveout, struct cudaFuncAttributes,
-      preferredShmemCarveout)
-FIELD(struct function_attributes, cluster_must_be_set, struct cudaFuncAttributes,
-      clusterDimMustBeSet)
-FIELD(struct function_attributes, cluster_width, struct cudaFuncAttributes, requiredClusterWidth)
-FIELD(struct function_attributes, cluster_depth, struct cudaFuncAttributes, requiredClusterDepth)
-FIELD(struct function_attributes, cluster_scheduling_policy, struct cudaFuncAttributes,
-      clusterSchedulingPolicyPreference)
-FIELD(struct function_attributes, non_portable_cluster_allowed, struct cudaFuncAttributes,
-      nonPortableClusterSizeAllowed)
+#define ATTRIBUTE(field, number, nvidia_field, name) \
+    SAME(number, CU_FUNC_ATTRIBUTE_##name)           \
+    FIELD(struct function_attributes, field, struct cudaFuncAttributes, nvidia_field)
+#include "function_attributes.h"
+#undef ATTRIBUTE
 SIZE(struct pointer_attributes, struct cudaPointerAttributes)
 FIELD(struct pointer_attributes, type, struct cudaPointerAttributes, type)
 FIELD(struct pointer_attributes, device, struct cudaPointerAttributes, device)
