@@ -42,6 +42,7 @@ def sim(*arguments, **more):
     return run(COMMAND, "run", "--print=exit", *arguments, **more)
 
 
+PROGRAM = ["-include", SIM / "tests/program.h"]
 FLAGS = ["-std=gnu11", "-g", "-O1", "-Wall", "-Wextra", "-Wshadow", "-Werror"]
 
 
@@ -51,17 +52,17 @@ def compile_program(driver, target, sources, major="13", flags=()):
     return target
 
 
-def compile_text(driver, target, text, **more):
+def compile_text(driver, target, text, flags=()):
     """A program whose source is written beside it."""
     source = target.with_name(target.name + ".c")
     source.write_text(text)
-    return compile_program(driver, target, [source], **more)
+    return compile_program(driver, target, [source], flags=[*PROGRAM, *flags])
 
 
 def compile_once(driver, name, sources, major="13"):
     """A program of many sources: each is compiled once, on all cores, and kept in build/ for all test processes."""
     include = ["-isystem", HEADERS[major], "-I", SIM / "include"]
-    read = [*sources, *sorted(sources[0].parent.glob("*.h")), SIM / "include/cudasim.h"]
+    read = [*sources, *sorted(sources[0].parent.glob("*.h")), SIM / "include/cudasim.h", SIM / "tests/ok.h"]
     # The path as well: programs find the files beside their sources.
     digest = hashlib.sha256(repr((FLAGS, sources[0].parent)).encode())
     for path in read:

@@ -6,12 +6,6 @@ import pytest
 from commands import SCHEDULES, compile_text, sim
 
 PROGRAM = """
-#include <cuda.h>
-#include <pthread.h>
-#include <stdatomic.h>
-#include <stdio.h>
-#include <unistd.h>
-#define OK(call) do { if (call) { puts(#call); return 3; } } while (0)
 static atomic_int calls, destroyed;
 static void end(void *data) { atomic_fetch_add((atomic_int *)data, 1); pthread_exit(NULL); }
 static void end_callback(CUstream s, CUresult status, void *data) { (void)s; (void)status; end(data); }

@@ -8,10 +8,6 @@ import pytest
 from commands import compile_text, run, sim
 
 WRITES = r"""
-#include <cuda.h>
-#include <cudasim.h>
-#include <stdio.h>
-#define OK(call) do { CUresult r_ = (call); if (r_) { printf("%s: %d\n", #call, r_); return 1; } } while (0)
 static void nothing(const cudasim_grid *grid, void **args) { (void)grid; (void)args; }
 static void host(void *data) { (void)data; }
 int main(int argc, char **argv) {
@@ -54,67 +50,32 @@ int main(int argc, char **argv) {
 }
 """
 
-TOKEN = re.compile(r'\s*(?:("(?:[^"\\]|\\.)*")|(->|[{}\[\];=,])|([A-Za-z_][A-Za-z_0-9]*|[0-9]+))')
+NODE = r'"(?P<node>\w+)" \[shape="rectangle", label="(?P<label>(?:[^"\\]|\\.)*)"\];'
+LINE = re.compile(rf'subgraph (?P<cluster>\w+) {{|label="(?P<title>[\w ]*)";|{NODE}|"(?P<a>\w+)" -> "(?P<b>\w+)";|(?P<end>}})')
 
 
 def parse(text):
-    """Reads the grammar of DOT, as far as it is used: clusters, nodes with attributes, edges. Returns the labels of the
-    nodes by name, the edges, and the labels of clusters, each with the names of its own nodes."""
-    at, tokens = 0, []
-    while text[at:].strip():
-        found = TOKEN.match(text, at)
-        assert found, text[at : at + 40]
-        tokens.append(found[1] or found[2] or found[3])
-        at = found.end()
-    nodes, edges, clusters = {}, [], []
-
-    def unquoted(token):
-        assert re.fullmatch(r'".*"|\w+', token, re.S), token
-        return re.sub(r'\\(["\\])', r"\1", token[1:-1]) if token.startswith('"') else token
-
-    def take(*expected):
-        token = tokens.pop(0)
-        assert not expected or token in expected, (token, expected, tokens[:8])
-        return token
-
-    def attributes():
-        found = {}
-        take("[")
-        while tokens[0] != "]":
-            name = unquoted(take())
-            take("=")
-            found[name] = unquoted(take())
-            if tokens[0] != "]":
-                take(",")
-        take("]")
-        return found
-
-    def statements(cluster):
-        take("{")
-        while tokens[0] != "}":
-            if tokens[0] == "subgraph":
-                take()
-                inner = {"name": take(), "nodes": []}
-                clusters.append(inner)
-                statements(inner)
-                continue
-            first = take()
-            if tokens[0] == "=":
-                take()
-                cluster[first] = unquoted(take())
-            elif tokens[0] == "->":
-                take()
-                edges.append((unquoted(first), unquoted(take())))
-            else:
-                nodes[unquoted(first)] = attributes()["label"]
-                cluster["nodes"].append(unquoted(first))
-            take(";")
-        take("}")
-
-    take("digraph")
-    take()
-    statements({"nodes": []})
-    assert not tokens
+    """Returns the labels of the nodes by name, the edges, and the labels of clusters, each with the names of its own
+    nodes."""
+    lines = text.splitlines()
+    assert lines[0] == "digraph dot {"
+    nodes, edges, clusters, inside = {}, [], [], [{}]
+    for line in lines[1:]:
+        found = LINE.fullmatch(line)
+        assert found and inside, line
+        if found["cluster"]:
+            clusters.append({"name": found["cluster"], "nodes": []})
+            inside.append(clusters[-1])
+        elif found["node"]:
+            nodes[found["node"]] = re.sub(r'\\(["\\])', r"\1", found["label"])
+            inside[-1]["nodes"].append(found["node"])
+        elif found["a"]:
+            edges.append((found["a"], found["b"]))
+        elif found["end"]:
+            inside.pop()
+        else:
+            inside[-1]["label"] = found["title"]
+    assert not inside
     return nodes, edges, clusters
 
 

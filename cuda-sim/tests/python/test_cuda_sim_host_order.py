@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from commands import HEADERS, SIM, WORKERS, run, sim
+from commands import HEADERS, SIM, WORKERS, compile_text, run, sim
 
 SOURCES = SIM / "tests/host_order"
 
@@ -43,17 +43,10 @@ def test_constructs(host_order, schedule):
 
 
 UNCHANGED = r"""
-#include <cuda.h>
 #include <errno.h>
-#include <pthread.h>
 #include <semaphore.h>
 #include <setjmp.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-#define CHECK(call) do { if (call) { printf("%d: %s\n", __LINE__, #call); exit(1); } } while (0)
 static int ends[2];
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t condition = PTHREAD_COND_INITIALIZER;
@@ -64,7 +57,7 @@ static void unlock(void *none) { (void)none; clean(NULL); pthread_mutex_unlock(&
 static void *reads(void *none) {
     char text;
     pthread_cleanup_push(clean, NULL);
-    CHECK(read(ends[0], &text, 1));
+    OK(read(ends[0], &text, 1));
     pthread_cleanup_pop(0);
     return none;
 }
@@ -89,58 +82,58 @@ static void *exits(void *none) {
 static void cancelled(void *(*run)(void *), int cancels) {
     pthread_t thread;
     void *result;
-    CHECK(pthread_create(&thread, NULL, run, NULL));
+    OK(pthread_create(&thread, NULL, run, NULL));
     usleep(20000);
-    if (cancels) CHECK(pthread_cancel(thread));
-    CHECK(pthread_join(thread, &result));
-    CHECK(result != (cancels ? PTHREAD_CANCELED : NULL));
+    if (cancels) OK(pthread_cancel(thread));
+    OK(pthread_join(thread, &result));
+    OK(result != (cancels ? PTHREAD_CANCELED : NULL));
 }
 static volatile int number, detail;
 static sigjmp_buf back;
-static void handles(int signal) { number = signal; CHECK(write(ends[1], "x", 1) != 1); }
+static void handles(int signal) { number = signal; OK(write(ends[1], "x", 1) != 1); }
 static void handles_details(int signal, siginfo_t *info, void *context) {
     number = signal;
     detail = context != NULL ? info->si_value.sival_int : 0;
 }
 static void jumps(int signal) { (void)signal; siglongjmp(back, 1); }
 int main(void) {
-    CHECK(cuInit(0));
-    CHECK(pipe(ends));
-    CHECK(sem_init(&semaphore, 0, 0));
+    OK(cuInit(0));
+    OK(pipe(ends));
+    OK(sem_init(&semaphore, 0, 0));
     cancelled(reads, 1);
     cancelled(waits, 1);
     cancelled(waits_for_semaphore, 1);
     cancelled(exits, 0);
-    CHECK(cleaned != 4);
+    OK(cleaned != 4);
     // Handlers: what a program set is what it finds, and is called with its arguments.
-    CHECK(signal(SIGUSR1, handles) != SIG_DFL);
-    CHECK(raise(SIGUSR1));
+    OK(signal(SIGUSR1, handles) != SIG_DFL);
+    OK(raise(SIGUSR1));
     char text;
-    CHECK(number != SIGUSR1 || read(ends[0], &text, 1) != 1);
+    OK(number != SIGUSR1 || read(ends[0], &text, 1) != 1);
     struct sigaction action, found;
-    CHECK(sigaction(SIGUSR1, NULL, &found));
-    CHECK(found.sa_handler != handles);
+    OK(sigaction(SIGUSR1, NULL, &found));
+    OK(found.sa_handler != handles);
     memset(&action, 0, sizeof action);
     action.sa_sigaction = handles_details;
     action.sa_flags = SA_SIGINFO;
-    CHECK(sigaction(SIGUSR1, &action, &found));
-    CHECK(found.sa_handler != handles);
-    CHECK(sigqueue(getpid(), SIGUSR1, (union sigval){.sival_int = 5}) || detail != 5);
-    CHECK(sigaction(SIGUSR1, &found, &action));
-    CHECK(action.sa_sigaction != handles_details || !(action.sa_flags & SA_SIGINFO));
-    CHECK(signal(SIGUSR1, SIG_IGN) != handles);
-    CHECK(raise(SIGUSR1));
-    CHECK(signal(SIGUSR1, jumps) != SIG_IGN);
+    OK(sigaction(SIGUSR1, &action, &found));
+    OK(found.sa_handler != handles);
+    OK(sigqueue(getpid(), SIGUSR1, (union sigval){.sival_int = 5}) || detail != 5);
+    OK(sigaction(SIGUSR1, &found, &action));
+    OK(action.sa_sigaction != handles_details || !(action.sa_flags & SA_SIGINFO));
+    OK(signal(SIGUSR1, SIG_IGN) != handles);
+    OK(raise(SIGUSR1));
+    OK(signal(SIGUSR1, jumps) != SIG_IGN);
     for (volatile int i = 0; i < 3; ++i) {
         if (!sigsetjmp(back, 1)) raise(SIGUSR1);
     }
-    CHECK(signal(SIGUSR1, SIG_DFL) != jumps);
+    OK(signal(SIGUSR1, SIG_DFL) != jumps);
     errno = 0;
-    CHECK(signal(SIGKILL, handles) != SIG_ERR || errno != EINVAL);
-    CHECK(sigaction(1000, &action, NULL) != -1 || errno != EINVAL);
+    OK(signal(SIGKILL, handles) != SIG_ERR || errno != EINVAL);
+    OK(sigaction(1000, &action, NULL) != -1 || errno != EINVAL);
     // Errors stay as they are.
-    CHECK(read(-1, &text, 1) != -1 || errno != EBADF);
-    CHECK(close(-1) != -1 || errno != EBADF);
+    OK(read(-1, &text, 1) != -1 || errno != EBADF);
+    OK(close(-1) != -1 || errno != EBADF);
     puts("done");
     return 0;
 }
@@ -149,12 +142,9 @@ int main(void) {
 
 def test_programs_behave_as_without(driver, tmp_path):
     """Cancellation passes through functions that were replaced, handlers are those of the program, errors remain."""
-    (tmp_path / "unchanged.c").write_text(UNCHANGED)
-    include = ["-isystem", HEADERS["13"]]
-    library = ["-L", driver, "-lcuda", "-lpthread"]
-    run("gcc", "-std=gnu11", "-O1", *include, tmp_path / "unchanged.c", "-o", tmp_path / "unchanged", *library)
+    program = compile_text(driver, tmp_path / "unchanged", UNCHANGED)
     for _ in range(3):
-        done = sim("--", tmp_path / "unchanged", check=False)
+        done = sim("--", program, check=False)
         assert done.returncode == 0 and done.stdout == "done\n", (done.returncode, done.stdout, done.stderr)
 
 
@@ -165,18 +155,15 @@ def test_openmp_of_a_library_that_others_cannot_see(driver, tmp_path):
         "#include <omp.h>\n"
         "static CUcontext context;\n"
         "static void work(CUdeviceptr at) {\n"
-        "    CUstream stream;\n"
-        "    CHECK(cuCtxSetCurrent(context));\n"
-        "    CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));\n"
+        "    use(context);\n"
+        "    CUstream stream = make_nonblocking();\n"
         "    CHECK(cuMemsetD8Async(at, 1, 64, stream));\n"
         "    CHECK(cuStreamSynchronize(stream));\n"
         "}\n"
         "int entry(int racy) {\n"
-        "    CUdeviceptr at;\n"
         "    CHECK(cuInit(0));\n"
-        "    CHECK(cuDevicePrimaryCtxRetain(&context, 0));\n"
-        "    CHECK(cuCtxSetCurrent(context));\n"
-        "    CHECK(cuMemAlloc(&at, 64));\n"
+        "    use(context = primary(0));\n"
+        "    const CUdeviceptr at = alloc(64);\n"
         "#pragma omp parallel num_threads(2)\n"
         "    {\n"
         "        if (racy || omp_get_thread_num() == 0) work(at);\n"

@@ -7,10 +7,7 @@ import pytest
 from commands import COMMAND, SCHEDULES, compile_text, run, sim
 
 INSIDE = """
-#include <cuda.h>
-#include <cudasim.h>
-
-static void access(void *data) {
+static void touches(void *data) {
     cudasim_host_write(data, 64);
     cudasim_host_write(data, 64);
     cudasim_host_read(data, 64);
@@ -26,8 +23,8 @@ int main(int argc, char **argv) {
     cudasim_host_write(p, 64);
     cudasim_label("outside");
     for (int i = 0; i < 3; ++i) {
-        if (argc > 1) cudasim_launch(NULL, "a kernel", access, &p, sizeof p, NULL, 0);
-        else cuLaunchHostFunc(NULL, access, p);
+        if (argc > 1) cudasim_launch(NULL, "a kernel", touches, &p, sizeof p, NULL, 0);
+        else cuLaunchHostFunc(NULL, touches, p);
     }
     return cuCtxSynchronize();
 }
@@ -47,11 +44,6 @@ def test_an_annotation_that_does_nothing(driver, tmp_path, schedule, argument):
 
 
 DROPPED = r"""
-#include <cuda.h>
-#include <cudasim.h>
-#include <stdio.h>
-#include <string.h>
-
 static int touch(CUstream stream, const char *name, CUdeviceptr at, size_t nbytes, unsigned mode) {
     const cudasim_access access = {.address = at, .nbytes = nbytes, .mode = mode};
     return cudasim_launch(stream, name, NULL, NULL, 0, &access, 1);
@@ -105,10 +97,6 @@ def test_what_is_dropped_is_reported(driver, tmp_path):
 
 
 LACKING = r"""
-#include <cuda.h>
-#include <stdio.h>
-#include <string.h>
-
 int main(void) {
     CUdevice device; CUcontext context; CUgraph graph, clone; CUgraphNode node; void *found;
     CUdriverProcAddressQueryResult state;

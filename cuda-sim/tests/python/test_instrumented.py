@@ -2,16 +2,9 @@
 
 import pytest
 
-from commands import compile_program, libdir, run, sim
+from commands import compile_text, libdir, run, sim
 
 PROGRAM = r"""
-#include <cuda.h>
-#include <pthread.h>
-#include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #define N 1000
 static float *data, copy[N + 1];
 static CUstream stream;
@@ -81,8 +74,7 @@ int main(int argc, char **argv) {
 @pytest.fixture(scope="module")
 def program(driver, tmp_path_factory):
     folder = tmp_path_factory.mktemp("instrumented")
-    (folder / "program.c").write_text(PROGRAM)
-    compile_program(driver, folder / "program.o", [folder / "program.c"], flags=["-O0", "-fsanitize=thread", "-c"])
+    compile_text(driver, folder / "program.o", PROGRAM, flags=["-O0", "-fsanitize=thread", "-c"])
     run("gcc", folder / "program.o", "-o", folder / "program", f"-L{driver}", "-lcudasim_host", "-lcuda", "-lpthread", "-ldl")
     return folder / "program"
 

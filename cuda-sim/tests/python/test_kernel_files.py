@@ -6,9 +6,6 @@ from commands import COMMAND, SIM, compile_text, run, sim
 
 # The program launches one kernel on two halves of its arrays, on two streams.
 PROGRAM = r"""
-#include <cuda.h>
-#include <stdio.h>
-
 #define PARAM "\n.param .u64 .ptr .align 1 "
 static const char image[] = ".visible .entry _ZN2ns5scaleEfPKfPfii(\n.param .f32 a," PARAM "x," PARAM "y,"
                             "\n.param .u32 first,\n.param .u32 n\n)\n{ ret; }"

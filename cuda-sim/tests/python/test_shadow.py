@@ -116,10 +116,6 @@ def test_declared_accesses(small, program, tmp_path):
 
 
 DECLARED = r"""
-#include <cuda.h>
-#include <cudasim.h>
-#include <string.h>
-#define OK(call) do { if (call) return 3; } while (0)
 static void add_one(const cudasim_grid *grid, void **args) { (void)grid; ++**(volatile int **)args[0]; }
 static const size_t sizes[] = {8};
 static const cudasim_kernel kernels[] = {{"add_one", add_one, NULL, 1, sizes}};
@@ -190,9 +186,6 @@ def test_null_arguments(simulated):
 
 
 FINDING = r"""
-#include <cuda.h>
-#include <dlfcn.h>
-#include <stdio.h>
 #define SAME(a, b) do { if ((void *)(a) != (void *)(b)) { printf("%s is not %s\n", #a, #b); return 1; } } while (0)
 int main(void) {
     void *v1 = NULL, *v2 = NULL, *twin = NULL, *old = NULL, *other = NULL, *none = &v1;
@@ -242,11 +235,7 @@ def test_command(simulated, tmp_path):
 
 
 OBJECT = r"""
-#include <cuda.h>
 #include <semaphore.h>
-#include <stdio.h>
-#include <string.h>
-#define OK(call) do { CUresult r_ = (call); if (r_) { printf("%s: %d\n", #call, r_); return 1; } } while (0)
 static sem_t ended;
 static void end(void *data) { ++*(int *)data; sem_post(&ended); }
 int main(int argc, char **argv) {
@@ -282,9 +271,6 @@ def test_user_objects(simulated, driver, tmp_path, schedule):  # noqa: F811
 
 
 CONDITIONAL = r"""
-#include <cuda.h>
-#include <stdio.h>
-#define OK(call) do { CUresult r_ = (call); if (r_) { printf("%s: %d\n", #call, r_); return 1; } } while (0)
 int main(void) {
     CUcontext context; CUstream a; CUdeviceptr p; CUgraph graph; CUgraphExec exec; CUgraphNode node;
     CUgraphConditionalHandle handle; unsigned char found = 0;
