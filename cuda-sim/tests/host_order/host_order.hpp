@@ -6,20 +6,15 @@
 #ifndef HOST_ORDER_HPP
 #define HOST_ORDER_HPP
 
+#include "../ok.h"
+
 #include <cuda.h>
 #include <cudasim.h>
 
 #include <cstdio>
 #include <cstdlib>
 
-#define CHECK(call)                                                                           \
-    do {                                                                                      \
-        const int check_result = static_cast<int>(call);                                      \
-        if (check_result != 0) {                                                              \
-            std::fprintf(stderr, "%s:%d: %s: %d\n", __FILE__, __LINE__, #call, check_result); \
-            std::exit(2);                                                                     \
-        }                                                                                     \
-    } while (0)
+#define CHECK OK
 
 // One side of a construct. `from` releases and `to` acquires, each once.
 struct handover {
@@ -32,17 +27,20 @@ struct handover {
     bool sleeps;
 };
 
+extern const handover handovers_cpp[];
+extern const handover handovers_posix[];
+
 // A program that has both forms itself.
 struct program {
     const char *name;
     void (*run)(bool racy);
+    const program *next;
+    program(const char *its_name, void (*runs)(bool racy));
 };
-
-extern const handover handovers_cpp[];
-extern const handover handovers_posix[];
-extern const program programs_posix[];
-extern const program programs_statics[];
-extern const program programs_openmp[];
+#define PROGRAM(name)                                 \
+    static void name(bool racy);                      \
+    static const program program_##name(#name, name); \
+    static void name(bool racy)
 
 void work();
 

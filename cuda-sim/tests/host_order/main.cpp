@@ -83,38 +83,38 @@ static void start() {
     CHECK(cuMemAlloc(&buffer, 64));
 }
 
+static const program *programs;
+
+program::program(const char *its_name, void (*runs)(bool racy))
+    : name(its_name), run(runs), next(programs) {
+    programs = this;
+}
+
 int main(int argc, char **argv) {
     const bool listing = argc == 2 && std::strcmp(argv[1], "list") == 0;
     if (!listing && argc != 3) return 2;
-    for (const handover *theme : {handovers_cpp, handovers_posix}) {
-        for (const handover *at = theme; at->name != nullptr; ++at) {
-            for (const bool racy : {false, true}) {
-                const std::string name = std::string(at->name) + (racy ? "-racy" : "-correct");
-                if (listing) {
-                    std::puts(name.c_str());
-                } else if (name == argv[2]) {
-                    start();
-                    chosen = at;
-                    is_racy = racy;
-                    if (at->prepare != nullptr) at->prepare();
-                    both(run_from, run_to);
-                    return result(racy);
-                }
+    const auto is_wanted = [&](const char *construct, bool racy) {
+        const std::string name = std::string(construct) + (racy ? "-racy" : "-correct");
+        if (listing) std::puts(name.c_str());
+        return !listing && name == argv[2];
+    };
+    for (const bool racy : {false, true}) {
+        for (const handover *theme : {handovers_cpp, handovers_posix}) {
+            for (const handover *at = theme; at->name != nullptr; ++at) {
+                if (!is_wanted(at->name, racy)) continue;
+                start();
+                chosen = at;
+                is_racy = racy;
+                if (at->prepare != nullptr) at->prepare();
+                both(run_from, run_to);
+                return result(racy);
             }
         }
-    }
-    for (const program *theme : {programs_posix, programs_statics, programs_openmp}) {
-        for (const program *at = theme; at->name != nullptr; ++at) {
-            for (const bool racy : {false, true}) {
-                const std::string name = std::string(at->name) + (racy ? "-racy" : "-correct");
-                if (listing) {
-                    std::puts(name.c_str());
-                } else if (name == argv[2]) {
-                    start();
-                    at->run(racy);
-                    return result(racy);
-                }
-            }
+        for (const program *at = programs; at != nullptr; at = at->next) {
+            if (!is_wanted(at->name, racy)) continue;
+            start();
+            at->run(racy);
+            return result(racy);
         }
     }
     return listing ? 0 : 2;

@@ -3,7 +3,7 @@
 
 #include <omp.h>
 
-static void begin_and_end(bool racy) {
+PROGRAM(openmp_begin_and_end) {
     work();
 #pragma omp parallel num_threads(2)
     {
@@ -13,14 +13,14 @@ static void begin_and_end(bool racy) {
     work();
 }
 
-static void second_region(bool racy) {
+PROGRAM(openmp_second_region) {
 #pragma omp parallel num_threads(2)
     if (omp_get_thread_num() == 1) work();
 #pragma omp parallel num_threads(2)
     if (racy || omp_get_thread_num() == 0) work();
 }
 
-static void barriers(bool racy) {
+PROGRAM(openmp_barrier) {
 #pragma omp parallel num_threads(2)
     {
         for (int round = 0; round < 6; ++round) {
@@ -32,7 +32,7 @@ static void barriers(bool racy) {
 }
 
 // A barrier orders what came before it, not what comes between it and the next.
-static void two_barriers(bool racy) {
+PROGRAM(openmp_two_barriers) {
 #pragma omp parallel num_threads(2)
     {
 #pragma omp barrier
@@ -45,7 +45,7 @@ static void two_barriers(bool racy) {
     }
 }
 
-static void critical(bool racy) {
+PROGRAM(openmp_critical) {
 #pragma omp parallel num_threads(2)
     {
 #pragma omp critical
@@ -54,7 +54,7 @@ static void critical(bool racy) {
     }
 }
 
-static void critical_with_a_name(bool racy) {
+PROGRAM(openmp_critical_with_a_name) {
 #pragma omp parallel num_threads(2)
     {
         if (racy && omp_get_thread_num() == 0) {
@@ -67,7 +67,7 @@ static void critical_with_a_name(bool racy) {
     }
 }
 
-static void loop_static(bool racy) {
+PROGRAM(openmp_loop_static) {
 #pragma omp parallel num_threads(2)
     {
         if (racy) {
@@ -83,7 +83,7 @@ static void loop_static(bool racy) {
     }
 }
 
-static void loop_dynamic(bool racy) {
+PROGRAM(openmp_loop_dynamic) {
 #pragma omp parallel num_threads(2)
     {
         if (racy) {
@@ -100,7 +100,7 @@ static void loop_dynamic(bool racy) {
     }
 }
 
-static void region_and_loop(bool racy) {
+PROGRAM(openmp_region_and_loop) {
 #pragma omp parallel for num_threads(2) schedule(dynamic)
     for (int i = 0; i < 2; ++i) {
         if (i == 0) work();
@@ -112,7 +112,7 @@ static void region_and_loop(bool racy) {
     }
 }
 
-static void sections(bool racy) {
+PROGRAM(openmp_sections) {
 #pragma omp parallel num_threads(2)
     {
         if (racy) {
@@ -133,7 +133,7 @@ static void sections(bool racy) {
     }
 }
 
-static void single(bool racy) {
+PROGRAM(openmp_single) {
 #pragma omp parallel num_threads(2)
     {
         if (racy) {
@@ -148,7 +148,7 @@ static void single(bool racy) {
     }
 }
 
-static void copyprivate(bool racy) {
+PROGRAM(openmp_copyprivate) {
 #pragma omp parallel num_threads(2)
     {
         int value = 0;
@@ -162,7 +162,7 @@ static void copyprivate(bool racy) {
     }
 }
 
-static void ordered(bool racy) {
+PROGRAM(openmp_ordered) {
 #pragma omp parallel for ordered schedule(static, 1) num_threads(2)
     for (int i = 0; i < 4; ++i) {
         if (racy) work();
@@ -171,7 +171,7 @@ static void ordered(bool racy) {
     }
 }
 
-static void locks(bool racy) {
+PROGRAM(openmp_locks) {
     omp_lock_t lock;
     omp_init_lock(&lock);
 #pragma omp parallel num_threads(2)
@@ -188,7 +188,7 @@ static void locks(bool racy) {
     omp_destroy_lock(&lock);
 }
 
-static void nested_locks(bool racy) {
+PROGRAM(openmp_nested_locks) {
     omp_nest_lock_t lock;
     omp_init_nest_lock(&lock);
 #pragma omp parallel num_threads(2)
@@ -204,7 +204,7 @@ static void nested_locks(bool racy) {
 }
 
 // Which thread runs a task is not fixed, so the twin of each has a race whatever runs it.
-static void taskwait(bool racy) {
+PROGRAM(openmp_taskwait) {
 #pragma omp parallel num_threads(2)
     {
         if (omp_get_thread_num() == 0) {
@@ -219,7 +219,7 @@ static void taskwait(bool racy) {
     }
 }
 
-static void taskgroup(bool racy) {
+PROGRAM(openmp_taskgroup) {
 #pragma omp parallel num_threads(2)
     {
         if (omp_get_thread_num() == 0) {
@@ -236,7 +236,7 @@ static void taskgroup(bool racy) {
     }
 }
 
-static void tasks_before_a_barrier(bool racy) {
+PROGRAM(openmp_tasks_before_a_barrier) {
 #pragma omp parallel num_threads(2)
     {
         if (omp_get_thread_num() == 0) {
@@ -252,7 +252,7 @@ static void tasks_before_a_barrier(bool racy) {
     work();
 }
 
-static void dependences(bool racy) {
+PROGRAM(openmp_dependences) {
     char token = 0, other = 0;
     (void)token, (void)other;
 #pragma omp parallel num_threads(2)
@@ -270,7 +270,7 @@ static void dependences(bool racy) {
     }
 }
 
-static void nested_regions(bool racy) {
+PROGRAM(openmp_nested_regions) {
     omp_set_max_active_levels(2);
 #pragma omp parallel num_threads(2)
     {
@@ -293,7 +293,7 @@ struct alignas(64) counted {
     counted() = default;
     counted(const counted &other) : value(other.value + 1) {}
 };
-static void arguments(bool racy) {
+PROGRAM(openmp_arguments) {
     counted one;
     one.value = 10;
     int plain = 7;
@@ -311,28 +311,3 @@ static void arguments(bool racy) {
         work();
     }
 }
-
-const program programs_openmp[] = {
-    {"openmp_begin_and_end", begin_and_end},
-    {"openmp_second_region", second_region},
-    {"openmp_barrier", barriers},
-    {"openmp_two_barriers", two_barriers},
-    {"openmp_critical", critical},
-    {"openmp_critical_with_a_name", critical_with_a_name},
-    {"openmp_loop_static", loop_static},
-    {"openmp_loop_dynamic", loop_dynamic},
-    {"openmp_region_and_loop", region_and_loop},
-    {"openmp_sections", sections},
-    {"openmp_single", single},
-    {"openmp_copyprivate", copyprivate},
-    {"openmp_ordered", ordered},
-    {"openmp_locks", locks},
-    {"openmp_nested_locks", nested_locks},
-    {"openmp_taskwait", taskwait},
-    {"openmp_taskgroup", taskgroup},
-    {"openmp_tasks_before_a_barrier", tasks_before_a_barrier},
-    {"openmp_dependences", dependences},
-    {"openmp_nested_regions", nested_regions},
-    {"openmp_arguments", arguments},
-    {nullptr, nullptr},
-};

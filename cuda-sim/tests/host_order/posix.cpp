@@ -294,7 +294,7 @@ static void *work_in_destructor(void *) {
     last.is_used = true;
     return nullptr;
 }
-static void thread_variable(bool racy) {
+PROGRAM(thread_variable) {
     pthread_t thread;
     CHECK(pthread_create(&thread, nullptr, work_in_destructor, nullptr));
     join(thread, racy);
@@ -311,7 +311,7 @@ static void work_at_last(void *) {
     work();
     is_over.store(true, std::memory_order_relaxed);
 }
-static void thread_key(bool racy) {
+PROGRAM(thread_key) {
     pthread_t thread;
     CHECK(pthread_key_create(&key, work_at_last));
     CHECK(pthread_create(&thread, nullptr, work_for_key, nullptr));
@@ -324,7 +324,7 @@ static void *work_and_pause(void *) {
     for (;;)
         pause();
 }
-static void cancelled(bool racy) {
+PROGRAM(thread_cancelled) {
     pthread_t thread;
     CHECK(pthread_create(&thread, nullptr, work_and_pause, nullptr));
     while (!is_over.load(std::memory_order_relaxed))
@@ -348,7 +348,7 @@ static void exchange(int mine, bool racy) {
 static bool is_exchange_racy;
 static void exchange_first() { exchange(0, is_exchange_racy); }
 static void exchange_second() { exchange(1, is_exchange_racy); }
-static void barrier_rounds(bool racy) {
+PROGRAM(posix_barrier_rounds) {
     is_exchange_racy = racy;
     for (CUdeviceptr &half : halves)
         CHECK(cuMemAllocManaged(&half, 64, CU_MEM_ATTACH_GLOBAL));
@@ -356,11 +356,3 @@ static void barrier_rounds(bool racy) {
     both(exchange_first, exchange_second);
     CHECK(pthread_barrier_destroy(&meeting));
 }
-
-const program programs_posix[] = {
-    {"thread_variable", thread_variable},
-    {"thread_key", thread_key},
-    {"thread_cancelled", cancelled},
-    {"posix_barrier_rounds", barrier_rounds},
-    {nullptr, nullptr},
-};

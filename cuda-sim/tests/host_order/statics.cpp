@@ -39,7 +39,7 @@ static void finds_it_initialized() {
     // Again, now that this thread knows it.
     instance();
 }
-static void found_initialized(bool racy) {
+PROGRAM(static_found_initialized) {
     is_racy = racy;
     both(initializes, finds_it_initialized);
 }
@@ -61,7 +61,7 @@ static void waits_for_the_initialization() {
     use_slow();
     work();
 }
-static void waited_for(bool racy) {
+PROGRAM(static_waited_for) {
     is_racy = racy;
     both(initializes_slowly, waits_for_the_initialization);
 }
@@ -91,7 +91,7 @@ static void initializes_again() {
     await(1);
     use_thrower();
 }
-static void failed_first(bool racy) {
+PROGRAM(static_failed_first) {
     is_racy = racy;
     both(fails, initializes_again);
 }
@@ -105,7 +105,7 @@ static void initializes_inline() {
     inline_instance();
     if (is_racy) work();
 }
-static void of_an_inline_function(bool racy) {
+PROGRAM(static_of_an_inline_function) {
     is_racy = racy;
     initializes_inline();
     if (racy) {
@@ -114,11 +114,3 @@ static void of_an_inline_function(bool racy) {
         both([] { inline_instance(); }, [] { inline_instance(); });
     }
 }
-
-const program programs_statics[] = {
-    {"static_found_initialized", found_initialized},
-    {"static_waited_for", waited_for},
-    {"static_failed_first", failed_first},
-    {"static_of_an_inline_function", of_an_inline_function},
-    {nullptr, nullptr},
-};
