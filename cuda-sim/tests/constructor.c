@@ -1,12 +1,9 @@
 /* A library that uses the driver while it is loaded, and waits: for its own threads, which use the
  * driver as well, for a stream and for a host function. With -DPROGRAM: a program that loads it,
  * and meanwhile enqueues work on other threads. */
-#include "ok.h"
-
-#include <cuda.h>
+#include "programs/race_test.h"
 
 #include <dlfcn.h>
-#include <pthread.h>
 
 enum { THREADS = 8 };
 
@@ -34,11 +31,8 @@ static void *again(void *unused) {
 }
 
 int main(int count, char **arguments) {
-    CUdevice device;
     OK(cuInit(0));
-    OK(cuDeviceGet(&device, 0));
-    OK(cuDevicePrimaryCtxRetain(&context, device));
-    OK(cuCtxSetCurrent(context));
+    use(context = primary(0));
     pthread_t threads[THREADS];
     for (int i = 0; i < THREADS; i++)
         OK(pthread_create(&threads[i], NULL, again, NULL));
@@ -58,14 +52,9 @@ int main(int count, char **arguments) {
 
 static void called(void *count) { ++*(int *)count; }
 
-__attribute__((constructor)) static void start(void) {
-    CUdevice device;
-    CUstream stream;
-    CUdeviceptr memory;
+__attribute__((constructor)) static void start_all(void) {
     OK(cuInit(0));
-    OK(cuDeviceGet(&device, 0));
-    OK(cuDevicePrimaryCtxRetain(&context, device));
-    OK(cuCtxSetCurrent(context));
+    use(context = primary(0));
 
     pthread_t threads[THREADS];
     for (int i = 0; i < THREADS; i++)
@@ -74,8 +63,8 @@ __attribute__((constructor)) static void start(void) {
         OK(pthread_join(threads[i], NULL));
 
     int count = 0;
-    OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
-    OK(cuMemAlloc(&memory, 16));
+    CUstream stream = make_nonblocking();
+    CUdeviceptr memory = alloc(16);
     OK(cuMemsetD8Async(memory, 1, 16, stream));
     OK(cuLaunchHostFunc(stream, called, &count));
     OK(cuStreamSynchronize(stream));

@@ -1,12 +1,7 @@
 // A conditional node that repeats its body until a kernel has run three times. What the body writes
 // is read behind the node or, with the argument `beside`, by an unordered node: a race. Prints how
 // often the kernel ran in each of two launches.
-#include "ok.h"
-
-#include <cuda.h>
-#include <cudasim.h>
-
-enum { N = 64 };
+#include "programs/graphs.h"
 
 struct loop {
     CUgraphConditionalHandle handle;
@@ -21,46 +16,31 @@ static void count_to_three(void *data) {
 
 int main(int argc, char **argv) {
     (void)argv;
-    CUcontext context;
-    CUstream a, c;
-    CUdeviceptr p, q;
-    CUgraph graph;
     OK(cuInit(0));
-    OK(cuDevicePrimaryCtxRetain(&context, 0));
-    OK(cuCtxSetCurrent(context));
-    OK(cuStreamCreate(&a, CU_STREAM_NON_BLOCKING));
-    OK(cuStreamCreate(&c, CU_STREAM_NON_BLOCKING));
-    OK(cuMemAlloc(&p, N));
-    OK(cuMemAlloc(&q, N));
-    OK(cuGraphCreate(&graph, 0));
+    use(primary(0));
+    CUstream a = make_nonblocking(), c = make_nonblocking();
+    CUdeviceptr p = alloc(N), q = alloc(N);
+    CUgraph graph = empty_graph();
 
     int runs = 0;
     struct loop loop = {.runs = &runs};
-    OK(cuGraphConditionalHandleCreate(&loop.handle, graph, context, 1,
+    OK(cuGraphConditionalHandleCreate(&loop.handle, graph, primary(0), 1,
                                       CU_GRAPH_COND_ASSIGN_DEFAULT));
     CUgraphNodeParams params = {.type = CU_GRAPH_NODE_TYPE_CONDITIONAL};
     params.conditional.handle = loop.handle;
     params.conditional.type = CU_GRAPH_COND_TYPE_WHILE;
     params.conditional.size = 1;
-    params.conditional.ctx = context;
-    CUgraphNode node, reader;
+    params.conditional.ctx = primary(0);
+    CUgraphNode node;
     OK(cuGraphAddNode(&node, graph, NULL, NULL, 0, &params));
     CUgraph body = params.conditional.phGraph_out[0];
-    const cudasim_access writes = {.address = p, .nbytes = N, .mode = CUDASIM_WRITE};
+    const cudasim_access access = range(p, N, CUDASIM_WRITE);
     OK(cuStreamBeginCaptureToGraph(c, body, NULL, NULL, 0, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
-    OK(cudasim_launch(c, "count", count_to_three, &loop, sizeof loop, &writes, 1));
+    OK(cudasim_launch(c, "count", count_to_three, &loop, sizeof loop, &access, 1));
     OK(cuStreamEndCapture(c, &body));
-    const CUDA_MEMCPY3D copy = {.srcMemoryType = CU_MEMORYTYPE_DEVICE,
-                                .srcDevice = p,
-                                .dstMemoryType = CU_MEMORYTYPE_DEVICE,
-                                .dstDevice = q,
-                                .WidthInBytes = N,
-                                .Height = 1,
-                                .Depth = 1};
-    OK(cuGraphAddMemcpyNode(&reader, graph, &node, argc < 2, &copy, context));
+    copy(graph, q, p, needs(argc < 2 ? node : NULL, NULL));
 
-    CUgraphExec exec;
-    OK(cuGraphInstantiate(&exec, graph, 0));
+    CUgraphExec exec = instance(graph);
     OK(cuGraphDestroy(graph));
     for (int i = 0; i < 2; ++i) {
         runs = 0;

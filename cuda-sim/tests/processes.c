@@ -62,7 +62,7 @@ static void begin(int early) {
     CHECK(cuMemsetD8(p + N, 0, N));
     CHECK(cuCtxSynchronize());
     written = shared_event(), has_read = shared_event();
-    if (early) writes(a, p, N);
+    if (early) claims_write(a, p, N);
     send_handles();
 }
 
@@ -70,7 +70,7 @@ static void begin(int early) {
 static void write_and_read(int record, int synchronize, int wait) {
     begin(0);
     if (!second) {
-        writes(a, p, N);
+        claims_write(a, p, N);
         if (record) CHECK(cuEventRecord(written, a));
         if (synchronize) CHECK(cuStreamSynchronize(a));
         tell();
@@ -79,7 +79,7 @@ static void write_and_read(int record, int synchronize, int wait) {
     }
     await();
     if (wait) CHECK(cuStreamWaitEvent(a, written, 0));
-    reads(a, p, N);
+    claims_read(a, p, N);
     tell();
 }
 
@@ -92,7 +92,7 @@ static void host_waited_first(void) { write_and_read(0, 1, 0); }
 static void written_before_the_export(void) {
     begin(1);
     if (second) {
-        reads(a, p, N);
+        claims_read(a, p, N);
         tell();
     } else {
         await();
@@ -102,11 +102,11 @@ static void written_before_the_export(void) {
 static void halves(int overlap) {
     begin(0);
     if (second) {
-        writes(a, p + (overlap ? N / 2 - 1 : N / 2), N / 2);
+        claims_write(a, p + (overlap ? N / 2 - 1 : N / 2), N / 2);
         tell();
         await();
     } else {
-        writes(a, p, N / 2);
+        claims_write(a, p, N / 2);
         await();
         tell();
     }
@@ -118,7 +118,7 @@ static void one_byte_in_common(void) { halves(1); }
 static void both_read(void) {
     begin(0);
     if (!second) CHECK(cuStreamSynchronize(a));
-    reads(a, p, N);
+    claims_read(a, p, N);
     tell();
     await();
 }
@@ -129,18 +129,18 @@ static void back_again(int wait_back) {
     CUstream b = make_nonblocking();
     for (int i = 0; i < 5; ++i) {
         if (!second) {
-            writes(a, p, N);
+            claims_write(a, p, N);
             CHECK(cuEventRecord(written, a));
             tell();
             await();
             if (wait_back) CHECK(cuStreamWaitEvent(b, has_read, 0));
-            writes(b, p, N);
+            claims_write(b, p, N);
             CHECK(cuEventRecord(written, b));
             CHECK(cuStreamWaitEvent(a, written, 0));
         } else {
             await();
             CHECK(cuStreamWaitEvent(a, written, 0));
-            reads(a, p, N);
+            claims_read(a, p, N);
             CHECK(cuEventRecord(has_read, a));
             tell();
         }
@@ -167,18 +167,18 @@ static void numbers(unsigned long long less, int wait_back) {
     CUstream b = make_nonblocking();
     for (unsigned long long i = 1; i < 100; ++i) {
         if (!second) {
-            writes(a, p, N);
+            claims_write(a, p, N);
             write_number(a, 0, i);
             tell();
             await();
             if (wait_back) wait_for_number(b, 1, i);
-            writes(b, p, N);
+            claims_write(b, p, N);
             write_number(b, 2, i);
             wait_for_number(a, 2, i);
         } else {
             await();
             if (less < i) wait_for_number(a, 0, i - less);
-            reads(a, p, N);
+            claims_read(a, p, N);
             write_number(a, 1, i);
             tell();
         }
@@ -194,7 +194,7 @@ static void number_of_the_round_before(void) { numbers(1, 1); }
 static void host_waits_for_the_event_of_the_other(void) {
     begin(0);
     if (second) {
-        writes(a, p, N);
+        claims_write(a, p, N);
         CHECK(cuEventRecord(has_read, a));
         tell();
         await();
@@ -202,7 +202,7 @@ static void host_waits_for_the_event_of_the_other(void) {
     }
     await();
     CHECK(cuEventSynchronize(has_read));
-    reads(a, p, N);
+    claims_read(a, p, N);
     tell();
 }
 
@@ -210,7 +210,7 @@ static void freed_while_the_other_reads(int synchronize) {
     begin(0);
     if (second) {
         CHECK(cuStreamSynchronize(a));
-        reads(a, p, N);
+        claims_read(a, p, N);
         if (synchronize) CHECK(cuStreamSynchronize(a));
         tell();
         await();
@@ -235,9 +235,9 @@ static void opened_again(int ordered) {
     CUstream b = make_nonblocking();
     CHECK(cuIpcOpenMemHandle(&q, handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS));
     CHECK(q != p);
-    writes(a, p, N);
+    claims_write(a, p, N);
     if (ordered) CHECK(cuStreamSynchronize(a));
-    reads(b, q, N);
+    claims_read(b, q, N);
     CHECK(cuIpcCloseMemHandle(q));
     CHECK(cuStreamSynchronize(b));
     CHECK(cuIpcCloseMemHandle(p));
@@ -251,13 +251,13 @@ static void opened_twice_in_order(void) { opened_again(1); }
 static void after_its_end(void) {
     begin(0);
     if (second) {
-        writes(a, p, N);
+        claims_write(a, p, N);
         tell();
         return;
     }
     await();
     CHECK(wait(NULL) < 0);
-    reads(a, p, N);
+    claims_read(a, p, N);
 }
 
 // clang-format off
@@ -288,32 +288,6 @@ static const struct {
 };
 // clang-format on
 
-CUstream make_nonblocking(void) {
-    CUstream stream;
-    CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
-    return stream;
-}
-
-CUdeviceptr alloc(size_t n) {
-    CUdeviceptr at;
-    CHECK(cuMemAlloc(&at, n));
-    return at;
-}
-
-static void nothing(void *data) { (void)data; }
-
-static void touch(CUstream stream, const char *label, CUdeviceptr at, size_t n, unsigned mode) {
-    const cudasim_access access = range(at, n, mode);
-    CHECK(cudasim_launch(stream, label, nothing, NULL, 0, &access, 1));
-}
-
-void writes(CUstream stream, CUdeviceptr at, size_t n) {
-    touch(stream, "writer", at, n, CUDASIM_WRITE);
-}
-void reads(CUstream stream, CUdeviceptr at, size_t n) {
-    touch(stream, "reader", at, n, CUDASIM_READ);
-}
-
 int main(int argc, char **argv) {
     if (argc < 2) {
         for (size_t i = 0; i < sizeof cases / sizeof cases[0]; ++i) {
@@ -338,10 +312,8 @@ int main(int argc, char **argv) {
         }
         input = from[0], output = to[1];
     }
-    CUcontext context;
     CHECK(cuInit(0));
-    CHECK(cuDevicePrimaryCtxRetain(&context, 0));
-    CHECK(cuCtxSetCurrent(context));
+    use(primary(0));
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; ++i) {
         if (strcmp(cases[i].name, argv[1]) == 0) cases[i].run();
     }

@@ -54,10 +54,8 @@ static inline CUgraphNode copy(CUgraph graph, CUdeviceptr to, CUdeviceptr from, 
     return node;
 }
 
-static inline void do_nothing(void *data) { (void)data; }
-
 static inline CUgraphNode host_node(CUgraph graph, struct needs on) {
-    const CUDA_HOST_NODE_PARAMS how = {.fn = do_nothing};
+    const CUDA_HOST_NODE_PARAMS how = {.fn = run_nothing};
     CUgraphNode node;
     CHECK(cuGraphAddHostNode(&node, graph, on.nodes, on.count, &how));
     return node;

@@ -315,8 +315,6 @@ static CUdeviceptr ready_flag(void) {
     return made;
 }
 
-static void run_nothing(void *data) { (void)data; }
-
 static sem_t posted; // zero posts
 
 static void post(void *data) {
