@@ -98,26 +98,33 @@ RULE(capture, relaxed_thread, "A thread in relaxed mode may make unsafe calls",
 
 static CUdeviceptr shared_memory;
 
-static void *query_memory(void *data) {
+static void *call(void *run) {
+    ((void (*)(void))run)();
+    return NULL;
+}
+
+static void in_another_thread(void (*run)(void)) {
+    pthread_t thread;
+    OK(pthread_create(&thread, NULL, call, (void *)run));
+    OK(pthread_join(thread, NULL));
+}
+
+static void query_memory(void) {
     CUpointer_attribute which[] = {CU_POINTER_ATTRIBUTE_CONTEXT, CU_POINTER_ATTRIBUTE_MEMORY_TYPE};
     CUcontext owner = NULL;
     CUmemorytype type = 0;
     void *out[] = {&owner, &type};
-    (void)data;
     OK(cuPointerGetAttributes(2, which, out, shared_memory));
     EXPECT(owner == ctx, 1);
     EXPECT(type, CU_MEMORYTYPE_DEVICE);
-    return NULL;
 }
 
 RULE(capture, querying_memory, "A pointer's attributes may be queried during a global capture",
      "observed") {
-    pthread_t thread;
     OK(cuMemAlloc(&shared_memory, 16));
     CUstream a = capturing(CU_STREAM_CAPTURE_MODE_GLOBAL);
-    query_memory(NULL);
-    OK(pthread_create(&thread, NULL, query_memory, NULL));
-    OK(pthread_join(thread, NULL));
+    query_memory();
+    in_another_thread(query_memory);
     EXPECT(status(a), CU_STREAM_CAPTURE_STATUS_ACTIVE);
 }
 
@@ -125,72 +132,58 @@ static CUevent shared_event;
 static CUstream shared_stream;
 static CUresult from_thread;
 
-static void *query_event(void *data) {
-    (void)data;
+static void query_event(void) {
     OK(cuCtxSetCurrent(ctx));
     from_thread = cuEventQuery(shared_event);
-    return NULL;
 }
 
 RULE(capture, a_query_in_another_thread,
      "An event query in another thread invalidates a global capture", "observed") {
-    pthread_t thread;
     shared_event = event();
     OK(cuEventRecord(shared_event, stream(CU_STREAM_NON_BLOCKING)));
     CUstream a = capturing(CU_STREAM_CAPTURE_MODE_GLOBAL);
-    OK(pthread_create(&thread, NULL, query_event, NULL));
-    OK(pthread_join(thread, NULL));
+    in_another_thread(query_event);
     OBSERVE("the query", from_thread);
     OBSERVE("the capture", status(a));
 }
 
 RULE(capture, a_query_in_another_thread_when_local,
      "A thread-local capture is not affected by other threads", "cuStreamBeginCapture") {
-    pthread_t thread;
     shared_event = event();
     OK(cuEventRecord(shared_event, stream(CU_STREAM_NON_BLOCKING)));
     OK(cuEventSynchronize(shared_event));
     CUstream a = capturing(CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
-    OK(pthread_create(&thread, NULL, query_event, NULL));
-    OK(pthread_join(thread, NULL));
+    in_another_thread(query_event);
     OK(from_thread);
     EXPECT(status(a), CU_STREAM_CAPTURE_STATUS_ACTIVE);
 }
 
-static void *synchronize_stream(void *data) {
-    (void)data;
+static void synchronize_stream(void) {
     OK(cuCtxSetCurrent(ctx));
     from_thread = cuStreamSynchronize(shared_stream);
-    return NULL;
 }
 
 RULE(capture, a_synchronize_in_another_thread,
      "The result of waiting for another stream in another thread during a global capture",
      "undocumented") {
-    pthread_t thread;
     shared_stream = stream(CU_STREAM_NON_BLOCKING);
     CUstream a = capturing(CU_STREAM_CAPTURE_MODE_GLOBAL);
-    OK(pthread_create(&thread, NULL, synchronize_stream, NULL));
-    OK(pthread_join(thread, NULL));
+    in_another_thread(synchronize_stream);
     OBSERVE("the wait", from_thread);
     OBSERVE("the capture", status(a));
 }
 
-static void *end_elsewhere(void *data) {
+static void end_elsewhere(void) {
     CUgraph graph;
-    (void)data;
     OK(cuCtxSetCurrent(ctx));
     from_thread = cuStreamEndCapture(shared_stream, &graph);
-    return NULL;
 }
 
 RULE(capture, ended_by_the_wrong_thread,
      "Only the thread that began a capture may end it, unless it is relaxed", "observed") {
-    pthread_t thread;
     CUgraph graph;
     shared_stream = capturing(CU_STREAM_CAPTURE_MODE_GLOBAL);
-    OK(pthread_create(&thread, NULL, end_elsewhere, NULL));
-    OK(pthread_join(thread, NULL));
+    in_another_thread(end_elsewhere);
     EXPECT(from_thread, CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD);
     EXPECT(cuStreamEndCapture(shared_stream, &graph), CUDA_ERROR_ILLEGAL_STATE);
 }
