@@ -46,6 +46,38 @@ impl<'a> Tuple<'a> {
     }
 }
 
+/// A tuple that is being filled, to which nothing else refers.
+pub(super) struct NewTuple<'py>(Owned<'py>);
+
+impl<'py> NewTuple<'py> {
+    #[inline(always)]
+    pub(super) fn new(py: Py<'py>, count: usize) -> Result<Self> {
+        py.made((py.capi().tuple_new)(count as isize)).map(NewTuple)
+    }
+
+    /// Sets an item, once.
+    #[inline(always)]
+    pub(super) fn set(&self, index: usize, item: Owned<'py>) {
+        let NewTuple(tuple) = self;
+        match &tuple.py.capi().facts.places {
+            Some(places) => places.set_item(self, index, item),
+            None => {
+                (tuple.py.capi().tuple_set)(tuple.obj(), index as isize, item.into());
+            }
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn obj(&self) -> Obj<'_> {
+        self.0.obj()
+    }
+
+    #[inline(always)]
+    pub(super) fn into_object(self) -> Owned<'py> {
+        self.0
+    }
+}
+
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 pub struct Dict<'a>(Obj<'a>);

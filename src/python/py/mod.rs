@@ -23,6 +23,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 pub use attached::Attached;
 pub use buffer::{Buffer, Lent, Stated, release_lent};
 pub use constants::{Builtin, Exception};
+use containers::NewTuple;
 pub use containers::{Dict, Dictionary, Tuple};
 pub use object::{Int, Name, Obj};
 pub use owned::{Once, Owned, Pending};
@@ -230,11 +231,11 @@ impl<'py> Py<'py> {
         count: usize,
         mut item: impl FnMut(usize) -> Result<Owned<'py>>,
     ) -> Result<Owned<'py>> {
-        let tuple = self.made((self.capi().tuple_new)(count as isize))?;
+        let tuple = NewTuple::new(self, count)?;
         for index in 0..count {
-            (self.capi().tuple_set)(tuple.obj(), index as isize, item(index)?.into());
+            tuple.set(index, item(index)?);
         }
-        Ok(tuple)
+        Ok(tuple.into_object())
     }
 
     #[inline]
@@ -245,10 +246,10 @@ impl<'py> Py<'py> {
 
     #[inline(always)]
     pub fn pair(self, first: Owned<'py>, second: Owned<'py>) -> Result<Owned<'py>> {
-        let pair = self.made((self.capi().tuple_new)(2))?;
-        (self.capi().tuple_set)(pair.obj(), 0, first.into());
-        (self.capi().tuple_set)(pair.obj(), 1, second.into());
-        Ok(pair)
+        let pair = NewTuple::new(self, 2)?;
+        pair.set(0, first);
+        pair.set(1, second);
+        Ok(pair.into_object())
     }
 
     /// # Safety

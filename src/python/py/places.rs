@@ -5,8 +5,9 @@ use std::num::NonZeroUsize;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
+use super::containers::NewTuple;
 use super::table::{Functions, New};
-use super::{Attached, Builtin, Capi, Obj, ObjectLayout, Tuple, TypeObj};
+use super::{Attached, Builtin, Capi, Obj, ObjectLayout, Owned, Tuple, TypeObj};
 use crate::python::capi::Object;
 
 /// From 3.11 on, no number of a type's version returns. Before, `PyType_ClearCache` begins anew, so
@@ -92,6 +93,19 @@ impl Places {
         unsafe {
             let count = tuple.byte_add(self.head.get()).cast().read();
             std::slice::from_raw_parts(tuple.byte_add(self.items).cast().as_ptr(), count)
+        }
+    }
+
+    /// Sets an item of a new tuple as CPython's macro does, without the checks of its function.
+    #[inline(always)]
+    pub(super) fn set_item(&self, tuple: &NewTuple, index: usize, item: Owned) {
+        let tuple = tuple.obj().object;
+        // SAFETY: a tuple has a size and as many items there (`Places`). Nothing else refers to it
+        // yet (`NewTuple`), and the item, which is in range, is NULL until it is set.
+        unsafe {
+            let count: usize = tuple.byte_add(self.head.get()).cast().read();
+            assert!(index < count);
+            tuple.byte_add(self.items).cast::<*mut Object>().add(index).write(item.into_raw());
         }
     }
 
