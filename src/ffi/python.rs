@@ -149,12 +149,16 @@ pub unsafe extern "C-unwind" fn cai_array_from_python_dict(
     error: *mut cai_error,
 ) -> cai_status {
     arguments!(dictionary: Obj(dictionary), owner: Obj(owner), options: In, out: Out, error: Out);
-    let mut raises = true;
-    with_exception(error, &mut raises, |raises| {
-        let dictionary = dictionary.ok_or_else(|| Failure::null("dictionary"))?;
-        let owner = owner.unwrap_or(dictionary);
-        import_with(options, out, raises, |options, to| {
-            Py::with(|py| python::import_dictionary(py, dictionary, owner, options, to))
+    Py::with_ready(|ready| {
+        let mut raises = true;
+        with_exception(error, &mut raises, |raises| {
+            let dictionary = dictionary.ok_or_else(|| Failure::null("dictionary"))?;
+            let owner = owner.unwrap_or(dictionary);
+            import_with(options, out, raises, |options, to| {
+                Py::with_known(ready, |py| {
+                    python::import_dictionary(py, dictionary, owner, options, to)
+                })
+            })
         })
     })
 }
