@@ -297,13 +297,20 @@ impl<'a, 'py> InPlace<'a, 'py> {
     #[inline(never)]
     fn row_of_list(&self, list: Obj<'a>, to: &mut [MaybeUninit<i64>]) -> Result<usize, Refused> {
         let to = to.get_mut(..self.list(list)?).ok_or(Refused::Uncommon)?;
-        let count = to.len();
+        let (count, mut may_differ) = (to.len(), false);
         for (index, place) in to.iter_mut().enumerate() {
-            // Code of a type may change it.
-            if self.list(list)? != count {
+            if may_differ && self.list(list)? != count {
                 return Err(Refused::Uncommon);
             }
-            place.write(self.any_int(self.list_item(list, index))?);
+            let item = self.list_item(list, index);
+            place.write(match self.short_int(item) {
+                Ok(value) => value,
+                Err(_) => {
+                    // Code of a type may change the list.
+                    may_differ = true;
+                    self.index(item)?
+                }
+            });
         }
         Ok(count)
     }
