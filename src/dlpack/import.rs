@@ -55,6 +55,17 @@ fn is_vector(dtype: DataType) -> bool {
 /// tensor's; its strides are written to `steps`. The paths of failures are the names in the tensor.
 /// After a failure `to` has no owner and must not be used.
 pub fn describe(view: View, stream: u64, steps: &mut Steps, to: &mut cai_array) -> Result<()> {
+    describe_inlined(view, stream, steps, to)
+}
+
+/// As [`describe`], without a call for most tensors.
+#[inline(always)]
+pub fn describe_inlined(
+    view: View,
+    stream: u64,
+    steps: &mut Steps,
+    to: &mut cai_array,
+) -> Result<()> {
     // For every device, also for host memory, where the stream is not used: 0 is never a stream.
     if stream == 0 {
         return fail!(CAI_ERR_STREAM_ZERO, "stream";

@@ -32,6 +32,7 @@ impl Held {
     }
 
     /// Takes the argument of a destructor over.
+    #[inline(always)]
     pub fn destructor(destructor: Destructor) -> Self {
         Held { objects: [ptr::null_mut(); 2], destructor }
     }

@@ -249,6 +249,7 @@ pub fn attach_with_fields<'py>(
 }
 
 /// Gives an array an owner of a tensor, which is deleted with the GIL held; on failure at once.
+#[inline(always)]
 pub fn attach_tensor(py: Py, array: &mut cai_array, tensor: ManagedTensor) -> Result<()> {
     let (deleter, tensor) = (tensor.deleter().0, tensor.into_raw());
     // SAFETY: the deleter takes the tensor that it belongs to, which was given up above.

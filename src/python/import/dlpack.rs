@@ -36,7 +36,7 @@ const TABLE: &str = "__dlpack_c_exchange_api__";
 /// Imports through DLPack's table, if the object's type offers one: then `to` has an owner, unless
 /// the memory is not wanted. Requests a managed tensor and not the view that the table may offer as
 /// well: a view is valid only during a call, and cannot express that it is read-only.
-#[inline(always)]
+#[inline(never)]
 pub fn from_dlpack_table(
     py: Py,
     object: Obj,
@@ -77,12 +77,16 @@ pub fn from_dlpack_table(
         }
         None => abi::CAI_STREAM_UNKNOWN,
     };
-    describe(view, stream, options, to).map_err(of(TABLE))?;
+    match options.has(abi::CAI_UNSTABLE_IMPORT_LANES) {
+        true => describe(view, stream, options, to),
+        false => dlpack::describe_inlined(view, stream, &mut to.strides, &mut to.array),
+    }
+    .map_err(of(TABLE))?;
     attach_tensor(py, &mut to.array, tensor)
 }
 
 /// Describes a tensor in `to`, borrowed.
-#[inline(always)]
+#[cold]
 fn describe(view: View, stream: u64, options: &ImportOptions, to: &mut Description) -> Result<()> {
     let Description { array, shape, strides, .. } = to;
     if options.has(abi::CAI_UNSTABLE_IMPORT_LANES) {
