@@ -16,6 +16,7 @@
 #include <dlfcn.h>
 #include <pthread.h>
 #include <sched.h>
+#include <stdatomic.h>
 #include <string.h>
 
 static PyObject *n_interface;
@@ -44,27 +45,34 @@ typedef struct description {
 enum { SHAPE, TYPESTR, DATA, VERSION, STRIDES, STREAM, KEYS };
 static PyObject *n_keys[KEYS];
 
-/* Returns -1 for a wrong one. */
-static Py_ssize_t integer(PyObject *value) {
-    if (PyLong_CheckExact(value)) return PyLong_AsSsize_t(value);
-    return PyNumber_AsSsize_t(value, PyExc_OverflowError);
-}
+enum { WRONG = -1, NOT_HELD = -2 };
 
-static int read_row(PyObject *row, int64_t *to, int extents) {
+/* Reads integers of a tuple or a list. Code of a type, which converts those of other types, may
+ * change the dictionary and the list: it runs only if the values of the dictionary are held. */
+static int read_row(PyObject *row, int64_t *to, int extents, int held) {
     Py_ssize_t count, i;
-    PyObject **items;
-    if (!PyTuple_CheckExact(row) && !PyList_CheckExact(row)) return -1;
+    if (!PyTuple_CheckExact(row) && !PyList_CheckExact(row)) return WRONG;
     count = PySequence_Fast_GET_SIZE(row);
-    items = PySequence_Fast_ITEMS(row);
-    if (count > MOST_NDIM) return -1;
+    if (count > MOST_NDIM) return WRONG;
     for (i = 0; i < count; i++) {
-        to[i] = integer(items[i]);
-        if (to[i] < 0 && (extents || (to[i] == -1 && PyErr_Occurred()))) return -1;
+        PyObject *item = PySequence_Fast_GET_ITEM(row, i);
+        if (PyLong_CheckExact(item)) {
+            to[i] = PyLong_AsSsize_t(item);
+        } else if (held) {
+            Py_INCREF(item);
+            to[i] = PyNumber_AsSsize_t(item, PyExc_OverflowError);
+            Py_DECREF(item);
+            if (PySequence_Fast_GET_SIZE(row) != count) return WRONG;
+        } else {
+            return NOT_HELD;
+        }
+        if (to[i] < 0 && (extents || (to[i] == -1 && PyErr_Occurred()))) return WRONG;
     }
     return (int)count;
 }
 
-static int read_values(PyObject **v, description *u) {
+static int read_values(PyObject **v, description *u, int held) {
+    int count;
     Py_ssize_t length, version;
     if (v[TYPESTR] == NULL || !PyUnicode_CheckExact(v[TYPESTR])) return -1;
     const char *text = PyUnicode_AsUTF8AndSize(v[TYPESTR], &length);
@@ -72,9 +80,14 @@ static int read_values(PyObject **v, description *u) {
         (text[0] != '<' && text[0] != '>' && text[0] != '|'))
         return -1;
     memcpy(u->typestr, text, (size_t)length + 1);
-    if (v[SHAPE] == NULL || (u->ndim = read_row(v[SHAPE], u->shape, 1)) < 0) return -1;
+    if (v[SHAPE] == NULL) return -1;
+    u->ndim = read_row(v[SHAPE], u->shape, 1, held);
+    if (u->ndim < 0) return u->ndim;
     u->has_strides = v[STRIDES] != NULL && v[STRIDES] != Py_None;
-    if (u->has_strides && read_row(v[STRIDES], u->strides, 0) != u->ndim) return -1;
+    if (u->has_strides) {
+        count = read_row(v[STRIDES], u->strides, 0, held);
+        if (count != u->ndim) return count == NOT_HELD ? NOT_HELD : WRONG;
+    }
     if (v[DATA] == NULL || !PyTuple_CheckExact(v[DATA]) || PyTuple_GET_SIZE(v[DATA]) != 2)
         return -1;
     u->data = PyLong_AsVoidPtr(PyTuple_GET_ITEM(v[DATA], 0));
@@ -107,7 +120,14 @@ static int read_dict(PyObject *d, description *u) {
             k++;
         if (k < KEYS) v[k] = value;
     }
-    failed = read_values(v, u);
+    failed = read_values(v, u, 0);
+    if (failed == NOT_HELD) {
+        for (int k = 0; k < KEYS; k++)
+            Py_XINCREF(v[k]);
+        failed = read_values(v, u, 1);
+        for (int k = 0; k < KEYS; k++)
+            Py_XDECREF(v[k]);
+    }
     Py_END_CRITICAL_SECTION();
     return failed;
 }
@@ -184,31 +204,95 @@ static int with_library_and_options(way *w) {
 
 /* --- a mover: address, bytes, contiguity ------------------------------------------------------ */
 
-/* Code for memory of the host alone, with what UCXX's Array does of it: the property of CUDA's
- * protocol first, which such an object lacks; then its view, of which rows, bytes and contiguity
- * are kept. Makes no object, and keeps no view. */
+/* Memory that an object lends, until the last reference is released, by any thread. */
+typedef struct kept {
+    atomic_int count;
+    int c_contiguous, f_contiguous;
+    int64_t items, bytes, lower, upper;
+    Py_buffer view;
+} kept;
+
+static void kept_release(kept *k) {
+    PyGILState_STATE state;
+    if (atomic_fetch_sub_explicit(&k->count, 1, memory_order_acq_rel) != 1) return;
+    state = PyGILState_Ensure();
+    PyBuffer_Release(&k->view);
+    PyGILState_Release(state);
+    PyMem_RawFree(k);
+}
+
+/* Elements of this machine's own types, whose extents and strides stay within 2^63 bytes. */
+static int kept_check(kept *k) {
+    const Py_buffer *view = &k->view;
+    const char *format = view->format == NULL ? "B" : view->format;
+    int64_t size, step, reach;
+    if (format[0] == 0 || format[1] != 0 || view->suboffsets != NULL) return -1;
+    switch (format[0]) {
+    case '?':
+    case 'b':
+    case 'B':
+    case 'c': size = 1; break;
+    case 'e':
+    case 'h':
+    case 'H': size = 2; break;
+    case 'i':
+    case 'I':
+    case 'f': size = 4; break;
+    case 'l':
+    case 'L':
+    case 'q':
+    case 'Q':
+    case 'd': size = 8; break;
+    default: return -1;
+    }
+    if (view->itemsize != size || view->ndim < 0 || view->ndim > MOST_NDIM) return -1;
+    if (view->ndim > 0 && (view->shape == NULL || view->strides == NULL)) return -1;
+    k->items = 1, k->upper = size, k->c_contiguous = k->f_contiguous = 1;
+    for (int i = 0; i < view->ndim; i++) {
+        if (view->shape[i] < 0) return -1;
+        if (view->shape[i] == 0) k->items = 0;
+    }
+    for (int i = 0; i < view->ndim && k->items > 0; i++) {
+        int64_t *const to = view->strides[i] < 0 ? &k->lower : &k->upper;
+        if (view->shape[i] > 1 && view->strides[i] != k->items * size) k->f_contiguous = 0;
+        if (__builtin_mul_overflow(k->items, view->shape[i], &k->items) ||
+            __builtin_mul_overflow(view->shape[i] - 1, view->strides[i], &reach) ||
+            __builtin_add_overflow(*to, reach, to))
+            return -1;
+    }
+    if (__builtin_mul_overflow(k->items, size, &k->bytes)) return -1;
+    step = size;
+    for (int i = view->ndim; i-- > 0 && k->items > 0;) {
+        if (view->shape[i] > 1 && view->strides[i] != step) k->c_contiguous = 0;
+        step *= view->shape[i];
+    }
+    return k->items > 0 && view->buf == NULL ? -1 : 0;
+}
+
+/* Code for memory of the host alone: the property of CUDA's protocol first, which such an object
+ * lacks; then its view, which is checked, measured and kept. */
 static int buffer_by_hand(way *w) {
     static int (*look_up)(PyObject *, PyObject *, PyObject **);
     PyObject *found = NULL;
-    Py_ssize_t *rows = NULL;
-    Py_buffer view;
+    kept *k;
     if (look_up == NULL) {
         void *optional = dlsym(RTLD_DEFAULT, "PyObject_GetOptionalAttr");
         *(void **)&look_up = optional ? optional : dlsym(RTLD_DEFAULT, "_PyObject_LookupAttr");
     }
-    if (look_up(w->object, n_interface, &found) != 0) return -1;
-    if (PyObject_GetBuffer(w->object, &view, PyBUF_FULL_RO) != 0) return -1;
-    if (view.ndim > 0) {
-        const size_t size = (size_t)view.ndim * sizeof(*rows);
-        rows = PyMem_Malloc(2 * size);
-        if (rows == NULL) return -1;
-        memcpy(rows, view.shape, size);
-        if (!PyBuffer_IsContiguous(&view, 'C')) memcpy(rows + view.ndim, view.strides, size);
+    if (!PyGILState_Check() || look_up(w->object, n_interface, &found) != 0) return -1;
+    k = PyMem_RawCalloc(1, sizeof *k);
+    if (k == NULL) return -1;
+    if (PyObject_GetBuffer(w->object, &k->view, PyBUF_FULL_RO) != 0) {
+        PyMem_RawFree(k);
+        return -1;
     }
-    KEEP(&view);
-    KEEP(rows);
-    PyBuffer_Release(&view);
-    PyMem_Free(rows);
+    atomic_init(&k->count, 1);
+    if (kept_check(k) != 0) {
+        kept_release(k);
+        return -1;
+    }
+    KEEP(k);
+    kept_release(k);
     return 0;
 }
 
@@ -315,14 +399,45 @@ static int prepare_dlpack_table(way *w) {
     return w->table == NULL ? -1 : 0;
 }
 
-/* A tensor of one's own, as a caller takes that keeps it: asked for, read, deleted. */
+/* Version, flags, device, type, extents, and the bytes that the strides reach. */
+static int tensor_check(const dl_managed *m) {
+    const dl_tensor *t = &m->tensor;
+    const int bytes = t->bits / 8;
+    const int is_number = t->code <= 2 && (bytes == 1 || bytes == 2 || bytes == 4 || bytes == 8);
+    const int is_other = (t->code == 4 && t->bits == 16) || (t->code == 6 && t->bits == 8) ||
+                         (t->code == 5 && (t->bits == 64 || t->bits == 128));
+    int64_t all = bytes, lower = 0, upper = bytes, step, reach;
+    uint64_t end;
+    if (m->major != 1 || m->flags > 7 || t->lanes != 1 || t->bits % 8 != 0) return -1;
+    if ((!is_number && !is_other) || t->ndim < 0 || t->ndim > MOST_NDIM) return -1;
+    if (t->device_type < 1 || t->device_type > CAI_DEVICE_TRN || t->device_id < 0) return -1;
+    if ((t->ndim > 0 && t->shape == NULL) || t->byte_offset != 0) return -1;
+    for (int i = 0; i < t->ndim; i++) {
+        if (t->shape[i] < 0 || __builtin_mul_overflow(all, t->shape[i], &all)) return -1;
+        if (t->strides == NULL || t->shape[i] == 0) continue;
+        if (__builtin_mul_overflow(t->strides[i], (int64_t)bytes, &step) ||
+            __builtin_mul_overflow(t->shape[i] - 1, step, &reach) ||
+            __builtin_add_overflow(reach < 0 ? lower : upper, reach, reach < 0 ? &lower : &upper))
+            return -1;
+    }
+    if (all == 0) return 0;
+    if (t->strides == NULL) upper = all;
+    return t->data == NULL || (uint64_t)(uintptr_t)t->data < 0 - (uint64_t)lower ||
+                   __builtin_add_overflow((uint64_t)(uintptr_t)t->data, (uint64_t)upper, &end)
+               ? -1
+               : 0;
+}
+
+/* A tensor of one's own, as a caller takes that keeps it: asked for, checked, deleted. */
 static int dlpack_tensor_by_hand(way *w) {
     const dl_exchange *table = w->table;
     dl_managed *m = NULL;
     void *stream = NULL;
     if (table->from_object(w->object, &m) != 0) return -1;
-    if (m->tensor.device_type == CAI_DEVICE_CUDA &&
-        table->current_stream(m->tensor.device_type, m->tensor.device_id, &stream) != 0) {
+    if (tensor_check(m) != 0 ||
+        (m->tensor.device_type == CAI_DEVICE_CUDA &&
+         table->current_stream(m->tensor.device_type, m->tensor.device_id, &stream) != 0)) {
+        m->deleter(m);
         return -1;
     }
     KEEP(m);

@@ -340,14 +340,14 @@ def groups():
         Row("libcai: import, release", "libcai", own, None, wrong),
     ]
     yield "in: DLPack's table", [
-        Row("by hand: a tensor, its stream, its deleter", "dlpack_tensor", tensor),
+        Row("by hand: a tensor, its stream, its deleter", "dlpack_tensor", tensor, None, [ways.WrongTensor()]),
         Row("by hand: a borrowed tensor, its stream", "dlpack_view", tensor),
         Row("libcai: import, release", "libcai", tensor, None, [ways.WrongTensor()]),
     ]
     if torch:
         host = torch.zeros(3, 4)
         rows = [
-            Row("by hand: a tensor, its deleter", "dlpack_tensor", host),
+            Row("by hand: a tensor, its deleter", "dlpack_tensor", host, None, [ways.WrongTensor()]),
             Row("by hand: a borrowed tensor", "dlpack_view", host),
             Row("libcai: import, release", "libcai_options", host, HOST, [ways.WrongTensor()]),
             call("PyTorch: torch.utils.dlpack.from_dlpack", torch.utils.dlpack.from_dlpack, host),
@@ -360,7 +360,7 @@ def groups():
     if cuda_torch:
         tensor = torch.empty((3, 4), device="cuda")
         rows = [
-            Row("by hand: a tensor, its stream, its deleter", "dlpack_tensor", tensor),
+            Row("by hand: a tensor, its stream, its deleter", "dlpack_tensor", tensor, None, [ways.WrongTensor()]),
             Row("libcai: import, release", "libcai", tensor, None, [ways.WrongTensor()]),
         ]
         if core:
