@@ -38,6 +38,8 @@ pub struct Interpreter {
     dictionary: Once,
     /// The function that makes views.
     view: Once,
+    /// The version and the names of keywords for `__dlpack__`.
+    dlpack_keywords: Once,
     /// Typestrs as Python strings.
     texts: Texts,
     /// NumPy's types of typestrs.
@@ -114,6 +116,8 @@ here! {
     dictionary: Once;
     /// Returns the function that makes views.
     view: Once;
+    /// Returns the version and the names of keywords for `__dlpack__`.
+    dlpack_keywords: Once;
     /// Returns typestrs as Python strings.
     texts: Texts;
     /// Returns NumPy's types of typestrs.
@@ -205,6 +209,7 @@ fn make<'py>(attached: Attached<'py>) -> Result<Py<'py>> {
         views: Class::new(),
         dictionary: Once::new(),
         view: Once::new(),
+        dlpack_keywords: Once::new(),
         texts: Texts::new(),
         dtypes: Texts::new(),
         arrays: Arrays::new(),

@@ -11,7 +11,7 @@ use crate::owner::{self, Destructor};
 use crate::python::cache::OfferedTables;
 use crate::python::import::options::ImportOptions;
 use crate::python::owner::{Description, attach_tensor};
-use crate::python::py::{Builtin, Dictionary, Exception, Obj, Owned, Py, raised};
+use crate::python::py::{Builtin, Exception, Name, Obj, Owned, Py, raised};
 use crate::sync::{identity, release_in_order};
 use crate::{device, memory};
 
@@ -223,24 +223,53 @@ pub fn from_dlpack(
 
 /// Calls `__dlpack__` with the stream that it has to order its work before, if there is one.
 fn capsule<'py>(py: Py<'py>, method: Obj, stream: Option<i64>) -> Result<Owned<'py>> {
-    let call = |has_version: bool| {
-        let keywords = Dictionary::new(py)?;
-        if let Some(stream) = stream {
-            keywords.set(py.names.stream, &py.int(stream)?)?;
-        }
-        if has_version {
-            keywords.set(py.names.max_version, &py.tuple_of_ints(&[1, 3])?)?;
-        }
-        method.call_with(py, 0, std::iter::empty(), Some(keywords.dict()))
+    let stream = stream.map(|stream| py.int(stream)).transpose()?;
+    let constants = py.dlpack_keywords().get(make_keywords)?;
+    let constant = |index: usize| {
+        let item = constants.tuple(py).and_then(|all| all.get(py, index));
+        item.ok_or_else(Failure::internal)
     };
-    match call(true) {
+    let call = |names: usize, values: &[Obj]| {
+        let names = constant(names)?.tuple(py).ok_or_else(Failure::internal)?;
+        method.call_keywords(py, names, values)
+    };
+    let version = constant(VERSION)?;
+    let capsule = match &stream {
+        Some(stream) => call(BOTH_NAMES, &[stream.obj(), version]),
+        None => call(VERSION_NAME, &[version]),
+    };
+    match (capsule, &stream) {
         // Producers from before DLPack 1.0 have no versions.
-        Err(_) if py.raised(Exception::Type) => {
+        (Err(_), Some(stream)) if py.raised(Exception::Type) => {
             py.clear();
-            call(false)
+            call(STREAM_NAME, &[stream.obj()])
         }
-        capsule => capsule,
+        (Err(_), None) if py.raised(Exception::Type) => {
+            py.clear();
+            method.call(py, [])
+        }
+        (capsule, _) => capsule,
     }
+}
+
+/// Items of the tuple that [`make_keywords`] makes.
+const VERSION: usize = 0;
+const VERSION_NAME: usize = 1;
+const STREAM_NAME: usize = 2;
+const BOTH_NAMES: usize = 3;
+
+/// Makes what each call of `__dlpack__` takes: the version, and the names of keywords.
+#[cold]
+fn make_keywords(py: Py<'_>) -> Result<Owned<'_>> {
+    let names =
+        |names: &[Name]| py.tuple(names.len(), |index| Ok(Obj::from(names[index]).share(py)));
+    let (version, stream) = (py.names.max_version, py.names.stream);
+    py.tuple(4, |index| match index {
+        VERSION => py.tuple_of_ints(&[1, 3]),
+        VERSION_NAME => names(&[version]),
+        STREAM_NAME => names(&[stream]),
+        _ => names(&[stream, version]),
+    })
 }
 
 /// Returns true if a capture of this stream, or of one that waits for the legacy default stream, is

@@ -129,7 +129,7 @@ impl<'py> Dictionary<'py> {
     }
 
     #[inline]
-    pub fn set<'a>(&self, key: Name, value: impl Into<Obj<'a>>) -> Result<()> {
+    pub fn set<'a, 'b>(&self, key: impl Into<Obj<'a>>, value: impl Into<Obj<'b>>) -> Result<()> {
         let set = self.0.py.capi().dict_set;
         done(set(self.0.obj(), key.into(), value.into()))
     }

@@ -1,13 +1,14 @@
 //! Borrowed objects: what Python code does with them.
 
 use std::ffi::{CStr, c_int, c_void};
+use std::iter;
 use std::marker::PhantomData;
 use std::ptr::{self, NonNull};
 
 use super::table::{New, Text};
 use super::{
-    Attached, Builtin, Capi, Dict, Exception, Owned, Py, Tuple, TypeObj, done, python_exception,
-    raised, truth,
+    Attached, Builtin, Capi, Dict, Dictionary, Exception, Owned, Py, Tuple, TypeObj, done,
+    python_exception, raised, truth,
 };
 use crate::error::{Failure, Result};
 use crate::python::capi::Object;
@@ -175,6 +176,27 @@ impl<'a> Obj<'a> {
         let next = |_| arguments.next().map(|next| next.share(py)).ok_or_else(Failure::internal);
         let arguments = py.tuple(count, next)?;
         py.made((py.capi().call)(self, Tuple::of(arguments.obj()), keywords))
+    }
+
+    /// Calls with keywords only: `names` is a tuple of their names, `values` has one for each.
+    pub fn call_keywords<'py>(
+        self,
+        py: Py<'py>,
+        names: Tuple,
+        values: &[Obj],
+    ) -> Result<Owned<'py>> {
+        assert!(names.len(py) == values.len());
+        if let Some(call) = py.capi().vectorcall {
+            let names = Obj::from(names).as_ptr();
+            // SAFETY: the GIL is held. `Obj` is a pointer to an object; there are as many as names
+            // (checked above), and no others. The result is new.
+            return unsafe { py.take(call(self.as_ptr(), values.as_ptr().cast(), 0, names)) };
+        }
+        let keywords = Dictionary::new(py)?;
+        for (name, &value) in names.items(py).zip(values) {
+            keywords.set(name, value)?;
+        }
+        self.call_with(py, 0, iter::empty(), Some(keywords.dict()))
     }
 
     pub fn call_method<'py>(self, py: Py<'py>, name: Name) -> Result<Owned<'py>> {
