@@ -101,7 +101,7 @@ pub fn import_dictionary(
         true => instead_of_dictionary(py, held.obj()).unwrap_or(failure),
         false => failure,
     })?;
-    // A dictionary of the built-in type, which is its own owner if the caller names none, is no tensor.
+    // A plain dictionary, which is its own owner if the caller names none, is no tensor.
     if !owner.is_exactly(py, Builtin::Dict) {
         grad::check_values(py, owner, &to.array)?;
     }

@@ -209,7 +209,7 @@ table! {
     optional_raw {
         // 3.9. Looks a method up and calls it, without an object for the bound method.
         call_method = "PyObject_VectorcallMethod" (*mut Object, *const *mut Object, usize, *mut Object) -> *mut Object;
-        // 3.11, before that inline. Arguments with keywords, without a dictionary and a tuple for them.
+        // 3.11, inline before. Takes keywords without a dictionary for them.
         vectorcall = "PyObject_Vectorcall" (*mut Object, *const *mut Object, usize, *mut Object) -> *mut Object;
         // 3.13, to some purpose in free-threaded builds only. The first argument is memory for what
         // CPython keeps about the section.
