@@ -1,10 +1,11 @@
 /*
  * A consumer that does not link the library: it reads, retains and releases an array with inline
- * functions of the header. Nothing is validated, so the arrays must come from trusted code.
+ * functions of one header. Nothing is validated, so the arrays must come from trusted code. With a
+ * copy of cai/abi.h in ./cai:
  *
- *     cc $(pkg-config --cflags cai) 04_header_only.c && ./a.out
+ *     cc -I. 04_header_only.c && ./a.out
  */
-#include <cai/cai.h>
+#include <cai/abi.h>
 
 #include <stdio.h>
 #include <string.h>

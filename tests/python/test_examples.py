@@ -121,6 +121,14 @@ def test_example(tmp_path, name):
         run("valgrind", "-q", "--error-exitcode=9", "--leak-check=full", "--errors-for-leak-kinds=all", program)
 
 
+def test_the_example_of_a_copied_header(tmp_path):
+    """It needs cai/abi.h and nothing else, as the page about packaging promises."""
+    (tmp_path / "cai").mkdir()
+    shutil.copy(ROOT / "include/cai/abi.h", tmp_path / "cai")
+    run("cc", "-std=c99", *STRICT, "-I", tmp_path, ROOT / "examples-c/04_header_only.c", "-o", tmp_path / "program")
+    assert run(tmp_path / "program").stdout == OUTPUT["04_header_only.c"]
+
+
 @pytest.fixture(scope="session")
 def demo():
     """Built once, as `make demo` builds it; then run on a file."""
