@@ -31,6 +31,12 @@ def test_an_object_without_any_protocol(obj, name):
     assert take.error.field == b"object"
 
 
+def test_an_object_with_half_of_dlpack():
+    """The message must not deny the half that is there."""
+    words = refused(type("Half", (), {"__dlpack__": lambda self, stream=None: None})(), TypeError, status="NO_PROTOCOL")
+    assert ", __dlpack_device__, " in words and "__dlpack__" not in words
+
+
 # --- 2: host memory
 
 

@@ -542,6 +542,8 @@ fn not_found(py: Py, object: Obj, options: &ImportOptions, host_only: bool) -> R
             abi::CAI_PROTOCOL_EXCHANGE => "__cai_exchange_api__",
             abi::CAI_PROTOCOL_DLPACK_EXCHANGE => "__dlpack_c_exchange_api__",
             abi::CAI_PROTOCOL_CUDA_ARRAY_INTERFACE => "__cuda_array_interface__",
+            // The other method of the two that DLPack needs.
+            abi::CAI_PROTOCOL_DLPACK if offers(py, object, py.names.dlpack) => "__dlpack_device__",
             abi::CAI_PROTOCOL_DLPACK => "__dlpack__",
             abi::CAI_PROTOCOL_SYCL_USM => "__sycl_usm_array_interface__",
             abi::CAI_PROTOCOL_OPENCL_BUFFER => "buffer of OpenCL",
@@ -566,8 +568,13 @@ fn not_found(py: Py, object: Obj, options: &ImportOptions, host_only: bool) -> R
 fn offers_host_memory(py: Py, object: Obj, options: &ImportOptions) -> bool {
     let untried = !options.host() && options.raw.protocols[0] == 0;
     untried
-        && [py.names.array_struct, py.names.array_interface].into_iter().any(|name| {
-            // These attributes only make a message better. An exception is not the caller's.
-            object.optional_attr(py, name).unwrap_or_else(|_| (py.clear(), None).1).is_some()
-        })
+        && [py.names.array_struct, py.names.array_interface]
+            .into_iter()
+            .any(|name| offers(py, object, name))
+}
+
+/// Returns true if the object has an attribute that only makes a message better. An exception is
+/// not the caller's.
+fn offers(py: Py, object: Obj, name: Name) -> bool {
+    object.optional_attr(py, name).unwrap_or_else(|_| (py.clear(), None).1).is_some()
 }
