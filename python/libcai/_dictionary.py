@@ -213,9 +213,14 @@ _OPAQUE = re.compile(rf"(?:\w+\.)*({'|'.join(name for name, code, *_ in _abi.DTY
 
 
 def strides(array: Array, add: Add) -> None:
-    """Strides that some consumers refuse."""
+    """Addresses and strides that some consumers refuse."""
     if not array.elements or array.shape is None or array.strides is None:
         return
+    size = (array.itemsize or 1) // (2 if array.kind == "c" else 1)
+    if array.kind in "iufcmM" and array.device != "opencl" and (array.pointer or 0) % size:
+        add("pointer-unaligned",
+            f"the address {array.pointer:#x} is not a multiple of {counted(size, 'byte')}: kernels that load elements of"
+            f" {array.typestr} fail")  # fmt: skip
     used = [stride for extent, stride in zip(array.shape, array.strides) if extent > 1]
     if any(stride % (array.itemsize or 1) for stride in used):
         add("strides-not-multiple",

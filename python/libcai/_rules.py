@@ -28,7 +28,7 @@ _CAI, _DLPACK, _STANDARD = "CUDA Array Interface", "DLPack", "array API standard
 
 RULES = (
     Rule("offered", "must", "A protocol describes the array, or raises AttributeError (BufferError in `__dlpack__`).", _CAI + ", " + _STANDARD,
-         "Raise AttributeError in a property, and BufferError in `__dlpack__`, for an array that cannot be exported.",
+         "Offer a protocol. For an array that cannot be exported, raise AttributeError in a property, and BufferError in `__dlpack__`.",
          "!no-protocol !no-library !unreadable !attribute-raises ?dlpack-raises"),
     Rule("entries", "must", "The library can read every entry.", "the rule behind the status, in the specification",
          "Correct the entry that the message names."),
@@ -54,7 +54,7 @@ RULES = (
          "?version-no-stream version-old stream-absent"),
     Rule("layout", "optional", "Every consumer accepts the layout.", "experience",
          "Mention in your documentation that some consumers refuse it.",
-         "strides-not-multiple strides-negative strides-zero key-unknown"),
+         "?pointer-unaligned strides-not-multiple strides-negative strides-zero key-unknown"),
     Rule("mask", "optional", "A mask states one element for each element.", _CAI + " \"mask\"",
          "Export packed bits as '|t1'. Most consumers refuse masks.", "mask ?mask-packed"),
     Rule("buffer", "optional", "The OpenCL/CUDA buffer interface has all its attributes.", "OpenCL/CUDA buffer interface",

@@ -81,6 +81,8 @@ WRONG = [
     ({"version": 4}, {"CAI_ERR_VERSION": "warning"}),
     ({"strides": (4, 4)}, {"CAI_ERR_VALUE": "error"}),
     ({"strides": [4]}, {"CAI_ERR_TYPE": "warning"}),
+    ({"data": (P + 2, False)}, {"pointer-unaligned": "warning"}),
+    ({"data": (P + 8, False), "typestr": "<c16"}, {}),
     ({"strides": (6,)}, {"strides-not-multiple": "note"}),
     ({"strides": (-4,)}, {"strides-negative": "note"}),
     ({"strides": (0,)}, {"strides-zero": "note"}),

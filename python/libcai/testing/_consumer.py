@@ -100,6 +100,7 @@ def check_consumer(
 
     Returns the report. Raises ValueError if `known` names no check, and RuntimeError without a driver.
     """
+    __tracebackhide__ = True  # pytest shows the caller's line
     report = consumer_report(take, protocols, known, name, library, seen=seen, on=on, done=done, types=types)
     if not report.passed:
         raise Faults(report)

@@ -67,6 +67,8 @@ Context = Callable[[int], "AbstractContextManager[Any]"]
 class Faults(AssertionError):
     """A check found faults. `report` has them."""
 
+    __module__ = "libcai.testing"
+
     def __init__(self, report: Report) -> None:
         super().__init__(f"\n{report}")
         self.report = report
@@ -106,6 +108,7 @@ def check_producer(
 
     Returns the report. Raises ValueError if `known` names no check, and what `make` raises for the first array.
     """
+    __tracebackhide__ = True  # pytest shows the caller's line
     report = producer_report(make, on=on, work=work, late=late, fresh=fresh, device=device, parts=parts, types=types, shapes=shapes,
                              known=known, name=name, library=library)  # fmt: skip
     if not report.passed:
@@ -688,6 +691,8 @@ class _Producer:
                 thread.start()
             for thread in threads:
                 thread.join()
+            if errors and isinstance(errors[0], Skip):
+                raise errors[0]
             if errors:
                 report.add(RULE["threads"], "", f"a reading raises {describe(errors[0])}")
             elif len(seen) > 1 and len({self.array_of(array).pointer for _ in range(3)}) == 1:

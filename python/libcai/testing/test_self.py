@@ -488,6 +488,9 @@ def test_what_is_reported() -> None:
     lines = str(found).splitlines()
     assert lines[0].startswith("mine: ") and " fault" in lines[0] and max(map(len, lines)) <= 100
     assert str(found) in str(raised.value)
+    # Pytest shows the line of the call, and the public name.
+    shown = str(raised.getrepr(style="long"))
+    assert "def check_producer" not in shown and "libcai.testing.Faults" in shown
     text = " ".join(" ".join(lines).split())
     assert "FAIL strides: column, steps, reversed, reversed columns, transposed: " in text
     assert f"Rule: {RULE['strides'].text}" in text and f"Mend: {RULE['strides'].mend}" in text
@@ -514,6 +517,17 @@ def test_what_has_one_shape() -> None:
     for make in (lambda: Sound((12,), "float32"), lambda: one):
         found = check_producer(make, library=LIBRARY)
         assert [result.attempts for result in found.results if result.rule.id == "strides"] == [1]
+
+
+def test_what_makes_no_tensors() -> None:
+    """One fault, and no other name for it."""
+
+    class NoTensors(Sound):
+        def __dlpack__(self, **options: Any) -> Any:
+            return 5
+
+    found = report(NoTensors, only="threads")
+    assert [(one.rule.id, one.status) for one in found.results] == [("threads", "skipped")], str(found)
 
 
 def test_what_raises() -> None:
