@@ -21,7 +21,7 @@ sed -i "s/ $zig_target / $name.2.31 /" "$out/zig"
 cat >"$out/cc" <<PROGRAM
 #!/bin/bash
 # The compiler, and what Zig's linker lacks.
-options=() first= file=
+options=("-ffile-prefix-map=$sources=libcai") first= file=
 for argument; do
     [ "\$previous" != -o ] || file=\$argument
     previous=\$argument
@@ -45,4 +45,6 @@ wheel tags --remove --platform-tag $tag "$out"/*.whl >"$out/wheel.log"
 auditwheel show "$out"/*.whl >"$out/auditwheel.txt" 2>>"$out/wheel.log" || { cat "$out/wheel.log" >&2; exit 1; }
 tr '\n' ' ' <"$out/auditwheel.txt" | grep -q "following platform tag: \"$tag\"" ||
     { cat "$out/auditwheel.txt" >&2; exit 1; }
+python -m zipfile -e "$out"/*.whl "$out/unpacked"
+! grep -rl -e "$sources" -e "${CARGO_HOME:-$HOME/.cargo}" "$out/unpacked" >&2 || exit 1
 cp "$out"/*.whl "$folder/"
