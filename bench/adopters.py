@@ -84,8 +84,9 @@ def main(prefix, page=None):
     prefix = pathlib.Path(prefix).resolve()
     ours = sorted(str(path.relative_to(prefix / "include")) for path in (prefix / "include/cai").rglob("*.h*"))
     # Some headers of adapters are C++, as what they include.
+    ours = [name for name in ours if name not in C]
     in_cpp = [name for name in ours if name.endswith(".hpp") or "_cast<" in (prefix / "include" / name).read_text()]
-    in_c = [name for name in ours if name not in C + in_cpp]
+    in_c = [name for name in ours if name not in in_cpp]
     lines = list(table(prefix, ["gcc", "clang"], "c11", C + in_c))
     lines += table(prefix, ["g++", "clang++"], "c++17", CPP + in_cpp)
     sizes = subprocess.run([ROOT / "tools/sizes.sh", prefix], check=True, capture_output=True, text=True).stdout
