@@ -122,7 +122,8 @@ fn serve(module: &Module) -> Option<Stubs> {
         Ok(Runtime::None) => return None,
         Ok(Runtime::Needs(name)) => format!("needs {name}"),
         Ok(Runtime::Is { name, nvidias: true }) => format!(
-            "is NVIDIA's {name}, which does not start on the simulated driver: use --runtime"
+            "is NVIDIA's {name}, which does not start on the simulated driver: use --runtime={}",
+            name.strip_prefix("libcudart.so.").unwrap_or("13")
         ),
         Ok(Runtime::Is { name, .. }) => format!("is a replacement of {name}"),
         Ok(Runtime::Loads) => "loads a runtime library by itself: use --runtime".to_owned(),

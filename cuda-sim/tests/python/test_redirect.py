@@ -110,7 +110,7 @@ def test_dynamic_libraries_are_named(tmp_path):
     )
     made = build(tmp_path / "dynamic", tmp_path / "dynamic.c", libraries=[RUNTIME["13"] / "lib/libcudart.so.13"])
     done = explain(made, check=False, env={"LD_LIBRARY_PATH": str(RUNTIME["13"] / "lib")})
-    assert f"{made} needs libcudart.so.13" in done.stderr and "use --runtime" in done.stderr
+    assert f"{made} needs libcudart.so.13" in done.stderr and "use --runtime=13" in done.stderr
     done = run(COMMAND, "run", "--runtime", "--explain", "--", made)
     assert "is a replacement of libcudart.so.13" in done.stderr
 
