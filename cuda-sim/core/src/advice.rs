@@ -17,6 +17,10 @@ pub fn missing_call(missing_call: MissingCall, first: &Site, second: &Site) -> S
         MissingCall::BeginOfSecond => {
             format!("cai_array_consume_begin(array, {of_second}) before the second; by hand: ")
         }
+        MissingCall::BeginOrStream => format!(
+            "cai_array_consume_begin(array, {of_second}) before the second, or, where that is the \
+             producer's, {of_second} as the array's stream; by hand: "
+        ),
         MissingCall::BeginOfFirst => format!(
             "cai_array_consume_begin(array, {of_first}) before the first and \
              cai_array_consume_end after it; by hand: "
@@ -24,6 +28,18 @@ pub fn missing_call(missing_call: MissingCall, first: &Site, second: &Site) -> S
         MissingCall::End => {
             format!("cai_array_consume_end(array, {of_first}) after the first; by hand: ")
         }
+        MissingCall::Stream => format!(
+            "{of_first} as the array's stream, in its dictionary or with cai_array_produce; by hand: "
+        ),
+        MissingCall::KnownStream => {
+            "the array's stream (version 3 of its dictionary), CAI_SYNC_CONSERVATIVE, or \
+             cai_array_synchronize; by hand: "
+                .to_owned()
+        }
+        MissingCall::Join => format!(
+            "{of_first} as the array's stream, or a wait of the array's stream for it, as \
+             cai_array_produce makes it; by hand: "
+        ),
         MissingCall::LaterEnd => format!(
             "cai_array_consume_end(array, {of_first}) came before the first, its place is \
              after it; by hand: "

@@ -612,12 +612,10 @@ impl Checker {
         };
         let missing_call = self.rules.missing_call(&first.site, &second.site, from, to);
         let missing_call = missing_call.filter(|what| match what {
-            MissingCall::BeginOfFirst | MissingCall::BeginOfSecond => {
-                !ends(&first.site) && !ends(&second.site)
-            }
             MissingCall::End | MissingCall::LaterEnd => true,
+            _ => !ends(&first.site) && !ends(&second.site),
         });
-        let rule = missing_call.map(MissingCall::rule);
+        let rule = missing_call.and_then(MissingCall::rule);
         let (waited, number) = self.not_observed(first, moment);
         let advice = waited.map_or_else(
             || advice::missing(&first.site, &second.site),

@@ -102,7 +102,7 @@ fn frame(frame: &Frame) -> serde_json::Value {
 impl Race {
     /// Returns the paragraph of a report. `more`: what else it counts.
     pub fn text(&self, stacks: &Stacks, more: More) -> String {
-        let is_race = self.first.is_some() && matches!(self.rule, None | Some("R3" | "R4"));
+        let is_race = self.first.is_some() && (self.rule.is_none() || self.missing_call.is_some());
         let what = match self.rule {
             _ if is_race && self.remark => {
                 "remark: if an asynchronous copy of pageable memory returns early, a race"
@@ -131,9 +131,11 @@ impl Race {
         });
         let [ranges, callers] = more.texts();
         let mut text = format!("cuda-sim: {what}{bytes}{ranges}\n");
-        if let (true, Some(rule)) = (is_race, self.rule) {
-            let what = self.missing_call.map_or("", MissingCall::text);
-            text += &format!("  rule {rule}: {}; {what}\n", sentence(rule));
+        if let Some(what) = self.missing_call.map(MissingCall::text) {
+            text += &self.rule.map_or_else(
+                || format!("  {what}\n"),
+                |rule| format!("  rule {rule}: {}; {what}\n", sentence(rule)),
+            );
         }
         let titles = match self.rule {
             _ if is_race => ["first", "second, not ordered after it"],

@@ -3,14 +3,14 @@
 //! Libraries report their exports and uses, which are checked against the known accesses. An export
 //! is an array that a producer published, identified by its owner and its bytes. A consumer is one
 //! stream, or host thread, that began to use it. R1, R2, R5, R6 and R7 are found with the data kept
-//! here; R3 and R4 are names for races with a missing begin or end; R8, R9 and R10 are reported by
-//! the call that refused, waited or was refused.
+//! here; R3 and R4 are names for races with a missing begin or end, and R1 and R2 for those that a
+//! begin did not prevent; R8, R9 and R10 are reported by the call that refused, waited or was refused.
 //!
 //! The same bytes may be exported more than once, by owners that do not know of each other: views
 //! of one tensor. So a use is looked up in all of them before it counts as missing.
 
 use crate::access::{Access, READ, WRITE, common, without};
-use crate::actor::Actor;
+use crate::actor::{Actor, Who};
 use crate::site::Site;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -104,6 +104,8 @@ pub struct Export {
     stream_id: u64,
     /// `None` for CAI_STREAM_NONE and CAI_STREAM_UNKNOWN.
     pub stream: Option<Actor>,
+    /// Whether the stream was unknown at a begin.
+    unknown: bool,
     /// The time and the place of the export, or of its first known use.
     since: u64,
     site: Arc<Site>,
@@ -146,16 +148,29 @@ const ORPHANS: usize = 256;
 pub enum MissingCall {
     BeginOfFirst,
     BeginOfSecond,
+    /// The array names no stream, so the second may be the producer's.
+    BeginOrStream,
     End,
     /// The end came before the last use.
     LaterEnd,
+    /// The begin of the second waited for nothing: the array names no stream.
+    Stream,
+    /// It could not: the array's stream is unknown.
+    KnownStream,
+    /// It waited for another stream than that of the first.
+    Join,
 }
 
 impl MissingCall {
-    pub fn rule(self) -> &'static str {
+    pub fn rule(self) -> Option<&'static str> {
         match self {
-            MissingCall::BeginOfFirst | MissingCall::BeginOfSecond => "R3",
-            MissingCall::End | MissingCall::LaterEnd => "R4",
+            MissingCall::BeginOfFirst | MissingCall::BeginOfSecond | MissingCall::BeginOrStream => {
+                Some("R3")
+            }
+            MissingCall::End | MissingCall::LaterEnd => Some("R4"),
+            MissingCall::Stream => Some("R1"),
+            MissingCall::Join => Some("R2"),
+            MissingCall::KnownStream => None,
         }
     }
 
@@ -164,8 +179,14 @@ impl MissingCall {
             MissingCall::BeginOfFirst | MissingCall::BeginOfSecond => {
                 "cai_array_consume_begin is missing"
             }
+            MissingCall::BeginOrStream => {
+                "cai_array_consume_begin is missing, or the array does not name the producer's stream"
+            }
             MissingCall::End => "cai_array_consume_end is missing",
             MissingCall::LaterEnd => "cai_array_consume_end is missing after the last use",
+            MissingCall::Stream => "the array names no stream",
+            MissingCall::KnownStream => "the array's stream is unknown",
+            MissingCall::Join => "the array names another stream than that of the first",
         }
     }
 }
@@ -247,11 +268,19 @@ impl Rules {
         let (since, site) = (site.time, site.clone());
         let (readonly, foreign) = (flags & READONLY != 0, flags & FOREIGN_OWNER != 0);
         self.has_foreign |= foreign;
-        let (stream_id, consumers) = (0, Vec::new());
-        self.exports.insert(
-            id,
-            Export { owner, bytes, readonly, foreign, stream_id, stream, since, site, consumers },
-        );
+        let export = Export {
+            owner,
+            bytes,
+            readonly,
+            foreign,
+            stream_id: 0,
+            stream,
+            unknown: false,
+            since,
+            site,
+            consumers: Vec::new(),
+        };
+        self.exports.insert(id, export);
         id
     }
 
@@ -272,6 +301,7 @@ impl Rules {
     ) {
         let id = self.known(owner, bytes, flags, stream, site);
         let Some(export) = self.exports.get_mut(&id) else { return };
+        export.unknown |= flags & UNORDERED != 0;
         let fresh = Consumer {
             actor,
             mode: bytes.mode,
@@ -516,9 +546,22 @@ impl Rules {
         to: u64,
     ) -> Option<MissingCall> {
         let (mut earlier, mut later) = (Vec::new(), Vec::new());
+        let (mut uncovered, mut named) = (None, false);
         for export in self.exports.values().filter(|export| export.bytes.touches(from, to)) {
-            earlier.push(export.use_of(first.stream.actor(), first.time));
-            later.push(export.use_of(second.stream.actor(), second.time));
+            named |= export.stream.is_some();
+            let producer = first.stream.actor();
+            let of_first = export.use_of(producer, first.time);
+            let of_second = export.use_of(second.stream.actor(), second.time);
+            if of_first == Use::Own && matches!(of_second, Use::Open | Use::Proper) {
+                uncovered = match export.stream {
+                    Some(stream) if stream != producer => Some(MissingCall::Join),
+                    None if export.unknown => Some(MissingCall::KnownStream),
+                    None => Some(MissingCall::Stream),
+                    Some(_) => uncovered,
+                };
+            }
+            earlier.push(of_first);
+            later.push(of_second);
         }
         let missing = |uses: &[Use], kinds: &[Use]| {
             uses.iter().any(|of| kinds.contains(of))
@@ -527,11 +570,19 @@ impl Rules {
         if earlier.contains(&Use::Open) {
             Some(MissingCall::End)
         } else if missing(&later, &[Use::NotBegun, Use::TooLate]) {
-            Some(MissingCall::BeginOfSecond)
+            let is_stream = !matches!(second.stream.who, Who::Host { .. });
+            let may_be_the_producers = is_stream && !named;
+            Some(if may_be_the_producers {
+                MissingCall::BeginOrStream
+            } else {
+                MissingCall::BeginOfSecond
+            })
         } else if missing(&earlier, &[Use::TooLate]) {
             Some(MissingCall::LaterEnd)
+        } else if missing(&earlier, &[Use::NotBegun]) {
+            Some(MissingCall::BeginOfFirst)
         } else {
-            missing(&earlier, &[Use::NotBegun]).then_some(MissingCall::BeginOfFirst)
+            uncovered.filter(|_| !matches!(first.stream.who, Who::Host { .. }))
         }
     }
 }

@@ -108,6 +108,21 @@ def test_a_wait_that_may_run_first_is_named(programs):
         assert ordered.returncode == 1 and "\n0 races" in f"\n{ordered.stdout}", ordered.stdout
 
 
+@pytest.mark.parametrize("row, rule, advice", [
+    ("p=mem a=nb b=nb x=arrn:p; w a p; look x b", "rule R1: .*; the array names no stream", r"\1 as the array's stream, in its"),
+    ("p=mem a=nb b=nb x=arrn:p; look x b; w a p", "rule R3: .*, or the array does not name the producer's stream",
+     "where that is the producer's, non-blocking stream [0-9]+ of device 0 as the array's"),
+    ("p=mem a=nb b=nb x=arr:p:L; w a p; look x b", "rule R2: .*; the array names another stream than that of the first",
+     r"\1 as the array's stream, or a wait of the array's stream for it"),
+    ("p=mem a=nb b=nb x=arru:p; w a p; look x b", "the array's stream is unknown", "CAI_SYNC_CONSERVATIVE, or cai_array_synchronize"),
+], ids=["no stream", "producer later", "another stream", "unknown stream"])  # fmt: skip
+def test_why_a_begin_did_not_help(programs, row, rule, advice):
+    """A consumer whose begin is there learns what the array lacks."""
+    done = sim("--", programs, "row", f"x racy1: {row}", check=False)
+    report = rf"\n  {rule}\n  first: \w+ by .*, on (.*), enqueued(?s:.*)\n  missing: (.*{advice}.*; by hand: cuEventRecord)"
+    assert re.search(report, done.stdout), done.stdout
+
+
 def test_order_that_is_not_observed_has_its_remedy(programs):
     """The report names what the program may have done, and the annotation for it."""
     done = sim("--", programs, "run", "values/host_polls_unseen")

@@ -147,6 +147,9 @@ impl Sim {
                     checker.rules.left_unordered(note.bytes.mode, &here);
                 }
                 if let Some(consumer) = consumer {
+                    // Also one that waited for an event.
+                    let unknown = if note.stream == UNKNOWN { UNORDERED } else { 0 };
+                    let flags = flags | unknown;
                     checker.rules.begin(note.owner, bytes, flags, stream, consumer, &here);
                 }
             }
