@@ -124,6 +124,79 @@ CASE(numbers_and_an_end_is_left_out) { ASSERT(by_numbers(new_buffer, 'e', 0)); }
 CASE(numbers_and_a_pool) { ASSERT(!by_numbers(of_a_pool, 'n', 0)); }
 CASE(numbers_and_mapped_memory) { ASSERT(!by_numbers(of_mapped_memory, 'n', 0)); }
 
+/* --- threads */
+
+/* Imports the second packet on a thread that nothing orders after the first import but the channel:
+ * it does not sleep, so that the race checker observes no other order.
+ */
+static packet second_packet;
+static atomic_int may_import;
+
+static void *imports_second(void *unused) {
+    CUstream stream;
+    CUdeviceptr out;
+    cai_array array;
+    CU(cuCtxSetCurrent(context[0]));
+    stream = new_stream();
+    out = new_buffer();
+    while (!atomic_load(&may_import))
+        sched_yield();
+    array = import_packet(&second_packet);
+    read_into(out, &array, stream);
+    CU(cuStreamSynchronize(stream));
+    cai_array_release(&array);
+    return unused;
+}
+
+PART(imports_in_two_threads) {
+    packet it;
+    cai_array connects, array;
+    pthread_t thread;
+    create(0);
+    connects = import_array(from);
+    receive_packet(from, &it);
+    receive_packet(from, &second_packet);
+    ASSERT(pthread_create(&thread, NULL, imports_second, NULL) == 0);
+    array = import_packet(&it);
+    atomic_store(&may_import, 1);
+    ASSERT(pthread_join(thread, NULL) == 0);
+    cai_array_release(&array);
+    cai_array_release(&connects);
+    ASSERT(races() == 0);
+    tell(from, 'd');
+    ASSERT(word_from(from) == 'e');
+    end_channel();
+}
+
+/* The locks of the channel order what opens memory before what uses it in another thread. */
+static void imported_in_two_threads(CUdeviceptr new_buffer_of(void), unsigned how) {
+    const CUdeviceptr buffers[2] = {new_buffer_of(), new_buffer_of()};
+    uint64_t made[3];
+    flags = how;
+    create(0);
+    start_peer("imports_in_two_threads");
+    for (int i = 0; i < 3; ++i) {
+        /* Without work that is pending, no stream orders it either. */
+        cai_array array = owned(buffers[i > 0], CAI_STREAM_NONE);
+        made[i] = export_array(&array);
+    }
+    ASSERT(word_from(peer_socket) == 'd');
+    for (int i = 0; i < 3; ++i)
+        withdraw(made[i]);
+    wait_until(0);
+    tell(peer_socket, 'e');
+    end_peer();
+    end_channel();
+    ASSERT(races() == 0);
+}
+
+CASE(two_threads_import) { imported_in_two_threads(new_buffer, 0); }
+CASE(two_threads_import_from_a_pool) { imported_in_two_threads(of_a_pool, 0); }
+CASE(two_threads_import_mapped_memory) { imported_in_two_threads(of_mapped_memory, 0); }
+CASE(two_threads_import_by_numbers) {
+    imported_in_two_threads(of_a_pool, CAI_UNSTABLE_CHANNEL_NUMBERS);
+}
+
 /* Reads the masks of two arrays. */
 PART(reads_masks) {
     CUstream stream = new_stream();

@@ -10,12 +10,12 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::system::{self, Identity, Page, Process, Watch};
 use super::{
-    Allocations, DEVICES, MOST_RECORDS, NUMBERS, PEERS, READY, Record, done, ended, lock, message,
-    said, word,
+    Allocations, DEVICES, MOST_RECORDS, NUMBERS, Observed, PEERS, READY, Record, done, ended,
+    message, said, word,
 };
 use crate::abi;
 use crate::driver::{
@@ -25,6 +25,7 @@ use crate::error::{Failure, Result, fail};
 use crate::ipc::bytes::{List, Message, Raw, malformed};
 use crate::ipc::{Opened, Place, assemble, explained};
 use crate::memory;
+use crate::observer;
 use crate::owner::{self, Array, Destructor, Ref};
 use crate::sync::deferred::Deferred;
 use crate::sync::{lost_streams, release_queue};
@@ -226,7 +227,7 @@ impl Link {
         let mut places = List::new();
         let claim = &mut claimed.claim;
         let (mut stream, mut event) = (abi::CAI_STREAM_NONE, ptr::null_mut());
-        let mut state = lock(&self.state);
+        let mut state = Observed::lock(&self.state);
         let state = &mut *state;
         if record.allocations.1 > 0 {
             let thread = &CallingThread::new(driver::driver()?);
@@ -414,7 +415,7 @@ impl Link {
     }
 
     /// Does what must be done without the lock.
-    fn finish(&self, mut state: MutexGuard<State>) {
+    fn finish(&self, mut state: Observed<State>) {
         self.tell(&mut state);
         let closing = std::mem::take(&mut state.closing);
         drop(state);
@@ -426,7 +427,7 @@ impl Link {
 
     /// Closes what no array uses, now and later.
     pub fn release(self: &Arc<Self>) {
-        let mut state = lock(&self.state);
+        let mut state = Observed::lock(&self.state);
         self.retire_all(&mut state);
         self.finish(state);
     }
@@ -448,7 +449,7 @@ impl Link {
 
     /// Reads the exporter's messages, and notices its end.
     pub fn poll(self: &Arc<Self>, watch: &Watch) {
-        let mut state = lock(&self.state);
+        let mut state = Observed::lock(&self.state);
         let is_closed = self.listen(&mut state);
         if is_closed {
             watch.remove(&self.connection);
@@ -509,6 +510,7 @@ impl Drop for Link {
     fn drop(&mut self) {
         // Not locked: in a child of fork, a thread that does not exist there may hold the lock.
         let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        observer::notify_after((&raw const *state).cast());
         for device in &mut state.devices {
             let stream = device.shared.value();
             // A stream with the same handle may follow.
@@ -554,7 +556,7 @@ impl Drop for Claimed {
         if driver::is_forked() {
             return;
         }
-        let mut state = lock(&self.link.state);
+        let mut state = Observed::lock(&self.link.state);
         if let Some(claim) = self.link.give_back(&mut state, self.claim) {
             keep_late(&mut state, claim);
         }
@@ -572,7 +574,7 @@ struct Closing {
 impl Drop for Closing {
     fn drop(&mut self) {
         drop(self.memory.take());
-        let mut state = lock(&self.link.state);
+        let mut state = Observed::lock(&self.link.state);
         note_closed(&mut state, self.number);
         self.link.tell(&mut state);
     }

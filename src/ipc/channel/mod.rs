@@ -36,6 +36,7 @@ mod importer;
 mod ready;
 mod system;
 
+use std::ops::{Deref, DerefMut};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -46,6 +47,7 @@ use crate::driver;
 use crate::error::{Failure, Result, fail, failure};
 use crate::ipc::bytes::{ARRAYS, Reader, malformed, put};
 use crate::memory;
+use crate::observer;
 use crate::owner::Array;
 use crate::sync::release_queue;
 use crate::validate::Valid;
@@ -119,6 +121,39 @@ fn parse(bytes: &[u8]) -> Option<(u64, u64)> {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A lock under which the driver is called: its calls by one thread happen before those by the next.
+/// An observer sees only locks for which a thread sleeps, so it is notified.
+struct Observed<'a, T>(MutexGuard<'a, T>);
+
+impl<'a, T> Observed<'a, T> {
+    fn lock(mutex: &'a Mutex<T>) -> Observed<'a, T> {
+        let guard = lock(mutex);
+        observer::notify_after((&raw const *guard).cast());
+        Observed(guard)
+    }
+}
+
+impl<T> Deref for Observed<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+impl<T> DerefMut for Observed<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.0
+    }
+}
+
+impl<T> Drop for Observed<'_, T> {
+    fn drop(&mut self) {
+        // Before the guard, a field, unlocks.
+        observer::notify_before((&raw const *self.0).cast());
+    }
 }
 
 /// Head of a record.
@@ -271,7 +306,7 @@ pub fn release(number: u64) -> Result<()> {
         return unknown(number);
     }
     let mut due = Due::default();
-    lock(&channel.exports).end(&mut due);
+    Observed::lock(&channel.exports).end(&mut due);
     due.release();
     let links = std::mem::take(&mut *lock(&channel.links));
     links.iter().for_each(Link::release);
@@ -292,7 +327,7 @@ impl Channel {
     /// Writes the record of an array. Returns the number of the export and the number of bytes.
     pub fn export(&self, key: u64, array: Valid, out: &mut Buffer<u8>) -> Result<(u64, usize)> {
         let mut due = Due::default();
-        let mut exports = lock(&self.exports);
+        let mut exports = Observed::lock(&self.exports);
         let done = self.check_in_use().and_then(|()| exports.export(key, array, out, &mut due));
         drop(exports);
         due.release();
@@ -301,7 +336,7 @@ impl Channel {
 
     pub fn withdraw(&self, export: u64) -> Result<()> {
         let mut due = Due::default();
-        let done = lock(&self.exports).withdraw(export, &mut due);
+        let done = Observed::lock(&self.exports).withdraw(export, &mut due);
         due.release();
         done
     }
@@ -310,7 +345,7 @@ impl Channel {
     /// Returns the number of exports that are left.
     pub fn poll(&self) -> Result<u64> {
         let mut due = Due::default();
-        let mut exports = lock(&self.exports);
+        let mut exports = Observed::lock(&self.exports);
         let accepted = exports.accept(&self.listener, &self.watch);
         exports.collect(&mut due);
         let left = exports.left();
