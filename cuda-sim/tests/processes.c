@@ -191,6 +191,56 @@ static void numbers_there_and_back(void) { numbers(0, 1); }
 static void numbers_there_without_a_way_back(void) { numbers(0, 0); }
 static void number_of_the_round_before(void) { numbers(1, 1); }
 
+// Numbers from 1 to `most`, of which number `late` comes after the write; then `others` to other words.
+static void write_many(int most, int late, int others) {
+    begin(0);
+    if (!second) {
+        for (int i = 1; i <= most; ++i) {
+            if (i == late) writes(a, p, N);
+            write_number(a, 0, (unsigned long long)i);
+        }
+        for (int i = 0; i < others; ++i)
+            write_number(a, 1 + i % 100, 1);
+        tell();
+        await();
+        return;
+    }
+    await();
+    wait_for_number(a, 0, 50);
+    reads(a, p, N);
+    tell();
+}
+
+static void number_before_many_of_others(void) { write_many(50, 50, 5000); }
+static void number_before_many_of_others_too_early(void) { write_many(51, 51, 5000); }
+static void number_before_many(void) { write_many(5000, 50, 0); }
+static void number_far_before_many(void) { write_many(5000, 1000, 0); }
+
+// One stream waits for 300 others, the last of which writes.
+static void number_of_many_streams(int late) {
+    begin(0);
+    if (!second) {
+        for (int i = 0; i < 300; ++i) {
+            CUstream other = make_nonblocking();
+            if (i == 299 && !late) writes(other, p, N);
+            CHECK(cuEventRecord(written, other));
+            CHECK(cuStreamWaitEvent(a, written, 0));
+        }
+        write_number(a, 0, 1);
+        if (late) writes(a, p, N);
+        tell();
+        await();
+        return;
+    }
+    await();
+    wait_for_number(a, 0, 1);
+    reads(a, p, N);
+    tell();
+}
+
+static void number_after_many_streams(void) { number_of_many_streams(0); }
+static void number_after_many_streams_too_early(void) { number_of_many_streams(1); }
+
 static void host_waits_for_the_event_of_the_other(void) {
     begin(0);
     if (second) {
@@ -279,6 +329,12 @@ static const struct {
     {"numbers_there_and_back", numbers_there_and_back, 0},
     {"numbers_there_without_a_way_back", numbers_there_without_a_way_back, 1},
     {"number_of_the_round_before", number_of_the_round_before, 1},
+    {"number_before_many_of_others", number_before_many_of_others, 0},
+    {"number_before_many_of_others_too_early", number_before_many_of_others_too_early, 1},
+    {"number_before_many", number_before_many, 0},
+    {"number_far_before_many", number_far_before_many, 1},
+    {"number_after_many_streams", number_after_many_streams, 0},
+    {"number_after_many_streams_too_early", number_after_many_streams_too_early, 1},
     {"host_waits_for_the_event_of_the_other", host_waits_for_the_event_of_the_other, 0},
     {"freed_too_early", freed_too_early, 1},
     {"freed_afterwards", freed_afterwards, 0},

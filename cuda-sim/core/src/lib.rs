@@ -41,6 +41,7 @@ mod advice;
 mod instrumented;
 pub mod memory;
 pub mod declarations;
+mod written;
 mod processes;
 mod foreign;
 mod ipc;

@@ -17,7 +17,8 @@ use crate::actor::Actor;
 use crate::clock::{Clock, Epoch, Knowledge};
 use crate::race::{Key, Race};
 use crate::site::{Content, Moment, Site};
-use crate::work::satisfies;
+use crate::written::{End, Written};
+use std::cell::Cell;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
@@ -59,17 +60,25 @@ impl Word {
     }
 }
 
-/// A write of a number, or of memory that contains it.
+/// A write and the work that happens before it.
 #[derive(Clone)]
-struct Write {
+struct Point {
     epoch: Epoch,
-    /// The work that happens before it; `None` if that is not known any more.
+    /// `None`: not known any more.
     clock: Option<Clock>,
     /// Whether the number was found and not written: the write itself is not known, nor what
     /// happens before it.
     found: bool,
+}
+
+/// Writes of a number, or of memory that contains it: one, or several of which each comes after the
+/// one before.
+#[derive(Clone)]
+struct Write {
+    first: Point,
+    last: Point,
     /// `None`: any number.
-    value: Option<u64>,
+    value: Option<Written>,
     /// Keeps the number of its actor too. `None`: not known.
     site: Option<Arc<Site>>,
 }
@@ -77,7 +86,7 @@ struct Write {
 /// Stands for all writes before those that are known.
 const BEFORE: Epoch = Epoch { actor: Actor::MAX, n: 1 };
 
-impl Write {
+impl Point {
     fn comes_after(&self, epoch: Epoch) -> bool {
         epoch == BEFORE || self.clock.as_ref().is_some_and(|clock| clock.knows(epoch))
     }
@@ -90,6 +99,32 @@ impl Write {
             None if actor == self.epoch.actor => self.epoch.n,
             None => 0,
         }
+    }
+}
+
+impl Write {
+    fn one(point: Point, value: Option<u64>, site: Option<Arc<Site>>) -> Write {
+        Write { first: point.clone(), last: point, value: value.map(Written::one), site }
+    }
+
+    /// Returns the newest of the writes that is known.
+    fn newest(&self, known: &dyn Fn(Epoch) -> bool) -> Option<&Point> {
+        [&self.last, &self.first].into_iter().find(|point| known(point.epoch))
+    }
+
+    /// Adds the next write, if it comes after this one.
+    fn join(&mut self, next: &Write) -> bool {
+        let joined = match (self.value, next.value) {
+            (Some(value), Some(later)) => Some(value.then(later)),
+            (None, None) => None,
+            _ => return false,
+        };
+        let fits = next.first.comes_after(self.last.epoch) && self.last.epoch != BEFORE;
+        if fits {
+            (self.last, self.value) = (next.last.clone(), joined);
+            self.site.clone_from(&next.site);
+        }
+        fits
     }
 }
 
@@ -122,8 +157,8 @@ const MOST_ALIKE: usize = 16;
 
 /// Maximum number of waits, and of races, that are held. The oldest ones are given up.
 const MOST: usize = 1024;
-/// Maximum number of writes of one number that are kept. The oldest become one of any number.
-const MOST_WRITES: usize = 128;
+/// Maximum number of writes of one number that are kept apart.
+const MOST_WRITES: usize = 256;
 
 #[derive(Default)]
 pub struct OpenWaits {
@@ -133,6 +168,8 @@ pub struct OpenWaits {
     /// The writes of each number that a stream waits for or writes.
     words: HashMap<Word, Vec<Write>>,
     next: u64,
+    /// The number of waits that one of several writes ended which are not kept apart.
+    unsure: Cell<u64>,
 }
 
 /// Consequences of a write: the waits that it ends, races that it does not rule out, and those that
@@ -144,7 +181,7 @@ pub struct Ended {
 }
 
 /// Returns what happens before the end of each of these writes.
-fn common(writes: &[&Write]) -> Knowledge {
+fn common(writes: &[&Point]) -> Knowledge {
     let Some((first, others)) = writes.split_first() else { return Knowledge::default() };
     let least = |(actor, n): (Actor, u64)| {
         (actor, others.iter().map(|write| write.known_of(actor)).fold(n, u64::min))
@@ -165,12 +202,12 @@ impl OpenWaits {
     /// Returns whether a clock knows of all writes of a number.
     pub fn all_known(&self, word: Word, clock: &Clock) -> bool {
         let mut writes = self.words.get(&word).into_iter().flatten();
-        writes.all(|write| write.epoch == BEFORE || clock.knows(write.epoch))
+        writes.all(|write| write.last.epoch == BEFORE || clock.knows(write.last.epoch))
     }
 
     /// Returns the number that was written last, if it is known.
     pub fn last(&self, word: Word) -> Option<u64> {
-        self.words.get(&word)?.last()?.value
+        Some(self.words.get(&word)?.last()?.value?.last)
     }
 
     /// Begins to track a number. `before`: the accesses that wrote it, as far as they are known.
@@ -181,22 +218,21 @@ impl OpenWaits {
         if let Some(same) = others.iter().find_map(|other| self.words.get(other)) {
             writes = same.clone();
         } else if let Some(other) = self.words.keys().copied().find(overlaps) {
-            let part = |write: &Write| Write {
-                value: write.value.and_then(|value| word.part_of(other, value)),
-                ..write.clone()
+            let part = |write: &Write| {
+                let value = write.value.filter(|value| value.count == 1);
+                let value = value.and_then(|value| word.part_of(other, value.last));
+                Write { value: value.map(Written::one), ..write.clone() }
             };
             writes.extend(self.words[&other].iter().map(part));
         } else if !before.is_empty() {
             let whole = Access::range(word.address, word.end() - word.address, WRITE);
-            let first = Write { epoch: BEFORE, clock: None, found: true, value: None, site: None };
-            let write = |(epoch, site): &(Epoch, Arc<Site>)| Write {
-                epoch: *epoch,
-                clock: None,
-                found: false,
-                value: word.of(&whole, site.content).filter(|_| before.len() == 1),
-                site: Some(site.clone()),
+            let first = Point { epoch: BEFORE, clock: None, found: true };
+            let write = |(epoch, site): &(Epoch, Arc<Site>)| {
+                let point = Point { epoch: *epoch, clock: None, found: false };
+                let value = word.of(&whole, site.content).filter(|_| before.len() == 1);
+                Write::one(point, value, Some(site.clone()))
             };
-            writes.push(first);
+            writes.push(Write::one(first, None, None));
             writes.extend(before.iter().map(write));
         }
         self.words.insert(word, writes);
@@ -217,52 +253,90 @@ impl OpenWaits {
 
     fn push(writes: &mut Vec<Write>, moment: &Moment, value: Option<u64>, found: bool) {
         if writes.len() == MOST_WRITES {
-            let oldest = writes.remove(0);
-            let next = &mut writes[0];
-            next.clock = oldest.clock.filter(|_| next.comes_after(oldest.epoch));
-            (next.value, next.found) = (None, next.found || oldest.found);
+            Self::thin(writes);
         }
-        writes.push(Write {
-            epoch: moment.mark.epoch,
-            clock: Some(moment.clock.clone()),
-            found,
-            value,
-            site: Some(moment.mark.site.clone()),
-        });
+        let clock = Some(moment.clock.clone());
+        let point = Point { epoch: moment.mark.epoch, clock, found };
+        writes.push(Write::one(point, value, Some(moment.mark.site.clone())));
+    }
+
+    /// Makes room: equal numbers that follow each other become one, or of the older half, a write and
+    /// the next.
+    fn thin(writes: &mut Vec<Write>) {
+        let mut kept: Vec<Write> = Vec::with_capacity(MOST_WRITES);
+        for write in writes.drain(..) {
+            let same = |last: &Write| Some(last.value?.are_equal(write.value?));
+            let last = kept.last_mut().filter(|last| same(last) == Some(true));
+            if !last.is_some_and(|last| last.join(&write)) {
+                kept.push(write);
+            }
+        }
+        if kept.len() <= MOST_WRITES / 4 * 3 {
+            *writes = kept;
+            return;
+        }
+        let newer = kept.split_off(kept.len() / 2);
+        let mut is_joined = true;
+        for write in std::mem::take(&mut kept) {
+            is_joined = !is_joined && kept.last_mut().is_some_and(|last| last.join(&write));
+            if !is_joined {
+                kept.push(write);
+            }
+        }
+        kept.extend(newer);
+        if kept.len() == MOST_WRITES {
+            // They race, which is reported. The oldest become one of any number.
+            let oldest = kept.remove(0).last;
+            let next = &mut kept[0];
+            next.last.clock = oldest.clock.filter(|_| next.last.comes_after(oldest.epoch));
+            next.last.found |= oldest.found;
+            (next.first, next.value) = (next.last.clone(), None);
+        }
+        *writes = kept;
     }
 
     /// Returns the writes that may end a wait of one that knows of this, which `is_own` does not
-    /// tell to come after it.
+    /// tell to come after it, and whether one of them is a guess.
     fn candidates(
         &self,
         wanted: &Wanted,
         known: &dyn Fn(Epoch) -> bool,
-        is_own: &dyn Fn(&Write) -> bool,
-    ) -> Vec<&Write> {
-        let Some(writes) = self.words.get(&wanted.word) else { return Vec::new() };
+        is_own: &dyn Fn(&Point) -> bool,
+    ) -> (Vec<&Point>, bool) {
+        let (mut found, mut is_guess) = (Vec::new(), false);
+        let Some(writes) = self.words.get(&wanted.word) else { return (found, is_guess) };
         // The newest writes that are known, which overwrote others.
-        let mut newest: Vec<&Write> = Vec::new();
-        for write in writes.iter().rev().filter(|write| known(write.epoch) && !is_own(write)) {
-            if !newest.iter().any(|newer| newer.comes_after(write.epoch)) {
-                newest.push(write);
+        let mut newest: Vec<&Point> = Vec::new();
+        for write in writes.iter().rev().filter(|write| !is_own(&write.first)) {
+            let Some(point) = write.newest(known) else { continue };
+            if !newest.iter().any(|newer| newer.comes_after(point.epoch)) {
+                newest.push(point);
             }
         }
-        let may_end = |write: &&Write| {
-            let Wanted { word, value, flags } = *wanted;
-            !is_own(write)
-                && write.value.is_none_or(|found| satisfies(found, value, word.wide, flags))
-                && !newest
-                    .iter()
-                    .any(|newer| newer.epoch != write.epoch && newer.comes_after(write.epoch))
+        let is_over = |write: &Write| {
+            let newer = |newer: &&Point| newer.epoch != write.last.epoch;
+            newest.iter().filter(|it| newer(it)).any(|it| it.comes_after(write.last.epoch))
         };
-        writes.iter().filter(may_end).collect()
+        for write in writes.iter().filter(|write| !is_own(&write.first) && !is_over(write)) {
+            let Wanted { word, value, flags } = *wanted;
+            let any = Some(End::First);
+            match write.value.map_or(any, |found| found.end(value, word.wide, flags)) {
+                None => {}
+                Some(End::First) => found.push(&write.first),
+                Some(end) => {
+                    is_guess |= end == End::Between;
+                    found.push(&write.last);
+                }
+            }
+        }
+        (found, is_guess)
     }
 
     /// Returns what happens before the end of a wait, if a write may end it. A write behind another
     /// open wait for this number does not count: what ends that one may end this one too.
     fn end_of(&self, wanted: &Wanted, clock: &Clock, since: Option<Epoch>) -> Option<Knowledge> {
-        let is_own = |write: &Write| since.is_some_and(|since| write.comes_after(since));
-        let found = self.candidates(wanted, &|epoch| clock.knows(epoch), &is_own);
+        let is_own = |write: &Point| since.is_some_and(|since| write.comes_after(since));
+        let (found, is_guess) = self.candidates(wanted, &|epoch| clock.knows(epoch), &is_own);
         let is_behind = |open: &Open| {
             open.wanted.word == wanted.word
                 && Some(open.since) != since
@@ -271,8 +345,19 @@ impl OpenWaits {
         if found.is_empty() || self.open.iter().any(is_behind) {
             None
         } else {
+            self.unsure.set(self.unsure.get() + u64::from(is_guess));
             Some(common(&found))
         }
+    }
+
+    /// Returns the number of waits of which the end is a guess.
+    pub fn unsure(&self) -> u64 {
+        self.unsure.get()
+    }
+
+    /// Counts a wait of which the end is a guess.
+    pub fn count_unsure(&self) {
+        self.unsure.set(self.unsure.get() + 1);
     }
 
     /// Returns what happens before the end of a wait of one with this knowledge; `None` if no write
@@ -314,7 +399,7 @@ impl OpenWaits {
         let is_value = |write: &Write| {
             let site = write.site.as_ref();
             let is_store = site.is_some_and(|site| site.label.contains("cuStreamWriteValue"));
-            is_store && write.comes_after(first) && !second.knows(write.epoch)
+            is_store && write.last.comes_after(first) && !second.knows(write.last.epoch)
         };
         let mut words = self.words.iter();
         words.find(|(_, writes)| writes.iter().any(is_value)).map(|(word, _)| word.address)
@@ -374,7 +459,9 @@ impl OpenWaits {
         }) {
             let Open { id, since, .. } = self.open.remove(at);
             // Writes and waits behind the wait come after what ends it.
-            let writes = self.words.values_mut().flatten().filter_map(|write| write.clock.as_mut());
+            let writes = self.words.values_mut().flatten();
+            let points = writes.flat_map(|write| [&mut write.first, &mut write.last]);
+            let writes = points.filter_map(|point| point.clock.as_mut());
             let waits = self.open.iter_mut().map(|open| &mut open.known);
             for clock in writes.chain(waits).filter(|clock| clock.knows(since)) {
                 let own = clock.own;

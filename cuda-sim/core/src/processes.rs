@@ -10,6 +10,8 @@ use crate::access::{Access, MAX_NDIM, READ, WRITE};
 use crate::memory::{map_file, map_shared, size_of_file};
 use crate::results::{Code, Result};
 use crate::shown::shown;
+use crate::written::Written;
+use std::collections::HashMap;
 use std::ffi::CString;
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -209,27 +211,138 @@ pub struct Entry {
     pub who: String,
 }
 
-/// A number that a stream of a process writes with `cuStreamWriteValue`, and what happens before.
+/// A write of a number, and what happens before it.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Point {
+    pub at: Count,
+    pub known: Vec<Count>,
+}
+
+impl Point {
+    pub fn comes_after(&self, at: Count) -> bool {
+        count_of(&self.known, at) >= at.count
+    }
+}
+
+/// Returns the count of an actor among others, or 0.
+pub fn count_of(counts: &[Count], of: Count) -> u64 {
+    let same = |count: &&Count| (count.process, count.place) == (of.process, of.place);
+    counts.iter().find(same).map_or(0, |count| count.count)
+}
+
+/// A number that streams write with `cuStreamWriteValue`: one write, or several of which each comes
+/// after the one before.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Store {
-    pub at: Count,
     /// Offset in the allocation.
     pub offset: u64,
     pub wide: bool,
-    pub value: u64,
-    pub known: Vec<Count>,
+    pub value: Written,
+    pub last: Point,
+    /// The first of several.
+    first: Option<Point>,
+}
+
+impl Store {
+    pub fn new(offset: u64, wide: bool, value: u64, last: Point) -> Store {
+        Store { offset, wide, value: Written::one(value), last, first: None }
+    }
+
+    pub fn first(&self) -> &Point {
+        self.first.as_ref().unwrap_or(&self.last)
+    }
+
+    fn key(offset: u64, wide: bool) -> u64 {
+        offset << 1 | u64::from(wide)
+    }
+
+    /// Adds the next write, if it comes after this one.
+    fn join(&mut self, next: &Store) -> bool {
+        let fits = next.first().comes_after(self.last.at);
+        if fits {
+            self.value = self.value.then(next.value);
+            let last = std::mem::replace(&mut self.last, next.last.clone());
+            self.first.get_or_insert(last);
+        }
+        fits
+    }
+
+    /// Joins stores with the next ones of the same number, if these are equal. `pairs`: instead of
+    /// that, two stores each of the older half of those of each number.
+    fn join_all(all: Vec<Store>, pairs: bool) -> Vec<Store> {
+        let key = |store: &Store| Store::key(store.offset, store.wide);
+        let mut counts: HashMap<u64, usize> = HashMap::new();
+        all.iter().for_each(|store| *counts.entry(key(store)).or_default() += 1);
+        // By number: how many there were, and the place of the one that the next may join.
+        let mut seen: HashMap<u64, (usize, Option<usize>)> = HashMap::new();
+        let mut kept: Vec<Store> = Vec::with_capacity(all.len());
+        for store in all {
+            let (before, last) = seen.entry(key(&store)).or_default();
+            *before += 1;
+            let is_old = *before <= counts[&key(&store)].div_ceil(2);
+            let fits =
+                |last: &Store| if pairs { is_old } else { last.value.are_equal(store.value) };
+            let at = last.filter(|at| fits(&kept[*at]));
+            if at.is_some_and(|at| kept[at].join(&store)) {
+                last.take_if(|_| pairs);
+            } else {
+                *last = Some(kept.len());
+                kept.push(store);
+            }
+        }
+        kept
+    }
+
+    /// The words: number of all, key, the seven of the numbers; of each of two points its number of
+    /// counts; then their counts. The first count of a point is its own.
+    fn words(&self) -> Vec<u64> {
+        let Written { first, last, low, high, any, all, count } = self.value;
+        let points = [Some(&self.last), self.first.as_ref()];
+        let length = |point: Option<&Point>| point.map_or(0, |point| 1 + point.known.len() as u64);
+        let mut words = vec![0, Store::key(self.offset, self.wide)];
+        words.extend([first, last, low, high, any, all, count]);
+        words.extend(points.map(length));
+        for point in points.into_iter().flatten() {
+            let counts = std::iter::once(&point.at).chain(&point.known);
+            words.extend(counts.flat_map(|count| [count.process, count.place, count.count]));
+        }
+        words[0] = words.len() as u64;
+        words
+    }
+
+    /// Reads words. Others may have written anything there.
+    fn of_words(words: &[u64]) -> Option<Store> {
+        let [_, key, first, last, low, high, any, all, count, of_last, of_first, rest @ ..] = words
+        else {
+            return None;
+        };
+        let [first, last, low, high] = [*first, *last, *low, *high];
+        let value = Written { first, last, low, high, any: *any, all: *all, count: *count };
+        let mut counts = rest.chunks_exact(3).map(|count| {
+            let (process, place, count) = (count[0], count[1], count[2]);
+            Count { process, place, count }
+        });
+        let mut point = |length: u64| {
+            let mut own = counts.by_ref().take(length as usize);
+            Some(Point { at: own.next()?, known: own.collect() })
+        };
+        let (last, first) = (point(*of_last)?, point(*of_first));
+        Some(Store { offset: key >> 1, wide: key & 1 == 1, value, last, first })
+    }
 }
 
 /// The accesses of all processes to one allocation, and the numbers that they write there.
 ///
-/// The words: lock, number of users, number of entries, number of stores; from `USERS` on three
-/// words for each user, from `ENTRIES` on those of the entries, from `STORES` on those of the newest
-/// stores.
+/// The words: lock, number of users, number of entries, number of stores and of their words, whether
+/// stores were forgotten; from `USERS` on three words for each user, from `ENTRIES` on those of the
+/// entries, from `STORES` on those of the stores, the oldest first.
 pub struct History(Region);
 
 const USED: usize = 1;
 const ENTERED: usize = 2;
 const STORED: usize = 3;
+const STORED_WORDS: usize = 4;
+const FORGOTTEN: usize = 5;
 const USERS: usize = 8;
 const MOST_USERS: usize = 64;
 const ENTRIES: usize = USERS + 3 * MOST_USERS;
@@ -237,11 +350,11 @@ const ENTRY_WORDS: usize = 64;
 /// Maximum number of entries. Beyond it the oldest half is forgotten.
 const MOST_ENTRIES: usize = 2048;
 const STORES: usize = ENTRIES + ENTRY_WORDS * MOST_ENTRIES;
-const MOST_STORES: usize = 64;
-/// Counts of a store. What is left out is not ordered.
-const MOST_KNOWN: usize = 124;
-const STORE_WORDS: usize = 7 + 3 * MOST_KNOWN;
-const HISTORY_WORDS: usize = STORES + STORE_WORDS * MOST_STORES;
+/// Maximum number of stores.
+const MOST_STORES: usize = 2048;
+/// Maximum number of their words.
+const STORE_WORDS: usize = 1 << 19;
+const HISTORY_WORDS: usize = STORES + STORE_WORDS;
 /// Words of each of the two texts of an entry.
 const TEXT_WORDS: usize = 16;
 
@@ -336,40 +449,77 @@ impl History {
 
     /// Enters a number that a stream writes.
     pub fn store(&self, new: &Store) {
-        let counts = |count: &Count| [count.process, count.place, count.count];
-        let known = &new.known[..new.known.len().min(MOST_KNOWN)];
-        let head = [new.offset, u64::from(new.wide), new.value, known.len() as u64];
-        let words = head.into_iter().chain(std::iter::once(&new.at).chain(known).flat_map(counts));
+        let words = new.words();
         self.0.locked(|| {
-            let stored = self.0.get(STORED);
-            let at = STORES + STORE_WORDS * (stored as usize % MOST_STORES);
-            words.enumerate().for_each(|(k, word)| self.0.set(at + k, word));
-            self.0.set(STORED, stored + 1);
+            let fits = |used: usize| used + words.len() <= STORE_WORDS;
+            let used = self.0.get(STORED_WORDS) as usize;
+            if self.0.get(STORED) as usize >= MOST_STORES || !fits(used) {
+                self.thin_stores();
+            }
+            let used = self.0.get(STORED_WORDS) as usize;
+            if fits(used) {
+                self.append(&words);
+            } else {
+                self.0.set(FORGOTTEN, 1);
+            }
         });
+    }
+
+    fn append(&self, words: &[u64]) {
+        let (stored, used) = (self.0.get(STORED), self.0.get(STORED_WORDS));
+        let at = STORES + used as usize;
+        words.iter().enumerate().for_each(|(k, word)| self.0.set(at + k, *word));
+        self.0.set(STORED, stored + 1);
+        self.0.set(STORED_WORDS, used + words.len() as u64);
+    }
+
+    /// Returns the stores of a number, or of all, the oldest first.
+    fn read_stores(&self, key: Option<u64>) -> Vec<Store> {
+        let mut found = Vec::new();
+        let end = (self.0.get(STORED_WORDS) as usize).min(STORE_WORDS);
+        let mut at = 0;
+        while at + 2 <= end {
+            let length = self.0.get(STORES + at) as usize;
+            if length == 0 || length > end - at {
+                break;
+            }
+            if key.is_none_or(|key| self.0.get(STORES + at + 1) == key) {
+                let words: Vec<u64> = (0..length).map(|k| self.0.get(STORES + at + k)).collect();
+                found.extend(Store::of_words(&words));
+            }
+            at += length;
+        }
+        found
+    }
+
+    /// Makes room for stores: equal numbers that follow each other become one, or of the older half of
+    /// the stores of each number, one and the next. If too little room is gained, the oldest are
+    /// forgotten.
+    fn thin_stores(&self) {
+        let (most, most_words) = (MOST_STORES / 4 * 3, STORE_WORDS / 4 * 3);
+        let mut kept = Store::join_all(self.read_stores(None), false);
+        let words_of = |kept: &[Store]| kept.iter().map(Store::words).collect::<Vec<_>>();
+        let size = |words: &[Vec<u64>]| words.iter().map(Vec::len).sum::<usize>();
+        let mut words = words_of(&kept);
+        if words.len() > most || size(&words) > most_words {
+            kept = Store::join_all(kept, true);
+            words = words_of(&kept);
+        }
+        let (mut count, mut used) = (words.len(), size(&words));
+        let mut first = 0;
+        while count > MOST_STORES / 8 * 7 || used > STORE_WORDS / 8 * 7 {
+            (first, count, used) = (first + 1, count - 1, used - words[first].len());
+            self.0.set(FORGOTTEN, 1);
+        }
+        self.0.set(STORED, 0);
+        self.0.set(STORED_WORDS, 0);
+        words[first..].iter().for_each(|words| self.append(words));
     }
 
     /// Returns the stores to a number, the oldest first, and whether older ones were forgotten.
     pub fn stores(&self, offset: u64, wide: bool) -> (Vec<Store>, bool) {
-        let mut found = Vec::new();
-        let stored = self.0.locked(|| {
-            let stored = self.0.get(STORED) as usize;
-            for i in stored.saturating_sub(MOST_STORES)..stored {
-                let at = STORES + STORE_WORDS * (i % MOST_STORES);
-                let word = |k| self.0.get(at + k);
-                if (word(0), word(1)) != (offset, u64::from(wide)) {
-                    continue;
-                }
-                let count = |k| Count {
-                    process: word(4 + 3 * k),
-                    place: word(5 + 3 * k),
-                    count: word(6 + 3 * k),
-                };
-                let known = (1..=(word(3) as usize).min(MOST_KNOWN)).map(count).collect();
-                found.push(Store { at: count(0), offset, wide, value: word(2), known });
-            }
-            stored
-        });
-        (found, stored > MOST_STORES)
+        let key = Store::key(offset, wide);
+        self.0.locked(|| (self.read_stores(Some(key)), self.0.get(FORGOTTEN) != 0))
     }
 
     fn remove(&self, i: usize) {
@@ -495,22 +645,52 @@ mod tests {
         assert!((MOST_ENTRIES / 2..=MOST_ENTRIES).contains(&found), "{found}");
     }
 
+    fn store(offset: u64, place: u64, value: u64) -> Store {
+        let at = Count { process: 1, place, count: value };
+        let other = Count { process: 2, place: 9, count: 1 };
+        Store::new(offset, true, value, Point { at, known: vec![at, other] })
+    }
+
     #[test]
-    fn old_stores_are_forgotten() {
+    fn stores_are_read_as_they_were_written() {
         let history = History::new().unwrap();
-        let store = |offset, value| {
-            let at = Count { process: 1, place: 2, count: value };
-            Store { at, offset, wide: true, value, known: vec![at; value as usize] }
-        };
-        history.store(&store(8, 1));
-        history.store(&store(16, 2));
-        assert_eq!(history.stores(8, true), (vec![store(8, 1)], false));
+        history.store(&store(8, 2, 1));
+        history.store(&store(16, 2, 2));
+        assert_eq!(history.stores(8, true), (vec![store(8, 2, 1)], false));
         assert_eq!(history.stores(8, false), (vec![], false));
-        (3..100).for_each(|value| history.store(&store(16, value)));
+    }
+
+    #[test]
+    fn old_stores_become_one() {
+        let history = History::new().unwrap();
+        history.store(&store(8, 2, 7));
+        let last = 10 * MOST_STORES as u64;
+        (1..=last).for_each(|value| history.store(&store(16, 3, value)));
+        assert_eq!(history.stores(8, true), (vec![store(8, 2, 7)], false));
         let (found, are_lost) = history.stores(16, true);
-        assert!(
-            are_lost && found[..] == (36..100).map(|value| store(16, value)).collect::<Vec<_>>()
-        );
+        assert!(!are_lost && found.len() <= MOST_STORES, "{}", found.len());
+        // The newest are kept apart, and nothing is missing.
+        let newest = &found[found.len() - MOST_STORES / 4..];
+        assert!(newest.iter().all(|store| store.value.count == 1));
+        let mut next = 1;
+        for store in &found {
+            let (first, last) = (store.value.first, store.value.last);
+            assert_eq!((first, store.first().at.count), (next, next));
+            assert_eq!((last, store.last.at.count), (next + store.value.count - 1, last));
+            next = last + 1;
+        }
+        assert_eq!(next, last + 1);
+    }
+
+    #[test]
+    fn stores_to_too_many_numbers_are_forgotten() {
+        let history = History::new().unwrap();
+        (1..=3000).for_each(|value| history.store(&store(8 * value, value, value)));
+        assert_eq!(history.stores(8, true), (vec![], true));
+        assert_eq!(history.stores(8 * 2900, true), (vec![store(8 * 2900, 2900, 2900)], true));
+        // Stores of which none comes after another.
+        (1..=3000).for_each(|place| history.store(&store(8, place, 5)));
+        assert!(history.stores(8, true).0.len() > MOST_STORES / 2);
     }
 
     #[test]

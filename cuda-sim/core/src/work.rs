@@ -5,6 +5,7 @@ use crate::conditions::Condition;
 use crate::cudasim::Grid;
 use crate::results::Code;
 use crate::site::Content;
+use crate::written::satisfies;
 use std::cell::Cell;
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -169,21 +170,6 @@ pub fn number_at(address: u64, wide: bool) -> u64 {
 
 pub fn is_ready(address: u64, value: u64, wide: bool, flags: u32) -> bool {
     satisfies(number_at(address, wide), value, wide, flags)
-}
-
-/// Returns whether a number ends a wait for a value.
-pub fn satisfies(found: u64, value: u64, wide: bool, flags: u32) -> bool {
-    let difference = if wide {
-        found.wrapping_sub(value) as i64
-    } else {
-        i64::from((found as u32).wrapping_sub(value as u32) as i32)
-    };
-    match flags & 3 {
-        0 => difference >= 0,
-        1 => found == value,
-        2 => found & value != 0,
-        _ => !(found | value) != 0 && (wide || (!(found | value) as u32) != 0),
-    }
 }
 
 impl Work {

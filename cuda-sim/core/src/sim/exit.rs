@@ -45,6 +45,13 @@ pub extern "C" fn at_exit() {
         checker.found_later().iter().for_each(|text| print(text));
         checker.summary().iter().for_each(|text| print(text));
         checker.unordered().iter().for_each(|text| print(text));
+        if checker.open.unsure() > 0 {
+            print(&format!(
+                "cuda-sim: {} for a number may have ended earlier than assumed: the number was \
+                 written so often that old writes are not kept apart\n",
+                counted(checker.open.unsure(), "wait")
+            ));
+        }
     }
     sim.report_undeclared();
     if found > 0 {

@@ -4,11 +4,11 @@ use crate::access::Access;
 use crate::actor::Actor;
 use crate::clock::Clock;
 use crate::open_waits::{Wanted, Word};
-use crate::processes::{Count, History, SharedClock, Store, User};
+use crate::processes::{Count, History, Point, SharedClock, Store, User, count_of};
 use crate::results::Result;
 use crate::sim::shared::{Peer, SharedMemory, entry};
 use crate::sim::state::Sim;
-use crate::work::satisfies;
+use crate::written::End;
 use std::os::fd::RawFd;
 use std::sync::Arc;
 
@@ -71,8 +71,8 @@ impl Sim {
             let known = checker.snapshot(actor);
             let (process, place) = (checker.foreign.own, actor as u64);
             let at = Count { process, place, count: known.own };
-            let known = checker.foreign.counts(&known);
-            history.store(&Store { at, offset, wide: word.wide, value, known });
+            let point = Point { at, known: checker.foreign.counts(&known) };
+            history.store(&Store::new(offset, word.wide, value, point));
         }
         true
     }
@@ -87,27 +87,44 @@ impl Sim {
         let known = checker.snapshot(actor);
         let known = checker.foreign.counts(&known);
         let (stores, are_lost) = history.stores(offset, word.wide);
-        let of = |counts: &[Count], at: Count| {
-            let same = |count: &&Count| (count.process, count.place) == (at.process, at.place);
-            counts.iter().find(same).map_or(0, |count| count.count)
-        };
-        let knows = |counts: &[Count], at: Count| of(counts, at) >= at.count;
+        let is_known = |point: &Point| count_of(&known, point.at) >= point.at.count;
+        // The newest stores that are known, which overwrote others.
+        let mut newest: Vec<&Point> = Vec::new();
+        for store in stores.iter().rev() {
+            let points = [&store.last, store.first()];
+            let Some(point) = points.into_iter().find(|point| is_known(point)) else { continue };
+            if !newest.iter().any(|newer| newer.comes_after(point.at)) {
+                newest.push(point);
+            }
+        }
         let is_over = |store: &Store| {
-            let mut later = stores.iter().filter(|later| later.at != store.at);
-            later.any(|later| knows(&known, later.at) && knows(&later.known, store.at))
+            let newer = |newer: &&Point| newer.at != store.last.at;
+            newest.iter().filter(|it| newer(it)).any(|it| it.comes_after(store.last.at))
         };
-        let may_end = |store: &Store| satisfies(store.value, value, word.wide, flags);
-        let found: Vec<&Store> =
-            stores.iter().filter(|store| may_end(store) && !is_over(store)).collect();
+        let end_of = |store: &Store| store.value.end(value, word.wide, flags);
         // One that was forgotten may have ended it as well, unless it was overwritten.
-        let is_unknown = are_lost
-            && stores.iter().all(may_end)
-            && !stores.iter().any(|store| knows(&known, store.at));
-        let Some((first, others)) = found.split_first().filter(|_| !is_unknown) else {
+        if are_lost && newest.is_empty() && stores.iter().all(|store| end_of(store).is_some()) {
             return false;
-        };
+        }
+        // The stores that may have ended it, without those that come after another one.
+        let mut found: Vec<&Point> = Vec::new();
+        for store in stores.iter().filter(|store| !is_over(store)) {
+            let point = match end_of(store) {
+                None => continue,
+                Some(End::First) => store.first(),
+                Some(_) => &store.last,
+            };
+            if found.iter().any(|earlier| point.comes_after(earlier.at)) {
+                continue;
+            }
+            if end_of(store) == Some(End::Between) {
+                checker.open.count_unsure();
+            }
+            found.push(point);
+        }
+        let Some((first, others)) = found.split_first() else { return false };
         let least = |count: &Count| {
-            let least = |n: u64, other: &&Store| n.min(of(&other.known, *count));
+            let least = |n: u64, other: &&Point| n.min(count_of(&other.known, *count));
             Count { count: others.iter().fold(count.count, least), ..*count }
         };
         let common: Vec<Count> = first.known.iter().map(least).filter(|it| it.count > 0).collect();
