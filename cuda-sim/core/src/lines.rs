@@ -110,6 +110,10 @@ fn folded(frames: &[&Frame]) -> Vec<String> {
                     _ => shown(of.trim_end_matches(".py").as_bytes()),
                 }
             }
+            // Its functions have the same names whoever built it, and where.
+            (None, _) if frame.module.starts_with("libcudart.") && is_of_runtime(frame) => {
+                frame.function.clone()
+            }
             (None, Where::Line(file, _)) if Path::new(file).starts_with(&here) => {
                 format!("{} {}", frame.at(), frame.function)
             }
@@ -120,6 +124,10 @@ fn folded(frames: &[&Frame]) -> Vec<String> {
         }
     }
     names
+}
+
+fn is_of_runtime(frame: &Frame) -> bool {
+    frame.function.starts_with("cuda")
 }
 
 /// Returns the name of a module without the offset in it, and without what says for which Python it

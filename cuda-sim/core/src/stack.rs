@@ -376,9 +376,18 @@ fn module_of(address: usize) -> String {
         return "?".to_owned();
     }
     // SAFETY: the name lives as long as the module, which is not unloaded during the call.
-    let path = unsafe { CStr::from_ptr(info.dli_fname) }.to_bytes();
-    let name = shown(path.rsplit(|byte| *byte == b'/').next().unwrap_or(path));
-    format!("{name}+{:#x}", address - info.dli_fbase as usize)
+    let path = unsafe { CStr::from_ptr(info.dli_fname) };
+    let copied = name_in_memory(path);
+    let name = copied.as_deref().unwrap_or_else(|| name_of(path));
+    format!("{}+{:#x}", shown(name), address - info.dli_fbase as usize)
+}
+
+/// Returns the name of a file in memory, from whose descriptor a module was loaded.
+fn name_in_memory(path: &CStr) -> Option<Vec<u8>> {
+    let path = path.to_str().ok()?.strip_prefix("/proc/self/fd/")?;
+    let link = std::fs::read_link(Path::new("/proc/self/fd").join(path)).ok()?;
+    let name = link.as_os_str().as_encoded_bytes().strip_prefix(b"/memfd:")?;
+    Some(name.strip_suffix(b" (deleted)").unwrap_or(name).to_vec())
 }
 
 /// Returns where the module of an address lies, and the exported name of the function.
@@ -395,5 +404,31 @@ fn dladdr(address: usize) -> Option<libc::Dl_info> {
     // SAFETY: `dladdr` accepts any address, and fills `info` where it does not return 0.
     unsafe {
         (libc::dladdr(address as *const c_void, info.as_mut_ptr()) != 0).then(|| info.assume_init())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::ffi::CString;
+    use std::os::fd::FromRawFd;
+
+    #[test]
+    fn a_module_in_memory_has_the_name_of_its_file() {
+        // SAFETY: the names are NUL-terminated, the descriptor is new, and the module stays loaded.
+        let address = unsafe {
+            let libm = libc::dlopen(c"libm.so.6".as_ptr(), libc::RTLD_NOW);
+            let found = dladdr(libc::dlsym(libm, c"hypot".as_ptr()) as usize).unwrap();
+            let path = CStr::from_ptr(found.dli_fname).to_str().unwrap();
+            let descriptor = libc::memfd_create(c"libcopy.so.1".as_ptr(), libc::MFD_CLOEXEC);
+            let mut copy = std::fs::File::from_raw_fd(descriptor);
+            std::io::copy(&mut std::fs::File::open(path).unwrap(), &mut copy).unwrap();
+            std::mem::forget(copy);
+            let path = CString::new(format!("/proc/self/fd/{descriptor}")).unwrap();
+            let copied = libc::dlopen(path.as_ptr(), libc::RTLD_NOW);
+            libc::dlsym(copied, c"hypot".as_ptr()) as usize
+        };
+        assert!(module_of(address).starts_with("libcopy.so.1+0x"), "{}", module_of(address));
+        assert!(module_of(module_of as usize).contains("cudasim_core"));
     }
 }

@@ -10,6 +10,7 @@ use std::ffi::{CStr, CString};
 use std::fs::File;
 use std::io;
 use std::os::fd::{FromRawFd, IntoRawFd};
+use std::path::Path;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -90,12 +91,15 @@ fn report(library: &Library) {
     eprintln!("cuda-sim: {}: {}", path.escape_debug(), text.escape_debug());
 }
 
-/// Copies a file into memory, and returns the path of the copy. Its descriptor stays open: call
-/// stacks in reports get the names of functions from that path.
+/// Copies a file into memory under its own name, and returns the path of the copy. Its descriptor
+/// stays open: call stacks in reports get the names of functions, and that of the file, from that
+/// path.
 fn copied(path: &CStr) -> Option<CString> {
-    let mut from = File::open(path.to_str().ok()?).ok()?;
+    let path = Path::new(path.to_str().ok()?);
+    let name = CString::new(path.file_name()?.as_encoded_bytes()).ok()?;
+    let mut from = File::open(path).ok()?;
     // SAFETY: the name is NUL-terminated.
-    let descriptor = unsafe { libc::memfd_create(c"libcudart".as_ptr(), libc::MFD_CLOEXEC) };
+    let descriptor = unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC) };
     if descriptor < 0 {
         return None;
     }

@@ -1,7 +1,9 @@
 """Modules that carry a runtime library inside, under `cuda-sim run`: their functions become the replacement's."""
 
 import pathlib
+import re
 import struct
+import sys
 import sysconfig
 
 import pytest
@@ -144,6 +146,37 @@ def test_nvidias_static_library(tmp_path, major):
     done = run(COMMAND, "run", "--", tmp_path / "real")
     assert "`cuda-sim run --explain` names the module" in done.stderr
     assert "without a symbol table" in explain(tmp_path / "real").stderr
+
+
+def test_reports_name_the_runtime(tmp_path):
+    """Its functions, wherever it was built and the program runs, and not the descriptor that it was loaded from."""
+    (tmp_path / "module.c").write_text(r"""
+        #include <cuda_runtime_api.h>
+        static int *memory;
+        static cudaStream_t streams[2];
+        int start(void) {
+            cudaStreamCreateWithFlags(&streams[0], cudaStreamNonBlocking);
+            cudaStreamCreateWithFlags(&streams[1], cudaStreamNonBlocking);
+            return cudaMalloc((void **)&memory, 64);
+        }
+        int fill(int stream) { return cudaMemsetAsync(memory, 7, 64, streams[stream]); }
+    """)
+    static = RUNTIME["13"] / "lib/libcudart_static.a"
+    made = build(tmp_path / "module.so", tmp_path / "module.c", flags=["-shared", "-fPIC"], libraries=[static, "-lrt"])
+    (tmp_path / "race.py").write_text(
+        f"import ctypes\nmodule = ctypes.CDLL({str(made)!r})\n"
+        "assert module.start() == 0\nassert module.fill(0) == 0\nassert module.fill(1) == 0\n"
+    )
+    for folder in (tmp_path, SIM):
+        words = [COMMAND, "run", "--print=exit", "--", sys.executable, tmp_path / "race.py"]
+        done = run(*words, check=False, cwd=folder)
+        through = re.findall(r"through (.*)", done.stdout + done.stderr)
+        assert done.returncode == 66 and len(through) == 2, done
+        for line in through:
+            assert line.split("; ")[-1] == "cudaMemsetAsync", line
+            assert not re.search(r"(^|; )\d+(;|$)|memory\.c", line), line
+        done = run(COMMAND, "run", "--native", *words[2:], check=False, cwd=folder)
+        assert "cudaMemsetAsync" in done.stdout + done.stderr
 
 
 def damaged(path, number):
