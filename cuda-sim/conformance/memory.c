@@ -371,6 +371,35 @@ RULE(virtual_memory, map_and_use,
     OK(cuMemRelease(again));
 }
 
+RULE(virtual_memory, adjacent_mappings, "Copies and fills may cross from one mapping to the next",
+     "cuMemMap") {
+    static unsigned char back[N];
+    CUmemAllocationProp props = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                 .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 0}};
+    CUmemAccessDesc access = {.location = props.location,
+                              .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+    CUmemGenericAllocationHandle memory[2];
+    size_t step = 0;
+    CUdeviceptr p = 0;
+    OK(cuMemGetAllocationGranularity(&step, &props, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
+    OK(cuMemAddressReserve(&p, 2 * step, 0, 0, 0));
+    for (int i = 0; i < 2; ++i) {
+        OK(cuMemCreate(&memory[i], step, &props, 0));
+        OK(cuMemMap(p + i * step, step, 0, memory[i], 0));
+    }
+    OK(cuMemSetAccess(p, 2 * step, &access, 1));
+    OK(cuMemsetD8(p + step - N / 2, 5, N));
+    OK(cuMemcpyDtoH(back, p + step - N / 2, N));
+    EXPECT(back[0], 5);
+    EXPECT(back[N - 1], 5);
+    EXPECT(cuMemsetD8(p + 2 * step - N / 2, 5, N), CUDA_ERROR_INVALID_VALUE);
+    for (int i = 0; i < 2; ++i) {
+        OK(cuMemUnmap(p + i * step, step));
+        OK(cuMemRelease(memory[i]));
+    }
+    OK(cuMemAddressFree(p, 2 * step));
+}
+
 // --- between processes ---
 
 RULE(ipc, own_memory, "A process cannot open its own memory handle", "cuIpcOpenMemHandle") {

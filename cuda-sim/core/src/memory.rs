@@ -493,6 +493,22 @@ impl Memory {
         self.allocations.get_mut(&base)
     }
 
+    /// Returns the end of the bytes of an allocation, and of mappings behind it: adjacent mappings are
+    /// one range for the program.
+    pub fn end_of_bytes(&self, allocation: &Allocation) -> u64 {
+        let mut end = allocation.host + allocation.size;
+        if allocation.kind == Kind::Virtual {
+            let behind = self.allocations.range(allocation.end()..);
+            for (_, next) in behind.take_while(|(_, next)| next.kind == Kind::Virtual) {
+                if next.base != end {
+                    break;
+                }
+                end = next.end();
+            }
+        }
+        end
+    }
+
     /// Returns the freed allocation at an address, if it was not reused since: its base, its size,
     /// and the place of the free.
     pub fn was_freed(&self, address: u64) -> Option<(u64, u64, &Arc<Site>)> {

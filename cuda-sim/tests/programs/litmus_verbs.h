@@ -59,6 +59,7 @@
     M(phys,   'm', "",    physical())                 /* physical memory, of the smallest size */ \
     M(imp,    'm', "m",   imported(a[0]))             /* exported and imported again */ \
     M(map,    'p', "m",   map(a[0]))                  /* at an address of its own */ \
+    M(pair,   'p', "",    pair())                     /* N/2 bytes, and N/2 of a memory behind */ \
     /* exchanged arrays of N bytes: with a stream, without one, with an unknown one */ \
     M(arr,    'a', "ps",  HANDLE(make_array(a[0], a[1]))) \
     M(arrn,   'a', "p",   HANDLE(make_array(a[0], NO_STREAM))) \
@@ -516,15 +517,26 @@ static CUmemGenericAllocationHandle imported(CUmemGenericAllocationHandle memory
     return made;
 }
 
-static CUdeviceptr map(CUmemGenericAllocationHandle memory) {
+static CUdeviceptr reserved(size_t count) {
+    CUdeviceptr at;
+    CHECK(cuMemAddressReserve(&at, count * size_of_mapping(), 0, 0, 0));
+    return at;
+}
+
+static CUdeviceptr map_at(CUdeviceptr at, CUmemGenericAllocationHandle memory) {
     const CUmemAccessDesc access = {.location = on_device().location,
                                     .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
     const size_t size = size_of_mapping();
-    CUdeviceptr at;
-    CHECK(cuMemAddressReserve(&at, size, 0, 0, 0));
     CHECK(cuMemMap(at, size, 0, memory, 0));
     CHECK(cuMemSetAccess(at, size, &access, 1));
     return at;
+}
+
+static CUdeviceptr map(CUmemGenericAllocationHandle memory) { return map_at(reserved(1), memory); }
+
+static CUdeviceptr pair(void) {
+    const CUdeviceptr first = map_at(reserved(2), physical());
+    return map_at(first + size_of_mapping(), physical()) - N / 2;
 }
 
 #if CUDA_VERSION >= 13000

@@ -88,7 +88,8 @@ pub fn locate(sim: &Sim, end: &End, extent: &Extent) -> Result<(Side, Origin)> {
     };
     let by_device = address >= found.base && address < found.end();
     let offset = address - if by_device { found.base } else { found.host };
-    if length > found.size - offset && !crate::real_driver::is_present() {
+    let left = sim.memory.end_of_bytes(found) - (found.host + offset);
+    if length > left && !crate::real_driver::is_present() {
         return Err(Code::INVALID_VALUE);
     }
     let side = if found.kind.is_host() { Side::Pinned } else { Side::Device };
