@@ -16,6 +16,7 @@ use crate::sim::{
     Exec, Graph, Locked, Node, Sim, Step, Task, known_at_release, release_graph_memory,
     release_objects, retain_objects, thread_id,
 };
+use crate::site::{Content, Moment};
 use crate::work::{Choice, Conditional, StreamRef, Work};
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -365,12 +366,13 @@ pub fn launch(sim: &mut Locked, handle: u64, stream: StreamRef) -> Result {
     }
     sim.forbid_legacy(stream)?;
     // What the last launch allocated must have been freed. [cuGraphAddMemAllocNode]
+    let mut freed = Vec::new();
     for base in memory {
         if sim.graph_memory.get(&base).is_some_and(|found| found.exists) {
             if !frees {
                 return Err(Code::INVALID_VALUE);
             }
-            sim.graph_memory_ends(base)?;
+            freed.push(base);
         }
     }
     let steps = sim.execs.get(handle).ok_or(Code::INVALID_VALUE)?.steps.clone();
@@ -394,6 +396,10 @@ pub fn launch(sim: &mut Locked, handle: u64, stream: StreamRef) -> Result {
         }
     }
     let (actors, last) = (exec.actors.clone(), exec.last);
+    for base in freed {
+        let moment = sim.moment_on(stream, "cuGraphLaunch, which frees memory,");
+        sim.graph_memory_ends(base, moment.as_ref())?;
+    }
     let conditions: Vec<Arc<Condition>> = steps.iter().flat_map(conditions_of).collect();
     if let Some((other, position)) = last {
         if other != stream && !sim.is_done(other, position) {
@@ -437,6 +443,19 @@ fn conditions_of(step: &Step) -> Vec<Arc<Condition>> {
         Task::Work { work: Work::Conditional(node), .. } => node.conditions(),
         _ => Vec::new(),
     }
+}
+
+/// Returns the moment of a node without accesses of its own.
+fn moment_of(
+    sim: &mut Locked,
+    stream: StreamRef,
+    branch: Option<Actor>,
+    label: &'static str,
+) -> Option<Moment> {
+    let (branch, label) = (branch?, sim.label(label));
+    let stream = sim.stream_mut(stream).actor.unwrap_or(branch);
+    let thread = u64::from(thread_id());
+    Some(sim.checker.as_mut()?.step_of(branch, stream, label, thread, Content::Any))
 }
 
 fn run_step(sim: &mut Locked, stream: StreamRef, branch: Option<Actor>, task: &Task) {
@@ -486,9 +505,15 @@ fn run_step(sim: &mut Locked, stream: StreamRef, branch: Option<Actor>, task: &T
                 Sim::enqueue(sim, stream, work);
             }
         }
-        Task::Allocate(base) => sim.graph_memory_begins(*base),
+        Task::Allocate(base) => {
+            let moment = moment_of(sim, stream, branch, "an allocation node (cuMemAllocAsync)");
+            sim.graph_memory_begins(*base, moment);
+        }
         // Another graph or the program may have freed it.
-        Task::Free(base) => drop(sim.graph_memory_ends(*base)),
+        Task::Free(base) => {
+            let moment = moment_of(sim, stream, branch, "a free node (cuMemFreeAsync)");
+            let _ = sim.graph_memory_ends(*base, moment.as_ref());
+        }
         // The plan has what they consist of.
         Task::Empty | Task::Child(_) | Task::MemOps(_) | Task::Conditional { .. } => {}
     }

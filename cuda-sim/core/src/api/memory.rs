@@ -59,7 +59,8 @@ pub fn free(sim: &mut Locked, address: u64) -> Result {
     sim.forbid_while_capturing()?;
     let found = sim.memory.allocations.get(&address).ok_or(Code::INVALID_VALUE)?;
     if sim.is_graph_memory(address) {
-        sim.graph_memory_ends(address)?;
+        let moment = sim.freeing("cuMemFree");
+        sim.graph_memory_ends(address, moment.as_ref())?;
         give_back_graph_memory(sim);
         return Ok(());
     }

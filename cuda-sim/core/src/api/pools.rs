@@ -142,10 +142,7 @@ fn allocate(
     sim.prepare(stream);
     let base = block_for(sim, stream, pool, size)?;
     // The allocation begins in the stream: accesses that are not ordered after it are races.
-    let label = sim.label(label);
-    let actor = sim.stream_mut(stream).actor;
-    let thread = u64::from(crate::sim::thread_id());
-    let mark = actor.and_then(|actor| Some(sim.checker.as_mut()?.step(actor, label, thread).mark));
+    let mark = sim.moment_on(stream, label).map(|moment| moment.mark);
     let block = Some((arena, size));
     let new = Allocation { pool, block, ..Allocation::new(kind, base, size, device, 0) };
     enter_at(sim, new, mark);
@@ -171,8 +168,9 @@ pub fn free(sim: &mut Locked, address: u64, stream: u64, default: u64) -> Result
     }
     if sim.is_graph_memory(address) {
         sim.forbid_legacy(stream)?;
-        sim.graph_memory_ends(address)?;
         sim.prepare(stream);
+        let moment = sim.moment_on(stream, "cuMemFreeAsync");
+        sim.graph_memory_ends(address, moment.as_ref())?;
         Sim::enqueue(sim, stream, Work::Nothing);
         give_back_graph_memory(sim);
         return Ok(());
@@ -184,10 +182,7 @@ pub fn free(sim: &mut Locked, address: u64, stream: u64, default: u64) -> Result
     }
     sim.forbid_legacy(stream)?;
     sim.prepare(stream);
-    let label = sim.label("cuMemFreeAsync");
-    let actor = sim.stream_mut(stream).actor;
-    let thread = u64::from(crate::sim::thread_id());
-    let moment = actor.and_then(|actor| Some(sim.checker.as_mut()?.step(actor, label, thread)));
+    let moment = sim.moment_on(stream, "cuMemFreeAsync");
     let allocation = sim.end_allocation(address, moment.as_ref()).ok_or(Code::INVALID_VALUE)?;
     if let Some(pool) = sim.pools.get_mut(allocation.pool) {
         // Memory of another process does not count here.

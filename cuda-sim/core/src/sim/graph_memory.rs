@@ -3,12 +3,14 @@
 //! A graph may free what it allocates, or leave that to the program or to another graph. The
 //! addresses belong to the node for good, so that launches of one graph use the same ones.
 
+use crate::access::{Access, WRITE};
 use crate::memory::{self, Allocation, Kind};
 use crate::results::{Code, Result};
 use crate::shadow::Shadow;
 use crate::sim::graphs::GraphMemory;
 use crate::sim::objects::{DEVICE, PINNED, PoolLocation};
 use crate::sim::state::{Locked, Sim};
+use crate::site::Moment;
 
 const USED: usize = 0;
 const USED_HIGH: usize = 1;
@@ -45,7 +47,8 @@ impl Sim {
             opened: 1,
             block: None,
         });
-        self.graph_memory.insert(base, GraphMemory { size, device, exists: false, owners: 1 });
+        self.graph_memory
+            .insert(base, GraphMemory { size, device, exists: false, freed: None, owners: 1 });
         Ok(base)
     }
 
@@ -53,9 +56,14 @@ impl Sim {
         self.graph_memory.contains_key(&base)
     }
 
-    /// Begins the memory in a launch. Nothing else may have it.
-    pub fn graph_memory_begins(&mut self, base: u64) {
+    /// Begins the memory in a launch. Nothing else may have it. Accesses that are not ordered after
+    /// that are races.
+    pub fn graph_memory_begins(&mut self, base: u64, moment: Option<Moment>) {
         let Some(found) = self.graph_memory.get_mut(&base) else { return };
+        found.freed = None;
+        if let (Some(moment), Some(memory)) = (moment, self.memory.allocations.get_mut(&base)) {
+            memory.shadow = Shadow::begin(base, base + memory.size, moment.mark);
+        }
         if !std::mem::replace(&mut found.exists, true) {
             let (device, size) = (found.device, found.size);
             let values = &mut self.graph_memory_use.entry(device).or_default().attributes;
@@ -66,13 +74,20 @@ impl Sim {
         }
     }
 
-    /// Ends the memory: a graph or the program frees it.
-    pub fn graph_memory_ends(&mut self, base: u64) -> Result {
+    /// Ends the memory: a graph or the program frees it. Returns an error if it does not exist.
+    pub fn graph_memory_ends(&mut self, base: u64, moment: Option<&Moment>) -> Result {
         let found = self.graph_memory.get_mut(&base).ok_or(Code::INVALID_VALUE)?;
-        if !std::mem::replace(&mut found.exists, false) {
+        if !found.exists {
             return Err(Code::INVALID_VALUE);
         }
         let (device, size) = (found.device, found.size);
+        if let Some(moment) = moment {
+            self.check_at(moment, &[Access::range(base, size, WRITE)]);
+        }
+        if let Some(found) = self.graph_memory.get_mut(&base) {
+            found.exists = false;
+            found.freed = moment.map(|moment| moment.mark.site.clone());
+        }
         let values = &mut self.graph_memory_use.entry(device).or_default().attributes;
         values[USED] = values[USED].saturating_sub(size.next_multiple_of(2 << 20));
         Ok(())

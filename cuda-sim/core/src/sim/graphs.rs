@@ -4,6 +4,7 @@ use crate::access::Access;
 use crate::actor::Actor;
 use crate::clock::{Clock, Knowledge};
 use crate::conditions::Condition;
+use crate::site::Site;
 use crate::work::{Choice, StreamRef, Work};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -122,6 +123,8 @@ pub struct GraphMemory {
     pub size: u64,
     pub device: i32,
     pub exists: bool,
+    /// Where it was freed last.
+    pub freed: Option<Arc<Site>>,
     /// The number of nodes and executable graphs that allocate it.
     pub owners: u32,
 }

@@ -214,6 +214,12 @@ impl Sim {
         self.check_at(&moment, accesses);
     }
 
+    /// Returns the moment of the next operation of a stream.
+    pub fn moment_on(&mut self, stream: StreamRef, label: &'static str) -> Option<Moment> {
+        let (actor, label) = (self.stream_mut(stream).actor?, self.label(label));
+        Some(self.checker.as_mut()?.step(actor, label, u64::from(thread_id())))
+    }
+
     /// Checks accesses of the calling thread itself.
     pub fn check_host(&mut self, accesses: &[Access], label: Cow<'static, str>) -> Option<Moment> {
         self.learn_from_processes();
@@ -312,6 +318,11 @@ impl Sim {
             return;
         };
         let info = allocation.info();
+        let freed = self.graph_memory.get(&info.base).and_then(|memory| memory.freed.clone());
+        if let Some(site) = freed {
+            let info = AllocationInfo { kind: "memory that was freed,", ..info };
+            return checker.use_after_free(site, &info, access, moment);
+        }
         checker.access(&mut allocation.shadow, &info, access, moment);
         self.shared.check(checker, &info, access, moment);
         // Adjacent mappings are one range for the program.
