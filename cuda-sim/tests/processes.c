@@ -191,7 +191,8 @@ static void numbers_there_and_back(void) { numbers(0, 1); }
 static void numbers_there_without_a_way_back(void) { numbers(0, 0); }
 static void number_of_the_round_before(void) { numbers(1, 1); }
 
-// Numbers from 1 to `most`, of which number `late` comes after the write; then `others` to other words.
+// Numbers from 1 to `most`, of which number `late` comes after the write; then `others` to other
+// words.
 static void write_many(int most, int late, int others) {
     begin(0);
     if (!second) {
@@ -240,6 +241,51 @@ static void number_of_many_streams(int late) {
 
 static void number_after_many_streams(void) { number_of_many_streams(0); }
 static void number_after_many_streams_too_early(void) { number_of_many_streams(1); }
+
+// A number that is written and waited for in another way than by `write_number` in a stream.
+enum way { PLAIN, IN_A_GRAPH, BY_A_FILL, HALF };
+
+static void number_passed(enum way put, enum way get, int early) {
+    begin(0);
+    const int captures = (second ? get : put) == IN_A_GRAPH;
+    CUgraph graph;
+    CUgraphExec executable;
+    if (second) await();
+    if (captures) CHECK(cuStreamBeginCapture(a, CU_STREAM_CAPTURE_MODE_RELAXED));
+    if (second) {
+        if (get == HALF) {
+            CHECK(cuStreamWaitValue32(a, p + N + 4, 1, CU_STREAM_WAIT_VALUE_GEQ));
+        } else {
+            wait_for_number(a, 0, 1ull << 32);
+        }
+        reads(a, p, N);
+    } else {
+        if (!early) writes(a, p, N);
+        if (put == BY_A_FILL) {
+            CHECK(cuMemsetD32Async(p + N + 4, 1, 1, a));
+        } else {
+            write_number(a, 0, 1ull << 32);
+        }
+        if (early) writes(a, p, N);
+    }
+    if (captures) {
+        CHECK(cuStreamEndCapture(a, &graph));
+        CHECK(cuGraphInstantiateWithFlags(&executable, graph, 0));
+        CHECK(cuGraphLaunch(executable, a));
+    }
+    if (second) CHECK(cuStreamSynchronize(a));
+    tell();
+    if (!second) await();
+}
+
+static void half_of_a_number(void) { number_passed(PLAIN, HALF, 0); }
+static void half_of_a_number_too_early(void) { number_passed(PLAIN, HALF, 1); }
+static void number_by_a_fill(void) { number_passed(BY_A_FILL, HALF, 0); }
+static void number_by_a_fill_too_early(void) { number_passed(BY_A_FILL, HALF, 1); }
+static void number_in_a_graph(void) { number_passed(IN_A_GRAPH, PLAIN, 0); }
+static void number_in_a_graph_too_early(void) { number_passed(IN_A_GRAPH, PLAIN, 1); }
+static void number_waited_for_in_a_graph(void) { number_passed(PLAIN, IN_A_GRAPH, 0); }
+static void number_waited_for_in_a_graph_too_early(void) { number_passed(PLAIN, IN_A_GRAPH, 1); }
 
 static void host_waits_for_the_event_of_the_other(void) {
     begin(0);
@@ -335,6 +381,14 @@ static const struct {
     {"number_far_before_many", number_far_before_many, 1},
     {"number_after_many_streams", number_after_many_streams, 0},
     {"number_after_many_streams_too_early", number_after_many_streams_too_early, 1},
+    {"half_of_a_number", half_of_a_number, 0},
+    {"half_of_a_number_too_early", half_of_a_number_too_early, 1},
+    {"number_by_a_fill", number_by_a_fill, 0},
+    {"number_by_a_fill_too_early", number_by_a_fill_too_early, 1},
+    {"number_in_a_graph", number_in_a_graph, 0},
+    {"number_in_a_graph_too_early", number_in_a_graph_too_early, 1},
+    {"number_waited_for_in_a_graph", number_waited_for_in_a_graph, 0},
+    {"number_waited_for_in_a_graph_too_early", number_waited_for_in_a_graph_too_early, 1},
     {"host_waits_for_the_event_of_the_other", host_waits_for_the_event_of_the_other, 0},
     {"freed_too_early", freed_too_early, 1},
     {"freed_afterwards", freed_afterwards, 0},

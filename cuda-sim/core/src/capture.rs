@@ -136,8 +136,13 @@ pub fn submit(
     sim.check(stream, &accesses, label, work.content(&accesses));
     let actor = sim.stream_mut(stream).actor;
     sim.report_ignored(&work, &accesses, label);
+    let is_shared = sim.writes_shared_number(&work, &accesses);
     let work = with_knowledge(sim, actor, sim.or_fault(stream, work, &accesses));
-    Ok(Some(Sim::enqueue(sim, stream, work)))
+    let position = Sim::enqueue(sim, stream, work);
+    if is_shared {
+        Sim::wait_in_background(sim, stream, position);
+    }
+    Ok(Some(position))
 }
 
 // --- events ---

@@ -411,6 +411,7 @@ pub fn launch(sim: &mut Locked, handle: u64, stream: StreamRef) -> Result {
     }
     let start = actor.and_then(|actor| Some(sim.checker.as_mut()?.snapshot(actor)));
     let mut clocks: Vec<Option<Clock>> = Vec::with_capacity(steps.len());
+    let mut is_shared = false;
     for step in steps.iter() {
         let branch = actors.get(step.chain).copied();
         if let (Some(branch), Some(checker)) = (branch, &mut sim.checker) {
@@ -421,6 +422,8 @@ pub fn launch(sim: &mut Locked, handle: u64, stream: StreamRef) -> Result {
         }
         if step.enabled {
             run_step(sim, stream, branch, &step.task);
+            is_shared |= matches!(&step.task, Task::Work { work, accesses, .. }
+                if sim.writes_shared_number(work, accesses));
         }
         clocks.push(branch.and_then(|branch| Some(sim.checker.as_mut()?.snapshot(branch))));
     }
@@ -431,6 +434,9 @@ pub fn launch(sim: &mut Locked, handle: u64, stream: StreamRef) -> Result {
     }
     // A launch has an end of its own, also if the graph is empty.
     let end = Sim::enqueue(sim, stream, Work::Nothing);
+    if is_shared {
+        Sim::wait_in_background(sim, stream, end);
+    }
     if let Some(exec) = sim.execs.get_mut(handle) {
         exec.last = Some((stream, end));
         exec.clock = known;
@@ -474,9 +480,7 @@ fn run_step(sim: &mut Locked, stream: StreamRef, branch: Option<Actor>, task: &T
                 }
                 if let Work::WaitValue { address, value, wide, flags } = *work {
                     let word = sim.word_at(address, wide);
-                    sim.checker.iter_mut().for_each(|checker| {
-                        checker.wait_for(branch, Wanted { word, value, flags })
-                    });
+                    sim.wait_for_number(branch, Wanted { word, value, flags });
                 }
             }
             sim.report_ignored(work, accesses, label);

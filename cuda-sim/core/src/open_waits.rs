@@ -49,7 +49,7 @@ impl Word {
         content.number_at(self.address).filter(|_| is_whole).map(|found| self.cut(found))
     }
 
-    fn cut(self, found: u64) -> u64 {
+    pub fn cut(self, found: u64) -> u64 {
         if self.wide { found } else { found & 0xffff_ffff }
     }
 

@@ -473,8 +473,8 @@ impl History {
         self.0.set(STORED_WORDS, used + words.len() as u64);
     }
 
-    /// Returns the stores of a number, or of all, the oldest first.
-    fn read_stores(&self, key: Option<u64>) -> Vec<Store> {
+    /// Returns the stores of some keys, the oldest first.
+    fn read_stores(&self, is_wanted: impl Fn(u64) -> bool) -> Vec<Store> {
         let mut found = Vec::new();
         let end = (self.0.get(STORED_WORDS) as usize).min(STORE_WORDS);
         let mut at = 0;
@@ -483,7 +483,7 @@ impl History {
             if length == 0 || length > end - at {
                 break;
             }
-            if key.is_none_or(|key| self.0.get(STORES + at + 1) == key) {
+            if is_wanted(self.0.get(STORES + at + 1)) {
                 let words: Vec<u64> = (0..length).map(|k| self.0.get(STORES + at + k)).collect();
                 found.extend(Store::of_words(&words));
             }
@@ -497,7 +497,7 @@ impl History {
     /// forgotten.
     fn thin_stores(&self) {
         let (most, most_words) = (MOST_STORES / 4 * 3, STORE_WORDS / 4 * 3);
-        let mut kept = Store::join_all(self.read_stores(None), false);
+        let mut kept = Store::join_all(self.read_stores(|_| true), false);
         let words_of = |kept: &[Store]| kept.iter().map(Store::words).collect::<Vec<_>>();
         let size = |words: &[Vec<u64>]| words.iter().map(Vec::len).sum::<usize>();
         let mut words = words_of(&kept);
@@ -516,10 +516,18 @@ impl History {
         words[first..].iter().for_each(|words| self.append(words));
     }
 
-    /// Returns the stores to a number, the oldest first, and whether older ones were forgotten.
+    /// Returns the stores to a number, or to one of which it is half, the oldest first, and whether
+    /// older ones were forgotten.
     pub fn stores(&self, offset: u64, wide: bool) -> (Vec<Store>, bool) {
-        let key = Store::key(offset, wide);
-        self.0.locked(|| (self.read_stores(Some(key)), self.0.get(FORGOTTEN) != 0))
+        let whole = Some(offset & !7).filter(|_| !wide);
+        let keys = [Some(Store::key(offset, wide)), whole.map(|whole| Store::key(whole, true))];
+        self.0.locked(|| {
+            let mut found = self.read_stores(|key| keys.contains(&Some(key)));
+            for store in found.iter_mut().filter(|store| store.wide != wide) {
+                store.value = store.value.half(8 * (offset - store.offset) as u32);
+            }
+            (found, self.0.get(FORGOTTEN) != 0)
+        })
     }
 
     fn remove(&self, i: usize) {

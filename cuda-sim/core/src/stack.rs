@@ -429,6 +429,6 @@ mod tests {
             libc::dlsym(copied, c"hypot".as_ptr()) as usize
         };
         assert!(module_of(address).starts_with("libcopy.so.1+0x"), "{}", module_of(address));
-        assert!(module_of(module_of as usize).contains("cudasim_core"));
+        assert!(module_of(module_of as *const () as usize).contains("cudasim_core"));
     }
 }

@@ -56,6 +56,19 @@ impl Written {
         }
     }
 
+    /// Returns the 32 bits of each number from one bit on.
+    pub fn half(self, from: u32) -> Written {
+        let of = |value: u64| value >> from & 0xffff_ffff;
+        let (first, last) = (of(self.first), of(self.last));
+        let ends = Written::one(first).then(Written::one(last));
+        let count = self.count;
+        match count {
+            1 => Written::one(first),
+            2 => ends,
+            _ => Written { low: 0, high: 0xffff_ffff, any: 0xffff_ffff, all: 0, count, ..ends },
+        }
+    }
+
     /// Returns whether all numbers are the same.
     pub fn are_equal(self, other: Written) -> bool {
         let all = self.then(other);

@@ -152,12 +152,7 @@ pub fn write_value(
     let label = if wide { "cuStreamWriteValue64" } else { "cuStreamWriteValue32" };
     let work = Work::Store { address: host, value, wide };
     sim.track_number(&work);
-    let position = capture::submit(sim, stream, work, vec![access], label)?;
-    let (actor, word) = (sim.stream_mut(stream).actor, sim.word_at(host, wide));
-    if let Some(position) = position.filter(|_| sim.share_store(actor, word, value)) {
-        // Another process may wait for this number although no call of this process does.
-        Sim::wait_in_background(sim, stream, position);
-    }
+    capture::submit(sim, stream, work, vec![access], label)?;
     Ok(())
 }
 
@@ -178,9 +173,7 @@ pub fn wait_value(
     let (actor, word) = (sim.stream_mut(stream).actor, sim.word_at(host, wide));
     let wanted = Wanted { word, value, flags };
     if let (Some(_), Some(actor)) = (position, actor) {
-        let is_shared = sim.wait_for_store(actor, &wanted);
-        let checker = sim.checker.iter_mut().filter(|_| !is_shared);
-        checker.for_each(|checker| checker.wait_for(actor, wanted));
+        sim.wait_for_number(actor, wanted);
     }
     Ok(())
 }

@@ -262,6 +262,7 @@ impl Sim {
             let others = self.aliases(&access);
             self.check_one(moment, &access);
             self.check_others(moment, &others);
+            self.share_number(&access, moment.mark.site.content, moment);
             // Races with work behind a wait are held until it is known whether this ends the wait.
             for access in std::iter::once(&access).chain(&others) {
                 let content = moment.mark.site.content.moved(access.address.wrapping_sub(given));

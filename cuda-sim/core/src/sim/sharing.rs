@@ -1,6 +1,6 @@
 //! The allocations that are shared with other processes, and what passes between the hosts.
 
-use crate::access::Access;
+use crate::access::{Access, WRITE};
 use crate::actor::Actor;
 use crate::clock::Clock;
 use crate::open_waits::{Wanted, Word};
@@ -8,6 +8,8 @@ use crate::processes::{Count, History, Point, SharedClock, Store, User, count_of
 use crate::results::Result;
 use crate::sim::shared::{Peer, SharedMemory, entry};
 use crate::sim::state::Sim;
+use crate::site::{Content, Moment};
+use crate::work::Work;
 use crate::written::End;
 use std::os::fd::RawFd;
 use std::sync::Arc;
@@ -63,24 +65,57 @@ impl Sim {
         Some((self.shared.histories.get(&base)?.history.clone(), word.address - base))
     }
 
-    /// Lets other processes know what happens before a number that a stream writes. Returns whether
-    /// they may wait for it.
-    pub fn share_store(&mut self, actor: Option<Actor>, word: Word, value: u64) -> bool {
-        let Some((history, offset)) = self.history_of(word) else { return false };
-        if let (Some(actor), Some(checker)) = (actor, &mut self.checker) {
-            let known = checker.snapshot(actor);
-            let (process, place) = (checker.foreign.own, actor as u64);
-            let at = Count { process, place, count: known.own };
-            let point = Point { at, known: checker.foreign.counts(&known) };
-            history.store(&Store::new(offset, word.wide, value, point));
+    /// Returns the number that an operation writes to memory that processes share, if it is one.
+    pub fn shared_number(&self, access: &Access, content: Content) -> Option<(Word, u64)> {
+        if self.shared.histories.is_empty() || access.mode & WRITE == 0 {
+            return None;
         }
-        true
+        let (from, to) = access.hull();
+        let size = to - from;
+        if !matches!(size, 4 | 8) || from % size != 0 || access.ranges().len() != 1 {
+            return None;
+        }
+        let word = Word { address: from, wide: size == 8 };
+        self.history_of(word)?;
+        Some((word, word.cut(content.number_at(from)?)))
+    }
+
+    /// Returns whether another process may wait for what an operation writes, although no call of this
+    /// process does.
+    pub fn writes_shared_number(&self, work: &Work, accesses: &[Access]) -> bool {
+        if self.shared.histories.is_empty() {
+            return false;
+        }
+        let content = work.content(accesses);
+        let is_number =
+            |access: &Access| self.shared_number(&self.memory.on_device(access), content).is_some();
+        accesses.iter().any(is_number)
+    }
+
+    /// Lets other processes know what happens before a number that an operation writes.
+    pub(super) fn share_number(&mut self, access: &Access, content: Content, moment: &Moment) {
+        let Some((word, value)) = self.shared_number(access, content) else { return };
+        let (Some((history, offset)), Some(checker)) = (self.history_of(word), &self.checker)
+        else {
+            return;
+        };
+        let (process, epoch) = (checker.foreign.own, moment.mark.epoch);
+        let at = Count { process, place: epoch.actor as u64, count: epoch.n };
+        let point = Point { at, known: checker.foreign.counts(&moment.clock) };
+        history.store(&Store::new(offset, word.wide, value, point));
+    }
+
+    /// Lets an actor wait for a number, which processes may share.
+    pub fn wait_for_number(&mut self, actor: Actor, wanted: Wanted) {
+        if !self.wait_for_store(actor, &wanted) {
+            self.checker.iter_mut().for_each(|checker| checker.wait_for(actor, wanted));
+        }
     }
 
     /// Lets an actor wait for a number that processes share. As within one, it learns what happens
     /// before all writes that may end the wait; but only those that are enqueued by now count.
     /// Returns false if there is none.
-    pub fn wait_for_store(&mut self, actor: Actor, wanted: &Wanted) -> bool {
+    fn wait_for_store(&mut self, actor: Actor, wanted: &Wanted) -> bool {
         let Wanted { word, value, flags } = *wanted;
         let Some((history, offset)) = self.history_of(word) else { return false };
         let Some(checker) = &mut self.checker else { return false };
