@@ -124,6 +124,70 @@ CASE(numbers_and_an_end_is_left_out) { ASSERT(by_numbers(new_buffer, 'e', 0)); }
 CASE(numbers_and_a_pool) { ASSERT(!by_numbers(of_a_pool, 'n', 0)); }
 CASE(numbers_and_mapped_memory) { ASSERT(!by_numbers(of_mapped_memory, 'n', 0)); }
 
+/* --- many numbers */
+
+enum { MANY = 100 };
+
+PART(reads_many) {
+    static packet packets[MANY];
+    CUstream stream = new_stream();
+    CUdeviceptr out = new_buffer();
+    create(0);
+    for (int i = 0; i < MANY; ++i)
+        receive_packet(from, &packets[i]);
+    ASSERT(word_from(from) == 'g');
+    for (int i = 0; i < MANY; ++i) {
+        cai_array array = import_packet(&packets[i]);
+        read_into(out, &array, stream);
+        cai_array_release(&array);
+    }
+    tell(from, 'd');
+    ASSERT(word_from(from) == 'e');
+    CU(cuStreamSynchronize(stream));
+    ASSERT(races() == 0);
+    end_channel();
+}
+
+/* The second importer waits for a number after which the first one has written many. */
+CASE(numbers_of_many_arrays) {
+    uint64_t made[MANY];
+    int sockets[2];
+    CUstream stream = new_stream();
+    flags = CAI_UNSTABLE_CHANNEL_NUMBERS;
+    create(0);
+    for (int i = 0; i < 2; ++i) {
+        start_peer("reads_many");
+        sockets[i] = peer_socket;
+    }
+    for (int i = 0; i < MANY; ++i) {
+        const CUdeviceptr buffer = new_buffer();
+        cai_array array = owned(buffer, as_value(stream));
+        packet it = {0};
+        size_t size;
+        fill(buffer, i, stream);
+        OK(cai_unstable_channel_export(the_channel, 0, &array, it.bytes, sizeof it.bytes, &size,
+                                       &made[i], error));
+        it.size = size;
+        cai_array_release(&array);
+        send_packet(sockets[0], &it, -1);
+        send_packet(sockets[1], &it, -1);
+    }
+    for (int i = 0; i < 2; ++i) {
+        tell(sockets[i], 'g');
+        ASSERT(word_from(sockets[i]) == 'd');
+    }
+    for (int i = 0; i < MANY; ++i)
+        withdraw(made[i]);
+    wait_until(0);
+    ASSERT(freed == MANY);
+    for (int i = 0; i < 2; ++i)
+        tell(sockets[i], 'e');
+    for (int status; wait(&status) > 0;)
+        ASSERT(status == 0);
+    end_channel();
+    ASSERT(races() == 0);
+}
+
 /* --- threads */
 
 /* Imports the second packet on a thread that nothing orders after the first import but the channel:
