@@ -47,8 +47,23 @@ struct Region {
     fd: RawFd,
 }
 
-/// Longest wait for the lock of a region. Its holder has ended if it takes longer.
+/// Wait for the lock of a region after which its holder is looked for: it may have ended.
 const PATIENCE: Duration = Duration::from_millis(200);
+/// Longest wait for the lock of a region, whose holder may have stopped.
+const LONGEST_WAIT: Duration = Duration::from_secs(20);
+
+/// Returns whether a process has ended, also without its parent having asked for its status. The
+/// state follows the name, which is in parentheses. [proc(5)]
+pub fn has_ended(pid: u32) -> bool {
+    // SAFETY: the signal 0 is not sent; only the existence of the process is checked.
+    let is_gone = unsafe { libc::kill(pid as libc::pid_t, 0) } != 0
+        && std::io::Error::last_os_error().raw_os_error() == Some(libc::ESRCH);
+    let state = || {
+        let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        text.rsplit(')').next().unwrap_or_default().trim_start().starts_with(['Z', 'X'])
+    };
+    is_gone || state()
+}
 
 impl Region {
     fn new(words: usize) -> Result<Region> {
@@ -93,11 +108,16 @@ impl Region {
     fn locked<R>(&self, run: impl FnOnce() -> R) -> R {
         let lock = self.word(0);
         let own = u64::from(std::process::id());
-        let start = Instant::now();
-        while lock.compare_exchange(0, own, Ordering::Acquire, Ordering::Relaxed).is_err() {
+        let take = |from| lock.compare_exchange(from, own, Ordering::Acquire, Ordering::Relaxed);
+        let mut start = Instant::now();
+        let end = start + LONGEST_WAIT;
+        while let Err(holder) = take(0) {
             if start.elapsed() > PATIENCE {
-                lock.store(own, Ordering::Relaxed);
-                break;
+                let is_lost = has_ended(holder as u32) || Instant::now() > end;
+                if holder != 0 && is_lost && take(holder).is_ok() {
+                    break;
+                }
+                start = Instant::now();
             }
             std::thread::yield_now();
         }
@@ -657,6 +677,17 @@ mod tests {
         let at = Count { process: 1, place, count: value };
         let other = Count { process: 2, place: 9, count: 1 };
         Store::new(offset, true, value, Point { at, known: vec![at, other] })
+    }
+
+    #[test]
+    fn the_lock_of_a_process_that_has_ended_is_taken() {
+        let history = History::new().unwrap();
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        history.0.set(0, u64::from(child.id()));
+        history.store(&store(8, 2, 1));
+        assert_eq!(history.0.get(0), 0);
+        child.wait().unwrap();
+        assert!(has_ended(child.id()) && !has_ended(std::process::id()));
     }
 
     #[test]

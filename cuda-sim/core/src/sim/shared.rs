@@ -8,7 +8,7 @@
 use crate::access::Access;
 use crate::checker::Checker;
 use crate::memory::Kind;
-use crate::processes::{Count, Entry, History, SharedClock, User};
+use crate::processes::{Count, Entry, History, SharedClock, User, has_ended};
 use crate::site::{AllocationInfo, Moment, Site};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -77,19 +77,8 @@ impl Shared {
     /// Returns whether the process of an access has ended, and with it the access.
     fn has_ended(&self, old: &Entry) -> bool {
         let peer = self.peers.iter().find(|peer| peer.user.process == old.at.process);
-        // SAFETY: the signal 0 is not sent; only the existence of the process is checked.
-        peer.is_some_and(|peer| peer.hosts.has_ended())
-            || unsafe { libc::kill(old.pid as libc::pid_t, 0) } != 0
-            || is_zombie(old.pid)
+        peer.is_some_and(|peer| peer.hosts.has_ended()) || has_ended(old.pid)
     }
-}
-
-/// Returns whether a process has ended without its parent having asked for its status. The state
-/// follows the name, which is in parentheses. [proc(5)]
-fn is_zombie(pid: u32) -> bool {
-    let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    let state = text.rsplit(')').next().unwrap_or_default().trim_start();
-    state.starts_with(['Z', 'X'])
 }
 
 pub(super) fn entry(at: Count, access: Access, site: &Site) -> Entry {
