@@ -696,7 +696,9 @@ mod tests {
         history.store(&store(8, 2, 1));
         history.store(&store(16, 2, 2));
         assert_eq!(history.stores(8, true), (vec![store(8, 2, 1)], false));
-        assert_eq!(history.stores(8, false), (vec![], false));
+        // Halves of the first one, and what is behind.
+        let half = |offset| history.stores(offset, false).0.first().map(|store| store.value.last);
+        assert_eq!([8, 12, 24].map(half), [Some(1), Some(0), None]);
     }
 
     #[test]

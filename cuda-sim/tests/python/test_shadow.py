@@ -14,8 +14,9 @@ from test_cuda_sim import KERNELS, NULLS, RUNTIME, list_programs, options_of
 SCHEDULES = ["lazy", "threads"]
 
 # Beside a driver, which memory a descriptor names is not known.
-# In the last one, a driver without a checker waits for the number, which is written after the call.
-SIMULATED_ONLY = ["mappings/imported_again", "memory_free/freed_before_the_number_is_written"]
+# In the second one, a driver without a checker waits for the number, which is written after the call. Memory of graphs is
+# not followed.
+SIMULATED_ONLY = ("mappings/imported_again", "memory_free/freed_before_the_number_is_written", "graph_memory/")
 
 
 def shadow(real, *arguments, schedule="lazy", **more):
@@ -57,7 +58,7 @@ def test_expected_results(simulated, programs, schedule):
         return one, shadow(simulated, *options_of(one[1]), "--", programs, "run", one[1], schedule=schedule, check=False)
 
     with concurrent.futures.ThreadPoolExecutor(2 * WORKERS) as pool:
-        for one, done in pool.map(result, [one for one in list_programs(programs) if one[1] not in SIMULATED_ONLY]):
+        for one, done in pool.map(result, [one for one in list_programs(programs) if not one[1].startswith(SIMULATED_ONLY)]):
             assert done.returncode == 0, f"{one}: {done.stdout[-2000:]}\n{done.stderr[-2000:]}"
             assert "does not follow" not in done.stderr, one
 
