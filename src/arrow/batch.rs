@@ -9,11 +9,12 @@ use crate::abi;
 use crate::arrow::abi::{Array, Batch, DeviceArray, Schema, Stream, Structure};
 use crate::arrow::export::{Description, Type, describe, device_of, schema_of};
 use crate::arrow::structures::{Owned, OwnedDeviceArray};
+use crate::driver::OwnedEvent;
 use crate::error::{Failure, Result, fail};
 use crate::memory;
 use crate::owner::Ref;
 use crate::sync::consume;
-use crate::sync::mark::{self, OwnedEvent};
+use crate::sync::mark;
 use crate::unwind;
 use crate::validate::Valid;
 

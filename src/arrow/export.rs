@@ -12,11 +12,12 @@ use crate::arrow::abi::{Array, DeviceArray, NULLABLE, Schema, Structure};
 use crate::arrow::format::{self, Element};
 use crate::arrow::structures::{Owned, OwnedDeviceArray};
 use crate::arrow::tensor;
+use crate::driver::OwnedEvent;
 use crate::error::{Count as Counted, Failure, Result, fail};
 use crate::layout::Layout;
 use crate::memory::{self, Extended};
 use crate::owner::{Count, Ref};
-use crate::sync::mark::{self, OwnedEvent};
+use crate::sync::mark;
 use crate::validate::Valid;
 use crate::{dlpack, dtype, layout, read};
 

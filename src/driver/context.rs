@@ -167,13 +167,45 @@ impl CallingThread {
     }
 }
 
+/// A context, with what tells it from a later one that has the same handle.
+#[derive(Clone, Copy)]
+pub struct KnownContext {
+    pub handle: CUcontext,
+    /// 0 if the driver has none, which HIP does not.
+    pub id: u64,
+}
+
+impl KnownContext {
+    pub fn new(driver: &Driver, handle: CUcontext) -> KnownContext {
+        KnownContext::with_id(handle, KnownContext::id_of(driver, handle).unwrap_or(0))
+    }
+
+    /// A context whose id is known, or 0.
+    pub fn with_id(handle: CUcontext, id: u64) -> KnownContext {
+        KnownContext { handle, id }
+    }
+
+    fn id_of(driver: &Driver, handle: CUcontext) -> Option<u64> {
+        let mut id = 0;
+        driver.context_id(handle, &raw mut id).is_ok().then_some(id)
+    }
+
+    /// Returns true if the context was not destroyed, as far as the driver has ids. Otherwise what
+    /// belonged to it is gone, and its handles and addresses may be those of others by now.
+    pub fn exists(&self, driver: &Driver) -> bool {
+        // A call may report the failure of another one, once.
+        let asked = || KnownContext::id_of(driver, self.handle);
+        self.id == 0 || asked().or_else(asked) == Some(self.id)
+    }
+}
+
 /// HIP's context of a device.
 fn of(device: i32) -> CUcontext {
     ptr::without_provenance_mut(device as usize + 1)
 }
 
 impl Driver {
-    fn query_current(&self) -> std::result::Result<CUcontext, Call> {
+    pub(super) fn query_current(&self) -> std::result::Result<CUcontext, Call> {
         if self.is_hip() {
             let mut device = 0;
             return self.device_current(&raw mut device).or_call().map(|()| of(device));

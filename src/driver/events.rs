@@ -19,9 +19,9 @@ use std::sync::atomic::Ordering;
 
 use cudarc::driver::sys::{CUcontext, CUevent, CUevent_st};
 
-use crate::driver::context::CallingThread;
+use crate::driver::context::{CallingThread, KnownContext};
 use crate::driver::known_streams::{self, Known};
-use crate::driver::load::Driver;
+use crate::driver::load::{self, Driver};
 use crate::driver::result::INVALID_CONTEXT;
 use crate::driver::slots::{Reserved, Slots};
 use crate::driver::stream::Stream;
@@ -89,23 +89,20 @@ pub struct Event {
     /// The slot that is reserved for it, if it came from the pool.
     slot: Option<Slot>,
     bucket: Option<usize>,
-    context_id: u64,
+    context: KnownContext,
 }
 
 impl CallingThread {
     /// Takes an event of the current context, which is passed, from the pool or the driver.
     pub fn event(&self, context: CUcontext) -> Result<Event> {
-        let mut context_id = 0;
-        if !self.context_id(context, &raw mut context_id).is_ok() {
-            context_id = 0;
-        }
-        let bucket = if context_id != 0 { bucket_of(context_id) } else { None };
-        if let Some(event) = bucket.and_then(|bucket| self.pooled(bucket)) {
+        let context = KnownContext::new(self, context);
+        let bucket = if context.id != 0 { bucket_of(context.id) } else { None };
+        if let Some(event) = bucket.and_then(|bucket| self.pooled(bucket, context.handle)) {
             return Ok(event);
         }
         let mut event = ptr::null_mut();
         self.event_create(&raw mut event, DISABLE_TIMING).ok()?;
-        Ok(Event { driver: self.driver(), event, slot: None, bucket, context_id })
+        Ok(Event { driver: self.driver(), event, slot: None, bucket, context })
     }
 
     /// Fast path for two handles: records an event of the pool on `from`, whose id is known, and
@@ -133,7 +130,8 @@ impl CallingThread {
     #[cold]
     fn not_passed(&self, call: Call, slot: Slot, event: CUevent) -> Option<Result<()>> {
         let (driver, slot) = (self.driver(), Some(slot));
-        let event = Event { driver, event, slot, bucket: None, context_id: 0 };
+        let context = KnownContext::with_id(ptr::null_mut(), 0);
+        let event = Event { driver, event, slot, bucket: None, context };
         if call.code == INVALID_CONTEXT {
             // This driver needs some current context.
             event.keep();
@@ -142,16 +140,16 @@ impl CallingThread {
         Some(call.ok())
     }
 
-    fn pooled(&self, index: usize) -> Option<Event> {
+    fn pooled(&self, index: usize, context: CUcontext) -> Option<Event> {
         let bucket = bucket_at(index)?;
         let (slot, event) = bucket.events.take()?;
         // Relaxed: set once, before the bucket was first used.
         #[cfg(not(loom))]
-        let context_id = bucket.id.load(Ordering::Relaxed);
+        let id = bucket.id.load(Ordering::Relaxed);
         #[cfg(loom)]
-        let context_id = 0;
+        let id = 0;
         let (driver, slot, bucket) = (self.driver(), Some(slot), Some(index));
-        Some(Event { driver, event, slot, bucket, context_id })
+        Some(Event { driver, event, slot, bucket, context: KnownContext::with_id(context, id) })
     }
 
     /// Records an event that marks what was enqueued on a stream so far. `id` is the stream's, or 0
@@ -160,7 +158,7 @@ impl CallingThread {
     pub fn record(&self, stream: &Stream, id: u64) -> Result<Event> {
         // A default stream is identified by its context, which has to be current anyway.
         let known = if stream.is_default() { None } else { known_streams::find(id) };
-        if let Some(event) = known.and_then(|known| self.pooled(known.bucket)) {
+        if let Some(event) = known.and_then(|known| self.pooled(known.bucket, known.context)) {
             // The context need not be the current one.
             let recorded = stream.try_record(self, event.handle());
             if recorded.code != INVALID_CONTEXT {
@@ -191,7 +189,7 @@ impl Event {
 
     /// Returns the id of its context, or 0 if the driver has none.
     pub fn context_id(&self) -> u64 {
-        self.context_id
+        self.context.id
     }
 
     /// Returns the event to the pool. Every call with it must have succeeded.
@@ -210,9 +208,15 @@ impl Event {
         }
     }
 
-    /// Returns the handle; the caller must destroy it.
-    pub fn give(mut self) -> CUevent {
-        std::mem::replace(&mut self.event, ptr::null_mut())
+    /// Takes it out of the pool, to live for longer than one operation.
+    pub fn into_owned(mut self) -> OwnedEvent {
+        let event = std::mem::replace(&mut self.event, ptr::null_mut());
+        OwnedEvent { driver: self.driver, event, context: self.context }
+    }
+
+    /// Forgets an event whose context was destroyed.
+    pub fn forget(mut self) {
+        self.event = ptr::null_mut();
     }
 }
 
@@ -224,6 +228,43 @@ impl Drop for Event {
         if !self.event.is_null() {
             // An event may be destroyed while work on it is pending. [cuEventDestroy] If that
             // fails, the context is lost, and the event with it.
+            let _ = self.driver.event_destroy(self.event);
+        }
+    }
+}
+
+/// An event that lives for longer than one operation. Dropping it destroys the event, unless its
+/// context was destroyed.
+pub struct OwnedEvent {
+    driver: &'static Driver,
+    event: CUevent,
+    context: KnownContext,
+}
+
+// SAFETY: handles of the driver are those of the process.
+unsafe impl Send for OwnedEvent {}
+
+impl OwnedEvent {
+    /// Takes over an event of the current context.
+    pub fn of_current(driver: &'static Driver, event: CUevent) -> OwnedEvent {
+        let current = driver.query_current().unwrap_or(ptr::null_mut());
+        OwnedEvent { driver, event, context: KnownContext::new(driver, current) }
+    }
+
+    pub fn driver(&self) -> &'static Driver {
+        self.driver
+    }
+
+    pub fn handle(&self) -> CUevent {
+        self.event
+    }
+}
+
+impl Drop for OwnedEvent {
+    fn drop(&mut self) {
+        // An event may be destroyed while work on it is pending. [cuEventDestroy] In a child of
+        // fork, it is that of the parent.
+        if !load::is_forked() && self.context.exists(self.driver) {
             let _ = self.driver.event_destroy(self.event);
         }
     }

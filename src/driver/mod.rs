@@ -19,7 +19,7 @@ mod table;
 pub use context::CallingThread;
 pub use copy::{Copies, Rows, To};
 pub use cudarc::driver::sys::{CUcontext, CUevent, CUgraph};
-pub use events::Event;
+pub use events::{Event, OwnedEvent};
 pub use load::*;
 pub use pointer::{
     attributes, buffer_id, current_device, device_pointer, device_without_memory, home, is_inside,
@@ -31,6 +31,6 @@ pub(crate) use result::{
 };
 pub use share::{Allocation, Descriptor, MemoryKind, SharedMemory, SharedPool};
 pub use share::{device_of, export_memory, uuid_of};
-pub use shared_stream::{Numbers, SharedEvent, SharedStream, TemporaryStream, write_number};
+pub use shared_stream::{Numbers, SharedEvent, SharedStream, TemporaryStream};
 pub use stream::{Capture, Stream, is_default};
 pub use table::{Api, Call, Function};

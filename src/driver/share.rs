@@ -7,7 +7,7 @@ use std::{mem, ptr};
 use cudarc::driver::sys::{CUcontext, CUevent, CUipcEventHandle, CUipcMemHandle, CUmemoryPool};
 
 use crate::abi::{self, cai_pointer_info};
-use crate::driver::context::CallingThread;
+use crate::driver::context::{CallingThread, KnownContext};
 use crate::driver::load::{self, Driver};
 use crate::driver::result::{INVALID_VALUE, NOT_SUPPORTED};
 use crate::driver::table::Call;
@@ -183,12 +183,27 @@ pub fn device_of(driver: &Driver, uuid: &[u8; 16]) -> Result<i32> {
 /// A context of a device, with a reference to it if it is the primary one.
 pub(super) struct DeviceContext {
     pub driver: &'static Driver,
-    pub context: CUcontext,
+    known: KnownContext,
     pub device: i32,
-    pub is_primary: bool,
+    is_primary: bool,
 }
 
 impl DeviceContext {
+    /// A context of a device, without a reference to it.
+    pub fn borrowed(driver: &'static Driver, context: CUcontext, device: i32) -> DeviceContext {
+        let known = KnownContext::new(driver, context);
+        DeviceContext { driver, known, device, is_primary: false }
+    }
+
+    pub fn handle(&self) -> CUcontext {
+        self.known.handle
+    }
+
+    /// Returns true if what was made in it is still there.
+    pub fn exists(&self) -> bool {
+        self.known.exists(self.driver)
+    }
+
     /// Returns the current context if it is one of this device, or else the primary one.
     pub fn of(thread: &CallingThread, device: i32) -> Result<DeviceContext> {
         let driver = thread.driver();
@@ -197,11 +212,11 @@ impl DeviceContext {
             let mut found = 0;
             thread.context_device(&raw mut found).ok()?;
             if found == device {
-                return Ok(DeviceContext { driver, context, device, is_primary: false });
+                return Ok(DeviceContext::borrowed(driver, context, device));
             }
         }
-        let context = driver.primary(device)?;
-        Ok(DeviceContext { driver, context, device, is_primary: true })
+        let known = KnownContext::new(driver, driver.primary(device)?);
+        Ok(DeviceContext { driver, known, device, is_primary: true })
     }
 }
 
@@ -280,7 +295,7 @@ impl SharedMemory {
         let context = DeviceContext::of(thread, device)?;
         let mut memory =
             SharedMemory { opened: Opened::Nothing, size, event: ptr::null_mut(), context };
-        let _entered = thread.enter(memory.context.context)?;
+        let _entered = thread.enter(memory.context.handle())?;
         let file = descriptor as isize as *mut c_void;
         let mut base = 0;
         match from.kind {
@@ -332,12 +347,17 @@ impl SharedMemory {
     }
 
     pub fn context(&self) -> CUcontext {
-        self.context.context
+        self.context.handle()
+    }
+
+    /// Writes a number that streams wait for and nobody else will write.
+    pub fn write_number(&self, address: u64, number: u64) -> Result<()> {
+        self.context.write_number(address, number)
     }
 
     /// Opens an event as well, and returns it. [cuIpcOpenEventHandle]
     pub fn open_event(&mut self, thread: &CallingThread, handle: [u8; 64]) -> Result<CUevent> {
-        let _entered = thread.enter(self.context.context)?;
+        let _entered = thread.enter(self.context.handle())?;
         let handle = CUipcEventHandle { reserved: chars(handle) };
         opened(thread.ipc_open_event(&raw mut self.event, handle))?;
         Ok(self.event)
@@ -348,14 +368,17 @@ impl SharedMemory {
         let thread = &CallingThread::new(self.context.driver);
         thread.relaxed(|| {
             // Event and plain memory end with their context; the others do not.
-            let entered = thread.enter(self.context.context);
-            if entered.is_ok() && !self.event.is_null() {
+            let entered = match self.context.exists() {
+                true => thread.enter(self.context.handle()).ok(),
+                false => None,
+            };
+            if entered.is_some() && !self.event.is_null() {
                 let _ = thread.event_destroy(self.event);
             }
             let size = self.size;
             let _ = match mem::replace(&mut self.opened, Opened::Nothing) {
                 Opened::Nothing => return Ok(()),
-                Opened::Plain(_) if entered.is_err() => return Ok(()),
+                Opened::Plain(_) if entered.is_none() => return Ok(()),
                 Opened::Plain(base) => thread.ipc_close_memory(base),
                 // Before the exporter frees it, and before `_pool` may close the pool.
                 Opened::Pool(_pool, base) => thread.memory_free(base),

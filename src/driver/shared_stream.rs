@@ -1,17 +1,18 @@
 //! Streams of processes that wait for each other: by events, or by numbers in memory.
 
 use std::ffi::c_void;
-use std::ptr;
+use std::{mem, ptr};
 
-use cudarc::driver::sys::{CUcontext, CUevent, CUipcEventHandle, CUipcMemHandle, CUstream};
+use cudarc::driver::sys::{CUcontext, CUipcEventHandle, CUipcMemHandle, CUstream};
 
 use crate::abi;
 use crate::driver::context::CallingThread;
+use crate::driver::events::OwnedEvent;
 use crate::driver::load::{self, Driver};
 use crate::driver::result::INVALID_CONTEXT;
 use crate::driver::share::{DeviceContext, bytes, chars, opened};
 use crate::driver::stream::Stream;
-use crate::driver::table::{Api, Call};
+use crate::driver::table::Call;
 use crate::error::{Failure, Result, fail};
 
 /// `CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS`
@@ -21,17 +22,15 @@ const NON_BLOCKING: u32 = 1;
 /// `CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS`
 const NUMBERS_IN_MEMORY: i32 = 122;
 
-/// An event that other processes can open. Destroyed when dropped.
-pub struct SharedEvent {
-    driver: &'static Driver,
-    event: CUevent,
-}
+/// An event that other processes can open, or one of another process.
+pub struct SharedEvent(OwnedEvent);
 
 impl SharedEvent {
+    /// Makes an event of the current context.
     pub fn new(driver: &'static Driver) -> Result<SharedEvent> {
         let mut event = ptr::null_mut();
         driver.event_create(&raw mut event, INTERPROCESS).ok()?;
-        Ok(SharedEvent { driver, event })
+        Ok(SharedEvent(OwnedEvent::of_current(driver, event)))
     }
 
     /// Opens an event of another process in the current context. [cuIpcOpenEventHandle]
@@ -39,49 +38,26 @@ impl SharedEvent {
         let mut event = ptr::null_mut();
         let handle = CUipcEventHandle { reserved: chars(handle) };
         opened(driver.ipc_open_event(&raw mut event, handle))?;
-        Ok(SharedEvent { driver, event })
+        Ok(SharedEvent(OwnedEvent::of_current(driver, event)))
     }
 
     pub fn as_ptr(&self) -> *mut c_void {
-        self.event.cast()
+        self.0.handle().cast()
     }
 
     /// Returns its name for other processes. [cuIpcGetEventHandle]
     pub fn handle(&self) -> Result<[u8; 64]> {
         let mut handle = CUipcEventHandle { reserved: [0; 64] };
-        self.driver.ipc_event_handle(&raw mut handle, self.event).ok()?;
+        self.0.driver().ipc_event_handle(&raw mut handle, self.0.handle()).ok()?;
         Ok(bytes(handle.reserved))
     }
-
-    pub fn into_raw(self) -> *mut c_void {
-        let event = self.event;
-        std::mem::forget(self);
-        event.cast()
-    }
-
-    /// Takes an event of [`into_raw`](Self::into_raw) back. `None` in a child of fork.
-    pub fn from_raw(event: *mut c_void) -> Option<SharedEvent> {
-        let driver = load::loaded(Api::Cuda).filter(|_| !load::is_forked())?;
-        Some(SharedEvent { driver, event: event.cast() })
-    }
 }
-
-impl Drop for SharedEvent {
-    fn drop(&mut self) {
-        // An event may be destroyed while work on it is pending. [cuEventDestroy] If that fails,
-        // the context is lost, and the event with it.
-        let _ = self.driver.event_destroy(self.event);
-    }
-}
-
-// SAFETY: handles of the driver are those of the process.
-unsafe impl Send for SharedEvent {}
 
 /// A stream, and an event on it that other processes can wait for, unless they wait for numbers.
 pub struct SharedStream {
     value: abi::cai_stream,
-    /// Destroyed with this, unless the stream is a caller's.
-    _own: Option<TemporaryStream>,
+    /// Destroyed with this, unless the stream is a caller's, or the context was destroyed.
+    own: Option<TemporaryStream>,
     event: Option<SharedEvent>,
     /// The event's name for other processes.
     pub handle: [u8; 64],
@@ -103,10 +79,10 @@ impl SharedStream {
         let driver = thread.driver();
         let context = match context.is_null() {
             true => DeviceContext::of(thread, device)?,
-            false => DeviceContext { driver, context, device, is_primary: false },
+            false => DeviceContext::borrowed(driver, context, device),
         };
         let own = {
-            let _entered = thread.enter(context.context)?;
+            let _entered = thread.enter(context.handle())?;
             TemporaryStream::new(driver)?
         };
         SharedStream::with(thread, own.value(), Some(own), context, has_event)
@@ -119,8 +95,7 @@ impl SharedStream {
         stream: &Stream,
         has_event: bool,
     ) -> Result<SharedStream> {
-        let (driver, context) = (thread.driver(), stream.context(thread)?);
-        let context = DeviceContext { driver, context, device, is_primary: false };
+        let context = DeviceContext::borrowed(thread.driver(), stream.context(thread)?, device);
         SharedStream::with(thread, stream.value(), None, context, has_event)
     }
 
@@ -131,10 +106,10 @@ impl SharedStream {
         context: DeviceContext,
         has_event: bool,
     ) -> Result<SharedStream> {
-        let _entered = thread.enter(context.context)?;
+        let _entered = thread.enter(context.handle())?;
         let event = if has_event { Some(SharedEvent::new(thread.driver())?) } else { None };
         let handle = event.as_ref().map_or(Ok([0; 64]), SharedEvent::handle)?;
-        Ok(SharedStream { value, _own: own, event, handle, context })
+        Ok(SharedStream { value, own, event, handle, context })
     }
 
     /// Returns the stream as the functions of `sync` take it.
@@ -149,11 +124,16 @@ impl SharedStream {
     /// Records the event, again. [cuEventRecord]
     pub fn record(&self, thread: &CallingThread) -> Result<()> {
         let event = self.event.as_ref().ok_or_else(Failure::internal)?;
-        self.call(thread, || thread.event_record(event.event, self.value as CUstream))
+        self.call(thread, || thread.event_record(event.0.handle(), self.value as CUstream))
     }
 
     pub fn context(&self) -> CUcontext {
-        self.context.context
+        self.context.handle()
+    }
+
+    /// Returns true if its context was not destroyed.
+    pub fn exists(&self) -> bool {
+        self.context.exists()
     }
 
     /// Makes the stream write a number after its work. [cuStreamWriteValue64]
@@ -168,27 +148,37 @@ impl SharedStream {
 
     /// Makes a call for which some drivers need a current context.
     fn call(&self, thread: &CallingThread, call: impl Fn() -> Call) -> Result<()> {
+        self.context.check_exists()?;
         let first = call();
         if first.code != INVALID_CONTEXT {
             return first.ok();
         }
-        let _entered = thread.enter(self.context.context)?;
+        let _entered = thread.enter(self.context.handle())?;
         call().ok()
     }
 
     /// Opens an event of a stream of another process on the same device.
     pub fn open(&self, thread: &CallingThread, handle: [u8; 64]) -> Result<SharedEvent> {
-        let _entered = thread.enter(self.context.context)?;
+        let _entered = thread.enter(self.context.handle())?;
         SharedEvent::open(thread.driver(), handle)
     }
 
     /// Makes the stream wait for the newest record of an event. [cuStreamWaitEvent]
     pub fn wait(&self, thread: &CallingThread, event: &SharedEvent) -> Result<()> {
-        self.call(thread, || thread.stream_wait(self.value as CUstream, event.event, 0))
+        self.call(thread, || thread.stream_wait(self.value as CUstream, event.0.handle(), 0))
     }
 }
 
-/// A stream of the current context for a moment. Dropping it does not wait for its work.
+impl Drop for SharedStream {
+    fn drop(&mut self) {
+        let own = self.own.take();
+        if !self.exists() {
+            mem::forget(own);
+        }
+    }
+}
+
+/// A stream of the current context. Dropping it does not wait for its work.
 pub struct TemporaryStream {
     driver: &'static Driver,
     stream: CUstream,
@@ -209,7 +199,7 @@ impl TemporaryStream {
 
     /// Records an event of the current context. [cuEventRecord]
     pub fn record(&self, event: &SharedEvent) -> Result<()> {
-        self.driver.event_record(event.event, self.stream).ok()
+        self.driver.event_record(event.0.handle(), self.stream).ok()
     }
 }
 
@@ -246,8 +236,8 @@ impl Numbers {
                 found "device {device}, whose streams do not wait for numbers in memory";
                 expected "a device with CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS");
         }
-        let context = DeviceContext { driver, context, device, is_primary: false };
-        let _entered = thread.enter(context.context)?;
+        let context = DeviceContext::borrowed(driver, context, device);
+        let _entered = thread.enter(context.handle())?;
         let mut address = 0;
         driver.memory_allocate(&raw mut address, 8 * count).ok()?;
         let mut numbers = Numbers { address, handle: [0; 64], context };
@@ -272,35 +262,43 @@ impl Numbers {
 
     /// Writes a number that streams wait for and nobody else will write.
     pub fn write(&self, index: usize, number: u64) -> Result<()> {
-        write_number(self.context.driver, self.context.context, self.address(index), number)
+        self.context.write_number(self.address(index), number)
     }
 }
 
-/// Writes a number in memory of a context, on a stream of its own, and waits until it is there: the
-/// next one to write it must not be overtaken.
-pub fn write_number(
-    driver: &'static Driver,
-    context: CUcontext,
-    address: u64,
-    number: u64,
-) -> Result<()> {
-    let thread = &CallingThread::new(driver);
-    thread.relaxed(|| {
-        let _entered = thread.enter(context)?;
-        let stream = TemporaryStream::new(driver)?;
-        driver.stream_write(stream.stream, address, number, 0).ok()?;
-        driver.stream_synchronize(stream.stream).ok()
-    })
+impl DeviceContext {
+    /// Fails if the context was destroyed: the handles and addresses in it may be those of others.
+    fn check_exists(&self) -> Result<()> {
+        if self.exists() {
+            return Ok(());
+        }
+        fail!(CAI_ERR_CONTEXT_DESTROYED, "channel";
+            found "a stream or memory whose context was destroyed";
+            expected "a context that lives as long as the arrays")
+    }
+
+    /// Writes a number in memory of the context, on a stream of its own, and waits until it is there:
+    /// the next one to write it must not be overtaken.
+    pub fn write_number(&self, address: u64, number: u64) -> Result<()> {
+        self.check_exists()?;
+        let (driver, thread) = (self.driver, &CallingThread::new(self.driver));
+        thread.relaxed(|| {
+            let _entered = thread.enter(self.handle())?;
+            let stream = TemporaryStream::new(driver)?;
+            driver.stream_write(stream.stream, address, number, 0).ok()?;
+            driver.stream_synchronize(stream.stream).ok()
+        })
+    }
 }
 
 impl Drop for Numbers {
     fn drop(&mut self) {
-        if load::is_forked() {
+        if load::is_forked() || !self.context.exists() {
             return;
         }
         let thread = &CallingThread::new(self.context.driver);
         let _ = thread.relaxed(|| {
-            let _entered = thread.enter(self.context.context)?;
+            let _entered = thread.enter(self.context.handle())?;
             thread.memory_free(self.address).ok()
         });
     }

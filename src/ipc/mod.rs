@@ -170,10 +170,8 @@ impl<'a> Source<'a> {
         }
         let mut owner = self.array.retain()?;
         if let Some(event) = event {
-            let prepared = owner::prepare()?;
-            // SAFETY: `destroy_event` takes what `into_raw` returns.
-            let destructor = unsafe { Destructor::new(Some(destroy_event), event.into_raw()) };
-            owner = prepared.finish(Some(owner), destructor).owner;
+            let (prepared, event) = (owner::prepare()?, memory::boxed(event)?);
+            owner = prepared.finish(Some(owner), Destructor::drops(event)).owner;
         }
         self.write(out);
         Ok(Export { descriptor, owner })
@@ -278,11 +276,6 @@ fn record(first: &cai_array, array: &Valid) -> Result<SharedEvent> {
     // In the caller's context, which a default stream of the array may be of.
     consume::exchange_all_work(Phase::Begin, array.unchecked(), stream.value(), access)?;
     inside.run(move |_| stream.record(&event).map(|()| event))
-}
-
-unsafe extern "C-unwind" fn destroy_event(event: *mut c_void) {
-    let Some(event) = SharedEvent::from_raw(event) else { return };
-    drop(event);
 }
 
 /// Memory of this process in which an array of a message lies.

@@ -12,7 +12,7 @@ use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::driver::{CUevent, Driver};
+use crate::driver::OwnedEvent;
 use crate::error::{Failure, Result};
 use crate::memory;
 use crate::owner::reserve;
@@ -44,8 +44,8 @@ pub enum Content {
     Work(PendingWork),
     /// A graph has held the owner until now.
     Graph,
-    /// A graph has held this event until now.
-    Event(&'static Driver, CUevent),
+    /// A graph has held this event until now. It is destroyed when this is dropped.
+    Event(#[expect(dead_code)] OwnedEvent),
 }
 
 const _: () = assert!(size_of::<Node>() <= reserve::SIZE && align_of::<Node>() <= reserve::ALIGN);

@@ -5,7 +5,7 @@ use std::ptr;
 
 use crate::abi::{self, CAI_STREAM_NONE, CAI_STREAM_UNKNOWN, cai_array};
 use crate::device;
-use crate::driver::{self, CUevent, CallingThread, Capture, Driver, Event};
+use crate::driver::{self, CallingThread, Capture, Event, OwnedEvent};
 use crate::error::{Result, fail};
 use crate::owner::Borrowed;
 use crate::sync::array_context::{ArrayContext, with_streams};
@@ -22,20 +22,6 @@ pub enum Mark {
     Recorded(Event),
 }
 
-/// An event that this library recorded. Dropping it destroys the event.
-pub struct OwnedEvent {
-    driver: &'static Driver,
-    event: CUevent,
-}
-
-impl Drop for OwnedEvent {
-    fn drop(&mut self) {
-        // An event may be destroyed while work on it is pending. [cuEventDestroy] If that fails,
-        // the context is lost, and the event with it.
-        let _ = self.driver.event_destroy(self.event);
-    }
-}
-
 impl Mark {
     /// Returns the handle, or NULL, and what keeps a new event alive.
     pub fn keep(self) -> Result<(*mut c_void, Option<OwnedEvent>)> {
@@ -44,8 +30,8 @@ impl Mark {
             Mark::Given(event) => Ok((event, None)),
             Mark::Recorded(event) => {
                 // Not returned to the pool: its slot is free for other uses meanwhile.
-                let (driver, event) = (event.driver(), event.give());
-                Ok((event.cast(), Some(OwnedEvent { driver, event })))
+                let event = event.into_owned();
+                Ok((event.handle().cast(), Some(event)))
             }
         }
     }

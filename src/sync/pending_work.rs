@@ -152,7 +152,12 @@ impl PendingWork {
     pub fn ask(&mut self) -> Answer {
         let before = self.claim.take();
         let claim = match self.ask_once() {
-            Reply::Complete => return self.nothing_runs(),
+            Reply::Complete => {
+                if let Some(event) = self.event.take() {
+                    event.keep();
+                }
+                return Answer::NothingRuns;
+            }
             Reply::Nothing => return Answer::Unknown,
             Reply::Claims(claim) => claim,
         };
@@ -161,24 +166,25 @@ impl PendingWork {
             return Answer::Unknown;
         }
         match claim {
-            Claim::Ended(_) => self.nothing_runs(),
+            Claim::Ended(_) => {
+                self.forget_event();
+                Answer::NothingRuns
+            }
             Claim::DriverEnds => Answer::DriverEnds,
             Claim::Lost => {
-                // Another event, behind all that this one was behind. It is not destroyed: that
-                // would be undefined after its context.
-                self.event.take().map(Event::give);
+                // Another event, behind all that this one was behind.
+                self.forget_event();
                 self.position = Position::Context;
                 Answer::Unknown
             }
         }
     }
 
-    fn nothing_runs(&mut self) -> Answer {
+    /// Does not destroy the event: that would be undefined after its context.
+    fn forget_event(&mut self) {
         if let Some(event) = self.event.take() {
-            // If its context was destroyed, nothing takes it out of the pool again.
-            event.keep();
+            event.forget();
         }
-        Answer::NothingRuns
     }
 
     fn ask_once(&mut self) -> Reply {

@@ -271,8 +271,8 @@ fn keep_in(
 pub fn keep_event_in(driver: &Driver, graph: CUgraph, event: Event) -> Result<CUevent> {
     start()?;
     let handle = event.handle();
-    keep_in(driver, graph, None, Content::Event(event.driver(), handle))?;
-    Ok(event.give())
+    keep_in(driver, graph, None, Content::Event(event.into_owned()))?;
+    Ok(handle)
 }
 
 /// Runs on a thread of the driver: may call neither CUDA nor user code. Allocates nothing.
@@ -499,14 +499,12 @@ fn release(element: Element) {
 /// Releases what graphs have held until now. Returns `None` if the process exits.
 fn release_held() -> Option<()> {
     while let Some(element) = next_held() {
-        if let Some(Content::Event(driver, event)) = element.content {
+        if let Some(Content::Event(_)) = element.content {
             let exiting = lock(&IN_DRIVER);
             if *exiting {
                 return None;
             }
-            // If that fails, the context was destroyed and the event with it.
-            let _ = driver.event_destroy(event);
-            element.empty();
+            drop(element.empty());
         } else {
             release(element);
         }

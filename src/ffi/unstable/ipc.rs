@@ -57,7 +57,7 @@ use crate::memory;
 /// `CAI_ERR_DRIVER_FUNCTION`, `CAI_ERR_NO_MEMORY`, a status of
 /// `cai_array_validate`, of `cai_array_consume_begin` for the array's stream, or of
 /// `cai_pointer_info_get`.
-/// Thread safety: any thread. Allocates one block if there is an event. Source: CUDA driver API,
+/// Thread safety: any thread. Allocates two blocks if there is an event. Source: CUDA driver API,
 /// `cuIpcGetMemHandle`, `cuMemPoolExportPointer`, `cuMemExportToShareableHandle`,
 /// `cuIpcGetEventHandle`.
 #[cfg_attr(feature = "exports", unsafe(no_mangle))]

@@ -45,10 +45,9 @@ impl Device {
     pub fn let_go(&self) {
         let Some((memory, _)) = &self.numbers else { return };
         for index in 0..READY {
-            let is_used = self.ready.get(index).is_some_and(Option::is_some);
-            let (true, Ok(driver)) = (is_used, driver::driver()) else { continue };
-            let (context, address) = (memory.context(), number(memory, index));
-            let _ = driver::write_number(driver, context, address, MOST_RECORDS);
+            if self.ready.get(index).is_some_and(Option::is_some) {
+                let _ = memory.write_number(number(memory, index), MOST_RECORDS);
+            }
         }
     }
 }
