@@ -242,9 +242,16 @@ impl Numbers {
         driver.memory_allocate(&raw mut address, 8 * count).ok()?;
         let mut numbers = Numbers { address, handle: [0; 64], context };
         let stream = TemporaryStream::new(driver)?;
-        driver.memory_fill(address, 0, 8 * count, stream.stream).ok()?;
         // Nothing else is in this stream, and nobody may find another number.
-        driver.stream_synchronize(stream.stream).ok()?;
+        let done = || driver.stream_synchronize(stream.stream).ok();
+        let filled = driver.memory_fill(address, 0, 8 * count, stream.stream).ok();
+        if let Err(failure) = filled.and_then(|()| done()) {
+            // The fill may be running: the memory is not freed before it is done.
+            if done().is_err() {
+                mem::forget(numbers);
+            }
+            return Err(failure);
+        }
         let mut handle = CUipcMemHandle { reserved: [0; 64] };
         driver.ipc_memory_handle(&raw mut handle, address).ok()?;
         numbers.handle = bytes(handle.reserved);
