@@ -154,7 +154,10 @@ pub fn receive(from: &OwnedFd, bytes: &mut [u8]) -> Received {
     let received = net::recvmsg(from, &mut [IoSliceMut::new(bytes)], &mut control, flags);
     let count = match received {
         Ok(received) => received.bytes,
-        Err(Errno::AGAIN) => return Received::Nothing,
+        // Without memory, the next call finds it.
+        Err(Errno::AGAIN | Errno::INTR | Errno::NOMEM | Errno::NOBUFS) => {
+            return Received::Nothing;
+        }
         Err(_) => return Received::End,
     };
     // The first descriptor is kept. There is room for more, because of padding: they are closed.
