@@ -140,8 +140,9 @@ fn exchange_any(
 /// `CAI_ERR_STREAM_HANDLE`, `CAI_ERR_STREAM_STALE`, `CAI_ERR_STREAM_THREAD`,
 /// `CAI_ERR_STREAM_DETACHED`, `CAI_ERR_NO_CONTEXT`, `CAI_ERR_CAPTURE_PRODUCER`,
 /// `CAI_ERR_CAPTURE_CONSUMER`, `CAI_ERR_CAPTURE_MERGE`, `CAI_ERR_CAPTURE_INVALIDATED`,
-/// `CAI_ERR_CAPTURE_LEGACY`, `CAI_ERR_CAPTURE`, `CAI_ERR_ENVIRONMENT`, with `CAI_UNSTABLE_CAPTURE_EXTERNAL`
-/// also `CAI_ERR_THREAD`, or a status of `cai_driver_info_get`.
+/// `CAI_ERR_CAPTURE_LEGACY`, `CAI_ERR_CAPTURE`, `CAI_ERR_ENVIRONMENT`, for an array of a channel
+/// `CAI_ERR_IPC_PEER`, with `CAI_UNSTABLE_CAPTURE_EXTERNAL` also `CAI_ERR_THREAD`, or a status of
+/// `cai_driver_info_get`.
 /// Thread safety: any thread, also several on one array; allocates nothing. Source: CAI version 3,
 /// "Interface Requirements"; `cuEventRecord`, `cuStreamWaitEvent`.
 #[cfg_attr(feature = "exports", unsafe(no_mangle))]
