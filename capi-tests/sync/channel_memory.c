@@ -5,7 +5,21 @@
  */
 #include "channel_test.h"
 
+#include <errno.h>
+#include <sys/syscall.h>
+
 void *__libc_malloc(size_t size);
+
+/* No message can be received: the system has no memory. */
+static bool is_deaf;
+
+ssize_t recvmsg(int from, struct msghdr *message, int how) {
+    if (is_deaf) {
+        errno = ENOMEM;
+        return -1;
+    }
+    return syscall(SYS_recvmsg, from, message, how);
+}
 
 /* Whether all allocations of this thread fail, or which one of 16 bytes: with so many, a list of
  * slots begins. */
@@ -27,7 +41,7 @@ PART(imports) {
     cai_array_release(&array);
 }
 
-/* What it has no memory to close stays open. */
+/* What it has no memory to close stays open until it has. */
 PART(closes) {
     create(8);
     cai_array array = import_array(from);
@@ -39,6 +53,9 @@ PART(closes) {
     is_full = false;
     tell(from, 'd');
     ASSERT(hear(from) == 'e');
+    polled();
+    tell(from, 'd');
+    ASSERT(word_from(from) == 'e'); /* the work is done, if there is any */
     end_channel();
 }
 
@@ -57,6 +74,25 @@ CASE(no_memory_for_a_reference) {
     ASSERT(freed == 0);
     tell(peer_socket, 'e');
     end_peer();
+    wait_until(1);
+    ASSERT(freed == 1);
+}
+
+CASE(no_memory_to_release) {
+    cai_array array = owned(new_buffer(), CAI_STREAM_NONE);
+    packet it;
+    uint64_t made;
+    create(8);
+    OK(cai_unstable_channel_export(the_channel, 0, &array, it.bytes, sizeof it.bytes, NULL, &made,
+                                   error));
+    cai_array_release(&array);
+    is_full = true;
+    cai_unstable_channel_withdraw(the_channel, made, NULL);
+    is_full = false;
+    ASSERT(freed == 0);
+    ASSERT(polled() == 0);
+    ASSERT(freed == 1);
+    end_channel();
 }
 
 CASE(no_memory_to_close) {
@@ -72,9 +108,39 @@ CASE(no_memory_to_close) {
     polled();
     ASSERT(freed == 0);
     tell(peer_socket, 'e');
+    ASSERT(hear(peer_socket) == 'd');
+    wait_until(0);
+    ASSERT(comes_true(is_one, &freed));
+    tell(peer_socket, 'e');
     end_peer();
-    POLL_WHILE(freed == 0); /* after the importer's work */
-    ASSERT(freed == 1);
+}
+
+PART(closes_late) {
+    create(8);
+    cai_array array = import_array(from);
+    cai_array_release(&array);
+    tell(from, 'd');
+    ASSERT(word_from(from) == 'e');
+    end_channel();
+}
+
+/* That says nothing about the importer, which has the allocation open. */
+CASE(no_memory_for_messages) {
+    cai_array array = owned(new_buffer(), CAI_STREAM_NONE);
+    uint64_t made;
+    create(8);
+    start_peer("closes_late");
+    made = export_array(&array);
+    ASSERT(word_from(peer_socket) == 'd');
+    is_deaf = true;
+    withdraw(made);
+    ASSERT(polled() == 1);
+    is_deaf = false;
+    ASSERT(freed == 0);
+    wait_until(0);
+    ASSERT(comes_true(is_one, &freed));
+    tell(peer_socket, 'e');
+    end_peer();
 }
 
 /* An export that failed is none that is left. */

@@ -1,8 +1,7 @@
 /*
- * A context is destroyed while arrays of it are exported, imported or waited for. What belonged to it
- * is gone, and what has the same handles afterwards belongs to others: releasing the arrays destroys
- * and frees none of it.
- * run: sim lazy threads; devices 2
+ * A context is destroyed while arrays of it are exported, imported or waited for. What belonged to
+ * it is gone, and what has the same handles afterwards belongs to others: releasing the arrays
+ * destroys and frees none of it. run: sim lazy threads; devices 2
  */
 #include "channel_test.h"
 #include <cai/unstable/arrow.h>
@@ -166,7 +165,8 @@ static void an_exporter_of_a_channel(unsigned with, cai_stream stream) {
     flags = with;
     create(0);
     if (stream != 0) array.stream = stream;
-    OK(cai_unstable_channel_export(the_channel, 0, &array, bytes, sizeof bytes, NULL, &made, error));
+    OK(cai_unstable_channel_export(the_channel, 0, &array, bytes, sizeof bytes, NULL, &made,
+                                   error));
     cai_array_release(&array);
     CU(cuCtxSynchronize());
     end_context();

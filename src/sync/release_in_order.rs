@@ -1,12 +1,13 @@
 //! Releases an array after the work on its own stream, in every case.
 
 use std::ffi::c_void;
-use std::ptr::null_mut;
+use std::ptr::{NonNull, null_mut, without_provenance_mut};
 
 use crate::abi::{self, cai_array};
-use crate::driver::{self, CUcontext, CallingThread, Capture, Stream};
+use crate::driver::{self, CUcontext, CallingThread, Capture, SharedStream, Stream};
 use crate::error::{Failure, Result};
 use crate::owner::Ref;
+use crate::read::NOTHING;
 use crate::sync::array_context::{ArrayContext, with_stream};
 use crate::sync::consume::same_thread;
 use crate::sync::deferred::Deferred;
@@ -57,6 +58,29 @@ pub fn release(owner: Ref, array: &cai_array, begun: CUcontext) {
     let owner = Deferred::new(owner);
     // A panic is a defect. The reference is kept then.
     let _ = unwind::catch(|| release_work_in_order(owner, array, begun));
+}
+
+/// Work on a stream of the library, which is not a default stream.
+#[derive(Clone, Copy)]
+pub struct WorkOn {
+    stream: abi::cai_stream,
+    /// The address of its `CUcontext`.
+    context: usize,
+}
+
+impl WorkOn {
+    pub fn new(stream: &SharedStream) -> Self {
+        WorkOn { stream: stream.value(), context: stream.context().addr() }
+    }
+
+    /// Releases an owner once the work so far is done, in every case. The stream may be destroyed.
+    pub fn release(self, owner: Ref) {
+        let WorkOn { stream, context } = self;
+        let context = without_provenance_mut(context);
+        // Only what has memory has work.
+        let data = NonNull::<u8>::dangling().as_ptr().cast();
+        release(owner, &cai_array { data, stream, context, ..NOTHING }, null_mut());
+    }
 }
 
 /// Attempts at what must not fail: a call may report another one's failure, or one that passes.

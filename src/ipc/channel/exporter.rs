@@ -21,13 +21,13 @@ use crate::abi::{
 use crate::argument::Buffer;
 use crate::driver::{self, CallingThread, Numbers, SharedStream};
 use crate::error::{Failure, Result, fail};
+use crate::ipc::bytes::ARRAYS;
 use crate::ipc::{Found, Source, allocation};
 use crate::memory;
 use crate::owner::Array;
 use crate::read::Given;
 use crate::sync::consume::{self, Phase};
-use crate::sync::deferred::Deferred;
-use crate::sync::release_queue;
+use crate::sync::release_in_order::WorkOn;
 use crate::validate::Valid;
 use descriptors::Descriptors;
 
@@ -74,29 +74,24 @@ struct Retiring {
     unsent: u64,
     open: u64,
     array: Array,
-    after: Option<cai_stream>,
+    after: Option<WorkOn>,
 }
 
 /// Arrays to release, outside of the lock: that runs code of others.
 #[derive(Default)]
-pub struct Due(Vec<(Array, Option<cai_stream>)>);
+pub struct Due(Vec<(Array, Option<WorkOn>)>);
 
 impl Due {
-    fn add(&mut self, array: Array, after: Option<cai_stream>) {
-        match self.0.try_reserve(1) {
-            Ok(()) => self.0.push((array, after)),
-            Err(_) => std::mem::forget(array),
-        }
+    /// Returns true if there is memory for one more.
+    fn has_room(&mut self) -> bool {
+        self.0.try_reserve(1).is_ok()
     }
 
     pub fn release(self) {
         for (array, after) in self.0 {
-            let device = array.device.r#type;
-            let owner = Deferred::new(array.into_owner());
             match after {
-                None => owner.release(),
-                // A reference that cannot be released after the work is kept for ever.
-                Some(stream) => drop(release_queue::release_after(owner, device, stream, false)),
+                None => drop(array),
+                Some(work) => work.release(array.into_owner()),
             }
         }
     }
@@ -431,10 +426,13 @@ impl Exports {
         Ok(())
     }
 
-    /// Releases a withdrawn export if no importer has it. Returns false if one has, or if the order
-    /// of its work is not known yet.
+    /// Releases a withdrawn export if no importer has it. Returns false if one has, if the order of
+    /// its work is not known yet, or without memory.
     fn finish(&mut self, slot: u32, due: &mut Due) -> bool {
         let index = slot as usize;
+        if !due.has_room() || self.retiring.try_reserve(ARRAYS).is_err() {
+            return false;
+        }
         if self.importers.iter().flatten().any(|importer| importer.claims(index) > 0) {
             return false;
         }
@@ -457,23 +455,21 @@ impl Exports {
             self.descriptors.leave(known.descriptor);
             self.allocations.remove(id);
             if open != 0 {
-                // Each allocation holds the array until the importers have closed it. Without memory
-                // for that, the array is kept for ever.
-                let another = array.another().ok();
-                let Some(kept) = another.filter(|_| self.retiring.try_reserve(1).is_ok()) else {
+                // Each allocation holds the array until the importers have closed it.
+                let Ok(kept) = array.another() else {
                     std::mem::forget(array);
                     return true;
                 };
                 self.retiring.push(Retiring { number, unsent: open, open, array: kept, after });
             }
         }
-        due.add(array, after);
+        due.0.push((array, after));
         true
     }
 
     /// Lets the stream of an exported array wait for what importers did with it. Returns the stream
     /// after whose work the array must be released, if its own cannot wait.
-    fn order(&mut self, slot: usize) -> Result<Option<cai_stream>> {
+    fn order(&mut self, slot: usize) -> Result<Option<WorkOn>> {
         let export = self.slots.get(slot).and_then(|slot| slot.export.as_ref());
         let Some((export, index)) = export.and_then(|it| Some((it, it.ready?))) else {
             return Ok(None);
@@ -493,10 +489,10 @@ impl Exports {
             let index = known.map_or_else(|| self.add_ready(of, device, None), Ok)?;
             let Some(ready) = self.ready.get_mut(index) else { return Ok(None) };
             ready.wait(thread, &mut self.importers, &self.numbers, None)?;
-            return Ok(Some(ready.shared.value()));
+            return Ok(Some(WorkOn::new(&ready.shared)));
         }
         ready.wait(thread, &mut self.importers, &self.numbers, None)?;
-        let after = Some(ready.shared.value());
+        let after = Some(WorkOn::new(&ready.shared));
         // The per-thread default stream may be that of another thread.
         if matches!(array.stream, CAI_STREAM_NONE | CAI_STREAM_UNKNOWN | CAI_STREAM_PER_THREAD) {
             return Ok(after.filter(|_| ready.is_ahead));
@@ -538,9 +534,9 @@ impl Exports {
         while let Some(retiring) = self.retiring.get_mut(place) {
             let retire = message(said::RETIRE, retiring.number);
             retiring.unsent &= !tell(&self.importers, retiring.unsent, retire, None);
-            if retiring.open == 0 {
+            if retiring.open == 0 && due.has_room() {
                 let Retiring { array, after, .. } = self.retiring.swap_remove(place);
-                due.add(array, after);
+                due.0.push((array, after));
             } else {
                 place += 1;
             }

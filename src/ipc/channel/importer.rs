@@ -27,8 +27,8 @@ use crate::ipc::{Opened, Place, assemble, explained};
 use crate::memory;
 use crate::observer;
 use crate::owner::{self, Array, Destructor, Ref};
-use crate::sync::deferred::Deferred;
-use crate::sync::{lost_streams, release_queue};
+use crate::sync::lost_streams;
+use crate::sync::release_in_order::WorkOn;
 use descriptors::Descriptors;
 use device::{Device, Ready, number};
 
@@ -39,6 +39,8 @@ struct Mapping {
     size: u64,
     /// Arrays in it.
     arrays: u32,
+    /// The work on the arrays that were given back.
+    work: Option<WorkOn>,
     is_retiring: bool,
 }
 
@@ -56,9 +58,11 @@ struct State {
     devices: Vec<Device>,
     late: Vec<Claim>,
     /// Allocations to close after the work on a stream.
-    closing: Vec<(Ref, abi::cai_stream)>,
+    closing: Vec<(Ref, Option<WorkOn>)>,
     /// Numbers of allocations whose end the exporter does not know yet.
     closed: Vec<u64>,
+    /// Without memory, something was not closed.
+    is_short: bool,
     /// The channel was released: what becomes idle is closed.
     is_released: bool,
 }
@@ -90,7 +94,8 @@ impl State {
             let place = Place::of(thread, &memory)?;
             Ok((memory, place))
         })?;
-        let new = Mapping { memory, place, size: from.size, arrays: 0, is_retiring: false };
+        let (size, work) = (from.size, None);
+        let new = Mapping { memory, place, size, arrays: 0, work, is_retiring: false };
         Ok(vacant.insert(new))
     }
 }
@@ -141,6 +146,7 @@ impl Link {
             late: Vec::new(),
             closing: Vec::new(),
             closed: Vec::new(),
+            is_short: false,
             is_released: false,
         };
         Ok(Arc::new(Link {
@@ -367,9 +373,9 @@ impl Link {
     /// or if the event cannot be recorded.
     fn give_back(self: &Arc<Self>, state: &mut State, claim: Claim) -> Option<Claim> {
         let device = claim.device.and_then(|index| state.devices.get_mut(index));
-        let mut stream = abi::CAI_STREAM_NONE;
+        let mut work = None;
         if let (Some(device), Some(index)) = (device, claim.device) {
-            stream = device.shared.value();
+            work = Some(WorkOn::new(&device.shared));
             if !self.has_ended.load(Ordering::Relaxed) {
                 if device.record().is_err() {
                     return Some(claim);
@@ -383,9 +389,8 @@ impl Link {
         for number in claim.allocations.all() {
             let Some(mapping) = state.mappings.get_mut(number) else { continue };
             mapping.arrays -= 1;
-            if mapping.arrays == 0 && (mapping.is_retiring || state.is_released) {
-                self.close(state, *number, stream);
-            }
+            mapping.work = work.or(mapping.work);
+            self.close(state, *number);
         }
         if let Some(claims) = self.page.claims().get(claim.slot as usize) {
             // Release: the exporter finds the number of the done event's record.
@@ -394,24 +399,37 @@ impl Link {
         None
     }
 
-    /// Closes an allocation, which [`finish`](Self::finish) does after the work on a stream.
-    fn close(self: &Arc<Self>, state: &mut State, number: u64, stream: abi::cai_stream) {
-        let Some(Mapping { memory, .. }) = state.mappings.remove(&number) else { return };
-        if stream == abi::CAI_STREAM_NONE {
-            drop(memory);
-            return note_closed(state, number);
+    /// Closes an allocation that no array needs any more, which [`finish`](Self::finish) does after the
+    /// work on it. Without memory, the next poll tries again.
+    fn close(self: &Arc<Self>, state: &mut State, number: u64) {
+        let Some(mapping) = state.mappings.get(&number) else { return };
+        if mapping.arrays > 0 || !(mapping.is_retiring || state.is_released) {
+            return;
         }
         let reserved = state.closing.try_reserve(1);
-        let (Ok(()), Ok(mut closing), Ok(prepared)) =
+        let (Ok(()), Ok(mut place), Ok(prepared)) =
             (reserved, memory::boxed(None), owner::prepare())
         else {
-            // It stays open, and the exporter waits until this process ends.
-            return std::mem::forget(memory);
+            state.is_short = true;
+            return;
         };
+        let Some(Mapping { memory, work, .. }) = state.mappings.remove(&number) else { return };
         // Not dropped here, where the state is locked.
-        *closing = Some(Closing { memory: Some(memory), link: self.clone(), number });
-        let owner = prepared.finish(None, Destructor::drops(closing)).owner;
-        state.closing.push((owner, stream));
+        *place = Some(Closing { memory: Some(memory), link: self.clone(), number });
+        let owner = prepared.finish(None, Destructor::drops(place)).owner;
+        state.closing.push((owner, work));
+    }
+
+    /// Closes all allocations that no array needs any more.
+    fn close_idle(self: &Arc<Self>, state: &mut State) {
+        state.is_short = false;
+        let idle = |state: &State| {
+            let is_idle = |it: &Mapping| it.arrays == 0 && (it.is_retiring || state.is_released);
+            state.mappings.iter().find(|(_, it)| is_idle(it)).map(|(number, _)| *number)
+        };
+        while let Some(number) = idle(state).filter(|_| !state.is_short) {
+            self.close(state, number);
+        }
     }
 
     /// Does what must be done without the lock.
@@ -419,9 +437,11 @@ impl Link {
         self.tell(&mut state);
         let closing = std::mem::take(&mut state.closing);
         drop(state);
-        for (owner, stream) in closing {
-            let owner = Deferred::new(owner);
-            let _ = release_queue::release_after(owner, abi::CAI_DEVICE_CUDA, stream, false);
+        for (owner, work) in closing {
+            match work {
+                None => drop(owner),
+                Some(work) => work.release(owner),
+            }
         }
     }
 
@@ -435,22 +455,16 @@ impl Link {
     fn retire_all(self: &Arc<Self>, state: &mut State) {
         state.is_released = true;
         state.descriptors = Descriptors::default();
-        let idle = |state: &State| {
-            state
-                .mappings
-                .iter()
-                .find(|(_, mapping)| mapping.arrays == 0)
-                .map(|(number, _)| *number)
-        };
-        while let Some(number) = idle(state) {
-            self.retire(state, number);
-        }
+        self.close_idle(state);
     }
 
     /// Reads the exporter's messages, and notices its end.
     pub fn poll(self: &Arc<Self>, watch: &Watch) {
         let mut state = Observed::lock(&self.state);
         let is_closed = self.listen(&mut state);
+        if state.is_short {
+            self.close_idle(&mut state);
+        }
         if is_closed {
             watch.remove(&self.connection);
         }
@@ -478,12 +492,7 @@ impl Link {
             return note_closed(state, number);
         };
         mapping.is_retiring = true;
-        if mapping.arrays == 0 {
-            let id = mapping.memory.device();
-            let device = state.devices.iter().find(|device| device.shared.device() == id);
-            let stream = device.map_or(abi::CAI_STREAM_NONE, |device| device.shared.value());
-            self.close(state, number, stream);
-        }
+        self.close(state, number);
     }
 
     /// Tells the exporter what was closed and what is needed, as far as the connection takes it.
@@ -515,12 +524,16 @@ impl Drop for Link {
             let stream = device.shared.value();
             // A stream with the same handle may follow.
             lost_streams::remove(stream);
-            let numbers = device.numbers.take().filter(|_| !driver::is_forked());
-            let numbers = numbers.and_then(|(memory, _)| memory::boxed(memory).ok());
-            if let Some(Ok(owner)) = numbers.map(|memory| owner::new(Destructor::drops(memory))) {
-                // The stream writes the last number.
-                let owner = Deferred::new(owner);
-                let _ = release_queue::release_after(owner, abi::CAI_DEVICE_CUDA, stream, false);
+            let Some((memory, _)) = device.numbers.take() else { continue };
+            match (memory::boxed(None), owner::prepare()) {
+                (Ok(mut place), Ok(prepared)) if !driver::is_forked() => {
+                    *place = Some(memory);
+                    let owner = prepared.finish(None, Destructor::drops(place)).owner;
+                    // The stream writes the last number.
+                    WorkOn::new(&device.shared).release(owner);
+                }
+                // It stays open.
+                _ => std::mem::forget(memory),
             }
         }
     }
