@@ -65,7 +65,7 @@ impl Call {
                 "a current context: call cuCtxSetCurrent or cudaSetDevice in this thread first"
             }
             _ if self.names_no_stream() => {
-                "a stream that is alive: it must live as long as every array that names it"
+                "a stream or event that is alive: it must live as long as every array that names it"
             }
             _ => "success",
         };

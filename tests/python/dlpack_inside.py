@@ -148,7 +148,7 @@ def test_a_stream_that_is_not_alive():
     driver.call("cuStreamDestroy_v2", c.c_void_p(gone))
     status, words = begin(gone, consumer)
     assert status == ERRORS["STREAM_HANDLE"] and "CUDA_ERROR_INVALID_HANDLE" in words
-    assert words.endswith(", expected a stream that is alive: it must live as long as every array that names it")
+    assert words.endswith(", expected a stream or event that is alive: it must live as long as every array that names it")
 
 
 def test_no_current_context():
