@@ -21,13 +21,14 @@ ssize_t recvmsg(int from, struct msghdr *message, int how) {
     return syscall(SYS_recvmsg, from, message, how);
 }
 
-/* Whether all allocations of this thread fail, or which one of 16 bytes: with so many, a list of
- * slots begins. */
-static _Thread_local bool is_full;
+/* Whether all allocations of this thread fail, or the small ones, or which one of 16 bytes: with so
+ * many, a list of slots begins. */
+static _Thread_local bool is_full, is_short;
 static _Thread_local int failing = -1;
 
 void *malloc(size_t size) {
-    const bool fails = is_full || (size == 16 && failing >= 0 && failing-- == 0);
+    const bool fails =
+        is_full || (is_short && size < 512) || (size == 16 && failing >= 0 && failing-- == 0);
     return fails ? NULL : __libc_malloc(size);
 }
 
@@ -76,6 +77,16 @@ CASE(no_memory_for_a_reference) {
     end_peer();
     wait_until(1);
     ASSERT(freed == 1);
+}
+
+/* Only the channel itself is allocated as a whole. */
+CASE(no_memory_to_create) {
+    uint64_t unused;
+    is_short = true;
+    ASSERT_STATUS(CAI_ERR_NO_MEMORY, cai_unstable_channel_create(8, 0, &unused, NULL));
+    is_short = false;
+    create(8);
+    end_channel();
 }
 
 CASE(no_memory_to_release) {

@@ -6,13 +6,14 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::{MaybeUninit, size_of};
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, AtomicU64};
-use std::{fs, ptr, slice};
+use std::{ptr, slice, str};
 
 use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 use rustix::fs::{
-    MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, fstat, ftruncate, memfd_create,
+    CWD, MemfdFlags, Mode, OFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, fstat, ftruncate,
+    memfd_create, open, readlinkat_raw,
 };
-use rustix::io::Errno;
+use rustix::io::{Errno, read};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use rustix::net::{
     self, AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
@@ -21,7 +22,7 @@ use rustix::net::{
 use rustix::process::{Pid, PidfdFlags, geteuid, pidfd_open};
 use rustix::rand::{GetRandomFlags, getrandom};
 
-use crate::error::{Result, fail};
+use crate::error::{Result, Text, fail};
 
 pub const NONCE: usize = 16;
 
@@ -41,10 +42,17 @@ pub struct Identity {
 impl Identity {
     pub fn own() -> Result<Identity> {
         let find = || {
-            let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
-            let boot = u128::from_str_radix(&boot.trim().replace('-', ""), 16).ok()?;
-            let network = fs::read_link("/proc/self/ns/net").ok()?;
-            let network = network.to_str()?.trim_matches(|byte: char| !byte.is_ascii_digit());
+            let mut buffer = [MaybeUninit::uninit(); 64];
+            let boot = text_of("/proc/sys/kernel/random/boot_id", &mut buffer)?;
+            let digits = boot.trim().split('-').flat_map(str::chars);
+            let boot =
+                digits.map(|digit| digit.to_digit(16)).try_fold(0, |number: u128, digit| {
+                    Some(number.checked_mul(16)? + u128::from(digit?))
+                })?;
+            let mut buffer = [MaybeUninit::uninit(); 64];
+            let (network, _) = readlinkat_raw(CWD, "/proc/self/ns/net", &mut buffer).ok()?;
+            let network = str::from_utf8(network).ok()?;
+            let network = network.trim_matches(|byte: char| !byte.is_ascii_digit());
             let pid = std::process::id();
             Some((boot.to_be_bytes(), network.parse().ok()?, pid, start_of(pid)?))
         };
@@ -68,9 +76,18 @@ impl Identity {
 
 /// Returns when a process started. [proc_pid_stat(5), field 22]
 pub fn start_of(pid: u32) -> Option<u64> {
-    let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let mut buffer = [MaybeUninit::uninit(); 1024];
+    let path = Text::<32>::new(format_args!("/proc/{pid}/stat"));
+    let text = text_of(path.as_str(), &mut buffer)?;
     // The name of the program may contain anything.
     text.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
+}
+
+/// Returns the text of a small file of the system, which one read returns. Allocates nothing.
+fn text_of<'a>(path: &str, buffer: &'a mut [MaybeUninit<u8>]) -> Option<&'a str> {
+    let file = open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
+    let (text, _) = read(&file, buffer).ok()?;
+    str::from_utf8(text).ok()
 }
 
 /// Fails if a call of the system did.
@@ -91,8 +108,8 @@ pub fn refused<T>(call: &str, error: &io::Error) -> Result<T> {
 
 /// The abstract address of the process with a nonce.
 fn address(nonce: &[u8; NONCE]) -> Result<SocketAddrUnix> {
-    let name = format!("libcai-{:032x}", u128::from_be_bytes(*nonce));
-    checked(SocketAddrUnix::new_abstract_name(name.as_bytes()), "bind")
+    let name = Text::<64>::new(format_args!("libcai-{:032x}", u128::from_be_bytes(*nonce)));
+    checked(SocketAddrUnix::new_abstract_name(name.as_str().as_bytes()), "bind")
 }
 
 const FLAGS: SocketFlags = SocketFlags::CLOEXEC.union(SocketFlags::NONBLOCK);
@@ -317,6 +334,7 @@ impl Drop for Page {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
     use std::os::fd::AsFd;
 
     /// Descriptors of this process.
