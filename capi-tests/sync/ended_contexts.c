@@ -1,7 +1,8 @@
 /*
  * A context is destroyed while arrays of it are exported, imported or waited for. What belonged to
  * it is gone, and what has the same handles afterwards belongs to others: releasing the arrays
- * destroys and frees none of it. run: sim lazy threads; devices 2
+ * destroys and frees none of it.
+ * run: sim lazy threads; devices 2
  */
 #include "channel_test.h"
 #include <cai/unstable/arrow.h>

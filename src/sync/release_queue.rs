@@ -250,18 +250,20 @@ fn keep_in(
         NO_DESTRUCTOR_SYNC,
     );
     if let Err(failure) = created.ok() {
-        // If the driver took the element all the same, it leaks, because the object stays.
         if object.is_null() {
             give_back(element.empty().0);
+        } else {
+            // A call may report the failure of earlier work although it did its own.
+            give_back(element.disarm());
+            // If that fails, the element leaks.
+            let _ = driver.user_object_release(object, 1);
         }
         return Err(failure);
     }
     let taken = driver.graph_retain_user_object(graph, object, 1, MOVE);
     if let Err(failure) = taken.ok() {
-        // The element lives until the object's only reference is released below.
         give_back(element.disarm());
-        // If that fails, the element leaks.
-        let _ = driver.user_object_release(object, 1);
+        // The graph may have the object all the same. Otherwise both leak.
         return Err(failure);
     }
     Ok(())

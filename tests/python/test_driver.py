@@ -378,6 +378,42 @@ def test_late_errors(built, function, number, codes):
     )
 
 
+@pytest.mark.parametrize("function", ["cuUserObjectCreate", "cuGraphRetainUserObject"])
+def test_late_errors_of_graphs(built, function):
+    """The call did its work, and reports a failure."""
+    python(
+        f"""
+        import time
+        shim = c.CDLL({str(built.shim)!r})
+        d = Driver()
+        owner, gone, graph = c.c_void_p(), [], c.c_void_p()
+        count = c.CFUNCTYPE(None, c.c_void_p)(lambda _: gone.append(1))
+        assert cai.cai_owner_create(None, count, c.byref(owner), None) == 0
+        stream = c.c_void_p(d.stream())
+        assert d.cuda.cuStreamBeginCapture_v2(stream, 0) == 0
+        shim.shim_arm(1)
+        code = cai.cai_owner_release_after(owner, stream.value, c.byref(error))
+        shim.shim_arm(0)
+        assert (code != 0) == (shim.shim_fired() != 0), error.message
+        # What the graph has is not this caller's to release.
+        assert shim.shim_count(b"cuUserObjectRelease") == {int(function == "cuUserObjectCreate")}
+        if code:
+            assert cai.cai_owner_release_after(owner, stream.value, c.byref(error)) == 0
+        assert d.cuda.cuStreamEndCapture(stream, c.byref(graph)) == 0
+        assert gone == []
+        assert d.cuda.cuGraphDestroy(graph) == 0
+        for _ in range(1000):
+            if gone:
+                break
+            time.sleep(0.01)
+        assert gone == [1], gone
+        """,
+        LD_LIBRARY_PATH=built.driver,
+        CAI_CUDA_DRIVER=str(built.shim),
+        SHIM=f"{function}:1:+700",
+    )
+
+
 # --- release_after needs --------------------------------------------------------------------------------------
 
 
