@@ -56,6 +56,8 @@ impl SharedEvent {
 /// A stream, and an event on it that other processes can wait for, unless they wait for numbers.
 pub struct SharedStream {
     value: abi::cai_stream,
+    /// That of the driver, or 0.
+    id: u64,
     /// Destroyed with this, unless the stream is a caller's, or the context was destroyed.
     own: Option<TemporaryStream>,
     event: Option<SharedEvent>,
@@ -107,14 +109,24 @@ impl SharedStream {
         has_event: bool,
     ) -> Result<SharedStream> {
         let _entered = thread.enter(context.handle())?;
+        // That of a caller may be captured, in which it may not be asked for its id.
+        let id = match own {
+            Some(_) => Stream::from_handle(value, 0).id(thread)?,
+            None => 0,
+        };
         let event = if has_event { Some(SharedEvent::new(thread.driver())?) } else { None };
         let handle = event.as_ref().map_or(Ok([0; 64]), SharedEvent::handle)?;
-        Ok(SharedStream { value, own, event, handle, context })
+        Ok(SharedStream { value, id, own, event, handle, context })
     }
 
     /// Returns the stream as the functions of `sync` take it.
     pub fn value(&self) -> abi::cai_stream {
         self.value
+    }
+
+    /// Returns the driver's id of a stream of the library, or 0.
+    pub fn id(&self) -> u64 {
+        self.id
     }
 
     pub fn device(&self) -> i32 {

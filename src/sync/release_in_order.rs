@@ -64,22 +64,24 @@ pub fn release(owner: Ref, array: &cai_array, begun: CUcontext) {
 #[derive(Clone, Copy)]
 pub struct WorkOn {
     stream: abi::cai_stream,
+    stream_id: u64,
     /// The address of its `CUcontext`.
     context: usize,
 }
 
 impl WorkOn {
     pub fn new(stream: &SharedStream) -> Self {
-        WorkOn { stream: stream.value(), context: stream.context().addr() }
+        let context = stream.context().addr();
+        WorkOn { stream: stream.value(), stream_id: stream.id(), context }
     }
 
     /// Releases an owner once the work so far is done, in every case. The stream may be destroyed.
     pub fn release(self, owner: Ref) {
-        let WorkOn { stream, context } = self;
+        let WorkOn { stream, stream_id, context } = self;
         let context = without_provenance_mut(context);
         // Only what has memory has work.
         let data = NonNull::<u8>::dangling().as_ptr().cast();
-        release(owner, &cai_array { data, stream, context, ..NOTHING }, null_mut());
+        release(owner, &cai_array { data, stream, stream_id, context, ..NOTHING }, null_mut());
     }
 }
 
