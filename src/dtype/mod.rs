@@ -543,19 +543,33 @@ mod tests {
             text in "[<>|=][fiucbVMmOtSUW](0|1|2|3|4|5|8|9|16|32|64|[:-@])\
                 (\\[(0?[0-9]{0,4}([munpfa]s|[YMWDhmsun])?)\\])?x?",
         ) {
-            let mut typestr = [0; CAI_TYPESTR_SIZE];
-            for (to, from) in typestr.iter_mut().zip(text.bytes()) {
-                *to = from as c_char;
-            }
-            let parsed = parse_exact(text.as_bytes()).ok();
-            if let Some(itemsize) = common_itemsize(&typestr) {
-                prop_assert_eq!(parsed.map(|parsed| parsed.itemsize), Some(itemsize));
-            }
-            if let Some(found) = common(&typestr) {
-                prop_assert_eq!(parsed, Some(found));
-            }
-            let bits = other_bits(&typestr, abi::CAI_DTYPE_NONE, None);
-            prop_assert_eq!(bits, parsed.map(|parsed| parsed.bits));
+            compare(&text);
         }
+    }
+
+    /// Those that random texts rarely hit.
+    #[test]
+    fn the_grammar_has_the_common_types_of_times() {
+        for unit in ["s", "D", "ms", "us", "ns", "ps", "h"] {
+            for kind in ["<m", "<M", ">m", ">M"] {
+                compare(&format!("{kind}8[{unit}]"));
+            }
+        }
+    }
+
+    fn compare(text: &str) {
+        let mut typestr = [0; CAI_TYPESTR_SIZE];
+        for (to, from) in typestr.iter_mut().zip(text.bytes()) {
+            *to = from as c_char;
+        }
+        let parsed = parse_exact(text.as_bytes()).ok();
+        if let Some(itemsize) = common_itemsize(&typestr) {
+            assert_eq!(parsed.map(|parsed| parsed.itemsize), Some(itemsize), "{text}");
+        }
+        if let Some(found) = common(&typestr) {
+            assert_eq!(parsed, Some(found), "{text}");
+        }
+        let bits = other_bits(&typestr, abi::CAI_DTYPE_NONE, None);
+        assert_eq!(bits, parsed.map(|parsed| parsed.bits), "{text}");
     }
 }
