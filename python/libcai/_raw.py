@@ -79,9 +79,10 @@ def _numbers(values: tuple[int, ...]) -> c._Pointer[c.c_int64]:
 
 
 def over(memory: _abi.cai_array, described: Description) -> _abi.cai_array:
-    """Returns an array over the memory of another, whose reference it takes."""
+    """Returns an array over the memory of another, whose reference it takes. ValueError if it does not fit there."""
     held, error = lib().held, _abi.cai_error()
     descr, descr_owner = c.POINTER(_abi.cai_descr)(), c.c_void_p()
+    room, needed = _abi.cai_layout(), _abi.cai_layout()
     made, array = new(), new()
     try:
         if described.fields is not None:
@@ -91,8 +92,16 @@ def over(memory: _abi.cai_array, described: Description) -> _abi.cai_array:
         made.ndim = len(described.shape)
         made.shape = _numbers(described.shape)
         if described.strides is not None:
+            if len(described.strides) != made.ndim:
+                raise ValueError(f"strides: found {len(described.strides)}, expected {made.ndim}, as in the shape")
             made.strides = _numbers(described.strides)
         made.typestr, made.dtype_code, made.descr = described.typestr, described.dtype_code, descr
+        check(held.cai_array_layout(memory, room, error), error)
+        check(held.cai_array_layout(made, needed, error), error)
+        if needed.lower < 0 or needed.upper > room.nbytes:
+            raise ValueError(
+                f"found an array from byte {needed.lower} to {needed.upper}, expected one within the {room.nbytes} bytes that arrived"
+            )
         # The array's owner has the memory's.
         check(held.cai_array_create(made, memory.owner, lib().owner_release, array, error), error)
         memory.owner = None

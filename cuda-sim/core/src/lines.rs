@@ -110,7 +110,7 @@ fn folded(frames: &[&Frame]) -> Vec<String> {
                     _ => shown(of.trim_end_matches(".py").as_bytes()),
                 }
             }
-            // Its functions have the same names whoever built it, and where.
+            // Its functions have the same names in every build.
             (None, _) if frame.module.starts_with("libcudart.") && is_of_runtime(frame) => {
                 frame.function.clone()
             }

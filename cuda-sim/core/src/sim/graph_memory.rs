@@ -31,22 +31,8 @@ impl Sim {
         };
         let base = self.take_from_pool(pool, size)?;
         let buffer_id = self.memory.next_buffer_id();
-        self.memory.insert(Allocation {
-            kind: Kind::Pool,
-            base,
-            size,
-            host: base,
-            device,
-            context: 0,
-            buffer_id,
-            pool,
-            flags: 0,
-            sync_memops: false,
-            shadow: Shadow::default(),
-            physical: 0,
-            opened: 1,
-            block: None,
-        });
+        let allocation = Allocation::new(Kind::Pool, base, size, device, 0);
+        self.memory.insert(Allocation { buffer_id, pool, ..allocation });
         self.graph_memory
             .insert(base, GraphMemory { size, device, exists: false, freed: None, owners: 1 });
         Ok(base)
