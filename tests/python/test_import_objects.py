@@ -295,19 +295,24 @@ class Count(str):
 
 
 @pytest.mark.parametrize("offered", [{}, {"requires_grad": False}], ids=["nothing", "grad"])
-def test_each_of_many_types_is_asked_twice_at_most(offered):
+def test_each_of_many_types_is_asked_once(offered):
     """CPython itself remembers too few attributes for so many types. Each time if types are not remembered."""
     members = {Count("is_conj"): None, **offered}
     objects = [type("Many", (Exporter,), members)(interface()) for _ in range(3000)]
-    Count.asked = 0
-    rounds = 6
-    for _ in range(rounds):
+
+    def asked():
+        Count.asked = 0
         for obj in objects:
             take(obj).release()
+        return Count.asked
+
+    # One look into a dictionary may compare a name twice or four times: hashes differ in each process.
+    first, *later = [asked() for _ in range(6)]
+    assert first >= len(objects)
     if REMEMBERS_TYPES:
-        assert 0 < Count.asked < 2.2 * len(objects)
+        assert sum(later) < 0.2 * first
     else:
-        assert Count.asked == rounds * len(objects)
+        assert later == [first] * 5
 
 
 # Threads that Python does not know, child processes, and the end of the process: test_life.py.
