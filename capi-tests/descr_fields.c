@@ -416,6 +416,17 @@ TEST(in_arrays) {
     ASSERT_CONTAINS(error.message, "3 bits");
     set_typestr(&array, "|t3");
     ASSERT_STATUS(CAI_OK, validate(&array, NULL));
+    /* Those of a mask. */
+    cai_array masked = valid_array();
+    array = valid_array();
+    set_typestr(&array, "|b1");
+    masked.mask = &array;
+    array.descr = &descr;
+    rows[0] = field("", "|b1");
+    ASSERT_STATUS(CAI_OK, validate(&masked, NULL));
+    rows[0] = field("", "<i2");
+    ASSERT_STATUS(CAI_ERR_DESCR_SIZE, validate(&masked, &error));
+    ASSERT_TEXT("mask.descr", error.field);
 }
 
 /* A filler that was compiled against longer structures: the rows lie further apart. */

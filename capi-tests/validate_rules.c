@@ -320,6 +320,9 @@ static void foreign(const char *field) {
     ASSERT_STATUS(CAI_ERR_CONVERT_BYTE_ORDER, cai_array_validate(&a, CAI_CHECK_NATIVE, &error));
     ASSERT_TEXT(field, error.field);
     ASSERT_CONTAINS(error.message, "expected the byte order of this machine");
+    /* The path of every rule. */
+    ASSERT_STATUS(CAI_ERR_CONVERT_BYTE_ORDER,
+                  cai_array_validate(&a, CAI_CHECK_NATIVE | CAI_CHECK_ALIGNMENT, NULL));
     /* The layout is checked as well, and before. */
     a.ndim = -1;
     ASSERT_STATUS(CAI_ERR_NDIM, cai_array_validate(&a, CAI_CHECK_NATIVE, NULL));
@@ -335,7 +338,6 @@ TEST(byte_order) {
     NATIVE(set_typestr(&a, "|f4"));
     NATIVE((set_typestr(&a, ">S4"), a.version = 2));
     FOREIGN(set_typestr(&a, ">f4"), "typestr");
-    /* An array that takes the path of every rule. */
     FOREIGN((set_typestr(&a, ">U1"), a.device.id = 3), "typestr");
     FOREIGN((set_typestr(&a, ">V2"), a.dtype_code = CAI_DTYPE_BFLOAT16), "typestr");
     /* Nonzero in either order. */
