@@ -25,6 +25,11 @@ static void refuses(cai_status status, const char *path, const cai_descr *given,
     ASSERT(size == -7 && error.code == status);
     ASSERT_TEXT(path, error.field);
     ASSERT_CONTAINS(error.message, part);
+    /* Common fields of an array take a shorter way, which refuses the same. */
+    cai_array array = valid_array();
+    array.descr = given;
+    set_typestr(&array, "|V8");
+    ASSERT(cai_array_validate(&array, CAI_CHECK_LAYOUT, NULL) != CAI_OK);
 }
 
 static void finds(const cai_descr *descr, const char *name, const cai_field *row, int64_t at) {
