@@ -40,7 +40,7 @@ static void refused_lanes(versioned *given, cai_status status, const char *field
 }
 
 TEST(lanes) {
-    static const int64_t empty[2] = {0, 5}, single[2] = {1, 5}, negative[2] = {3, -1};
+    static const int64_t empty[2] = {5, 0}, single[2] = {1, 5}, negative[2] = {3, -1};
     static const int64_t wide[2] = {INT64_MAX, 1}, half[2] = {INT64_MAX / 4, 1};
     static const int64_t huge[2] = {(int64_t)1 << 59, 4};
     int64_t many[64];
@@ -69,7 +69,7 @@ TEST(lanes) {
     ASSERT(array.strides[0] == 8 && array.strides[1] == 8 && array.strides[2] == 4);
     release_last(&array);
     array = taken(two_lanes(2, empty, wide));
-    ASSERT(array.data == NULL && array.shape[0] == 0 && array.shape[2] == 2);
+    ASSERT(array.data == NULL && array.shape[1] == 0 && array.shape[2] == 2);
     release_last(&array);
     refused_lanes(two_lanes(2, test_shape, wide), CAI_ERR_SPAN_OVERFLOW, "strides[0]");
     refused_lanes(two_lanes(2, test_shape, half), CAI_ERR_SPAN_OVERFLOW, "strides[0]");

@@ -108,7 +108,8 @@ impl Here<'_, Arrays> {
             return Ok(());
         }
         let dtype = object.attr(py, py.names.dtype)?;
-        // Others may change (`__setstate__`), and there may be any number of them.
+        // Others, such as those of another byte order, may change (`__setstate__`), and there may be
+        // any number of them.
         if !matches!(dtype.obj().attr(py, py.names.isbuiltin)?.obj().int(py)?, Int::Value(1)) {
             return Ok(());
         }

@@ -91,8 +91,7 @@ fn ask(py: Py, object: Obj, learns: bool, to: &mut Description) -> Result<Option
     let told = Fields { data, ndim: nd, shape, strides, flags, ..Fields::NONE };
     let element = Element { order, kind, size: interface.itemsize };
     describe(&told, element, to)?;
-    // NumPy makes a new dtype for each array of another byte order.
-    if learns && matches!(order, NATIVE | b'|') {
+    if learns {
         py.arrays().learn(object, &told, element)?;
     }
     // The capsule keeps the array alive.
