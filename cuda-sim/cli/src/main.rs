@@ -335,7 +335,8 @@ fn symbols_of(name: &str) -> Vec<String> {
     if found.is_empty() { vec![name.to_owned()] } else { found }
 }
 
-fn run_program(arguments: &[OsString]) -> Result<ExitCode, String> {
+/// Returns the options and the program, after a look at the declared kernels.
+fn parse(arguments: &[OsString]) -> Result<(Options, &[OsString]), String> {
     let (mut options, program) = options::parse(arguments)?;
     if let Some((_, path)) = options.variables.iter_mut().find(|(name, _)| name == "KERNELS") {
         Declarations::read(path.as_ref())?;
@@ -343,6 +344,11 @@ fn run_program(arguments: &[OsString]) -> Result<ExitCode, String> {
         let absolute = std::path::absolute(&*path).map_err(|error| error.to_string())?;
         *path = absolute.to_string_lossy().into_owned();
     }
+    Ok((options, program))
+}
+
+fn run_program(arguments: &[OsString]) -> Result<ExitCode, String> {
+    let (mut options, program) = parse(arguments)?;
     let reports = Reports::new(&options.reports)?;
     options.variables.extend(reports.iter().flat_map(Reports::variables));
     let (mut command, temporary) = command(&options, program)?;
@@ -381,10 +387,12 @@ fn exit_code(status: std::process::ExitStatus) -> ExitCode {
 
 /// Lists the functions that are not simulated, or only in part, by what a program does with them.
 fn list_missing(arguments: &[OsString]) -> Result<ExitCode, String> {
-    let program = arguments.strip_prefix([OsString::from("--")].as_slice()).unwrap_or(arguments);
+    let (mut options, program) = parse(arguments)?;
+    if !options.reports.is_empty() || options.shadow.is_some() {
+        return Err("--missing writes no report, and has no --shadow".to_owned());
+    }
     let folder = PrivateFolder::new()?;
     let log = folder.path().join("missing");
-    let mut options = options::parse(&[])?.0;
     options.variables.push(("RACES".to_owned(), "off".to_owned()));
     options.variables.push(("SCHEDULE".to_owned(), "eager".to_owned()));
     options.variables.push(("MISSING_LOG".to_owned(), log.to_string_lossy().into_owned()));

@@ -64,8 +64,8 @@ const TABLE: &[Row] = &[
         "ordered: host threads are ordered by their calls; seen (default):\n\
          only by what the checker observes and by annotations"),
     row("rules", "=races|strict", Checker,
-        "strict: also report refused, illegal and needlessly slow calls, and\n\
-         print a summary of exchanged arrays"),
+        "strict: also report waits that block the host, and calls that a\n\
+         capture or a library refuses; print a summary of exchanged arrays"),
     row("exchanges", "=seen|hidden", Checker,
         "hidden: do not observe the arrays that libraries exchange"),
     row("print", "=now|exit", Checker,
@@ -308,11 +308,11 @@ cuda-sim: a simulated CUDA driver that finds races
         Lists the kernels of programs, libraries, cubins and PTX as a file for --kernels: pointers to
         const are read, others are read and written, from the pointer to the end of its allocation.
 
-    cuda-sim --missing [--] program [arguments]
-        Runs a program and lists the functions of the driver that are not simulated and that it
-        called, looked up or names in its file, those that are simulated and refused its arguments,
-        and kernels that are not declared. Exit status: 1 if it called a function that is not
-        simulated, or looked for such a kernel.
+    cuda-sim --missing [options] [--] program [arguments]
+        Runs a program, with options as above, and lists the functions of the driver that are not
+        simulated and that it called, looked up or names in its file, those that are simulated and
+        refused its arguments, and kernels that are not declared. Exit status: 1 if it called a
+        function that is not simulated, or looked for such a kernel.
 
     cuda-sim libdir               the folder for LD_LIBRARY_PATH
     cuda-sim entries              all functions of the driver, and whether they are simulated

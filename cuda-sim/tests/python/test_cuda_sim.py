@@ -210,6 +210,7 @@ def test_generated_manual_page():
         ([], "expected a command: run, ", "cuda-sim --help describes all of them"),
         (["run", "--shedule=lazy", "sh"], "unknown option --shedule: did you mean --schedule?", None),
         (["run", "--bogus", "sh"], "unknown option --bogus; see cuda-sim --help", None),
+        (["--missing", "--report=x.xml", "sh"], "--missing writes no report, and has no --shadow", None),
     ],
 )
 def test_a_wrong_command(words, first, last):

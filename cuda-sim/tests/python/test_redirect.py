@@ -115,6 +115,8 @@ def test_dynamic_libraries_are_named(tmp_path):
     assert f"{made} needs libcudart.so.13" in done.stderr and "use --runtime=13" in done.stderr
     done = run(COMMAND, "run", "--runtime", "--explain", "--", made)
     assert "is a replacement of libcudart.so.13" in done.stderr
+    done = run(COMMAND, "--missing", "--runtime", "--", made)
+    assert "the program ended with exit status: 0" in done.stdout
 
 
 @pytest.mark.parametrize("major", ["12", "13"])
