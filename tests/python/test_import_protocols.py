@@ -120,6 +120,27 @@ def test_writable_memory_that_arrow_lacks():
     refused(obj, BufferError, "data: ", "READONLY", host=True, writable=True)
 
 
+def test_a_type_error_of_dlpack_beside_arrow():
+    """PyArrow's: nulls and some types, which Arrow's own protocol has."""
+
+    class Declines(Dlpack):
+        def __dlpack__(self, **options):
+            self.calls.append(options)
+            raise TypeError("no nulls")
+
+    with take(np.arange(3), host=True) as taken:
+        pair = give(taken).__arrow_c_array__
+    obj = Declines(make((5,)), device=(1, 0), __arrow_c_array__=pair)
+    with even(obj), take(obj, host=True) as taken:
+        assert taken.shape == (3,) and obj.calls
+    with take(give(make(typestr="|u1", shape=(8,), mask=make(typestr="|t1", shape=(8,)))), allow_mask=True) as taken:
+        pair = give(taken).__arrow_c_device_array__
+    refused(Declines(make((5,)), __arrow_c_device_array__=pair), BufferError, "found a mask", "CONVERT_MASK")
+    for others in ({}, {"__arrow_c_array__": lambda: pair()[::-1]}):
+        with pytest.raises(TypeError, match="no nulls|capsule"):
+            take(Declines(make((5,)), device=(1, 0), **others), host=True)
+
+
 @pytest.mark.parametrize("kind", ["M8[s]", "U3", "S3", "m8", "O", [("a", "i4")]])
 def test_types_that_array_struct_cannot_name(kind):
     numpy = pytest.importorskip("numpy")

@@ -385,8 +385,24 @@ impl<'py> Declined<'py> {
         Ok(Declined::Exception(py.take_exception()))
     }
 
-    /// The same, or a status without an exception. Missing memory and internal errors are passed
-    /// on: another protocol would not do better.
+    /// The same, or the TypeError that is set, if the object offers Arrow: PyArrow's `__dlpack__`
+    /// raises it for nulls and for types that DLPack lacks.
+    fn of_dlpack(py: Py<'py>, object: Obj, failure: Failure) -> Result<Self> {
+        let is_exception = failure.status() == abi::CAI_ERR_PYTHON_EXCEPTION;
+        if !is_exception || !py.raised(Exception::Type) {
+            return Self::buffer_error(py, failure);
+        }
+        let exception = py.take_exception();
+        let names = [py.names.arrow_device_array, py.names.arrow_array];
+        if names.into_iter().any(|name| offers(py, object, name)) {
+            return Ok(Declined::Exception(exception));
+        }
+        exception.restore();
+        Err(failure)
+    }
+
+    /// The BufferError that is set, or a status without an exception. Missing memory and internal
+    /// errors are passed on: another protocol would not do better.
     fn status(py: Py<'py>, failure: Failure) -> Result<Self> {
         match failure.status() {
             abi::CAI_ERR_PYTHON_EXCEPTION => Self::buffer_error(py, failure),
@@ -459,11 +475,11 @@ fn try_protocols<'py>(
                 }
                 match method {
                     Ok(method) => matches!(method, Method::Array),
-                    // A BufferError of DLPack: it cannot express the array. Another protocol may.
+                    // DLPack cannot express the array. Another protocol may.
                     Err(failure) => {
                         to.reset();
                         // The first refusal is reported.
-                        let refusal = Declined::buffer_error(py, failure)?;
+                        let refusal = Declined::of_dlpack(py, object, failure)?;
                         declined.get_or_insert(refusal);
                         false
                     }
@@ -573,8 +589,7 @@ fn offers_host_memory(py: Py, object: Obj, options: &ImportOptions) -> bool {
             .any(|name| offers(py, object, name))
 }
 
-/// Returns true if the object has an attribute that only makes a message better. An exception is
-/// not the caller's.
+/// Returns true if the object has an attribute. An exception is not the caller's.
 fn offers(py: Py, object: Obj, name: Name) -> bool {
     object.optional_attr(py, name).unwrap_or_else(|_| (py.clear(), None).1).is_some()
 }
