@@ -36,14 +36,16 @@ def take(obj):
 def test_command(library_path, tmp_path):
     (tmp_path / "floats.py").write_text(FLOATS)
 
-    def check(*words):
-        command = [sys.executable, "-m", "libcai", "check", *words]
+    def check(*words, races="error"):
+        command = ["env", f"CUDASIM_RACES={races}", sys.executable, "-m", "libcai", "check", *words]
         return simulated(*command, cwd=tmp_path, check=False, env={**PYTHONPATH, "CAI_LIBRARY": library_path})
 
     flat = check("floats:Flat", "--on=floats:on", "--junit=flat.xml", f"--library={library_path}")
     assert flat.returncode == 1 and flat.stdout.startswith("floats:Flat: 2 faults"), flat.stdout + flat.stderr
     assert [line.split()[1] for line in flat.stdout.splitlines() if "FAIL" in line] == ["strides:", "order-dict:"]
     assert ElementTree.parse(tmp_path / "flat.xml").getroot().get("name") == "floats:Flat"
+    unchecked = check("floats:Flat", "--on=floats:on", f"--library={library_path}", races="off")
+    assert "Order was not checked" in unchecked.stdout and "skipped  order-dict" in unchecked.stdout
     taken = check("--consumer", "floats:take", "--on=floats:on", "--json", f"--library={library_path}")
     said = {result["check"]: result["status"] for result in json.loads(taken.stdout)["results"]}
     assert taken.returncode == 0 and said["waits"] == said["takes-layout"] == "pass", taken.stdout + taken.stderr

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes as c
 import gc
 import time
+import weakref
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -203,6 +204,17 @@ class _Consumer:
             _, got = self.taken(self.dictionary(mask=mask))
             if got.mask is None:
                 report.add(RULE["takes-mask"], "", "the mask is ignored")
+        with report.check("keeps-object"):
+            obj = self.dictionary()
+            lives = weakref.ref(obj)
+            made, got = self.taken(obj)
+            if got.pointer != self.base:
+                raise Skip("it makes a copy")
+            del obj
+            gc.collect()
+            if lives() is None:
+                report.add(RULE["keeps-object"], "", "the object is gone while the array lives")
+            del made
         for variant, entries in _WRONG_ENTRIES.items():
             self._refuses(report, "refuses-entries", variant, self.dictionary(**entries))
 

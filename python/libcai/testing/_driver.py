@@ -10,11 +10,12 @@ import contextlib
 import ctypes as c
 import functools
 import importlib
+import os
 from collections.abc import Sequence
 from typing import Any
 
 READ, WRITE = "reads", "writes"
-NO_CHECKER = "there is no race checker; pip install 'libcai[check]', and run it under `cuda-sim run`"
+NO_CHECKER = "there is no race checker; pip install 'libcai[check]', and run it under `cuda-sim run`, without --races=off"
 _DEVICE_ORDINAL = 9  # CUpointer_attribute
 _NON_BLOCKING, _DISABLE_TIMING, _THREAD_LOCAL = 1, 2, 1
 
@@ -39,7 +40,9 @@ class Driver:
         with contextlib.suppress(ImportError):
             self._sim = importlib.import_module("cuda_sim")
         kind = self._sim.driver() if self._sim else ""
-        self.checker, self.simulated = "cuda-sim" if kind else "", kind == "simulated"
+        self.simulated = kind == "simulated"
+        races = os.environ.get("CUDASIM_RACES" if self.simulated else "CUDASIM_SHADOW_RACES")
+        self.checker = "cuda-sim" if kind and races != "off" else ""
         count = c.c_int()
         self._call("cuDeviceGetCount", c.byref(count))
         self._contexts = [c.c_void_p() for _ in range(count.value)]

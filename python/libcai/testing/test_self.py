@@ -21,7 +21,7 @@ from libcai import _dlpack, _export, _view
 from libcai._rules import RULE
 from libcai.testing import Faults, check_producer
 from libcai.testing._consumer import consumer_report
-from libcai.testing._driver import WRITE, find
+from libcai.testing._driver import WRITE, Offered, find
 from libcai.testing._producer import TYPES, producer_report
 from libcai.testing._report import Report
 
@@ -438,6 +438,7 @@ CONSUMERS: list[tuple[str, dict[str, Any], Callable[[Any], object]]] = [
     ("takes-mask", {"mask": None}, lambda managed: None),
     ("takes-offset", {}, lambda managed: setattr(managed.tensor, "byte_offset", 0)),
     ("keeps-readonly", {}, lambda managed: setattr(managed, "flags", 0)),
+    ("keeps-object", {}, lambda managed: None),
     ("refuses-entries", {"stream": 1}, lambda managed: None),
     ("refuses-version", {}, lambda managed: setattr(managed.version, "major", 1)),
     ("refuses-tensor", {}, lambda managed: setattr(managed.tensor.device, "type", 2)),
@@ -455,7 +456,7 @@ def consumer(take: Callable[[Any], Any], done: Callable[[Any], object] = lambda 
 @pytest.mark.skipif(not SIMULATED, reason="needs cuda-sim with two devices")
 def test_sound_consumer() -> None:
     found = consumer(lambda obj: VIEW(obj, current[-1]))
-    assert found.passed and seen(found) == {} and found.count("pass") == 12, str(found)
+    assert found.passed and seen(found) == {} and found.count("pass") == 13, str(found)
 
 
 @pytest.mark.skipif(not SIMULATED, reason="needs cuda-sim with two devices")
@@ -464,6 +465,8 @@ def test_faulty_consumer(rule: str, entries: dict[str, Any], change: Callable[[A
     def take(obj: Any) -> Any:
         if rule == "takes-in-capture":
             assert CUDA.cuStreamSynchronize(c.c_void_p(current[-1])) == 0
+        if rule == "keeps-object" and hasattr(obj, "__cuda_array_interface__"):
+            obj = Offered(**obj.__cuda_array_interface__)
         made = VIEW(Meddled(obj, entries, change), current[-1])
         if change == KEPT.append:
             KEPT.append(made)
