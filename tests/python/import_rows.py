@@ -221,7 +221,9 @@ DATA = [
     Row(dict(data=[ADDRESS, False]), {}, strict="TYPE"),
     Row(dict(data=DelayedPointerTuple(ADDRESS)), {}, strict="TYPE"),
     Row(dict(data=Point(ADDRESS, False)), {}),
-    *[Row(dict(data=found), "TYPE") for found in (None, ADDRESS, "ab", b"ab", {0: ADDRESS, 1: False}, {ADDRESS, 0})],
+    *[Row(dict(data=found), "TYPE") for found in (None, ADDRESS, "ab", {0: ADDRESS, 1: False}, {ADDRESS, 0})],
+    Row(dict(data=b"ab"), "TYPE", only="cuda sycl buffer"),
+    Row(dict(data=b"ab"), "VALUE", only="host"),  # NumPy's interface allows memory there
     *[Row(dict(data=found), "VALUE") for found in ((), (ADDRESS,), (ADDRESS, False, 0))],
     Row(dict(data=Raises(BOOM)), BOOM, strict="TYPE"),
     Row(dict(data=(Raises(BOOM), False)), BOOM, strict="TYPE [0]"),

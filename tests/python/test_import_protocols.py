@@ -120,6 +120,49 @@ def test_writable_memory_that_arrow_lacks():
     refused(obj, BufferError, "data: ", "READONLY", host=True, writable=True)
 
 
+class Lends:
+    """NumPy's interface with an object that lends the memory, made for each reading."""
+
+    def __init__(self, make, **changes):
+        self.make, self.changes = make, changes
+
+    @property
+    def __array_interface__(self):
+        return {"shape": (2, 3), "typestr": "<i2", "version": 3, "data": self.make(), **self.changes}
+
+
+def test_memory_that_an_object_in_data_lends():
+    """Pillow's images have such a dictionary."""
+    source = bytes(range(16))
+    for kind, readonly in ((bytes, True), (bytearray, False), (memoryview, True), (np.frombuffer, True)):
+        obj, values = Lends(lambda kind=kind: kind(source), offset=4), np.frombuffer(source, "<i2", 6, 4)
+        for protocols in ([P.ARRAY_INTERFACE], []):
+            with even(source), even(obj), take(obj, host=True, protocols=protocols) as taken:
+                gc.collect()
+                assert taken.readonly == readonly and taken.device == (P.CPU, 0)
+                assert np.asarray(give(taken)).tolist() == values.reshape(2, 3).tolist()
+    assert np.asarray(Lends(lambda: source, offset=4)).tolist() == values.reshape(2, 3).tolist()
+    with take(Lends(lambda: source, strides=(-6, 2), offset=6), host=True) as taken:
+        assert np.asarray(give(taken))[1, 0] == np.frombuffer(source, "<i2")[0]
+    with take(Lends(bytes, shape=(0, 3)), host=True) as taken:
+        assert not taken.data
+
+
+@pytest.mark.parametrize("make, changes, words, status", [
+    (lambda: bytes(11), {}, "a buffer of 11 bytes, expected one that contains the array, which extends from byte 0 to 12", "VALUE"),
+    (lambda: bytes(16), {"offset": 5}, "extends from byte 0 to 12", "VALUE"),
+    (lambda: bytes(16), {"strides": (-6, 2)}, "extends from byte -6 to 6", "VALUE"),
+    (lambda: bytes(16), {"offset": 17}, "['offset']: found 17, expected 0 to 16", "VALUE"),
+    (lambda: bytes(16), {"offset": -1}, "['offset']: found -1", "VALUE"),
+    (lambda: bytes(16), {"shape": (1 << 40, 1 << 40)}, "['shape'][1]", "SIZE_OVERFLOW"),
+    (lambda: memoryview(bytes(32))[::2], {}, "a buffer with gaps", "CONVERT_CONTIGUOUS"),
+])  # fmt: skip
+def test_wrong_memory_in_data(make, changes, words, status):
+    obj = Lends(make, **changes)
+    error = BufferError if status.startswith("CONVERT") else ValueError
+    refused(obj, error, words, status, host=True, protocols=[P.ARRAY_INTERFACE])
+
+
 def test_a_type_error_of_dlpack_beside_arrow():
     """PyArrow's: nulls and some types, which Arrow's own protocol has."""
 

@@ -135,11 +135,11 @@ pub fn finish<'py>(
     object: Obj,
     protocol: Protocol,
     options: &ImportOptions,
-    extras: OtherObjects<'py>,
+    mut extras: OtherObjects<'py>,
     mut mask: Option<&mut Description>,
     to: &mut Description,
 ) -> Result<()> {
-    let mut more = None;
+    let mut more = extras.lent.take();
     if let Some(syclobj) = &extras.syclobj {
         more = Some(sycl::bind(py, object, syclobj.obj(), &mut to.array)?);
     }

@@ -7,15 +7,19 @@ use std::mem::MaybeUninit;
 
 use crate::abi::{self, CAI_TYPESTR_SIZE, cai_status};
 use crate::dtype;
-use crate::error::{Count, Failure, Result, Text, failure};
+use crate::error::{Count, Failure, Result, Text, fail, failure};
 use crate::python::import::dict_in_place::exact_values;
-use crate::python::import::dict_keys::{DATA, Held, OtherObjects, Protocol, TEXTS, TYPESTR};
+use crate::python::import::dict_keys::{
+    DATA, Held, OFFSET, OtherObjects, Protocol, TEXTS, TYPESTR, in_dictionary,
+};
 use crate::python::import::dict_reader::{Entry, Reader, describe};
 use crate::python::import::mapping::look_up;
 use crate::python::import::options::ImportOptions;
 use crate::python::owner::Description;
-use crate::python::py::{Builtin, Obj, Owned, Py};
+use crate::python::py::{Buffer, Builtin, Obj, Owned, Py};
 use crate::python::values::Number;
+use crate::read::Unchecked;
+use crate::validate::Described;
 
 /// Reads any dictionary into `to`.
 #[inline(never)]
@@ -26,11 +30,82 @@ pub fn read<'py>(
     options: &ImportOptions,
     to: &mut Description,
 ) -> Result<OtherObjects<'py>> {
-    let values = match exact_values(py, dictionary) {
+    let mut values = match exact_values(py, dictionary) {
         Some(values) => values,
         None => look_up(py, dictionary, protocol, options)?,
     };
-    read_values(py, &values, protocol, options, to)
+    let lent = match protocol {
+        Protocol::Host => Lent::of(py, &Explaining { py, protocol, options }, &mut values)?,
+        _ => None,
+    };
+    let mut others = read_values(py, &values, protocol, options, to)?;
+    if let Some(lent) = lent {
+        lent.check(to)?;
+        others.lent = Some(lent.memory);
+    }
+    Ok(others)
+}
+
+/// Memory of an object that stands in `data` for an address, as NumPy's interface allows.
+struct Lent<'py> {
+    /// A memoryview, which keeps the memory.
+    memory: Owned<'py>,
+    nbytes: i64,
+    /// The address in it of the element at index zero.
+    offset: i64,
+}
+
+impl<'py> Lent<'py> {
+    /// Replaces the object by its address. `None` if there is none that lends memory.
+    fn of(py: Py<'py>, reader: &Explaining, values: &mut Held<'py>) -> Result<Option<Self>> {
+        let Some(data) = &values[DATA] else { return Ok(None) };
+        let is_pair = [Builtin::Tuple, Builtin::List].iter().any(|&of| data.obj().is_a(py, of));
+        if is_pair || Buffer::request(py, data.obj())?.is_none() {
+            return Ok(None);
+        }
+        let class = py.import(c"builtins")?.obj().attr(py, py.string(b"memoryview")?.obj())?;
+        let memory = class.obj().call(py, [data.obj()])?;
+        let Some(buffer) = Buffer::request(py, memory.obj())? else { return Ok(None) };
+        let (start, nbytes) = (buffer.view().buf.addr() as u64, buffer.view().len as i64);
+        let gaps = !memory.obj().attr(py, py.string(b"c_contiguous")?.obj())?.obj().is_true(py)?;
+        if gaps {
+            const EXPECTED: &str = "contiguous bytes";
+            let status = abi::CAI_ERR_CONVERT_CONTIGUOUS;
+            return Err(reader.refuse(status, Entry::of(DATA), &"a buffer with gaps", &EXPECTED));
+        }
+        let offset = match values[OFFSET].as_ref().filter(|value| !value.obj().is_none(py)) {
+            Some(offset) => reader.integer(offset.obj(), Entry::of(OFFSET))?,
+            None => 0,
+        };
+        if !(0..=nbytes).contains(&offset) {
+            return Err(reader.refuse(
+                abi::CAI_ERR_VALUE,
+                Entry::of(OFFSET),
+                &offset,
+                &format_args!("0 to {nbytes}, the bytes of the buffer"),
+            ));
+        }
+        let readonly = py.bool(buffer.view().readonly != 0).share(py);
+        values[DATA] = Some(py.pair(py.unsigned(start + offset as u64)?, readonly)?);
+        Ok(Some(Lent { memory, nbytes, offset }))
+    }
+
+    /// Checks that the memory contains the array.
+    fn check(&self, to: &mut Description) -> Result<()> {
+        // SAFETY: it was described, with as many extents and strides as it says, and nothing else.
+        let array = unsafe { Unchecked::new(to.array()) };
+        let in_dictionary = |failure| in_dictionary(Protocol::Host, failure);
+        let span = Described::new(array).and_then(|described| described.layout.span());
+        let span = span.map_err(in_dictionary)?;
+        let upper = span.upper.checked_add(self.offset);
+        if span.lower + self.offset < 0 || upper.is_none_or(|upper| upper > self.nbytes) {
+            return fail!(CAI_ERR_VALUE, "{}['data']", Protocol::Host.name();
+                found "a buffer of {}", Count(self.nbytes, "byte");
+                expected "one that contains the array, which extends from byte {} to {}",
+                span.lower, span.upper);
+        }
+        Ok(())
+    }
 }
 
 /// Reads values of the keys into `to`.

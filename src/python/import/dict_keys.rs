@@ -86,6 +86,8 @@ pub struct OtherObjects<'py> {
     pub mask: Option<Owned<'py>>,
     /// The object in `syclobj`.
     pub syclobj: Option<Owned<'py>>,
+    /// What keeps the memory in `data`, if an object lends it.
+    pub lent: Option<Owned<'py>>,
 }
 
 impl OtherObjects<'_> {

@@ -176,7 +176,8 @@ pub fn describe<'a, 'py, R: Reader<'a>>(
     } else {
         None
     };
-    Ok(OtherObjects { descr: descr.map(share), mask: given(MASK).map(share), syclobj })
+    let (descr, mask) = (descr.map(share), given(MASK).map(share));
+    Ok(OtherObjects { descr, mask, syclobj, lent: None })
 }
 
 fn missing<'a, R: Reader<'a>>(reader: &R, key: usize) -> R::Refusal {

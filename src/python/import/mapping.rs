@@ -39,7 +39,8 @@ pub fn look_up<'py>(
     let mut values = Held::default();
     for (index, (&key, value)) in py.names.keys().iter().zip(&mut values).enumerate() {
         let wanted = match protocol {
-            Protocol::Cuda | Protocol::Host | Protocol::Buffer => index < OFFSET,
+            Protocol::Cuda | Protocol::Buffer => index < OFFSET,
+            Protocol::Host => index <= OFFSET,
             Protocol::Sycl => index != STREAM,
         };
         if wanted {
