@@ -22,8 +22,8 @@ const DOC: &CStr = c"empty_like(prototype, /, shape=None, dtype=None, stream=Non
     Returns a new array of the library of `prototype`, on its device, in C order. Its elements are \
     not set.\n\n\
     `shape`: None, an integer or a tuple of integers. None: that of `prototype`.\n\
-    `dtype`: a typestr, a name such as 'float32', or a type of the library. None: that of \
-    `prototype`.\n\
+    `dtype`: a typestr, a name such as 'float32', or a type of NumPy or the library. None: \
+    that of `prototype`.\n\
     `stream`: the stream that the memory belongs to, as libcai.view takes it; of CuPy and PyTorch \
     only. None: the library's current stream.";
 
@@ -187,15 +187,31 @@ fn type_in<'py>(py: Py<'py>, module: Obj, element: &Element) -> Result<Owned<'py
     let known = match element {
         Element::Known(known) => *known,
         Element::Object(object) => {
+            let (mut object, named) = (*object, numpys_name(py, *object)?);
+            if let Some(name) = &named {
+                object = name.obj();
+            }
             let Some(text) = object.is_a(py, Builtin::Str).then(|| object.text(py)).flatten()
             else {
                 return Ok(object.share(py));
             };
-            let Ok(dtype) = dtype::parse(text) else { return module.attr(py, *object) };
-            Known { dtype, typestr: [0; CAI_TYPESTR_SIZE] }
+            let Ok(dtype) = dtype::parse(text) else { return module.attr(py, object) };
+            let mut typestr = [0; CAI_TYPESTR_SIZE];
+            typestr.iter_mut().zip(text).for_each(|(to, from)| *to = *from);
+            Known { dtype, typestr }
         }
     };
     attribute(py, module, known.name()?)
+}
+
+/// Returns the typestr of a `numpy.dtype`, such as that of a view, or its name if that says more.
+fn numpys_name<'py>(py: Py<'py>, object: Obj) -> Result<Option<Owned<'py>>> {
+    if library_of(py, Type::of(py, object).obj())?.as_str() != "numpy" {
+        return Ok(None);
+    }
+    let kind = attribute(py, object, "kind")?;
+    let is_opaque = kind.obj().text(py) == Some(b"V");
+    attribute(py, object, if is_opaque { "name" } else { "str" }).map(Some)
 }
 
 fn positional<'py>(

@@ -179,6 +179,13 @@ def test_torch(torch, log, stream, entered):
     empty_like(torch.prototype, stream=stream or None)
     empty_like(torch.prototype, dtype="float32")
     assert log == [(((2, 3),), {}), (((2, 3),), {"dtype": torch.float32})]
+    log.clear()
+    np = pytest.importorskip("numpy")
+    for kind in ("f4", pytest.importorskip("ml_dtypes").bfloat16):  # the type of a view
+        empty_like(torch.prototype, dtype=np.dtype(kind))
+    assert log == [(((2, 3),), {"dtype": torch.float32}), (((2, 3),), {"dtype": torch.bfloat16})]
+    with pytest.raises(BufferError, match="found >f4"):
+        empty_like(torch.prototype, dtype=np.dtype(">f4"))
 
 
 def test_a_stream_without_a_name(cupy):
