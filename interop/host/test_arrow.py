@@ -205,6 +205,19 @@ def same(values, valid, array):
     return np.array_equal(flat[good], theirs[good])
 
 
+@pytest.mark.parametrize(
+    "array, typestr",
+    [(pa.array([1, 2]), "<i8"), (pa.array([1, None]), "<i8"), (pa.array([True]), "|t1"), (pa.array([1], pa.timestamp("s")), "<M8[s]")],
+    ids=["numbers", "nulls", "bits", "times"],
+)
+def test_the_default_order_of_protocols(array, typestr):
+    """PyArrow's `__dlpack__` comes first, and raises a TypeError for all but the first."""
+    with take(array, host=True, allow_mask=True) as taken:
+        assert (taken.typestr, taken.shape, bool(taken.mask)) == (typestr, (len(array),), array.null_count > 0)
+    with pytest.raises(TypeError, match="DLPack"):
+        take(pa.array(["text"]), host=True)
+
+
 @pytest.mark.parametrize("nulls", [False, True], ids=["full", "nulls"])
 @pytest.mark.parametrize("levels", [(), (3,), (2, 3), (1,), (0,)], ids=str)
 @pytest.mark.parametrize("name", TYPES)
