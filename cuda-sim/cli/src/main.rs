@@ -393,8 +393,9 @@ fn list_missing(arguments: &[OsString]) -> Result<ExitCode, String> {
     }
     let folder = PrivateFolder::new()?;
     let log = folder.path().join("missing");
-    options.variables.push(("RACES".to_owned(), "off".to_owned()));
-    options.variables.push(("SCHEDULE".to_owned(), "eager".to_owned()));
+    // Before the user's choices, which count.
+    let defaults = [("RACES", "off"), ("SCHEDULE", "eager")];
+    options.variables.splice(0..0, defaults.map(|(name, value)| (name.into(), value.into())));
     options.variables.push(("MISSING_LOG".to_owned(), log.to_string_lossy().into_owned()));
     options.threads_seen = false;
     let (command, _) = command(&options, program)?;

@@ -662,7 +662,9 @@ def test_missing_is_listed(driver, tmp_path):
     text = RACE.replace("return 7;", "CUarray array; CUDA_ARRAY_DESCRIPTOR d = {0}; return cuArrayCreate(&array, &d);")
     program = compile_text(driver, tmp_path / "array", text)
     done = run(COMMAND, "--missing", program, check=False)
-    assert done.returncode == 1 and "cuArrayCreate_v2" in done.stdout
+    assert done.returncode == 1 and "cuArrayCreate_v2" in done.stdout and "race" not in done.stderr
+    done = run(COMMAND, "--missing", "--races=warn", "--schedule=lazy", "--", program, check=False)
+    assert done.returncode == 1 and "race on " in done.stderr
     assert sim("--races=off", "--", program, check=False).returncode == 801 % 256
 
 
