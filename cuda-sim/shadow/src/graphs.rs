@@ -87,11 +87,7 @@ passed_on! {
         result
     }
     fn cuStreamBeginRecaptureToGraph / cuStreamBeginRecaptureToGraph_ptsz(
-        stream: u64,
-        mode: i32,
-        graph: u64,
-        callback: usize,
-        data: usize,
+        stream: u64, mode: i32, graph: u64, callback: usize, data: usize,
     ) |real, default| {
         // Capturing into a graph is followed as a capture that ends with this handle.
         let real = || real(stream, mode, graph, callback, data);
@@ -128,12 +124,7 @@ passed_on! {
         )
     }
     fn cuStreamBeginCaptureToGraph / cuStreamBeginCaptureToGraph_ptsz(
-        stream: u64,
-        graph: u64,
-        dependencies: *const u64,
-        edges: *const u64,
-        count: usize,
-        mode: i32,
+        stream: u64, graph: u64, dependencies: *const u64, edges: *const u64, count: usize, mode: i32,
     ) |real, default| {
         let real = || real(stream, graph, dependencies, edges, count, mode);
         follow("cuStreamBeginCaptureToGraph", default, real, std::ptr::null(), |sim, default| {

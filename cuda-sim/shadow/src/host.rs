@@ -162,10 +162,7 @@ passed_on! {
         })
     }
     fn cuLaunchHostFunc_v2 / cuLaunchHostFunc_v2_ptsz(
-        stream: u64,
-        function: usize,
-        data: usize,
-        mode: u32,
+        stream: u64, function: usize, data: usize, mode: u32,
     ) |real, default| {
         if function == 0 {
             return outside(|| real(stream, function, data, mode));
@@ -180,10 +177,7 @@ passed_on! {
         })
     }
     fn cuStreamAddCallback / cuStreamAddCallback_ptsz(
-        stream: u64,
-        function: usize,
-        data: usize,
-        flags: u32,
+        stream: u64, function: usize, data: usize, flags: u32,
     ) |real, default| {
         if function == 0 {
             return outside(|| real(stream, function, data, flags));
@@ -226,11 +220,7 @@ passed_on! {
         result
     }
     fn cuGraphAddHostNode(
-        to: *mut u64,
-        graph: u64,
-        dependencies: *const u64,
-        count: usize,
-        params: *const HostParams,
+        to: *mut u64, graph: u64, dependencies: *const u64, count: usize, params: *const HostParams,
     ) |real| {
         let Ok(HostParams { function, data }) = get(params) else {
             return outside(|| real(to, graph, dependencies, count, params));

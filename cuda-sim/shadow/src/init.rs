@@ -88,11 +88,7 @@ passed_on! {
         result
     }
     fn cuGetProcAddress_v2(
-        name: *const c_char,
-        to: *mut *mut c_void,
-        version: i32,
-        flags: u64,
-        status: *mut i32,
+        name: *const c_char, to: *mut *mut c_void, version: i32, flags: u64, status: *mut i32,
     ) |real| {
         let result = outside(|| real(name, to, version, flags, status));
         if result == 0 {

@@ -172,80 +172,48 @@ fn boxes(
 
 api! {
     fn cuMemcpy3DBatchAsync / cuMemcpy3DBatchAsync_ptsz(
-        count: usize,
-        of: *const CopyBox,
-        failed: *mut usize,
-        flags: u64,
-        stream: u64,
+        count: usize, of: *const CopyBox, failed: *mut usize, flags: u64, stream: u64,
     ) |sim, default| {
         // No single copy: the arguments are wrong.
         put_if(failed, usize::MAX);
         boxes(sim, stream, default, of, count, flags)
     }
     fn cuMemcpy3DBatchAsync_v2 / cuMemcpy3DBatchAsync_v2_ptsz(
-        count: usize,
-        of: *const CopyBox,
-        flags: u64,
-        stream: u64,
+        count: usize, of: *const CopyBox, flags: u64, stream: u64,
     ) |sim, default| {
         boxes(sim, stream, default, of, count, flags)
     }
     fn cuMemcpy3DWithAttributesAsync / cuMemcpy3DWithAttributesAsync_ptsz(
-        of: *const CopyBox,
-        flags: u64,
-        stream: u64,
+        of: *const CopyBox, flags: u64, stream: u64,
     ) |sim, default| {
         boxes(sim, stream, default, of, 1, flags)
     }
     fn cuStreamBatchMemOp / cuStreamBatchMemOp_ptsz(
-        stream: u64,
-        count: u32,
-        of: *const MemOp,
-        flags: u32,
+        stream: u64, count: u32, of: *const MemOp, flags: u32,
     ) |sim, default| {
         mem_ops(sim, stream, default, count, of, flags, false)
     }
     fn cuStreamBatchMemOp_v2 / cuStreamBatchMemOp_v2_ptsz(
-        stream: u64,
-        count: u32,
-        of: *const MemOp,
-        flags: u32,
+        stream: u64, count: u32, of: *const MemOp, flags: u32,
     ) |sim, default| {
         mem_ops(sim, stream, default, count, of, flags, true)
     }
     fn cuMemcpyBatchAsync / cuMemcpyBatchAsync_ptsz(
-        to: *const u64,
-        from: *const u64,
-        sizes: *const usize,
-        count: usize,
-        attributes: *const CopyAttributes,
-        first: *const usize,
-        number: usize,
-        failed: *mut usize,
-        stream: u64,
+        to: *const u64, from: *const u64, sizes: *const usize, count: usize, attributes: *const CopyAttributes,
+        first: *const usize, number: usize, failed: *mut usize, stream: u64,
     ) |sim, default| {
         // No single copy: the arguments are wrong.
         put_if(failed, usize::MAX);
         copies(sim, stream, default, &Batch { to, from, sizes, count, attributes, first, number })
     }
     fn cuMemcpyBatchAsync_v2 / cuMemcpyBatchAsync_v2_ptsz(
-        to: *const u64,
-        from: *const u64,
-        sizes: *const usize,
-        count: usize,
-        attributes: *const CopyAttributes,
-        first: *const usize,
-        number: usize,
-        stream: u64,
+        to: *const u64, from: *const u64, sizes: *const usize, count: usize, attributes: *const CopyAttributes,
+        first: *const usize, number: usize, stream: u64,
     ) |sim, default| {
         copies(sim, stream, default, &Batch { to, from, sizes, count, attributes, first, number })
     }
     fn cuMemcpyWithAttributesAsync / cuMemcpyWithAttributesAsync_ptsz(
-        to: u64,
-        from: u64,
-        size: usize,
-        attributes: *const CopyAttributes,
-        stream: u64,
+        to: u64, from: u64, size: usize, attributes: *const CopyAttributes, stream: u64,
     ) |sim, default| {
         let (sizes, first) = (&raw const size, &raw const FIRST);
         let (to, from) = (&raw const to, &raw const from);

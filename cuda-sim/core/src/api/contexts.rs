@@ -72,7 +72,6 @@ pub const GREATEST_PRIORITY: i32 = -5;
 api! {
     fn cuCtxCreate_v2(to: *mut u64, flags: u32, device: i32) |sim| { create(sim, to, flags, device, 3020) }
     fn cuCtxCreate_v3(to: *mut u64, affinity: *const u8, count: i32, flags: u32, device: i32) |sim| {
-        let _ = affinity;
         if count != 0 {
             return Err(Code::UNSUPPORTED_EXEC_AFFINITY);
         }
@@ -98,9 +97,7 @@ api! {
         }
         Ok(())
     }
-    fn cuCtxGetCurrent(to: *mut u64) |sim| {
-        put(to, sim.thread().contexts.last().copied().unwrap_or(0))
-    }
+    fn cuCtxGetCurrent(to: *mut u64) |sim| { put(to, sim.thread().contexts.last().copied().unwrap_or(0)) }
     fn cuCtxGetDevice(device: *mut i32) |sim| {
         let current = sim.thread().contexts.last().copied().unwrap_or(0);
         put(device, sim.context(current)?.device)

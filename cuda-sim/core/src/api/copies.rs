@@ -429,11 +429,7 @@ api! {
         copy_now(sim, default, End::any(to), End::any(from), bytes, "cuMemcpy")
     }
     fn cuMemcpyPeer / cuMemcpyPeer_ptds(
-        to: u64,
-        to_context: u64,
-        from: u64,
-        from_context: u64,
-        bytes: usize,
+        to: u64, to_context: u64, from: u64, from_context: u64, bytes: usize,
     ) |sim, default| {
         check_contexts(sim, &[to_context, from_context])?;
         serialized(sim, default, [to_context, from_context], |sim| {
@@ -453,12 +449,7 @@ api! {
         copy_async(sim, stream, default, End::any(to), End::any(from), bytes, "cuMemcpyAsync")
     }
     fn cuMemcpyPeerAsync / cuMemcpyPeerAsync_ptsz(
-        to: u64,
-        to_context: u64,
-        from: u64,
-        from_context: u64,
-        bytes: usize,
-        stream: u64,
+        to: u64, to_context: u64, from: u64, from_context: u64, bytes: usize, stream: u64,
     ) |sim, default| {
         check_contexts(sim, &[to_context, from_context])?;
         copy_async(sim, stream, default, End::any(to), End::any(from), bytes, "cuMemcpyPeerAsync")
@@ -480,16 +471,14 @@ api! {
         let stream = sim.stream(0, default)?;
         copy_3d(sim, stream, &get(copy_of)?.as_3d(), true, "cuMemcpy2DUnaligned")
     }
-    fn cuMemcpy2DAsync_v2 / cuMemcpy2DAsync_v2_ptsz(copy_of: *const Copy2D, stream: u64) |sim, default| {
-        let stream = sim.stream(stream, default)?;
+    fn cuMemcpy2DAsync_v2 / cuMemcpy2DAsync_v2_ptsz(copy_of: *const Copy2D, stream: u64) |sim, default, stream| {
         copy_3d(sim, stream, &get(copy_of)?.as_3d(), false, "cuMemcpy2DAsync")
     }
     fn cuMemcpy3D_v2 / cuMemcpy3D_v2_ptds(copy_of: *const Copy3D) |sim, default| {
         let stream = sim.stream(0, default)?;
         copy_3d(sim, stream, &get(copy_of)?, true, "cuMemcpy3D")
     }
-    fn cuMemcpy3DAsync_v2 / cuMemcpy3DAsync_v2_ptsz(copy_of: *const Copy3D, stream: u64) |sim, default| {
-        let stream = sim.stream(stream, default)?;
+    fn cuMemcpy3DAsync_v2 / cuMemcpy3DAsync_v2_ptsz(copy_of: *const Copy3D, stream: u64) |sim, default, stream| {
         copy_3d(sim, stream, &get(copy_of)?, false, "cuMemcpy3DAsync")
     }
     fn cuMemcpy3DPeer / cuMemcpy3DPeer_ptds(copy_of: *const Copy3D) |sim, default| {
@@ -498,8 +487,7 @@ api! {
             copy_3d(sim, stream, &copy_of, true, "cuMemcpy3DPeer")
         })
     }
-    fn cuMemcpy3DPeerAsync / cuMemcpy3DPeerAsync_ptsz(copy_of: *const Copy3D, stream: u64) |sim, default| {
-        let stream = sim.stream(stream, default)?;
+    fn cuMemcpy3DPeerAsync / cuMemcpy3DPeerAsync_ptsz(copy_of: *const Copy3D, stream: u64) |sim, default, stream| {
         copy_3d(sim, stream, &get(copy_of)?, false, "cuMemcpy3DPeerAsync")
     }
 }

@@ -195,21 +195,13 @@ api! {
         add_any(sim, to, graph, dependencies, count, params)
     }
     fn cuGraphAddNode_v2(
-        to: *mut u64,
-        graph: u64,
-        dependencies: *const u64,
-        edges: *const u64,
-        count: usize,
-        params: *mut AnyParams,
+        to: *mut u64, graph: u64, dependencies: *const u64, edges: *const u64, count: usize, params: *mut AnyParams,
     ) |sim| {
-        let _ = edges;
         add_any(sim, to, graph, dependencies, count, params)
     }
     fn cuGraphNodeGetParams(node: u64, params: *mut AnyParams) |sim| { put_any(sim, node, params) }
 
-    fn cuGraphKernelNodeGetParams(node: u64, params: *mut KernelParams) |sim| {
-        put(params, kernel_params(sim, node)?)
-    }
+    fn cuGraphKernelNodeGetParams(node: u64, params: *mut KernelParams) |sim| { put(params, kernel_params(sim, node)?) }
     fn cuGraphKernelNodeGetParams_v2(node: u64, params: *mut KernelParamsV2) |sim| {
         put(params, kernel_params_v2(sim, node)?)
     }
@@ -217,11 +209,7 @@ api! {
     fn cuGraphMemsetNodeGetParams(node: u64, params: *mut FillParams) |sim| { put(params, memset_params(sim, node)?) }
     fn cuGraphHostNodeGetParams(node: u64, params: *mut HostParams) |sim| { put(params, host_params(sim, node)?) }
     fn cuGraphAddBatchMemOpNode(
-        to: *mut u64,
-        graph: u64,
-        dependencies: *const u64,
-        count: usize,
-        params: *const MemOpsParams,
+        to: *mut u64, graph: u64, dependencies: *const u64, count: usize, params: *const MemOpsParams,
     ) |sim| {
         let task = mem_ops_task(sim, &get(params)?)?;
         add(sim, to, graph, dependencies, count, task)
@@ -258,11 +246,7 @@ api! {
     }
 
     fn cuGraphAddMemAllocNode(
-        to: *mut u64,
-        graph: u64,
-        dependencies: *const u64,
-        count: usize,
-        params: *mut AllocParams,
+        to: *mut u64, graph: u64, dependencies: *const u64, count: usize, params: *mut AllocParams,
     ) |sim| {
         add_alloc(sim, to, graph, dependencies, count, params)
     }

@@ -122,45 +122,27 @@ api! {
         add(sim, to, graph, dependencies, count, Task::Empty)
     }
     fn cuGraphAddHostNode(
-        to: *mut u64,
-        graph: u64,
-        dependencies: *const u64,
-        count: usize,
-        params: *const HostParams,
+        to: *mut u64, graph: u64, dependencies: *const u64, count: usize, params: *const HostParams,
     ) |sim| {
         let task = host_task(get(params)?)?;
         add(sim, to, graph, dependencies, count, task)
     }
     fn cuGraphAddMemcpyNode(
-        to: *mut u64,
-        graph: u64,
-        dependencies: *const u64,
-        count: usize,
-        params: *const Copy3D,
-        context: u64,
+        to: *mut u64, graph: u64, dependencies: *const u64, count: usize, params: *const Copy3D, context: u64,
     ) |sim| {
         check_contexts(sim, &[context])?;
         let task = memcpy_task(sim, &get(params)?)?;
         add(sim, to, graph, dependencies, count, task)
     }
     fn cuGraphAddMemsetNode(
-        to: *mut u64,
-        graph: u64,
-        dependencies: *const u64,
-        count: usize,
-        params: *const FillParams,
-        context: u64,
+        to: *mut u64, graph: u64, dependencies: *const u64, count: usize, params: *const FillParams, context: u64,
     ) |sim| {
         check_contexts(sim, &[context])?;
         let task = memset_task(sim, &get(params)?)?;
         add(sim, to, graph, dependencies, count, task)
     }
     fn cuGraphAddKernelNode, cuGraphAddKernelNode_v2(
-        to: *mut u64,
-        graph: u64,
-        dependencies: *const u64,
-        count: usize,
-        params: *const KernelParams,
+        to: *mut u64, graph: u64, dependencies: *const u64, count: usize, params: *const KernelParams,
     ) |sim| {
         let task = kernel_task(sim, &get(params)?)?;
         add(sim, to, graph, dependencies, count, task)
@@ -203,20 +185,14 @@ api! {
         connect(sim, graph, from, to, count, true)
     }
     fn cuGraphAddDependencies_v2(graph: u64, from: *const u64, to: *const u64, edges: *const u64, count: usize) |sim| {
-        let _ = edges;
         connect(sim, graph, from, to, count, true)
     }
     fn cuGraphRemoveDependencies(graph: u64, from: *const u64, to: *const u64, count: usize) |sim| {
         connect(sim, graph, from, to, count, false)
     }
     fn cuGraphRemoveDependencies_v2(
-        graph: u64,
-        from: *const u64,
-        to: *const u64,
-        edges: *const u64,
-        count: usize,
+        graph: u64, from: *const u64, to: *const u64, edges: *const u64, count: usize,
     ) |sim| {
-        let _ = edges;
         connect(sim, graph, from, to, count, false)
     }
     fn cuGraphGetNodes(graph: u64, nodes: *mut u64, count: *mut usize) |sim| {
@@ -285,13 +261,8 @@ api! {
         Ok(())
     }
     fn cuGraphInstantiate, cuGraphInstantiate_v2(
-        to: *mut u64,
-        graph: u64,
-        node: *mut u64,
-        log: *mut u8,
-        capacity: usize,
+        to: *mut u64, graph: u64, node: *mut u64, log: *mut u8, capacity: usize,
     ) |sim| {
-        let _ = (log, capacity);
         put_if(node, 0);
         instantiate(sim, to, graph, 0)
     }
@@ -303,9 +274,7 @@ api! {
         instantiate(sim, to, graph, flags)
     }
     fn cuGraphInstantiateWithParams / cuGraphInstantiateWithParams_ptsz(
-        to: *mut u64,
-        graph: u64,
-        params: *mut [u64; 4],
+        to: *mut u64, graph: u64, params: *mut [u64; 4],
     ) |sim, default| {
         let _ = default;
         let mut params_now = get(params)?;
@@ -320,8 +289,7 @@ api! {
         sim.stream(stream, default)?;
         sim.execs.get(exec).map(|_| ()).ok_or(Code::INVALID_VALUE)
     }
-    fn cuGraphLaunch / cuGraphLaunch_ptsz(exec: u64, stream: u64) |sim, default| {
-        let stream = sim.stream(stream, default)?;
+    fn cuGraphLaunch / cuGraphLaunch_ptsz(exec: u64, stream: u64) |sim, default, stream| {
         graph::launch(sim, exec, stream)?;
         crate::sim::give_back_graph_memory(sim);
         Ok(())

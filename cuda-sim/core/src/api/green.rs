@@ -67,19 +67,13 @@ api! {
         put(to, resource_of(sim, context, kind)?)
     }
     fn cuStreamGetDevResource / cuStreamGetDevResource_ptsz(
-        stream: u64,
-        to: *mut DevResource,
-        kind: u32,
+        stream: u64, to: *mut DevResource, kind: u32,
     ) |sim, default| {
         let context = context_of(sim, stream, default)?;
         put(to, resource_of(sim, context, kind)?)
     }
     fn cuDevSmResourceSplitByCount(
-        groups: *mut DevResource,
-        count: *mut u32,
-        input: *const DevResource,
-        remainder: *mut DevResource,
-        flags: u32,
+        groups: *mut DevResource, count: *mut u32, input: *const DevResource, remainder: *mut DevResource, flags: u32,
         least: u32,
     ) |sim| {
         let (capacity, input, number) = (get(count)?, get(input)?, sim.id());
@@ -96,11 +90,7 @@ api! {
         put(count, parts.len() as u32)
     }
     fn cuDevSmResourceSplit(
-        result: *mut DevResource,
-        count: u32,
-        input: *const DevResource,
-        remainder: *mut DevResource,
-        flags: u32,
+        result: *mut DevResource, count: u32, input: *const DevResource, remainder: *mut DevResource, flags: u32,
         groups: *mut GroupParams,
     ) |sim| {
         if flags != 0 {
@@ -136,9 +126,7 @@ api! {
         sim.detach(context);
         devices::release_primary(sim, device)
     }
-    fn cuCtxFromGreenCtx(to: *mut u64, green: u64) |sim| {
-        put(to, find(sim, green)?)
-    }
+    fn cuCtxFromGreenCtx(to: *mut u64, green: u64) |sim| { put(to, find(sim, green)?) }
     fn cuGreenCtxGetId(green: u64, id: *mut u64) |sim| {
         let context = if green == 0 { sim.execution_context()? } else { find_or_gone(sim, green)? };
         if sim.green_of(context) == 0 {

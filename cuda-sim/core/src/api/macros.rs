@@ -1,12 +1,14 @@
 //! The macro that defines functions of the driver.
 
 /// Defines functions of the driver: `fn name(arguments) |sim| { body }`. rustfmt leaves them as they
-/// are: a signature is one line of up to 120 characters, and so is a function with a short body.
+/// are: lines have up to 120 characters, a signature is one line, or has lines of arguments, and a
+/// function with a short body is one line.
 ///
 /// Another symbol that is the same function follows its name: `fn name, other(arguments) ...`.
 ///
 /// A function for which the stream 0 is the legacy default stream has a twin for which it is the
-/// per-thread one: `fn name / twin(arguments) |sim, default| { body }`.
+/// per-thread one: `fn name / twin(arguments) |sim, default| { body }`. In the body of
+/// `|sim, default, stream|`, the argument `stream` is the stream that the handle means.
 ///
 /// Beside a real driver, each calls the function of that and then runs the body for the checker. If
 /// the first argument receives a handle or an address, the real one names what the body creates.
@@ -22,6 +24,19 @@ macro_rules! api {
     (fn $name:ident $arguments:tt |$sim:ident| $body:block $($rest:tt)*) => {
         crate::api::macros::api! { @made $name, 1, $arguments, |$sim, _unused| $body }
         crate::api::macros::api! { $($rest)* }
+    };
+    (
+        fn $name:ident / $twin:ident $arguments:tt
+        |$sim:ident, $default:ident, $stream:ident| $body:block
+        $($rest:tt)*
+    ) => {
+        crate::api::macros::api! {
+            fn $name / $twin $arguments |$sim, $default| {
+                let $stream = $sim.stream($stream, $default)?;
+                $body
+            }
+            $($rest)*
+        }
     };
     (
         fn $name:ident / $twin:ident $arguments:tt |$sim:ident, $default:ident| $body:block

@@ -215,19 +215,12 @@ api! {
         advise(sim, address, size, advice, unpack(location))
     }
     fn cuMemPrefetchAsync / cuMemPrefetchAsync_ptsz(
-        address: u64,
-        size: usize,
-        device: i32,
-        stream: u64,
+        address: u64, size: usize, device: i32, stream: u64,
     ) |sim, default| {
         prefetch(sim, address, size, place_of(device), stream, default)
     }
     fn cuMemPrefetchAsync_v2 / cuMemPrefetchAsync_v2_ptsz(
-        address: u64,
-        size: usize,
-        location: u64,
-        flags: u32,
-        stream: u64,
+        address: u64, size: usize, location: u64, flags: u32, stream: u64,
     ) |sim, default| {
         if flags != 0 {
             return Err(Code::INVALID_VALUE);
@@ -235,38 +228,22 @@ api! {
         prefetch(sim, address, size, unpack(location), stream, default)
     }
     fn cuMemPrefetchBatchAsync / cuMemPrefetchBatchAsync_ptsz(
-        addresses: *const u64,
-        sizes: *const usize,
-        count: usize,
-        places: *const Location,
-        first: *const usize,
-        number: usize,
-        flags: u64,
-        stream: u64,
+        addresses: *const u64, sizes: *const usize, count: usize, places: *const Location, first: *const usize,
+        number: usize, flags: u64, stream: u64,
     ) |sim, default| {
         let ranges = check_batch(sim, addresses, sizes, count, flags)?;
         let (places, first) = (slice(places, number)?, slice(first, number)?);
         prefetch_batch(sim, &ranges, places, first, stream, default)
     }
     fn cuMemDiscardBatchAsync / cuMemDiscardBatchAsync_ptsz(
-        addresses: *const u64,
-        sizes: *const usize,
-        count: usize,
-        flags: u64,
-        stream: u64,
+        addresses: *const u64, sizes: *const usize, count: usize, flags: u64, stream: u64,
     ) |sim, default| {
         let ranges = check_batch(sim, addresses, sizes, count, flags)?;
         discard(sim, &ranges, stream, default, "cuMemDiscardBatchAsync")
     }
     fn cuMemDiscardAndPrefetchBatchAsync / cuMemDiscardAndPrefetchBatchAsync_ptsz(
-        addresses: *const u64,
-        sizes: *const usize,
-        count: usize,
-        places: *const Location,
-        first: *const usize,
-        number: usize,
-        flags: u64,
-        stream: u64,
+        addresses: *const u64, sizes: *const usize, count: usize, places: *const Location, first: *const usize,
+        number: usize, flags: u64, stream: u64,
     ) |sim, default| {
         let ranges = check_batch(sim, addresses, sizes, count, flags)?;
         let (places, first) = (slice(places, number)?, slice(first, number)?);
@@ -278,12 +255,7 @@ api! {
         get_attribute(sim, to, size, which, address, count)
     }
     fn cuMemRangeGetAttributes(
-        to: *const *mut c_void,
-        sizes: *const usize,
-        which: *const i32,
-        number: usize,
-        address: u64,
-        count: usize,
+        to: *const *mut c_void, sizes: *const usize, which: *const i32, number: usize, address: u64, count: usize,
     ) |sim| {
         if number == 0 {
             return Err(Code::INVALID_VALUE);

@@ -286,13 +286,8 @@ pub struct LaunchConfig {
 api! {
     fn cuModuleLoadData(to: *mut u64, image: *const c_void) |sim| { load(sim, to, image) }
     fn cuModuleLoadDataEx(
-        to: *mut u64,
-        image: *const c_void,
-        count: u32,
-        options: *const i32,
-        values: *const u64,
+        to: *mut u64, image: *const c_void, count: u32, options: *const i32, values: *const u64,
     ) |sim| {
-        let _ = (count, options, values);
         load(sim, to, image)
     }
     fn cuModuleLoadFatBinary(to: *mut u64, image: *const c_void) |sim| { load(sim, to, image) }
@@ -318,16 +313,9 @@ api! {
         put(mode, 2)
     }
     fn cuLibraryLoadData(
-        to: *mut u64,
-        image: *const c_void,
-        jit: *const i32,
-        jit_values: *const u64,
-        jit_count: u32,
-        options: *const i32,
-        values: *const u64,
-        count: u32,
+        to: *mut u64, image: *const c_void, jit: *const i32, jit_values: *const u64, jit_count: u32,
+        options: *const i32, values: *const u64, count: u32,
     ) |sim| {
-        let _ = (jit, jit_values, jit_count, options, values, count);
         load_library(sim, to, image)
     }
     fn cuLibraryUnload(library: u64) |sim| { sim.libraries.remove(library).ok_or(Code::INVALID_HANDLE) }
@@ -360,7 +348,6 @@ api! {
     fn cuKernelSetAttribute(which: i32, value: i32, kernel: u64, device: i32) |sim| {
         super::devices::check(sim, device)?;
         sim.functions.get(kernel).ok_or(Code::INVALID_HANDLE)?;
-        let _ = value;
         attribute(which).map(|_| ())
     }
     fn cuFuncGetAttribute(value: *mut i32, which: i32, handle: u64) |sim| {
@@ -369,7 +356,6 @@ api! {
     }
     fn cuFuncSetAttribute(handle: u64, which: i32, value: i32) |sim| {
         sim.functions.get(handle).ok_or(Code::INVALID_HANDLE)?;
-        let _ = value;
         attribute(which).map(|_| ())
     }
     fn cuFuncSetCacheConfig(handle: u64, config: i32) |sim| {
@@ -403,56 +389,30 @@ api! {
     }
     fn cuOccupancyMaxActiveBlocksPerMultiprocessor(count: *mut i32, handle: u64, block: i32, shared: usize) |sim| {
         sim.functions.get(handle).ok_or(Code::INVALID_HANDLE)?;
-        let _ = shared;
         put(count, (2048 / block.clamp(1, 1024)).min(32))
     }
     fn cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
-        count: *mut i32,
-        handle: u64,
-        block: i32,
-        shared: usize,
-        flags: u32,
+        count: *mut i32, handle: u64, block: i32, shared: usize, flags: u32,
     ) |sim| {
         sim.functions.get(handle).ok_or(Code::INVALID_HANDLE)?;
-        let _ = (shared, flags);
         put(count, (2048 / block.clamp(1, 1024)).min(32))
     }
     fn cuLaunchKernel / cuLaunchKernel_ptsz(
-        handle: u64,
-        gx: u32,
-        gy: u32,
-        gz: u32,
-        bx: u32,
-        by: u32,
-        bz: u32,
-        shared_bytes: u32,
-        stream: u64,
-        arguments: *mut *mut c_void,
-        extra: *mut *mut c_void,
+        handle: u64, gx: u32, gy: u32, gz: u32, bx: u32, by: u32, bz: u32, shared_bytes: u32, stream: u64,
+        arguments: *mut *mut c_void, extra: *mut *mut c_void,
     ) |sim, default| {
         let grid = Grid { grid: [gx, gy, gz], block: [bx, by, bz], shared_bytes };
         launch(sim, handle, grid, stream, default, arguments, extra)
     }
     fn cuLaunchCooperativeKernel / cuLaunchCooperativeKernel_ptsz(
-        handle: u64,
-        gx: u32,
-        gy: u32,
-        gz: u32,
-        bx: u32,
-        by: u32,
-        bz: u32,
-        shared_bytes: u32,
-        stream: u64,
+        handle: u64, gx: u32, gy: u32, gz: u32, bx: u32, by: u32, bz: u32, shared_bytes: u32, stream: u64,
         arguments: *mut *mut c_void,
     ) |sim, default| {
         let grid = Grid { grid: [gx, gy, gz], block: [bx, by, bz], shared_bytes };
         launch(sim, handle, grid, stream, default, arguments, std::ptr::null_mut())
     }
     fn cuLaunchKernelEx / cuLaunchKernelEx_ptsz(
-        config: *const LaunchConfig,
-        handle: u64,
-        arguments: *mut *mut c_void,
-        extra: *mut *mut c_void,
+        config: *const LaunchConfig, handle: u64, arguments: *mut *mut c_void, extra: *mut *mut c_void,
     ) |sim, default| {
         let config = get(config)?;
         let grid =

@@ -233,10 +233,7 @@ api! {
         allocate(sim, to, size as u64, None, stream, default, "cuMemAllocAsync")
     }
     fn cuMemAllocFromPoolAsync / cuMemAllocFromPoolAsync_ptsz(
-        to: *mut u64,
-        size: usize,
-        pool: u64,
-        stream: u64,
+        to: *mut u64, size: usize, pool: u64, stream: u64,
     ) |sim, default| {
         allocate(sim, to, size as u64, Some(pool), stream, default, "cuMemAllocFromPoolAsync")
     }

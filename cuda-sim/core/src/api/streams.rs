@@ -214,12 +214,10 @@ api! {
         sim.destroy_stream(ended);
         Ok(())
     }
-    fn cuStreamGetPriority / cuStreamGetPriority_ptsz(stream: u64, priority: *mut i32) |sim, default| {
-        let stream = sim.stream(stream, default)?;
+    fn cuStreamGetPriority / cuStreamGetPriority_ptsz(stream: u64, priority: *mut i32) |sim, default, stream| {
         put(priority, sim.stream_mut(stream).priority)
     }
-    fn cuStreamGetFlags / cuStreamGetFlags_ptsz(stream: u64, flags: *mut u32) |sim, default| {
-        let stream = sim.stream(stream, default)?;
+    fn cuStreamGetFlags / cuStreamGetFlags_ptsz(stream: u64, flags: *mut u32) |sim, default, stream| {
         put(flags, sim.stream_mut(stream).flags)
     }
     fn cuStreamGetId / cuStreamGetId_ptsz(stream: u64, id: *mut u64) |sim, default| {
@@ -238,15 +236,13 @@ api! {
         put_if(green, sim.green_of(of));
         put(context, sim.base(of))
     }
-    fn cuStreamWaitEvent / cuStreamWaitEvent_ptsz(stream: u64, event: u64, flags: u32) |sim, default| {
-        let stream = sim.stream(stream, default)?;
+    fn cuStreamWaitEvent / cuStreamWaitEvent_ptsz(stream: u64, event: u64, flags: u32) |sim, default, stream| {
         if flags > 1 {
             return Err(Code::INVALID_VALUE);
         }
         capture::wait(sim, stream, event, flags == 1)
     }
-    fn cuStreamQuery / cuStreamQuery_ptsz(stream: u64) |sim, default| {
-        let stream = sim.stream(stream, default)?;
+    fn cuStreamQuery / cuStreamQuery_ptsz(stream: u64) |sim, default, stream| {
         sim.forbid_on_capturing(stream)?;
         sim.forbid_while_capturing()?;
         sim.default_stream_rules_for_wait(stream);
@@ -257,8 +253,7 @@ api! {
         sim.host_knows(&[stream]);
         Ok(())
     }
-    fn cuStreamSynchronize / cuStreamSynchronize_ptsz(stream: u64) |sim, default| {
-        let stream = sim.stream(stream, default)?;
+    fn cuStreamSynchronize / cuStreamSynchronize_ptsz(stream: u64) |sim, default, stream| {
         sim.forbid_on_capturing(stream)?;
         sim.forbid_while_capturing()?;
         Sim::synchronize(sim, stream)?;
@@ -266,10 +261,7 @@ api! {
         Ok(())
     }
     fn cuStreamAddCallback / cuStreamAddCallback_ptsz(
-        stream: u64,
-        function: usize,
-        data: usize,
-        flags: u32,
+        stream: u64, function: usize, data: usize, flags: u32,
     ) |sim, default| {
         let call = HostCall { function, data, callback_stream: Some(stream) };
         let stream = sim.stream(stream, default)?;
@@ -284,10 +276,7 @@ api! {
         host_call(sim, stream, default, function, data)
     }
     fn cuLaunchHostFunc_v2 / cuLaunchHostFunc_v2_ptsz(
-        stream: u64,
-        function: usize,
-        data: usize,
-        mode: u32,
+        stream: u64, function: usize, data: usize, mode: u32,
     ) |sim, default| {
         if mode > 1 {
             return Err(Code::INVALID_VALUE);
@@ -295,13 +284,8 @@ api! {
         host_call(sim, stream, default, function, data)
     }
     fn cuStreamAttachMemAsync / cuStreamAttachMemAsync_ptsz(
-        stream: u64,
-        address: u64,
-        length: usize,
-        flags: u32,
-    ) |sim, default| {
-        let stream = sim.stream(stream, default)?;
-        let _ = length;
+        stream: u64, address: u64, length: usize, flags: u32,
+    ) |sim, default, stream| {
         if sim.memory.find(address).is_none() || !matches!(flags, 1 | 2 | 4) {
             return Err(Code::INVALID_VALUE);
         }
@@ -309,41 +293,23 @@ api! {
         Ok(())
     }
     fn cuStreamWriteValue32_v2 / cuStreamWriteValue32_v2_ptsz(
-        stream: u64,
-        address: u64,
-        value: u32,
-        flags: u32,
-    ) |sim, default| {
-        let stream = sim.stream(stream, default)?;
-        let _ = flags;
+        stream: u64, address: u64, value: u32, flags: u32,
+    ) |sim, default, stream| {
         write_value(sim, stream, address, u64::from(value), false)
     }
     fn cuStreamWriteValue64_v2 / cuStreamWriteValue64_v2_ptsz(
-        stream: u64,
-        address: u64,
-        value: u64,
-        flags: u32,
-    ) |sim, default| {
-        let stream = sim.stream(stream, default)?;
-        let _ = flags;
+        stream: u64, address: u64, value: u64, flags: u32,
+    ) |sim, default, stream| {
         write_value(sim, stream, address, value, true)
     }
     fn cuStreamWaitValue32_v2 / cuStreamWaitValue32_v2_ptsz(
-        stream: u64,
-        address: u64,
-        value: u32,
-        flags: u32,
-    ) |sim, default| {
-        let stream = sim.stream(stream, default)?;
+        stream: u64, address: u64, value: u32, flags: u32,
+    ) |sim, default, stream| {
         wait_value(sim, stream, address, u64::from(value), false, flags)
     }
     fn cuStreamWaitValue64_v2 / cuStreamWaitValue64_v2_ptsz(
-        stream: u64,
-        address: u64,
-        value: u64,
-        flags: u32,
-    ) |sim, default| {
-        let stream = sim.stream(stream, default)?;
+        stream: u64, address: u64, value: u64, flags: u32,
+    ) |sim, default, stream| {
         wait_value(sim, stream, address, value, true, flags)
     }
     fn cuStreamCopyAttributes / cuStreamCopyAttributes_ptsz(to: u64, from: u64) |sim, default| {
@@ -352,16 +318,12 @@ api! {
         sim.stream_mut(to).attributes = attributes;
         Ok(())
     }
-    fn cuStreamGetAttribute / cuStreamGetAttribute_ptsz(stream: u64, which: i32, value: *mut [u64; 8]) |sim, default| {
-        let stream = sim.stream(stream, default)?;
+    fn cuStreamGetAttribute / cuStreamGetAttribute_ptsz(stream: u64, which: i32, value: *mut [u64; 8]) |sim, default, stream| {
         put(value, attribute(sim, stream, which)?)
     }
     fn cuStreamSetAttribute / cuStreamSetAttribute_ptsz(
-        stream: u64,
-        which: i32,
-        value: *const [u64; 8],
-    ) |sim, default| {
-        let stream = sim.stream(stream, default)?;
+        stream: u64, which: i32, value: *const [u64; 8],
+    ) |sim, default, stream| {
         attribute(sim, stream, which)?;
         let value = get(value)?;
         sim.stream_mut(stream).attributes.insert(which, value);
@@ -370,24 +332,15 @@ api! {
 
     // --- capture ---
 
-    fn cuStreamBeginCapture_v2 / cuStreamBeginCapture_v2_ptsz(stream: u64, mode: i32) |sim, default| {
-        let stream = sim.stream(stream, default)?;
+    fn cuStreamBeginCapture_v2 / cuStreamBeginCapture_v2_ptsz(stream: u64, mode: i32) |sim, default, stream| {
         capture::begin(sim, stream, mode, None)
     }
-    fn cuStreamBeginCapture / cuStreamBeginCapture_ptsz(stream: u64) |sim, default| {
-        let stream = sim.stream(stream, default)?;
+    fn cuStreamBeginCapture / cuStreamBeginCapture_ptsz(stream: u64) |sim, default, stream| {
         capture::begin(sim, stream, capture::GLOBAL, None)
     }
     fn cuStreamBeginCaptureToGraph / cuStreamBeginCaptureToGraph_ptsz(
-        stream: u64,
-        graph: u64,
-        dependencies: *const u64,
-        edges: *const u64,
-        count: usize,
-        mode: i32,
-    ) |sim, default| {
-        let stream = sim.stream(stream, default)?;
-        let _ = edges;
+        stream: u64, graph: u64, dependencies: *const u64, edges: *const u64, count: usize, mode: i32,
+    ) |sim, default, stream| {
         let tail = slice(dependencies, count)?.to_vec();
         sim.graphs.get(graph).ok_or(Code::INVALID_VALUE)?;
         if tail.iter().any(|node| sim.nodes.get(*node).is_none_or(|node| node.graph != graph)) {
@@ -395,8 +348,7 @@ api! {
         }
         capture::begin(sim, stream, mode, Some((graph, tail)))
     }
-    fn cuStreamEndCapture / cuStreamEndCapture_ptsz(stream: u64, graph: *mut u64) |sim, default| {
-        let stream = sim.stream(stream, default)?;
+    fn cuStreamEndCapture / cuStreamEndCapture_ptsz(stream: u64, graph: *mut u64) |sim, default, stream| {
         put_if(graph, 0);
         let captured = capture::end(sim, stream)?;
         put_if(graph, captured);
@@ -407,9 +359,7 @@ api! {
         put(status, info.status)
     }
     fn cuStreamGetCaptureInfo / cuStreamGetCaptureInfo_ptsz(
-        stream: u64,
-        status: *mut i32,
-        id: *mut u64,
+        stream: u64, status: *mut i32, id: *mut u64,
     ) |sim, default| {
         let info = capture_info(sim, stream, default)?;
         put(status, info.status)?;
@@ -419,46 +369,26 @@ api! {
         Ok(())
     }
     fn cuStreamGetCaptureInfo_v2 / cuStreamGetCaptureInfo_v2_ptsz(
-        stream: u64,
-        status: *mut i32,
-        id: *mut u64,
-        graph: *mut u64,
-        dependencies: *mut *const u64,
-        count: *mut usize,
+        stream: u64, status: *mut i32, id: *mut u64, graph: *mut u64, dependencies: *mut *const u64, count: *mut usize,
     ) |sim, default| {
         let info = capture_info(sim, stream, default)?;
         put_capture_info(sim, info, status, id, graph, dependencies, std::ptr::null_mut(), count)
     }
     fn cuStreamGetCaptureInfo_v3 / cuStreamGetCaptureInfo_v3_ptsz(
-        stream: u64,
-        status: *mut i32,
-        id: *mut u64,
-        graph: *mut u64,
-        dependencies: *mut *const u64,
-        edges: *mut *const u64,
-        count: *mut usize,
+        stream: u64, status: *mut i32, id: *mut u64, graph: *mut u64, dependencies: *mut *const u64,
+        edges: *mut *const u64, count: *mut usize,
     ) |sim, default| {
         let info = capture_info(sim, stream, default)?;
         put_capture_info(sim, info, status, id, graph, dependencies, edges, count)
     }
     fn cuStreamUpdateCaptureDependencies / cuStreamUpdateCaptureDependencies_ptsz(
-        stream: u64,
-        nodes: *const u64,
-        count: usize,
-        flags: u32,
-    ) |sim, default| {
-        let stream = sim.stream(stream, default)?;
+        stream: u64, nodes: *const u64, count: usize, flags: u32,
+    ) |sim, default, stream| {
         update_dependencies(sim, stream, slice(nodes, count)?, flags)
     }
     fn cuStreamUpdateCaptureDependencies_v2 / cuStreamUpdateCaptureDependencies_v2_ptsz(
-        stream: u64,
-        nodes: *const u64,
-        edges: *const u64,
-        count: usize,
-        flags: u32,
-    ) |sim, default| {
-        let stream = sim.stream(stream, default)?;
-        let _ = edges;
+        stream: u64, nodes: *const u64, edges: *const u64, count: usize, flags: u32,
+    ) |sim, default, stream| {
         update_dependencies(sim, stream, slice(nodes, count)?, flags)
     }
     fn cuThreadExchangeStreamCaptureMode(mode: *mut i32) |sim| {
