@@ -415,9 +415,7 @@ SCHEDULES = pytest.mark.parametrize("schedule", ["lazy", "eager", "threads"])
 @SCHEDULES
 def test_a_tensor_goes_after_the_work_on_it(built, schedule):
     """`__dlpack__` does not notify the producer when the receiver is done: memory must not be freed before."""
-    python(
-        built,
-        """
+    python(built, """
         import dlpack_ctypes as D
         kept, freed, mine = [], [], stream()
 
@@ -448,17 +446,13 @@ def test_a_tensor_goes_after_the_work_on_it(built, schedule):
                 ok(cuda.cuStreamSynchronize(c.c_void_p(mine)))
                 assert P.soon(lambda: len(freed) == before + 1, 20), freed
         ok(cuda.cuCtxSynchronize())
-        """,
-        schedule,
-    )
+        """, schedule)
 
 
 @SCHEDULES
 def test_what_the_producer_does_after_a_consumer_let_go_is_its_own(built, schedule):
     """A checker that takes the producer's later reads for the consumer's would be switched off."""
-    python(
-        built,
-        """
+    python(built, """
         data, legacy = buffer(), 1
         producer = Exporter(dict(shape=(SIZE,), typestr="|u1", data=(data, False), version=3, stream=None))
         for _ in range(10):
@@ -469,6 +463,4 @@ def test_what_the_producer_does_after_a_consumer_let_go_is_its_own(built, schedu
             ok(cai.cai_array_release_after(c.byref(taken.array), c.c_uint64(legacy), None))
             assert bytes_of(data, legacy) == {7}
         time.sleep(0.05)
-        """,
-        schedule,
-    )
+        """, schedule)

@@ -23,9 +23,7 @@ def clear(tmp_path_factory):
 @needs_headers
 @pytest.mark.parametrize("schedule", ["lazy", "threads"])
 def test_the_example(built, clear, schedule):  # noqa: F811
-    python(
-        built,
-        """
+    python(built, """
         from clear import clear
 
         class Stream:
@@ -58,7 +56,4 @@ def test_the_example(built, clear, schedule):  # noqa: F811
         del obj
         gc.collect()
         assert P.soon(lambda: array.counted.gone == 1)  # the library's thread releases after the work
-        """,
-        schedule,
-        PYTHONPATH=f"{clear}{os.pathsep}{os.environ.get('PYTHONPATH', '')}",
-    )
+        """, schedule, PYTHONPATH=f"{clear}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")

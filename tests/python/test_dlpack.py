@@ -126,8 +126,7 @@ def where(body, **env):
 
 
 def test_the_driver_is_asked(driver):
-    where(
-        """
+    where("""
         driver = Driver()
         cuda = driver.cuda
         context, second = c.c_void_p(), c.c_void_p()
@@ -149,19 +148,13 @@ def test_the_driver_is_asked(driver):
         assert out(c.addressof(data), device=(1, 7)) == (1, 0)
         assert out(c.addressof(data), device=(2, 7)) == (2, 7)
         assert out(None, count=0) == (2, 1)  # the device of the current context
-        """,
-        LD_LIBRARY_PATH=driver,
-        CUDASIM_DEVICES="2",
-    )
+        """, LD_LIBRARY_PATH=driver, CUDASIM_DEVICES="2")
 
 
 def test_no_driver_to_ask():
-    where(
-        """
+    where("""
         assert out(c.addressof(data)) == (301, "driver")
         assert out(None, count=0) == (2, 0)
         assert out(c.addressof(data), device=(2, 1)) == (2, 1)
         assert not is_loaded("libcuda.so")
-        """,
-        CAI_CUDA_DRIVER="/nowhere/libcuda.so.1",
-    )
+        """, CAI_CUDA_DRIVER="/nowhere/libcuda.so.1")

@@ -76,8 +76,7 @@ def test_the_longest_path(driver):
 
 def test_memory_that_the_current_context_cannot_reach(built):
     """The driver knows the memory, and refuses the current context a pointer to it."""
-    python(
-        """
+    python("""
         cuda, memory = Driver().cuda, c.c_uint64()
         assert cuda.cuMemAlloc_v2(c.byref(memory), c.c_size_t(16)) == 0
         here = array(NONE)
@@ -87,15 +86,12 @@ def test_memory_that_the_current_context_cannot_reach(built):
         code = cai.cai_array_validate(c.byref(here), 4, c.byref(error))
         assert code == cai_ctypes.abi.CAI_ERR_NOT_ACCESSIBLE and error.field == b"data", (code, error.message)
         assert error.driver_code == 1
-        """,
-        CAI_CUDA_DRIVER=str(built.shim), SHIM="cuPointerGetAttribute:1:1", LD_LIBRARY_PATH=str(built.driver),
-    )  # fmt: skip
+        """, CAI_CUDA_DRIVER=str(built.shim), SHIM="cuPointerGetAttribute:1:1", LD_LIBRARY_PATH=str(built.driver))
 
 
 def test_memory_of_a_device_that_is_not_a_peer(driver):
     """The simulated driver refuses the pointer until the contexts are peers."""
-    python(
-        """
+    python("""
         cuda = Driver().cuda
         first, second, memory = c.c_void_p(), c.c_void_p(), c.c_uint64()
         assert cuda.cuDevicePrimaryCtxRetain(c.byref(first), 0) == 0
@@ -111,9 +107,7 @@ def test_memory_of_a_device_that_is_not_a_peer(driver):
         assert error.driver_code == 1
         assert cuda.cuCtxEnablePeerAccess(second, 0) == 0
         assert cai.cai_array_validate(c.byref(there), 4, c.byref(error)) == 0, error.message
-        """,
-        CAI_CUDA_DRIVER=f"{driver}/libcuda.so.1", CUDASIM_DEVICES="2", LD_LIBRARY_PATH=driver,
-    )  # fmt: skip
+        """, CAI_CUDA_DRIVER=f"{driver}/libcuda.so.1", CUDASIM_DEVICES="2", LD_LIBRARY_PATH=driver)
 
 
 # --- not there --------------------------------------------------------------------------------------------------
@@ -124,8 +118,7 @@ def test_no_driver(tmp_path):
     rubbish = tmp_path / "rubbish.so"
     rubbish.write_text("not a library")
     for path in ["/nowhere/libcuda.so.1", str(rubbish)]:
-        python(
-            """
+        python("""
             for _ in range(3):
                 code, why = begin(0x1000, 0x2000)
                 assert code == 301 and os.environ["CAI_CUDA_DRIVER"] in why and "CAI_CUDA_DRIVER" in why, why
@@ -135,41 +128,31 @@ def test_no_driver(tmp_path):
             assert cai.cai_array_validate(c.byref(a), 4, c.byref(error)) == 301
             assert cai.cai_array_produce(c.byref(a), None, 0, NONE, 0, c.byref(error)) == 0 and a.stream == NONE
             assert threads() == 0
-            """,
-            CAI_CUDA_DRIVER=path,
-        )
+            """, CAI_CUDA_DRIVER=path)
 
 
 def test_a_driver_that_comes_later(driver):
-    python(
-        f"""
+    python(f"""
         assert begin(0x1000, 0x2000)[0] == 301
         os.environ["CAI_CUDA_DRIVER"] = {driver + "/libcuda.so.1"!r}
         assert begin(1, 2)[0] == 307, error.message  # found; but no context is current
-        """,
-        CAI_CUDA_DRIVER="/nowhere",
-    )
+        """, CAI_CUDA_DRIVER="/nowhere")
 
 
 @pytest.mark.parametrize(("variable", "code"), [({"CUDASIM_STUB": "1"}, 34), ({"CUDASIM_DEVICES": "0"}, 100)])
 def test_a_driver_that_does_not_start(driver, variable, code):
-    python(
-        f"""
+    python(f"""
         for _ in range(2):
             found, why = begin(0x1000, 0x2000)
             assert found == 301 and error.driver_code == {code} and "[cuInit]" in why, why
-        """,
-        LD_LIBRARY_PATH=driver,
-        **variable,
-    )
+        """, LD_LIBRARY_PATH=driver, **variable)
 
 
 # --- nothing before it is needed --------------------------------------------------------------------------------
 
 
 def test_nothing_before_it_is_needed(driver):
-    python(
-        """
+    python("""
         owner, a = c.c_void_p(), array(NONE)
         assert cai.cai_owner_create(None, cai_ctypes.DESTROY(0), c.byref(owner), None) == 0
         assert begin(NONE, 5)[0] == 0 and begin(5, 5)[0] == 0
@@ -188,9 +171,7 @@ def test_nothing_before_it_is_needed(driver):
                 break
             time.sleep(0.001)
         assert threads() == 1
-        """,
-        LD_LIBRARY_PATH=driver,
-    )
+        """, LD_LIBRARY_PATH=driver)
 
 
 # --- old --------------------------------------------------------------------------------------------------------
@@ -271,8 +252,7 @@ def test_after_a_fork(driver):
 
 
 def test_a_fork_before_the_driver(driver):
-    python(
-        """
+    python("""
         assert begin(NONE, 5)[0] == 0
         child = os.fork()
         d = Driver()
@@ -281,9 +261,7 @@ def test_a_fork_before_the_driver(driver):
         if child == 0:
             os._exit(7)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
-        """,
-        LD_LIBRARY_PATH=driver,
-    )
+        """, LD_LIBRARY_PATH=driver)
 
 
 # --- a fork while the driver is searched --------------------------------------------------------------------
@@ -299,8 +277,7 @@ def ending(tmp_path_factory):
 
 def test_a_fork_during_the_search(ending):
     """Another thread was starting the driver when the process forked: the child never waits for it."""
-    python(
-        f"""
+    python(f"""
         import signal, threading
         cuda = c.CDLL({str(ending)!r})
         found = []
@@ -326,10 +303,7 @@ def test_a_fork_during_the_search(ending):
         cuda.ending_driver_go()
         searcher.join()
         assert found == [(0, "")] and begin(0x1000, 0x2000) == (0, "")
-        """,
-        CAI_CUDA_DRIVER=str(ending),
-        ENDING_DRIVER="cuInit:wait",
-    )
+        """, CAI_CUDA_DRIVER=str(ending), ENDING_DRIVER="cuInit:wait")
 
 
 # --- calls that report the failure of earlier work ------------------------------------------------------------
@@ -381,8 +355,7 @@ def test_late_errors(built, function, number, codes):
 @pytest.mark.parametrize("function", ["cuUserObjectCreate", "cuGraphRetainUserObject"])
 def test_late_errors_of_graphs(built, function):
     """The call did its work, and reports a failure."""
-    python(
-        f"""
+    python(f"""
         import time
         shim = c.CDLL({str(built.shim)!r})
         d = Driver()
@@ -407,11 +380,7 @@ def test_late_errors_of_graphs(built, function):
                 break
             time.sleep(0.01)
         assert gone == [1], gone
-        """,
-        LD_LIBRARY_PATH=built.driver,
-        CAI_CUDA_DRIVER=str(built.shim),
-        SHIM=f"{function}:1:+700",
-    )
+        """, LD_LIBRARY_PATH=built.driver, CAI_CUDA_DRIVER=str(built.shim), SHIM=f"{function}:1:+700")
 
 
 # --- release_after needs --------------------------------------------------------------------------------------
@@ -420,8 +389,7 @@ def test_late_errors_of_graphs(built, function):
 @pytest.mark.parametrize("missing", ["cuEventQuery", "cuCtxPushCurrent_v2", "cuCtxPopCurrent_v2"])
 def test_release_after_says_what_it_needs(built, missing):
     """An owner that could never be released stays the caller's."""
-    python(
-        f"""
+    python(f"""
         d = Driver()
         owner, gone = c.c_void_p(), []
         count = c.CFUNCTYPE(None, c.c_void_p)(lambda _: gone.append(1))
@@ -431,10 +399,7 @@ def test_release_after_says_what_it_needs(built, missing):
         assert gone == []
         cai.cai_owner_release(owner)
         assert gone == [1]
-        """,
-        LD_LIBRARY_PATH=built.driver,
-        CAI_CUDA_DRIVER=str(built.shim_without(missing)),
-    )
+        """, LD_LIBRARY_PATH=built.driver, CAI_CUDA_DRIVER=str(built.shim_without(missing)))
 
 
 # --- going away -------------------------------------------------------------------------------------------------
@@ -443,8 +408,7 @@ def test_release_after_says_what_it_needs(built, missing):
 def test_late_calls(built, tmp_path):
     """Calls from handlers that run after the driver's own: a status, no crash."""
     source = tmp_path / "late.c"
-    source.write_text(
-        """
+    source.write_text("""
         #include "sync_test.h"
         static CUstream one, two;
         static cai_array array;
@@ -467,8 +431,7 @@ def test_late_calls(built, tmp_path):
             if (cai_owner_create(NULL, NULL, &owner, NULL) != CAI_OK) return 1;
             return 0;
         }
-        """
-    )
+        """)
     program = built.compile(source, tmp_path / "late")
     done = run(program, env={"LD_LIBRARY_PATH": built.driver}, check=False)
     assert (done.returncode, done.stdout) == (0, "late\n"), output_of(done)
@@ -483,8 +446,7 @@ def test_late_calls(built, tmp_path):
      ("ignore, conservative", True, 80)],
 )  # fmt: skip
 def test_environment(driver, text, ignored, policy):
-    python(
-        f"""
+    python(f"""
         d = Driver()
         found = c.c_uint32()
         assert cai.cai_sync_policy_get(c.byref(found), None) == 0 and found.value == {policy}
@@ -496,41 +458,30 @@ def test_environment(driver, text, ignored, policy):
         assert a.stream == (NONE if {policy} & 32 else one)
         assert cai.cai_sync_policy_set(0, None) == 0
         assert cai.cai_sync_policy_get(c.byref(found), None) == 0 and found.value == 0
-        """,
-        LD_LIBRARY_PATH=driver,
-        CAI_SYNC=text,
-    )
+        """, LD_LIBRARY_PATH=driver, CAI_SYNC=text)
 
 
 def test_environment_with_a_typing_error(driver):
-    python(
-        """
+    python("""
         d = Driver()
         code, why = begin(d.stream(), d.stream())
         assert code == 603 and '"ingore"' in why and "ignore" in why, why
         assert begin(NONE, 5)[0] == 0
         assert cai.cai_sync_policy_set(0, None) == 0
         assert begin(d.stream(), d.stream())[0] == 0
-        """,
-        LD_LIBRARY_PATH=driver,
-        CAI_SYNC="ingore",
-    )
+        """, LD_LIBRARY_PATH=driver, CAI_SYNC="ingore")
 
 
 def test_messages_name_the_call(driver):
     """Driver errors read `[call][NAME] text`, and carry the driver's number."""
-    python(
-        """
+    python("""
         d = Driver()
         one, two = d.stream(), d.stream()
         code, why = begin(one, two)
         assert code == 310 and error.driver_code == 400 and error.field == b"driver"
         assert "[cuEventRecord][CUDA_ERROR_INVALID_HANDLE]" in why, why
         assert begin(one, two)[0] == 0
-        """,
-        LD_LIBRARY_PATH=driver,
-        CUDASIM_FAIL="cuEventRecord:1=400",
-    )
+        """, LD_LIBRARY_PATH=driver, CUDASIM_FAIL="cuEventRecord:1=400")
 
 
 CALLS_BACK = """
@@ -641,8 +592,7 @@ def test_set_user_id_programs_ignore_the_environment(driver, what):
 def test_the_order_of_the_checks(driver):
     """The checks that call the driver, and one before and behind them, are tried in the order of the manual: of two that
     fail, the first is reported."""
-    python(
-        f"""
+    python(f"""
         import re
         text = open({str(ROOT / "include/cai/array.h")!r}).read().split("in this order:")[1].split("Thread safety")[0]
         order = re.findall("CAI_ERR_[A-Z_]+", text)
@@ -703,6 +653,4 @@ def test_the_order_of_the_checks(driver):
                     if found != name:
                         wrong.append((name, second, found))
         assert not wrong, wrong
-        """,
-        CUDASIM_DEVICES="2", LD_LIBRARY_PATH=driver,
-    )  # fmt: skip
+        """, CUDASIM_DEVICES="2", LD_LIBRARY_PATH=driver)

@@ -14,8 +14,7 @@ from commands import compile
 def test_exit_with_python_functions_pending(driver):
     """The release thread calls functions of ctypes while the interpreter ends."""
     for _ in range(3):
-        python(
-            """
+        python("""
             destroy = cai_ctypes.DESTROY(lambda context: None)
             d = Driver()
             stream = d.stream()
@@ -23,25 +22,20 @@ def test_exit_with_python_functions_pending(driver):
                 owner = c.c_void_p()
                 assert cai.cai_owner_create(None, destroy, c.byref(owner), None) == 0
                 assert cai.cai_owner_release_after(owner, stream, c.byref(error)) == 0
-            """,
-            LD_LIBRARY_PATH=driver,
-        )
+            """, LD_LIBRARY_PATH=driver)
 
 
 def test_a_python_function_due_after_the_interpreter(driver, tmp_path):
     """The work ends once the interpreter is gone: a function of ctypes is not called any more."""
     source, library = tmp_path / "late.c", tmp_path / "late.so"
-    source.write_text(
-        """
+    source.write_text("""
         #include <unistd.h>
         static volatile int is_open;
         void gate(void *unused) { (void)unused; while (!is_open) usleep(1000); }
         void after_python(void) { is_open = 1; usleep(300000); }
-        """
-    )
+        """)
     compile(source, library, "-shared", "-Wall", "-Wextra", "-Werror", library=None)
-    python(
-        f"""
+    python(f"""
         destroy = cai_ctypes.DESTROY(lambda context: None)
         d, late, owner = Driver(), c.CDLL({str(library)!r}), c.c_void_p()
         stream = d.stream()
@@ -51,16 +45,13 @@ def test_a_python_function_due_after_the_interpreter(driver, tmp_path):
         d.cuda.cuLaunchHostFunc.argtypes = [c.c_void_p] * 3
         assert d.cuda.cuLaunchHostFunc(stream, c.cast(late.gate, c.c_void_p), None) == 0
         assert cai.cai_owner_release_after(owner, stream, c.byref(error)) == 0
-        """,
-        LD_LIBRARY_PATH=driver,
-    )
+        """, LD_LIBRARY_PATH=driver)
 
 
 def test_exit_while_threads_import(driver):
     """Threads that are in the middle of an import, in the producer's Python code."""
     for _ in range(3):
-        python(
-            """
+        python("""
             import threading
             py = c.PyDLL(cai._name)
             py.cai_array_from_python.argtypes = [c.py_object, c.c_void_p, c.c_void_p, c.c_void_p]
@@ -86,8 +77,7 @@ def test_exit_while_threads_import(driver):
                 threading.Thread(target=work, daemon=True).start()
             for _ in range(4):
                 going.acquire()
-            """
-        )
+            """)
 
 
 @pytest.mark.parametrize("how", ["exit", "cancel"])
@@ -98,8 +88,7 @@ def test_exit_while_threads_import(driver):
 )  # fmt: skip
 def test_a_driver_that_ends_the_thread(ending, tmp_path, function, how):  # noqa: F811
     """In the middle of every kind of exchange. The library works on in other threads."""
-    python(
-        f"""
+    python(f"""
         owner, a = c.c_void_p(), array(0x1000)
         assert cai.cai_owner_create(None, cai_ctypes.DESTROY(0), c.byref(owner), None) == 0
         address = c.addressof(a)
@@ -118,7 +107,4 @@ def test_a_driver_that_ends_the_thread(ending, tmp_path, function, how):  # noqa
         del os.environ["ENDING_DRIVER"]
         assert begin(0x1000, 0x2000) == (0, "")
         assert cai.cai_array_synchronize(c.byref(a), READ, None) == 0
-        """,
-        CAI_CUDA_DRIVER=str(ending),
-        ENDING_DRIVER=f"{function}:{how}",
-    )
+        """, CAI_CUDA_DRIVER=str(ending), ENDING_DRIVER=f"{function}:{how}")

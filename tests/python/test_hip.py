@@ -95,9 +95,7 @@ def test_parameters_and_numbers_are_those_of_the_header(include, tmp_path):
 
 def test_tensors_of_rocm_devices_are_ordered(built):  # noqa: F811
     """DLPack calls the default stream 0 on ROCm devices, and the array calls it 1."""
-    python(
-        built,
-        """
+    python(built, """
         hip = c.CDLL(os.environ["CAI_HIP_DRIVER"])
         hip.shim_count.argtypes, hip.shim_count.restype = [c.c_char_p], c.c_long
         hip.shim_arm(1)
@@ -132,16 +130,12 @@ def test_tensors_of_rocm_devices_are_ordered(built):  # noqa: F811
             taken, count = waits(lambda: take(obj, protocols=[P.DLPACK], **asked))
             assert count == 1 and taken.stream == 1
             taken.release()
-        """,
-        CAI_HIP_DRIVER=str(built.hip),
-    )
+        """, CAI_HIP_DRIVER=str(built.hip))
 
 
 def test_hip_knows_the_memory_of_a_dictionary(built):  # noqa: F811
     """A dictionary does not state the device. CUDA is missing here, as on a machine with ROCm."""
-    python(
-        built,
-        """
+    python(built, """
         hip = c.CDLL(os.environ["CAI_HIP_DRIVER"])
         os.environ["CAI_CUDA_DRIVER"] = "/nonexistent/libcuda.so.1"
         use(1)
@@ -180,9 +174,7 @@ def test_hip_knows_the_memory_of_a_dictionary(built):  # noqa: F811
             assert "driver" in str(failure)
         else:
             raise AssertionError
-        """,
-        CAI_HIP_DRIVER=str(built.hip),
-    )
+        """, CAI_HIP_DRIVER=str(built.hip))
 
 
 HIP_HEADER = """

@@ -323,8 +323,7 @@ def test_the_interpreter_ends_while_arrays_are_held():
 
 
 def test_release_by_atexit_and_by_daemons():
-    python(
-        """
+    python("""
         import atexit
         arrays = some(3)
         atexit.register(P.free.cai_array_release, c.byref(arrays[0]))
@@ -335,5 +334,4 @@ def test_release_by_atexit_and_by_daemons():
                 P.free.cai_array_release(c.byref(array))
         for _ in range(2):
             threading.Thread(target=lambda some=many: work(), daemon=True).start()
-        """
-    )
+        """)

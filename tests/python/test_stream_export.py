@@ -154,15 +154,12 @@ def test_per_thread_stream_of_another_thread(built, schedule, protocols):
 
 def test_dlpack_of_another_threads_stream(built):
     """The consumer's stream waits; the end is the consumer's, which does not return before it is done."""
-    python(
-        built,
-        """
+    python(built, """
         obj, out, consumer = give(Thread()(of_stream_2)), buffer(), stream()
         taken = take(obj, protocols=[P.DLPACK], stream=consumer)
         copy(out, taken.data, consumer)
         assert bytes_of(out, consumer) == {1}
-        """,
-    )
+        """)
 
 
 UNNAMED = """
@@ -195,9 +192,7 @@ def test_a_dictionary_without_a_stream(built, required):
 
 
 def test_streams_of_this_thread_and_context_go_out_as_they_are(built):
-    python(
-        built,
-        """
+    python(built, """
         data, out, consumer = buffer(), buffer(), stream()
         for own in (1, 2, consumer):
             fill(data, own % 64, own)
@@ -209,30 +204,24 @@ def test_streams_of_this_thread_and_context_go_out_as_they_are(built):
         assert counted(lambda: obj.__cuda_array_interface__)[1] == count("cuStreamIsCapturing") + count("cuStreamGetId") == 2
         obj = give(make((SIZE,), "|u1", data, stream=consumer))
         assert counted(lambda: obj.__cuda_array_interface__)[1] == 0
-        """,
-    )
+        """)
 
 
 def test_per_thread_stream_without_an_identity(built):
     """The program has not said whose stream it is."""
-    python(
-        built,
-        """
+    python(built, """
         data, out, consumer = Thread()(of_stream_2).data, buffer(), stream()
         obj = give(make((SIZE,), "|u1", data, stream=2))
         assert obj.__cuda_array_interface__["stream"] == 1
         read(take(obj, protocols=DICT), out, consumer)
         assert bytes_of(out, consumer) == {1}
-        """,
-    )
+        """)
 
 
 @pytest.mark.parametrize("own", [1, 2])
 def test_default_streams_of_another_context(built, own):
     """A reader would look for it in the context of the memory, or in the current one."""
-    python(
-        built,
-        f"""
+    python(built, f"""
         data, out, consumer, source = buffer(), buffer(), stream(), buffer()
         fill(source, 1, consumer)
         ok(cuda.cuStreamSynchronize(c.c_void_p(consumer)))
@@ -259,8 +248,7 @@ def test_default_streams_of_another_context(built, own):
         assert "current" in reason(obj)
         use(0)
         assert obj.__cuda_array_interface__["stream"] == 1
-        """,
-    )
+        """)
 
 
 IN_EITHER_CONTEXT = """
@@ -321,9 +309,7 @@ def test_per_thread_stream_of_another_thread_in_either_context(built, protocols)
 
 
 def test_a_tensor_of_another_threads_stream_is_released_after_it(built):
-    python(
-        built,
-        """
+    python(built, """
         array = make((SIZE,), "|u1", buffer())
         def consume():
             use(0)
@@ -336,15 +322,12 @@ def test_a_tensor_of_another_threads_stream_is_released_after_it(built):
         taken.release()
         assert P.soon(lambda: counted.gone)
         assert thread(lambda: cuda.cuStreamQuery(c.c_void_p(2))) == 0
-        """,
-    )
+        """)
 
 
 def test_beside_a_capture(built):
     """The legacy stream cannot be used beside a capture of a blocking stream: a reason, and the capture goes on."""
-    python(
-        built,
-        """
+    python(built, """
         obj = give(Thread()(of_stream_2))
         blocking, graph = c.c_void_p(), c.c_void_p()
         ok(cuda.cuStreamCreate(c.byref(blocking), 0))
@@ -352,19 +335,15 @@ def test_beside_a_capture(built):
         assert "IMPLICIT" in reason(obj)
         ok(cuda.cuStreamEndCapture(blocking, c.byref(graph)))
         assert graph.value and obj.__cuda_array_interface__["stream"] == 1
-        """,
-    )
+        """)
 
 
 def test_masks_too(built):
-    python(
-        built,
-        """
+    python(built, """
         mask = Thread()(of_stream_2)
         obj = give(make((SIZE,), "|u1", buffer(), mask=mask))
         assert obj.__cuda_array_interface__["mask"].__cuda_array_interface__["stream"] == 1
-        """,
-    )
+        """)
 
 
 # --- the policy of producers ------------------------------------------------------------------------------------
@@ -373,9 +352,7 @@ def test_masks_too(built):
 @pytest.mark.parametrize("how", ["environment", "process"])
 def test_export_none_reaches_python(built, how):
     """CAI 3: "Producers may provide a configuration option to always set stream to None"."""
-    python(
-        built,
-        f"""
+    python(built, f"""
         if {how == "process"}:
             ok(cai.cai_sync_policy_set(32, None))
         own = stream()
@@ -388,23 +365,17 @@ def test_export_none_reaches_python(built, how):
             capsule, calls = counted(lambda: obj.__dlpack__(stream=stream(), max_version=(1, 0)))
             assert calls == 0
         assert "stream" not in give(make((SIZE,), "|u1", buffer(), stream=own), version_2=True).__cuda_array_interface__
-        """,
-        CAI_SYNC="export-none" if how == "environment" else "",
-    )
+        """, CAI_SYNC="export-none" if how == "environment" else "")
 
 
 def test_producers_order_whatever_consumers_ignore(built):
-    python(
-        built,
-        """
+    python(built, """
         own = stream()
         obj = give(make((SIZE,), "|u1", buffer(), stream=own))
         assert obj.__cuda_array_interface__["stream"] == own
         counted(lambda: obj.__dlpack__(stream=stream(), max_version=(1, 0)))
         assert count("cuStreamWaitEvent") == 1
-        """,
-        CAI_SYNC="ignore",
-    )
+        """, CAI_SYNC="ignore")
 
 
 # --- streams that come in ---------------------------------------------------------------------------------------
@@ -413,9 +384,7 @@ DICTIONARY = 'dict(shape=(SIZE,), typestr="|u1", data=(data, False), version=3, 
 
 
 def test_imports_state_whose_stream_2_is(built):
-    python(
-        built,
-        f"""
+    python(built, f"""
         data, consumer = buffer(), stream()
         taken = take(Exporter({DICTIONARY.format(stream=2)}))
         assert taken.stream == 2 and taken.context == contexts[0] and taken.array.stream_id != 0
@@ -430,16 +399,13 @@ def test_imports_state_whose_stream_2_is(built):
         mask = Exporter({DICTIONARY.format(stream=2)})
         with take(Exporter(dict({DICTIONARY.format(stream="None")}, mask=mask)), allow_mask=True) as masked:
             assert masked.array.mask.contents.stream_id == taken.array.stream_id
-        """,
-    )
+        """)
 
 
 def test_imports_state_whose_stream_1_is_when_asked(built):
     """The context of the memory, unless another one is current, which may be meant as well. The driver is asked once,
     and not by each begin and end."""
-    python(
-        built,
-        f"""
+    python(built, f"""
         data, consumer = buffer(), stream()
         use(1)
         obj = Exporter({DICTIONARY.format(stream=1)})
@@ -462,8 +428,7 @@ def test_imports_state_whose_stream_1_is_when_asked(built):
         data = 0x7000_0000
         taken = take(Exporter({DICTIONARY.format(stream=2)}))
         assert taken.context is None and taken.array.stream_id == 0
-        """,
-    )
+        """)
 
 
 def test_imports_state_handles_when_asked(built):
@@ -556,9 +521,7 @@ assert "libcuda" not in open("/proc/self/maps").read()
 def test_a_tensor_is_released_after_the_work_beside_a_capture(built, invalidates):
     """The consumer's work is on the legacy stream, which cannot be used while a blocking stream is captured: the tensor
     stays until the capture has ended, and then until the work is done."""
-    python(
-        built,
-        f"""
+    python(built, f"""
         use(0)
         counted, data, gate, opener, blocking, graph = P.Counted(), buffer(), buffer(), stream(), c.c_void_p(), c.c_void_p()
         array = make((SIZE,), "|u1", data, counted=counted)
@@ -586,17 +549,14 @@ def test_a_tensor_is_released_after_the_work_beside_a_capture(built, invalidates
         ok(cuda.cuStreamWriteValue32_v2(c.c_void_p(opener), c.c_uint64(gate), 1, 0))
         ok(cuda.cuStreamSynchronize(c.c_void_p(opener)))
         assert P.soon(lambda: counted.gone == 1, 20)
-        """,
-    )
+        """)
 
 
 @pytest.mark.parametrize("own", [1, 2])
 def test_a_tensor_is_released_after_the_work_in_the_context_of_the_import(built, own):
     """The consumer works on a default stream of its current context, which is not that of the memory, and the tensor is
     released in a thread with another one."""
-    python(
-        built,
-        f"""
+    python(built, f"""
         counted, managed, gate = P.Counted(), c.c_uint64(), buffer()
         ok(cuda.cuMemAllocManaged(c.byref(managed), c.c_size_t(SIZE), 1))
         array = make((SIZE,), "|u1", managed.value, counted=counted, device=(P.CUDA_MANAGED, 0))
@@ -620,15 +580,12 @@ def test_a_tensor_is_released_after_the_work_in_the_context_of_the_import(built,
         ok(cuda.cuStreamWriteValue32_v2(c.c_void_p(opener), c.c_uint64(gate), 1, 0))
         ok(cuda.cuStreamSynchronize(c.c_void_p(opener)))
         assert P.soon(lambda: counted.gone == 1, 20)
-        """,
-    )
+        """)
 
 
 def test_imports_while_the_consumer_captures(built):
     """The table of streams.md: what each protocol does at the import and at the begin. The capture goes on."""
-    python(
-        built,
-        """
+    python(built, """
     WAYS = {"exchange": P.EXCHANGE, "tensors": P.DLPACK_EXCHANGE, "dictionary": P.CUDA_ARRAY_INTERFACE, "dlpack": P.DLPACK,
             "arrow": P.ARROW, "unknown": P.CUDA_ARRAY_INTERFACE}
     class Unknown:
@@ -681,8 +638,7 @@ def test_imports_while_the_consumer_captures(built):
         for case, expected in enumerate(all):
             found = attempt(way, case)
             assert expected in found, (way, case, found)
-    """,
-    )
+    """)
 
 
 # --- batches and dictionaries with an event ---------------------------------------------------------------------
@@ -691,9 +647,7 @@ def test_imports_while_the_consumer_captures(built):
 @pytest.mark.parametrize("schedule", ["lazy", "threads"])
 def test_batches_of_arrow(built, schedule):
     """A batch has the event of one stream; the host waited for the other."""
-    python(
-        built,
-        """
+    python(built, """
         sys.path.insert(0, str(P.ROOT / "python"))
         from libcai import _arrow
         own, other, mine, target = stream(), stream(), stream(), buffer()
@@ -713,16 +667,12 @@ def test_batches_of_arrow(built, schedule):
         del batch, taken
         gc.collect()
         assert P.soon(lambda: x.counted.gone == y.counted.gone == 1, 5)
-        """,
-        schedule=schedule,
-    )
+        """, schedule=schedule)
 
 
 def test_an_event_in_a_dictionary(built):
     """Version 4 orders a reader that version 3 could not: the stream is not known."""
-    python(
-        built,
-        """
+    python(built, """
         own, mine, target, event = stream(), stream(), buffer(), c.c_void_p()
         ok(cuda.cuEventCreate(c.byref(event), 2))
         data = buffer()
@@ -733,5 +683,4 @@ def test_an_event_in_a_dictionary(built):
         taken = take(obj, protocols=DICT, version_4=True)
         read(taken, target, mine)
         assert bytes_of(target, mine) == {3}
-        """,
-    )
+        """)

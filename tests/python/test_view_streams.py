@@ -29,9 +29,7 @@ def python(built, body, *more, **others):
 @pytest.mark.parametrize("end", ["with view(obj, on) as seen: work()", "seen = view(obj, on); work(); seen.release()"])
 def test_begin_and_end(built, schedule, kind, end):
     """The producer writes, the view's stream reads and writes, the producer writes again."""
-    python(
-        built,
-        f"""
+    python(built, f"""
     theirs, mine, data, out = stream(), stream(), buffer(), buffer()
     fill(data, 1, theirs)
     obj, on = give(produced(data, theirs)), {kind}(mine)
@@ -41,9 +39,7 @@ def test_begin_and_end(built, schedule, kind, end):
     {end}
     copy(data, out, theirs)
     assert bytes_of(data, theirs) == {{1}}
-    """,
-        schedule,
-    )
+    """, schedule)
 
 
 HOST = """
@@ -73,9 +69,7 @@ def test_a_wait_of_the_host(built, schedule, stream, on, work, byte):
 def test_a_view_as_an_argument(built, schedule):
     """The consumer waits for the work on the view's stream, which it learns through each protocol; released in the end,
     the view makes the producer wait for both."""
-    python(
-        built,
-        """
+    python(built, """
     theirs, mine, other, data, out = stream(), stream(), stream(), buffer(), buffer()
     fill(data, 1, theirs)
     for protocol in (P.CUDA_ARRAY_INTERFACE, P.DLPACK):
@@ -90,9 +84,7 @@ def test_a_view_as_an_argument(built, schedule):
             taken.release()
         fill(data, 4, theirs)
     assert bytes_of(out, other) == {2} and bytes_of(data, theirs) == {4}
-    """,
-        schedule,
-    )
+    """, schedule)
 
 
 @pytest.mark.parametrize("schedule", ["lazy", "threads"])
@@ -100,9 +92,7 @@ def test_a_view_as_an_argument(built, schedule):
 @pytest.mark.parametrize("end", ["seen.release(); seen.release()", "with seen: pass"])
 def test_a_producer_that_cannot_wait(built, schedule, known, end):
     """Its memory is freed, and used again, when the work on the view's stream is done."""
-    python(
-        built,
-        f"""
+    python(built, f"""
     class Reused(P.Counted):
         def _let_go(self, _):
             use(0)
@@ -129,31 +119,23 @@ def test_a_producer_that_cannot_wait(built, schedule, known, end):
         counted = P.Counted()
         viewed(counted, on, shape).release()
         assert counted.gone
-    """,
-        schedule,
-    )
+    """, schedule)
 
 
 def test_the_checker_sees_what_is_not_ordered(built):
     """That the others are silent means something."""
-    done = python(
-        built,
-        """
+    done = python(built, """
     theirs, mine, data, out = stream(), stream(), buffer(), buffer()
     fill(data, 1, theirs)
     seen = view(give(produced(data, theirs)), -1)
     fill(data, 2, mine)
-    """,
-        check=False,
-    )
+    """, check=False)
     assert done.returncode != 0 and "race" in done.stdout + done.stderr
 
 
 def test_read_only_views_do_not_wait_for_readers(built):
     """A view that only reads is begun for reading, and still makes the producer wait."""
-    python(
-        built,
-        """
+    python(built, """
     theirs, mine, data, out = stream(), stream(), buffer(), buffer()
     fill(data, 1, theirs)
     with view(give(produced(data, theirs)), mine, readonly=True) as seen:
@@ -161,15 +143,12 @@ def test_read_only_views_do_not_wait_for_readers(built):
         copy(out, data, mine)
     fill(data, 2, theirs)
     assert bytes_of(out, mine) == {1} and bytes_of(data, theirs) == {2}
-    """,
-    )
+    """)
 
 
 def test_calls_of_the_driver(built):
     """None for -1, for the producer's own stream, and for a view that is only dropped."""
-    python(
-        built,
-        """
+    python(built, """
     theirs, mine, data = stream(), stream(), buffer()
     obj = give(produced(data, theirs))
     for on in (theirs, mine):
@@ -185,28 +164,22 @@ def test_calls_of_the_driver(built):
         global seen
         del seen
     assert calls(drop) == 0
-    """,
-    )
+    """)
 
 
 def test_the_device_of_a_dictionary(built):
-    python(
-        built,
-        """
+    python(built, """
     use(1)
     class Array:
         __cuda_array_interface__ = dict(shape=(SIZE,), typestr="|u1", data=(buffer(), False), version=3, stream=None)
     use(0)
     assert view(Array(), -1).device_id == 1
-    """,
-    )
+    """)
 
 
 def test_default_streams_of_another_device(built):
     """They would be looked for in the current context."""
-    python(
-        built,
-        """
+    python(built, """
     obj = give(produced(buffer(), stream()))
     for wrong in (Stream(0, 1), Stream(1, 1), Stream(2, 1)):
         try:
@@ -217,14 +190,11 @@ def test_default_streams_of_another_device(built):
             raise AssertionError(wrong.handle)
     for right in (Stream(0, 0), Stream(1, -1), Stream(2), Stream(stream(), 1), 1):
         view(obj, right).release()
-    """,
-    )
+    """)
 
 
 def test_an_end_that_fails_can_be_repeated(built):
-    python(
-        built,
-        """
+    python(built, """
     data = buffer()
     array = produced(data, 1)
     obj = give(array)
@@ -245,5 +215,4 @@ def test_an_end_that_fails_can_be_repeated(built):
     ok(cuda.cuStreamEndCapture(c.c_void_p(captured), c.byref(graph)))
     other.release()
     seen.release()
-    """,
-    )
+    """)
