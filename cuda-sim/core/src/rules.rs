@@ -117,6 +117,10 @@ impl Export {
         self.consumers.iter().find(|consumer| consumer.actor == actor && time < consumer.gone)
     }
 
+    fn uses_of(&mut self, actor: Actor) -> impl Iterator<Item = &mut Consumer> {
+        self.consumers.iter_mut().filter(move |consumer| consumer.actor == actor)
+    }
+
     /// Returns the relation of an access by this actor at this time to the export.
     fn use_of(&self, actor: Actor, time: u64) -> Use {
         if self.stream == Some(actor) {
@@ -131,8 +135,7 @@ impl Export {
     }
 }
 
-/// An array whose stream was destroyed, and whose owner may have ended before: its end is not
-/// reported.
+/// An array whose stream was destroyed; its owner may have ended before, which is not reported.
 pub struct Orphan {
     owner: u64,
     stream_id: u64,
@@ -191,8 +194,7 @@ impl MissingCall {
     }
 }
 
-/// Maximum number of borrowed arrays that are tracked. They have no owner whose end would remove
-/// them.
+/// Maximum number of borrowed arrays that are tracked. No end of an owner removes them.
 const BORROWED: usize = 1024;
 
 /// The begins that ordered nothing because the stream was unknown. They break no rule: nothing may
@@ -241,8 +243,7 @@ impl Rules {
         }
     }
 
-    /// Returns the export of these bytes by this owner, and creates it if it was not reported
-    /// before.
+    /// Returns the export of these bytes by this owner, which it creates if there is none.
     fn known(
         &mut self,
         owner: u64,
@@ -313,11 +314,8 @@ impl Rules {
             left: NEVER,
             begin: site.clone(),
         };
-        match export
-            .consumers
-            .iter_mut()
-            .find(|consumer| consumer.actor == actor && consumer.gone == NEVER)
-        {
+        let earlier = export.uses_of(actor).find(|consumer| consumer.gone == NEVER);
+        match earlier {
             Some(consumer) if consumer.is_open() => {
                 consumer.mode |= bytes.mode;
                 return;
@@ -333,16 +331,11 @@ impl Rules {
 
     pub fn end(&mut self, owner: u64, bytes: &Access, actor: Actor, time: u64) {
         for id in self.owned.get(&owner).into_iter().flatten() {
-            let Some(export) =
-                self.exports.get_mut(id).filter(|export| export.bytes.same_bytes(bytes))
-            else {
+            let Some(export) = self.exports.get_mut(id) else { continue };
+            if !export.bytes.same_bytes(bytes) {
                 continue;
-            };
-            for consumer in export
-                .consumers
-                .iter_mut()
-                .filter(|consumer| consumer.actor == actor && consumer.is_open())
-            {
+            }
+            for consumer in export.uses_of(actor).filter(|consumer| consumer.is_open()) {
                 consumer.ended = Some(time);
                 close(&mut self.open, actor, *id);
             }
@@ -353,11 +346,7 @@ impl Rules {
     pub fn leave(&mut self, owner: u64, actor: Actor, time: u64) {
         for id in self.owned.get(&owner).into_iter().flatten() {
             let Some(export) = self.exports.get_mut(id) else { continue };
-            for consumer in export
-                .consumers
-                .iter_mut()
-                .filter(|consumer| consumer.actor == actor && consumer.left == NEVER)
-            {
+            for consumer in export.uses_of(actor).filter(|consumer| consumer.left == NEVER) {
                 consumer.left = time;
             }
         }
@@ -381,11 +370,7 @@ impl Rules {
             else {
                 continue;
             };
-            export
-                .consumers
-                .iter_mut()
-                .filter(|consumer| consumer.actor == host)
-                .for_each(|consumer| consumer.waited = true);
+            export.uses_of(host).for_each(|consumer| consumer.waited = true);
         }
     }
 
@@ -420,19 +405,14 @@ impl Rules {
         }
     }
 
-    /// Records the end of a stream, whose number may be reused. Its exports are not tracked any
-    /// longer.
+    /// Records the end of a stream, whose number may be reused. Its exports are no longer tracked.
     pub fn retire(&mut self, actor: Actor, now: u64) {
         if self.exports.is_empty() {
             return;
         }
         self.drop_if(|export| export.stream == Some(actor));
         for export in self.exports.values_mut() {
-            for consumer in export
-                .consumers
-                .iter_mut()
-                .filter(|consumer| consumer.actor == actor && consumer.gone == NEVER)
-            {
+            for consumer in export.uses_of(actor).filter(|consumer| consumer.gone == NEVER) {
                 consumer.gone = now;
             }
         }

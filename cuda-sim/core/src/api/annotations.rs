@@ -367,15 +367,18 @@ extern "C" fn take_report(out: *mut u8, capacity: usize) -> usize {
     let text = checker.texts();
     let count = checker.take(journal.as_mut());
     if !out.is_null() && capacity > 0 {
-        let length = text.len().min(capacity - 1);
-        // SAFETY: `out` is not NULL and has the number of bytes that the caller passed; `length` is
-        // less.
-        unsafe {
-            std::ptr::copy_nonoverlapping(text.as_ptr(), out, length);
-            out.add(length).write(0);
-        }
+        put_text(out, &text.as_bytes()[..text.len().min(capacity - 1)]);
     }
     count
+}
+
+/// Writes a text and a NUL, for which `out` has room.
+fn put_text(out: *mut u8, text: &[u8]) {
+    // SAFETY: callers compared the length with the number of bytes that their caller passed.
+    unsafe {
+        std::ptr::copy_nonoverlapping(text.as_ptr(), out, text.len());
+        out.add(text.len()).write(0);
+    }
 }
 
 /// Moves the races out as JSON, if it fits. Returns its length with the NUL; 0 for no races.
@@ -394,12 +397,7 @@ extern "C" fn take_json(out: *mut u8, capacity: usize) -> usize {
     }
     let text = serde_json::Value::from(races).to_string();
     if !out.is_null() && capacity > text.len() {
-        // SAFETY: `out` is not NULL and has the number of bytes that the caller passed, which is
-        // more than the length of the text.
-        unsafe {
-            std::ptr::copy_nonoverlapping(text.as_ptr(), out, text.len());
-            out.add(text.len()).write(0);
-        }
+        put_text(out, text.as_bytes());
         checker.take(journal.as_mut());
     }
     text.len() + 1

@@ -9,7 +9,7 @@ use crate::api::macros::api;
 use crate::ffi::{put_if, slice};
 use crate::results::{Code, Result};
 use crate::sim::{Locked, MemOp, StreamKind};
-use crate::work::{Extent, Origin};
+use crate::work::{Extent, Origin, StreamRef};
 
 const MOST_OPERATIONS: u32 = 256;
 
@@ -31,17 +31,8 @@ pub fn operations<'a>(
     Ok(all)
 }
 
-fn mem_ops(
-    sim: &mut Locked,
-    stream: u64,
-    default: u64,
-    count: u32,
-    of: *const MemOp,
-    flags: u32,
-    barriers: bool,
-) -> Result {
-    let stream = sim.stream(stream, default)?;
-    for op in operations(count, of, flags, barriers)? {
+fn mem_ops(sim: &mut Locked, stream: StreamRef, operations: &[MemOp]) -> Result {
+    for op in operations {
         let wide = op.operation >= 4;
         let value = if wide { op.value } else { op.value & 0xffff_ffff };
         match op.operation {
@@ -190,13 +181,13 @@ api! {
     }
     fn cuStreamBatchMemOp / cuStreamBatchMemOp_ptsz(
         stream: u64, count: u32, of: *const MemOp, flags: u32,
-    ) |sim, default| {
-        mem_ops(sim, stream, default, count, of, flags, false)
+    ) |sim, default, stream| {
+        mem_ops(sim, stream, operations(count, of, flags, false)?)
     }
     fn cuStreamBatchMemOp_v2 / cuStreamBatchMemOp_v2_ptsz(
         stream: u64, count: u32, of: *const MemOp, flags: u32,
-    ) |sim, default| {
-        mem_ops(sim, stream, default, count, of, flags, true)
+    ) |sim, default, stream| {
+        mem_ops(sim, stream, operations(count, of, flags, true)?)
     }
     fn cuMemcpyBatchAsync / cuMemcpyBatchAsync_ptsz(
         to: *const u64, from: *const u64, sizes: *const usize, count: usize, attributes: *const CopyAttributes,

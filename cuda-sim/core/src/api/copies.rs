@@ -80,8 +80,7 @@ pub fn locate(sim: &Sim, end: &End, extent: &Extent) -> Result<(Side, Origin)> {
         if end.claim == Claim::Host && address != 0 {
             return Ok((Side::Pageable, end.origin));
         }
-        // Under unified addressing, any other address is host memory, unless it was freed device
-        // memory.
+        // Under unified addressing, other addresses are host memory, but for freed device memory.
         let known =
             end.claim == Claim::Any && address != 0 && sim.memory.was_freed(address).is_none();
         return if known { Ok((Side::Pageable, end.origin)) } else { Err(Code::INVALID_VALUE) };
@@ -323,6 +322,13 @@ impl Copy3D {
     pub fn outline(&self) -> ([i32; 2], [usize; 3]) {
         ([self.from.memory, self.to.memory], [self.width, self.height, self.depth])
     }
+
+    /// Returns the extent, the destination and the source.
+    fn ends(&self) -> Result<(Extent, End, End)> {
+        let [width, rows, layers] = [self.width, self.height, self.depth].map(|size| size as u64);
+        let extent = Extent { width, rows, layers };
+        Ok((extent, self.to.end(&extent)?, self.from.end(&extent)?))
+    }
 }
 
 impl Side3D {
@@ -383,22 +389,12 @@ fn copy_3d(
     synchronous: bool,
     label: &'static str,
 ) -> Result {
-    let extent = Extent {
-        width: copy_of.width as u64,
-        rows: copy_of.height as u64,
-        layers: copy_of.depth as u64,
-    };
-    let (to, from) = (copy_of.to.end(&extent)?, copy_of.from.end(&extent)?);
+    let (extent, to, from) = copy_of.ends()?;
     copy(sim, stream, Request { to, from, extent, synchronous, order: IN_STREAM, label })
 }
 
 pub fn node_of(sim: &Sim, copy_of: &Copy3D) -> Result<(Work, Vec<Access>)> {
-    let extent = Extent {
-        width: copy_of.width as u64,
-        rows: copy_of.height as u64,
-        layers: copy_of.depth as u64,
-    };
-    let (to, from) = (copy_of.to.end(&extent)?, copy_of.from.end(&extent)?);
+    let (extent, to, from) = copy_of.ends()?;
     let (_, to_bytes) = locate(sim, &to, &extent)?;
     let (_, from_bytes) = locate(sim, &from, &extent)?;
     let work = Work::Copy(Copy { to: to_bytes, from: from_bytes, extent, staged: None });

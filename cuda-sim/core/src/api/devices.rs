@@ -13,8 +13,7 @@ pub fn check(sim: &Sim, device: Device) -> Result<usize> {
     usize::try_from(device).ok().filter(|d| *d < sim.devices.len()).ok_or(Code::INVALID_DEVICE)
 }
 
-/// Returns an attribute by its number in `CUdevice_attribute`. Attributes that are not listed are
-/// 0.
+/// Returns an attribute by its number in `CUdevice_attribute`. Others than those listed are 0.
 fn attribute(sim: &Sim, device: Device, which: i32) -> i32 {
     match which {
         1 => 1024,                            // MAX_THREADS_PER_BLOCK

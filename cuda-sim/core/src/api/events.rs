@@ -5,6 +5,7 @@ use crate::capture;
 use crate::ffi::put;
 use crate::results::{Code, Result};
 use crate::sim::{Event, Locked, Recorded, Sim};
+use crate::work::StreamRef;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -57,8 +58,7 @@ fn reached(sim: &mut Locked, event: u64, wait: bool) -> Result<bool> {
     Ok(true)
 }
 
-fn record(sim: &mut Locked, event: u64, stream: u64, default: u64, flags: u32) -> Result {
-    let stream = sim.stream(stream, default)?;
+fn record(sim: &mut Locked, event: u64, stream: StreamRef, flags: u32) -> Result {
     if crate::real_driver::is_present() && sim.events.get(event).is_none() {
         // The real driver created it in a call that is not followed.
         let (context, device) = (sim.stream_mut(stream).context, sim.stream_mut(stream).device);
@@ -114,11 +114,13 @@ api! {
         // Pending waits keep what they need. [cuEventDestroy]
         sim.events.remove(event).map(|_| ()).ok_or(Code::INVALID_HANDLE)
     }
-    fn cuEventRecord / cuEventRecord_ptsz(event: u64, stream: u64) |sim, default| {
-        record(sim, event, stream, default, 0)
+    fn cuEventRecord / cuEventRecord_ptsz(event: u64, stream: u64) |sim, default, stream| {
+        record(sim, event, stream, 0)
     }
-    fn cuEventRecordWithFlags / cuEventRecordWithFlags_ptsz(event: u64, stream: u64, flags: u32) |sim, default| {
-        record(sim, event, stream, default, flags)
+    fn cuEventRecordWithFlags / cuEventRecordWithFlags_ptsz(
+        event: u64, stream: u64, flags: u32,
+    ) |sim, default, stream| {
+        record(sim, event, stream, flags)
     }
     fn cuEventQuery(event: u64) |sim| { if reached(sim, event, false)? { Ok(()) } else { Err(Code::NOT_READY) } }
     fn cuEventSynchronize(event: u64) |sim| {

@@ -3,8 +3,8 @@
 use super::conditionals::{add_conditional, conditional_params};
 use super::copies::Copy3D;
 use super::graph_params::{
-    AnyParams, Both, FillParams, HostParams, KernelParams, KernelParamsV2, any_task, host_params,
-    host_task, kernel_params, kernel_params_v2, kernel_task, kernel_task_v2, kind_of,
+    AnyParams, Both, FillParams, HostParams, KernelParams, KernelParamsV2, any_task, event_task,
+    host_params, host_task, kernel_params, kernel_params_v2, kernel_task, kernel_task_v2, kind_of,
     memcpy_params, memcpy_task, memset_params, memset_task, put_union, union_of,
 };
 use super::graphs::add;
@@ -49,11 +49,6 @@ fn set_step(sim: &mut Locked, exec: u64, node: u64, task: Task) -> Result {
         _ => vec![task],
     };
     graph::replace_tasks(sim, exec, node, tasks)
-}
-
-fn event_task(sim: &Locked, event: u64, record: bool) -> Result<Task> {
-    sim.events.get(event).ok_or(Code::INVALID_VALUE)?;
-    Ok(if record { Task::RecordEvent(event) } else { Task::WaitEvent(event) })
 }
 
 /// Adds a node that allocates memory, and writes its address into the parameters.

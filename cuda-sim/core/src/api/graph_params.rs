@@ -81,6 +81,11 @@ pub fn host_task(params: HostParams) -> Result<Task> {
     Ok(work(Work::Host(call, None), Vec::new(), "a host node"))
 }
 
+pub fn event_task(sim: &Sim, event: u64, record: bool) -> Result<Task> {
+    sim.events.get(event).ok_or(Code::INVALID_VALUE)?;
+    Ok(if record { Task::RecordEvent(event) } else { Task::WaitEvent(event) })
+}
+
 pub fn memcpy_task(sim: &Sim, params: &Copy3D) -> Result<Task> {
     let (copy, accesses) = node_of(sim, params)?;
     Ok(work(copy, accesses, "a memcpy node"))
@@ -184,11 +189,7 @@ pub fn any_task(sim: &mut Locked, params: *mut AnyParams) -> Result<Task> {
         2 => memset_task(sim, &get(of.cast())?)?,
         3 => host_task(get(of.cast())?)?,
         5 => Task::Empty,
-        6 | 7 => {
-            let event = get(of.cast::<u64>())?;
-            sim.events.get(event).ok_or(Code::INVALID_VALUE)?;
-            if kind == 6 { Task::WaitEvent(event) } else { Task::RecordEvent(event) }
-        }
+        6 | 7 => event_task(sim, get(of.cast())?, kind == 7)?,
         11 => {
             let base = get(of.cast::<u64>())?;
             if !sim.is_graph_memory(base) {

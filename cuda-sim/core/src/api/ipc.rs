@@ -51,8 +51,7 @@ pub fn import(
     let page = parsed.offset & !4095;
     let skipped = parsed.offset - page;
     let mapped = map_file(fd, page, parsed.size + skipped);
-    // SAFETY: `ipc::open` opened this descriptor for this function, and the mapping does not need
-    // it.
+    // SAFETY: `ipc::open` opened this descriptor for this function; the mapping does not need it.
     unsafe { libc::close(fd) };
     let base = mapped? + skipped;
     let new = Allocation::new(Kind::Imported, base, parsed.size, device, context);

@@ -12,7 +12,7 @@ use crate::memory;
 use crate::results::{Code, Result};
 use crate::shown::shown;
 use crate::sim::{Function, Locked, Registered, lock};
-use crate::work::{KernelBody, Launch, Work};
+use crate::work::{KernelBody, Launch, StreamRef, Work};
 use std::ffi::{CStr, CString, c_char, c_void};
 use std::sync::Arc;
 
@@ -230,12 +230,10 @@ fn launch(
     sim: &mut Locked,
     function: u64,
     grid: Grid,
-    stream: u64,
-    default: u64,
+    stream: StreamRef,
     arguments: *mut *mut c_void,
     extra: *mut *mut c_void,
 ) -> Result {
-    let stream = sim.stream(stream, default)?;
     let (work, accesses) = prepare_known(sim, function, grid, arguments, extra)?;
     let label = sim.kernel_label(function);
     submit(sim, stream, work, accesses, label)?;
@@ -284,13 +282,12 @@ pub struct LaunchConfig {
 }
 
 api! {
-    fn cuModuleLoadData(to: *mut u64, image: *const c_void) |sim| { load(sim, to, image) }
+    fn cuModuleLoadData, cuModuleLoadFatBinary(to: *mut u64, image: *const c_void) |sim| { load(sim, to, image) }
     fn cuModuleLoadDataEx(
         to: *mut u64, image: *const c_void, count: u32, options: *const i32, values: *const u64,
     ) |sim| {
         load(sim, to, image)
     }
-    fn cuModuleLoadFatBinary(to: *mut u64, image: *const c_void) |sim| { load(sim, to, image) }
     fn cuModuleLoad(to: *mut u64, path: *const c_char) |sim| {
         let path = name_of(path)?;
         if !std::path::Path::new(&*path.to_string_lossy()).exists() {
@@ -362,10 +359,10 @@ api! {
         sim.functions.get(handle).ok_or(Code::INVALID_HANDLE)?;
         if (0..4).contains(&config) { Ok(()) } else { Err(Code::INVALID_VALUE) }
     }
-    fn cuFuncGetModule(to: *mut u64, handle: u64) |sim| {
+    fn cuFuncGetModule, cuKernelGetLibrary(to: *mut u64, handle: u64) |sim| {
         put(to, sim.functions.get(handle).ok_or(Code::INVALID_HANDLE)?.module)
     }
-    fn cuFuncGetName(name: *mut *const c_char, handle: u64) |sim| {
+    fn cuFuncGetName, cuKernelGetName(name: *mut *const c_char, handle: u64) |sim| {
         if name.is_null() || handle == 0 {
             return Err(Code::INVALID_VALUE);
         }
@@ -377,16 +374,6 @@ api! {
         put(state, 1)
     }
     fn cuFuncLoad(handle: u64) |sim| { sim.functions.get(handle).map(|_| ()).ok_or(Code::INVALID_HANDLE) }
-    fn cuKernelGetName(name: *mut *const c_char, kernel: u64) |sim| {
-        if name.is_null() || kernel == 0 {
-            return Err(Code::INVALID_VALUE);
-        }
-        let found = sim.functions.get(kernel).ok_or(Code::INVALID_HANDLE)?;
-        put(name, found.name.as_ptr())
-    }
-    fn cuKernelGetLibrary(to: *mut u64, kernel: u64) |sim| {
-        put(to, sim.functions.get(kernel).ok_or(Code::INVALID_HANDLE)?.module)
-    }
     fn cuOccupancyMaxActiveBlocksPerMultiprocessor(count: *mut i32, handle: u64, block: i32, shared: usize) |sim| {
         sim.functions.get(handle).ok_or(Code::INVALID_HANDLE)?;
         put(count, (2048 / block.clamp(1, 1024)).min(32))
@@ -400,23 +387,23 @@ api! {
     fn cuLaunchKernel / cuLaunchKernel_ptsz(
         handle: u64, gx: u32, gy: u32, gz: u32, bx: u32, by: u32, bz: u32, shared_bytes: u32, stream: u64,
         arguments: *mut *mut c_void, extra: *mut *mut c_void,
-    ) |sim, default| {
+    ) |sim, default, stream| {
         let grid = Grid { grid: [gx, gy, gz], block: [bx, by, bz], shared_bytes };
-        launch(sim, handle, grid, stream, default, arguments, extra)
+        launch(sim, handle, grid, stream, arguments, extra)
     }
     fn cuLaunchCooperativeKernel / cuLaunchCooperativeKernel_ptsz(
         handle: u64, gx: u32, gy: u32, gz: u32, bx: u32, by: u32, bz: u32, shared_bytes: u32, stream: u64,
         arguments: *mut *mut c_void,
-    ) |sim, default| {
+    ) |sim, default, stream| {
         let grid = Grid { grid: [gx, gy, gz], block: [bx, by, bz], shared_bytes };
-        launch(sim, handle, grid, stream, default, arguments, std::ptr::null_mut())
+        launch(sim, handle, grid, stream, arguments, std::ptr::null_mut())
     }
     fn cuLaunchKernelEx / cuLaunchKernelEx_ptsz(
         config: *const LaunchConfig, handle: u64, arguments: *mut *mut c_void, extra: *mut *mut c_void,
     ) |sim, default| {
         let config = get(config)?;
-        let grid =
-            Grid { grid: config.grid, block: config.block, shared_bytes: config.shared_bytes };
-        launch(sim, handle, grid, config.stream, default, arguments, extra)
+        let grid = Grid { grid: config.grid, block: config.block, shared_bytes: config.shared_bytes };
+        let stream = sim.stream(config.stream, default)?;
+        launch(sim, handle, grid, stream, arguments, extra)
     }
 }

@@ -59,8 +59,7 @@ struct CaptureInfo {
     tail: Vec<u64>,
 }
 
-fn capture_info(sim: &mut Locked, stream: u64, default: u64) -> Result<CaptureInfo> {
-    let stream = sim.stream(stream, default)?;
+fn capture_info(sim: &mut Locked, stream: StreamRef) -> Result<CaptureInfo> {
     // The query does not invalidate the capture. [cuStreamIsCapturing]
     if !sim.captures_under(stream).is_empty() {
         return Err(Code::STREAM_CAPTURE_IMPLICIT);
@@ -318,7 +317,9 @@ api! {
         sim.stream_mut(to).attributes = attributes;
         Ok(())
     }
-    fn cuStreamGetAttribute / cuStreamGetAttribute_ptsz(stream: u64, which: i32, value: *mut [u64; 8]) |sim, default, stream| {
+    fn cuStreamGetAttribute / cuStreamGetAttribute_ptsz(
+        stream: u64, which: i32, value: *mut [u64; 8],
+    ) |sim, default, stream| {
         put(value, attribute(sim, stream, which)?)
     }
     fn cuStreamSetAttribute / cuStreamSetAttribute_ptsz(
@@ -354,14 +355,14 @@ api! {
         put_if(graph, captured);
         Ok(())
     }
-    fn cuStreamIsCapturing / cuStreamIsCapturing_ptsz(stream: u64, status: *mut i32) |sim, default| {
-        let info = capture_info(sim, stream, default)?;
+    fn cuStreamIsCapturing / cuStreamIsCapturing_ptsz(stream: u64, status: *mut i32) |sim, default, stream| {
+        let info = capture_info(sim, stream)?;
         put(status, info.status)
     }
     fn cuStreamGetCaptureInfo / cuStreamGetCaptureInfo_ptsz(
         stream: u64, status: *mut i32, id: *mut u64,
-    ) |sim, default| {
-        let info = capture_info(sim, stream, default)?;
+    ) |sim, default, stream| {
+        let info = capture_info(sim, stream)?;
         put(status, info.status)?;
         if info.status != 0 {
             put_if(id, info.id);
@@ -370,15 +371,15 @@ api! {
     }
     fn cuStreamGetCaptureInfo_v2 / cuStreamGetCaptureInfo_v2_ptsz(
         stream: u64, status: *mut i32, id: *mut u64, graph: *mut u64, dependencies: *mut *const u64, count: *mut usize,
-    ) |sim, default| {
-        let info = capture_info(sim, stream, default)?;
+    ) |sim, default, stream| {
+        let info = capture_info(sim, stream)?;
         put_capture_info(sim, info, status, id, graph, dependencies, std::ptr::null_mut(), count)
     }
     fn cuStreamGetCaptureInfo_v3 / cuStreamGetCaptureInfo_v3_ptsz(
         stream: u64, status: *mut i32, id: *mut u64, graph: *mut u64, dependencies: *mut *const u64,
         edges: *mut *const u64, count: *mut usize,
-    ) |sim, default| {
-        let info = capture_info(sim, stream, default)?;
+    ) |sim, default, stream| {
+        let info = capture_info(sim, stream)?;
         put_capture_info(sim, info, status, id, graph, dependencies, edges, count)
     }
     fn cuStreamUpdateCaptureDependencies / cuStreamUpdateCaptureDependencies_ptsz(
