@@ -62,37 +62,21 @@ passed_on! {
         free("cuMemHostUnregister", 1, of_host(address), || real(address), |sim, _| memory::unregister(sim, address))
     }
     fn cuMemFreeAsync / cuMemFreeAsync_ptsz(address: u64, stream: u64) |real, default| {
-        free(
-            "cuMemFreeAsync",
-            default,
-            at(address),
-            || real(address, stream),
-            |sim, default| pools::free(sim, address, stream, default),
-        )
+        free("cuMemFreeAsync", default, at(address), || real(address, stream), |sim, default| {
+            pools::free(sim, address, stream, default)
+        })
     }
     fn cuMemUnmap(address: u64, size: usize) |real| {
         let range = (address, address.saturating_add(size as u64));
-        free(
-            "cuMemUnmap",
-            1,
-            range,
-            || real(address, size),
-            |sim, _| unmap(sim, address, size as u64),
-        )
+        free("cuMemUnmap", 1, range, || real(address, size), |sim, _| unmap(sim, address, size as u64))
     }
     fn cuIpcCloseMemHandle(address: u64) |real| {
-        free(
-            "cuIpcCloseMemHandle",
-            1,
-            at(address),
-            || real(address),
-            |sim, _| {
-                if sim.memory.is_still_open(address) {
-                    return Ok(());
-                }
-                memory::end(sim, address, "cuIpcCloseMemHandle")
-            },
-        )
+        free("cuIpcCloseMemHandle", 1, at(address), || real(address), |sim, _| {
+            if sim.memory.is_still_open(address) {
+                return Ok(());
+            }
+            memory::end(sim, address, "cuIpcCloseMemHandle")
+        })
     }
     fn cuStreamDestroy_v2(stream: u64) |real| {
         let mut aside = None;

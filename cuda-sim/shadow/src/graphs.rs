@@ -97,31 +97,19 @@ passed_on! {
         })
     }
     fn cuStreamBeginCaptureToCig / cuStreamBeginCaptureToCig_ptsz(stream: u64, params: *const u64) |real, default| {
-        follow(
-            "cuStreamBeginCaptureToCig",
-            default,
-            || real(stream, params),
-            std::ptr::null(),
-            |sim, default| {
-                let stream = sim.stream(stream, default)?;
-                capture::begin(sim, stream, capture::RELAXED, None)
-            },
-        )
+        follow("cuStreamBeginCaptureToCig", default, || real(stream, params), std::ptr::null(), |sim, default| {
+            let stream = sim.stream(stream, default)?;
+            capture::begin(sim, stream, capture::RELAXED, None)
+        })
     }
     fn cuStreamEndCaptureToCig / cuStreamEndCaptureToCig_ptsz(stream: u64) |real, default| {
         // Launches by a graphics API are not known.
-        follow(
-            "cuStreamEndCaptureToCig",
-            default,
-            || real(stream),
-            std::ptr::null(),
-            |sim, default| {
-                let stream = sim.stream(stream, default)?;
-                let graph = capture::end(sim, stream)?;
-                destroy_graph(sim, graph);
-                Ok(())
-            },
-        )
+        follow("cuStreamEndCaptureToCig", default, || real(stream), std::ptr::null(), |sim, default| {
+            let stream = sim.stream(stream, default)?;
+            let graph = capture::end(sim, stream)?;
+            destroy_graph(sim, graph);
+            Ok(())
+        })
     }
     fn cuStreamBeginCaptureToGraph / cuStreamBeginCaptureToGraph_ptsz(
         stream: u64, graph: u64, dependencies: *const u64, edges: *const u64, count: usize, mode: i32,

@@ -35,54 +35,34 @@ passed_on! {
     }
     fn cuGreenCtxDestroy(green: u64) |real| {
         let context = context_of(green);
-        follow(
-            "cuGreenCtxDestroy",
-            1,
-            || real(green),
-            std::ptr::null(),
-            |sim, _| {
-                sim.detach(context);
-                Ok(())
-            },
-        )
+        follow("cuGreenCtxDestroy", 1, || real(green), std::ptr::null(), |sim, _| {
+            sim.detach(context);
+            Ok(())
+        })
     }
     fn cuGreenCtxStreamCreate(to: *mut u64, green: u64, flags: u32, priority: i32) |real| {
         let context = context_of(green);
-        follow(
-            "cuGreenCtxStreamCreate",
-            1,
-            || real(to, green, flags, priority),
-            to,
-            |sim, _| {
-                let device = CURRENT.get().1.max(0);
-                adopt(sim, context, device);
-                // CU_STREAM_NON_BLOCKING is required. [cuGreenCtxStreamCreate]
-                let stream = sim.new_stream(StreamKind::NonBlocking, context, device, flags, priority);
-                let handle = sim.streams.insert(stream);
-                sim.stream_mut(stream).handle = handle;
-                Ok(())
-            },
-        )
+        follow("cuGreenCtxStreamCreate", 1, || real(to, green, flags, priority), to, |sim, _| {
+            let device = CURRENT.get().1.max(0);
+            adopt(sim, context, device);
+            // CU_STREAM_NON_BLOCKING is required. [cuGreenCtxStreamCreate]
+            let stream = sim.new_stream(StreamKind::NonBlocking, context, device, flags, priority);
+            let handle = sim.streams.insert(stream);
+            sim.stream_mut(stream).handle = handle;
+            Ok(())
+        })
     }
     fn cuGreenCtxRecordEvent(green: u64, event: u64) |real| {
         let context = context_of(green);
-        follow(
-            "cuGreenCtxRecordEvent",
-            1,
-            || real(green, event),
-            std::ptr::null(),
-            |sim, _| record_all(sim, context, event),
-        )
+        follow("cuGreenCtxRecordEvent", 1, || real(green, event), std::ptr::null(), |sim, _| {
+            record_all(sim, context, event)
+        })
     }
     fn cuGreenCtxWaitEvent(green: u64, event: u64) |real| {
         let context = context_of(green);
-        follow(
-            "cuGreenCtxWaitEvent",
-            1,
-            || real(green, event),
-            std::ptr::null(),
-            |sim, _| wait_in_context(sim, context, event),
-        )
+        follow("cuGreenCtxWaitEvent", 1, || real(green, event), std::ptr::null(), |sim, _| {
+            wait_in_context(sim, context, event)
+        })
     }
 }
 

@@ -61,8 +61,7 @@ fn run(wrapper: *mut Wrapper, callback: Option<(u64, i32)>) {
         learn(&clock);
     }
     if !again {
-        // SAFETY: `enqueue` created it with `Box::into_raw`, and the driver calls the function
-        // once.
+        // SAFETY: `enqueue` created it with `Box::into_raw`; the driver calls the function once.
         drop(unsafe { Box::from_raw(wrapper) });
     }
 }
@@ -99,8 +98,7 @@ fn enqueue(
     let wrapper = Box::into_raw(wrapper);
     let result = outside(|| real(wrapper.cast()));
     if result != 0 {
-        // SAFETY: the real call failed, so the driver did not keep the pointer of `Box::into_raw`
-        // above.
+        // SAFETY: the call failed, so the driver did not keep the pointer of `Box::into_raw` above.
         drop(unsafe { Box::from_raw(wrapper) });
         return result;
     }
@@ -120,8 +118,7 @@ fn enqueue(
 extern "C-unwind" fn run_destructor(wrapper: *mut c_void) {
     learn(&None);
     let (function, data) = {
-        // SAFETY: `cuUserObjectCreate` passed the pointer to the driver, which calls the destructor
-        // once.
+        // SAFETY: `cuUserObjectCreate` gave it to the driver, which calls the destructor once.
         let wrapper = unsafe { Box::from_raw(wrapper.cast::<Wrapper>()) };
         (wrapper.function, wrapper.data)
     };
@@ -168,12 +165,7 @@ passed_on! {
             return outside(|| real(stream, function, data, mode));
         }
         enqueue("cuLaunchHostFunc", default, stream, Wrapper::new(function, data), |wrapper| {
-            real(
-                stream,
-                run_function as extern "C" fn(*mut c_void) as usize,
-                wrapper as usize,
-                mode,
-            )
+            real(stream, run_function as extern "C" fn(*mut c_void) as usize, wrapper as usize, mode)
         })
     }
     fn cuStreamAddCallback / cuStreamAddCallback_ptsz(
@@ -183,12 +175,7 @@ passed_on! {
             return outside(|| real(stream, function, data, flags));
         }
         enqueue("cuStreamAddCallback", default, stream, Wrapper::new(function, data), |wrapper| {
-            real(
-                stream,
-                run_callback as extern "C" fn(u64, i32, *mut c_void) as usize,
-                wrapper as usize,
-                flags,
-            )
+            real(stream, run_callback as extern "C" fn(u64, i32, *mut c_void) as usize, wrapper as usize, flags)
         })
     }
     fn cuUserObjectCreate(to: *mut u64, data: usize, destroy: usize, count: u32, flags: u32) |real| {
@@ -233,16 +220,10 @@ passed_on! {
             function: run_function as extern "C" fn(*mut c_void) as usize,
             data: wrapper,
         };
-        follow(
-            "cuGraphAddHostNode",
-            1,
-            || real(to, graph, dependencies, count, &wrapped),
-            to,
-            |sim, _| {
-                let call = HostCall { function: 0, data: wrapper, callback_stream: None };
-                let task = work(Work::Host(call, None), Vec::new(), "a host node");
-                add(sim, to, graph, dependencies, count, task)
-            },
-        )
+        follow("cuGraphAddHostNode", 1, || real(to, graph, dependencies, count, &wrapped), to, |sim, _| {
+            let call = HostCall { function: 0, data: wrapper, callback_stream: None };
+            let task = work(Work::Host(call, None), Vec::new(), "a host node");
+            add(sim, to, graph, dependencies, count, task)
+        })
     }
 }

@@ -30,8 +30,7 @@ fn replace(name: *const c_char, to: *mut *mut c_void, version: i32, flags: u64) 
     if name.is_null() || to.is_null() {
         return;
     }
-    // SAFETY: both pointers are not NULL, and the driver just read the name and wrote `to`
-    // successfully.
+    // SAFETY: neither pointer is NULL, and the driver just read the name and wrote `to`.
     let (name, found) = unsafe { (CStr::from_ptr(name), to.read()) };
     let Ok(name) = name.to_str() else { return };
     let Ok(&(_, _, symbol, _)) = find_entry(name, version, flags) else { return };
@@ -97,19 +96,13 @@ passed_on! {
         result
     }
     fn cuDevicePrimaryCtxRetain(to: *mut u64, device: i32) |real| {
-        follow(
-            "cuDevicePrimaryCtxRetain",
-            1,
-            || real(to, device),
-            std::ptr::null(),
-            |sim, _| {
-                let context = cudasim_core::ffi::get(to)?;
-                if let Some(of) = sim.devices.get_mut(device as usize) {
-                    of.primary = context;
-                }
-                Ok(())
-            },
-        )
+        follow("cuDevicePrimaryCtxRetain", 1, || real(to, device), std::ptr::null(), |sim, _| {
+            let context = cudasim_core::ffi::get(to)?;
+            if let Some(of) = sim.devices.get_mut(device as usize) {
+                of.primary = context;
+            }
+            Ok(())
+        })
     }
     fn cuDevicePrimaryCtxRelease(device: i32) |real| {
         ended_primary("cuDevicePrimaryCtxRelease", outside(|| real(device)), device)

@@ -1,5 +1,4 @@
-//! Names of real kernels: for reports, and for the kernels that the program registered in
-//! cudasim.h.
+//! Names of real kernels: for reports, and for kernels registered by cudasim.h.
 
 use crate::passed_on::passed_on;
 use cudasim_core::ffi::get;
@@ -37,15 +36,9 @@ passed_on! {
         named("cuLibraryGetKernel", || real(to, library, name), to, name)
     }
     fn cuKernelGetFunction(to: *mut u64, kernel: u64) |real| {
-        follow(
-            "cuKernelGetFunction",
-            1,
-            || real(to, kernel),
-            std::ptr::null(),
-            |sim, _| {
-                let of = sim.functions.get(kernel).ok_or(Code::INVALID_HANDLE)?.name.clone();
-                name(sim, to, of)
-            },
-        )
+        follow("cuKernelGetFunction", 1, || real(to, kernel), std::ptr::null(), |sim, _| {
+            let of = sim.functions.get(kernel).ok_or(Code::INVALID_HANDLE)?.name.clone();
+            name(sim, to, of)
+        })
     }
 }

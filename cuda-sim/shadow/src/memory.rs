@@ -61,13 +61,9 @@ passed_on! {
         variable("cuLibraryGetManaged", || real(to, size, library, name), to, size)
     }
     fn cuMemAllocPitch_v2(to: *mut u64, pitch: *mut usize, width: usize, rows: usize, element: u32) |real| {
-        follow(
-            "cuMemAllocPitch",
-            1,
-            || real(to, pitch, width, rows, element),
-            to,
-            |sim, _| allocate(sim, to, get(pitch)? as u64 * rows as u64, "cuMemAllocPitch"),
-        )
+        follow("cuMemAllocPitch", 1, || real(to, pitch, width, rows, element), to, |sim, _| {
+            allocate(sim, to, get(pitch)? as u64 * rows as u64, "cuMemAllocPitch")
+        })
     }
     fn cuMemHostRegister_v2(address: u64, size: usize, flags: u32) |real| {
         let result = outside(|| real(address, size, flags));
@@ -82,17 +78,11 @@ passed_on! {
         result
     }
     fn cuMemMap(address: u64, size: usize, offset: usize, handle: u64, flags: u64) |real| {
-        follow(
-            "cuMemMap",
-            1,
-            || real(address, size, offset, handle, flags),
-            std::ptr::null(),
-            |sim, _| {
-                begin(sim, Kind::Virtual, address, size as u64, "cuMemMap");
-                sim.memory.is_at(address, handle);
-                Ok(())
-            },
-        )
+        follow("cuMemMap", 1, || real(address, size, offset, handle, flags), std::ptr::null(), |sim, _| {
+            begin(sim, Kind::Virtual, address, size as u64, "cuMemMap");
+            sim.memory.is_at(address, handle);
+            Ok(())
+        })
     }
     fn cuIpcOpenMemHandle(to: *mut u64, handle: IpcHandle, flags: u32) |real| {
         import("cuIpcOpenMemHandle", || real(to, handle, flags), to)

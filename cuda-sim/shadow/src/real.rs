@@ -55,8 +55,7 @@ extern "C" fn load() {
         ));
     };
     let find = |name: &CStr| {
-        // SAFETY: `driver` is a handle of `dlopen`, which is never closed, and `name` is
-        // NUL-terminated.
+        // SAFETY: `driver` is a handle of `dlopen` that is never closed; `name` is NUL-terminated.
         unsafe { libc::dlsym(driver, name.as_ptr()) }
     };
     if find(c"cudasim_passthrough").cast_const().cast() == &raw const cudasim_passthrough {

@@ -1,5 +1,4 @@
-//! Waits and queries: after they succeed, the calling thread knows what was enqueued when it
-//! called.
+//! Waits and queries: after success, the thread knows what was enqueued when it called.
 
 use crate::passed_on::passed_on;
 use cudasim_core::clock::Clock;
@@ -71,25 +70,15 @@ passed_on! {
         wait(call, 1, || real(event), |sim, _| of_event(sim, event, call))
     }
     fn cuCtxSynchronize() |real| {
-        wait(
-            "cuCtxSynchronize",
-            1,
-            || real(),
-            |sim, _| {
-                let context = sim.execution_context()?;
-                of_context(sim, context)
-            },
-        )
+        wait("cuCtxSynchronize", 1, || real(), |sim, _| {
+            let context = sim.execution_context()?;
+            of_context(sim, context)
+        })
     }
     fn cuCtxSynchronize_v2(context: u64) |real| {
-        wait(
-            "cuCtxSynchronize",
-            1,
-            || real(context),
-            |sim, _| {
-                let context = if context == 0 { sim.execution_context()? } else { context };
-                of_context(sim, context)
-            },
-        )
+        wait("cuCtxSynchronize", 1, || real(context), |sim, _| {
+            let context = if context == 0 { sim.execution_context()? } else { context };
+            of_context(sim, context)
+        })
     }
 }
