@@ -4,7 +4,7 @@
 use crate::access::Access;
 use crate::graph::destroy_graph;
 use crate::queue::{record_now, wait_now, wait_only, with_knowledge};
-use crate::results::{Code, Result};
+use crate::results::{Code, Result, refuse_if};
 use crate::sim::{Capture, Graph, Lane, Locked, Recorded, Sim, StreamKind, Task, thread_id};
 use crate::work::{StreamRef, Work};
 use std::collections::HashSet;
@@ -156,9 +156,7 @@ pub fn record(sim: &mut Locked, event: u64, stream: StreamRef, external: bool) -
     // Event and stream must belong to the same context. [cuEventRecord] A green context counts as
     // its primary context.
     let context = sim.stream_mut(stream).context;
-    if of != sim.base(context) && !crate::real_driver::is_present() {
-        return Err(Code::INVALID_HANDLE);
-    }
+    refuse_if(of != sim.base(context) && !crate::real_driver::is_present(), Code::INVALID_HANDLE)?;
     if let Some(lane) = sim.lane_of(stream)? {
         if external {
             return sim.capture_task(stream, lane, Task::RecordEvent(event));
@@ -169,9 +167,7 @@ pub fn record(sim: &mut Locked, event: u64, stream: StreamRef, external: bool) -
         }
         return Ok(());
     }
-    if external {
-        return Err(Code::INVALID_VALUE);
-    }
+    refuse_if(external, Code::INVALID_VALUE)?;
     sim.forbid_legacy(stream)?;
     sim.prepare(stream);
     record_now(sim, event, stream, shared, None);
@@ -294,15 +290,9 @@ pub fn begin(
     mode: i32,
     into: Option<(u64, Vec<u64>)>,
 ) -> Result {
-    if !(0..=2).contains(&mode) {
-        return Err(Code::INVALID_VALUE);
-    }
-    if sim.stream_mut(stream).kind == StreamKind::Legacy {
-        return Err(Code::STREAM_CAPTURE_UNSUPPORTED);
-    }
-    if sim.stream_mut(stream).lane.is_some() {
-        return Err(Code::ILLEGAL_STATE);
-    }
+    refuse_if(!(0..=2).contains(&mode), Code::INVALID_VALUE)?;
+    refuse_if(sim.stream_mut(stream).kind == StreamKind::Legacy, Code::STREAM_CAPTURE_UNSUPPORTED)?;
+    refuse_if(sim.stream_mut(stream).lane.is_some(), Code::ILLEGAL_STATE)?;
     let id = sim.id();
     let to_graph = into.is_some();
     let (graph, tail) = match into {

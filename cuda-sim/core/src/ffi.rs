@@ -6,7 +6,7 @@ use crate::environment::variable;
 use crate::instrumented;
 use crate::missing;
 use crate::python;
-use crate::results::{self, Code, Result};
+use crate::results::{self, Code, Result, refuse_if};
 use crate::sim::{self, EXITED, Locked, PROCESS};
 use crate::work::INSIDE;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -203,9 +203,7 @@ pub fn missing(symbol: &'static str) -> i32 {
 
 /// Writes a result. Fails if the pointer is NULL.
 pub fn put<T>(to: *mut T, value: T) -> Result {
-    if to.is_null() {
-        return Err(Code::INVALID_VALUE);
-    }
+    refuse_if(to.is_null(), Code::INVALID_VALUE)?;
     if crate::real_driver::is_present() {
         // The real driver wrote the result.
         return Ok(());
@@ -222,9 +220,7 @@ pub fn put_if<T>(to: *mut T, value: T) {
 }
 
 pub fn get<T: Copy>(from: *const T) -> Result<T> {
-    if from.is_null() {
-        return Err(Code::INVALID_VALUE);
-    }
+    refuse_if(from.is_null(), Code::INVALID_VALUE)?;
     // SAFETY: `from` is not NULL, and callers of the driver pass a pointer to one initialized value
     // for every input in cuda.h. The read does not assume alignment.
     Ok(unsafe { from.read_unaligned() })
@@ -235,9 +231,7 @@ pub fn slice<'a, T>(from: *const T, count: usize) -> Result<&'a [T]> {
     if count == 0 {
         return Ok(&[]);
     }
-    if from.is_null() {
-        return Err(Code::INVALID_VALUE);
-    }
+    refuse_if(from.is_null(), Code::INVALID_VALUE)?;
     // SAFETY: `from` is not NULL, and callers of the driver pass as many initialized elements as
     // they count. The slice is used during the call only.
     Ok(unsafe { std::slice::from_raw_parts(from, count) })
@@ -260,9 +254,7 @@ pub fn put_list<T: Copy + Default>(to: *mut T, count: *mut usize, values: &[T]) 
 
 /// Copies text into a buffer of the caller, truncated to fit with its NUL.
 pub fn put_text(to: *mut std::ffi::c_char, capacity: i32, text: &str) -> Result {
-    if to.is_null() || capacity <= 0 {
-        return Err(Code::INVALID_VALUE);
-    }
+    refuse_if(to.is_null() || capacity <= 0, Code::INVALID_VALUE)?;
     let length = text.len().min(capacity as usize - 1);
     // SAFETY: `to` is not NULL and has the number of bytes that the caller passed; `length` is
     // less, which leaves one byte for the NUL.

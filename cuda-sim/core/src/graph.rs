@@ -11,7 +11,7 @@ use crate::clock::Clock;
 use crate::conditions::Condition;
 use crate::open_waits::Wanted;
 use crate::queue::{record_now, wait_only, with_knowledge};
-use crate::results::{Code, Result};
+use crate::results::{Code, Result, refuse_if};
 use crate::sim::{
     Exec, Graph, Locked, Node, Sim, Step, Task, known_at_release, release_graph_memory,
     release_objects, retain_objects, thread_id,
@@ -70,9 +70,7 @@ pub fn clone_graph(sim: &mut Locked, graph: u64, child: bool) -> Result<u64> {
     let is_unique = |node: &u64| {
         matches!(task(node), Some(Task::Allocate(_) | Task::Free(_) | Task::Conditional { .. }))
     };
-    if nodes.iter().any(is_unique) {
-        return Err(Code::NOT_SUPPORTED);
-    }
+    refuse_if(nodes.iter().any(is_unique), Code::NOT_SUPPORTED)?;
     retain_objects(sim, &objects);
     let copy = sim.graphs.insert(Graph { id, objects, child, ..Graph::default() });
     let mut twins = std::collections::HashMap::new();
@@ -116,9 +114,7 @@ fn sorted(sim: &Sim, graph: u64) -> Result<Vec<u64>> {
             }
             !ready
         });
-        if left.len() == before {
-            return Err(Code::INVALID_VALUE);
-        }
+        refuse_if(left.len() == before, Code::INVALID_VALUE)?;
     }
     Ok(order)
 }
@@ -262,13 +258,9 @@ pub fn replace_tasks(sim: &mut Locked, exec: u64, node: u64, tasks: Vec<Task>) -
     let exec = sim.execs.get_mut(exec).ok_or(Code::INVALID_VALUE)?;
     let mut steps = exec.steps.to_vec();
     let mut of_node: Vec<&mut Step> = steps.iter_mut().filter(|step| step.node == node).collect();
-    if of_node.is_empty() || of_node.len() != tasks.len() {
-        return Err(Code::INVALID_VALUE);
-    }
+    refuse_if(of_node.is_empty() || of_node.len() != tasks.len(), Code::INVALID_VALUE)?;
     for (step, task) in of_node.iter_mut().zip(tasks) {
-        if step.task.node_type() != task.node_type() {
-            return Err(Code::INVALID_VALUE);
-        }
+        refuse_if(step.task.node_type() != task.node_type(), Code::INVALID_VALUE)?;
         step.task = task;
     }
     exec.steps = steps.into();
@@ -287,9 +279,7 @@ pub fn replace_child(sim: &mut Locked, exec: u64, node: u64, graph: u64) -> Resu
     let differs = |(old, new): (&Step, &Step)| {
         old.dependencies != new.dependencies || old.task.node_type() != new.task.node_type()
     };
-    if old.len() != new.len() || old.iter().zip(&new).any(differs) {
-        return Err(Code::INVALID_VALUE);
-    }
+    refuse_if(old.len() != new.len() || old.iter().zip(&new).any(differs), Code::INVALID_VALUE)?;
     for steps in old.chunk_by(|one, next| one.node == next.node) {
         let tasks = new.drain(..steps.len()).map(|step| step.task).collect();
         replace_tasks(sim, exec, steps[0].node, tasks)?;
@@ -369,9 +359,7 @@ pub fn launch(sim: &mut Locked, handle: u64, stream: StreamRef) -> Result {
     let mut freed = Vec::new();
     for base in memory {
         if sim.graph_memory.get(&base).is_some_and(|found| found.exists) {
-            if !frees {
-                return Err(Code::INVALID_VALUE);
-            }
+            refuse_if(!frees, Code::INVALID_VALUE)?;
             freed.push(base);
         }
     }

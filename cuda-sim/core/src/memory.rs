@@ -5,7 +5,7 @@
 //! work that runs too late finds wrong bytes and does not crash the simulator.
 
 use crate::access::Access;
-use crate::results::{Code, Result};
+use crate::results::{Code, Result, refuse_if};
 use crate::shadow::Shadow;
 use crate::site::{AllocationInfo, Site};
 use std::collections::{BTreeMap, HashMap};
@@ -221,8 +221,7 @@ impl Arena {
     pub fn protect(&self, open: bool) {
         let protection = if open { libc::PROT_READ | libc::PROT_WRITE } else { libc::PROT_NONE };
         for segment in &self.segments {
-            // SAFETY: `Segment::map` created the mapping with this address and size, and it is
-            // never unmapped.
+            // SAFETY: `Segment::map` made this mapping of this size, which is never unmapped.
             unsafe { libc::mprotect(segment.base as *mut _, segment.size as usize, protection) };
         }
     }
@@ -304,9 +303,7 @@ pub fn map_named(size: u64, name: &CStr) -> Result<(u64, RawFd)> {
     // SAFETY: system calls on a file that was created here; no memory is accessed.
     unsafe {
         let fd = libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC);
-        if fd < 0 || libc::ftruncate(fd, size as libc::off_t) != 0 {
-            return Err(Code::OUT_OF_MEMORY);
-        }
+        refuse_if(fd < 0 || libc::ftruncate(fd, size as libc::off_t) != 0, Code::OUT_OF_MEMORY)?;
         Ok((map_file(fd, 0, size)?, fd))
     }
 }
@@ -359,8 +356,7 @@ pub struct Memory {
     pub allocations: BTreeMap<u64, Allocation>,
     /// Host address to device address, for shifted memory.
     shifted: BTreeMap<u64, u64>,
-    /// One arena for each device, then one for pinned and one for managed memory, then those of
-    /// pools.
+    /// One arena for each device, for pinned, and for managed memory, then those of pools.
     pub arenas: Vec<Arena>,
     /// Freed and not reused memory: base to size and the place of the free.
     freed: BTreeMap<u64, (u64, Arc<Site>)>,
@@ -422,8 +418,7 @@ impl Memory {
         self.allocations.get_mut(base)
     }
 
-    /// Records that memory of another process is closed once. Returns whether it was opened more
-    /// often.
+    /// Records that another process's memory is closed once. Returns whether it was opened again.
     pub fn is_still_open(&mut self, base: u64) -> bool {
         let Some(found) = self.allocations.get_mut(&base) else { return false };
         found.opened = found.opened.saturating_sub(1);

@@ -3,7 +3,7 @@
 //! They are divided by the rules for compute capability 9.0. No code runs on them, so fewer of them
 //! do not make anything slower.
 
-use crate::results::{Code, Result};
+use crate::results::{Code, Result, refuse_if};
 
 /// `CU_DEV_RESOURCE_TYPE_SM`; workqueues are not simulated.
 pub const SM: u32 = 1;
@@ -70,9 +70,7 @@ fn resource(device: i32, sms: Sms, split: u64, alignment: u32) -> DevResource {
 
 /// Returns the resource of a device or a context. `sms`: its multiprocessors; `None` for all.
 pub fn available(device: i32, sms: Option<Sms>, kind: u32) -> Result<DevResource> {
-    if kind != SM {
-        return Err(Code::INVALID_RESOURCE_TYPE);
-    }
+    refuse_if(kind != SM, Code::INVALID_RESOURCE_TYPE)?;
     Ok(resource(device, sms.unwrap_or_else(all), 0, CLUSTER))
 }
 
@@ -98,15 +96,11 @@ pub fn split(
     if flags & !FLAGS != 0 || least > input.count || at_most == Some(0) {
         return Err(Code::INVALID_VALUE);
     }
-    if input.split != 0 {
-        return Err(Code::INVALID_RESOURCE_CONFIGURATION);
-    }
+    refuse_if(input.split != 0, Code::INVALID_RESOURCE_CONFIGURATION)?;
     let alignment = if flags & IGNORE_COSCHEDULING != 0 { PAIR } else { CLUSTER };
     let each = least.max(1).next_multiple_of(alignment);
     let groups = (input.count / each).min(at_most.unwrap_or(u32::MAX));
-    if groups == 0 && at_most.is_some() {
-        return Err(Code::INVALID_RESOURCE_CONFIGURATION);
-    }
+    refuse_if(groups == 0 && at_most.is_some(), Code::INVALID_RESOURCE_CONFIGURATION)?;
     let mut left = input.sms;
     let of = |sms| resource(input.device, sms, split, alignment);
     Ok(((0..groups).map(|_| of(take(&mut left, each))).collect(), of(left)))
@@ -138,12 +132,8 @@ pub fn split_groups(
     split: u64,
 ) -> Result<(Vec<DevResource>, DevResource)> {
     check(input)?;
-    if groups.is_empty() {
-        return Err(Code::INVALID_VALUE);
-    }
-    if input.split != 0 {
-        return Err(Code::INVALID_RESOURCE_CONFIGURATION);
-    }
+    refuse_if(groups.is_empty(), Code::INVALID_VALUE)?;
+    refuse_if(input.split != 0, Code::INVALID_RESOURCE_CONFIGURATION)?;
     let mut left = input.sms;
     let mut parts = Vec::with_capacity(groups.len());
     for group in groups {

@@ -9,6 +9,11 @@ pub type Result<T = ()> = std::result::Result<T, Code>;
 
 include!(concat!(env!("OUT_DIR"), "/codes.rs"));
 
+/// Fails with this code if a condition holds.
+pub fn refuse_if(condition: bool, code: Code) -> Result {
+    if condition { Err(code) } else { Ok(()) }
+}
+
 pub fn find(number: i32) -> Option<&'static (i32, &'static str, &'static str)> {
     TABLE.iter().find(|row| row.0 == number)
 }

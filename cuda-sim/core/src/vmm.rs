@@ -1,8 +1,7 @@
-//! Virtual memory management: reserved addresses, physical memory, and mappings of one on the
-//! other.
+//! Virtual memory management: reserved addresses, physical memory, and mappings between them.
 
 use crate::memory::{ALLOCATION_GRANULARITY, map_named};
-use crate::results::{Code, Result};
+use crate::results::{Code, Result, refuse_if};
 use std::collections::BTreeMap;
 use std::ffi::CString;
 use std::os::fd::RawFd;
@@ -82,9 +81,7 @@ impl Mappings {
                 0,
             )
         };
-        if base == libc::MAP_FAILED {
-            return Err(Code::OUT_OF_MEMORY);
-        }
+        refuse_if(base == libc::MAP_FAILED, Code::OUT_OF_MEMORY)?;
         let base = base as u64;
         let aligned = base.next_multiple_of(alignment);
         // SAFETY: the parts before and after the aligned range belong to the mapping that was just
@@ -162,9 +159,7 @@ impl Mappings {
             let mapping = self.mapped.get(&at).ok_or(Code::INVALID_VALUE)?;
             at += mapping.size;
         }
-        if at != end {
-            return Err(Code::INVALID_VALUE);
-        }
+        refuse_if(at != end, Code::INVALID_VALUE)?;
         for (base, mapping) in self.mapped.range_mut(address..end) {
             mapping.access.insert(device, access);
             let most = mapping.access.values().copied().max().unwrap_or(0);
@@ -173,8 +168,7 @@ impl Mappings {
                 1 => libc::PROT_READ,
                 _ => libc::PROT_READ | libc::PROT_WRITE,
             };
-            // SAFETY: `mapped` contains this range, which `map` mapped at addresses that `reserve`
-            // reserved.
+            // SAFETY: `mapped` contains this range, which `map` mapped at reserved addresses.
             unsafe { libc::mprotect(*base as *mut _, mapping.size as usize, protection) };
         }
         Ok(())

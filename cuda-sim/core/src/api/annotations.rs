@@ -9,7 +9,7 @@ use crate::cudasim::{Api, Grid, Kernel, Note};
 use crate::ffi::{enter, slice};
 use crate::follow;
 use crate::real_driver;
-use crate::results::Code;
+use crate::results::{Code, refuse_if};
 use crate::shown::shown;
 use crate::sim::{PROCESS, Registered, Sim, has_ended, is_locked_here, lock, thread_id};
 use crate::work::{FAILED, KernelBody, Launch, Work};
@@ -190,9 +190,7 @@ extern "C" fn host_access(address: u64, nbytes: usize, mode: u32, name: *const c
 /// Records that this thread found a number that satisfies a comparison.
 extern "C" fn host_waited(address: u64, nbytes: usize, value: u64, flags: u32) {
     enter("cudasim_host_waited", 1, |sim, _| {
-        if !matches!(nbytes, 4 | 8) || address % nbytes as u64 != 0 {
-            return Err(Code::INVALID_VALUE);
-        }
+        refuse_if(!matches!(nbytes, 4 | 8) || address % nbytes as u64 != 0, Code::INVALID_VALUE)?;
         let value = if nbytes == 8 { value } else { value & 0xffff_ffff };
         sim.host_has_seen(address, nbytes == 8, value, flags);
         Ok(())
@@ -412,9 +410,7 @@ extern "C" fn synchronize(milliseconds: u32) -> i32 {
     }
     enter("cudasim_synchronize", 1, |sim, _| {
         let time = std::time::Duration::from_millis(milliseconds.into());
-        if !Sim::wait_everything_for(sim, time) {
-            return Err(Code::NOT_READY);
-        }
+        refuse_if(!Sim::wait_everything_for(sim, time), Code::NOT_READY)?;
         let contexts: Vec<u64> = sim.contexts.iter().map(|(context, _)| context).collect();
         contexts.into_iter().for_each(|context| sim.host_knows_context(context));
         Ok(())

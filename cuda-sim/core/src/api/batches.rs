@@ -7,7 +7,7 @@ use super::pools::Location;
 use super::streams::{wait_value, write_value};
 use crate::api::macros::api;
 use crate::ffi::{put_if, slice};
-use crate::results::{Code, Result};
+use crate::results::{Code, Result, refuse_if};
 use crate::sim::{Locked, MemOp, StreamKind};
 use crate::work::{Extent, Origin, StreamRef};
 
@@ -21,9 +21,7 @@ pub fn operations<'a>(
     flags: u32,
     barriers: bool,
 ) -> Result<&'a [MemOp]> {
-    if count == 0 || count > MOST_OPERATIONS || flags != 0 {
-        return Err(Code::INVALID_VALUE);
-    }
+    refuse_if(count == 0 || count > MOST_OPERATIONS || flags != 0, Code::INVALID_VALUE)?;
     let all = slice(of, count as usize)?;
     if all.iter().any(|op| !(1..=if barriers { 6 } else { 5 }).contains(&op.operation)) {
         return Err(Code::INVALID_VALUE);

@@ -7,7 +7,7 @@ use crate::conditions::Condition;
 use crate::ffi::{get, put};
 use crate::graph::destroy_graph;
 use crate::real_driver;
-use crate::results::{Code, Result};
+use crate::results::{Code, Result, refuse_if};
 use crate::sim::{Graph, Locked, Task};
 use crate::work::Choice;
 
@@ -82,9 +82,7 @@ pub fn conditional_params(sim: &Locked, node: u64, context: u64) -> Result<Condi
 
 api! {
     fn cuGraphConditionalHandleCreate(to: *mut u64, graph: u64, context: u64, value: u32, flags: u32) |sim| {
-        if to.is_null() || flags & !ASSIGN_DEFAULT != 0 {
-            return Err(Code::INVALID_VALUE);
-        }
+        refuse_if(to.is_null() || flags & !ASSIGN_DEFAULT != 0, Code::INVALID_VALUE)?;
         sim.graphs.get(graph).ok_or(Code::INVALID_VALUE)?;
         check_contexts(sim, &[context])?;
         let condition = Condition::new(value, flags & ASSIGN_DEFAULT != 0);

@@ -2,7 +2,7 @@
 
 use crate::api::macros::api;
 use crate::ffi::{get, put, put_if};
-use crate::results::{Code, Result};
+use crate::results::{Code, Result, refuse_if};
 use crate::sim::{Locked, Sim, StreamKind, end_context, new_context};
 
 fn create(sim: &mut Locked, to: *mut u64, flags: u32, device: i32, version: u32) -> Result {
@@ -22,9 +22,7 @@ fn destroy(sim: &mut Locked, handle: u64) -> Result {
         Code::CONTEXT_IS_DESTROYED
     })?;
     // The contexts of green ones are destroyed with those.
-    if context.primary || context.green.is_some() {
-        return Err(Code::INVALID_CONTEXT);
-    }
+    refuse_if(context.primary || context.green.is_some(), Code::INVALID_CONTEXT)?;
     end_context(sim, handle);
     let contexts = &mut sim.thread().contexts;
     if contexts.last() == Some(&handle) {
@@ -72,15 +70,11 @@ pub const GREATEST_PRIORITY: i32 = -5;
 api! {
     fn cuCtxCreate_v2(to: *mut u64, flags: u32, device: i32) |sim| { create(sim, to, flags, device, 3020) }
     fn cuCtxCreate_v3(to: *mut u64, affinity: *const u8, count: i32, flags: u32, device: i32) |sim| {
-        if count != 0 {
-            return Err(Code::UNSUPPORTED_EXEC_AFFINITY);
-        }
+        refuse_if(count != 0, Code::UNSUPPORTED_EXEC_AFFINITY)?;
         create(sim, to, flags, device, 3020)
     }
     fn cuCtxCreate_v4(to: *mut u64, params: *const u8, flags: u32, device: i32) |sim| {
-        if !params.is_null() {
-            return Err(Code::NOT_SUPPORTED);
-        }
+        refuse_if(!params.is_null(), Code::NOT_SUPPORTED)?;
         create(sim, to, flags, device, 3020)
     }
     fn cuCtxDestroy_v2(context: u64) |sim| { destroy(sim, context) }
@@ -163,20 +157,12 @@ api! {
     fn cuCtxEnablePeerAccess(peer: u64, flags: u32) |sim| {
         let (context, peer) = (sim.current_context()?, sim.base(peer));
         let device = sim.context(peer)?.device;
-        if context == peer {
-            return Err(Code::INVALID_CONTEXT);
-        }
-        if flags != 0 {
-            return Err(Code::INVALID_VALUE);
-        }
+        refuse_if(context == peer, Code::INVALID_CONTEXT)?;
+        refuse_if(flags != 0, Code::INVALID_VALUE)?;
         let capable = sim.config.peers;
         let mine = sim.context(context)?;
-        if mine.device == device || !capable {
-            return Err(Code::PEER_ACCESS_UNSUPPORTED);
-        }
-        if mine.peers.contains(&peer) {
-            return Err(Code::PEER_ACCESS_ALREADY_ENABLED);
-        }
+        refuse_if(mine.device == device || !capable, Code::PEER_ACCESS_UNSUPPORTED)?;
+        refuse_if(mine.peers.contains(&peer), Code::PEER_ACCESS_ALREADY_ENABLED)?;
         mine.peers.push(peer);
         Ok(())
     }
@@ -189,18 +175,14 @@ api! {
         if mine.peers.len() < before { Ok(()) } else { Err(Code::PEER_ACCESS_NOT_ENABLED) }
     }
     fn cuCtxAttach(to: *mut u64, flags: u32) |sim| {
-        if flags != 0 {
-            return Err(Code::INVALID_VALUE);
-        }
+        refuse_if(flags != 0, Code::INVALID_VALUE)?;
         let context = sim.current_context()?;
         sim.context(context)?.attached += 1;
         put(to, context)
     }
     fn cuCtxDetach(context: u64) |sim| {
         let found = sim.context(context)?;
-        if found.green.is_some() {
-            return Err(Code::INVALID_CONTEXT);
-        }
+        refuse_if(found.green.is_some(), Code::INVALID_CONTEXT)?;
         found.attached -= 1;
         if found.attached == 0 { destroy(sim, context) } else { Ok(()) }
     }

@@ -19,7 +19,7 @@ use crate::api::macros::api;
 use crate::capture::submit;
 use crate::ffi::get;
 use crate::memory::Kind;
-use crate::results::{Code, Result};
+use crate::results::{Code, Result, refuse_if};
 use crate::sim::{Locked, Sim};
 use crate::work::{Copy, Extent, Origin, StreamRef, Work};
 use std::sync::Arc;
@@ -88,9 +88,7 @@ pub fn locate(sim: &Sim, end: &End, extent: &Extent) -> Result<(Side, Origin)> {
     let by_device = address >= found.base && address < found.end();
     let offset = address - if by_device { found.base } else { found.host };
     let left = sim.memory.end_of_bytes(found) - (found.host + offset);
-    if length > left && !crate::real_driver::is_present() {
-        return Err(Code::INVALID_VALUE);
-    }
+    refuse_if(length > left && !crate::real_driver::is_present(), Code::INVALID_VALUE)?;
     let side = if found.kind.is_host() { Side::Pinned } else { Side::Device };
     Ok((side, Origin { address: found.host + offset, ..end.origin }))
 }
@@ -345,9 +343,7 @@ impl Side3D {
         };
         let row = if self.pitch == 0 { extent.width } else { self.pitch as u64 };
         let rows = if self.height == 0 { extent.rows } else { self.height as u64 };
-        if row < self.x as u64 + extent.width && extent.rows > 1 {
-            return Err(Code::INVALID_VALUE);
-        }
+        refuse_if(row < self.x as u64 + extent.width && extent.rows > 1, Code::INVALID_VALUE)?;
         let layer = row.checked_mul(rows).ok_or(Code::INVALID_VALUE)?;
         let skipped = (self.z as u64)
             .checked_mul(layer)

@@ -3,7 +3,7 @@
 use crate::api::macros::api;
 use crate::ffi::{get, put, put_if, put_text};
 use crate::resources;
-use crate::results::{Code, Result};
+use crate::results::{Code, Result, refuse_if};
 use crate::sim::{DEVICE, Locked, PINNED, PoolLocation, Sim, end_context, new_context};
 use std::ffi::c_char;
 
@@ -104,9 +104,7 @@ fn reset_primary(sim: &mut Locked, device: Device) -> Result {
 
 pub fn release_primary(sim: &mut Locked, device: Device) -> Result {
     let at = check(sim, device)?;
-    if sim.devices[at].primary_refs == 0 {
-        return Err(Code::INVALID_CONTEXT);
-    }
+    refuse_if(sim.devices[at].primary_refs == 0, Code::INVALID_CONTEXT)?;
     sim.devices[at].primary_refs -= 1;
     if sim.devices[at].primary_refs == 0 { reset_primary(sim, device) } else { Ok(()) }
 }
@@ -131,9 +129,7 @@ api! {
     }
     fn cuDeviceGetAttribute(value: *mut i32, which: i32, device: Device) |sim| {
         check(sim, device)?;
-        if !(1..=200).contains(&which) {
-            return Err(Code::INVALID_VALUE);
-        }
+        refuse_if(!(1..=200).contains(&which), Code::INVALID_VALUE)?;
         put(value, attribute(sim, device, which))
     }
     fn cuDeviceComputeCapability(major: *mut i32, minor: *mut i32, device: Device) |sim| {
@@ -146,9 +142,7 @@ api! {
         put_text(text, length, &pci_id(device))
     }
     fn cuDeviceGetByPCIBusId(device: *mut Device, text: *const c_char) |sim| {
-        if text.is_null() {
-            return Err(Code::INVALID_VALUE);
-        }
+        refuse_if(text.is_null(), Code::INVALID_VALUE)?;
         // SAFETY: the pointer was checked for NULL, and callers of the driver pass NUL-terminated
         // text for this argument of cuda.h.
         let text = unsafe { std::ffi::CStr::from_ptr(text) }.to_string_lossy().to_uppercase();
@@ -164,12 +158,8 @@ api! {
     fn cuDeviceGetP2PAttribute(value: *mut i32, which: i32, device: Device, peer: Device) |sim| {
         check(sim, device)?;
         check(sim, peer)?;
-        if device == peer {
-            return Err(Code::INVALID_DEVICE);
-        }
-        if !(1..=4).contains(&which) {
-            return Err(Code::INVALID_VALUE);
-        }
+        refuse_if(device == peer, Code::INVALID_DEVICE)?;
+        refuse_if(!(1..=4).contains(&which), Code::INVALID_VALUE)?;
         // 2: access is supported; the others are ranks and special abilities.
         put(value, i32::from(which == 2 && sim.config.peers))
     }
@@ -184,16 +174,12 @@ api! {
     fn cuDeviceSetMemPool(device: Device, pool: u64) |sim| {
         let at = check(sim, device)?;
         let place = PoolLocation { kind: PINNED, location: DEVICE, id: device };
-        if !sim.pools.get(pool).is_some_and(|pool| pool.place == place && !pool.imported) {
-            return Err(Code::INVALID_VALUE);
-        }
+        refuse_if(!sim.pools.get(pool).is_some_and(|pool| pool.place == place && !pool.imported), Code::INVALID_VALUE)?;
         sim.devices[at].current_pool = pool;
         Ok(())
     }
     fn cuDevicePrimaryCtxRetain(context: *mut u64, device: Device) |sim| {
-        if context.is_null() {
-            return Err(Code::INVALID_VALUE);
-        }
+        refuse_if(context.is_null(), Code::INVALID_VALUE)?;
         put(context, retain_primary(sim, device)?)
     }
     fn cuDevicePrimaryCtxRelease, cuDevicePrimaryCtxRelease_v2(device: Device) |sim| { release_primary(sim, device) }
@@ -205,9 +191,7 @@ api! {
     }
     fn cuDevicePrimaryCtxSetFlags, cuDevicePrimaryCtxSetFlags_v2(device: Device, flags: u32) |sim| {
         let at = check(sim, device)?;
-        if flags & !0xff != 0 || matches!(flags & 7, 3 | 5..) {
-            return Err(Code::INVALID_VALUE);
-        }
+        refuse_if(flags & !0xff != 0 || matches!(flags & 7, 3 | 5..), Code::INVALID_VALUE)?;
         sim.devices[at].primary_flags = flags;
         let context = sim.devices[at].primary;
         if let Some(context) = sim.contexts.get_mut(context) {

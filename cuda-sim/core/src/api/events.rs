@@ -3,7 +3,7 @@
 use crate::api::macros::api;
 use crate::capture;
 use crate::ffi::put;
-use crate::results::{Code, Result};
+use crate::results::{Code, Result, refuse_if};
 use crate::sim::{Event, Locked, Recorded, Sim};
 use crate::work::StreamRef;
 use std::sync::Arc;
@@ -65,9 +65,7 @@ fn record(sim: &mut Locked, event: u64, stream: StreamRef, flags: u32) -> Result
         crate::handles::GIVEN.set(event);
         sim.events.insert(Event::new(context, device, 0, None));
     }
-    if flags > 1 {
-        return Err(Code::INVALID_VALUE);
-    }
+    refuse_if(flags > 1, Code::INVALID_VALUE)?;
     capture::record(sim, event, stream, flags == 1)
 }
 
@@ -82,9 +80,7 @@ fn elapsed(sim: &mut Locked, milliseconds: *mut f32, start: u64, end: u64) -> Re
     let mut times = [0; 2];
     for (time, event) in times.iter_mut().zip([start, end]) {
         if let Recorded::Live { reached, .. } = &find(sim, event)?.recorded {
-            if !reached.done.load(Ordering::Acquire) {
-                return Err(Code::NOT_READY);
-            }
+            refuse_if(!reached.done.load(Ordering::Acquire), Code::NOT_READY)?;
             *time = reached.nanoseconds.load(Ordering::Relaxed);
         }
     }

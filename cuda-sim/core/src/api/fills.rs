@@ -5,7 +5,7 @@ use crate::access::{Access, WRITE};
 use crate::api::macros::api;
 use crate::capture::submit;
 use crate::memory::Kind;
-use crate::results::{Code, Result};
+use crate::results::{Code, Result, refuse_if};
 use crate::sim::{Locked, Sim};
 use crate::work::{Extent, Fill, Origin, StreamRef, Work};
 
@@ -40,9 +40,7 @@ pub fn fill_node_of(
     width: u64,
     rows: u64,
 ) -> Result<(Work, Vec<Access>)> {
-    if !matches!(element, 1 | 2 | 4) {
-        return Err(Code::INVALID_VALUE);
-    }
+    refuse_if(!matches!(element, 1 | 2 | 4), Code::INVALID_VALUE)?;
     let element = u64::from(element);
     let extent =
         Extent { width: width.checked_mul(element).ok_or(Code::INVALID_VALUE)?, rows, layers: 1 };

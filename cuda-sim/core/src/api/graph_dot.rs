@@ -3,7 +3,7 @@
 use super::graph_params::{memcpy_params, memset_params};
 use super::modules::name_of;
 use crate::api::macros::api;
-use crate::results::{Code, Result};
+use crate::results::{Code, Result, refuse_if};
 use crate::shown::{counted, shown};
 use crate::sim::{Locked, Sim, Task};
 use crate::work::{Choice, Launch, Work};
@@ -158,9 +158,7 @@ fn cluster(sim: &Sim, graph: u64, title: &str, flags: u32, text: &mut String) ->
 fn write(sim: &mut Locked, graph: u64, path: *const c_char, flags: u32) -> Result {
     let id = sim.graphs.get(graph).ok_or(Code::INVALID_VALUE)?.id;
     let path = name_of(path)?;
-    if flags & !ALL != 0 {
-        return Err(Code::INVALID_VALUE);
-    }
+    refuse_if(flags & !ALL != 0, Code::INVALID_VALUE)?;
     let mut text = String::from("digraph dot {\n");
     cluster(sim, graph, &format!("graph_{id}"), flags, &mut text)?;
     text.push_str("}\n");

@@ -12,7 +12,7 @@ use super::mem_ops::{MemOpsParams, mem_ops_params, mem_ops_task};
 use crate::api::macros::api;
 use crate::ffi::{get, put, put_if};
 use crate::graph;
-use crate::results::{Code, Result};
+use crate::results::{Code, Result, refuse_if};
 use crate::sim::{Locked, Task};
 use std::ffi::c_void;
 
@@ -35,9 +35,7 @@ const _: () = assert!(size_of::<AllocParams>() == 120);
 /// Replaces the task of a node by one of the same type.
 fn set(sim: &mut Locked, node: u64, task: Task) -> Result {
     let found = sim.nodes.get_mut(node).ok_or(Code::INVALID_VALUE)?;
-    if found.task.node_type() != task.node_type() {
-        return Err(Code::INVALID_VALUE);
-    }
+    refuse_if(found.task.node_type() != task.node_type(), Code::INVALID_VALUE)?;
     found.task = task;
     Ok(())
 }
@@ -218,9 +216,7 @@ api! {
     fn cuGraphNodeSetEnabled(exec: u64, node: u64, enabled: u32) |sim| {
         graph::change_step(sim, exec, node, |step| {
             // Only kernel, memcpy and memset nodes. [cuGraphNodeSetEnabled]
-            if step.task.node_type() > 2 {
-                return Err(Code::INVALID_VALUE);
-            }
+            refuse_if(step.task.node_type() > 2, Code::INVALID_VALUE)?;
             step.enabled = enabled != 0;
             Ok(())
         })
@@ -247,9 +243,7 @@ api! {
     }
     fn cuGraphMemAllocNodeGetParams(node: u64, params: *mut AllocParams) |sim| { put(params, alloc_params(sim, node)?) }
     fn cuGraphAddMemFreeNode(to: *mut u64, graph: u64, dependencies: *const u64, count: usize, address: u64) |sim| {
-        if !sim.is_graph_memory(address) {
-            return Err(Code::INVALID_VALUE);
-        }
+        refuse_if(!sim.is_graph_memory(address), Code::INVALID_VALUE)?;
         add(sim, to, graph, dependencies, count, Task::Free(address))
     }
     fn cuGraphMemFreeNodeGetParams(node: u64, address: *mut u64) |sim| {
@@ -269,9 +263,7 @@ api! {
     }
     fn cuDeviceSetGraphMemAttribute(device: i32, which: i32, value: *const c_void) |sim| {
         super::devices::check(sim, device)?;
-        if get(value.cast::<u64>())? != 0 {
-            return Err(Code::INVALID_VALUE);
-        }
+        refuse_if(get(value.cast::<u64>())? != 0, Code::INVALID_VALUE)?;
         sim.reset_graph_memory_attribute(device, which)
     }
 

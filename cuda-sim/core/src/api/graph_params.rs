@@ -6,7 +6,7 @@ use super::mem_ops::mem_ops_task;
 use crate::access::Access;
 use crate::cudasim::Grid;
 use crate::ffi::{get, put};
-use crate::results::{Code, Result};
+use crate::results::{Code, Result, refuse_if};
 use crate::shown::counted;
 use crate::sim::{Locked, Sim, Task};
 use crate::work::{HostCall, Work};
@@ -74,9 +74,7 @@ pub fn work(work: Work, accesses: Vec<Access>, label: &'static str) -> Task {
 
 pub fn host_task(params: HostParams) -> Result<Task> {
     let HostParams { function, data } = params;
-    if function == 0 {
-        return Err(Code::INVALID_VALUE);
-    }
+    refuse_if(function == 0, Code::INVALID_VALUE)?;
     let call = HostCall { function, data, callback_stream: None };
     Ok(work(Work::Host(call, None), Vec::new(), "a host node"))
 }
@@ -192,9 +190,7 @@ pub fn any_task(sim: &mut Locked, params: *mut AnyParams) -> Result<Task> {
         6 | 7 => event_task(sim, get(of.cast())?, kind == 7)?,
         11 => {
             let base = get(of.cast::<u64>())?;
-            if !sim.is_graph_memory(base) {
-                return Err(Code::INVALID_VALUE);
-            }
+            refuse_if(!sim.is_graph_memory(base), Code::INVALID_VALUE)?;
             Task::Free(base)
         }
         12 => mem_ops_task(sim, &get(of.cast())?)?,

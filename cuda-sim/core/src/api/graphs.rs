@@ -7,7 +7,7 @@ use super::graph_params::{
 use crate::api::macros::api;
 use crate::ffi::{get, put, put_if, put_list, slice};
 use crate::graph::{self, AUTO_FREE_ON_LAUNCH};
-use crate::results::{Code, Result};
+use crate::results::{Code, Result, refuse_if};
 use crate::sim::{Graph, Locked, Task, UserObject, release_objects, retain_objects};
 
 /// Adds a node.
@@ -19,9 +19,7 @@ pub fn add(
     count: usize,
     task: Task,
 ) -> Result {
-    if to.is_null() {
-        return Err(Code::INVALID_VALUE);
-    }
+    refuse_if(to.is_null(), Code::INVALID_VALUE)?;
     let dependencies = slice(dependencies, count)?.to_vec();
     put(to, sim.add_node(graph, task, dependencies)?)
 }
@@ -74,14 +72,10 @@ fn connect(
     let (from, to) = (slice(from, count)?, slice(to, count)?);
     for (from, to) in from.iter().zip(to) {
         let known = |node: u64| sim.nodes.get(node).is_some_and(|node| node.graph == graph);
-        if !known(*from) || !known(*to) || from == to {
-            return Err(Code::INVALID_VALUE);
-        }
+        refuse_if(!known(*from) || !known(*to) || from == to, Code::INVALID_VALUE)?;
         let Some(node) = sim.nodes.get_mut(*to) else { continue };
         let there = node.dependencies.contains(from);
-        if there == add {
-            return Err(Code::INVALID_VALUE);
-        }
+        refuse_if(there == add, Code::INVALID_VALUE)?;
         if add {
             node.dependencies.push(*from);
         } else {
@@ -93,23 +87,17 @@ fn connect(
 
 api! {
     fn cuGraphCreate(to: *mut u64, flags: u32) |sim| {
-        if to.is_null() || flags != 0 {
-            return Err(Code::INVALID_VALUE);
-        }
+        refuse_if(to.is_null() || flags != 0, Code::INVALID_VALUE)?;
         let id = sim.id();
         put(to, sim.graphs.insert(Graph { id, ..Graph::default() }))
     }
     fn cuGraphDestroy(graph: u64) |sim| {
-        if sim.graphs.get(graph).is_none_or(|graph| graph.child) {
-            return Err(Code::INVALID_VALUE);
-        }
+        refuse_if(sim.graphs.get(graph).is_none_or(|graph| graph.child), Code::INVALID_VALUE)?;
         graph::destroy_graph(sim, graph);
         Ok(())
     }
     fn cuGraphClone(to: *mut u64, graph: u64) |sim| {
-        if to.is_null() {
-            return Err(Code::INVALID_VALUE);
-        }
+        refuse_if(to.is_null(), Code::INVALID_VALUE)?;
         put(to, graph::clone_graph(sim, graph, false)?)
     }
     fn cuGraphNodeFindInClone(to: *mut u64, original: u64, copy: u64) |sim| {
@@ -268,9 +256,7 @@ api! {
     }
     fn cuGraphInstantiateWithFlags(to: *mut u64, graph: u64, flags: u64) |sim| {
         // Only cuGraphInstantiateWithParams has a stream to upload on.
-        if flags & UPLOAD != 0 {
-            return Err(Code::INVALID_VALUE);
-        }
+        refuse_if(flags & UPLOAD != 0, Code::INVALID_VALUE)?;
         instantiate(sim, to, graph, flags)
     }
     fn cuGraphInstantiateWithParams / cuGraphInstantiateWithParams_ptsz(
@@ -301,9 +287,7 @@ api! {
 
     fn cuUserObjectCreate(to: *mut u64, data: usize, destroy: usize, count: u32, flags: u32) |sim| {
         // CU_USER_OBJECT_NO_DESTRUCTOR_SYNC is required. [cuUserObjectCreate]
-        if to.is_null() || destroy == 0 || count == 0 || flags != 1 {
-            return Err(Code::INVALID_VALUE);
-        }
+        refuse_if(to.is_null() || destroy == 0 || count == 0 || flags != 1, Code::INVALID_VALUE)?;
         let (refs, known) = (u64::from(count), Default::default());
         put(to, sim.user_objects.insert(UserObject { destroy, data, refs, known }))
     }
@@ -316,9 +300,7 @@ api! {
     fn cuUserObjectRelease(object: u64, count: u32) |sim| {
         let found =
             sim.user_objects.get(object).filter(|_| count > 0).ok_or(Code::INVALID_VALUE)?;
-        if found.refs < u64::from(count) {
-            return Err(Code::INVALID_VALUE);
-        }
+        refuse_if(found.refs < u64::from(count), Code::INVALID_VALUE)?;
         release_objects(sim, &[(object, count)], None);
         Ok(())
     }

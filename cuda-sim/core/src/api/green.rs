@@ -7,7 +7,7 @@ use crate::api::macros::api;
 use crate::capture;
 use crate::ffi::{get, put, put_if, slice};
 use crate::resources::{self, DevResource, GroupParams};
-use crate::results::{Code, Result};
+use crate::results::{Code, Result, refuse_if};
 use crate::sim::{Green, Locked, new_context};
 
 const DEFAULT_STREAM: u32 = 1;
@@ -37,9 +37,7 @@ fn create(sim: &mut Locked, to: *mut u64, descriptor: u64, device: i32, flags: u
         return Err(Code::INVALID_VALUE);
     }
     let (of, sms) = *sim.descriptors.get(descriptor).ok_or(Code::INVALID_VALUE)?;
-    if of != device {
-        return Err(Code::INVALID_VALUE);
-    }
+    refuse_if(of != device, Code::INVALID_VALUE)?;
     let base = devices::retain_primary(sim, device)?;
     let (of_primary, version) = {
         let base = sim.context(base)?;
@@ -93,9 +91,7 @@ api! {
         result: *mut DevResource, count: u32, input: *const DevResource, remainder: *mut DevResource, flags: u32,
         groups: *mut GroupParams,
     ) |sim| {
-        if flags != 0 {
-            return Err(Code::INVALID_VALUE);
-        }
+        refuse_if(flags != 0, Code::INVALID_VALUE)?;
         let (input, number) = (get(input)?, sim.id());
         let mut wanted = slice(groups.cast_const(), count as usize)?.to_vec();
         let made = !result.is_null();
@@ -110,9 +106,7 @@ api! {
         Ok(())
     }
     fn cuDevResourceGenerateDesc(to: *mut u64, from: *const DevResource, count: u32) |sim| {
-        if to.is_null() {
-            return Err(Code::INVALID_VALUE);
-        }
+        refuse_if(to.is_null(), Code::INVALID_VALUE)?;
         let descriptor = resources::combine(slice(from, count as usize)?)?;
         put(to, sim.descriptors.insert(descriptor))
     }
@@ -129,17 +123,13 @@ api! {
     fn cuCtxFromGreenCtx(to: *mut u64, green: u64) |sim| { put(to, find(sim, green)?) }
     fn cuGreenCtxGetId(green: u64, id: *mut u64) |sim| {
         let context = if green == 0 { sim.execution_context()? } else { find_or_gone(sim, green)? };
-        if sim.green_of(context) == 0 {
-            return Err(Code::INVALID_CONTEXT);
-        }
+        refuse_if(sim.green_of(context) == 0, Code::INVALID_CONTEXT)?;
         put(id, sim.context(context)?.id)
     }
     fn cuGreenCtxStreamCreate(to: *mut u64, green: u64, flags: u32, priority: i32) |sim| {
         let context = find(sim, green)?;
         sim.context_error(context)?;
-        if flags != NON_BLOCKING {
-            return Err(Code::INVALID_VALUE);
-        }
+        refuse_if(flags != NON_BLOCKING, Code::INVALID_VALUE)?;
         create_in(sim, to, context, flags, priority)
     }
     fn cuStreamGetGreenCtx(stream: u64, green: *mut u64) |sim| {

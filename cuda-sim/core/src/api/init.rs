@@ -5,7 +5,7 @@ use crate::environment::variable;
 use crate::ffi::{self, FORKED, put, put_if};
 use crate::functions::{ENTRIES, Entry};
 use crate::missing;
-use crate::results::{self, Code, Result};
+use crate::results::{self, Code, Result, refuse_if};
 use crate::sim;
 use std::ffi::{CStr, c_char, c_void};
 use std::sync::atomic::Ordering;
@@ -16,12 +16,8 @@ extern "C" fn in_child() {
 
 pub extern "C" fn cuInit(flags: u32) -> i32 {
     ffi::free(|| {
-        if flags != 0 {
-            return Err(Code::INVALID_VALUE);
-        }
-        if sim::EXITED.load(Ordering::Acquire) {
-            return Err(Code::DEINITIALIZED);
-        }
+        refuse_if(flags != 0, Code::INVALID_VALUE)?;
+        refuse_if(sim::EXITED.load(Ordering::Acquire), Code::DEINITIALIZED)?;
         if FORKED.load(Ordering::Relaxed) && sim::PROCESS.load(Ordering::Acquire) != 0 {
             return Err(Code::NOT_INITIALIZED);
         }
@@ -214,9 +210,7 @@ pub extern "C" fn cuLogsRegisterCallback(
 ) -> i32 {
     let _ = data;
     ffi::free(|| {
-        if callback.is_null() {
-            return Err(Code::INVALID_VALUE);
-        }
+        refuse_if(callback.is_null(), Code::INVALID_VALUE)?;
         put_if(handle, 1);
         Ok(())
     })

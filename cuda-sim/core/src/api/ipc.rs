@@ -5,7 +5,7 @@ use crate::api::macros::api;
 use crate::ffi::put;
 use crate::ipc::{self, Handle, SharedEvent};
 use crate::memory::{Allocation, Kind, map_file};
-use crate::results::{Code, Result};
+use crate::results::{Code, Result, refuse_if};
 use crate::sim::{Event, Locked, Sim};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
@@ -63,14 +63,10 @@ pub fn import(
 
 fn import_memory(sim: &mut Locked, to: *mut u64, handle: &IpcHandle, flags: u32) -> Result {
     let context = sim.current_context()?;
-    if flags & !1 != 0 || to.is_null() {
-        return Err(Code::INVALID_VALUE);
-    }
+    refuse_if(flags & !1 != 0 || to.is_null(), Code::INVALID_VALUE)?;
     // A process cannot open its own exports. [cuIpcOpenMemHandle]
     let parsed = Handle::parse(&handle.0, ipc::MEMORY)?;
-    if parsed.pid == std::process::id() {
-        return Err(Code::INVALID_CONTEXT);
-    }
+    refuse_if(parsed.pid == std::process::id(), Code::INVALID_CONTEXT)?;
     // In one context, a handle that is open gives the same address again. [cuIpcOpenMemHandle]
     if let Some(found) = sim.memory.opened(identity(&parsed), context) {
         found.opened += 1;
@@ -111,9 +107,7 @@ api! {
     }
     fn cuIpcOpenEventHandle(to: *mut u64, handle: IpcHandle) |sim| {
         let context = sim.current_context()?;
-        if to.is_null() {
-            return Err(Code::INVALID_VALUE);
-        }
+        refuse_if(to.is_null(), Code::INVALID_VALUE)?;
         let shared = SharedEvent::open(&handle.0)?;
         let device = sim.context(context)?.device;
         // Flags: without timing, interprocess.

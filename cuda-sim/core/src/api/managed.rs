@@ -8,7 +8,7 @@ use crate::access::{Access, WRITE};
 use crate::api::macros::api;
 use crate::ffi::{put, slice};
 use crate::memory::Kind;
-use crate::results::{Code, Result};
+use crate::results::{Code, Result, refuse_if};
 use crate::sim::{Locked, Sim};
 use crate::work::Work;
 use std::ffi::c_void;
@@ -153,9 +153,7 @@ fn check_batch(
     flags: u64,
 ) -> Result<Vec<(u64, usize)>> {
     let (addresses, sizes) = (slice(addresses, count)?, slice(sizes, count)?);
-    if count == 0 || flags != 0 {
-        return Err(Code::INVALID_VALUE);
-    }
+    refuse_if(count == 0 || flags != 0, Code::INVALID_VALUE)?;
     let ranges = || addresses.iter().copied().zip(sizes.iter().copied());
     for (address, size) in ranges() {
         managed(sim, address, size)?;
@@ -222,9 +220,7 @@ api! {
     fn cuMemPrefetchAsync_v2 / cuMemPrefetchAsync_v2_ptsz(
         address: u64, size: usize, location: u64, flags: u32, stream: u64,
     ) |sim, default| {
-        if flags != 0 {
-            return Err(Code::INVALID_VALUE);
-        }
+        refuse_if(flags != 0, Code::INVALID_VALUE)?;
         prefetch(sim, address, size, unpack(location), stream, default)
     }
     fn cuMemPrefetchBatchAsync / cuMemPrefetchBatchAsync_ptsz(
@@ -257,9 +253,7 @@ api! {
     fn cuMemRangeGetAttributes(
         to: *const *mut c_void, sizes: *const usize, which: *const i32, number: usize, address: u64, count: usize,
     ) |sim| {
-        if number == 0 {
-            return Err(Code::INVALID_VALUE);
-        }
+        refuse_if(number == 0, Code::INVALID_VALUE)?;
         let (to, sizes) = (slice(to, number)?, slice(sizes, number)?);
         for ((to, size), which) in to.iter().zip(sizes).zip(slice(which, number)?) {
             get_attribute(sim, *to, *size, *which, address, count)?;

@@ -3,7 +3,7 @@
 use crate::api::macros::api;
 use crate::ffi::{get, put, put_if, slice};
 use crate::memory::{Allocation, Kind, round_up};
-use crate::results::{Code, Result};
+use crate::results::{Code, Result, refuse_if};
 use crate::shadow::{Mark, Shadow};
 use crate::sim::{Locked, Sim, give_back_graph_memory};
 use crate::site::Site;
@@ -26,9 +26,7 @@ pub fn enter_at(sim: &mut Sim, mut new: Allocation, mark: Option<Mark<Site>>) {
 /// Allocates device memory, within the memory of the device.
 pub fn take(sim: &mut Sim, device: i32, size: u64) -> Result<u64> {
     let length = round_up(size, 512).ok_or(Code::OUT_OF_MEMORY)?;
-    if !sim.has_free(device as usize, length) {
-        return Err(Code::OUT_OF_MEMORY);
-    }
+    refuse_if(!sim.has_free(device as usize, length), Code::OUT_OF_MEMORY)?;
     let address = sim.memory.arenas[device as usize].allocate(size)?;
     sim.protect_devices();
     Ok(address)
@@ -36,9 +34,7 @@ pub fn take(sim: &mut Sim, device: i32, size: u64) -> Result<u64> {
 
 pub fn allocate(sim: &mut Locked, to: *mut u64, size: u64, label: &'static str) -> Result {
     let context = sim.current_context()?;
-    if to.is_null() || size == 0 {
-        return Err(Code::INVALID_VALUE);
-    }
+    refuse_if(to.is_null() || size == 0, Code::INVALID_VALUE)?;
     sim.forbid_while_capturing()?;
     let device = sim.context(context)?.device;
     let base = take(sim, device, size)?;
@@ -103,9 +99,7 @@ fn allocate_shared(
     label: &'static str,
 ) -> Result {
     let context = sim.current_context()?;
-    if to.is_null() || size == 0 || !valid {
-        return Err(Code::INVALID_VALUE);
-    }
+    refuse_if(to.is_null() || size == 0 || !valid, Code::INVALID_VALUE)?;
     sim.forbid_while_capturing()?;
     let device = sim.context(context)?.device;
     let is_managed = kind == Kind::Managed;
@@ -132,15 +126,11 @@ fn allocate_host(
 pub fn register(sim: &mut Locked, address: u64, size: u64, flags: u32) -> Result {
     let context = sim.current_context()?;
     // PORTABLE, DEVICEMAP, IOMEMORY, READ_ONLY
-    if address == 0 || size == 0 || flags & !15 != 0 {
-        return Err(Code::INVALID_VALUE);
-    }
+    refuse_if(address == 0 || size == 0 || flags & !15 != 0, Code::INVALID_VALUE)?;
     sim.forbid_while_capturing()?;
     let last = address.checked_add(size - 1).ok_or(Code::INVALID_VALUE)?;
     let known = sim.memory.find(address).is_some() || sim.memory.find(last).is_some();
-    if known && !crate::real_driver::is_present() {
-        return Err(Code::HOST_MEMORY_ALREADY_REGISTERED);
-    }
+    refuse_if(known && !crate::real_driver::is_present(), Code::HOST_MEMORY_ALREADY_REGISTERED)?;
     let device = sim.context(context)?.device;
     let base = if crate::real_driver::is_present() {
         match crate::handles::GIVEN.take() {
@@ -177,9 +167,7 @@ pub fn unregister(sim: &mut Locked, address: u64) -> Result {
 }
 
 fn host_pointer(sim: &mut Locked, to: *mut u64, address: u64, flags: u32) -> Result {
-    if flags != 0 {
-        return Err(Code::INVALID_VALUE);
-    }
+    refuse_if(flags != 0, Code::INVALID_VALUE)?;
     let found =
         sim.memory.find(address).filter(|found| found.kind.is_host()).ok_or(Code::INVALID_VALUE)?;
     put(to, found.base + (address - found.host))
@@ -270,9 +258,7 @@ api! {
     }
     fn cuMemAlloc_v2(to: *mut u64, size: usize) |sim| { allocate(sim, to, size as u64, "cuMemAlloc") }
     fn cuMemAllocPitch_v2(to: *mut u64, pitch: *mut usize, width: usize, rows: usize, element: u32) |sim| {
-        if pitch.is_null() || !matches!(element, 4 | 8 | 16) {
-            return Err(Code::INVALID_VALUE);
-        }
+        refuse_if(pitch.is_null() || !matches!(element, 4 | 8 | 16), Code::INVALID_VALUE)?;
         let of = round_up(width as u64, 512).ok_or(Code::OUT_OF_MEMORY)?;
         allocate(
             sim,
@@ -322,9 +308,7 @@ api! {
         allocate_shared(sim, to, size as u64, kind, "cuMemAllocManaged")
     }
     fn cuPointerGetAttribute(to: *mut c_void, which: i32, address: u64) |sim| {
-        if to.is_null() {
-            return Err(Code::INVALID_VALUE);
-        }
+        refuse_if(to.is_null(), Code::INVALID_VALUE)?;
         let value = attribute(sim, which, address)?.ok_or(Code::INVALID_VALUE)?;
         if which == 3 {
             sim.current_context()?;
@@ -347,9 +331,7 @@ api! {
     }
     fn cuPointerSetAttribute(value: *const i32, which: i32, address: u64) |sim| {
         let value = get(value)?;
-        if which != 6 {
-            return Err(Code::INVALID_VALUE);
-        }
+        refuse_if(which != 6, Code::INVALID_VALUE)?;
         sim.memory.find_mut(address).ok_or(Code::INVALID_VALUE)?.sync_memops = value != 0;
         Ok(())
     }

@@ -9,7 +9,7 @@ use crate::capture::submit;
 use crate::cudasim::Grid;
 use crate::ffi::{get, put, slice};
 use crate::memory;
-use crate::results::{Code, Result};
+use crate::results::{Code, Result, refuse_if};
 use crate::shown::shown;
 use crate::sim::{Function, Locked, Registered, lock};
 use crate::work::{KernelBody, Launch, StreamRef, Work};
@@ -17,9 +17,7 @@ use std::ffi::{CStr, CString, c_char, c_void};
 use std::sync::Arc;
 
 pub fn name_of(name: *const c_char) -> Result<CString> {
-    if name.is_null() {
-        return Err(Code::INVALID_VALUE);
-    }
+    refuse_if(name.is_null(), Code::INVALID_VALUE)?;
     // SAFETY: the pointer was checked for NULL, and callers of the driver pass NUL-terminated text
     // for this argument of cuda.h.
     Ok(unsafe { CStr::from_ptr(name) }.to_owned())
@@ -27,9 +25,7 @@ pub fn name_of(name: *const c_char) -> Result<CString> {
 
 fn function(sim: &mut Locked, to: *mut u64, module: u64, name: *const c_char) -> Result {
     let name = name_of(name)?;
-    if to.is_null() {
-        return Err(Code::INVALID_VALUE);
-    }
+    refuse_if(to.is_null(), Code::INVALID_VALUE)?;
     if !sim.kernels.contains_key(name.as_bytes()) && sim.declared.find(name.as_bytes()).is_none() {
         sim.undeclared_kernel(&shown(name.as_bytes()));
         return Err(Code::NOT_FOUND);
@@ -52,9 +48,7 @@ impl Arguments {
     fn copy(pointers: &[*mut c_void], sizes: &[usize]) -> Result<Arguments> {
         let mut arguments = Arguments { bytes: Vec::new(), offsets: Vec::new() };
         for (pointer, size) in pointers.iter().zip(sizes) {
-            if pointer.is_null() {
-                return Err(Code::INVALID_VALUE);
-            }
+            refuse_if(pointer.is_null(), Code::INVALID_VALUE)?;
             arguments.offsets.push(arguments.bytes.len());
             let at = arguments.bytes.len();
             arguments.bytes.resize(at + size.div_ceil(16), 0);
@@ -85,9 +79,7 @@ impl Arguments {
         let mut offset = 0usize;
         for size in sizes {
             offset = offset.next_multiple_of(size.next_power_of_two().clamp(1, 8));
-            if offset + size > length {
-                return Err(Code::INVALID_VALUE);
-            }
+            refuse_if(offset + size > length, Code::INVALID_VALUE)?;
             pointers.push(buffer.wrapping_add(offset).cast());
             offset += size;
         }
@@ -136,9 +128,7 @@ fn prepare(
     let declared = sim.declared.find(name.as_bytes());
     let limits = grid.grid.iter().chain(&grid.block).all(|n| *n > 0);
     let threads: u64 = grid.block.iter().map(|n| u64::from(*n)).product();
-    if !limits || threads > 1024 {
-        return Err(Code::INVALID_VALUE);
-    }
+    refuse_if(!limits || threads > 1024, Code::INVALID_VALUE)?;
     let sizes = match (kernel, declared) {
         (Some(kernel), _) => slice(kernel.sizes, kernel.nargs)?,
         (None, Some(declared)) => &declared.sizes,
@@ -242,16 +232,12 @@ fn launch(
 
 fn load(sim: &mut Locked, to: *mut u64, image: *const c_void) -> Result {
     sim.current_context()?;
-    if image.is_null() || to.is_null() {
-        return Err(Code::INVALID_VALUE);
-    }
+    refuse_if(image.is_null() || to.is_null(), Code::INVALID_VALUE)?;
     put(to, sim.modules.insert(()))
 }
 
 fn load_library(sim: &mut Locked, to: *mut u64, image: *const c_void) -> Result {
-    if image.is_null() || to.is_null() {
-        return Err(Code::INVALID_VALUE);
-    }
+    refuse_if(image.is_null() || to.is_null(), Code::INVALID_VALUE)?;
     put(to, sim.libraries.insert(()))
 }
 
@@ -290,9 +276,7 @@ api! {
     }
     fn cuModuleLoad(to: *mut u64, path: *const c_char) |sim| {
         let path = name_of(path)?;
-        if !std::path::Path::new(&*path.to_string_lossy()).exists() {
-            return Err(Code::FILE_NOT_FOUND);
-        }
+        refuse_if(!std::path::Path::new(&*path.to_string_lossy()).exists(), Code::FILE_NOT_FOUND)?;
         load(sim, to, path.as_ptr().cast())
     }
     fn cuModuleUnload(module: u64) |sim| { sim.modules.remove(module).ok_or(Code::INVALID_HANDLE) }
@@ -363,9 +347,7 @@ api! {
         put(to, sim.functions.get(handle).ok_or(Code::INVALID_HANDLE)?.module)
     }
     fn cuFuncGetName, cuKernelGetName(name: *mut *const c_char, handle: u64) |sim| {
-        if name.is_null() || handle == 0 {
-            return Err(Code::INVALID_VALUE);
-        }
+        refuse_if(name.is_null() || handle == 0, Code::INVALID_VALUE)?;
         let found = sim.functions.get(handle).ok_or(Code::INVALID_HANDLE)?;
         put(name, found.name.as_ptr())
     }

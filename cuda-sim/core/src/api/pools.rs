@@ -5,7 +5,7 @@ use crate::api::macros::api;
 use crate::ffi::{get, put, slice};
 use crate::ipc;
 use crate::memory::{Allocation, Kind};
-use crate::results::{Code, Result};
+use crate::results::{Code, Result, refuse_if};
 use crate::sim::{
     DEVICE, Freed, Locked, MANAGED, PINNED, Pool, PoolLocation, Sim, Task, give_back_graph_memory,
 };
@@ -104,9 +104,7 @@ fn allocate(
     label: &'static str,
 ) -> Result {
     let stream = sim.stream(stream, default)?;
-    if to.is_null() {
-        return Err(Code::INVALID_VALUE);
-    }
+    refuse_if(to.is_null(), Code::INVALID_VALUE)?;
     // Unlike cuMemAlloc, drivers allocate nothing, too: cuda.core relies on it.
     let size = size.max(1);
     let device = sim.stream_mut(stream).device;
@@ -160,9 +158,7 @@ pub fn free(sim: &mut Locked, address: u64, stream: u64, default: u64) -> Result
         return Ok(());
     }
     if sim.stream_mut(stream).lane.is_some() {
-        if !sim.is_graph_memory(address) {
-            return Err(Code::NOT_SUPPORTED);
-        }
+        refuse_if(!sim.is_graph_memory(address), Code::NOT_SUPPORTED)?;
         let Some(lane) = sim.lane_of(stream)? else { return Err(Code::ILLEGAL_STATE) };
         return sim.capture_task(stream, lane, Task::Free(address));
     }
@@ -246,19 +242,13 @@ api! {
         let place = place_of(sim, location, props.kind)?;
         // Managed pools cannot be shared or limited. [cuMemPoolCreate]
         let limited = props.handle_types != 0 || props.max_size != 0;
-        if to.is_null() || (place.kind == MANAGED && limited) {
-            return Err(Code::INVALID_VALUE);
-        }
+        refuse_if(to.is_null() || (place.kind == MANAGED && limited), Code::INVALID_VALUE)?;
         // Only file descriptors can be exported.
-        if props.handle_types & !1 != 0 {
-            return Err(Code::NOT_SUPPORTED);
-        }
+        refuse_if(props.handle_types & !1 != 0, Code::NOT_SUPPORTED)?;
         put(to, sim.new_pool(place, props.handle_types, props.max_size as u64, false))
     }
     fn cuMemPoolDestroy(pool: u64) |sim| {
-        if pool_of(sim, pool)?.default {
-            return Err(Code::INVALID_VALUE);
-        }
+        refuse_if(pool_of(sim, pool)?.default, Code::INVALID_VALUE)?;
         sim.end_pool(pool);
         for [default, current] in sim.other_pools.values_mut() {
             if *current == pool {
@@ -287,9 +277,7 @@ api! {
     }
     fn cuMemSetMemPool(location: *const Location, kind: i32, pool: u64) |sim| {
         let place = place_of(sim, get(location)?, kind)?;
-        if !sim.pools.get(pool).is_some_and(|pool| pool.place == place && !pool.imported) {
-            return Err(Code::INVALID_VALUE);
-        }
+        refuse_if(!sim.pools.get(pool).is_some_and(|pool| pool.place == place && !pool.imported), Code::INVALID_VALUE)?;
         let [default, _] = pools_of(sim, place);
         if place.kind == PINNED && place.location == DEVICE {
             sim.devices[place.id as usize].current_pool = pool;
@@ -346,17 +334,13 @@ api! {
     }
     fn cuMemPoolExportToShareableHandle(to: *mut c_void, pool: u64, kind: i32, flags: u64) |sim| {
         let found = pool_of(sim, pool)?;
-        if kind != 1 || flags != 0 || found.handle_types & 1 == 0 {
-            return Err(Code::INVALID_VALUE);
-        }
+        refuse_if(kind != 1 || flags != 0 || found.handle_types & 1 == 0, Code::INVALID_VALUE)?;
         // The file contains the device; memory is imported with each pointer.
         let content = [SHARED_POOL, found.device()];
         // SAFETY: system calls on a file that is created here; the buffer has eight bytes.
         let fd = unsafe {
             let fd = libc::memfd_create(c"cuda-sim pool".as_ptr(), libc::MFD_CLOEXEC);
-            if fd < 0 || libc::pwrite(fd, (&raw const content).cast(), 8, 0) != 8 {
-                return Err(Code::OPERATING_SYSTEM);
-            }
+            refuse_if(fd < 0 || libc::pwrite(fd, (&raw const content).cast(), 8, 0) != 8, Code::OPERATING_SYSTEM)?;
             fd
         };
         put(to.cast::<i32>(), fd)
@@ -366,9 +350,7 @@ api! {
         // SAFETY: `pread` checks the descriptor, and `content` has eight bytes.
         let read = unsafe { libc::pread(handle as i32, (&raw mut content).cast(), 8, 0) };
         let is_pool = read == 8 && content[0] == SHARED_POOL;
-        if to.is_null() || kind != 1 || flags != 0 || !is_pool {
-            return Err(Code::INVALID_VALUE);
-        }
+        refuse_if(to.is_null() || kind != 1 || flags != 0 || !is_pool, Code::INVALID_VALUE)?;
         super::devices::check(sim, content[1])?;
         let place = PoolLocation { kind: PINNED, location: DEVICE, id: content[1] };
         let pool = sim.new_pool(place, 0, 0, false);
@@ -378,9 +360,7 @@ api! {
     fn cuMemPoolImportPointer(to: *mut u64, pool: u64, data: *const [u8; 64]) |sim| {
         let data = get(data)?;
         let found = pool_of(sim, pool)?;
-        if to.is_null() || !found.imported {
-            return Err(Code::INVALID_VALUE);
-        }
+        refuse_if(to.is_null() || !found.imported, Code::INVALID_VALUE)?;
         let device = found.device();
         put(to, super::ipc::import(sim, &data, device, 0, pool, "cuMemPoolImportPointer")?)
     }

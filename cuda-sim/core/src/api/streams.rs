@@ -5,7 +5,7 @@ use crate::api::macros::api;
 use crate::capture;
 use crate::ffi::{get, put, put_if, slice};
 use crate::open_waits::Wanted;
-use crate::results::{Code, Result};
+use crate::results::{Code, Result, refuse_if};
 use crate::sim::{Lane, Locked, Sim, StreamKind};
 use crate::work::{HostCall, StreamRef, Work};
 
@@ -23,9 +23,7 @@ pub fn create_in(
     flags: u32,
     priority: i32,
 ) -> Result {
-    if to.is_null() || flags & !NON_BLOCKING != 0 {
-        return Err(Code::INVALID_VALUE);
-    }
+    refuse_if(to.is_null() || flags & !NON_BLOCKING != 0, Code::INVALID_VALUE)?;
     let kind =
         if flags & NON_BLOCKING != 0 { StreamKind::NonBlocking } else { StreamKind::Blocking };
     let device = sim.context(context)?.device;
@@ -61,9 +59,7 @@ struct CaptureInfo {
 
 fn capture_info(sim: &mut Locked, stream: StreamRef) -> Result<CaptureInfo> {
     // The query does not invalidate the capture. [cuStreamIsCapturing]
-    if !sim.captures_under(stream).is_empty() {
-        return Err(Code::STREAM_CAPTURE_IMPLICIT);
-    }
+    refuse_if(!sim.captures_under(stream).is_empty(), Code::STREAM_CAPTURE_IMPLICIT)?;
     let nothing = CaptureInfo { status: 0, id: 0, graph: 0, tail: Vec::new() };
     let Some(Lane { capture, tail }) = sim.stream_mut(stream).lane.clone() else {
         return Ok(nothing);
@@ -104,9 +100,8 @@ fn put_capture_info(
 }
 
 fn update_dependencies(sim: &mut Locked, stream: StreamRef, nodes: &[u64], flags: u32) -> Result {
-    let Some(Lane { capture, mut tail }) = sim.stream_mut(stream).lane.clone() else {
-        return Err(Code::ILLEGAL_STATE);
-    };
+    let lane = sim.stream_mut(stream).lane.clone();
+    let Lane { capture, mut tail } = lane.ok_or(Code::ILLEGAL_STATE)?;
     let graph = match sim.captures.get(&capture) {
         None => return Err(Code::ILLEGAL_STATE),
         Some(found) if found.invalidated => return Err(Code::STREAM_CAPTURE_INVALIDATED),
@@ -133,9 +128,7 @@ pub fn value_address(sim: &Locked, address: u64, wide: bool) -> Result<u64> {
     let found = sim.memory.find(address).ok_or(Code::INVALID_VALUE)?;
     let on_device = address >= found.base && address < found.end();
     let offset = address - if on_device { found.base } else { found.host };
-    if address % size != 0 || offset + size > found.size {
-        return Err(Code::INVALID_VALUE);
-    }
+    refuse_if(address % size != 0 || offset + size > found.size, Code::INVALID_VALUE)?;
     Ok(sim.memory.host_address(address))
 }
 
@@ -179,9 +172,7 @@ pub fn wait_value(
 
 fn host_call(sim: &mut Locked, stream: u64, default: u64, function: usize, data: usize) -> Result {
     let stream = sim.stream(stream, default)?;
-    if function == 0 {
-        return Err(Code::INVALID_VALUE);
-    }
+    refuse_if(function == 0, Code::INVALID_VALUE)?;
     let call = HostCall { function, data, callback_stream: None };
     capture::submit(sim, stream, Work::Host(call, None), Vec::new(), "cuLaunchHostFunc")?;
     Ok(())
@@ -236,9 +227,7 @@ api! {
         put(context, sim.base(of))
     }
     fn cuStreamWaitEvent / cuStreamWaitEvent_ptsz(stream: u64, event: u64, flags: u32) |sim, default, stream| {
-        if flags > 1 {
-            return Err(Code::INVALID_VALUE);
-        }
+        refuse_if(flags > 1, Code::INVALID_VALUE)?;
         capture::wait(sim, stream, event, flags == 1)
     }
     fn cuStreamQuery / cuStreamQuery_ptsz(stream: u64) |sim, default, stream| {
@@ -246,9 +235,7 @@ api! {
         sim.forbid_while_capturing()?;
         sim.default_stream_rules_for_wait(stream);
         let position = sim.stream_mut(stream).enqueued;
-        if !Sim::poll(sim, stream, position) {
-            return Err(Code::NOT_READY);
-        }
+        refuse_if(!Sim::poll(sim, stream, position), Code::NOT_READY)?;
         sim.host_knows(&[stream]);
         Ok(())
     }
@@ -264,9 +251,7 @@ api! {
     ) |sim, default| {
         let call = HostCall { function, data, callback_stream: Some(stream) };
         let stream = sim.stream(stream, default)?;
-        if function == 0 || flags != 0 {
-            return Err(Code::INVALID_VALUE);
-        }
+        refuse_if(function == 0 || flags != 0, Code::INVALID_VALUE)?;
         sim.forbid_on_capturing(stream)?;
         capture::submit(sim, stream, Work::Host(call, None), Vec::new(), "cuStreamAddCallback")?;
         Ok(())
@@ -277,17 +262,13 @@ api! {
     fn cuLaunchHostFunc_v2 / cuLaunchHostFunc_v2_ptsz(
         stream: u64, function: usize, data: usize, mode: u32,
     ) |sim, default| {
-        if mode > 1 {
-            return Err(Code::INVALID_VALUE);
-        }
+        refuse_if(mode > 1, Code::INVALID_VALUE)?;
         host_call(sim, stream, default, function, data)
     }
     fn cuStreamAttachMemAsync / cuStreamAttachMemAsync_ptsz(
         stream: u64, address: u64, length: usize, flags: u32,
     ) |sim, default, stream| {
-        if sim.memory.find(address).is_none() || !matches!(flags, 1 | 2 | 4) {
-            return Err(Code::INVALID_VALUE);
-        }
+        refuse_if(sim.memory.find(address).is_none() || !matches!(flags, 1 | 2 | 4), Code::INVALID_VALUE)?;
         capture::submit(sim, stream, Work::Nothing, Vec::new(), "cuStreamAttachMemAsync")?;
         Ok(())
     }
@@ -394,9 +375,7 @@ api! {
     }
     fn cuThreadExchangeStreamCaptureMode(mode: *mut i32) |sim| {
         let new = get(mode)?;
-        if !(0..=2).contains(&new) {
-            return Err(Code::INVALID_VALUE);
-        }
+        refuse_if(!(0..=2).contains(&new), Code::INVALID_VALUE)?;
         put(mode, std::mem::replace(&mut sim.thread().capture_mode, new))
     }
 }

@@ -5,7 +5,7 @@ use super::pools::{AccessDesc, Location};
 use crate::api::macros::api;
 use crate::ffi::{get, put, slice};
 use crate::memory::{ALLOCATION_GRANULARITY, Allocation, Kind, file_number, size_of_file};
-use crate::results::{Code, Result};
+use crate::results::{Code, Result, refuse_if};
 use crate::sim::{Locked, Sim};
 use crate::vmm::{Physical, device_of};
 use std::ffi::c_void;
@@ -25,9 +25,7 @@ const _: () = assert!(size_of::<Props>() == 32);
 const DEVICE: i32 = 1;
 
 fn check(sim: &Sim, props: &Props) -> Result {
-    if props.kind != 1 || props.location.kind != DEVICE {
-        return Err(Code::INVALID_VALUE);
-    }
+    refuse_if(props.kind != 1 || props.location.kind != DEVICE, Code::INVALID_VALUE)?;
     super::devices::check(sim, props.location.id)?;
     // Only file descriptors can be exported.
     if props.handle_types & !1 != 0 { Err(Code::NOT_SUPPORTED) } else { Ok(()) }
@@ -50,9 +48,7 @@ fn unmap(sim: &mut Locked, address: u64, size: u64) -> Result {
         .map(|(base, _)| *base)
         .collect();
     let covered: u64 = inside.iter().map(|base| sim.mappings.mapped[base].size).sum();
-    if inside.is_empty() || covered != size || inside[0] != address {
-        return Err(Code::INVALID_VALUE);
-    }
+    refuse_if(inside.is_empty() || covered != size || inside[0] != address, Code::INVALID_VALUE)?;
     let label = sim.label("cuMemUnmap");
     let moment = sim.check_host(&[], label);
     for base in &inside {
@@ -73,16 +69,12 @@ fn unmap(sim: &mut Locked, address: u64, size: u64) -> Result {
 api! {
     fn cuMemGetAllocationGranularity(to: *mut usize, props: *const Props, option: i32) |sim| {
         let props = get(props)?;
-        if !(0..=1).contains(&option) {
-            return Err(Code::INVALID_VALUE);
-        }
+        refuse_if(!(0..=1).contains(&option), Code::INVALID_VALUE)?;
         check(sim, &props)?;
         put(to, ALLOCATION_GRANULARITY as usize)
     }
     fn cuMemAddressReserve(to: *mut u64, size: usize, alignment: usize, wanted: u64, flags: u64) |sim| {
-        if to.is_null() || flags != 0 {
-            return Err(Code::INVALID_VALUE);
-        }
+        refuse_if(to.is_null() || flags != 0, Code::INVALID_VALUE)?;
         put(to, sim.mappings.reserve(size as u64, alignment as u64, wanted)?)
     }
     fn cuMemAddressFree(address: u64, size: usize) |sim| { sim.mappings.free(address, size as u64) }
@@ -92,9 +84,7 @@ api! {
         if to.is_null() || flags != 0 || size == 0 || size as u64 % ALLOCATION_GRANULARITY != 0 {
             return Err(Code::INVALID_VALUE);
         }
-        if size as u64 > sim.config.memory {
-            return Err(Code::OUT_OF_MEMORY);
-        }
+        refuse_if(size as u64 > sim.config.memory, Code::OUT_OF_MEMORY)?;
         let id = sim.id();
         let physical = Physical::new(
             size as u64,
@@ -116,9 +106,7 @@ api! {
         Ok(())
     }
     fn cuMemMap(address: u64, size: usize, offset: usize, handle: u64, flags: u64) |sim| {
-        if offset != 0 || flags != 0 {
-            return Err(Code::INVALID_VALUE);
-        }
+        refuse_if(offset != 0 || flags != 0, Code::INVALID_VALUE)?;
         let Sim { physical, mappings, .. } = &mut **sim;
         let found =
             physical.get_mut(handle).filter(|found| !found.released).ok_or(Code::INVALID_VALUE)?;
@@ -132,9 +120,7 @@ api! {
     fn cuMemUnmap(address: u64, size: usize) |sim| { unmap(sim, address, size as u64) }
     fn cuMemSetAccess(address: u64, size: usize, descs: *const AccessDesc, count: usize) |sim| {
         for desc in slice(descs, count)? {
-            if desc.location.kind != DEVICE || !matches!(desc.flags, 0 | 1 | 3) {
-                return Err(Code::INVALID_VALUE);
-            }
+            refuse_if(desc.location.kind != DEVICE || !matches!(desc.flags, 0 | 1 | 3), Code::INVALID_VALUE)?;
             super::devices::check(sim, desc.location.id)?;
             sim.mappings.set_access(address, size as u64, desc.location.id, desc.flags)?;
         }
@@ -157,38 +143,25 @@ api! {
     fn cuMemGetAllocationPropertiesFromHandle(to: *mut Props, handle: u64) |sim| {
         let found = sim.physical.get(handle).ok_or(Code::INVALID_VALUE)?;
         let location = Location { kind: found.location, id: found.device };
-        put(
-            to,
-            Props { kind: 1, handle_types: found.handle_types, location, win32: 0, flags: [0; 8] },
-        )
+        put(to, Props { kind: 1, handle_types: found.handle_types, location, win32: 0, flags: [0; 8] })
     }
     fn cuMemExportToShareableHandle(to: *mut c_void, handle: u64, kind: i32, flags: u64) |sim| {
         let found = sim.physical.get(handle).ok_or(Code::INVALID_VALUE)?;
-        if kind != 1 || flags != 0 || found.handle_types & 1 == 0 {
-            return Err(Code::INVALID_VALUE);
-        }
+        refuse_if(kind != 1 || flags != 0 || found.handle_types & 1 == 0, Code::INVALID_VALUE)?;
         // SAFETY: `fcntl` with F_DUPFD_CLOEXEC accepts any descriptor.
         let fd = unsafe { libc::fcntl(found.fd, libc::F_DUPFD_CLOEXEC, 0) };
-        if fd < 0 {
-            return Err(Code::OPERATING_SYSTEM);
-        }
+        refuse_if(fd < 0, Code::OPERATING_SYSTEM)?;
         put(to.cast::<i32>(), fd)
     }
     fn cuMemImportFromShareableHandle(to: *mut u64, handle: u64, kind: i32) |sim| {
-        if kind != 1 || to.is_null() {
-            return Err(Code::INVALID_VALUE);
-        }
+        refuse_if(kind != 1 || to.is_null(), Code::INVALID_VALUE)?;
         let size = size_of_file(handle as i32).unwrap_or(0);
         let device = device_of(handle as i32).ok_or(Code::INVALID_VALUE)?;
         super::devices::check(sim, device)?;
-        if size == 0 || size % ALLOCATION_GRANULARITY != 0 {
-            return Err(Code::INVALID_VALUE);
-        }
+        refuse_if(size == 0 || size % ALLOCATION_GRANULARITY != 0, Code::INVALID_VALUE)?;
         // SAFETY: `fcntl` with F_DUPFD_CLOEXEC accepts any descriptor.
         let fd = unsafe { libc::fcntl(handle as i32, libc::F_DUPFD_CLOEXEC, 0) };
-        if fd < 0 {
-            return Err(Code::OPERATING_SYSTEM);
-        }
+        refuse_if(fd < 0, Code::OPERATING_SYSTEM)?;
         let id = sim.id();
         let imported = sim.physical.insert(Physical {
             fd,

@@ -5,7 +5,7 @@
 
 use crate::access::{Access, WRITE};
 use crate::memory::{self, Allocation, Kind};
-use crate::results::{Code, Result};
+use crate::results::{Code, Result, refuse_if};
 use crate::shadow::Shadow;
 use crate::sim::graphs::GraphMemory;
 use crate::sim::objects::{DEVICE, PINNED, PoolLocation};
@@ -63,9 +63,7 @@ impl Sim {
     /// Ends the memory: a graph or the program frees it. Returns an error if it does not exist.
     pub fn graph_memory_ends(&mut self, base: u64, moment: Option<&Moment>) -> Result {
         let found = self.graph_memory.get_mut(&base).ok_or(Code::INVALID_VALUE)?;
-        if !found.exists {
-            return Err(Code::INVALID_VALUE);
-        }
+        refuse_if(!found.exists, Code::INVALID_VALUE)?;
         let (device, size) = (found.device, found.size);
         if let Some(moment) = moment {
             self.check_at(moment, &[Access::range(base, size, WRITE)]);

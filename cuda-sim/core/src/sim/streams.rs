@@ -2,7 +2,7 @@
 
 use crate::actor::{LEGACY, Who};
 use crate::handles;
-use crate::results::{Code, Result};
+use crate::results::{Code, Result, refuse_if};
 use crate::sim::objects::{Stream, StreamKind};
 use crate::sim::state::Sim;
 use crate::work::StreamRef;
@@ -124,20 +124,14 @@ impl Sim {
             let stream = *self.streams.get(token).ok_or(Code::INVALID_HANDLE)?;
             let (context, detached) =
                 self.get(stream).map_or((0, false), |stream| (stream.context, stream.detached));
-            if detached {
-                return Err(Code::STREAM_DETACHED);
-            }
-            if self.contexts.get(context).is_none() {
-                return Err(Code::CONTEXT_IS_DESTROYED);
-            }
+            refuse_if(detached, Code::STREAM_DETACHED)?;
+            refuse_if(self.contexts.get(context).is_none(), Code::CONTEXT_IS_DESTROYED)?;
             return self.context_error(context).map(|()| stream);
         }
         let mut context = self.execution_context()?;
         if let Some(green) = &self.context(context)?.green {
             // Green contexts have no per-thread default stream. [cuStreamGetCtx_v2]
-            if token != 1 {
-                return Err(Code::INVALID_HANDLE);
-            }
+            refuse_if(token != 1, Code::INVALID_HANDLE)?;
             if !green.default_stream {
                 context = green.base;
             }
