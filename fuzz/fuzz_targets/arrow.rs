@@ -93,6 +93,7 @@ struct Batch {
 }
 
 /// Memory that a structure's release frees.
+#[derive(Default)]
 struct Kept {
     arrays: Vec<Array>,
     schemas: Vec<Schema>,
@@ -271,24 +272,11 @@ fn format_of(level: &Level, is_last: bool) -> Vec<u8> {
     }
 }
 
-fn kept() -> Kept {
-    Kept {
-        arrays: vec![],
-        schemas: vec![],
-        buffers: vec![],
-        array_children: vec![],
-        schema_children: vec![],
-        formats: vec![],
-        blocks: vec![],
-        event: 0,
-    }
-}
-
 /// Makes both structures. Their inner ones stay where `Kept` is, which is boxed.
 fn make(input: &Input) -> (DeviceArray, Schema) {
     let count = input.levels.len().min(70);
     let levels = &input.levels[..count];
-    let (mut one, mut other) = (Box::new(kept()), Box::new(kept()));
+    let (mut one, mut other) = (Box::<Kept>::default(), Box::<Kept>::default());
     let has_broken = levels.iter().any(|level| level.broken.is_some());
     // Numbers that are wrong may ask for any bytes, which only a device's memory is never read for.
     let device = if has_broken { 2 } else { i32::from(input.device.0 % 16) };

@@ -3,7 +3,6 @@ requires, so a worker that sent without waiting would send other bytes."""
 
 import os
 import pathlib
-import sys
 import time
 
 import dask_arrays

@@ -221,7 +221,6 @@ fn a_writer_without_a_stream_to_make_wait() {
     }
 }
 
-/// A view on another stream than its own, and one that is used and dropped by another thread.
 #[test]
 fn a_stream_that_is_captured_lives_until_the_release() {
     let (mine, theirs) = (stream(), stream());
@@ -246,6 +245,7 @@ fn a_stream_that_is_captured_lives_until_the_release() {
     panic!("the array is not released");
 }
 
+/// A view on another stream than its own, and one that is used and dropped by another thread.
 #[test]
 fn a_view_on_another_stream_and_thread() {
     each_combination(|[producer, own, one, other]| {

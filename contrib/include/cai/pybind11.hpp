@@ -16,8 +16,7 @@
 //                            const if the function only reads.
 //   cai::contiguous_view<T>  the same for C-contiguous arrays, with any number of dimensions, or
 //                            with N (cai::contiguous_view<T, N>).
-//   cai::any_view<T, N>      accepts host memory as well, as of NumPy: the function asks which it
-//   is,
+//   cai::any_view<T, N>      accepts host memory as well, as of NumPy: the function asks which,
 //                            and is done with host memory when it returns.
 //   cai::like<View>          a view, and the object, whose library cai::empty_like allocates in: a
 //                            function returns the cai::result, an object of that library.
@@ -33,8 +32,7 @@
 // std::optional of each accepts None as well. A cai::stream accepts None as the default stream. An
 // argument that does not match raises the exception of cai_array_from_python, whose message has the
 // argument's type, the value found and the value expected; for overloaded functions, pybind11 lists
-// the signatures. A cai::error that leaves a bound function becomes the Python exception of its
-// status.
+// the signatures. A cai::error that leaves a bound function becomes its status's Python exception.
 //
 // Signatures name libcai.ArrayLike, libcai.Array and libcai.StreamLike, types of the Python package
 // `libcai`. Stub files that are made of them import it, which only type checkers do.
