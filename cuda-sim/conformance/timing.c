@@ -15,8 +15,7 @@ static int ascending(const void *a, const void *b) {
     return *(const double *)a < *(const double *)b ? -1 : *(const double *)a > *(const double *)b;
 }
 
-// The median over rounds of nanoseconds a call; the streams are empty at the beginning of each
-// round.
+// The median over rounds of nanoseconds a call that begin with empty streams.
 #define COST(name, call)                                            \
     do {                                                            \
         double costs_[ROUNDS];                                      \
@@ -70,9 +69,8 @@ RULE(timing, calls, "What calls cost the host", "measured") {
         CU_POINTER_ATTRIBUTE_HOST_POINTER,   CU_POINTER_ATTRIBUTE_MAPPED};
     uint64_t words[10];
     void *data[10];
-    for (int i = 0; i < 10; ++i) {
+    for (int i = 0; i < 10; ++i)
         data[i] = &words[i];
-    }
     COST("cuPointerGetAttribute",
          cuPointerGetAttribute(words, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, p));
     COST("cuPointerGetAttributes, 1", cuPointerGetAttributes(1, which, data, p));

@@ -1,5 +1,4 @@
-//! The command `cuda-sim`: runs a program on the simulated driver and reports the races that it
-//! found.
+//! The command `cuda-sim`: runs a program on the simulated driver and reports its races.
 
 mod child;
 mod folder;
@@ -208,8 +207,7 @@ fn link_into(folder: &Path, library: &Path, names: &[&str]) -> Result<(), String
         if std::fs::read_link(&link).is_ok_and(|old| old == target) {
             continue;
         }
-        // Another process may do the same now: the link is created under another name, then
-        // renamed.
+        // Another process may do the same now: the link gets its name when it is complete.
         let fresh = folder.join(format!("{name}.{}", std::process::id()));
         std::os::unix::fs::symlink(&target, &fresh).map_err(fail)?;
         std::fs::rename(&fresh, &link).map_err(fail)?;

@@ -90,6 +90,7 @@ const TABLE: &[Row] = &[
 ];
 
 /// The options that were given.
+#[derive(Default)]
 pub struct Options {
     /// Variables for the program, by their names without a prefix.
     pub variables: Vec<(String, String)>,
@@ -110,19 +111,7 @@ pub struct Options {
 
 /// Returns the options before the program, and the rest.
 pub fn parse(arguments: &[OsString]) -> Result<(Options, &[OsString]), String> {
-    let mut options = Options {
-        variables: Vec::new(),
-        of_driver: None,
-        reports: Vec::new(),
-        without: Vec::new(),
-        version: None,
-        runtime: false,
-        preload: Vec::new(),
-        threads_seen: true,
-        explain: false,
-        undeclared_fails: true,
-        shadow: None,
-    };
+    let mut options = Options { threads_seen: true, undeclared_fails: true, ..Options::default() };
     let mut rest = arguments;
     while let Some((argument, after)) = rest.split_first() {
         let text = argument.to_string_lossy();

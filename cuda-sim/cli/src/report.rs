@@ -112,8 +112,7 @@ const UNDECLARED_EXIT_CODE: u8 = 67;
 impl Reports {
     /// Prepares the reports, and the journals of a run. Fails if a file cannot be written.
     pub fn new(files: &[String]) -> Result<Option<Reports>, String> {
-        // A test runner inside of another one, or a command that its test starts, adds to the outer
-        // one's.
+        // A test runner in another one, or a command that its test starts, adds to the outer one's.
         let is_inner = std::env::var_os("CUDASIM_PYTEST").is_some()
             && std::env::var_os("CUDASIM_REPORT_FOLDER").is_some();
         if files.is_empty() && is_inner {
@@ -296,8 +295,7 @@ fn is_interpreter(frame: &Value) -> bool {
 }
 
 /// Returns the frames of an access that a reader wants to see first, innermost first: those of the
-/// user's Python code, or of any, those in the working folder, or else those that are not part of
-/// the system.
+/// user's Python code, or of any, those in the working folder, or those that are not the system's.
 pub fn user_frames(side: &Value) -> Vec<&Value> {
     let here = std::env::current_dir().unwrap_or_default();
     let file = |frame: &Value| frame["file"].as_str().unwrap_or_default().to_owned();

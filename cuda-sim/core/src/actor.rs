@@ -1,5 +1,4 @@
-//! Actors: what performs operations one after another. A stream, a host thread, or a branch of a
-//! graph.
+//! Actors perform operations one after another: streams, host threads, or branches of a graph.
 //!
 //! An actor has a number, its place in vector clocks. A number that nothing refers to any more (no
 //! actor, no recorded access, no snapshot of a clock) is given to a later actor: so clocks are as

@@ -298,8 +298,7 @@ impl Checker {
     }
 
     /// Records that `earlier` used memory in a synchronous call of the host thread `later`. The
-    /// call may have returned before the work was done; the thread may free the memory
-    /// nevertheless.
+    /// call may have returned before the work was done; the thread may still free the memory.
     pub fn order_before_free(&mut self, earlier: Actor, later: Actor) {
         let known = self.snapshot(earlier);
         self.state(later).when_freeing.include(known);

@@ -93,8 +93,7 @@ impl Config {
     /// Reads the environment. Invalid values are reported on stderr and replaced by the default: a
     /// typing error must not look like a passing test.
     pub fn from_environment() -> Config {
-        // A real driver may be another simulated one, so the checker beside it has variables of its
-        // own.
+        // A real driver may be a simulated one, so the checker beside it has variables of its own.
         let own = |name: &str| match name.strip_prefix("CUDASIM_") {
             Some(rest) if crate::real_driver::is_present() => format!("CUDASIM_SHADOW_{rest}"),
             _ => name.to_owned(),

@@ -12,8 +12,7 @@ use std::ffi::c_void;
 use std::sync::atomic::Ordering;
 
 thread_local! {
-    /// Whether this thread is in the real driver, whose calls of its own functions are not
-    /// followed.
+    /// Whether this thread is in the real driver, whose calls of itself are not followed.
     static OUTSIDE: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -37,8 +36,7 @@ fn is_alive() -> bool {
         && !FORKED.load(Ordering::Relaxed)
 }
 
-/// Forgets all graphs after a change of an unknown one: the handles of captured nodes are not known
-/// here.
+/// Forgets all graphs after a change of an unknown one: handles of captured nodes are unknown.
 pub fn forget_all() {
     if let Some(mut sim) = lock() {
         let graphs: Vec<u64> =
@@ -50,8 +48,7 @@ pub fn forget_all() {
     }
 }
 
-/// Reports a call to the checker. `given`: the handle or address that the driver returned; 0 for
-/// none.
+/// Reports a call to the checker. `given`: the handle or address that the driver returned, or 0.
 pub fn notify(
     symbol: &'static str,
     default: u64,

@@ -86,8 +86,7 @@ impl<T> Table<T> {
         handle
     }
 
-    /// Gives an object another handle, or a number of this table if `to` is `None`. Returns the new
-    /// handle.
+    /// Gives an object another handle, a number of this table if `to` is `None`, and returns it.
     pub fn rename(&mut self, handle: u64, to: Option<u64>) -> Option<u64> {
         let slot = self.slot(handle)?;
         let new = to.unwrap_or(self.base + STEP * (slot as u64 + 1));

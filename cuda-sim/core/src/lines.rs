@@ -60,8 +60,7 @@ impl Frame {
     }
 }
 
-/// Returns columns with the place, the function and the source text. A frame that comes again is
-/// counted.
+/// Returns columns with the place, the function and the source text. Repeated frames are counted.
 fn rows(frames: &[&Frame]) -> Vec<String> {
     let mut found: Vec<(String, String, &Frame, usize)> = Vec::new();
     for frame in frames {

@@ -71,8 +71,7 @@ struct Point {
     found: bool,
 }
 
-/// Writes of a number, or of memory that contains it: one, or several of which each comes after the
-/// one before.
+/// Writes of a number, or of memory that contains it: one, or several in order.
 #[derive(Clone)]
 struct Write {
     first: Point,
@@ -260,8 +259,7 @@ impl OpenWaits {
         writes.push(Write::one(point, value, Some(moment.mark.site.clone())));
     }
 
-    /// Makes room: equal numbers that follow each other become one, or of the older half, a write and
-    /// the next.
+    /// Makes room: equal numbers in a row become one, or of the older half, a write and the next.
     fn thin(writes: &mut Vec<Write>) {
         let mut kept: Vec<Write> = Vec::with_capacity(MOST_WRITES);
         for write in writes.drain(..) {

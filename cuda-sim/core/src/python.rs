@@ -105,8 +105,7 @@ const UNKNOWN: u8 = 0;
 const GOOD: u8 = 1;
 const BAD: u8 = 2;
 
-/// Looks for Python, until it is found. Takes the lock of the dynamic linker, so the caller has no
-/// other.
+/// Looks for Python, until it is found. Takes the dynamic linker's lock: the caller has no other.
 pub fn find() {
     if PYTHON.get().is_some() || REFUSED.get().is_some() {
         return;
@@ -143,8 +142,7 @@ fn module_with(name: &CStr) -> Option<*mut c_void> {
         }
     });
     let open = |path: CString| {
-        // SAFETY: the path is NUL-terminated. The module is loaded, and stays so: the handle is not
-        // closed.
+        // SAFETY: the path is NUL-terminated. The module stays loaded: the handle is not closed.
         unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD) }
     };
     paths.into_iter().map(open).find(|module| !module.is_null() && has(module))
@@ -235,8 +233,7 @@ impl Python {
     ///
     /// # Safety
     ///
-    /// The state is that of the calling thread, and the offsets are right unless `M` permits any
-    /// address.
+    /// The state is the calling thread's, and the offsets are right unless `M` permits any address.
     #[inline]
     unsafe fn walk<M: Memory>(&self, state: usize, out: &mut Vec<Raw>) -> Option<()> {
         let o = &self.offsets;

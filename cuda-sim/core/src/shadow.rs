@@ -1,8 +1,7 @@
 //! The last accesses to each byte of one allocation.
 //!
 //! The bytes are split into segments with the same history: the last write, and the reads since
-//! then that no later read covers. An operation conflicts with the accesses that it does not know
-//! of.
+//! then that no later read covers. An operation conflicts with accesses that it does not know.
 
 use crate::access::{READ, WRITE};
 use crate::clock::{Clock, Epoch};

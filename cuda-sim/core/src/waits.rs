@@ -34,8 +34,7 @@ impl Waits {
         self.0.push_back(wait);
     }
 
-    /// Returns the newest wait that would have ordered `first` before what `second` is the
-    /// knowledge of.
+    /// Returns the newest wait that would have ordered `first` before what `second` knows.
     pub fn between(&self, first: Epoch, second: &Clock) -> Option<&Wait> {
         self.0.iter().rev().find(|wait| wait.known.knows(first) && second.knows(wait.since))
     }

@@ -11,8 +11,7 @@ use std::ffi::c_void;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// A stream's identity: its slot in the table, and a number that no other stream of this process
-/// had.
+/// A stream's identity: its slot in the table, and a number that the process never reuses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, PartialOrd, Ord, Default)]
 pub struct StreamRef {
     pub slot: usize,
@@ -150,8 +149,7 @@ pub enum Work {
 thread_local! {
     /// The error that the kernel on this thread reports; 0 for none.
     pub static FAILED: Cell<i32> = const { Cell::new(0) };
-    /// Whether a host function or a kernel runs on this thread: calls of the driver are not
-    /// permitted.
+    /// Whether a host function or a kernel runs on this thread: it may not call the driver.
     pub static INSIDE: Cell<bool> = const { Cell::new(false) };
 }
 

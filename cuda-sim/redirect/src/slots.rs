@@ -92,8 +92,7 @@ fn report(library: &Library) {
 }
 
 /// Copies a file into memory under its own name, and returns the path of the copy. Its descriptor
-/// stays open: call stacks in reports get the names of functions, and that of the file, from that
-/// path.
+/// stays open: reports get the names of functions, and that of the file, from it.
 fn copied(path: &CStr) -> Option<CString> {
     let path = Path::new(path.to_str().ok()?);
     let name = CString::new(path.file_name()?.as_encoded_bytes()).ok()?;
@@ -122,8 +121,7 @@ unsafe extern "C" fn find(slot: *const AtomicUsize) -> usize {
     let mut handle = library.handle.load(Ordering::Acquire);
     if handle == 0 {
         let path = library.copy.get().unwrap_or(&library.path);
-        // SAFETY: the path is NUL-terminated. The initializers of the replacement library have no
-        // requirements.
+        // SAFETY: the path is NUL-terminated. The replacement's initializers have no requirements.
         handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW) } as usize;
         if handle == 0 {
             report(library);

@@ -14,8 +14,7 @@ const MARKERS: [&str; 7] = [
     "cudaMemcpy",
     "cudaRuntimeGetVersion",
 ];
-/// A text of NVIDIA's runtime library, in all its versions from 11 on: the name of its shared
-/// memory.
+/// A text of NVIDIA's runtime library since version 11: the name of its shared memory.
 const TEXT: &[u8] = b"/cudart.shm.";
 /// A function of version 11 that version 12 removed.
 const REMOVED: &str = "cudaBindTexture";

@@ -91,8 +91,7 @@ DESCRIBED_CALL(ASYNC(cudaMemcpy3DPeerAsync), (const struct memcpy3d_peer *params
                driver_memcpy3d, describe_copy3d_peer,
                (cuMemcpy3DPeerAsync, &described, STREAM(stream)))
 
-#if !PER_THREAD_DEFAULT_STREAM /* these two have no twin: they use the legacy stream, or take any \
-                                */
+#if !PER_THREAD_DEFAULT_STREAM /* These have no twin: they use the legacy stream, or take any. */
 API cudaError_t cudaMemcpyPeer(void *dst, int dst_device, const void *src, int src_device,
                                size_t size) {
     CUcontext dst_context, src_context;

@@ -292,8 +292,7 @@ cudaError_t find_kernel(const void *host, CUkernel *kernel) {
 
 void remember_kernel(CUkernel kernel) { add_symbol(NULL, kernel, NULL); }
 
-/* Registration. None of this needs a driver: it runs before main, also on machines without a GPU.
- */
+/* Registration. It needs no driver: it runs before main, also on machines without a GPU. */
 
 API void **__cudaRegisterFatBinary(const void *description) {
     const struct wrapper *wrapper = description;

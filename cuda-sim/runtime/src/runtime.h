@@ -34,8 +34,7 @@ extern struct driver driver;
 
 #define CALL(name, ...) (driver.name != NULL ? driver.name(__VA_ARGS__) : cudaErrorNotSupported)
 
-/* Each returns the error that stops the caller, of the runtime's numbers, or cudaSuccess; none
- * records it. */
+/* Each returns the runtime's error that stops the caller, or cudaSuccess, and records none. */
 cudaError_t need_library(void);                               /* libcuda.so.1 is loaded */
 cudaError_t need_driver(void);                                /* and new enough, and initialised */
 cudaError_t need_context(void);                               /* and a context is current */
@@ -73,16 +72,14 @@ void end_sticky_errors(void);
         return record(error != cudaSuccess ? error : CALL call); \
     }
 
-/* A function of unsupported.txt. It reads no argument, so that its parameters need no declaration.
- */
+/* A function of unsupported.txt. It reads no argument, so its parameters need no declaration. */
 #define NOT_SUPPORTED(name) \
     API cudaError_t name(void) { return record(cudaErrorNotSupported); }
 
 #define JOIN_EXPANDED(a, b) a##b
 #define JOIN(a, b) JOIN_EXPANDED(a, b)
 
-/* Names whose meaning changed between the versions: 12 has old and new, 13 the new one under the
- * old name. */
+/* Names whose meaning changed: 12 has old and new, 13 the new one under the old name. */
 #if CUDART_MAJOR == 12
 #define NEWER(name, suffix) JOIN(name, suffix)
 #define ONLY_12(...) __VA_ARGS__

@@ -22,8 +22,7 @@
 #define RUNTIME_VERSION 13050
 #endif
 
-/* Handles. The runtime's are the driver's under another name (cudaStream_t is CUstream, and so on).
- */
+/* Handles. The runtime's are the driver's under other names: cudaStream_t is CUstream. */
 typedef int CUdevice;
 typedef struct CUctx_st *CUcontext;
 typedef struct CUmod_st *CUmodule;
@@ -52,10 +51,8 @@ enum {
 
 #define KERNEL_IS_FUNCTION 3 /* cudaKernelFunctionType: `function` is a CUfunction already */
 
-#define DEVICE_SCHEDULE_FLAGS                                                               \
-    0x97u                     /* what a primary context takes of the runtime's device flags \
-                               */
-#define DEVICE_MAP_HOST 0x08u /* always on, and always reported */
+#define DEVICE_SCHEDULE_FLAGS 0x97u /* the device flags of the runtime that the driver takes */
+#define DEVICE_MAP_HOST 0x08u       /* always on, and always reported */
 #define INIT_DEVICE_FLAGS_VALID 0x1u
 
 /* Structures of both APIs, which are the same bytes. */
@@ -198,8 +195,7 @@ struct pointer_attributes { /* cudaPointerAttributes */
 #endif
 };
 
-/* cudaDeviceProp. The fields keep NVIDIA's names: device_properties.h lists where each comes from.
- */
+/* cudaDeviceProp, with NVIDIA's names of its fields: device_properties.h lists their sources. */
 struct device_properties {
     char name[256];
     struct uuid uuid;

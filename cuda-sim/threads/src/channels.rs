@@ -1,5 +1,4 @@
-//! Pipes, sockets, event counters and signal descriptors: what was written comes before what
-//! was read.
+//! Pipes, sockets, event counters and signal descriptors: writes come before their reads.
 //!
 //! A pipe is its inode; a pair of sockets the inodes of both, which `socketpair` notes; a
 //! connection of the internet its two addresses; an event counter its descriptor, because all

@@ -58,8 +58,7 @@ fn is_of_driver(address: usize) -> bool {
 }
 
 fn checker() -> Option<&'static Api> {
-    // SAFETY: `cudasim_threads_attach` stored NULL or a constant of a library that is never
-    // unloaded.
+    // SAFETY: `cudasim_threads_attach` stored NULL or a constant of a library that stays loaded.
     unsafe { CHECKER.load(Ordering::Acquire).as_ref() }
 }
 

@@ -45,8 +45,7 @@ macro_rules! locks {
     (@acquire $name:ident($object:ident: $first:ty $(, $arg:ident: $type:ty)*)) => {{
         let real = real!(
 $name, unsafe extern "C-unwind" fn($first $(, $type)*) -> c_int);
-        // SAFETY: the caller's arguments satisfy the contract of the C library's function of this
-        // name.
+        // SAFETY: the caller's arguments satisfy the contract of libc's function of this name.
         let result = unsafe { real($object $(, $arg)*) };
         if result == 0 {
             after($object);
@@ -76,16 +75,14 @@ $name, unsafe extern "C-unwind" fn($first $(, $type)*) -> c_int);
         } else {
             before($object);
         }
-        // SAFETY: the caller's arguments satisfy the contract of the C library's function of this
-        // name.
+        // SAFETY: the caller's arguments satisfy the contract of libc's function of this name.
         unsafe { real($object) }
     }};
     (@release $name:ident($object:ident: $first:ty)) => {{
         let real = real!(
 $name, unsafe extern "C-unwind" fn($first) -> c_int);
         before($object);
-        // SAFETY: the caller's arguments satisfy the contract of the C library's function of this
-        // name.
+        // SAFETY: the caller's arguments satisfy the contract of libc's function of this name.
         unsafe { real($object) }
     }};
 }
@@ -137,8 +134,7 @@ macro_rules! waits {
                 unsafe extern "C-unwind" fn(*mut $of, *mut $with $(, $type)*) -> c_int
             );
             before(mutex);
-            // SAFETY: the caller's arguments satisfy the contract of the C library's function of
-            // this name.
+            // SAFETY: the caller's arguments satisfy the contract of libc's function of this name.
             let result = unsafe { real(condition, mutex $(, $arg)*) };
             after(mutex);
             result

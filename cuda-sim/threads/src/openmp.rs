@@ -1,5 +1,4 @@
-//! OpenMP as GCC compiles it: parallel regions, barriers, critical sections, ordered iterations
-//! and locks.
+//! OpenMP as GCC compiles it: parallel regions, barriers, critical sections, ordered loops, locks.
 //!
 //! `libgomp` waits without the C library, so its own functions are replaced. Arguments that a
 //! function does not have are passed on nevertheless: in registers or above the return address.

@@ -10,8 +10,7 @@ use crate::work::{Launch, StreamRef, Work};
 use std::sync::Arc;
 
 impl Sim {
-    /// Performs a stream-ordered free: returns the bytes to the arena, unless they were already
-    /// reused.
+    /// Performs a stream-ordered free: returns to the arena the bytes that were not reused.
     pub(super) fn pool_released(&mut self, stream: StreamRef, id: u64) {
         let Some(freed) = self.freed.remove(&(stream.id, id)) else { return };
         if !freed.taken {

@@ -11,8 +11,7 @@ impl Sim {
     /// Orders all work of a context before all that it is given later, for the checker: a host
     /// function may wait for what the program does next, so nothing is held up. Streams of other
     /// contexts are not ordered: the text does not say whether they are meant. Nor are streams
-    /// behind a wait for a number that nothing known has written: what they wait for may come
-    /// later.
+    /// behind a wait for a number that nothing known has written: it may come later.
     pub fn synchronize_streams(&mut self, context: u64) {
         let context = self.base(context);
         self.list_news();

@@ -72,8 +72,7 @@ fn begin_host_function() -> Option<(HostCall, i32)> {
             return None;
         }
         if let Some((stream, call, status, clock)) = sim.host_functions.pop_front() {
-            // The function happens after earlier work of its stream, and so do threads that it
-            // signals.
+            // The function, and threads that it signals, come after earlier work of its stream.
             if sim.config.threads_seen {
                 sim.this_thread_learns(clock.as_ref());
                 sim.publish_host();

@@ -70,8 +70,7 @@ impl Sim {
         position
     }
 
-    /// Appends an operation to a stream that is not capturing. The caller has called `prepare` and
-    /// `check`.
+    /// Appends an operation to a stream that is not capturing. `prepare` and `check` were called.
     pub fn enqueue(sim: &mut Locked, stream: StreamRef, work: Work) -> u64 {
         let position = sim.push(stream, work);
         Self::after_enqueue(sim, stream);
@@ -111,8 +110,7 @@ impl Sim {
         }
     }
 
-    /// Does work, or waits for the streams' threads to do it, until few streams have any that could
-    /// run.
+    /// Does work, or waits for the streams' threads to do it, until few have any that could run.
     #[cold]
     fn catch_up(sim: &mut Locked) {
         while sim.busy.len() > MOST_BUSY / 2 {
@@ -311,8 +309,7 @@ impl Sim {
         Needed::Elsewhere
     }
 
-    /// Runs an operation that a stream needs, as far as this thread can. Returns whether there was
-    /// one.
+    /// Runs an operation that a stream needs, as far as this thread can. Returns whether one ran.
     fn run_needed(sim: &mut Locked, stream: StreamRef) -> bool {
         // Under `threads`, only streams for which no thread could be started are run here.
         let has_thread = |stream| sim.get(stream).is_some_and(|found| found.wake.is_some());
@@ -336,16 +333,14 @@ impl Sim {
             };
             if !ran {
                 sim.waiting += 1;
-                // Changes by other processes and in the program's memory come without a
-                // notification.
+                // Changes by other processes and in the program's memory are not notified.
                 sim.wait(&CHANGED, Some(Duration::from_millis(2)));
                 sim.waiting -= 1;
             }
         }
     }
 
-    /// Runs an operation that another process may wait for, under schedules that run nothing by
-    /// themselves.
+    /// Runs an operation that another process may wait for, if the schedule runs nothing by itself.
     pub fn wait_in_background(sim: &mut Locked, stream: StreamRef, position: u64) {
         if matches!(sim.config.schedule, Schedule::Lazy | Schedule::Random(_)) {
             while !sim.is_done(stream, position) && Self::run_needed(sim, stream) {}
@@ -437,8 +432,7 @@ impl Sim {
                 let worker = format!("cuda-sim {}", stream.id);
                 let worker = CString::new(format!("{worker:.15}")).unwrap_or_default();
                 if !start(&worker, move || work_on(stream, &wake)) {
-                    // Without a thread of its own, the stream is run by the threads that wait for
-                    // it.
+                    // A stream without a thread is run by the threads that wait for it.
                     self.stream_mut(stream).wake = None;
                 }
             }

@@ -10,8 +10,7 @@ use crate::stack::StackId;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// Reports the results at exit. From here on every call returns `CUDA_ERROR_DEINITIALIZED`. cuInit
-/// registers it.
+/// Reports the results at exit, after which calls return `CUDA_ERROR_DEINITIALIZED`.
 pub extern "C" fn at_exit() {
     if PROCESS.load(Ordering::Acquire) != std::process::id() as i32 {
         return;

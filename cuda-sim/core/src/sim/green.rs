@@ -1,8 +1,6 @@
-//! Green contexts, and properties of a whole context: its streams and those of green contexts over
-//! it.
+//! Green contexts, and properties of a whole context: its streams and its green contexts'.
 //!
-//! A green context is a context of its own for streams; everything else belongs to its primary
-//! context.
+//! A green context is a context for streams; all else belongs to its primary context.
 
 use crate::actor::Actor;
 use crate::actor::Who;
@@ -67,8 +65,7 @@ impl Sim {
         self.streams_of(context).into_iter().filter(is_live).collect()
     }
 
-    /// Returns the actors that stand for the destroyed streams of a context and of green ones over
-    /// it.
+    /// Returns the actors of the destroyed streams of a context and of green ones over it.
     pub(super) fn gone_of(&self, context: u64) -> Vec<Actor> {
         self.family(context).into_iter().filter_map(|of| self.contexts.get(of)?.gone[1]).collect()
     }

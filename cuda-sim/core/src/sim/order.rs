@@ -177,8 +177,7 @@ impl Sim {
         }
     }
 
-    /// Returns the text with the lifetime of the process. There are as many as the program has
-    /// names.
+    /// Returns the text with the lifetime of the process. Programs have few names.
     pub fn interned(&mut self, text: &str) -> &'static str {
         match self.names.get(text) {
             Some(name) => name,
@@ -348,8 +347,7 @@ impl Sim {
         }
     }
 
-    /// Writes the races that were found since the last call to the journal, and prints them on
-    /// stderr.
+    /// Writes the races found since the last call to the journal, and prints them on stderr.
     pub fn report_now(&mut self) {
         if let (Some(checker), Some(journal)) = (&mut self.checker, &mut self.journal) {
             checker.write(journal);

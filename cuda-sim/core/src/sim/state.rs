@@ -270,8 +270,7 @@ pub fn config() -> Option<Config> {
     lock().map(|sim| sim.config.clone())
 }
 
-/// Returns the kernels that a file declares. A file that cannot be read must not look like one without
-/// kernels.
+/// Returns the kernels that a file declares, or prints why it cannot be read.
 fn declared(config: &Config) -> Declarations {
     let Some(path) = &config.kernels else { return Declarations::default() };
     Declarations::read(path.as_ref()).unwrap_or_else(|fault| {
