@@ -26,9 +26,7 @@ bool take(py::handle source, bool convert, anywhere &out) {
     cai_import_options options = CAI_IMPORT_OPTIONS_INIT;
     options.flags = CAI_IMPORT_ALLOW_HOST;
     std::optional<cai::array> found = cai::from_python(source, options, convert);
-    if (found) {
-        out.array = std::move(*found);
-    }
+    if (found) out.array = std::move(*found);
     return found.has_value();
 }
 
@@ -71,13 +69,11 @@ MODULE {
         auto address = data[0].cast<std::uintptr_t>();
         bool readonly = data[1].cast<bool>();
         std::vector<std::int64_t> strides;
-        if (interface.contains("strides") && !interface["strides"].is_none()) {
+        if (interface.contains("strides") && !interface["strides"].is_none())
             strides = interface["strides"].cast<std::vector<std::int64_t>>();
-        }
         std::uintptr_t stream = 0;
-        if (interface.contains("stream") && !interface["stream"].is_none()) {
+        if (interface.contains("stream") && !interface["stream"].is_none())
             stream = interface["stream"].cast<std::uintptr_t>();
-        }
         KEEP(shape);
         KEEP(typestr);
         KEEP(address);

@@ -47,8 +47,7 @@ CALL(cuEventRecord, (void *event, void *stream), ((void)event, (void)stream))
 CALL(cuStreamWaitEvent, (void *stream, void *event, unsigned flags),
      ((void)stream, (void)event, (void)flags))
 
-/* All memory is device memory of the context 0x1000. CONTEXT is 1, MEMORY_TYPE 2, DEVICE_ORDINAL 9.
- */
+/* All memory is of a device and context 0x1000. CONTEXT is 1, MEMORY_TYPE 2, DEVICE_ORDINAL 9. */
 CALL(cuPointerGetAttributes,
      (unsigned count, const int *attributes, void **results, uint64_t address), {
          (void)address;

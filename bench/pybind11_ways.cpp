@@ -24,12 +24,10 @@ array read(py::handle object) {
     auto data = interface["data"].cast<py::tuple>();
     a.data = data[0].cast<std::uintptr_t>();
     a.readonly = data[1].cast<bool>();
-    if (interface.contains("strides") && !interface["strides"].is_none()) {
+    if (interface.contains("strides") && !interface["strides"].is_none())
         a.strides = interface["strides"].cast<std::vector<std::int64_t>>();
-    }
-    if (interface.contains("stream") && !interface["stream"].is_none()) {
+    if (interface.contains("stream") && !interface["stream"].is_none())
         a.stream = interface["stream"].cast<std::uintptr_t>();
-    }
     return a;
 }
 } // namespace

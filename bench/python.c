@@ -329,16 +329,14 @@ static int attribute(way *w) {
 
 /* --- a Python function */
 
-/* `with`: positional arguments; keywords, or None; attributes of the answer that are read, or None.
- */
+/* `with`: positional arguments; keywords, or None; attributes to read of the answer, or None. */
 static int prepare_call(way *w) {
     PyObject *positional = PyTuple_GetItem(w->with, 0), *keywords = PyTuple_GetItem(w->with, 1);
     PyObject *key, *value;
     Py_ssize_t i, position = 0;
     if (positional == NULL || keywords == NULL) return -1;
-    for (i = 0; i < PyTuple_GET_SIZE(positional); i++) {
+    for (i = 0; i < PyTuple_GET_SIZE(positional); i++)
         w->arguments[++w->count] = PyTuple_GET_ITEM(positional, i);
-    }
     if (keywords != Py_None) {
         PyObject *names = PySequence_Tuple(keywords);
         size_t place = w->count;

@@ -31,8 +31,7 @@ TEST(cleared_structures) {
     cai_array_release(&array);
     cai_inline_release(&array);
     ASSERT(memcmp(&array, &zeros, sizeof(array)) == 0);
-    /* A filler that forgot struct_size loses nothing: the first 16 bytes are enough to release it.
-     */
+    /* Without a struct_size nothing is lost: the first 16 bytes are enough to release it. */
     array = valid_array();
     array.struct_size = 0;
     array.owner = counting_owner(&destroyed);
@@ -55,9 +54,8 @@ TEST(longer_structures) {
     cai_array array = valid_array();
     array.owner = counting_owner(&destroyed);
     memset(&out, 0, sizeof(out));
-    for (size_t i = sizeof(cai_array) / 8; i < 32; i++) {
+    for (size_t i = sizeof(cai_array) / 8; i < 32; i++)
         out.words[i] = 0x5555555555555555u;
-    }
     out.array.struct_size = sizeof(out);
     ASSERT_STATUS(CAI_OK, cai_array_share(&array, &out.array, NULL));
     ASSERT(out.array.struct_size == sizeof(out) && out.array.data == array.data);
@@ -67,9 +65,8 @@ TEST(longer_structures) {
     }
     cai_array_release(&out.array);
     ASSERT(out.array.struct_size == sizeof(out) && out.array.data == NULL);
-    for (size_t i = sizeof(cai_array) / 8; i < 32; i++) {
+    for (size_t i = sizeof(cai_array) / 8; i < 32; i++)
         ASSERT(out.words[i] == 7);
-    }
     cai_array_release(&array);
     ASSERT(destroyed == 1);
 }
@@ -178,9 +175,7 @@ static void describe(cai_array *out, int *destroyed, int *mask_destroyed, int *c
     set_typestr(&array, "|V16");
     owner = array.owner;
     cai_status status = cai_array_create(&array, context, count_destroy, out, &error);
-    if (status != CAI_OK) {
-        fprintf(stderr, "%s\n", error.message);
-    }
+    if (status != CAI_OK) fprintf(stderr, "%s\n", error.message);
     ASSERT_STATUS(CAI_OK, status);
     /* What may not be written cannot be written through the copy either. */
     ASSERT(out->flags == CAI_ARRAY_READONLY);

@@ -69,9 +69,8 @@ TEST(arrays) {
         const cai::strides steps = c.strides(); // left out by the producer
         ASSERT(steps.size() == 2 && steps[0] == 16 && steps[1] == 4);
         std::int64_t sum = 0;
-        for (std::int64_t extent : c.shape()) {
+        for (std::int64_t extent : c.shape())
             sum += extent;
-        }
         ASSERT(sum == 7);
         c.validate(CAI_CHECK_LAYOUT | CAI_CHECK_ALIGNMENT);
         cai::array d = cai::array::from(c.get());
@@ -95,9 +94,8 @@ TEST(arrays) {
 
 TEST(views) {
     float values[12];
-    for (int i = 0; i < 12; ++i) {
+    for (int i = 0; i < 12; ++i)
         values[i] = static_cast<float>(i);
-    }
     const std::int64_t back[2] = {-16, -4};
     cai_array a = describe();
     a.data = values;
@@ -190,9 +188,8 @@ TEST(threads) {
                 }
             });
         }
-        for (std::thread &thread : all) {
+        for (std::thread &thread : all)
             thread.join();
-        }
         ASSERT(destroyed == 0);
     }
     ASSERT(destroyed == 1);

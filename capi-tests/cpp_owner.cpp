@@ -27,9 +27,7 @@ struct alignas(64) wide {
     explicit wide(int *count) : aligned(count) {}
     wide(wide &&other) noexcept : aligned(std::exchange(other.aligned, nullptr)) {}
     ~wide() {
-        if (aligned != nullptr && reinterpret_cast<std::uintptr_t>(this) % 64 == 0) {
-            ++*aligned;
-        }
+        if (aligned != nullptr && reinterpret_cast<std::uintptr_t>(this) % 64 == 0) ++*aligned;
     }
 };
 
@@ -125,9 +123,8 @@ TEST(chains) {
     // A chain is destroyed in a loop, on a stack of any size.
     destroyed = 0;
     cai::owner last = cai::make_owner(counted(&destroyed));
-    for (int link = 0; link < 1000000; ++link) {
+    for (int link = 0; link < 1000000; ++link)
         last = cai::make_owner(std::move(last));
-    }
     std::thread([chain = std::move(last)]() mutable { chain = cai::owner(); }).join();
     ASSERT(destroyed == 1);
     // Owners of arrays of owners, too.
@@ -152,9 +149,7 @@ struct ended {
     ended(ended &&other) noexcept
         : order(std::exchange(other.order, nullptr)), number(other.number) {}
     ~ended() {
-        if (order != nullptr) {
-            order->push_back(number);
-        }
+        if (order != nullptr) order->push_back(number);
     }
 };
 // Destructions inside one another.
@@ -212,28 +207,24 @@ TEST(members_before_what_holds_them) {
     for (const maker kind : {cpp_link, c_link}) {
         for (const int links : {1, 2, 9, deepest - 1, deepest}) {
             const std::vector<int> order = order_of({kind}, links);
-            for (int number = 0; number < links; ++number) {
+            for (int number = 0; number < links; ++number)
                 ASSERT(order.at(static_cast<std::size_t>(number)) == number);
-            }
         }
         // What the deepest one releases comes directly after it.
         const int links = 3 * deepest;
         std::vector<int> expected;
-        for (int number = links - deepest; number >= 0; --number) {
+        for (int number = links - deepest; number >= 0; --number)
             expected.push_back(number);
-        }
-        for (int number = links - deepest + 1; number < links; ++number) {
+        for (int number = links - deepest + 1; number < links; ++number)
             expected.push_back(number);
-        }
         ASSERT(order_of({kind}, links) == expected);
     }
     // What the library releases itself is in order at any depth, and each kind counts by itself.
     for (const std::vector<int> &order :
          {order_of({c_array_link}, 1000), order_of({cpp_link, c_link}, 2 * deepest),
           order_of({foreign_link, cpp_link, c_array_link}, 3 * deepest)}) {
-        for (std::size_t number = 0; number < order.size(); ++number) {
+        for (std::size_t number = 0; number < order.size(); ++number)
             ASSERT(order[number] == static_cast<int>(number));
-        }
     }
 }
 
@@ -254,9 +245,7 @@ cai_owner *lost;
 
 void later_destructions(int rounds, void (*leave)()) {
     for (volatile int round = 0; round < rounds; ++round) {
-        if (setjmp(after) == 0) {
-            leave();
-        }
+        if (setjmp(after) == 0) leave();
         ::operator delete(std::exchange(lost, nullptr));
     }
     int destroyed = 0;
@@ -357,9 +346,8 @@ TEST(threads) {
                 }
             });
         }
-        for (std::thread &thread : all) {
+        for (std::thread &thread : all)
             thread.join();
-        }
         ASSERT(destroyed == 0);
     }
     ASSERT(destroyed == 1);

@@ -57,9 +57,7 @@ struct attached_stream {
     attached_stream(attached_stream &&other) noexcept
         : seen(std::exchange(other.seen, nullptr)), data(other.data) {}
     ~attached_stream() {
-        if (seen != nullptr) {
-            *seen = 1 + *data;
-        }
+        if (seen != nullptr) *seen = 1 + *data;
     }
     int *seen;
     const int *data;

@@ -1,5 +1,4 @@
-// Shared by the tests of cai.hpp: an owner's object that counts its destruction, and what is
-// thrown.
+// Shared by the tests of cai.hpp: an owner's object that counts its destruction, exceptions.
 #ifndef CPP_TEST_HPP
 #define CPP_TEST_HPP
 

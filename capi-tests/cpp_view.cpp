@@ -69,9 +69,8 @@ template <class T> void travels_as(const char *typestr, const char *expected) {
     for (const char *other :
          {"|b1", "|i1", "|u1",  "<i2", "<u2",    "<f2", "<i4", "<u4", "<f4", "<i8",  "<u8",
           "<f8", "<c8", "<c16", "<m8", "<M8[s]", "|S4", "<U1", "|V4", "|V8", "|V16", "|O8"}) {
-        if (strcmp(typestr, other) != 0) {
+        if (strcmp(typestr, other) != 0)
             refuses<T>(describe(other), CAI_ERR_CONVERT_TYPE, "typestr", expected);
-        }
     }
     char swapped[8];
     snprintf(swapped, sizeof swapped, ">%s", typestr + 1);
@@ -237,8 +236,7 @@ TEST(places) {
     ASSERT(longer.size() == 12);
 }
 
-// An element is accessible where the view's memory is: a host loop over device memory does not
-// compile.
+// An element is accessible where the view's memory is: no host loop over device memory compiles.
 template <class V, class = void> struct indexed : std::false_type {};
 template <class V>
 struct indexed<V, std::void_t<decltype(std::declval<V &>()(0, 0))>> : std::true_type {};
@@ -252,13 +250,11 @@ static_assert(subscripted<cai::host_contiguous_view<float>>::value);
 TEST(contiguous) {
     cai_array a = describe();
     float sum = 0;
-    for (int i = 0; i < 12; ++i) {
+    for (int i = 0; i < 12; ++i)
         reinterpret_cast<float *>(memory)[i] = static_cast<float>(i);
-    }
     const cai::host_contiguous_view<const float> v(a);
-    for (const float &value : v) {
+    for (const float &value : v)
         sum += value;
-    }
     ASSERT(sum == 66 && v.size() == 12 && v.ndim() == 2 && v.shape()[1] == 4 && v[5] == 5);
     static_assert(!std::is_constructible_v<cai::host_contiguous_view<float>, decltype(v)>);
     const cai::host_contiguous_view<float> writable(a);
@@ -339,9 +335,8 @@ TEST(access) {
 TEST(elements) {
     std::int32_t values[3][4];
     for (int i = 0; i < 3; ++i) {
-        for (int j = 0; j < 4; ++j) {
+        for (int j = 0; j < 4; ++j)
             values[i][j] = 10 * i + j;
-        }
     }
     cai_array a = describe("<i4");
     const auto view = [&](void *data, const std::int64_t (&shape)[2],
@@ -354,9 +349,8 @@ TEST(elements) {
     const auto all = [](const cai::host_view<const std::int32_t, 2> &v, int origin, int by_i,
                         int by_j) {
         for (int i = 0; i < v.extent(0); ++i) {
-            for (int j = 0; j < v.extent(1); ++j) {
+            for (int j = 0; j < v.extent(1); ++j)
                 ASSERT(v(i, j) == origin + by_i * i + by_j * j && &v(i, j) == &v.at(i, j));
-            }
         }
     };
     const auto dense = view(values, {3, 4}, {16, 4});

@@ -307,9 +307,8 @@ TEST(deep_text) {
     static const char level[] = "[('a',";
     enum { LEVELS = 200000, WIDTH = sizeof(level) - 1 };
     static char text[LEVELS * WIDTH + 1];
-    for (size_t i = 0; i < LEVELS; i++) {
+    for (size_t i = 0; i < LEVELS; i++)
         memcpy(text + i * WIDTH, level, WIDTH);
-    }
     does_not_parse(CAI_ERR_DESCR_DEPTH, text, "17 deep");
 }
 
@@ -317,9 +316,8 @@ TEST(deep_text) {
 TEST(extents) {
     char text[512] = "[('x', '<f4', (";
     size_t i, length = strlen(text);
-    for (i = 0; i < CAI_MAX_NDIM; i++) {
+    for (i = 0; i < CAI_MAX_NDIM; i++)
         memcpy(text + length + 2 * i, "1,", 2);
-    }
     strcpy(text + length + 2 * i, "))]");
     {
         const cai_descr *descr = NULL;

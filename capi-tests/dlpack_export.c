@@ -93,9 +93,7 @@ static void steps(int32_t ndim, const int64_t *shape, const int64_t *strides,
     array.strides = strides;
     array.data = (char *)test_data + 4096;
     for (i = 0; i < ndim; i++) {
-        if (shape[i] == 0) {
-            array.data = NULL;
-        }
+        if (shape[i] == 0) array.data = NULL;
     }
     if (cai_array_to_dlpack(&array, 0, &tensor, &error) != CAI_OK) FAIL("%s", error.message);
     ASSERT(tensor->dl_tensor.data == array.data && tensor->dl_tensor.ndim == ndim);
@@ -136,9 +134,8 @@ TEST(out_steps) {
     STEPS(2, none, NULL, of_two);
     STEPS(3, huge, NULL, ones);
     STEPS(3, huge, odd_large, of_huge);
-    for (int i = 0; i < 64; i++) {
+    for (int i = 0; i < 64; i++)
         most[i] = 1;
-    }
     STEPS(64, most, NULL, most);
 }
 

@@ -121,9 +121,8 @@ TEST(in_refused) {
     int64_t many[65];
     versioned *given;
     cai_array out = CAI_ARRAY_INIT;
-    for (int i = 0; i < 65; i++) {
+    for (int i = 0; i < 65; i++)
         many[i] = 1;
-    }
 
     REFUSED(given->major = 0, CAI_ERR_DLPACK_VERSION, "version");
     REFUSED(given->flags = 8, CAI_ERR_FLAGS, "flags");

@@ -62,14 +62,10 @@ static inline void delete_unversioned(unversioned *self) {
 
 static inline int64_t *copied(int32_t count, const int64_t *numbers) {
     int64_t *copy;
-    if (numbers == NULL) {
-        return NULL;
-    }
+    if (numbers == NULL) return NULL;
     copy = malloc((size_t)(count > 0 ? count : 1) * sizeof(*copy));
     ASSERT(copy != NULL);
-    if (count > 0) {
-        memcpy(copy, numbers, (size_t)count * sizeof(*copy));
-    }
+    if (count > 0) memcpy(copy, numbers, (size_t)count * sizeof(*copy));
     return copy;
 }
 
@@ -140,9 +136,8 @@ static inline cai_array taken(versioned *given) {
     cai_array out = CAI_ARRAY_INIT;
     cai_error error;
     deleted = 0;
-    if (cai_array_from_dlpack(given, CAI_STREAM_LEGACY, import_flags, &out, &error) != CAI_OK) {
+    if (cai_array_from_dlpack(given, CAI_STREAM_LEGACY, import_flags, &out, &error) != CAI_OK)
         FAIL("%s", error.message);
-    }
     ASSERT(deleted == 0 && out.owner != NULL && out.struct_size == sizeof(out) && out.version == 3);
     ASSERT_STATUS(CAI_OK, cai_array_validate(&out, CAI_CHECK_LAYOUT, NULL));
     return out;

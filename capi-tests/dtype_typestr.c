@@ -210,9 +210,8 @@ int main(void) {
     code(CAI_OK, "<f1", CAI_DTYPE_FLOAT8_E5M2, "");
     code(CAI_OK, "<V4", CAI_DTYPE_BCOMPLEX32, "");
     code(CAI_OK, "<W4", CAI_DTYPE_BCOMPLEX32, "");
-    for (number = CAI_DTYPE_FLOAT8_E3M4; number <= CAI_DTYPE_FLOAT4_E2M1FN; number++) {
+    for (number = CAI_DTYPE_FLOAT8_E3M4; number <= CAI_DTYPE_FLOAT4_E2M1FN; number++)
         code(CAI_OK, "|V1", number, "");
-    }
     code(CAI_ERR_DTYPE_CODE, "<V1", CAI_DTYPE_BFLOAT16, "found 4 with typestr \"<V1\"");
     code(CAI_ERR_DTYPE_CODE, "<f2", CAI_DTYPE_BFLOAT16, "found 4 with typestr \"<f2\"");
     code(CAI_ERR_DTYPE_CODE, "<f2", CAI_DTYPE_FLOAT8_E5M2, "found 12 with typestr \"<f2\"");

@@ -27,8 +27,7 @@ typedef struct DLManagedTensorVersioned {
 
 static int ended, rest;
 
-/* --- what ends a thread
- * ---------------------------------------------------------------------------------- */
+/* --- what ends a thread */
 
 static void by_exit(void *context) {
     ASSERT(context == &ended);
@@ -40,9 +39,8 @@ static void by_cancellation(void *context) {
     ASSERT(context == &ended);
     ++ended;
     ASSERT(pthread_cancel(pthread_self()) == 0);
-    for (;;) {
+    for (;;)
         pause();
-    }
 }
 
 static void (*const ways[])(void *) = {by_exit, by_cancellation};
@@ -62,8 +60,7 @@ static cai_array ending_array(void) {
 
 static void end_tensor(versioned *tensor) { way(tensor->manager_ctx); }
 
-/* --- where it ends
- * --------------------------------------------------------------------------------------- */
+/* --- where it ends */
 
 static void in_owner_release(void) { cai_owner_release(ending()); }
 
@@ -210,8 +207,7 @@ TEST(every_place) {
     }
 }
 
-/* --- what is left of a chain
- * ----------------------------------------------------------------------------- */
+/* --- what is left of a chain */
 
 /* A thread that ends far down in a chain of owners does not take the others with it that were
  * waiting for their turn: another thread's next release destroys them. */
@@ -233,9 +229,7 @@ static void release_both(void *context) {
 static cai_owner *tree(int depth) {
     cai_owner *owner = NULL;
     fork_of_two *both;
-    if (depth == 0) {
-        return counting_owner(&rest);
-    }
+    if (depth == 0) return counting_owner(&rest);
     both = malloc(sizeof(*both));
     ASSERT(both != NULL);
     both->next[0] = tree(depth - 1);
@@ -270,8 +264,7 @@ TEST(nothing_else_is_lost) {
     ASSERT(rest == LEAVES + 1 && released == LEAVES);
 }
 
-/* --- what runs while a thread ends
- * ------------------------------------------------------------------------ */
+/* --- what runs while a thread ends */
 
 static pthread_key_t key;
 

@@ -64,9 +64,8 @@ static void compare(place *a, place *b) {
     if (owners[1] == &a->owned.owner) a->to.array.owner = &b->owned.owner;
     ASSERT(memcmp(a->from.bytes, b->from.bytes, LONGEST) == 0);
     ASSERT(memcmp(a->to.bytes, b->to.bytes, known) == 0);
-    for (size_t i = known; i < LONGEST; i++) {
+    for (size_t i = known; i < LONGEST; i++)
         ASSERT(a->to.bytes[i] == b->to.bytes[i] || b->to.bytes[i] == 0);
-    }
     a->from.array.owner = owners[0];
     a->to.array.owner = owners[1];
 }

@@ -11,9 +11,8 @@ static cai_array make(int32_t ndim, const int64_t *shape, const int64_t *strides
     array.shape = shape;
     array.strides = strides;
     set_typestr(&array, typestr);
-    for (d = 0; d < ndim; d++) {
+    for (d = 0; d < ndim; d++)
         array.data = shape[d] == 0 ? NULL : array.data;
-    }
     return array;
 }
 
@@ -36,8 +35,7 @@ static void is(cai_array a, int64_t count, int64_t nbytes, int64_t lower, int64_
     ASSERT(memcmp(&layout, &zeros, sizeof(layout)) == 0);
 }
 
-/* cai_array_layout fails with the same status and field as cai_array_validate, and writes nothing.
- */
+/* cai_array_layout fails with the status and field of cai_array_validate, and writes nothing. */
 static void fails(cai_array a, cai_status status, const char *field) {
     cai_layout layout, before;
     cai_error error, validated;
@@ -95,9 +93,8 @@ TEST(overflows) {
     static const int64_t big[3] = {INT64_MAX, 2, 1}, fits[2] = {INT64_MAX, 1}, zeros[2] = {0, 0};
     static const int64_t edge[1] = {INT64_MAX}, reach[2] = {INT64_MAX, INT64_MIN}, two[2] = {2, 2};
     int64_t twos[CAI_MAX_NDIM];
-    for (int i = 0; i < CAI_MAX_NDIM; i++) {
+    for (int i = 0; i < CAI_MAX_NDIM; i++)
         twos[i] = i < 62 ? 2 : 1;
-    }
     FAILS(3, big, NULL, "|i1", CAI_ERR_SIZE_OVERFLOW, "shape[1]");
     IS(2, fits, NULL, "|i1", INT64_MAX, INT64_MAX, 0, INT64_MAX, BOTH);
     FAILS(2, fits, NULL, "<i2", CAI_ERR_SIZE_OVERFLOW, "shape");

@@ -21,9 +21,7 @@ static long links = 100 * 1000;
 #endif
 static long alive;
 
-/* --- links
- * -----------------------------------------------------------------------------------------------
- */
+/* --- links */
 
 static cai_array boxed(cai_owner *owner) {
     cai_array array = valid_array();
@@ -191,15 +189,13 @@ static const struct {
 };
 enum { KINDS = sizeof(kinds) / sizeof(kinds[0]) };
 
-/* --- chains
- * ---------------------------------------------------------------------------------------------- */
+/* --- chains */
 
 static void chain_of(int kind) {
     cai_owner *owner = first();
     long count = kind < KINDS ? links : 10 * links;
-    for (long i = 0; i < count; i++) {
+    for (long i = 0; i < count; i++)
         owner = kinds[kind < KINDS ? kind : i % KINDS].make(owner);
-    }
     cai_owner_release(owner);
     ASSERT(alive == 0);
 }
@@ -214,8 +210,7 @@ static void *chains(void *argument) {
     return NULL;
 }
 
-/* --- the order of the parts
- * ------------------------------------------------------------------------------ */
+/* --- the order of the parts */
 
 /* What was attached later is destroyed later, and the data before all of it. */
 enum { PARTS = 100 };
@@ -231,9 +226,8 @@ static void attachments_outlive_the_data(void) {
     cai_array array = boxed(NULL);
     next_in_order = 0;
     ASSERT_STATUS(CAI_OK, cai_owner_create(&parts[0], in_order, &array.owner, NULL));
-    for (int i = 1; i < PARTS; i++) {
+    for (int i = 1; i < PARTS; i++)
         ASSERT_STATUS(CAI_OK, cai_array_attach(&array, &parts[i], in_order, NULL));
-    }
     cai_array_release(&array);
     ASSERT(next_in_order == PARTS);
 }
@@ -273,9 +267,8 @@ static void data_outlives_masks(void) {
         cai_array_release(&mask);
         cai_array_release(&inner);
         owner = out.owner;
-        for (i = 0; i < depth; i++) {
+        for (i = 0; i < depth; i++)
             owner = owner_of_owner(owner);
-        }
         cai_owner_release(owner);
         ASSERT(data_alive == 0 && masks_alive == 0 && alive == 0);
     }

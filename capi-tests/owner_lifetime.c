@@ -25,9 +25,8 @@ TEST(library_owner) {
     int destroyed = 0, i;
     cai_owner *owner = counting_owner(&destroyed), *forever = NULL;
     ASSERT(owner->ops != NULL && owner->ops->struct_size >= 24);
-    for (i = 0; i < 10; i++) {
+    for (i = 0; i < 10; i++)
         ASSERT_STATUS(CAI_OK, cai_owner_retain(owner, NULL));
-    }
     for (i = 0; i < 10; i++) {
         cai_owner_release(owner);
         ASSERT(destroyed == 0);

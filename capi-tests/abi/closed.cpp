@@ -7,9 +7,7 @@ struct counter {
     explicit counter(int *where) : count(where) {}
     counter(counter &&other) noexcept : count(other.count) { other.count = nullptr; }
     ~counter() {
-        if (count != nullptr) {
-            ++*count;
-        }
+        if (count != nullptr) ++*count;
     }
 };
 

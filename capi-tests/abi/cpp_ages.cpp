@@ -12,9 +12,7 @@ extern const age today, later;
 namespace {
 
 int check(const char *name, int line) {
-    if (line != 0) {
-        std::fprintf(stderr, "%s failed in line %d\n", name, line);
-    }
+    if (line != 0) std::fprintf(stderr, "%s failed in line %d\n", name, line);
     return line != 0;
 }
 

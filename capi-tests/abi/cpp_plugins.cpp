@@ -27,23 +27,15 @@ int main(int count, char **paths) {
             return 1;
         }
         for (int line : {plugins[i]->use(), plugins[i]->default_stream()}) {
-            if (line != 0) {
-                return 1;
-            }
+            if (line != 0) return 1;
         }
         for (int j = 1; j < count; ++j) {
-            if (plugins[i]->give(plugins[j]->keep) != 0) {
-                return 1;
-            }
+            if (plugins[i]->give(plugins[j]->keep) != 0) return 1;
         }
         try {
-            if (plugins[i]->refuse() != 0) {
-                return 1;
-            }
+            if (plugins[i]->refuse() != 0) return 1;
         } catch (const cai::error &error) {
-            if (error.code() != CAI_ERR_BORROWED) {
-                return 1;
-            }
+            if (error.code() != CAI_ERR_BORROWED) return 1;
         }
     }
     return 0;

@@ -20,8 +20,7 @@ enum { ARRAY = 128, OPERATIONS = 24, DESCR = 24, FIELD = 56, MOST = 512, PREFIX 
 
 static int destroyed;
 
-/* --- memory with an end
- * ----------------------------------------------------------------------------------- */
+/* --- memory with an end */
 
 static size_t page;
 static char *pages[512];
@@ -39,9 +38,8 @@ static void *bytes(size_t size, int fill) {
 }
 
 static void free_bytes(void) {
-    while (pages_used > 0) {
+    while (pages_used > 0)
         ASSERT(munmap(pages[--pages_used], 2 * page) == 0);
-    }
 }
 
 static int all(const void *memory, size_t from, size_t to, int value) {
@@ -51,8 +49,7 @@ static int all(const void *memory, size_t from, size_t to, int value) {
     return 1;
 }
 
-/* --- structures of a size
- * --------------------------------------------------------------------------------- */
+/* --- structures of a size */
 
 /* What the first release knows of `from`, and a tail without a meaning. */
 static cai_array *array_of(const cai_array *from, size_t size) {
@@ -116,9 +113,7 @@ static cai_descr *descr_of(size_t size, size_t row) {
 
 static int is_legal(size_t size) { return size >= ARRAY && size <= MOST && size % 8 == 0; }
 
-/* --- arrays
- * -----------------------------------------------------------------------------------------------
- */
+/* --- arrays */
 
 /* Every function that reads an array, through which nothing changes hands. */
 static void read_everywhere(cai_status expected, const cai_array *array) {
@@ -139,9 +134,7 @@ static void read_everywhere(cai_status expected, const cai_array *array) {
     ASSERT_STATUS(expected, cai_array_consume_begin(array, 1, CAI_ACCESS_READ, &why));
     ASSERT_STATUS(expected, cai_array_consume_end(array, 1, CAI_ACCESS_READ, &why));
     ASSERT_STATUS(expected, cai_array_synchronize(array, CAI_ACCESS_READ, &why));
-    if (expected == CAI_OK) {
-        ASSERT(layout.nbytes == 48 && layout.count == 12 && strides[0] == 16);
-    }
+    if (expected == CAI_OK) ASSERT(layout.nbytes == 48 && layout.count == 12 && strides[0] == 16);
 }
 
 /* A structure that was written: its own size, what the first release knows, and no change to the
@@ -167,9 +160,7 @@ enum { RELEASE, INLINE, AFTER, IN_ORDER, RELEASES };
 static void release_by(int way, cai_array *array) {
     if (way == RELEASE) cai_array_release(array);
     if (way == INLINE) cai_inline_release(array);
-    if (way == AFTER) {
-        ASSERT_STATUS(CAI_OK, cai_array_release_after(array, CAI_STREAM_NONE, NULL));
-    }
+    if (way == AFTER) ASSERT_STATUS(CAI_OK, cai_array_release_after(array, CAI_STREAM_NONE, NULL));
     if (way == IN_ORDER) cai_unstable_array_release_in_order(array);
 }
 
@@ -256,9 +247,8 @@ TEST(arrays_of_every_size) {
         source.owner = &owner->base;
         array = array_of(&source, size);
         read_everywhere(CAI_OK, array);
-        for (i = 0; i < sizeof outs / sizeof *outs; ++i) {
+        for (i = 0; i < sizeof outs / sizeof *outs; ++i)
             copy_everywhere(array, outs[i], owner);
-        }
         ASSERT(size <= ARRAY + 16 || all(array, ARRAY, size, TAIL));
         ASSERT(owner->references == 1);
         check_released(array, size);
@@ -305,9 +295,8 @@ static void initialize(const char *name, cai_status (*init)(void *, size_t), siz
         }
         free_bytes();
     }
-    for (size_t i = 0; i < sizeof huge / sizeof *huge; ++i) {
+    for (size_t i = 0; i < sizeof huge / sizeof *huge; ++i)
         ASSERT_STATUS(CAI_ERR_STRUCT_SIZE, init(bytes(0, 0), huge[i]));
-    }
     free_bytes();
     test_row = NULL;
 }
@@ -436,9 +425,7 @@ TEST(produce_writes_four_members) {
     }
 }
 
-/* --- owners
- * -----------------------------------------------------------------------------------------------
- */
+/* --- owners */
 
 TEST(operations_of_every_size) {
     for (size_t size = 8; size <= 256; size += 8) {
@@ -462,9 +449,7 @@ TEST(operations_of_every_size) {
     }
 }
 
-/* --- fields
- * -----------------------------------------------------------------------------------------------
- */
+/* --- fields */
 
 static void use_descr(const cai_descr *descr) {
     char text[128];

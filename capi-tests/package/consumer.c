@@ -29,9 +29,7 @@ int main(void) {
     }
     cai_array_release(&array);
     cai_array_release(&shared);
-    if (count != 1) {
-        return 1;
-    }
+    if (count != 1) return 1;
     printf("ok %s\n", cai_version());
     return 0;
 }

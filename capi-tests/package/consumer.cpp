@@ -15,9 +15,7 @@ int main() {
         cai::host_view<float, 2> view(shared);
         view(1, 2) = 42;
     }
-    if (data.use_count() != 1 || (*data)[5] != 42) {
-        return 1;
-    }
+    if (data.use_count() != 1 || (*data)[5] != 42) return 1;
     std::printf("ok %s\n", cai_version());
     return 0;
 }

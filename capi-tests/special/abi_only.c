@@ -67,8 +67,7 @@ static int copies(void) {
     from.array.byte_offset = 99;
     count = 1;
 
-    /* The longer array in a short structure: the copy keeps its own size, and so does its release.
-     */
+    /* The longer array in a short structure: the copy and its release keep to its own size. */
     memset(&to, 0x77, sizeof(to));
     to.array.struct_size = sizeof(cai_array);
     ASSERT(cai_inline_share(&from.array, &to.array) == CAI_OK && count == 2);

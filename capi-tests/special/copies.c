@@ -20,9 +20,7 @@ static void find(void *library, const char *name, void *function) {
 static plugin load(const char *path) {
     plugin p;
     void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    if (library == NULL) {
-        fprintf(stderr, "%s\n", dlerror());
-    }
+    if (library == NULL) fprintf(stderr, "%s\n", dlerror());
     ASSERT(library != NULL);
     find(library, "plugin_make", &p.make);
     find(library, "plugin_keep", &p.keep);

@@ -49,9 +49,7 @@ void *memalign(size_t alignment, size_t size) {
 void *aligned_alloc(size_t alignment, size_t size) { return memalign(alignment, size); }
 int posix_memalign(void **out, size_t alignment, size_t size) {
     void *memory = memalign(alignment, size);
-    if (memory == NULL) {
-        return ENOMEM;
-    }
+    if (memory == NULL) return ENOMEM;
     *out = memory;
     return 0;
 }

@@ -16,9 +16,7 @@ static long budget = -1; /* allocations until the next one fails; negative: none
 static long balance;     /* allocations that were not freed */
 
 static bool fails(void) {
-    if (budget == 0) {
-        return true;
-    }
+    if (budget == 0) return true;
     budget -= budget > 0;
     return false;
 }
@@ -105,20 +103,15 @@ static cai_status dlpack(cai_error *error) {
     array.mask = NULL;
     cai_status status = cai_array_to_dlpack(&array, 0, &tensor, error);
     ASSERT((status == CAI_OK) == (tensor != NULL));
-    if (status != CAI_OK) {
-        return status;
-    }
+    if (status != CAI_OK) return status;
     status = cai_array_from_dlpack(tensor, CAI_STREAM_NONE, 0, &out, error);
     ASSERT((status == CAI_OK) == (out.owner != NULL));
-    if (status != CAI_OK) {
-        tensor->deleter(tensor);
-    }
+    if (status != CAI_OK) tensor->deleter(tensor);
     cai_array_release(&out);
     return status;
 }
 
-/* The same with a mask that is copied: the bits of the array that comes back begin inside a byte.
- */
+/* The same with a mask that is copied: the bits that come back begin inside a byte. */
 static cai_status arrow(cai_error *error) {
     struct ArrowDeviceArray values;
     struct ArrowSchema schema;
@@ -130,9 +123,7 @@ static cai_status arrow(cai_error *error) {
     cai_status status = cai_unstable_array_to_arrow(&array, 0, &values, &schema, error);
     ASSERT((status == CAI_OK) == (values.array.release != NULL));
     ASSERT((status == CAI_OK) == (schema.release != NULL));
-    if (status != CAI_OK) {
-        return status;
-    }
+    if (status != CAI_OK) return status;
     values.array.children[0]->offset = 1;
     values.array.children[0]->length -= 1;
     values.array.length -= 1;
@@ -140,9 +131,7 @@ static cai_status arrow(cai_error *error) {
     ASSERT((status == CAI_OK) == (out.owner != NULL));
     ASSERT((status == CAI_OK) == (values.array.release == NULL));
     ASSERT(status != CAI_OK || out.mask->data != bits.data);
-    if (status != CAI_OK) {
-        values.array.release(&values.array);
-    }
+    if (status != CAI_OK) values.array.release(&values.array);
     schema.release(&schema);
     cai_array_release(&out);
     ASSERT(destroyed == 0);
@@ -189,9 +178,7 @@ static void drive(const char *name, cai_status (*call)(cai_error *), long least)
         status = call(&error);
         budget = -1;
         ASSERT(balance == before);
-        if (status == CAI_OK) {
-            break;
-        }
+        if (status == CAI_OK) break;
         ASSERT_STATUS(CAI_ERR_NO_MEMORY, status);
         ASSERT(error.code == CAI_ERR_NO_MEMORY && strlen(error.message) > 0);
         ASSERT_STATUS(CAI_OK, call(&error));

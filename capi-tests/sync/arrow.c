@@ -70,8 +70,7 @@ CASE(default_streams) {
     }
 }
 
-/* Without a context, those of the memory's context or of the current one: the event is after both.
- */
+/* Without a context, those of the memory's or of the current one: the event is after both. */
 CASE(default_streams_in_either_context) {
     const CUcontext working = working_context();
     const CUstream reader = new_stream();

@@ -243,8 +243,7 @@ CASE(waiting_from_inside_a_capture) {
     CU(cuGraphLaunch(executable, consumer));
     ASSERT(holds(out, 1, consumer));
     CU(cuGraphExecDestroy(executable));
-    /* With an event of the array's own, which readers wait for if nothing but the producer writes.
-     */
+    /* With an event of the array's own, for which readers wait if only the producer writes. */
     array.flags = CAI_ARRAY_READONLY;
     fill(buffer, 2, producer);
     array.event = new_event();

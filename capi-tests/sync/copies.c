@@ -48,8 +48,7 @@ static int *page_locked(void) {
     return (int *)memory;
 }
 
-/* Every second element, which a producer writes at last, is in host memory when the call returns.
- */
+/* Every second element, which a producer writes last, is in host memory when the call returns. */
 static cai_array copied_backwards(cai_stream stream, void *host, size_t size) {
     CUdeviceptr buffer = new_buffer();
     CUstream producer = new_stream();

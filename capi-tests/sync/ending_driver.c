@@ -35,14 +35,11 @@ static int is(const char *function, const char *what) {
 }
 
 static int call(const char *function) {
-    if (is(function, "exit")) {
-        pthread_exit(NULL);
-    }
+    if (is(function, "exit")) pthread_exit(NULL);
     if (is(function, "cancel")) {
         pthread_cancel(pthread_self());
-        for (;;) {
+        for (;;)
             pause();
-        }
     }
     return 0;
 }
@@ -65,9 +62,7 @@ int ending_driver_run(library_call function, uintptr_t a, uintptr_t b, uintptr_t
     job it = {function, a, b, c, d};
     pthread_t thread;
     void *result;
-    if (pthread_create(&thread, NULL, run, &it) != 0 || pthread_join(thread, &result) != 0) {
-        abort();
-    }
+    if (pthread_create(&thread, NULL, run, &it) != 0 || pthread_join(thread, &result) != 0) abort();
     return result != &it;
 }
 

@@ -13,9 +13,8 @@
 static void count_up(void *data) { ++**(int **)data; }
 
 static void slow(CUstream stream, int *runs) {
-    if (cudasim_present()) {
+    if (cudasim_present())
         CU((CUresult)cudasim_launch(stream, "slow", count_up, &runs, sizeof runs, NULL, 0));
-    }
 }
 
 static int is_lazy(void) {
@@ -49,8 +48,7 @@ static cai_array produced(CUdeviceptr buffer, CUstream producer, uint32_t flags)
     return array;
 }
 
-/* --- an array that may be written
- * ------------------------------------------------------------------------ */
+/* --- an array that may be written */
 
 CASE(reader_after_a_writer_on_the_stream_alone) {
     CUstream producer = new_stream(), writer = new_stream(), reader = new_stream();
@@ -114,8 +112,7 @@ CASE(mask_after_a_writer_on_the_stream_alone) {
     ASSERT(holds(out_bits, -1, reader));
 }
 
-/* --- a read-only array
- * ------------------------------------------------------------------------------------ */
+/* --- a read-only array */
 
 CASE(readers_of_a_read_only_array_at_once) {
     CUstream producer = new_stream(), one = new_stream(), two = new_stream();
@@ -161,8 +158,7 @@ CASE(host_reads_a_read_only_array) {
     ASSERT(holds(out, 1, reader));
 }
 
-/* --- a stream that is not known
- * --------------------------------------------------------------------------- */
+/* --- a stream that is not known */
 
 static cai_array unknown(CUdeviceptr buffer, CUstream producer, uint32_t flags) {
     cai_array array = produced(buffer, producer, flags);
@@ -217,8 +213,7 @@ CASE(conservative_reader_of_an_unknown_stream) {
     ASSERT(host[0] == 3);
 }
 
-/* --- captures
- * --------------------------------------------------------------------------------------------- */
+/* --- captures */
 
 CASE(graph_of_a_reader_after_a_writer_on_the_stream_alone) {
     CUstream producer = new_stream(), writer = new_stream(), reader = new_stream();

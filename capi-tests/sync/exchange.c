@@ -322,13 +322,11 @@ typedef CUdeviceptr memory_maker(CUcontext user);
 /* The first half is written in the memory's context, the other half in the working one. */
 static void fill_halves(CUdeviceptr buffer, int value, CUstream stream, CUcontext working) {
     use(context[0]);
-    for (int i = 0; i < 8; ++i) {
+    for (int i = 0; i < 8; ++i)
         CU(cuMemsetD32Async(buffer, i < 7 ? 0xbad : (unsigned)value, N / 2, stream));
-    }
     use(working);
-    for (int i = 0; i < 8; ++i) {
+    for (int i = 0; i < 8; ++i)
         CU(cuMemsetD32Async(buffer + BYTES / 2, i < 7 ? 0xbad : (unsigned)value, N / 2, stream));
-    }
 }
 
 /*
@@ -985,9 +983,7 @@ SHARED_CASE(masks_of_arrays_without_work_to_order) {
     mask_of_a_settled_array(as_value(consumer), consumer);
 }
 
-/* --- unknown streams
- * ----------------------------------------------------------------------------
- */
+/* --- unknown streams */
 
 static void conservatively(CUstream producer, CUstream consumer) {
     CUdeviceptr buffer = new_buffer(), out = new_buffer();
@@ -1039,9 +1035,7 @@ SHARED_CASE(conservative) {
     conservatively(new_stream(), CU_STREAM_PER_THREAD);
 }
 
-/* --- the host waits
- * ---------------------------------------------------------------------------------------
- */
+/* --- the host waits */
 
 SHARED_CASE(host_waits) {
     CUstream producer = new_stream();
@@ -1068,8 +1062,7 @@ SHARED_CASE(host_waits) {
     ASSERT(host[0] == 3);
 }
 
-/* --- streams that are gone
- * ---------------------------------------------------------------------------------- */
+/* --- streams that are gone */
 
 CASE(stale_handle) {
     /* Handles are reused; the id distinguishes the streams. */

@@ -283,9 +283,8 @@ CASE(a_child_of_fork) {
     pid_t child = fork();
     if (child == 0) {
         /* Killed, so that no tool looks for leaks in a copy of a running process. */
-        if (cai_array_consume_begin(&array, consumer, CAI_ACCESS_READ, NULL) == CAI_ERR_FORKED) {
+        if (cai_array_consume_begin(&array, consumer, CAI_ACCESS_READ, NULL) == CAI_ERR_FORKED)
             raise(SIGKILL);
-        }
         _exit(1);
     }
     ASSERT(child > 0 && waitpid(child, &status, 0) == child);

@@ -29,9 +29,8 @@ static void start(void) {
     started = cuInit(0);
     if (started == CUDA_SUCCESS) started = cuDeviceGetCount(&devices);
     if (devices > DEVICES) devices = DEVICES;
-    for (int i = 0; i < devices && started == CUDA_SUCCESS; ++i) {
+    for (int i = 0; i < devices && started == CUDA_SUCCESS; ++i)
         started = cuDevicePrimaryCtxRetain(&contexts[i], i);
-    }
 }
 
 /* Every function of HIP starts HIP. */

@@ -195,9 +195,8 @@ static void refused(cai_array array, cai_status status, const char *field) {
     unsigned char bytes[CAI_UNSTABLE_IPC_SIZE];
     cai_owner *kept = NULL;
     int fd = -2;
-    if (array.owner == NULL && status != CAI_ERR_BORROWED) {
+    if (array.owner == NULL && status != CAI_ERR_BORROWED)
         OK(cai_owner_create(NULL, NULL, &array.owner, error));
-    }
     REFUSED(status, field,
             cai_unstable_ipc_export(&array, 0, bytes, sizeof bytes, NULL, &fd, &kept, error));
     ASSERT(kept == NULL && fd == -2);

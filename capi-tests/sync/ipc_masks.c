@@ -62,9 +62,8 @@ static void masked(CUdeviceptr buffer, CUdeviceptr bits) {
     array = with_mask(buffer, as_value(streams[0]), &mask);
     start_peer("reads_masked");
     fill(buffer, 1, streams[0]);
-    for (int i = 0; i < 8; ++i) {
+    for (int i = 0; i < 8; ++i)
         CU(cuMemsetD8Async(bits, i < 7 ? 9 : 7, N, streams[1]));
-    }
     cai_owner *kept = export_to(peer_socket, &array);
     cai_array_release(&array);
     ASSERT(hear(peer_socket) == 'd' && freed == 0);

@@ -121,8 +121,7 @@ static inline cai_owner *export_to(int to, const cai_array *array) {
     return kept;
 }
 
-/* Passes an array to a process that runs `part` with its bytes, and releases it when that is done.
- */
+/* Passes an array to a process that runs `part` with its bytes, and releases it after that. */
 static inline void pass_to(const char *part, cai_array *array) {
     start_peer(part);
     cai_owner *kept = export_to(peer_socket, array);

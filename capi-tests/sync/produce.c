@@ -77,33 +77,25 @@ CASE(nothing_pending) {
     ASSERT_STATUS(CAI_OK, cai_array_validate(&array, CAI_CHECK_STREAM, NULL));
 }
 
+#define PRODUCE(...) cai_array_produce(&array, __VA_ARGS__, error)
 CASE(refused) {
     CUstream stream = new_stream();
     cai_array array = array_of(new_buffer(), 0), before = array;
     cai_stream streams[] = {as_value(stream), 0};
     ASSERT_STATUS(CAI_ERR_NULL_ARGUMENT, cai_array_produce(NULL, streams, 1, streams[0], 0, NULL));
-    REFUSED(CAI_ERR_NULL_ARGUMENT, "streams",
-            cai_array_produce(&array, NULL, 1, streams[0], 0, error));
-    REFUSED(CAI_ERR_STREAM_ZERO, "streams[1]",
-            cai_array_produce(&array, streams, 2, streams[0], 0, error));
-    REFUSED(CAI_ERR_STREAM_ZERO, "export_stream",
-            cai_array_produce(&array, streams, 1, 0, 0, error));
-    REFUSED(CAI_ERR_STREAM_ZERO, "export_stream", cai_array_produce(&array, NULL, 0, 0, 0, error));
-    REFUSED(CAI_ERR_ARGUMENT, "export_stream",
-            cai_array_produce(&array, streams, 1, CAI_STREAM_NONE, 0, error));
-    REFUSED(CAI_ERR_ARGUMENT, "flags",
-            cai_array_produce(&array, streams, 1, streams[0], CAI_SYNC_IGNORE, error));
-    REFUSED(CAI_ERR_NEWER_CALLER, "flags",
-            cai_array_produce(&array, streams, 1, streams[0], 0x40000000u, error));
+    REFUSED(CAI_ERR_NULL_ARGUMENT, "streams", PRODUCE(NULL, 1, streams[0], 0));
+    REFUSED(CAI_ERR_STREAM_ZERO, "streams[1]", PRODUCE(streams, 2, streams[0], 0));
+    REFUSED(CAI_ERR_STREAM_ZERO, "export_stream", PRODUCE(streams, 1, 0, 0));
+    REFUSED(CAI_ERR_STREAM_ZERO, "export_stream", PRODUCE(NULL, 0, 0, 0));
+    REFUSED(CAI_ERR_ARGUMENT, "export_stream", PRODUCE(streams, 1, CAI_STREAM_NONE, 0));
+    REFUSED(CAI_ERR_ARGUMENT, "flags", PRODUCE(streams, 1, streams[0], CAI_SYNC_IGNORE));
+    REFUSED(CAI_ERR_NEWER_CALLER, "flags", PRODUCE(streams, 1, streams[0], 0x40000000u));
     streams[1] = CAI_STREAM_UNKNOWN;
-    REFUSED(CAI_ERR_ARGUMENT, "streams[1]",
-            cai_array_produce(&array, streams, 2, streams[0], 0, error));
+    REFUSED(CAI_ERR_ARGUMENT, "streams[1]", PRODUCE(streams, 2, streams[0], 0));
     array.version = before.version = 2;
-    REFUSED(CAI_ERR_VERSION, "version",
-            cai_array_produce(&array, streams, 1, streams[0], 0, error));
+    REFUSED(CAI_ERR_VERSION, "version", PRODUCE(streams, 1, streams[0], 0));
     array.struct_size = before.struct_size = 3;
-    REFUSED(CAI_ERR_STRUCT_SIZE, "struct_size",
-            cai_array_produce(&array, streams, 1, streams[0], 0, error));
+    REFUSED(CAI_ERR_STRUCT_SIZE, "struct_size", PRODUCE(streams, 1, streams[0], 0));
     ASSERT(memcmp(&array, &before, sizeof array) == 0);
 }
 
@@ -183,9 +175,7 @@ CASE(no_identity) {
     REFUSED(CAI_ERR_STRUCT_SIZE, "struct_size", cai_unstable_array_identify(&array, error));
 }
 
-/* --- what the owner keeps
- * ---------------------------------------------------------------------------------
- */
+/* --- what the owner keeps */
 
 static int order_of_destruction[2], destroyed_so_far;
 static void destroy_first(void *unused) {
@@ -213,8 +203,7 @@ CASE(array_keeps_its_stream) {
     ASSERT(order_of_destruction[0] == 1 && order_of_destruction[1] == 2);
 }
 
-/* --- release after
- * ------------------------------------------------------------------------------------------ */
+/* --- release after */
 
 typedef struct held {
     CUdeviceptr buffer;
@@ -480,9 +469,8 @@ CASE(still_pending_at_exit) {
     static held it;
     cai_array array = array_of(it.buffer = new_buffer(), CAI_STREAM_NONE);
     OK(cai_owner_create(&it, free_at_exit, &array.owner, error));
-    for (int i = 0; i < 200; ++i) {
+    for (int i = 0; i < 200; ++i)
         fill(it.buffer, i, stream);
-    }
     OK(cai_owner_release_after(array.owner, as_value(stream), error));
 }
 

@@ -145,9 +145,8 @@ static void run(way how, where place, state captured, CUstreamCaptureMode mode) 
     } else if (captured != NO_CAPTURE) {
         CU(cuStreamBeginCapture(stream, mode));
         if (captured == OWN) held_at_gate(stream);
-        if (captured == OWN_INVALIDATED || captured == OWN_REPLACED) {
+        if (captured == OWN_INVALIDATED || captured == OWN_REPLACED)
             ASSERT(cuStreamSynchronize(stream) != CUDA_SUCCESS);
-        }
     }
 
     the_shim.arm(1);
@@ -170,9 +169,8 @@ static void run(way how, where place, state captured, CUstreamCaptureMode mode) 
         CU(cuGraphExecDestroy(launchable));
     } else if (captured == OWN_UNUSED || captured == OWN_DESTROYED) {
         /* A stream that is gone cannot be named again. */
-        for (int i = 0; captured == OWN_DESTROYED && i < 3 && !given_up; ++i) {
+        for (int i = 0; captured == OWN_DESTROYED && i < 3 && !given_up; ++i)
             given_up = release(how, &array);
-        }
         CU(cuStreamEndCapture(stream, &graph));
         if (captured == OWN_DESTROYED) CU(cuStreamDestroy(stream));
         CU(cuGraphDestroy(graph));
@@ -185,9 +183,8 @@ static void run(way how, where place, state captured, CUstreamCaptureMode mode) 
     }
     nothing_is_destroyed();
     /* The call that fails may be one of the second release. */
-    for (int i = 0; i < 3 && !given_up; ++i) {
+    for (int i = 0; i < 3 && !given_up; ++i)
         given_up = release(how, &array);
-    }
     ASSERT(given_up);
     nothing_is_destroyed();
 

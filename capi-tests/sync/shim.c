@@ -130,9 +130,8 @@ __attribute__((constructor)) static void look(void) {
         fprintf(stderr, "shim: %s\n", dlerror());
         abort();
     }
-    for (int i = 0; i < COUNT; ++i) {
+    for (int i = 0; i < COUNT; ++i)
         *(void **)&behind[i] = FIND(names[i]);
-    }
     if (text != NULL && sscanf(text, "%63[^:]:%ld:%15s", fault_name, &fault_number, code) == 3) {
         fault_code = strcmp(code, "skip") == 0 ? SKIP : atoi(code);
         fault_is_late = code[0] == '+';
@@ -163,9 +162,8 @@ long shim_count(const char *name) {
 }
 
 void shim_reset(void) {
-    for (int i = 0; i < COUNT; ++i) {
+    for (int i = 0; i < COUNT; ++i)
         atomic_store(&calls[i], 0);
-    }
 }
 
 /* Has the call failed that was to fail? Each failure is reported once. Returns the code. */

@@ -38,15 +38,12 @@ static size_t run(int threads, long pairs_of_each) {
     pthread_t handles[MOST_THREADS];
     pairs = pairs_of_each;
     atomic_store(&done, 0);
-    for (int i = 0; i < threads; ++i) {
+    for (int i = 0; i < threads; ++i)
         ASSERT(pthread_create(&handles[i], NULL, work, (void *)(uintptr_t)i) == 0);
-    }
-    for (int i = 0; i < threads; ++i) {
+    for (int i = 0; i < threads; ++i)
         ASSERT(pthread_join(handles[i], NULL) == 0);
-    }
-    for (int i = 0; i < STREAMS; ++i) {
+    for (int i = 0; i < STREAMS; ++i)
         ASSERT(holds((CUdeviceptr)(uintptr_t)arrays[i].data, 7, streams[i]));
-    }
     ASSERT(atomic_load(&done) == threads * pairs);
     return mallinfo2().uordblks;
 }

@@ -229,9 +229,8 @@ static inline cai_stream as_value(CUstream stream) { return (cai_stream)(uintptr
 
 /* Work that writes, and takes a while. */
 static inline void fill(CUdeviceptr buffer, int value, CUstream stream) {
-    for (int i = 0; i < 8; ++i) {
+    for (int i = 0; i < 8; ++i)
         CU(cuMemsetD32Async(buffer, i < 7 ? 0xbad : (unsigned)value, N, stream));
-    }
 }
 
 /* Work that reads one buffer and writes another. */
@@ -321,9 +320,7 @@ static inline int is_one(void *number) { return atomic_load((atomic_int *)number
 
 static inline void count_destroyed(void *number) { atomic_fetch_add((atomic_int *)number, 1); }
 
-/* --- cases
- * ------------------------------------------------------------------------------------------------
- */
+/* --- cases */
 
 typedef struct test_case {
     const char *name;

@@ -54,9 +54,8 @@ static void enqueue(long n, long size) {
 
 static void fill(long n, long size) {
     (void)size;
-    for (long i = 0; i < n; ++i) {
+    for (long i = 0; i < n; ++i)
         OK(cuMemsetD8Async(memory, 1, 64, streams[0]));
-    }
 }
 
 // A relay: each stream waits for the one before it and writes what all write.

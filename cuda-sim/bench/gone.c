@@ -124,14 +124,12 @@ static void grow(const char *name, void (*body)(void), int times) {
 static void measure(const char *name, void (*body)(void), long times) {
     const double grown = peak();
     double start = now();
-    for (long i = 0; i < times / 4; ++i) {
+    for (long i = 0; i < times / 4; ++i)
         body();
-    }
     const double quarter = now() - start;
     start = now();
-    for (long i = times / 4; i < times; ++i) {
+    for (long i = times / 4; i < times; ++i)
         body();
-    }
     const double rest = now() - start;
     printf("  %8ld %-34s %6.2f us each at first, %6.2f later, %5.1f MB\n", times, name,
            quarter * 1e6 / ((double)times / 4), rest * 1e6 / ((double)times * 3 / 4),
@@ -165,9 +163,8 @@ int main(int argc, char **argv) {
     pthread_t threads[THREADS];
     long counts[THREADS] = {0}, all = 0;
     end_of_all = now() + seconds;
-    for (int i = 0; i < THREADS; ++i) {
+    for (int i = 0; i < THREADS; ++i)
         OK(pthread_create(&threads[i], NULL, soak, &counts[i]));
-    }
     for (int i = 0; i < THREADS; ++i) {
         OK(pthread_join(threads[i], NULL));
         all += counts[i];

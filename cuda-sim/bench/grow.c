@@ -1,7 +1,6 @@
 // How the simulated driver grows with a program: processor time for each turn and peak memory, of
 // programs of different sizes, each in a process of its own. Run once with CUDASIM_RACES=off and
-// once with it on. Arguments: a title, the size of the largest, and a part of the name of what to
-// run.
+// once with it on. Arguments: a title, the largest size, a part of the name of what to run.
 #include "../tests/ok.h"
 
 #include <cuda.h>
@@ -139,9 +138,8 @@ static void loop(long n) {
 
 // Operations that each have bytes and an event of their own.
 static void bytes(long n) {
-    for (long i = 0; i < FEW; ++i) {
+    for (long i = 0; i < FEW; ++i)
         streams[i] = stream();
-    }
     for (long i = 0; i < n; ++i) {
         CUevent own;
         OK(cuEventCreate(&own, CU_EVENT_DISABLE_TIMING));
@@ -212,9 +210,8 @@ int main(int argc, char **argv) {
     printf("%s\n", argc > 1 ? argv[1] : "");
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; ++i) {
         if (argc > 3 && strstr(rows[i].name, argv[3]) == NULL) continue;
-        for (long size = 8; size > 0; size /= 2) {
+        for (long size = 8; size > 0; size /= 2)
             measure(rows[i].name, rows[i].body, most * rows[i].times / rows[i].parts / size);
-        }
     }
     return 0;
 }

@@ -422,9 +422,8 @@ static void CUDA_CB destroy(void *data) {
 }
 
 static void wait_until_destroyed(int wanted) {
-    for (int i = 0; i < 5000 && atomic_load(&destroyed) < wanted; ++i) {
+    for (int i = 0; i < 5000 && atomic_load(&destroyed) < wanted; ++i)
         usleep(1000);
-    }
     EXPECT(atomic_load(&destroyed), wanted);
 }
 

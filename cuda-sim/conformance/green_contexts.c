@@ -5,9 +5,8 @@
 
 static CUdevResource all_of_device(void) {
     CUdevResource all;
-    if (cuDeviceGetDevResource(0, &all, CU_DEV_RESOURCE_TYPE_SM) != CUDA_SUCCESS) {
+    if (cuDeviceGetDevResource(0, &all, CU_DEV_RESOURCE_TYPE_SM) != CUDA_SUCCESS)
         skip("no green contexts");
-    }
     return all;
 }
 
@@ -41,9 +40,7 @@ static CUstream stream_in(CUgreenCtx of) {
 // What not every header declares, or not in the same version.
 static void *driver_function(const char *name) {
     void *found = dlsym(RTLD_DEFAULT, name);
-    if (found == NULL) {
-        skip("an older driver");
-    }
+    if (found == NULL) skip("an older driver");
     return found;
 }
 
@@ -52,9 +49,7 @@ enum { STREAM_DETACHED = 917 };
 static void streams_are_detached(void) {
     int version = 0;
     OK(cuDriverGetVersion(&version));
-    if (version < 13000) {
-        skip("an older driver");
-    }
+    if (version < 13000) skip("an older driver");
 }
 
 // --- resources ---
@@ -78,9 +73,7 @@ RULE(green_contexts, split, "A split makes equal groups of at least so many, and
     CUdevResource all = all_of_device(), groups[2], rest;
     unsigned possible = 0, made = 2;
     OK(cuDevSmResourceSplitByCount(NULL, &possible, &all, NULL, 0, 1));
-    if (possible < 2) {
-        skip("few multiprocessors");
-    }
+    if (possible < 2) skip("few multiprocessors");
     OK(cuDevSmResourceSplitByCount(groups, &made, &all, &rest, 0, 1));
     EXPECT(made, 2);
     EXPECT(groups[0].sm.smCount >= 1, 1);

@@ -19,9 +19,7 @@ CUcontext ctx;
 
 void add_rule(const char *theme, const char *name, const char *rule, const char *source,
               rule_function run) {
-    if (count == MOST) {
-        abort();
-    }
+    if (count == MOST) abort();
     rules[count++] = (struct rule){theme, name, rule, source, run};
 }
 
@@ -99,9 +97,8 @@ static atomic_int gate;
 
 static void CUDA_CB wait_at_gate(void *data) {
     (void)data;
-    while (!atomic_load(&gate)) {
+    while (!atomic_load(&gate))
         usleep(100);
-    }
 }
 
 void close_gate(CUstream held) {
@@ -147,9 +144,7 @@ static const char *run_apart(const char *self, const struct rule *rule, char *te
     char name[128];
     int fds[2];
     snprintf(name, sizeof name, "%s/%s", rule->theme, rule->name);
-    if (pipe(fds) != 0) {
-        abort();
-    }
+    if (pipe(fds) != 0) abort();
     fflush(stdout);
     const pid_t child = fork();
     if (child == 0) {
@@ -189,9 +184,7 @@ static const char *run_apart(const char *self, const struct rule *rule, char *te
 static void put_json(FILE *file, const char *text) {
     fputc('"', file);
     for (; *text != '\0'; ++text) {
-        if (*text == '"' || *text == '\\') {
-            fputc('\\', file);
-        }
+        if (*text == '"' || *text == '\\') fputc('\\', file);
         if (*text == '\n') {
             fputs("\\n", file);
         } else {
@@ -213,9 +206,7 @@ int main(int argc, char **argv) {
         for (int i = 0; i < count; ++i) {
             char name[128];
             snprintf(name, sizeof name, "%s/%s", rules[i].theme, rules[i].name);
-            if (strcmp(name, argv[2]) == 0) {
-                return run_here(&rules[i]);
-            }
+            if (strcmp(name, argv[2]) == 0) return run_here(&rules[i]);
         }
         fprintf(stderr, "there is no rule %s\n", argv[2]);
         return 2;
@@ -243,9 +234,7 @@ int main(int argc, char **argv) {
             fputs("}\n", json);
         }
     }
-    if (json != NULL) {
-        fclose(json);
-    }
+    if (json != NULL) fclose(json);
     printf("%d rule%s, %d failed, %d skipped\n", count, count == 1 ? "" : "s", bad, skipped);
     return bad > 0;
 }

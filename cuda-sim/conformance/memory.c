@@ -43,9 +43,8 @@ RULE(memory, free_waits, "Freeing memory waits for the work of all streams",
 }
 
 RULE(memory, aligned, "Allocations are aligned to 256 bytes at least", "cuMemAlloc") {
-    for (int i = 0; i < 10; ++i) {
+    for (int i = 0; i < 10; ++i)
         EXPECT(device(1) % 256, 0);
-    }
 }
 
 RULE(memory, address_range, "Every address of an allocation gives its beginning and size",
@@ -162,9 +161,8 @@ static void batch(CUdeviceptr p, long long found[6]) {
         CU_POINTER_ATTRIBUTE_IS_MANAGED,     CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL};
     uint64_t words[6] = {0};
     void *data[6];
-    for (int i = 0; i < 6; ++i) {
+    for (int i = 0; i < 6; ++i)
         data[i] = &words[i];
-    }
     OK(cuPointerGetAttributes(6, which, data, p));
     for (int i = 0; i < 6; ++i) {
         found[i] = i == 1 || i == 5 ? (long long)(int32_t)words[i]
@@ -238,9 +236,8 @@ RULE(copies, beyond_the_end, "A copy must stay inside its allocation", "observed
 RULE(copies, round_trip, "Bytes come back as they went", "cuMemcpyHtoD") {
     static char out[N], back[N];
     const CUdeviceptr p = device(N), q = device(N);
-    for (int i = 0; i < N; ++i) {
+    for (int i = 0; i < N; ++i)
         out[i] = (char)(i * 7);
-    }
     OK(cuMemcpyHtoD(p, out, N));
     OK(cuMemcpyDtoD(q, p, N));
     OK(cuMemcpy((CUdeviceptr)(uintptr_t)back, q, N));
@@ -250,9 +247,8 @@ RULE(copies, round_trip, "Bytes come back as they went", "cuMemcpyHtoD") {
 RULE(copies, two_dimensions, "Rows are copied at their pitches", "cuMemcpy2D") {
     static char out[8 * 16], back[8 * 16];
     const CUdeviceptr p = device(N);
-    for (int i = 0; i < 8 * 16; ++i) {
+    for (int i = 0; i < 8 * 16; ++i)
         out[i] = (char)i;
-    }
     CUDA_MEMCPY2D in = {.srcMemoryType = CU_MEMORYTYPE_HOST,
                         .srcHost = out,
                         .srcPitch = 16,
@@ -272,9 +268,8 @@ RULE(copies, two_dimensions, "Rows are copied at their pitches", "cuMemcpy2D") {
                           .WidthInBytes = 8,
                           .Height = 8};
     OK(cuMemcpy2D(&from));
-    for (int row = 0; row < 8; ++row) {
+    for (int row = 0; row < 8; ++row)
         EXPECT(memcmp(back + 16 * row, out + 16 * row + 2, 8), 0);
-    }
 }
 
 RULE(copies, fills, "Fills write elements of 1, 2 and 4 bytes", "cuMemsetD32") {

@@ -39,9 +39,8 @@ static int chosen(unsigned value, CUgraphConditionalNodeType type, unsigned coun
     const CUdeviceptr p = cleared();
     CUgraph graph = new_graph();
     CUgraph *bodies = conditional(graph, value, type, count, CUDA_SUCCESS);
-    for (unsigned i = 0; bodies != NULL && i < count; ++i) {
+    for (unsigned i = 0; bodies != NULL && i < count; ++i)
         add_memset(bodies[i], p, i + 1);
-    }
     CUgraphExec exec = instantiate(graph);
     launch(exec, CU_STREAM_PER_THREAD);
     const int found = first_byte(p);

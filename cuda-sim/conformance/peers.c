@@ -3,9 +3,7 @@
 
 // The primary context of device 1, or the end of the rule if there is no second device.
 static CUcontext other_device(void) {
-    if (devices() < 2) {
-        skip("needs two devices");
-    }
+    if (devices() < 2) skip("needs two devices");
     CUcontext other = NULL;
     OK(cuDevicePrimaryCtxRetain(&other, 1));
     return other;
@@ -16,9 +14,7 @@ static CUcontext capable_peer(void) {
     CUcontext other = other_device();
     int can = 0;
     OK(cuDeviceCanAccessPeer(&can, 0, 1));
-    if (!can) {
-        skip("needs two devices that can access each other");
-    }
+    if (!can) skip("needs two devices that can access each other");
     return other;
 }
 
@@ -33,9 +29,7 @@ static CUdeviceptr memory_of(CUcontext context) {
 static CUresult device_pointer(CUdeviceptr p) {
     CUdeviceptr found = 0;
     const CUresult code = cuPointerGetAttribute(&found, CU_POINTER_ATTRIBUTE_DEVICE_POINTER, p);
-    if (code == CUDA_SUCCESS) {
-        EXPECT(found == p, 1);
-    }
+    if (code == CUDA_SUCCESS) EXPECT(found == p, 1);
     return code;
 }
 

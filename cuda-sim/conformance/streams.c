@@ -76,9 +76,8 @@ RULE(streams, query, "A query returns whether everything is done", "cuStreamQuer
 RULE(streams, querying_progresses, "Asking again and again ends some day", "cuStreamQuery") {
     CUstream a = stream(CU_STREAM_NON_BLOCKING);
     const CUdeviceptr p = device(N);
-    for (int i = 0; i < 50; ++i) {
+    for (int i = 0; i < 50; ++i)
         OK(cuMemsetD8Async(p, 1, N, a));
-    }
     CUresult answer;
     while ((answer = cuStreamQuery(a)) == CUDA_ERROR_NOT_READY) {
     }
@@ -255,9 +254,7 @@ RULE(events, flags, "Unknown flags are invalid", "cuEventCreate") {
 
 RULE(events, across_devices, "A stream of one device waits for an event of another",
      "cuStreamWaitEvent") {
-    if (devices() < 2) {
-        skip("one device");
-    }
+    if (devices() < 2) skip("one device");
     CUcontext other;
     CUevent e = event();
     OK(cuEventRecord(e, stream(CU_STREAM_NON_BLOCKING)));
@@ -320,9 +317,8 @@ RULE(host_functions, without_a_call, "They also run while no thread calls the dr
     CUstream a = stream(CU_STREAM_NON_BLOCKING);
     OK(cuMemsetD8Async(device(N), 1, N, a));
     OK(cuLaunchHostFunc(a, signal_done, NULL));
-    for (int i = 0; i < 10000 && !atomic_load(&signalled); ++i) {
+    for (int i = 0; i < 10000 && !atomic_load(&signalled); ++i)
         usleep(1000);
-    }
     EXPECT(atomic_load(&signalled), 1);
 }
 

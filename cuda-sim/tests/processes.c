@@ -191,8 +191,7 @@ static void numbers_there_and_back(void) { numbers(0, 1); }
 static void numbers_there_without_a_way_back(void) { numbers(0, 0); }
 static void number_of_the_round_before(void) { numbers(1, 1); }
 
-// Numbers from 1 to `most`, of which number `late` comes after the write; then `others` to other
-// words.
+// Numbers from 1 to `most`, of which number `late` comes after the write; then `others` elsewhere.
 static void write_many(int most, int late, int others) {
     begin(0);
     if (!second) {
@@ -400,9 +399,8 @@ static const struct {
 
 int main(int argc, char **argv) {
     if (argc < 2) {
-        for (size_t i = 0; i < sizeof cases / sizeof cases[0]; ++i) {
+        for (size_t i = 0; i < sizeof cases / sizeof cases[0]; ++i)
             printf("%s %s\n", cases[i].racy ? "racy" : "correct", cases[i].name);
-        }
         return 0;
     }
     second = argc == 4;

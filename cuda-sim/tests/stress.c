@@ -47,9 +47,7 @@ static void *work(void *seed) {
         case 1: OK(cuStreamWaitEvent(mine[i], events[other], 0)); break;
         case 2: OK(cuMemsetD8Async(memory[i] + BYTES / 2, 1, BYTES / 2, mine[i])); break;
         case 3:
-            if (n % 64 == 0) {
-                OK(cuStreamSynchronize(mine[i]));
-            }
+            if (n % 64 == 0) OK(cuStreamSynchronize(mine[i]));
             break;
         default: {
             const cudasim_access access = {
@@ -80,17 +78,14 @@ int main(int argc, char **argv) {
     const int threads = argc > 1 ? atoi(argv[1]) : 8;
     streams = argc > 2 ? atoi(argv[2]) : 16;
     operations = (argc > 3 ? atol(argv[3]) : 1000000) / threads;
-    if (threads < 1 || threads > 64 || streams < 1 || streams > MOST_STREAMS) {
-        return 2;
-    }
+    if (threads < 1 || threads > 64 || streams < 1 || streams > MOST_STREAMS) return 2;
     OK(cuInit(0));
     OK(cuDevicePrimaryCtxRetain(&context, 0));
     OK(cuCtxSetCurrent(context));
     pthread_t running[64];
     long expected = 0;
-    for (int t = 0; t < threads; ++t) {
+    for (int t = 0; t < threads; ++t)
         OK(pthread_create(&running[t], NULL, work, (void *)(size_t)t));
-    }
     for (int t = 0; t < threads; ++t) {
         void *total;
         OK(pthread_join(running[t], &total));

@@ -216,8 +216,7 @@ static cai_status masked(cai_array *out, cai_error *why) {
     return status;
 }
 
-/* Records of a number, padding and an element: copies of the first elements, each behind its index.
- */
+/* Records of a number, padding and an element: copies of the first elements behind an index. */
 enum { MOST_RECORDS = 24, HEAD = 8 };
 
 static char *new_records(int64_t count, size_t itemsize, const int64_t *strides) {

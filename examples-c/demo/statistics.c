@@ -64,8 +64,7 @@ static const char *cannot_read(const cai_array *array) {
     return array->stream == CAI_STREAM_NONE ? NULL : "work may be pending on it";
 }
 
-/* A mask's last dimensions are those of the array; extents of one, and dimensions it lacks, repeat.
- */
+/* A mask's last dimensions are the array's; extents of one, and dimensions it lacks, repeat. */
 static const char *open_mask(const cai_array *mask, strided *out) {
     int64_t steps[CAI_MAX_NDIM] = {0};
     int32_t d, lacks = out->ndim - mask->ndim;

@@ -8,35 +8,29 @@
 
 __global__ void scale(cai::view<float, 2> x, float factor) {
     const std::int64_t i = blockIdx.x, j = threadIdx.x;
-    if (i < x.extent(0) && j < x.extent(1)) {
-        x(i, j) *= factor;
-    }
+    if (i < x.extent(0) && j < x.extent(1)) x(i, j) *= factor;
 }
 
 __global__ void sum(cai::view<const float, 1> from, cai::view<float, 0> to) {
     if (!from.empty() && from.is_contiguous() && from.stride_bytes(0) == sizeof(float)) {
         to() = 0;
-        for (std::int64_t i = 0; i < from.size(); ++i) {
+        for (std::int64_t i = 0; i < from.size(); ++i)
             to() += from(i);
-        }
     }
 }
 
 template <class T, class U>
 __global__ void convert(cai::contiguous_view<const T> from, cai::contiguous_view<U> to) {
     const std::int64_t i = blockIdx.x * static_cast<std::int64_t>(blockDim.x) + threadIdx.x;
-    if (i < from.size() && from.ndim() == to.ndim()) {
+    if (i < from.size() && from.ndim() == to.ndim())
         to[i] = static_cast<U>(static_cast<float>(from[i]));
-    }
 }
 
 // Takes any array, orders, launches, orders the producer.
 void scale_in_place(const cai::array &array, float factor, cudaStream_t stream) {
     const cai::view<float, 2> x(array);
     cai::consumer work(array, cai::stream_of(stream), CAI_ACCESS_READ | CAI_ACCESS_WRITE);
-    if (!x.empty()) {
-        scale<<<static_cast<unsigned>(x.extent(0)), 256, 0, stream>>>(x, factor);
-    }
+    if (!x.empty()) scale<<<static_cast<unsigned>(x.extent(0)), 256, 0, stream>>>(x, factor);
     work.end();
 }
 
@@ -47,9 +41,8 @@ void scale_any(const cai::array &array, float factor, cudaStream_t stream) {
     x.visit(
         [factor](const cai::host_view<float, 2> &host) {
             for (std::int64_t i = 0; i < host.extent(0); ++i) {
-                for (std::int64_t j = 0; j < host.extent(1); ++j) {
+                for (std::int64_t j = 0; j < host.extent(1); ++j)
                     host(i, j) *= factor;
-                }
             }
         },
         [factor, stream](const cai::view<float, 2> &device) {

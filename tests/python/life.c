@@ -157,8 +157,7 @@ static void again(void) {
     }
     initialize();
     run(SETUP);
-    /* Arrays of interpreters that are gone, while another one lives, known to the library or not.
-     */
+    /* Arrays of interpreters that are gone, while another lives, known to the library or not. */
     cai_array_release(&arrays[0]);
     collect();
     cai_array_release(&arrays[1]);

@@ -40,9 +40,7 @@ template <std::size_t N> using numbers = cai::view<float, N>;
 using read_only = cai::view<const float, 1>;
 
 void check(cudaError_t code) {
-    if (code != cudaSuccess) {
-        throw std::runtime_error(cudaGetErrorName(code));
-    }
+    if (code != cudaSuccess) throw std::runtime_error(cudaGetErrorName(code));
 }
 
 // Work on a stream, standing for kernels.
@@ -93,16 +91,13 @@ cai_import_options own_options() {
 }
 bool take_own(py::handle source, bool convert, own &value) {
     const std::optional<cai::array> found = cai::from_python(source, own_options(), convert);
-    if (found) {
-        value.device = found->get().device.id;
-    }
+    if (found) value.device = found->get().device.id;
     return found.has_value();
 }
 
 cai::array describe(const buffer &it) {
-    if (it.shape[0] == 0) {
+    if (it.shape[0] == 0)
         throw cai::error(CAI_ERR_UNSUPPORTED, "buffer", "found no elements, expected some");
-    }
     return cai::array::make(static_cast<float *>(it.memory.get()), {it.shape[0]}, CAI_STREAM_NONE,
                             cai::cuda_device(0), cai::make_owner(it.memory));
 }
@@ -190,9 +185,8 @@ MODULE {
         [](cai::any_view<float, 1> to, int byte, cai::stream s) {
             return to.visit(
                 [byte](const cai::host_view<float, 1> &host) {
-                    for (std::int64_t at = 0; at < host.size(); ++at) {
+                    for (std::int64_t at = 0; at < host.size(); ++at)
                         host(at) = static_cast<float>(byte);
-                    }
                     return std::string("host");
                 },
                 [byte, s](const numbers<1> &device) {
@@ -225,9 +219,8 @@ MODULE {
           });
     m.def("twice", [](const cai::like<cai::any_view<const double, 1>> &from) {
         auto out = cai::empty_like<cai::any_view<double, 1>>(from, CAI_STREAM_LEGACY);
-        for (std::int64_t at = 0; at < out->size(); ++at) {
+        for (std::int64_t at = 0; at < out->size(); ++at)
             out->as_host()(at) = 2 * from->as_host()(at);
-        }
         return out;
     });
 
@@ -267,9 +260,7 @@ MODULE {
     m.def(
         "fill_maybe",
         [](std::optional<numbers<1>> to, int byte, std::optional<cai::stream> s) {
-            if (to) {
-                write(*to, byte, s ? *s : cai::stream(cai::stream_of(nullptr)));
-            }
+            if (to) write(*to, byte, s ? *s : cai::stream(cai::stream_of(nullptr)));
         },
         py::arg("to").none(), py::arg("byte"), py::arg("stream").none());
     m.def("copy", [](read_only from, numbers<1> to, cai::stream s) { copy(from, to, s); });

@@ -48,9 +48,8 @@ template <class Mdspan> float at(const Mdspan &span, int i, int j) {
 // Extents, strides and elements are those of the array.
 template <class Mdspan> void same(const cai::array &array) {
     const auto span = cai::to_host_mdspan<Mdspan>(array);
-    for (std::size_t d = 0; d < 2; ++d) {
+    for (std::size_t d = 0; d < 2; ++d)
         ASSERT(static_cast<std::int64_t>(span.extent(d)) == array.shape()[d]);
-    }
     const auto steps = array.strides();
     for (int i = 0; i < static_cast<int>(span.extent(0)); ++i) {
         for (int j = 0; j < static_cast<int>(span.extent(1)); ++j) {

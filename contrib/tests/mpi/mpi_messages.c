@@ -674,8 +674,7 @@ static void all_to_all(void) {
     }
 }
 
-/* A mask is an array of its own. A rank that passes one with the data is refused, and with it all.
- */
+/* A mask is an array of its own. If a rank passes one with the data, all ranks are refused. */
 static void masked_pieces(void) {
     const int64_t shape[1] = {4};
     double data[4] = {rank + 0.5, rank, rank, rank}, gathered[4 * RANKS];

@@ -15,9 +15,8 @@ namespace {
 void copy(const float *from, float *to, std::int64_t count, CUstream stream) {
     const auto address = [](const float *of) { return reinterpret_cast<CUdeviceptr>(of); };
     const std::size_t bytes = static_cast<std::size_t>(count) * sizeof(float);
-    if (cuMemcpyDtoDAsync(address(to), address(from), bytes, stream) != CUDA_SUCCESS) {
+    if (cuMemcpyDtoDAsync(address(to), address(from), bytes, stream) != CUDA_SUCCESS)
         throw std::runtime_error("cuMemcpyDtoDAsync");
-    }
 }
 
 } // namespace
@@ -32,9 +31,8 @@ MODULE {
         auto out = cai::empty_like<cai::any_view<float, 1>>(from, s);
         from->visit(
             [&out](const cai::host_view<const float, 1> &host) {
-                for (std::int64_t at = 0; at < host.size(); ++at) {
+                for (std::int64_t at = 0; at < host.size(); ++at)
                     out->as_host()(at) = host(at);
-                }
             },
             [&out, s](const cai::view<const float, 1> &device) {
                 copy(device.data(), out->as_device().data(), device.size(), s);

@@ -105,9 +105,8 @@ EXPORT int __tvm_ffi_through(void *, const TVMFFIAny *args, std::int32_t, TVMFFI
     cai_error error;
     TVMFFIObjectHandle made = nullptr;
     cai_status status = cai_array_from_tvm_ffi(&args[0], nullptr, &array, &error);
-    if (status == CAI_OK) {
+    if (status == CAI_OK)
         status = cai_array_to_tvm_ffi(&array, CAI_ACCESS_READ | CAI_ACCESS_WRITE, &made, &error);
-    }
     cai_array_release(&array);
     if (status != CAI_OK) return fail(error);
     result->type_index = kTVMFFITensor;

@@ -19,9 +19,8 @@ static cai_status look(const XLA_FFI_CallFrame *frame, cai_array *in, cai_array 
         status =
             cai_array_from_xla(frame->args.args[0], stream, device, CAI_ARRAY_READONLY, in, error);
     }
-    if (status == CAI_OK) {
+    if (status == CAI_OK)
         status = cai_array_from_xla(frame->rets.rets[0], stream, device, 0, out, error);
-    }
     return status;
 }
 
@@ -58,12 +57,10 @@ XLA_FFI_Error *through(XLA_FFI_CallFrame *frame) {
     cai_error error;
     if (cai_xla_metadata(frame)) return NULL;
     cai_status status = look(frame, &in, &out, &error);
-    if (status == CAI_OK) {
+    if (status == CAI_OK)
         status = cai_array_to_xla(&in, CAI_STREAM_NONE, CAI_ACCESS_READ, &source, &error);
-    }
-    if (status == CAI_OK) {
+    if (status == CAI_OK)
         status = cai_array_to_xla(&out, CAI_STREAM_NONE, CAI_ACCESS_WRITE, &target, &error);
-    }
     if (status != CAI_OK) return finish(frame, status, &error);
     void *args[] = {&source}, *rets[] = {&target};
     XLA_FFI_CallFrame inner = *frame;

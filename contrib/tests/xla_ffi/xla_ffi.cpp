@@ -13,9 +13,7 @@ static ffi::Error reverse(ffi::AnyBuffer argument, ffi::Result<ffi::AnyBuffer> r
     cai_error error;
     cai_status status =
         cai_array_from_xla(&from, CAI_STREAM_NONE, host, CAI_ARRAY_READONLY, &in, &error);
-    if (status == CAI_OK) {
-        status = cai_array_from_xla(&to, CAI_STREAM_NONE, host, 0, &out, &error);
-    }
+    if (status == CAI_OK) status = cai_array_from_xla(&to, CAI_STREAM_NONE, host, 0, &out, &error);
     if (status == CAI_OK) status = cai_array_layout(&in, &layout, &error);
     if (status != CAI_OK) return ffi::Error::InvalidArgument(error.message);
     const auto *source = static_cast<const char *>(in.data);

@@ -33,14 +33,12 @@ static void *thread(void *path) {
 int main(int count, char **paths) {
     int plugins = 1;
     for (int round = 0; round < 100 && count > 1; round++) {
-        for (int i = 1; i < count; i++) {
+        for (int i = 1; i < count; i++)
             plugins = plugins && load(paths[i], round % 2 ? RTLD_LAZY : RTLD_NOW);
-        }
     }
     pthread_t threads[8];
-    for (int i = 0; i < 8 && count > 1; i++) {
+    for (int i = 0; i < 8 && count > 1; i++)
         pthread_create(&threads[i], NULL, thread, paths[1 + i % (count - 1)]);
-    }
     int on_threads = 1;
     for (int i = 0; i < 8 && count > 1; i++) {
         void *failed = NULL;

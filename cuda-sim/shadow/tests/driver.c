@@ -58,9 +58,7 @@ API int cuMemAlloc_v2(uint64_t *to, size_t size) {
     return *to = (uint64_t)(uintptr_t)got, 0;
 }
 API int cuMemFree_v2(uint64_t address) {
-    if (address == 1) {
-        return 717;
-    }
+    if (address == 1) return 717;
     last = (void *)(uintptr_t)address;
     return 0;
 }
@@ -75,8 +73,7 @@ API int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, un
 }
 API int cuStreamGetId(void *stream, uint64_t *id) { return *id = (uint64_t)(uintptr_t)stream, 0; }
 
-// Never called for what they are: arguments in registers, on the stack, of floating point, by
-// value.
+// Never called by themselves: arguments in registers, on the stack, floating, by value.
 struct three {
     uint64_t words[3];
 };

@@ -84,9 +84,7 @@ static int kernels(int ordered) {
     EXPECT(0, cuMemAlloc(&at, SIZE));
     cudasim_name_stream(a, "producer");
     EXPECT(0, launch(a, "writer", at, CUDASIM_WRITE));
-    if (ordered) {
-        EXPECT(0, cuStreamSynchronize(a));
-    }
+    if (ordered) EXPECT(0, cuStreamSynchronize(a));
     EXPECT(0, launch(b, "reader", at, CUDASIM_READ));
     EXPECT(0, cuStreamSynchronize(a));
     EXPECT(0, cuStreamSynchronize(b));
@@ -201,9 +199,7 @@ int main(int argc, char **argv) {
     EXPECT(0, cuDevicePrimaryCtxRetain(&context, 0));
     EXPECT(0, cuCtxSetCurrent(context));
     for (size_t i = 0; i < sizeof all / sizeof all[0]; ++i) {
-        if (strcmp(argv[1], all[i].name) == 0) {
-            return all[i].run(context);
-        }
+        if (strcmp(argv[1], all[i].name) == 0) return all[i].run(context);
     }
     return 2;
 }

@@ -207,23 +207,20 @@ static void reads_signal() {
 
 static std::atomic<int> word(2); // 0 free, 1 taken, 2 taken and somebody waits
 static void unlocks() {
-    if (word.exchange(0, std::memory_order_release) == 2) {
+    if (word.exchange(0, std::memory_order_release) == 2)
         syscall(SYS_futex, &word, FUTEX_WAKE | FUTEX_PRIVATE_FLAG, 1);
-    }
 }
 static void locks() {
-    while (word.exchange(2, std::memory_order_acquire) != 0) {
+    while (word.exchange(2, std::memory_order_acquire) != 0)
         syscall(SYS_futex, &word, FUTEX_WAIT | FUTEX_PRIVATE_FLAG, 2, nullptr);
-    }
 }
 static void wakes_bits() {
     word.store(0, std::memory_order_release);
     syscall(SYS_futex, &word, FUTEX_WAKE_BITSET | FUTEX_PRIVATE_FLAG, INT_MAX, nullptr, nullptr, 1);
 }
 static void awaits_bits() {
-    while (word.load(std::memory_order_acquire) != 0) {
+    while (word.load(std::memory_order_acquire) != 0)
         syscall(SYS_futex, &word, FUTEX_WAIT_BITSET | FUTEX_PRIVATE_FLAG, 2, nullptr, nullptr, 1);
-    }
 }
 
 // --- C11 ---

@@ -1,5 +1,4 @@
-// Arrays that are exchanged by hand: the calls of the driver that a library would make, and then
-// its note.
+// Arrays that are exchanged by hand: the driver calls that a library would make, then its note.
 #ifndef EXCHANGE_H
 #define EXCHANGE_H
 

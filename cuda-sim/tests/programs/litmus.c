@@ -16,8 +16,7 @@
 // `take` and `give`.
 // What is not understood ends the program with status 2.
 //
-// The line `needs 12.8` keeps the rows after it, up to the next such line, for headers from that
-// version on.
+// The line `needs 12.8` keeps the rows up to the next such line for headers from that version on.
 #include "litmus.h"
 #include "litmus_verbs.h"
 
@@ -184,9 +183,8 @@ static uint64_t call(const struct entry *entries, size_t count, char *text, cons
         ++given;
     }
     for (; given < takes; ++given) {
-        if (strchr("NDK", entry->takes[given]) == NULL) {
+        if (strchr("NDK", entry->takes[given]) == NULL)
             fail("%s takes \"%s\", found %zu", entry->name, entry->takes, given);
-        }
         arguments[given] = entry->takes[given] == 'N' ? N : 0;
     }
     *makes = entry->makes;
@@ -222,9 +220,8 @@ static void run_statement(void) {
     char *rest;
     for (char *word = strtok_r(text, " ", &rest); word; word = strtok_r(NULL, " ", &rest)) {
         char *value = strchr(word, '=');
-        if (value == NULL || value == word || !isalpha((unsigned char)*word)) {
+        if (value == NULL || value == word || !isalpha((unsigned char)*word))
             fail("%s is no declaration", word);
-        }
         *value++ = '\0';
         const uint64_t made = call(makers, COUNT(makers), value, ":", &kind);
         declare(word, kind, made);
@@ -248,8 +245,7 @@ static void start_thread(const char *block, const char *end_of_block) {
     ++thread_count;
 }
 
-// Runs the statements up to `end_of_block`; those in parentheses as often as the number says, or in
-// a thread.
+// Runs the statements up to `end_of_block`; parentheses repeat them, or run them in a thread.
 static void run_block(const char *at, const char *end_of_block) {
     while (at < end_of_block) {
         at += strspn(at, " ;");
@@ -306,9 +302,8 @@ static int visit_row(const char *theme, char *text, litmus_visitor *visit) {
     snprintf(statement, sizeof statement, "%s", result);
     const int racy =
         strncmp(result, "racy", 4) == 0 && result[4 + strspn(result + 4, "123456789")] == '\0';
-    if (!racy && strcmp(result, "correct") != 0 && strcmp(result, "remark") != 0) {
+    if (!racy && strcmp(result, "correct") != 0 && strcmp(result, "remark") != 0)
         fail("neither racy nor correct");
-    }
     row = text + body;
     if (row[strspn(row, " ;")] == '\0') fail("no statements");
     return visit(theme, &(struct race_program){name, run_row, result});
@@ -364,9 +359,8 @@ int litmus_visit(litmus_visitor *visit, int trace) {
     for (int i = 0; i < count; ++i) {
         const char *ending = strrchr(files[i]->d_name, '.');
         const int per_thread = strcmp(files[i]->d_name, "per_thread.txt") == 0;
-        if (!done && ending != NULL && strcmp(ending, ".txt") == 0 && per_thread == PER_THREAD) {
+        if (!done && ending != NULL && strcmp(ending, ".txt") == 0 && per_thread == PER_THREAD)
             done = visit_file(folder, files[i]->d_name, visit);
-        }
         free(files[i]);
     }
     free(files);

@@ -80,9 +80,7 @@ struct touch {
 static inline void touch_block(volatile unsigned char *bytes, uint64_t n, uint32_t mode) {
     for (uint64_t i = 0; i < n; ++i) {
         const unsigned char old = mode & CUDASIM_READ ? bytes[i] : 7;
-        if (mode & CUDASIM_WRITE) {
-            bytes[i] = (unsigned char)(old + 1);
-        }
+        if (mode & CUDASIM_WRITE) bytes[i] = (unsigned char)(old + 1);
     }
 }
 
@@ -92,9 +90,8 @@ static inline void run_touch(void *data) {
         const cudasim_access *access = &touch->accesses[a];
         const int64_t rows = access->ndim == 0 ? 1 : access->count[0];
         unsigned char *first = cudasim_host_address((const void *)(uintptr_t)access->address);
-        for (int64_t row = 0; row < rows; ++row) {
+        for (int64_t row = 0; row < rows; ++row)
             touch_block(first + row * access->stride[0], access->nbytes, access->mode);
-        }
     }
 }
 
@@ -103,9 +100,7 @@ static inline void run_nothing(void *data) { (void)data; }
 static inline void touches(CUstream stream, const char *label, const cudasim_access *accesses,
                            size_t count) {
     struct touch touch = {.count = count};
-    if (count > MAX_ACCESSES) {
-        abort();
-    }
+    if (count > MAX_ACCESSES) abort();
     memcpy(touch.accesses, accesses, count * sizeof *accesses);
     CHECK(cudasim_launch(stream, label, run_touch, &touch, sizeof touch, accesses, count));
 }
@@ -222,9 +217,8 @@ static inline void raise_flag(atomic_int *flag) {
 }
 
 static inline void await_flag(atomic_int *flag) {
-    while (!atomic_load_explicit(flag, memory_order_relaxed)) {
+    while (!atomic_load_explicit(flag, memory_order_relaxed))
         sched_yield();
-    }
 }
 
 #endif
