@@ -38,19 +38,6 @@ static void end_shared(CUdeviceptr buffer) {
 
 /* --- descriptors */
 
-/* The channel's end of its only connection. */
-static int connection(void) {
-    for (int fd = 3; fd < 1000; ++fd) {
-        int type = 0, listens = 1;
-        socklen_t size = sizeof type;
-        if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) == 0 && type == SOCK_SEQPACKET &&
-            getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) == 0 && !listens)
-            return fd;
-    }
-    FAIL("%s", "no connection");
-    return -1;
-}
-
 enum { WANTED = 4, DESCRIPTOR = 5 };
 
 /* Sends what the library would not. Returns 0 if the connection takes no more. */

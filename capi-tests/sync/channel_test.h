@@ -137,6 +137,19 @@ static inline int open_files(void) {
     return count;
 }
 
+/* The channel's end of its only connection. */
+static inline int connection(void) {
+    for (int fd = 3; fd < 1000; ++fd) {
+        int type = 0, listens = 1;
+        socklen_t size = sizeof type;
+        if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) == 0 && type == SOCK_SEQPACKET &&
+            getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) == 0 && !listens)
+            return fd;
+    }
+    FAIL("%s", "no connection");
+    return -1;
+}
+
 static inline size_t races(void) {
     char report[1 << 14];
     return cudasim_take_report(report, sizeof report);

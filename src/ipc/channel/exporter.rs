@@ -6,11 +6,10 @@ mod peers;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::mem::MaybeUninit;
-use std::os::fd::OwnedFd;
 use std::sync::atomic::{Ordering, fence};
 
 use super::ready::{Importer, Ready, check_live, publish, stream_of, tell};
-use super::system::Identity;
+use super::system::{Identity, Socket, Watch};
 use super::{
     Allocations, DEVICES, DIRECT, HEAD, NUMBERS, PEERS, READY, Record, message, said, word,
 };
@@ -117,7 +116,7 @@ pub struct Exports {
     /// By their bit. No longer than needed, because each export goes through it.
     importers: Vec<Option<Importer>>,
     /// Connections whose first message has not come yet.
-    strangers: Vec<OwnedFd>,
+    strangers: Vec<Socket>,
     retiring: Vec<Retiring>,
 }
 
@@ -157,10 +156,11 @@ impl Exports {
         key: u64,
         array: Valid,
         out: &mut Buffer<u8>,
+        watch: &Watch,
         due: &mut Due,
     ) -> Result<(u64, usize)> {
         if self.free.is_empty() && self.slots.len() == self.capacity as usize {
-            self.collect(due);
+            self.collect(watch, due);
         }
         let done = self.write(key, array, out);
         let done = done.map_err(crate::ipc::explained);
@@ -519,8 +519,8 @@ impl Exports {
     }
 
     /// Releases what can be released by now.
-    pub fn collect(&mut self, due: &mut Due) {
-        self.listen();
+    pub fn collect(&mut self, watch: &Watch, due: &mut Due) {
+        self.listen(watch);
         self.descriptors.send(&self.importers);
         let mut place = 0;
         while let Some(&slot) = self.withdrawn.get(place) {
@@ -544,7 +544,7 @@ impl Exports {
     }
 
     /// Releases everything that no importer has; the rest is kept until the process ends.
-    pub fn end(&mut self, due: &mut Due) {
+    pub fn end(&mut self, watch: &Watch, due: &mut Due) {
         for slot in 0..self.slots.len() as u32 {
             let place = self.slots.get(slot as usize);
             let live = place.and_then(|place| Some((place.generation, place.export.as_ref()?)));
@@ -552,7 +552,7 @@ impl Exports {
                 let _ = self.withdraw(u64::from(generation) << 32 | u64::from(slot), due);
             }
         }
-        self.collect(due);
+        self.collect(watch, due);
         for export in self.slots.iter_mut().filter_map(|slot| slot.export.take()) {
             std::mem::forget(export.array);
         }

@@ -7,12 +7,12 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::ffi::c_void;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::system::{self, Identity, Page, Process, Watch};
+use super::system::{self, Identity, Page, Process, Socket, Watch};
 use super::{
     Allocations, DEVICES, MOST_RECORDS, NUMBERS, Observed, PEERS, READY, Record, done, ended,
     message, said, word,
@@ -110,7 +110,7 @@ pub struct Link {
     page: Page,
     /// Closed last: the exporter may then free what was open.
     state: Mutex<State>,
-    connection: OwnedFd,
+    connection: Socket,
 }
 
 impl Link {
@@ -133,6 +133,10 @@ impl Link {
         };
         let (page, descriptor) = Page::create(record.capacity)?;
         let process = Process::watch(pid, exporter.start);
+        // A child of it may have the socket.
+        if process.has_ended(false) {
+            return Err(ended(&exporter));
+        }
         let hello = message(said::WELCOME, own.start);
         if let Err(error) = system::send(&connection, &hello, Some(descriptor.as_fd())) {
             return system::refused("sendmsg", &error);
@@ -478,6 +482,7 @@ impl Link {
         let has_ended = is_refused || self.process.has_ended(is_closed);
         if has_ended && !self.has_ended.load(Ordering::Relaxed) {
             self.process.descriptor().into_iter().for_each(|fd| watch.remove(fd));
+            watch.remove(&self.connection);
             self.has_ended.store(true, Ordering::Relaxed);
             state.devices.iter().for_each(|device| lost_streams::add(device.shared.value()));
             state.devices.iter().for_each(Device::let_go);

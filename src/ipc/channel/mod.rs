@@ -37,7 +37,6 @@ mod ready;
 mod system;
 
 use std::ops::{Deref, DerefMut};
-use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -53,7 +52,7 @@ use crate::sync::release_queue;
 use crate::validate::Valid;
 use exporter::{Due, Exports};
 use importer::Link;
-use system::{Identity, Watch};
+use system::{Identity, Socket, Watch};
 
 /// Slots of a channel, by default and at most.
 const DEFAULT_SLOTS: u32 = 1 << 17;
@@ -248,7 +247,7 @@ impl Record {
 pub struct Channel {
     number: u64,
     identity: Identity,
-    listener: OwnedFd,
+    listener: Socket,
     watch: Watch,
     exports: Mutex<Exports>,
     links: Mutex<Vec<Arc<Link>>>,
@@ -305,8 +304,11 @@ pub fn release(number: u64) -> Result<()> {
     if channel.is_released.swap(true, Ordering::SeqCst) {
         return unknown(number);
     }
+    // Refuses those that wait and those to come.
+    channel.listener.end();
+    while let Ok(Some(_)) = system::accept(&channel.listener) {}
     let mut due = Due::default();
-    Observed::lock(&channel.exports).end(&mut due);
+    Observed::lock(&channel.exports).end(&channel.watch, &mut due);
     due.release();
     let links = std::mem::take(&mut *lock(&channel.links));
     links.iter().for_each(Link::release);
@@ -328,7 +330,8 @@ impl Channel {
     pub fn export(&self, key: u64, array: Valid, out: &mut Buffer<u8>) -> Result<(u64, usize)> {
         let mut due = Due::default();
         let mut exports = Observed::lock(&self.exports);
-        let done = self.check_in_use().and_then(|()| exports.export(key, array, out, &mut due));
+        let done = self.check_in_use();
+        let done = done.and_then(|()| exports.export(key, array, out, &self.watch, &mut due));
         drop(exports);
         due.release();
         done
@@ -347,7 +350,7 @@ impl Channel {
         let mut due = Due::default();
         let mut exports = Observed::lock(&self.exports);
         let accepted = exports.accept(&self.listener, &self.watch);
-        exports.collect(&mut due);
+        exports.collect(&self.watch, &mut due);
         let left = exports.left();
         drop(exports);
         due.release();

@@ -1,9 +1,9 @@
 //! Streams of an exporter, and what they wait for: the work of each importer.
 
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::BorrowedFd;
 use std::sync::atomic::Ordering;
 
-use super::system::{self, Page, Process};
+use super::system::{self, Page, Process, Socket};
 use super::{DEVICES, MOST_RECORDS, PEERS, done, word};
 use crate::abi::{cai_array, cai_stream};
 use crate::driver::{CallingThread, Capture, Numbers, SharedEvent, SharedStream, Stream};
@@ -108,7 +108,7 @@ pub fn check_live(thread: &CallingThread, array: &cai_array) -> Result<()> {
 
 /// A process that imports.
 pub struct Importer {
-    pub connection: Option<OwnedFd>,
+    pub connection: Option<Socket>,
     pub process: Process,
     pub page: Page,
     pub done: Box<[Option<SharedEvent>; DEVICES]>,

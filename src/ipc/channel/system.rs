@@ -4,6 +4,7 @@
 use std::ffi::c_void;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::{MaybeUninit, size_of};
+use std::ops::Deref;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, AtomicU64};
 use std::{ptr, slice, str};
@@ -112,6 +113,40 @@ fn address(nonce: &[u8; NONCE]) -> Result<SocketAddrUnix> {
     checked(SocketAddrUnix::new_abstract_name(name.as_str().as_bytes()), "bind")
 }
 
+/// A socket that ends with this, also if a child of fork has a copy of its descriptor.
+pub struct Socket {
+    fd: OwnedFd,
+    pid: u32,
+}
+
+impl Socket {
+    pub fn new(fd: OwnedFd) -> Socket {
+        Socket { fd, pid: std::process::id() }
+    }
+
+    /// Ends the connection, or refuses those to come.
+    pub fn end(&self) {
+        let _ = net::shutdown(&self.fd, net::Shutdown::Both);
+    }
+}
+
+impl Deref for Socket {
+    type Target = OwnedFd;
+
+    fn deref(&self) -> &OwnedFd {
+        &self.fd
+    }
+}
+
+impl Drop for Socket {
+    fn drop(&mut self) {
+        // In a child of fork, the socket is that of the parent.
+        if self.pid == std::process::id() {
+            self.end();
+        }
+    }
+}
+
 const FLAGS: SocketFlags = SocketFlags::CLOEXEC.union(SocketFlags::NONBLOCK);
 
 fn socket() -> Result<OwnedFd> {
@@ -119,24 +154,24 @@ fn socket() -> Result<OwnedFd> {
     checked(socket, "socket")
 }
 
-pub fn listen(nonce: &[u8; NONCE]) -> Result<OwnedFd> {
+pub fn listen(nonce: &[u8; NONCE]) -> Result<Socket> {
     let socket = socket()?;
     checked(net::bind(&socket, &address(nonce)?), "bind")?;
     checked(net::listen(&socket, 256), "listen")?;
-    Ok(socket)
+    Ok(Socket::new(socket))
 }
 
 /// Connects to the process with a nonce, without blocking.
-pub fn connect(nonce: &[u8; NONCE]) -> Result<io::Result<OwnedFd>> {
-    let socket = socket()?;
-    Ok(net::connect(&socket, &address(nonce)?).map(|()| socket).map_err(io::Error::from))
+pub fn connect(nonce: &[u8; NONCE]) -> Result<io::Result<Socket>> {
+    let socket = Socket::new(socket()?);
+    Ok(net::connect(&*socket, &address(nonce)?).map(|()| socket).map_err(io::Error::from))
 }
 
 /// Returns the next connection that waits, if there is one.
-pub fn accept(listener: &OwnedFd) -> Result<Option<OwnedFd>> {
+pub fn accept(listener: &OwnedFd) -> Result<Option<Socket>> {
     match net::accept_with(listener, FLAGS) {
         Err(Errno::AGAIN | Errno::CONNABORTED) => Ok(None),
-        other => checked(other, "accept4").map(Some),
+        other => checked(other, "accept4").map(|it| Some(Socket::new(it))),
     }
 }
 
@@ -204,30 +239,45 @@ pub fn peer_of(connection: &OwnedFd) -> Option<u32> {
 }
 
 /// A process that is watched.
-pub struct Process(Option<OwnedFd>);
+pub enum Process {
+    Watched(OwnedFd),
+    /// It had ended before.
+    Ended,
+    /// Its connection says when it ends: before Linux 5.3, and for a process of another PID namespace.
+    Unknown,
+}
 
 impl Process {
-    /// Watches the process that started then. Without that, its connection says when it ends: before
-    /// Linux 5.3, and for a process of another PID namespace.
+    /// Watches the process that started then.
     pub fn watch(pid: u32, start: u64) -> Process {
-        let fd = Pid::from_raw(pid as i32).and_then(|it| pidfd_open(it, PidfdFlags::empty()).ok());
-        // The number of a process may be that of another one by now.
-        Process(fd.filter(|_| start_of(pid).is_none_or(|found| found == start)))
+        match Pid::from_raw(pid as i32).map(|it| pidfd_open(it, PidfdFlags::empty())) {
+            // The number of a process may be that of another one by now.
+            Some(Ok(fd)) if start_of(pid).is_none_or(|found| found == start) => {
+                Process::Watched(fd)
+            }
+            Some(Err(Errno::SRCH)) => Process::Ended,
+            _ => Process::Unknown,
+        }
     }
 
     pub fn descriptor(&self) -> Option<&OwnedFd> {
-        self.0.as_ref()
+        if let Process::Watched(fd) = self { Some(fd) } else { None }
     }
 
     /// Returns true if the process has ended. `is_closed`: its connection is.
     pub fn has_ended(&self, is_closed: bool) -> bool {
-        let Some(fd) = &self.0 else { return is_closed };
+        let fd = match self {
+            Process::Watched(fd) => fd,
+            Process::Ended => return true,
+            Process::Unknown => return is_closed,
+        };
         let now = Timespec { tv_sec: 0, tv_nsec: 0 };
         poll(&mut [PollFd::new(fd, PollFlags::IN)], Some(&now)) == Ok(1)
     }
 }
 
-/// A descriptor that is readable while there is work for `poll`.
+/// A descriptor that is readable while there is work for `poll`. What it watches must be removed
+/// before it is closed: a child of fork may have a copy, which stays readable.
 pub struct Watch(OwnedFd);
 
 impl Watch {

@@ -12,7 +12,7 @@ use crate::memory;
 
 impl Exports {
     /// Reads the messages of importers, and notices those that ended.
-    pub fn listen(&mut self) {
+    pub fn listen(&mut self, watch: &Watch) {
         for (bit, place) in self.importers.iter_mut().enumerate() {
             let Some(importer) = place else { continue };
             let mut is_closed = importer.connection.is_none();
@@ -22,6 +22,7 @@ impl Exports {
                     Received::Nothing => break,
                     Received::End => {
                         is_closed = true;
+                        watch.remove(connection);
                         importer.connection = None;
                     }
                     Received::Message(size, _) => {
@@ -43,6 +44,8 @@ impl Exports {
             // A process that lives may have closed its connection while it uses arrays.
             let is_over = importer.process.has_ended(is_closed) || is_closed && is_idle();
             if is_over {
+                importer.process.descriptor().into_iter().for_each(|fd| watch.remove(fd));
+                importer.connection.iter().for_each(|connection| watch.remove(connection));
                 *place = None;
                 let newest = newest_waited(&self.ready, bit);
                 // No stream may wait for a number that nobody writes any more.
@@ -92,6 +95,7 @@ impl Exports {
                 _ => None,
             };
             let connection = self.strangers.swap_remove(place);
+            watch.remove(&connection);
             let page = first.and_then(|page| Page::map(&page, self.capacity).ok());
             let (Some(pid), Some(page)) = (system::peer_of(&connection), page) else { continue };
             let Some((_, start)) = parse(&bytes) else { continue };
@@ -106,6 +110,7 @@ impl Exports {
             }
             let done = memory::boxed([const { None }; DEVICES])?;
             let process = Process::watch(pid, start);
+            watch.add(&connection)?;
             process.descriptor().map_or(Ok(()), |fd| watch.add(fd))?;
             for (slot, place) in self.slots.iter().enumerate() {
                 if place.export.as_ref().is_some_and(|export| !export.is_withdrawn) {
