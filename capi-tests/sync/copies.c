@@ -6,6 +6,7 @@
  * run: omit page_locked_memory_on_a_stream
  */
 #include "sync_test.h"
+#include <cai/unstable/capture.h>
 #include <cai/unstable/copy.h>
 
 static int values[N];
@@ -235,6 +236,39 @@ CASE(bytes_in_a_capture) {
             cai_unstable_array_bytes(&array, as_value(stream), NULL, CAI_ACCESS_READ, &address,
                                      &nbytes, error));
     CU(cuStreamEndCapture(stream, &graph));
+}
+
+/* An event that is recorded in a capture must not be polled, and a record on the legacy stream
+ * would invalidate a capture beside it. */
+CASE(events_of_bytes_beside_a_capture) {
+    static const struct {
+        cai_status status;
+        uint32_t flags;
+        bool is_legacy;
+    } rows[] = {{CAI_ERR_CAPTURE_HOST, 0, false},
+                {CAI_ERR_CAPTURE_LEGACY, 0, true},
+                {CAI_ERR_ARGUMENT, CAI_CAPTURE_JOIN, false},
+                {CAI_ERR_ARGUMENT, CAI_UNSTABLE_CAPTURE_EXTERNAL, false}};
+    CUstream stream;
+    CUevent ready;
+    CUgraph graph;
+    void *address;
+    int64_t nbytes;
+    const cai_array array = array_of(new_buffer(), CAI_STREAM_NONE);
+    CU(cuStreamCreate(&stream, CU_STREAM_DEFAULT));
+    CU(cuEventCreate(&ready, CU_EVENT_DISABLE_TIMING));
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i) {
+        const cai_stream on = rows[i].is_legacy ? CAI_STREAM_LEGACY : as_value(stream);
+        CU(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+        ASSERT_STATUS(rows[i].status,
+                      cai_unstable_array_bytes(&array, on, ready, CAI_ACCESS_READ | rows[i].flags,
+                                               &address, &nbytes, NULL));
+        CU(cuEventQuery(ready));
+        CU(cuStreamEndCapture(stream, &graph));
+    }
+    OK(cai_unstable_array_bytes(&array, as_value(stream), ready, CAI_ACCESS_READ, &address, &nbytes,
+                                error));
+    CU(cuEventSynchronize(ready));
 }
 
 /* What is on the device, after `stream`. */

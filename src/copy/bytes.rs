@@ -58,10 +58,17 @@ pub unsafe fn wait(
         }
         return consume::synchronize(array.unchecked(), flags);
     }
+    if !event.is_null() {
+        consume::check_synchronize(flags)?;
+    }
     consume::exchange_all_work(Phase::Begin, array.unchecked(), stream, flags)?;
     if event.is_null() {
         return Ok(());
     }
     let thread = &CallingThread::new(driver::driver_of(array.device.r#type)?);
-    Stream::from_current_context(thread, stream)?.record(thread, event.cast())
+    let stream = Stream::from_current_context(thread, stream)?;
+    // To poll an event that is recorded in a capture invalidates that, and so does to record one on
+    // the legacy stream beside a capture.
+    consume::check_host_can_wait(stream.capture_here(thread)?)?;
+    stream.record(thread, event.cast())
 }

@@ -626,17 +626,20 @@ pub(super) fn synchronize_one(
     }
 }
 
+/// Fails for work that is captured.
+pub fn check_host_can_wait(state: Capture) -> Result<()> {
+    match state {
+        Capture::None => Ok(()),
+        Capture::Active => fail!(CAI_ERR_CAPTURE_HOST, "stream";
+            found "a stream that is being captured";
+            expected "a stream outside of a capture: the host cannot wait for captured work"),
+        Capture::Invalidated => Err(invalidated()),
+    }
+}
+
 /// Blocks the host until the work on a stream, or before an event of it unless that is NULL, is done.
 fn wait_on_host(thread: &CallingThread, producer: &Stream, event: CUevent) -> Result<()> {
-    match producer.capture(thread)? {
-        Capture::None => {}
-        Capture::Active => {
-            return fail!(CAI_ERR_CAPTURE_HOST, "stream";
-                found "a stream that is being captured";
-                expected "a stream outside of a capture: the host cannot wait for captured work");
-        }
-        Capture::Invalidated => return Err(invalidated()),
-    }
+    check_host_can_wait(producer.capture(thread)?)?;
     if !event.is_null() {
         return thread.relaxed(|| thread.event_synchronize(event).ok());
     }

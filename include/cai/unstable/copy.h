@@ -146,7 +146,7 @@ cai_status cai_unstable_array_copy_from_host(const cai_array *array,
 /// |---|---|---|
 /// | `CAI_STREAM_NONE` | NULL | blocks the host, as `cai_array_synchronize` |
 /// | another | NULL | makes the stream wait, as `cai_array_consume_begin` |
-/// | another | an event | the same, and records the event on it: poll the event |
+/// | another | an event | the same, and records the event on it: poll the event, outside of a capture |
 ///
 /// After a move on a stream, call `cai_array_consume_end`. After one that the host knows to be done,
 /// nothing is needed. Keep the array until then. Release an interpreter's lock before a call that
@@ -158,7 +158,7 @@ cai_status cai_unstable_array_copy_from_host(const cai_array *array,
 /// of its context.
 /// `event`: NULL, or a `CUevent` of the stream's context, which stays the caller's.
 /// `flags`: as in `cai_array_consume_begin`, `CAI_ACCESS_WRITE` to receive into the array. No
-/// `CAI_CAPTURE_` bits if `stream` is `CAI_STREAM_NONE`.
+/// `CAI_CAPTURE_` bits if `stream` is `CAI_STREAM_NONE`, or with an event.
 /// `address`, `nbytes`: need no initialization; written on success only. An array without elements
 /// has NULL and 0.
 ///
