@@ -88,6 +88,39 @@ static void event_waited_for(void) { write_and_read(1, 0, 1); }
 static void event_not_waited_for(void) { write_and_read(1, 0, 0); }
 static void host_waited_first(void) { write_and_read(0, 1, 0); }
 
+// What the checker does not observe orders this thread and the main one.
+static atomic_int turn;
+
+static void *calls_in_between(void *context) {
+    CHECK(cuCtxSetCurrent(context));
+    CUstream b = make_nonblocking();
+    while (turn != 1)
+        sched_yield();
+    CHECK(cuMemsetD8Async(p + N, 0, 1, b));
+    turn = 2;
+    return NULL;
+}
+
+// Each thread of the second process knows what the first one waited for.
+static void host_waited_first_for_all_threads(void) {
+    pthread_t thread;
+    CUcontext context;
+    if (!second) {
+        write_and_read(0, 1, 0);
+        return;
+    }
+    begin(0);
+    CHECK(cuCtxGetCurrent(&context));
+    CHECK(pthread_create(&thread, NULL, calls_in_between, context));
+    await();
+    turn = 1;
+    while (turn != 2)
+        sched_yield();
+    claims_read(a, p, N);
+    CHECK(pthread_join(thread, NULL));
+    tell();
+}
+
 // The access was there before the handle.
 static void written_before_the_export(void) {
     begin(1);
@@ -365,6 +398,7 @@ static const struct {
     {"event_waited_for", event_waited_for, 0},
     {"event_not_waited_for", event_not_waited_for, 1},
     {"host_waited_first", host_waited_first, 0},
+    {"host_waited_first_for_all_threads", host_waited_first_for_all_threads, 0},
     {"written_before_the_export", written_before_the_export, 1},
     {"two_halves", two_halves, 0},
     {"one_byte_in_common", one_byte_in_common, 1},

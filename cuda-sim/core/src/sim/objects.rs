@@ -173,6 +173,8 @@ pub struct Thread {
     pub host_function: Option<(StreamRef, Option<Clock>)>,
     /// The lists of nodes and of edges that its last query of a capture returned.
     pub queried: [Vec<u64>; 2],
+    /// The version of the clock of each other process that this thread read last.
+    pub learned: Vec<u64>,
     /// Numbers in memory, from before its last call of a real driver that may change them.
     pub numbers: Vec<(Word, u64)>,
 }

@@ -17,8 +17,6 @@ use std::sync::Arc;
 pub(super) struct Peer {
     pub user: User,
     pub hosts: SharedClock,
-    /// The version of its hosts' clock that was read last.
-    pub version: u64,
 }
 
 #[derive(Default)]

@@ -7,7 +7,7 @@ use crate::open_waits::{Wanted, Word};
 use crate::processes::{Count, History, Point, SharedClock, Store, User, count_of};
 use crate::results::Result;
 use crate::sim::shared::{Peer, SharedMemory, entry};
-use crate::sim::state::Sim;
+use crate::sim::state::{Sim, thread_id};
 use crate::site::{Content, Moment};
 use crate::work::Work;
 use crate::written::End;
@@ -209,14 +209,16 @@ impl Sim {
                     continue;
                 }
                 if let Ok(hosts) = SharedClock::open(user.pid, user.clock) {
-                    peers.push(Peer { user, hosts, version: 0 });
+                    peers.push(Peer { user, hosts });
                 }
             }
         }
-        for peer in peers {
+        let learned = &mut self.threads.entry(thread_id()).or_default().learned;
+        learned.resize(peers.len(), 0);
+        for (peer, learned) in peers.iter().zip(learned) {
             let version = peer.hosts.version();
-            if version != peer.version {
-                peer.version = version;
+            if version != *learned {
+                *learned = version;
                 checker.learn_counts(host, &peer.hosts.counts());
             }
         }
