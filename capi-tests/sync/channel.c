@@ -321,6 +321,66 @@ CASE(arrays_of_one_stream_with_masks_of_others) {
     end_channel();
 }
 
+/* Writes to arrays of two devices. */
+PART(writes_to_three) {
+    cai_array arrays[3];
+    create(0);
+    for (int i = 0; i < 3; ++i)
+        arrays[i] = import_array(from);
+    for (int i = 0; i < 3; ++i) {
+        use(context[i > 0 ? devices - 1 : 0]);
+        write_from(&arrays[i], 2, new_stream());
+        cai_array_release(&arrays[i]);
+    }
+    tell(from, 'd');
+    ASSERT(word_from(from) == 'e');
+    end_channel();
+}
+
+/* Memory of pools has no context: its device says which default stream is meant, and where numbers
+ * are. */
+static void default_streams(unsigned how) {
+    CUdeviceptr buffers[3];
+    uint64_t made[3], others[3];
+    flags = how;
+    create(0);
+    start_peer("writes_to_three");
+    for (int i = 0; i < 3; ++i) {
+        const int on = i > 0 ? devices - 1 : 0;
+        use(context[on]);
+        buffers[i] = i == 2
+                         ? new_buffer()
+                         : pool_buffer(new_pool_on(on, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR));
+        cai_array array = owned(buffers[i], CAI_STREAM_LEGACY);
+        made[i] = export_array(&array);
+        others[i] = export_nothing_pending(buffers[i]);
+    }
+    ASSERT(word_from(peer_socket) == 'd');
+    use(context[0]);
+    /* Before the last one, whose stream is that of the second. */
+    withdraw(made[0]);
+    withdraw(made[1]);
+    wait_until(4);
+    for (int i = 0; i < 3; ++i) {
+        use(context[i > 0 ? devices - 1 : 0]);
+        if (i == 2) withdraw(made[i]);
+        fill(buffers[i], 3, CU_STREAM_LEGACY);
+    }
+    wait_until(3);
+    CU(cuStreamSynchronize(CU_STREAM_LEGACY));
+    ASSERT(races() == 0);
+    for (int i = 0; i < 3; ++i)
+        withdraw(others[i]);
+    wait_until(0);
+    use(context[0]);
+    tell(peer_socket, 'e');
+    end_peer();
+    end_channel();
+}
+
+CASE(default_streams_of_two_devices) { default_streams(0); }
+CASE(numbers_and_default_streams_of_two_devices) { default_streams(CAI_UNSTABLE_CHANNEL_NUMBERS); }
+
 /* --- processes that end */
 
 PART(is_killed) {

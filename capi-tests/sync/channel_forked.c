@@ -1,7 +1,7 @@
 /*
  * Channels of processes that have a child of fork, which has copies of all descriptors: the end of
  * the process or of its channel is noticed all the same.
- * run: sim hidden; devices 1; with NUMBERS= 0 1
+ * run: sim lazy threads hidden; devices 2; with NUMBERS= 0 1
  */
 #include "channel_test.h"
 

@@ -145,15 +145,18 @@ static inline cai_array import_from(int from) {
 
 /* --- kinds of memory */
 
-static inline CUmemoryPool new_pool(int handle_types) {
+static inline CUmemoryPool new_pool_on(int on, int handle_types) {
     CUmemPoolProps props = {0};
     CUmemoryPool pool;
     props.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
     props.handleTypes = (CUmemAllocationHandleType)handle_types;
     props.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+    props.location.id = device[on];
     CU(cuMemPoolCreate(&pool, &props));
     return pool;
 }
+
+static inline CUmemoryPool new_pool(int handle_types) { return new_pool_on(0, handle_types); }
 
 static inline CUdeviceptr pool_buffer(CUmemoryPool pool) {
     CUstream stream = new_stream();

@@ -8,14 +8,13 @@ use std::collections::hash_map::Entry;
 use std::mem::MaybeUninit;
 use std::sync::atomic::{Ordering, fence};
 
-use super::ready::{Importer, Ready, check_live, publish, stream_of, tell};
+use super::ready::{Importer, Origin, Ready, check_live, origin_of, publish, stream_of, tell};
 use super::system::{Identity, Socket, Watch};
 use super::{
     Allocations, DEVICES, DIRECT, HEAD, NUMBERS, PEERS, READY, Record, message, said, word,
 };
 use crate::abi::{
     self, CAI_STREAM_NONE, CAI_STREAM_PER_THREAD, CAI_STREAM_UNKNOWN, cai_array, cai_pointer_info,
-    cai_stream,
 };
 use crate::argument::Buffer;
 use crate::driver::{self, CallingThread, Numbers, SharedStream};
@@ -284,7 +283,8 @@ impl Exports {
     /// Returns the index of the stream with a ready event for an array.
     fn ready_of(&mut self, first: &cai_array, source: &Source) -> Result<usize> {
         let info = source.places.get(0).ok_or_else(Failure::internal)?;
-        let of = (first.stream, first.stream_id, info.context.addr());
+        let memory = (info.context.addr(), info.device.id);
+        let of = Origin { stream: origin_of(first), memory };
         let direct = source.message.parts.len() == 1
             && first.version >= 3
             && (CAI_STREAM_PER_THREAD + 1..CAI_STREAM_UNKNOWN).contains(&first.stream);
@@ -294,7 +294,7 @@ impl Exports {
         }
         if self.ready.len() == READY {
             // Streams that share an event wait for each other's work.
-            let fits = |ready: &Ready| !ready.is_direct && ready.of.2 == of.2;
+            let fits = |ready: &Ready| !ready.is_direct && ready.of.memory == memory;
             let shared = self.ready.iter().enumerate().filter(|(_, ready)| fits(ready));
             let count = shared.clone().count().max(1);
             let place = (first.stream >> 4) as usize % count;
@@ -305,21 +305,17 @@ impl Exports {
                 found "{READY} streams of other contexts"; expected "a channel for each context");
         }
         let direct = direct && self.ready.len() < DIRECT;
-        self.add_ready(of, info.device.id, direct.then_some(first))
+        self.add_ready(of, direct.then_some(first))
     }
 
     /// Adds a ready event, on the stream of an array or on one of the library.
-    fn add_ready(
-        &mut self,
-        of: (cai_stream, u64, usize),
-        device: i32,
-        direct: Option<&cai_array>,
-    ) -> Result<usize> {
+    fn add_ready(&mut self, of: Origin, direct: Option<&cai_array>) -> Result<usize> {
+        let (context, device) = of.memory;
         let thread = &CallingThread::new(driver::driver()?);
         let has_event = !self.has_numbers;
         let shared = thread.relaxed(|| match direct {
             Some(array) => SharedStream::of(thread, device, &stream_of(array), has_event),
-            None => SharedStream::new(thread, device, of.2 as *mut _, has_event),
+            None => SharedStream::new(thread, device, context as *mut _, has_event),
         })?;
         let numbers = match has_event {
             true => None,
@@ -484,9 +480,9 @@ impl Exports {
                 return Err(failure);
             }
             // The stream was destroyed: one of the library takes its place.
-            let (device, of) = (ready.shared.device(), (0, 0, ready.of.2));
+            let of = Origin { stream: (0, 0, 0), ..ready.of };
             let known = self.ready.iter().position(|ready| ready.of == of);
-            let index = known.map_or_else(|| self.add_ready(of, device, None), Ok)?;
+            let index = known.map_or_else(|| self.add_ready(of, None), Ok)?;
             let Some(ready) = self.ready.get_mut(index) else { return Ok(None) };
             ready.wait(thread, &mut self.importers, &self.numbers, None)?;
             return Ok(Some(WorkOn::new(&ready.shared)));
@@ -498,8 +494,7 @@ impl Exports {
             return Ok(after.filter(|_| ready.is_ahead));
         }
         // Masks may have streams of their own.
-        let is_alone =
-            array.mask.is_null() && ready.of == (array.stream, array.stream_id, ready.of.2);
+        let is_alone = array.mask.is_null() && ready.of.stream == origin_of(array);
         if is_alone && !ready.is_ahead {
             return Ok(None);
         }

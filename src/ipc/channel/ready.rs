@@ -9,10 +9,18 @@ use crate::abi::{cai_array, cai_stream};
 use crate::driver::{CallingThread, Capture, Numbers, SharedEvent, SharedStream, Stream};
 use crate::error::{Result, fail};
 
+/// What arrays with the same ready event have in common.
+#[derive(Clone, Copy, PartialEq)]
+pub struct Origin {
+    /// Stream, id and context of the array.
+    pub stream: (cai_stream, u64, usize),
+    /// Context and device of the memory. That of pools has no context.
+    pub memory: (usize, i32),
+}
+
 /// A stream with a ready event, or with a number.
 pub struct Ready {
-    /// Stream, id and context of the arrays that it is for.
-    pub of: (cai_stream, u64, usize),
+    pub of: Origin,
     /// The stream is that of the arrays, not one of the library.
     pub is_direct: bool,
     pub shared: SharedStream,
@@ -93,6 +101,11 @@ impl Ready {
 /// Returns the stream of an array, which is a handle.
 pub fn stream_of(array: &cai_array) -> Stream {
     Stream::from_handle(array.stream, array.stream_id)
+}
+
+/// Returns the stream of an array, as [`Origin`] has it.
+pub fn origin_of(array: &cai_array) -> (cai_stream, u64, usize) {
+    (array.stream, array.stream_id, array.context.addr())
 }
 
 /// Fails if the stream of an array, a handle, is being captured or is another one by now.
