@@ -68,6 +68,9 @@ pub fn missing(first: &Site, second: &Site) -> String {
             "Enqueue the second on {b} after the first, from a thread that knows of it: \
              order the two host threads."
         ),
+        (_, Who::Host { .. }) if second.label.contains("cuMemFreeHost") => {
+            format!("cuStreamSynchronize({a}) before freeing.")
+        }
         (_, Who::Host { .. }) if second.label.contains("cuMemFree") => format!(
             "cuStreamSynchronize({a}) before freeing; or free with cuMemFreeAsync on a stream \
              that waits for {a}."

@@ -134,6 +134,12 @@ def test_order_that_is_not_observed_has_its_remedy(programs):
     assert ordered.returncode == 1 and "\n0 races" in f"\n{ordered.stdout}", ordered.stdout
 
 
+def test_missing_before_pinned_memory_is_freed(programs):
+    """cuMemFreeAsync does not free memory of the host."""
+    done = sim("--", programs, "run", "memory_free/pinned_freed_while_read")
+    assert re.search(r"missing: cuStreamSynchronize\(.*\) before freeing\.$", done.stdout, re.MULTILINE), done.stdout
+
+
 @pytest.fixture(scope="session")
 def processes(driver, tmp_path_factory):
     return compile_program(driver, tmp_path_factory.mktemp("processes") / "processes", [SIM / "tests/processes.c"])
