@@ -132,9 +132,11 @@ CASE(legacy_beside_a_capture) {
     CUdeviceptr buffer = new_buffer();
     cai_array array = array_of(buffer, CAI_STREAM_LEGACY);
     begin_capture(producer);
+    cai_error why;
     both_refused(&array, consumer, 0, CAI_ERR_CAPTURE_LEGACY, "driver");
-    REFUSED(CAI_ERR_CAPTURE_LEGACY, "driver",
-            cai_array_synchronize(&array, CAI_ACCESS_READ, error));
+    ASSERT_STATUS(CAI_ERR_CAPTURE_LEGACY, cai_array_synchronize(&array, CAI_ACCESS_READ, &why));
+    ASSERT_TEXT("driver", why.field);
+    ASSERT_CONTAINS(why.message, "CU_STREAM_NON_BLOCKING");
     conservative_refused(array, consumer, CAI_ERR_CAPTURE_LEGACY, "driver");
     capture_alone_is_fine(producer, buffer);
 }

@@ -64,6 +64,10 @@ impl Call {
             INVALID_CONTEXT => {
                 "a current context: call cuCtxSetCurrent or cudaSetDevice in this thread first"
             }
+            CAPTURE_IMPLICIT => {
+                "a capture of a stream with CU_STREAM_NON_BLOCKING, or no use of the legacy default \
+                 stream before its end"
+            }
             _ if self.names_no_stream() => {
                 "a stream or event that is alive: it must live as long as every array that names it"
             }
