@@ -121,7 +121,7 @@ unsafe extern "C-unwind" fn release_array(array: *mut Array) {
 
 unsafe extern "C-unwind" fn release_schema(schema: *mut Schema) {
     SCHEMAS.set(SCHEMAS.get() + 1);
-    // SAFETY: as above.
+    // SAFETY: only schemas of `main` have this callback, each once.
     unsafe {
         drop(Box::from_raw((*schema).private.cast::<Kept>()));
         (*schema).release = None;

@@ -18,7 +18,7 @@ pub struct Page {
 
 // SAFETY: mapped until this is dropped, and accessed as atomic numbers only.
 unsafe impl Send for Page {}
-// SAFETY: as above.
+// SAFETY: atomic numbers may be read and written by several threads at once.
 unsafe impl Sync for Page {}
 
 impl Page {

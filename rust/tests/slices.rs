@@ -310,7 +310,7 @@ fn a_default_stream_of_the_callers_context() {
         filled(7);
         let device = Device { kind: sys::CAI_DEVICE_CUDA_MANAGED, id: 0 };
         let builder = Builder::new(memory as *mut u8, &[N as i64]).device(device);
-        // SAFETY: as above.
+        // SAFETY: there are N bytes, and the memory is never freed.
         let array = unsafe { builder.stream(Stream::LEGACY).build(()) }.unwrap();
         let imported = Imported::<u8>::read(array, &on).unwrap();
         let copy = on.clone_dtod(&imported.view(&on).unwrap()).unwrap();

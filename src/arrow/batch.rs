@@ -131,12 +131,10 @@ fn array(columns: &[Description], arrays: &[Valid]) -> Result<OwnedDeviceArray> 
     }
     let root = Box::into_raw(root);
     // SAFETY: made above. The structure owns it from now on.
-    let (places, buffers, event) = unsafe {
+    let (places, buffers, event, has_event) = unsafe {
         let event = &raw mut (*root).event;
-        ((*root).places.as_mut_ptr(), (*root).buffers.as_mut_ptr(), event)
+        ((*root).places.as_mut_ptr(), (*root).buffers.as_mut_ptr(), event, !(*event).is_null())
     };
-    // SAFETY: as above.
-    let has_event = unsafe { !(*event).is_null() };
     let array = Array {
         length: length(first),
         null_count: 0,

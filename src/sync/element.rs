@@ -83,7 +83,7 @@ impl Element {
     /// `memory` has space for a node and the alignment of one, and nothing else uses it until the
     /// element gives it back.
     unsafe fn place(memory: NonNull<Node>) -> Self {
-        // SAFETY: this function's contract.
+        // SAFETY: large enough, aligned, and used by nothing else (this function's contract).
         unsafe { memory.write(Node::unused()) };
         Element(memory)
     }

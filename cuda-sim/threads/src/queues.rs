@@ -81,7 +81,7 @@ macro_rules! operations {
             // SAFETY: passes on what the caller passed.
             let result = unsafe { real(id, operations, count $(, $arg)*) };
             if result == 0 {
-                // SAFETY: as before.
+                // SAFETY: there are `count` operations, as before the call.
                 unsafe { semaphores(id, operations, count, false, after_key) };
             }
             result

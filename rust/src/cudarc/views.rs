@@ -131,7 +131,7 @@ unsafe impl<'a, 'b: 'a, 'c: 'b, T> PushKernelArg<&'b View<'c, T>> for LaunchArgs
     }
 }
 
-// SAFETY: as above.
+// SAFETY: as for `View`, and nothing else uses the elements while this is borrowed.
 unsafe impl<'a, 'b: 'a, 'c: 'b, T> PushKernelArg<&'b mut ViewMut<'c, T>> for LaunchArgs<'a> {
     #[inline(always)]
     fn arg(&mut self, view: &'b mut ViewMut<'c, T>) -> &mut Self {

@@ -168,7 +168,7 @@ pub(crate) unsafe fn of_array<'a, T: Element, D: Dimension>(
 pub(crate) unsafe fn of_array_mut<'a, T: Element, D: Dimension>(
     array: &'a cai_array,
 ) -> Result<ViewMut<'a, T, D>> {
-    // SAFETY: this function's contract.
+    // SAFETY: this function requires what `of_array` does.
     let view = unsafe { of_array(array) }?;
     if array.flags & sys::CAI_ARRAY_READONLY != 0 {
         let found = "a read-only array";

@@ -315,7 +315,7 @@ pub struct Page {
 
 // SAFETY: mapped until this is dropped, and only read and written as atomic numbers.
 unsafe impl Send for Page {}
-// SAFETY: as above.
+// SAFETY: atomic numbers may be read and written by several threads at once.
 unsafe impl Sync for Page {}
 
 impl Page {

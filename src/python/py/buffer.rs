@@ -98,7 +98,7 @@ unsafe extern "C-unwind" fn release(view: *mut c_void) {
     // SAFETY: `request` allocated the memory for a view, and gave it up.
     let _memory = unsafe { Memory::from_raw(view.cast(), LAYOUT) };
     if let Some(capi) = capi::found() {
-        // SAFETY: this function's contract.
+        // SAFETY: `request` filled the view, and the GIL is held (this function's contract).
         unsafe { (capi.buffer_release)(view.cast()) };
     }
 }
