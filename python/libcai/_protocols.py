@@ -12,8 +12,8 @@ from ._rules import Severity
 # CAI_PROTOCOL_ numbers, in the order in which the library tries them.
 NAMES = (
     ("__cai_exchange_api__", 1), ("__dlpack_c_exchange_api__", 2), ("__cuda_array_interface__", 3), ("__dlpack__", 4),
-    ("__sycl_usm_array_interface__", 5), ("buffer", 6), ("__arrow_c_device_array__", 10), ("__array_struct__", 7),
-    ("__array_interface__", 8), ("Py_buffer", 9),
+    ("__sycl_usm_array_interface__", 5), ("buffer", 6), ("__array_struct__", 7), ("__array_interface__", 8),
+    ("__arrow_c_device_array__", 10), ("Py_buffer", 9),
 )  # fmt: skip
 ARROW = "__arrow_c_device_array__"
 TENSORS = ("__dlpack__", "__dlpack_c_exchange_api__")

@@ -106,18 +106,18 @@ def test_a_required_type_that_the_dictionary_lacks():
 
 
 def test_writable_memory_that_arrow_lacks():
-    """Its arrays are read-only, and other protocols for host memory are tried after it."""
-    array = np.arange(3)
-    with take(array, host=True) as taken:
+    """Its arrays are read-only, and the buffer protocol is tried after it."""
+    with take(np.arange(3), host=True) as taken:
         pair = give(taken).__arrow_c_array__
-    obj = types.SimpleNamespace(__arrow_c_array__=pair, __array_interface__=array.__array_interface__)
-    with take(obj, host=True) as taken:
-        assert taken.readonly
-    with even(obj), take(obj, host=True, writable=True) as taken:
-        assert not taken.readonly and taken.data == array.ctypes.data
-    array.flags.writeable = False
-    obj.__array_interface__ = array.__array_interface__
-    refused(obj, BufferError, "data: ", "READONLY", host=True, writable=True)
+    for kind in (bytearray, bytes):
+        obj = type("Lender", (kind,), {"__arrow_c_array__": lambda self: pair()})(5)
+        with take(obj, host=True) as taken:
+            assert taken.readonly and taken.shape == (3,)
+        if kind is bytes:
+            refused(obj, BufferError, "data: ", "READONLY", host=True, writable=True)
+            continue
+        with even(obj), take(obj, host=True, writable=True) as taken:
+            assert not taken.readonly and taken.shape == (5,)
 
 
 class Lends:
@@ -146,6 +146,15 @@ def test_memory_that_an_object_in_data_lends():
         assert np.asarray(give(taken))[1, 0] == np.frombuffer(source, "<i2")[0]
     with take(Lends(bytes, shape=(0, 3)), host=True) as taken:
         assert not taken.data
+
+
+def test_numpys_interface_before_arrow():
+    """Pillow's images have both, and no rows and columns in Arrow."""
+    with take(np.arange(16), host=True) as taken:
+        image = Lends(lambda: bytes(16))
+        image.__arrow_c_array__ = give(taken).__arrow_c_array__
+    with take(image, host=True) as taken:
+        assert (taken.shape, taken.typestr) == ((2, 3), "<i2")
 
 
 @pytest.mark.parametrize("make, changes, words, status", [

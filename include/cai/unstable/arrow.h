@@ -86,7 +86,7 @@ extern "C" {
 
 /// Methods `__arrow_c_device_array__` and, with `CAI_IMPORT_ALLOW_HOST`, `__arrow_c_array__`, of arrays
 /// that `cai_unstable_array_from_arrow` accepts: for `cai_import_options.protocols`. In the default
-/// order it comes before the protocols for host memory.
+/// order it comes after those for device memory, and after NumPy's interface.
 #define CAI_UNSTABLE_PROTOCOL_ARROW 10
 
 /// Creates an array from an Arrow array, which it takes over: `release` is called exactly once,

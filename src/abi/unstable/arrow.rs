@@ -9,5 +9,5 @@ pub const CAI_UNSTABLE_ARROW_HOST: u32 = 2;
 
 /// Methods `__arrow_c_device_array__` and, with `CAI_IMPORT_ALLOW_HOST`, `__arrow_c_array__`, of arrays
 /// that `cai_unstable_array_from_arrow` accepts: for `cai_import_options.protocols`. In the default
-/// order it comes before the protocols for host memory.
+/// order it comes after those for device memory, and after NumPy's interface.
 pub const CAI_UNSTABLE_PROTOCOL_ARROW: u8 = 10;

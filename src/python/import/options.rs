@@ -5,9 +5,9 @@ use crate::argument::{Given, In};
 use crate::dtype;
 use crate::error::{Result, fail};
 
-/// All protocols in the default order. The last three are for host memory. DLPack's table comes
-/// before the dictionary: PyTorch's table has the current stream, its dictionary has none.
-const DEFAULT_ORDER: &[u8] = &[
+/// The default order without host memory. DLPack's table comes before the dictionary: PyTorch's table
+/// has the current stream, its dictionary has none.
+const DEVICE_ORDER: &[u8] = &[
     abi::CAI_PROTOCOL_EXCHANGE,
     abi::CAI_PROTOCOL_DLPACK_EXCHANGE,
     abi::CAI_PROTOCOL_CUDA_ARRAY_INTERFACE,
@@ -15,14 +15,24 @@ const DEFAULT_ORDER: &[u8] = &[
     abi::CAI_PROTOCOL_SYCL_USM,
     abi::CAI_PROTOCOL_OPENCL_BUFFER,
     abi::CAI_UNSTABLE_PROTOCOL_ARROW,
+];
+
+/// All protocols in the default order. Pillow's images are lists of pixels in Arrow, and have their
+/// shape in NumPy's interface, which therefore comes before.
+const HOST_ORDER: &[u8] = &[
+    abi::CAI_PROTOCOL_EXCHANGE,
+    abi::CAI_PROTOCOL_DLPACK_EXCHANGE,
+    abi::CAI_PROTOCOL_CUDA_ARRAY_INTERFACE,
+    abi::CAI_PROTOCOL_DLPACK,
+    abi::CAI_PROTOCOL_SYCL_USM,
+    abi::CAI_PROTOCOL_OPENCL_BUFFER,
     abi::CAI_PROTOCOL_ARRAY_STRUCT,
     abi::CAI_PROTOCOL_ARRAY_INTERFACE,
+    abi::CAI_UNSTABLE_PROTOCOL_ARROW,
     abi::CAI_PROTOCOL_PEP3118,
 ];
 
-const HOST_PROTOCOLS: usize = 3;
-
-const LAST: u8 = DEFAULT_ORDER.len() as u8;
+const LAST: u8 = HOST_ORDER.len() as u8;
 
 macro_rules! contradictions {
     ($($one:ident $other:ident),*) => {
@@ -200,11 +210,7 @@ impl ImportOptions {
     pub fn protocols(&self) -> &[u8] {
         let list = &self.raw.protocols;
         if list[0] == 0 {
-            return if self.host() {
-                DEFAULT_ORDER
-            } else {
-                &DEFAULT_ORDER[..DEFAULT_ORDER.len() - HOST_PROTOCOLS]
-            };
+            return if self.host() { HOST_ORDER } else { DEVICE_ORDER };
         }
         let end = list.iter().position(|&via| via == 0).unwrap_or(list.len());
         &list[..end]
