@@ -49,7 +49,7 @@
 
 // Number of cai/*.hpp: another one for all code of the C++ headers and of the C headers that they
 // use. `make header` writes it.
-#define CAI_PRIVATE_HPP 0xb2d51712
+#define CAI_PRIVATE_HPP 0x03a12b90
 
 // The inline namespace: v<number of the .hpp files>_<version of abi.h>.
 #define CAI_PRIVATE_JOIN_NOW(a, b) v##a##_##b

@@ -24,7 +24,7 @@
 
 #include "abi.hpp"
 
-#if CAI_PRIVATE_HPP != 0xb2d51712
+#if CAI_PRIVATE_HPP != 0x03a12b90
 #error "cai/abi.hpp of another version was included before cai/cai.hpp: include cai/cai.hpp first"
 #endif
 
@@ -170,6 +170,13 @@ template <class T>
 struct code_of<T, std::void_t<decltype(element<T>::code)>>
     : std::integral_constant<std::uint16_t, element<T>::code> {};
 
+template <class T, class = void> struct has_kind : std::false_type {};
+template <class T> struct has_kind<T, std::void_t<decltype(element<T>::kind)>> : std::true_type {};
+template <class T> constexpr char kind_of() noexcept {
+    static_assert(has_kind<T>::value, "specialize cai::element for the type of the elements");
+    return element<T>::kind;
+}
+
 #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
 inline constexpr char native_order = '>';
 #else
@@ -179,7 +186,7 @@ inline constexpr char native_order = '<';
 // Writes the typestr of a C++ type, in the byte order of this machine.
 template <class T> constexpr void write_typestr(char (&out)[CAI_TYPESTR_SIZE]) noexcept {
     static_assert(sizeof(T) < 1000000, "a typestr holds six digits");
-    constexpr char kind = element<T>::kind == 0 ? 'V' : element<T>::kind;
+    constexpr char kind = kind_of<T>() == 0 ? 'V' : kind_of<T>();
     constexpr bool ordered = sizeof(T) > 1 && (kind != 'V' || code_of<T>::value != CAI_DTYPE_NONE);
     std::size_t length = 0, power = 1;
     out[length++] = ordered ? native_order : '|';

@@ -12,7 +12,7 @@
 
 #include "cai.hpp"
 
-#if CAI_PRIVATE_HPP != 0xb2d51712
+#if CAI_PRIVATE_HPP != 0x03a12b90
 #error "cai/cai.hpp of another version was included before cai/view.hpp: include one of them only"
 #endif
 
@@ -66,7 +66,7 @@ struct requirements {
         made.writable = !std::is_const_v<T>;
         made.ndim = ndim;
         made.contiguous = contiguous;
-        made.kind = element<value_type>::kind;
+        made.kind = kind_of<value_type>();
         made.code = code_of<value_type>::value;
         made.size = sizeof(T);
         made.alignment = alignof(T);

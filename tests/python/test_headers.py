@@ -95,6 +95,12 @@ def test_the_cpp_headers_in_use(tmp_path, compiler, standard):
     run(*compiler, *strict(compiler, standard), *more, "-I", INCLUDE, "-c", source, "-o", tmp_path / "use.o")
 
 
+def test_a_view_of_an_unknown_type_does_not_compile(tmp_path):
+    text = "#include <cai/view.hpp>\nstruct pair { float a, b; };\nvoid f(cai::array &a) { cai::view<pair, 1> v(a); }\n"
+    done = run("g++", "-I", INCLUDE, "-fsyntax-only", *sources(tmp_path, "c++17", {"unknown": text}), check=False)
+    assert done.returncode and "specialize cai::element" in done.stderr, done.stderr
+
+
 def sources(folder, standard, texts):
     files = []
     for name, text in texts.items():

@@ -31,7 +31,7 @@
 #include <type_traits>
 #include <utility>
 
-#if CAI_PRIVATE_HPP != 0xb2d51712
+#if CAI_PRIVATE_HPP != 0x03a12b90
 #error "cai/cai.hpp of another version was included before cai/arguments.hpp"
 #endif
 
@@ -359,7 +359,7 @@ template <class T> constexpr cai_import_options element_options() noexcept {
     if constexpr (!std::is_const_v<T>) {
         options.flags |= CAI_IMPORT_REQUIRE_WRITABLE;
     }
-    if constexpr (element<value_type>::kind != 0) {
+    if constexpr (kind_of<value_type>() != 0) {
         write_typestr<value_type>(options.typestr);
         constexpr std::uint16_t code = code_of<value_type>::value;
         options.dtype_code = code;

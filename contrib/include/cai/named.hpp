@@ -42,7 +42,7 @@ template <std::size_t Length> struct name_text {
 template <class View> constexpr std::size_t write_name(char *out, bool annotation) {
     using T = typename View::element_type;
     using value_type = std::remove_cv_t<T>;
-    constexpr char kind = element<value_type>::kind;
+    constexpr char kind = kind_of<value_type>();
     constexpr std::uint16_t code = code_of<value_type>::value;
     std::size_t length = 0;
     const auto put = [&](const char *text) {
