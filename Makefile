@@ -250,7 +250,7 @@ fuzz-count: $(VENV)/ready
 # SEED, or else by the time.
 COUNT ?= 20
 SEED ?=
-mutants: target-link $(VENV)/ready lib sim ## changes one line at a time; a test must fail (30 minutes)
+mutants: target-link $(VENV)/ready lib sim ## changes one line at a time; a test must fail (an hour)
 	PATH="$(BIN):$$PATH" $(PY) tools/mutants.py
 
 mutants-random: target-link $(VENV)/ready lib sim
