@@ -671,6 +671,8 @@ def test_missing_is_listed(driver, tmp_path):
     assert done.returncode == 1 and "cuArrayCreate_v2" in done.stdout and "race" not in done.stderr
     done = run(COMMAND, "--missing", "--races=warn", "--schedule=lazy", "--", program, check=False)
     assert done.returncode == 1 and "race on " in done.stderr
+    done = run(COMMAND, "--missing", "--without=cuMemAlloc_v2", "--", program, check=False)
+    assert "the program ended with exit status: 127" in done.stdout
     assert sim("--races=off", "--", program, check=False).returncode == 801 % 256
 
 
