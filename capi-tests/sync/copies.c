@@ -266,6 +266,19 @@ CASE(events_of_bytes_beside_a_capture) {
         CU(cuEventQuery(ready));
         CU(cuStreamEndCapture(stream, &graph));
     }
+    /* A refused call does not join the array's stream. */
+    CUstream other = new_stream();
+    CUdeviceptr buffer = new_buffer();
+    const cai_array captured = array_of(buffer, as_value(other));
+    CU(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+    CU(cuEventRecord(ready, stream));
+    CU(cuStreamWaitEvent(other, ready, 0));
+    CU(cuEventCreate(&ready, CU_EVENT_DISABLE_TIMING));
+    fill(buffer, 1, other);
+    ASSERT_STATUS(CAI_ERR_CAPTURE_HOST,
+                  cai_unstable_array_bytes(&captured, as_value(stream), ready, CAI_ACCESS_READ,
+                                           &address, &nbytes, NULL));
+    ASSERT(cuStreamEndCapture(stream, &graph) == CUDA_ERROR_STREAM_CAPTURE_UNJOINED);
     OK(cai_unstable_array_bytes(&array, as_value(stream), ready, CAI_ACCESS_READ, &address, &nbytes,
                                 error));
     CU(cuEventSynchronize(ready));

@@ -58,17 +58,16 @@ pub unsafe fn wait(
         }
         return consume::synchronize(array.unchecked(), flags);
     }
-    if !event.is_null() {
-        consume::check_synchronize(flags)?;
-    }
-    consume::exchange_all_work(Phase::Begin, array.unchecked(), stream, flags)?;
     if event.is_null() {
-        return Ok(());
+        return consume::exchange_all_work(Phase::Begin, array.unchecked(), stream, flags);
     }
+    consume::check_synchronize(flags)?;
+    consume::check_exchange(stream, flags)?;
     let thread = &CallingThread::new(driver::driver_of(array.device.r#type)?);
-    let stream = Stream::from_current_context(thread, stream)?;
-    // To poll an event that is recorded in a capture invalidates that, and so does to record one on
-    // the legacy stream beside a capture.
-    consume::check_host_can_wait(stream.capture_here(thread)?)?;
-    stream.record(thread, event.cast())
+    let on = Stream::from_current_context(thread, stream)?;
+    // Polling an event that is recorded in a capture invalidates the capture, and so does recording
+    // one on the legacy stream beside a capture.
+    consume::check_host_can_wait(on.capture_here(thread)?)?;
+    consume::exchange_all_work(Phase::Begin, array.unchecked(), stream, flags)?;
+    on.record(thread, event.cast())
 }
