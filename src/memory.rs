@@ -60,9 +60,14 @@ pub fn boxed<T>(value: T) -> Result<Box<T>> {
     try_boxed(value).ok_or_else(|| Failure::no_memory(size_of::<T>()))
 }
 
+/// Makes space for a value in a vector.
+pub fn reserve<T>(of: &mut Vec<T>) -> Result<()> {
+    of.try_reserve(1).map_err(|_| Failure::no_memory(size_of::<T>()))
+}
+
 /// Appends a value to a vector.
 pub fn push<T>(to: &mut Vec<T>, value: T) -> Result<()> {
-    to.try_reserve(1).map_err(|_| Failure::no_memory(size_of::<T>()))?;
+    reserve(to)?;
     to.push(value);
     Ok(())
 }

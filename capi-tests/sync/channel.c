@@ -321,6 +321,29 @@ CASE(arrays_of_one_stream_with_masks_of_others) {
     end_channel();
 }
 
+/* More streams than have a ready event of their own: each has one entry all the same. */
+CASE(fifty_streams) {
+    enum { STREAMS = 50, TIMES = 20 };
+    uint64_t made[STREAMS + TIMES + 1];
+    packet it;
+    int count = 0;
+    create(0);
+    CUstream stream = NULL;
+    while (count < STREAMS + TIMES) {
+        if (count < STREAMS) stream = new_stream();
+        cai_array array = owned(new_buffer(), as_value(stream));
+        made[count++] = record_of(&array, &it);
+    }
+    use(context[devices - 1]);
+    cai_array array = owned(new_buffer(), as_value(new_stream()));
+    made[count++] = record_of(&array, &it);
+    use(context[0]);
+    for (int i = 0; i < count; ++i)
+        withdraw(made[i]);
+    wait_until(0);
+    end_channel();
+}
+
 /* Writes to arrays of two devices. */
 PART(writes_to_three) {
     cai_array arrays[3];

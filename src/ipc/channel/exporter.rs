@@ -285,11 +285,14 @@ impl Exports {
         let info = source.places.get(0).ok_or_else(Failure::internal)?;
         let memory = (info.context.addr(), info.device.id);
         let of = Origin { stream: origin_of(first), memory };
+        let known = |direct| {
+            self.ready.iter().position(|ready| ready.of == of && ready.is_direct == direct)
+        };
         let direct = source.message.parts.len() == 1
             && first.version >= 3
-            && (CAI_STREAM_PER_THREAD + 1..CAI_STREAM_UNKNOWN).contains(&first.stream);
-        let known = self.ready.iter().position(|ready| ready.of == of && ready.is_direct == direct);
-        if let Some(known) = known {
+            && (CAI_STREAM_PER_THREAD + 1..CAI_STREAM_UNKNOWN).contains(&first.stream)
+            && (self.ready.len() < DIRECT || known(true).is_some());
+        if let Some(known) = known(direct) {
             return Ok(known);
         }
         if self.ready.len() == READY {
@@ -304,7 +307,6 @@ impl Exports {
             return fail!(CAI_ERR_IPC_FULL, "channel";
                 found "{READY} streams of other contexts"; expected "a channel for each context");
         }
-        let direct = direct && self.ready.len() < DIRECT;
         self.add_ready(of, direct.then_some(first))
     }
 

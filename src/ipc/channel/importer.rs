@@ -142,7 +142,8 @@ impl Link {
             return system::refused("sendmsg", &error);
         }
         watch.add(&connection)?;
-        process.descriptor().map_or(Ok(()), |fd| watch.add(fd))?;
+        let added = process.descriptor().map_or(Ok(()), |fd| watch.add(fd));
+        added.inspect_err(|_| watch.remove(&connection))?;
         let state = State {
             mappings: HashMap::new(),
             descriptors: Descriptors::default(),

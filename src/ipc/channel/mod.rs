@@ -387,8 +387,9 @@ impl Channel {
         }
         self.check_location(&record.identity)?;
         self.identity.check_process()?;
+        memory::reserve(&mut links)?;
         let link = Link::connect(&self.identity, record, &self.watch)?;
-        memory::push(&mut links, link.clone())?;
+        links.push(link.clone());
         Ok(link)
     }
 

@@ -9,7 +9,7 @@ use crate::abi::{cai_array, cai_stream};
 use crate::driver::{CallingThread, Capture, Numbers, SharedEvent, SharedStream, Stream};
 use crate::error::{Result, fail};
 
-/// What arrays with the same ready event have in common.
+/// Properties that the arrays of one ready event share.
 #[derive(Clone, Copy, PartialEq)]
 pub struct Origin {
     /// Stream, id and context of the array.

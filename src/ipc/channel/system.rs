@@ -243,7 +243,8 @@ pub enum Process {
     Watched(OwnedFd),
     /// It had ended before.
     Ended,
-    /// Its connection says when it ends: before Linux 5.3, and for a process of another PID namespace.
+    /// Its connection reports when it ends: before Linux 5.3, and for a process of another PID
+    /// namespace.
     Unknown,
 }
 

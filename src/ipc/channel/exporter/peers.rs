@@ -80,8 +80,9 @@ impl Exports {
             if system::peer_of(&connection).is_none() {
                 continue;
             }
+            memory::reserve(&mut self.strangers)?;
             watch.add(&connection)?;
-            memory::push(&mut self.strangers, connection)?;
+            self.strangers.push(connection);
         }
         let mut place = 0;
         while let Some(connection) = self.strangers.get(place) {
@@ -111,7 +112,8 @@ impl Exports {
             let done = memory::boxed([const { None }; DEVICES])?;
             let process = Process::watch(pid, start);
             watch.add(&connection)?;
-            process.descriptor().map_or(Ok(()), |fd| watch.add(fd))?;
+            let added = process.descriptor().map_or(Ok(()), |fd| watch.add(fd));
+            added.inspect_err(|_| watch.remove(&connection))?;
             for (slot, place) in self.slots.iter().enumerate() {
                 if place.export.as_ref().is_some_and(|export| !export.is_withdrawn) {
                     publish(&page, slot as u32, place.generation);
