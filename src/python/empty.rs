@@ -13,7 +13,7 @@ use crate::python::import::exchange_table::foreign;
 use crate::python::import::import;
 use crate::python::import::options::ImportOptions;
 use crate::python::owner::Description;
-use crate::python::py::{Builtin, Dictionary, Name, Obj, Owned, Py, Type};
+use crate::python::py::{Builtin, Dictionary, Int, Name, Obj, Owned, Py, Type};
 use crate::python::stream::{self, Accepted};
 use crate::read::{self, Unchecked};
 use crate::validate;
@@ -22,7 +22,7 @@ const DOC: &CStr = c"empty_like(prototype, /, shape=None, dtype=None, stream=Non
     Returns a new array of the library of `prototype`, on its device, in C order. Its elements are \
     not set.\n\n\
     `shape`: None, an integer or a tuple of integers. None: that of `prototype`.\n\
-    `dtype`: a typestr, a name such as 'float32', or a type of NumPy or the library. None: \
+    `dtype`: a typestr, a name such as 'float32', a numpy.dtype, or a type of the library. None: \
     that of `prototype`.\n\
     `stream`: the stream that the memory belongs to, as libcai.view takes it; of CuPy and PyTorch \
     only. None: the library's current stream.";
@@ -204,14 +204,16 @@ fn type_in<'py>(py: Py<'py>, module: Obj, element: &Element) -> Result<Owned<'py
     attribute(py, module, known.name()?)
 }
 
-/// Returns the typestr of a `numpy.dtype`, such as that of a view, or its name if that says more.
+/// Returns the typestr of a `numpy.dtype`, such as that of a view, or its name if another package
+/// registered it.
 fn numpys_name<'py>(py: Py<'py>, object: Obj) -> Result<Option<Owned<'py>>> {
     if library_of(py, Type::of(py, object).obj())?.as_str() != "numpy" {
         return Ok(None);
     }
-    let kind = attribute(py, object, "kind")?;
-    let is_opaque = kind.obj().text(py) == Some(b"V");
-    attribute(py, object, if is_opaque { "name" } else { "str" }).map(Some)
+    // Types of other packages, such as ml_dtypes', have a name of their own.
+    let is_builtin = object.attr(py, py.names.isbuiltin)?;
+    let is_registered = matches!(is_builtin.obj().int(py)?, Int::Value(2));
+    attribute(py, object, if is_registered { "name" } else { "str" }).map(Some)
 }
 
 fn positional<'py>(

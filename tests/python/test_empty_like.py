@@ -181,9 +181,11 @@ def test_torch(torch, log, stream, entered):
     assert log == [(((2, 3),), {}), (((2, 3),), {"dtype": torch.float32})]
     log.clear()
     np = pytest.importorskip("numpy")
-    for kind in ("f4", pytest.importorskip("ml_dtypes").bfloat16):  # the type of a view
-        empty_like(torch.prototype, dtype=np.dtype(kind))
-    assert log == [(((2, 3),), {"dtype": torch.float32}), (((2, 3),), {"dtype": torch.bfloat16})]
+    names = ("float32", "bfloat16", "float8_e5m2")
+    torch.float8_e5m2 = torch.dtype()
+    for name in names:  # of a view
+        empty_like(torch.prototype, dtype=np.dtype(name if name == "float32" else getattr(pytest.importorskip("ml_dtypes"), name)))
+    assert log == [(((2, 3),), {"dtype": getattr(torch, name)}) for name in names]
     with pytest.raises(BufferError, match="found >f4"):
         empty_like(torch.prototype, dtype=np.dtype(">f4"))
 
