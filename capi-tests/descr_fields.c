@@ -25,7 +25,7 @@ static void refuses(cai_status status, const char *path, const cai_descr *given,
     ASSERT(size == -7 && error.code == status);
     ASSERT_TEXT(path, error.field);
     ASSERT_CONTAINS(error.message, part);
-    /* Common fields of an array take a shorter way, which refuses the same. */
+    /* Common fields of an array take a shorter way, which refuses them, too. */
     cai_array array = valid_array();
     array.descr = given;
     set_typestr(&array, "|V8");

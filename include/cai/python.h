@@ -162,7 +162,7 @@ struct cai_import_options {
     /// `CAI_IMPORT_` bits.
     uint32_t flags;
     /// Protocols to try, `CAI_PROTOCOL_` numbers in this order, up to the first 0. All 0: the
-    /// default order, which is that of the numbers, but SYCL before DLPack for oneAPI.
+    /// default order: that of the numbers, but SYCL before DLPack for oneAPI, and Arrow before 9.
     uint8_t protocols[16];
     /// Argument of `__dlpack__`: the stream that the caller will work on. Other protocols do not
     /// use it, and no import waits: `cai_array_consume_begin` does. The producer orders its work
@@ -225,9 +225,10 @@ CAI_API cai_status cai_export_options_init(void *options, size_t size);
 /// The dictionary is read once and never changed. Without `CAI_IMPORT_STRICT`, what real producers
 /// write is accepted if its meaning is unique: any mapping, lists for tuples, no `version`, a
 /// `typestr` without byte order. An AttributeError means that the object does not offer the
-/// protocol, and the next one is tried. The same holds for a BufferError of `__dlpack__`, and for a
-/// BufferError or status of this library's exchange table. Any other exception of the producer ends
-/// the search and stays set. Requirements are checked of the first array that is found, except that
+/// protocol, and the next one is tried. The same holds for a BufferError of `__dlpack__`, for its
+/// TypeError if the object has one of Arrow's methods, and for a BufferError or status of this
+/// library's exchange table. Any other exception of the producer ends the search and stays set.
+/// Requirements are checked of the first array that is found, except that
 /// the next protocols are tried as well for one without a mask whose stream is not known
 /// (`CAI_IMPORT_REQUIRE_STREAM`), whose elements are opaque (`dtype_code`), or that is read-only
 /// because it is Arrow's (`CAI_IMPORT_REQUIRE_WRITABLE`).

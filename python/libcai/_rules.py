@@ -122,7 +122,7 @@ RULES = (
     Rule("takes-mask", "must", "A mask is applied or refused.", _CAI + " \"mask\"", "Raise if there is a mask that is not None."),
     Rule("takes-offset", "must", "The elements begin at data + byte_offset.", "dlpack.h", "Add byte_offset."),
     Rule("keeps-readonly", "optional", "Read-only arrays stay so.", _CAI + " \"data\"; dlpack.h", "Refuse them, or keep the flag."),
-    Rule("keeps-object", "must", "The producer's object lives as long as the consumer's array.", _CAI + " \"Lifetime management\"",
+    Rule("keeps-object", "optional", "The producer's object lives as long as the consumer's array.", _CAI + " \"Lifetime management\"",
          "Keep a reference to the object that you read the dictionary of."),
     Rule("refuses-entries", "optional", "Wrong dictionaries are refused.", "no text: experience", "Check the entries that you use."),
     Rule("refuses-version", "must", "Tensors of another major version are refused.", "dlpack.h",

@@ -85,7 +85,7 @@ pub struct cai_import_options {
     /// `CAI_IMPORT_` bits.
     pub flags: u32,
     /// Protocols to try, `CAI_PROTOCOL_` numbers in this order, up to the first 0. All 0: the
-    /// default order, which is that of the numbers, but SYCL before DLPack for oneAPI.
+    /// default order: that of the numbers, but SYCL before DLPack for oneAPI, and Arrow before 9.
     pub protocols: [u8; 16],
     /// Argument of `__dlpack__`: the stream that the caller will work on. Other protocols do not
     /// use it, and no import waits: `cai_array_consume_begin` does. The producer orders its work

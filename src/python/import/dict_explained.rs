@@ -69,9 +69,14 @@ impl<'py> Lent<'py> {
         let (start, nbytes) = (buffer.view().buf.addr() as u64, buffer.view().len as i64);
         let gaps = !memory.obj().attr(py, py.string(b"c_contiguous")?.obj())?.obj().is_true(py)?;
         if gaps {
-            const EXPECTED: &str = "contiguous bytes";
+            const EXPECTED: &str = "a C-contiguous buffer";
             let status = abi::CAI_ERR_CONVERT_CONTIGUOUS;
-            return Err(reader.refuse(status, Entry::of(DATA), &"a buffer with gaps", &EXPECTED));
+            return Err(reader.refuse(
+                status,
+                Entry::of(DATA),
+                &"another order, or gaps",
+                &EXPECTED,
+            ));
         }
         let offset = match values[OFFSET].as_ref().filter(|value| !value.obj().is_none(py)) {
             Some(offset) => reader.integer(offset.obj(), Entry::of(OFFSET))?,
@@ -102,7 +107,7 @@ impl<'py> Lent<'py> {
             return fail!(CAI_ERR_VALUE, "{}['data']", Protocol::Host.name();
                 found "a buffer of {}", Count(self.nbytes, "byte");
                 expected "one that contains the array, which extends from byte {} to {}",
-                span.lower, span.upper);
+                span.lower + self.offset, span.upper.saturating_add(self.offset));
         }
         Ok(())
     }

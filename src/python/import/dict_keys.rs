@@ -86,7 +86,7 @@ pub struct OtherObjects<'py> {
     pub mask: Option<Owned<'py>>,
     /// The object in `syclobj`.
     pub syclobj: Option<Owned<'py>>,
-    /// What keeps the memory in `data`, if an object lends it.
+    /// The owner of the memory in `data`, if an object lends it.
     pub lent: Option<Owned<'py>>,
 }
 

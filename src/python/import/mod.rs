@@ -369,7 +369,7 @@ fn try_all(
 
 /// The refusal of a producer that may offer another protocol.
 enum Declined<'py> {
-    /// A BufferError.
+    /// A BufferError, or a TypeError of `__dlpack__`.
     Exception(Pending<'py>),
     /// A status without an exception.
     Status(Failure),
