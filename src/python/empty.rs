@@ -22,7 +22,7 @@ const DOC: &CStr = c"empty_like(prototype, /, shape=None, dtype=None, stream=Non
     Returns a new array of the library of `prototype`, on its device, in C order. Its elements are \
     not set.\n\n\
     `shape`: None, an integer or a tuple of integers. None: that of `prototype`.\n\
-    `dtype`: a typestr, a name such as 'float32', a numpy.dtype, or a type of the library. None: \
+    `dtype`: a typestr, a name such as 'float32', or a type of NumPy or the library. None: \
     that of `prototype`.\n\
     `stream`: the stream that the memory belongs to, as libcai.view takes it; of CuPy and PyTorch \
     only. None: the library's current stream.";
@@ -204,16 +204,24 @@ fn type_in<'py>(py: Py<'py>, module: Obj, element: &Element) -> Result<Owned<'py
     attribute(py, module, known.name()?)
 }
 
-/// Returns the typestr of a `numpy.dtype`, such as that of a view, or its name if another package
-/// registered it.
+/// Returns the typestr of a type of NumPy, or its name if another package registered it: of a
+/// `numpy.dtype`, such as that of a view, or of a class.
 fn numpys_name<'py>(py: Py<'py>, object: Obj) -> Result<Option<Owned<'py>>> {
-    if library_of(py, Type::of(py, object).obj())?.as_str() != "numpy" {
+    let library = match object.is_a(py, Builtin::Type) {
+        true => library_of(py, object)?,
+        false => library_of(py, Type::of(py, object).obj())?,
+    };
+    if !matches!(library.as_str(), "numpy" | "ml_dtypes") {
         return Ok(None);
     }
+    // `numpy.dtype` makes objects of the classes in `numpy.dtypes`.
+    let empty = module(py, "numpy")?.obj().attr(py, py.names.empty_array)?;
+    let array = empty.obj().call(py, [py.int(0)?.obj(), object])?;
+    let dtype = array.obj().attr(py, py.names.dtype)?;
     // Types of other packages, such as ml_dtypes', have a name of their own.
-    let is_builtin = object.attr(py, py.names.isbuiltin)?;
+    let is_builtin = dtype.obj().attr(py, py.names.isbuiltin)?;
     let is_registered = matches!(is_builtin.obj().int(py)?, Int::Value(2));
-    attribute(py, object, if is_registered { "name" } else { "str" }).map(Some)
+    attribute(py, dtype.obj(), if is_registered { "name" } else { "str" }).map(Some)
 }
 
 fn positional<'py>(

@@ -183,9 +183,14 @@ def test_torch(torch, log, stream, entered):
     np = pytest.importorskip("numpy")
     names = ("float32", "bfloat16", "float8_e5m2")
     torch.float8_e5m2 = torch.dtype()
-    for name in names:  # of a view
-        empty_like(torch.prototype, dtype=np.dtype(name if name == "float32" else getattr(pytest.importorskip("ml_dtypes"), name)))
-    assert log == [(((2, 3),), {"dtype": getattr(torch, name)}) for name in names]
+    for name in names:  # the type of a view, and its class
+        kind = getattr(np if name == "float32" else pytest.importorskip("ml_dtypes"), name)
+        empty_like(torch.prototype, dtype=np.dtype(kind))
+        empty_like(torch.prototype, dtype=kind)
+        assert log == [(((2, 3),), {"dtype": getattr(torch, name)})] * 2
+        log.clear()
+    empty_like(torch.prototype, dtype=np.dtypes.Float32DType)
+    assert log == [(((2, 3),), {"dtype": torch.float32})]
     with pytest.raises(BufferError, match="found >f4"):
         empty_like(torch.prototype, dtype=np.dtype(">f4"))
 
