@@ -12,7 +12,7 @@ use crate::arrow::malformed;
 use crate::arrow::structures::{Live, Owned};
 use crate::arrow::tensor::{self, Tensor};
 use crate::device::Name;
-use crate::error::{Count, Failure, Result, fail};
+use crate::error::{Count, Failure, Result, Text, fail};
 use crate::memory::{self, Extended};
 use crate::owner::{self, Destructor, description};
 use crate::read::{self, Built, Given};
@@ -84,21 +84,15 @@ fn check(array: &Array, buffers: i64, children: i64) -> Result<()> {
         return Err(malformed("null_count", &array.null_count, "-1, or 0 to length"));
     }
     if array.n_buffers != buffers {
-        return Err(malformed(
-            "n_buffers",
-            &array.n_buffers,
-            "1 for a fixed-size list, 2 for values",
-        ));
+        let expected: Text<40> = Text::new(format_args!("{buffers} for the format of the schema"));
+        return Err(malformed("n_buffers", &array.n_buffers, expected.as_str()));
     }
     if array.buffers.is_null() {
         return Err(malformed("buffers", &"NULL", "an array of pointers"));
     }
     if array.n_children != children {
-        return Err(malformed(
-            "n_children",
-            &array.n_children,
-            "1 for a fixed-size list, 0 for values",
-        ));
+        let expected: Text<40> = Text::new(format_args!("{children}, as in the schema"));
+        return Err(malformed("n_children", &array.n_children, expected.as_str()));
     }
     if !array.dictionary.is_null() {
         return Err(malformed("dictionary", &"a dictionary", "NULL, as in the schema"));
