@@ -27,6 +27,7 @@ class _Structure(c.Structure):
         """Releases it, unless it was released or moved."""
         if self.release:
             self.release(c.addressof(self))
+            self.release = _RELEASE()  # also where the producer forgets it
 
 
 class _HostStream(_Structure):

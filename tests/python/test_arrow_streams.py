@@ -154,8 +154,8 @@ def test_what_is_no_stream():
 class Producer:
     """A stream in host memory whose functions are Python's. `fails` names one that fails, with a text or without."""
 
-    def __init__(self, fails=None, text=None, format=b"+s"):
-        self.released = {"stream": 0, "schema": 0}
+    def __init__(self, fails=None, text=None, format=b"+s", forgets=False):
+        self.released, self.forgets = {"stream": 0, "schema": 0}, forgets
         self.fails, self.text, self.format = fails, text and c.create_string_buffer(text), format
         self.get_text = c.CFUNCTYPE(c.c_void_p, c.c_void_p)(lambda _: self.text and c.addressof(self.text))
         self.stream = _arrow._HostStream()
@@ -166,7 +166,8 @@ class Producer:
 
     def release(self, kind, name):
         def release(place):
-            kind.from_address(place).release = _arrow._RELEASE()
+            if not self.forgets:
+                kind.from_address(place).release = _arrow._RELEASE()
             self.released[name] += 1
 
         return _arrow._RELEASE(release)
@@ -203,4 +204,11 @@ def test_a_stream_of_other_arrays(format, shown):
     producer = Producer(format=format)
     with pytest.raises(TypeError, match=f"format {shown}"):
         arrow_batches(producer)
+    assert producer.released == {"stream": 1, "schema": 1}
+
+
+def test_a_producer_that_forgets_to_clear_release():
+    producer = Producer(forgets=True)
+    assert list(arrow_batches(producer)) == []
+    gc.collect()
     assert producer.released == {"stream": 1, "schema": 1}
