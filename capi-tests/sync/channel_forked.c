@@ -1,6 +1,7 @@
 /*
  * Channels of processes that have a child of fork, which has copies of all descriptors: the end of
- * the process or of its channel is noticed all the same.
+ * the process or of its channel is noticed all the same. Those that execute another program end as
+ * processes that are killed do.
  * run: sim lazy threads hidden; devices 2; with NUMBERS= 0 1
  */
 #include "channel_test.h"
@@ -159,6 +160,66 @@ CASE(an_exporter_with_a_child_ends) {
     ASSERT_STATUS(CAI_ERR_IPC_PEER, try_import(&it, &array, NULL));
     close(peer_socket);
     end_channel();
+}
+
+/* --- other programs */
+
+static void execute_another(void) {
+    execl("/bin/sleep", "sleep", "60", (char *)NULL);
+    _exit(3);
+}
+
+PART(imports_and_executes) {
+    create(0);
+    import_array(from);
+    tell(from, 'd');
+    execute_another();
+}
+
+CASE(an_importer_executes_another_program) {
+    new_channel();
+    start_peer("imports_and_executes");
+    const uint64_t made = export_new();
+    ASSERT(word_from(peer_socket) == 'd');
+    withdraw_last(made);
+    ASSERT(!is_readable());
+    kill_peer();
+    end_channel();
+}
+
+PART(exports_and_executes) {
+    peer_socket = from;
+    new_channel();
+    export_new();
+    ASSERT(word_from(from) == 'x');
+    execute_another();
+}
+
+/* As a server does that restarts itself. */
+CASE(an_exporter_executes_another_program) {
+    const cai_stream consumer = as_value(new_stream());
+    packet it;
+    cai_array array, other;
+    create(0);
+    start_peer("exports_and_executes");
+    receive_packet(peer_socket, &it);
+    array = import_packet(&it);
+    tell(peer_socket, 'x');
+    for (int tries = 0; try_import(&it, &other, NULL) != CAI_ERR_IPC_PEER; ++tries) {
+        ASSERT(tries < 3000);
+        cai_array_release(&other); /* it did not execute the other program yet */
+        usleep(1000);
+        polled();
+    }
+    ASSERT_STATUS(CAI_ERR_IPC_PEER,
+                  cai_array_consume_begin(&array, consumer, CAI_ACCESS_READ, NULL));
+    cai_array_release(&array);
+    polled();
+    ASSERT(!is_readable());
+    kill_peer();
+    end_channel();
+    /* With numbers there are some: the simulator does not know that the exporter has ended. */
+    races();
 }
 
 int main(int count, char **words) { return ipc_main(count, words); }

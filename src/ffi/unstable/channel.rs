@@ -26,6 +26,7 @@ use crate::ipc::channel;
 /// | the importer is killed | its arrays are given back when `poll` notices the end of the process; its work is not waited for |
 /// | the exporter is killed | after `poll`, `cai_array_consume_begin` and `cai_array_synchronize` of its arrays, and imports, return `CAI_ERR_IPC_PEER`; their data is undefined; releasing them works. While the process ends, an import may return `CAI_ERR_IPC_MEMORY`: `poll`, and import again |
 /// | the exporter is restarted | its old records return `CAI_ERR_IPC_PEER` |
+/// | one executes another program (`execve`) | as if it were killed |
 /// | an export is repeated with its key | the record of the first export |
 /// | a record of another machine or network namespace | `CAI_ERR_IPC_NODE` |
 /// | a record of an export that was withdrawn, or a forged one | `CAI_ERR_IPC_SLOT` or `CAI_ERR_IPC_BYTES` |

@@ -77,11 +77,22 @@ impl Identity {
 
 /// Returns when a process started. [proc_pid_stat(5), field 22]
 pub fn start_of(pid: u32) -> Option<u64> {
+    number_of(pid, 22)
+}
+
+/// Returns the address of a process's stack, which another program gets anew; `None` if this process
+/// may not know it, or the other one ends. [proc_pid_stat(5), field 28]
+fn stack_of(pid: u32) -> Option<u64> {
+    number_of(pid, 28).filter(|address| *address != 0)
+}
+
+/// Returns a number that the system states about a process, which is not its first or second one.
+fn number_of(pid: u32, field: usize) -> Option<u64> {
     let mut buffer = [MaybeUninit::uninit(); 1024];
     let path = Text::<32>::new(format_args!("/proc/{pid}/stat"));
     let text = text_of(path.as_str(), &mut buffer)?;
     // The name of the program may contain anything.
-    text.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
+    text.rsplit_once(')')?.1.split_whitespace().nth(field - 3)?.parse().ok()
 }
 
 /// Returns the text of a small file of the system, which one read returns. Allocates nothing.
@@ -240,7 +251,8 @@ pub fn peer_of(connection: &OwnedFd) -> Option<u32> {
 
 /// A process that is watched.
 pub enum Process {
-    Watched(OwnedFd),
+    /// With its number and what [`stack_of`] returned: it ends too if it executes another program.
+    Watched(OwnedFd, u32, Option<u64>),
     /// It had ended before.
     Ended,
     /// Its connection reports when it ends: before Linux 5.3, and for a process of another PID
@@ -254,7 +266,7 @@ impl Process {
         match Pid::from_raw(pid as i32).map(|it| pidfd_open(it, PidfdFlags::empty())) {
             // The number of a process may be that of another one by now.
             Some(Ok(fd)) if start_of(pid).is_none_or(|found| found == start) => {
-                Process::Watched(fd)
+                Process::Watched(fd, pid, stack_of(pid))
             }
             Some(Err(Errno::SRCH)) => Process::Ended,
             _ => Process::Unknown,
@@ -262,18 +274,20 @@ impl Process {
     }
 
     pub fn descriptor(&self) -> Option<&OwnedFd> {
-        if let Process::Watched(fd) = self { Some(fd) } else { None }
+        if let Process::Watched(fd, ..) = self { Some(fd) } else { None }
     }
 
     /// Returns true if the process has ended. `is_closed`: its connection is.
     pub fn has_ended(&self, is_closed: bool) -> bool {
-        let fd = match self {
-            Process::Watched(fd) => fd,
+        let (fd, pid, stack) = match self {
+            Process::Watched(fd, pid, stack) => (fd, *pid, *stack),
             Process::Ended => return true,
             Process::Unknown => return is_closed,
         };
         let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let differs = |stack| stack_of(pid).is_some_and(|found| found != stack);
         poll(&mut [PollFd::new(fd, PollFlags::IN)], Some(&now)) == Ok(1)
+            || is_closed && stack.is_some_and(differs)
     }
 }
 
