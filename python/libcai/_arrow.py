@@ -104,7 +104,7 @@ class ArrowBatches:
             self._get("get_schema", self._schema)
             if self._schema.format != b"+s":
                 found = (self._schema.format or b"").decode(errors="replace")
-                raise TypeError(f"found elements of Arrow's format {found!r}, expected record batches (+s)")
+                raise TypeError(f"found elements of Arrow's format {found!r}, expected record batches (+s): put a column into a table")
             names = [(self._schema.children[index][0].name or b"").decode() for index in range(self._schema.n_children)]
             wanted = names if columns is None else list(columns)
             for name in wanted:

@@ -202,7 +202,7 @@ def test_producers_that_fail(fails, text):
 @pytest.mark.parametrize(("format", "shown"), [(b"l", "'l'"), (None, "''"), (b"\xff", "'\ufffd'")])
 def test_a_stream_of_other_arrays(format, shown):
     producer = Producer(format=format)
-    with pytest.raises(TypeError, match=f"format {shown}"):
+    with pytest.raises(TypeError, match=f"format {shown}.*: put a column into a table"):
         arrow_batches(producer)
     assert producer.released == {"stream": 1, "schema": 1}
 
