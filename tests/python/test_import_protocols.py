@@ -685,6 +685,15 @@ def test_numpy_in_place(dtype):
         box.pop().resize(9)
 
 
+def test_numpy_dtypes_in_one_place():
+    """What is known of a dtype is found by its address, at which those of others may be."""
+    options = {} if REMEMBERS_TYPES else {"protocols": [P.ARRAY_STRUCT]}
+    for _ in range(2):  # its type first
+        described(np.zeros((3, 2)), **options)
+    for array in [np.zeros(3, np.dtype("u4").newbyteorder()) for _ in range(1000)]:
+        assert described(array, **options)[0][2] == array.dtype.str
+
+
 def test_numpy_dtypes_that_may_change():
     """An unpickled array has a dtype of its own, which anything may change."""
     array = pickle.loads(pickle.dumps(np.arange(4.0)))
