@@ -5,32 +5,32 @@ use crate::argument::{Given, In};
 use crate::dtype;
 use crate::error::{Result, fail};
 
-/// The default order without host memory. DLPack's table comes before the dictionary: PyTorch's table
-/// has the current stream, its dictionary has none.
-const DEVICE_ORDER: &[u8] = &[
-    abi::CAI_PROTOCOL_EXCHANGE,
-    abi::CAI_PROTOCOL_DLPACK_EXCHANGE,
-    abi::CAI_PROTOCOL_CUDA_ARRAY_INTERFACE,
-    abi::CAI_PROTOCOL_DLPACK,
-    abi::CAI_PROTOCOL_SYCL_USM,
-    abi::CAI_PROTOCOL_OPENCL_BUFFER,
-    abi::CAI_UNSTABLE_PROTOCOL_ARROW,
-];
+/// A default order: the same protocols first. DLPack's table comes before the dictionary: PyTorch's
+/// table has the current stream, its dictionary has none.
+macro_rules! order {
+    ($($last:ident)*) => {
+        &[
+            abi::CAI_PROTOCOL_EXCHANGE,
+            abi::CAI_PROTOCOL_DLPACK_EXCHANGE,
+            abi::CAI_PROTOCOL_CUDA_ARRAY_INTERFACE,
+            abi::CAI_PROTOCOL_DLPACK,
+            abi::CAI_PROTOCOL_SYCL_USM,
+            abi::CAI_PROTOCOL_OPENCL_BUFFER,
+            $(abi::$last),*
+        ]
+    };
+}
 
-/// All protocols in the default order. Pillow's images are lists of pixels in Arrow, and have their
-/// shape in NumPy's interface, which therefore comes before.
-const HOST_ORDER: &[u8] = &[
-    abi::CAI_PROTOCOL_EXCHANGE,
-    abi::CAI_PROTOCOL_DLPACK_EXCHANGE,
-    abi::CAI_PROTOCOL_CUDA_ARRAY_INTERFACE,
-    abi::CAI_PROTOCOL_DLPACK,
-    abi::CAI_PROTOCOL_SYCL_USM,
-    abi::CAI_PROTOCOL_OPENCL_BUFFER,
-    abi::CAI_PROTOCOL_ARRAY_STRUCT,
-    abi::CAI_PROTOCOL_ARRAY_INTERFACE,
-    abi::CAI_UNSTABLE_PROTOCOL_ARROW,
-    abi::CAI_PROTOCOL_PEP3118,
-];
+const DEVICE_ORDER: &[u8] = order!(CAI_UNSTABLE_PROTOCOL_ARROW);
+
+/// All protocols. Pillow's images are lists of pixels in Arrow, and have their shape in NumPy's
+/// interface, which therefore comes before it.
+const HOST_ORDER: &[u8] = order!(
+    CAI_PROTOCOL_ARRAY_STRUCT
+    CAI_PROTOCOL_ARRAY_INTERFACE
+    CAI_UNSTABLE_PROTOCOL_ARROW
+    CAI_PROTOCOL_PEP3118
+);
 
 const LAST: u8 = HOST_ORDER.len() as u8;
 
